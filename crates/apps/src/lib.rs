@@ -1,0 +1,1 @@
+//! Definitions of real applications: how to start, relaunch and use them.

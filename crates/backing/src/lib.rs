@@ -1,0 +1,1 @@
+//! The backing store: a checksummed log of compressed records for write-back.

@@ -1,0 +1,2 @@
+//! The `warmswap` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The five policy slots of a scheme: reclaim, sizing, admission, eviction, prefetch.

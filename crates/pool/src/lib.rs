@@ -1,0 +1,1 @@
+//! The compressed pool: size classes, handles, compaction, a limit in bytes.

@@ -1,0 +1,1 @@
+//! Records what real programs touch, on kernel zram, into a trace.

@@ -1,0 +1,1 @@
+//! Tables, units and JSON for people and machines.

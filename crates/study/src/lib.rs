@@ -1,0 +1,1 @@
+//! The figures and tables of the papers, computed from traces and replays.

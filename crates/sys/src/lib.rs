@@ -1,0 +1,1 @@
+//! The Linux system-call layer: the one place for raw system calls on other processes, swap devices and perf events.
