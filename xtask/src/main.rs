@@ -1,2 +1,72 @@
-//! Checks on the house.
-fn main() {}
+//! Checks on the house: `cargo xtask layers`, `cargo xtask licences` and `cargo xtask test`.
+//!
+//! `make test` and CI run the same `cargo xtask test`; there is no second definition of "the tests".
+
+mod fuzz;
+mod layers;
+mod lexer;
+mod licences;
+mod metadata;
+mod source;
+mod stream;
+mod suite;
+mod summary;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+const HELP: &str = "\
+Checks on the house.
+
+Usage: cargo xtask COMMAND
+
+Commands:
+  layers             dependencies point down only, unsafe stays where layers.toml allows it,
+                     every crate inherits the workspace lints; long files are listed
+  licences           every dependency may be used under MIT, Apache-2.0, BSD, ISC, Zlib or the like
+  test [STEP...]     all checks and tests, with a summary line at the end
+                     steps: fmt clippy layers licences doc tests fuzz (default: all)
+
+Environment of `test`:
+  WARMSWAP_NO_SKIP=1        a skipped test is a failure (the fuzz run without a nightly is not)
+  WARMSWAP_FUZZ_SECONDS=N   seconds for each fuzz target (default 20)
+  CI=true                   install cargo-fuzz when it is missing
+";
+
+fn main() -> ExitCode {
+    match run(std::env::args().skip(1).collect()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs one command; `Ok(false)` says that the checks ran and something was found.
+fn run(args: Vec<String>) -> Result<bool> {
+    let root = workspace_root()?;
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["layers"] => layers::check(&root),
+        ["licences"] => licences::check(&root),
+        ["test", steps @ ..] => suite::run(&root, steps),
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(true)
+        }
+        other => anyhow::bail!("unknown command: {}\n\n{HELP}", other.join(" ")),
+    }
+}
+
+/// The directory of the workspace: the parent of this package.
+fn workspace_root() -> Result<PathBuf> {
+    let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let root = package
+        .parent()
+        .context("the xtask package has no parent directory")?;
+    Ok(root.to_path_buf())
+}

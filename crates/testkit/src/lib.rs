@@ -1,0 +1,92 @@
+//! What tests share: saying by name what was skipped and why.
+//!
+//! A test that lacks something it needs (root, zram, userfaultfd, an installed program) says so
+//! with [`skip!`] and returns. The line goes to standard error and, so that `cargo xtask test` can
+//! collect it, to the file named by the environment variable `WARMSWAP_SKIPPED_LOG`.
+//!
+//! ```no_run
+//! # fn is_root() -> bool { false }
+//! fn pages_out_to_zram() {
+//!     if !is_root() {
+//!         warmswap_testkit::skip!("pages_out_to_zram", "needs root");
+//!     }
+//!     // ... the test ...
+//! }
+//! # pages_out_to_zram();
+//! ```
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Environment variable with the path of the file that collects skips.
+pub const SKIPPED_LOG: &str = "WARMSWAP_SKIPPED_LOG";
+
+/// Says that the test `name` is skipped, and why, and returns from the calling function.
+///
+/// The reason takes the arguments of `format!`. The calling function returns `()`; any other says
+/// what it returns as last part: `skip!("name", "needs root"; Ok(()))`.
+#[macro_export]
+macro_rules! skip {
+    ($name:expr, $($reason:expr),+ $(,)?) => {{
+        $crate::record_skip($name, &::std::format!($($reason),+));
+        return;
+    }};
+    ($name:expr, $($reason:expr),+; $value:expr) => {{
+        $crate::record_skip($name, &::std::format!($($reason),+));
+        return $value;
+    }};
+}
+
+/// Writes `skipped: NAME: REASON` to standard error and appends it to the file named by
+/// [`SKIPPED_LOG`], if set.
+///
+/// # Panics
+/// When that file cannot be written: a skip that nobody hears of must not pass for a success.
+pub fn record_skip(name: &str, reason: &str) {
+    let line = skip_line(name, reason);
+    eprint!("{line}");
+    if let Some(path) = std::env::var_os(SKIPPED_LOG)
+        && let Err(error) = append(Path::new(&path), &line)
+    {
+        let path = Path::new(&path).display();
+        panic!("cannot note the skip of {name} in {path}: {error}");
+    }
+}
+
+/// The line with its line break; breaks inside of the arguments become spaces.
+fn skip_line(name: &str, reason: &str) -> String {
+    format!("skipped: {name}: {reason}").replace(['\n', '\r'], " ") + "\n"
+}
+
+/// Appends in one write, so lines of concurrent test processes do not mix.
+fn append(path: &Path, line: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    file.write_all(line.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skip_is_one_line() {
+        assert_eq!(skip_line("a", "needs root"), "skipped: a: needs root\n");
+        assert_eq!(skip_line("a", "one\ntwo"), "skipped: a: one two\n");
+    }
+
+    #[test]
+    fn lines_are_appended() {
+        let path = std::env::temp_dir().join(format!("warmswap-testkit-{}", std::process::id()));
+        append(&path, &skip_line("a", "x")).unwrap();
+        append(&path, &skip_line("b", "y")).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(text, "skipped: a: x\nskipped: b: y\n");
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_is_an_error() {
+        assert!(append(Path::new("/nonexistent/directory/log"), "x\n").is_err());
+    }
+}

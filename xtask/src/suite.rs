@@ -1,0 +1,212 @@
+//! `cargo xtask test`: all checks and tests, one after the other, and what came of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::summary::{Tally, TestOutput};
+use crate::{fuzz, layers, licences, stream};
+
+/// One part of the suite, in the order in which they run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Fmt,
+    Clippy,
+    Layers,
+    Licences,
+    Doc,
+    Tests,
+    Fuzz,
+}
+
+const ALL: [Step; 7] = [
+    Step::Fmt,
+    Step::Clippy,
+    Step::Layers,
+    Step::Licences,
+    Step::Doc,
+    Step::Tests,
+    Step::Fuzz,
+];
+
+impl Step {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fmt => "fmt",
+            Self::Clippy => "clippy",
+            Self::Layers => "layers",
+            Self::Licences => "licences",
+            Self::Doc => "doc",
+            Self::Tests => "tests",
+            Self::Fuzz => "fuzz",
+        }
+    }
+
+    fn run(self, root: &Path) -> Result<Tally> {
+        let passed = match self {
+            Self::Fmt => cargo_passes(root, &["fmt", "--all", "--check"], &[])?,
+            Self::Clippy => {
+                let args = [
+                    "clippy",
+                    "--workspace",
+                    "--all-targets",
+                    "--",
+                    "-D",
+                    "warnings",
+                ];
+                cargo_passes(root, &args, &[])?
+            }
+            Self::Layers => layers::check(root)?,
+            Self::Licences => licences::check(root)?,
+            Self::Doc => {
+                let strict = [("RUSTDOCFLAGS", "-D warnings")];
+                cargo_passes(root, &["doc", "--workspace", "--no-deps"], &strict)?
+            }
+            Self::Tests => return tests(root),
+            Self::Fuzz => return fuzz::run(root),
+        };
+        Ok(Tally::check(self.name(), passed))
+    }
+}
+
+/// Runs the steps named, or all of them, and prints the summary; `Ok(false)` when anything failed.
+///
+/// A step that fails does not stop the later ones. The last line is
+/// `N passed, M failed, K skipped`.
+///
+/// # Errors
+/// When a step is unknown.
+pub fn run(root: &Path, names: &[&str]) -> Result<bool> {
+    let steps = choose(names)?;
+    let mut total = Tally::default();
+    let mut report = Vec::new();
+    for step in steps {
+        println!("\n== {}", step.name());
+        let start = Instant::now();
+        let tally = step.run(root).unwrap_or_else(|error| {
+            println!("error: {error:#}");
+            Tally::check(&format!("{}: {error:#}", step.name()), false)
+        });
+        let seconds = start.elapsed().as_secs_f64();
+        let verdict = if tally.failed == 0 { "ok" } else { "FAILED" };
+        report.push(format!(
+            "{:<9} {verdict:<7} {seconds:>6.1} s   {}",
+            step.name(),
+            tally.line()
+        ));
+        total.add(tally);
+    }
+    if std::env::var_os("WARMSWAP_NO_SKIP").is_some_and(|value| value == "1") {
+        total.forbid_skips();
+    }
+    println!("\n== summary");
+    for line in report {
+        println!("{line}");
+    }
+    for name in &total.failures {
+        println!("failed: {name}");
+    }
+    for skip in &total.skips {
+        println!("skipped: {}: {}", skip.name, skip.reason);
+    }
+    println!("{}", total.line());
+    Ok(total.failed == 0)
+}
+
+fn choose(names: &[&str]) -> Result<Vec<Step>> {
+    if names.is_empty() {
+        return Ok(ALL.to_vec());
+    }
+    for name in names {
+        if !ALL.iter().any(|step| step.name() == *name) {
+            let known = ALL.map(Step::name).join(" ");
+            bail!("unknown step: {name} (known: {known})");
+        }
+    }
+    Ok(ALL
+        .into_iter()
+        .filter(|step| names.contains(&step.name()))
+        .collect())
+}
+
+/// A `cargo` command at the root of the workspace.
+pub fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    command
+}
+
+fn cargo_passes(root: &Path, args: &[&str], environment: &[(&str, &str)]) -> Result<bool> {
+    let mut command = cargo(root);
+    command.args(args).envs(environment.iter().copied());
+    Ok(stream::run(command, |_| {})?.success())
+}
+
+/// Unit, property, integration, live and documentation tests of the whole workspace.
+fn tests(root: &Path) -> Result<Tally> {
+    let log = SkipLog::create()?;
+    let mut command = cargo(root);
+    command
+        .args(["test", "--workspace", "--no-fail-fast"])
+        .env("WARMSWAP_SKIPPED_LOG", &log.path);
+    let mut output = TestOutput::default();
+    let status = stream::run(command, |line| output.line(line))?;
+    let mut tally = output.finish(status.success());
+    tally.add_skip_log(&log.read()?);
+    Ok(tally)
+}
+
+/// The file in which tests note that they were skipped; removed when dropped.
+struct SkipLog {
+    path: PathBuf,
+}
+
+impl SkipLog {
+    fn create() -> Result<Self> {
+        let path =
+            std::env::temp_dir().join(format!("warmswap-skipped-{}.log", std::process::id()));
+        fs::write(&path, "").with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(Self { path })
+    }
+
+    fn read(&self) -> Result<String> {
+        fs::read_to_string(&self.path)
+            .with_context(|| format!("cannot read {}", self.path.display()))
+    }
+}
+
+impl Drop for SkipLog {
+    fn drop(&mut self) {
+        // Nothing depends on the file any more, and its directory is for temporary files.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_run_in_their_own_order() {
+        assert_eq!(choose(&[]).unwrap(), ALL);
+        assert_eq!(choose(&["fuzz", "fmt"]).unwrap(), [Step::Fmt, Step::Fuzz]);
+    }
+
+    #[test]
+    fn unknown_steps_are_named() {
+        let error = choose(&["fmt", "fly"]).unwrap_err().to_string();
+        assert!(error.contains("fly"), "{error}");
+    }
+
+    #[test]
+    fn the_skip_log_is_empty_first_and_gone_afterwards() {
+        let log = SkipLog::create().unwrap();
+        let path = log.path.clone();
+        assert_eq!(log.read().unwrap(), "");
+        drop(log);
+        assert!(!path.exists());
+    }
+}
