@@ -1,0 +1,215 @@
+//! Tables as text and as Markdown.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Width};
+
+use super::{Cell, Column, Origin, Table};
+use crate::units::Style;
+
+const BOLD: &str = "\u{1b}[1m";
+const DIM: &str = "\u{1b}[2m";
+const RESET: &str = "\u{1b}[0m";
+
+/// Does not break; an ordinary space in what is rendered.
+const HARD_SPACE: &str = "\u{a0}";
+
+/// Fills the line below the heading, and nothing else.
+const RULE: char = '─';
+
+impl Table {
+    /// The table for a terminal, at most `style.width` columns wide where that needs no word or
+    /// number to be broken; ends with a line break.
+    ///
+    /// Numbers stand to the right, texts wrap, and the origin of a column stands below its heading.
+    #[must_use]
+    pub fn text(&self, style: Style) -> String {
+        let mut inner = comfy_table::Table::new();
+        let rule = LineStyle::none().fill(RULE).junction(RULE);
+        inner
+            .load_style(NOTHING.header_separator(rule))
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(u16::try_from(style.width).unwrap_or(u16::MAX));
+        let columns: Vec<Vec<String>> = (0..self.columns.len())
+            .map(|index| self.column_text(index, style))
+            .collect();
+        inner.set_header(columns.iter().map(|lines| &lines[0]));
+        for row in 1..=self.rows.len() {
+            inner.add_row(columns.iter().map(|lines| &lines[row]));
+        }
+        for ((column, lines), inner_column) in self
+            .columns
+            .iter()
+            .zip(&columns)
+            .zip(inner.column_iter_mut())
+        {
+            if column.kind.is_numeric() {
+                inner_column.set_cell_alignment(CellAlignment::Right);
+            }
+            let padded = longest_word(lines) + usize::from(inner_column.padding_width());
+            let width = Width::Fixed(u16::try_from(padded).unwrap_or(u16::MAX));
+            inner_column.set_constraint(ColumnConstraint::LowerBoundary(width));
+        }
+
+        let mut out = painted(&self.title, BOLD, style);
+        let mut in_heading = true;
+        for line in inner.lines() {
+            let line = line.replace(HARD_SPACE, " ");
+            let line = line.trim_end();
+            in_heading &= !line.starts_with(RULE);
+            let code = if in_heading { BOLD } else { "" };
+            out += &painted(line, code, style);
+        }
+        for (index, footnote) in self.footnotes.iter().enumerate() {
+            let mark = format!(" [{}] ", index + 1);
+            for line in wrapped(&mark, footnote, style.width) {
+                out += &painted(&line, DIM, style);
+            }
+        }
+        out
+    }
+
+    /// The heading and the cells of one column.
+    ///
+    /// Spaces within numbers are hard, so numbers do not break; where some cells of a column carry
+    /// footnotes, the others end with as much empty room, so digits stay below digits.
+    fn column_text(&self, index: usize, style: Style) -> Vec<String> {
+        let column = &self.columns[index];
+        let cells = || self.rows.iter().map(|row| &row[index]);
+        let mark_width = cells().map(|cell| mark(cell).len()).max().unwrap_or(0);
+        let mut lines = vec![heading_lines(column, style)];
+        lines.extend(cells().map(|cell| {
+            let text = cell_text(cell, style);
+            if !column.kind.is_numeric() {
+                return text;
+            }
+            let room = mark_width - mark(cell).len();
+            (text + &" ".repeat(room)).replace(' ', HARD_SPACE)
+        }));
+        lines
+    }
+
+    /// The table as GitHub-flavoured Markdown, with the title in bold above and the footnotes below;
+    /// ends with a line break.
+    #[must_use]
+    pub fn markdown(&self, style: Style) -> String {
+        let mut out = format!("**{}**\n\n", escaped(&self.title));
+        let headings: Vec<String> = self.columns.iter().map(heading).collect();
+        out += &markdown_row(&headings);
+        let rules: Vec<String> = self
+            .columns
+            .iter()
+            .map(|column| {
+                if column.kind.is_numeric() {
+                    "---:"
+                } else {
+                    "---"
+                }
+                .to_owned()
+            })
+            .collect();
+        out += &markdown_row(&rules);
+        for row in &self.rows {
+            let cells: Vec<String> = row
+                .iter()
+                .map(|cell| escaped(&cell_text(cell, style)))
+                .collect();
+            out += &markdown_row(&cells);
+        }
+        for (index, footnote) in self.footnotes.iter().enumerate() {
+            out += &format!("\n\\[{}\\] {}\n", index + 1, escaped(footnote));
+        }
+        out
+    }
+}
+
+/// The title; on a line of its own the base unit, if the numbers are raw, and the origin.
+fn heading_lines(column: &Column, style: Style) -> String {
+    let unit = if style.raw { column.kind.unit() } else { "" };
+    let origin = column.origin.map_or("", Origin::name);
+    let parts: Vec<&str> = [unit, origin]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect();
+    if parts.is_empty() {
+        column.title.clone()
+    } else {
+        format!("{}\n{}", column.title, parts.join(" "))
+    }
+}
+
+/// The title, and the origin in parentheses.
+fn heading(column: &Column) -> String {
+    match column.origin {
+        Some(origin) => format!("{} ({})", escaped(&column.title), origin.name()),
+        None => escaped(&column.title),
+    }
+}
+
+fn cell_text(cell: &Cell, style: Style) -> String {
+    cell.value.show(style) + &mark(cell)
+}
+
+/// What points at the footnote, with the space before it; nothing without a footnote.
+fn mark(cell: &Cell) -> String {
+    cell.footnote
+        .map_or_else(String::new, |footnote| format!(" [{}]", footnote.number()))
+}
+
+/// The width that no line break can make smaller. All characters count as one column.
+fn longest_word(lines: &[String]) -> usize {
+    lines
+        .iter()
+        .flat_map(|line| line.split([' ', '\n']))
+        .map(|word| word.chars().count())
+        .max()
+        .unwrap_or(0)
+}
+
+/// `line` with its line break, between `code` and a reset where colours are wanted.
+fn painted(line: &str, code: &str, style: Style) -> String {
+    if style.colour && !code.is_empty() && !line.is_empty() {
+        format!("{code}{line}{RESET}\n")
+    } else {
+        format!("{line}\n")
+    }
+}
+
+/// `text` behind `mark`, broken between words so that no line is wider than `width`; later lines
+/// are indented as far as the first.
+fn wrapped(mark: &str, text: &str, width: usize) -> Vec<String> {
+    let indent = " ".repeat(mark.len());
+    let mut lines = Vec::new();
+    let mut line = mark.to_owned();
+    let mut is_fresh = true;
+    for word in text.split_whitespace() {
+        let needed = line.chars().count() + usize::from(!is_fresh) + word.chars().count();
+        if !is_fresh && needed > width {
+            lines.push(std::mem::replace(&mut line, indent.clone()));
+            is_fresh = true;
+        }
+        if !is_fresh {
+            line.push(' ');
+        }
+        line += word;
+        is_fresh = false;
+    }
+    lines.push(line);
+    lines
+}
+
+fn markdown_row(cells: &[String]) -> String {
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// Text that Markdown shows as it is, inside of a table.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '|' | '*' | '_' | '`' | '[' | ']' | '<' | '>' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push(' '),
+            _ => out.push(c),
+        }
+    }
+    out
+}
