@@ -1,0 +1,28 @@
+# warmswap: `make help` lists what there is.
+
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build test bench demo clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: ## install what building and testing needs (Debian, Ubuntu)
+	@scripts/bootstrap
+
+build: setup ## build the command: target/release/warmswap
+	cargo build --release --package warmswap
+
+test: setup ## all checks and tests; STEPS="fmt clippy" runs only some
+	@cargo xtask test $(STEPS)
+
+bench: setup ## microbenchmarks of all crates
+	cargo bench --workspace
+
+demo: setup ## build, then compare the schemes on a recorded trace and on live programs
+	@scripts/demo
+
+clean: ## remove what was built
+	cargo clean
+	rm -rf fuzz/target fuzz/corpus fuzz/artifacts
