@@ -1,0 +1,24 @@
+//! `all`: every page enters the pool, as in zram and zswap.
+
+use super::{Admission, Candidate};
+use crate::entry::{Entry, no_arguments};
+
+pub(super) const ENTRY: Entry<dyn Admission> = Entry {
+    name: "all",
+    summary: "every page is compressed into the pool",
+    source: "the kernel's zram and zswap",
+    build: |arguments| {
+        no_arguments(arguments)?;
+        Ok(Box::new(All))
+    },
+};
+
+/// Admits everything.
+#[derive(Debug)]
+pub struct All;
+
+impl Admission for All {
+    fn admits(&mut self, _: Candidate) -> bool {
+        true
+    }
+}

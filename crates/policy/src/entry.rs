@@ -1,0 +1,114 @@
+//! How a policy makes itself known: a name, what it does, where it comes from, and how it is built.
+
+use thiserror::Error;
+
+/// A policy that can stand in a slot.
+#[derive(Debug)]
+pub struct Entry<P: ?Sized + 'static> {
+    /// The name on the command line and in the docs.
+    pub name: &'static str,
+    /// What it does, in one line, with its arguments.
+    pub summary: &'static str,
+    /// Paper and section, or the kernel file that it follows.
+    pub source: &'static str,
+    /// Builds it from the text after the colon, empty when there is none.
+    pub build: fn(&str) -> Result<Box<P>, String>,
+}
+
+/// Why the text of a slot names no policy.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PolicyError {
+    /// No policy has that name.
+    #[error("unknown {slot} policy '{name}': it is one of {known}")]
+    UnknownPolicy {
+        /// The slot.
+        slot: &'static str,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The policy does not take those arguments.
+    #[error("{slot}={name}: {reason}")]
+    BadArguments {
+        /// The slot.
+        slot: &'static str,
+        /// The policy.
+        name: &'static str,
+        /// What is wrong, and what it takes.
+        reason: String,
+    },
+    /// No slot has that name.
+    #[error(
+        "unknown slot '{0}': it is one of reclaim, sizing, admission, eviction, prefetch, codec, keep-copies"
+    )]
+    UnknownSlot(String),
+    /// No scheme has that name.
+    #[error("unknown scheme '{name}': it is one of {known}")]
+    UnknownScheme {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The value of a setting that is not a policy.
+    #[error("{setting}={value}: {reason}")]
+    BadSetting {
+        /// The setting.
+        setting: &'static str,
+        /// What was given.
+        value: String,
+        /// What it takes.
+        reason: String,
+    },
+}
+
+/// Builds the policy that `text` (`name` or `name:arguments`) asks for.
+///
+/// # Errors
+/// [`PolicyError::UnknownPolicy`] and [`PolicyError::BadArguments`].
+pub fn build<P: ?Sized>(
+    slot: &'static str,
+    entries: &[Entry<P>],
+    text: &str,
+) -> Result<Box<P>, PolicyError> {
+    let (name, arguments) = text.split_once(':').unwrap_or((text, ""));
+    let Some(entry) = entries.iter().find(|entry| entry.name == name) else {
+        let known = entries
+            .iter()
+            .map(|entry| entry.name)
+            .collect::<Vec<_>>()
+            .join(", ");
+        return Err(PolicyError::UnknownPolicy {
+            slot,
+            name: name.to_owned(),
+            known,
+        });
+    };
+    (entry.build)(arguments).map_err(|reason| PolicyError::BadArguments {
+        slot,
+        name: entry.name,
+        reason,
+    })
+}
+
+/// For a policy without arguments: refuses any.
+///
+/// # Errors
+/// The reason, when there are some.
+pub fn no_arguments(arguments: &str) -> Result<(), String> {
+    if arguments.is_empty() {
+        Ok(())
+    } else {
+        Err(format!(
+            "it takes no arguments, but '{arguments}' was given"
+        ))
+    }
+}
+
+/// Splits `key=value,flag,…` into pairs; a flag has an empty value.
+pub fn arguments(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split(',')
+        .filter(|part| !part.is_empty())
+        .map(|part| part.split_once('=').unwrap_or((part, "")))
+}

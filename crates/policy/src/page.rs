@@ -1,0 +1,404 @@
+//! What the engine and its policies know of a page: 16 bytes each, in blocks of 64 neighbours.
+
+use rustc_hash::FxHashMap;
+use warmswap_trace::{AppId, FileId, PageAddr};
+
+/// Pages of one block: neighbours in the same address space share an index entry.
+pub const BLOCK_PAGES: usize = 64;
+const BLOCK_SHIFT: u32 = BLOCK_PAGES.trailing_zeros();
+
+/// A page that the table knows; dense, so that lists and marks are plain arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageId(pub u32);
+
+impl PageId {
+    /// No page: the end of a list.
+    pub const NONE: Self = Self(u32::MAX);
+
+    /// The index in arrays over all pages.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A chunk in the pool or in the backing file; its number is its place in store order, as the sector
+/// is in a zram device: a chunk stored right after another has, as a rule, the next number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChunkId(pub u32);
+
+impl ChunkId {
+    /// No chunk: the page has no stored copy.
+    pub const NONE: Self = Self(u32::MAX);
+
+    /// The index in arrays over all chunks.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// An application's index in per-application arrays.
+pub type AppIndex = usize;
+
+/// How hot a page is (Ariadne section 1): used by relaunches, used by execution, or neither.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Hotness {
+    /// Touched in the last launch window.
+    Hot,
+    /// Touched in an earlier launch window, or again during execution.
+    Warm,
+    /// Neither.
+    Cold,
+}
+
+impl Hotness {
+    /// All classes, hottest first.
+    pub const ALL: [Self; 3] = [Self::Hot, Self::Warm, Self::Cold];
+
+    /// The index in arrays over the three classes.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// Where the content of a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum PageState {
+    /// Nowhere: not touched yet, or freed.
+    Absent,
+    /// In a frame, on a list of the reclaim policy.
+    Resident,
+    /// In a frame, on its way out: its chunk is being stored.
+    Leaving,
+    /// In a frame of the prefetch buffer, not asked for yet.
+    Buffered,
+    /// In its chunk only.
+    Stored,
+    /// On its way in: its chunk is being loaded.
+    Loading,
+    /// In its file only (a clean page of a file that was reclaimed).
+    Discarded,
+}
+
+/// What the engine and its policies know of a page. 16 bytes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Page {
+    /// The neighbour towards the front (least recently used) of the list it is on.
+    pub(crate) prev: PageId,
+    /// The neighbour towards the back (most recently used).
+    pub(crate) next: PageId,
+    /// The chunk that holds a valid copy of the page's content, or [`ChunkId::NONE`].
+    pub chunk: ChunkId,
+    /// Where the content is.
+    pub state: PageState,
+    /// The reclaim policy's label: a list of it. Kept while the page is stored, so that hotness survives.
+    pub label: u8,
+    marks: u8,
+    /// The reclaim policy's stamp: for HotnessOrg the launch in which the page was last touched.
+    pub epoch: u8,
+}
+
+/// One bit that is known of a page.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub enum Mark {
+    /// Written since it last had a valid stored copy, or never stored.
+    Dirty = 1,
+    /// Touched since the reclaim policy last looked.
+    Referenced = 2,
+    /// Came into its frame by prefetch and was not touched since.
+    Prefetched = 4,
+}
+
+impl Page {
+    const ABSENT: Self = Self {
+        prev: PageId::NONE,
+        next: PageId::NONE,
+        chunk: ChunkId::NONE,
+        state: PageState::Absent,
+        label: 0,
+        marks: 0,
+        epoch: 0,
+    };
+
+    /// True when the mark is set.
+    pub fn has(&self, mark: Mark) -> bool {
+        self.marks & mark as u8 != 0
+    }
+
+    /// Sets the mark.
+    pub fn set(&mut self, mark: Mark) {
+        self.marks |= mark as u8;
+    }
+
+    /// Clears the mark and tells whether it was set.
+    pub fn take(&mut self, mark: Mark) -> bool {
+        let was = self.has(mark);
+        self.marks &= !(mark as u8);
+        was
+    }
+
+    /// True when the content is in a frame.
+    pub fn in_frame(&self) -> bool {
+        matches!(
+            self.state,
+            PageState::Resident | PageState::Leaving | PageState::Buffered | PageState::Loading
+        )
+    }
+}
+
+/// The address space that a block of pages belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Space {
+    App(AppId),
+    File(FileId),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    space: Space,
+    /// The application whose page it is; for a file, the one that touched the block first.
+    owner: AppId,
+    number: u64,
+}
+
+/// All pages that the engine knows: 16 bytes a page, and about one byte a page for blocks and index.
+///
+/// A look-up costs one hash of a small map (one entry for 64 pages), skipped when the block is the one
+/// of the last look-up.
+#[derive(Debug)]
+pub struct PageTable {
+    pages: Vec<Page>,
+    blocks: Vec<Block>,
+    index: FxHashMap<(Space, u64), u32>,
+    free_blocks: Vec<u32>,
+    by_app: Vec<Vec<u32>>,
+    last: ((Space, u64), u32),
+}
+
+impl Default for PageTable {
+    fn default() -> Self {
+        Self {
+            pages: Vec::new(),
+            blocks: Vec::new(),
+            index: FxHashMap::default(),
+            free_blocks: Vec::new(),
+            by_app: Vec::new(),
+            last: ((Space::App(AppId(u16::MAX)), u64::MAX), 0),
+        }
+    }
+}
+
+fn split(app: AppId, addr: PageAddr) -> ((Space, u64), u32) {
+    let (space, number) = match addr {
+        PageAddr::Anon { number } => (Space::App(app), number),
+        PageAddr::File { file, number } => (Space::File(file), number),
+    };
+    (
+        (space, number >> BLOCK_SHIFT),
+        (number as u32) & (BLOCK_PAGES as u32 - 1),
+    )
+}
+
+impl PageTable {
+    /// The page at an address, if the table knows its block.
+    pub fn find(&mut self, app: AppId, addr: PageAddr) -> Option<PageId> {
+        let (key, offset) = split(app, addr);
+        if self.last.0 == key {
+            return Some(PageId((self.last.1 << BLOCK_SHIFT) + offset));
+        }
+        let block = *self.index.get(&key)?;
+        self.last = (key, block);
+        Some(PageId((block << BLOCK_SHIFT) + offset))
+    }
+
+    /// The page at an address; its block is made if the table does not know it.
+    pub fn find_or_insert(&mut self, app: AppId, addr: PageAddr) -> PageId {
+        if let Some(page) = self.find(app, addr) {
+            return page;
+        }
+        let (key, offset) = split(app, addr);
+        let block = Block {
+            space: key.0,
+            owner: app,
+            number: key.1,
+        };
+        let number = match self.free_blocks.pop() {
+            Some(number) => {
+                self.blocks[number as usize] = block;
+                number
+            }
+            None => {
+                let number = self.blocks.len() as u32;
+                self.grow();
+                self.blocks.push(block);
+                self.pages.extend([Page::ABSENT; BLOCK_PAGES]);
+                number
+            }
+        };
+        self.index.insert(key, number);
+        if let Space::App(app) = key.0 {
+            let app = usize::from(app.0);
+            if self.by_app.len() <= app {
+                self.by_app.resize_with(app + 1, Vec::new);
+            }
+            self.by_app[app].push(number);
+        }
+        self.last = (key, number);
+        PageId((number << BLOCK_SHIFT) + offset)
+    }
+
+    /// Room for one more block: grows by an eighth, since doubling would cost up to 16 idle bytes a page.
+    fn grow(&mut self) {
+        if self.pages.len() + BLOCK_PAGES > self.pages.capacity() {
+            let more = (self.blocks.len() / 8).max(64);
+            self.pages.reserve_exact(more * BLOCK_PAGES);
+            self.blocks.reserve_exact(more);
+        }
+    }
+
+    /// Forgets an application's anonymous pages: all of them read as absent afterwards. The caller has
+    /// taken them off every list and chunk.
+    pub fn forget_app(&mut self, app: AppId) {
+        let Some(blocks) = self.by_app.get_mut(usize::from(app.0)) else {
+            return;
+        };
+        for number in std::mem::take(blocks) {
+            let block = self.blocks[number as usize];
+            self.index.remove(&(block.space, block.number));
+            let first = (number as usize) << BLOCK_SHIFT;
+            self.pages[first..first + BLOCK_PAGES].fill(Page::ABSENT);
+            self.free_blocks.push(number);
+        }
+        self.last = ((Space::App(AppId(u16::MAX)), u64::MAX), 0);
+    }
+
+    /// The application's anonymous pages, block by block in the order in which the blocks were first
+    /// touched; absent ones included.
+    pub fn pages_of(&self, app: AppId) -> impl Iterator<Item = PageId> + '_ {
+        self.by_app
+            .get(usize::from(app.0))
+            .into_iter()
+            .flatten()
+            .flat_map(|&block| {
+                (0..BLOCK_PAGES as u32).map(move |i| PageId((block << BLOCK_SHIFT) + i))
+            })
+    }
+
+    /// Every page of the table, absent ones included.
+    pub fn all(&self) -> impl Iterator<Item = PageId> + use<> {
+        (0..self.pages.len() as u32).map(PageId)
+    }
+
+    /// The application that owns the page.
+    pub fn owner(&self, page: PageId) -> AppId {
+        self.blocks[page.index() >> BLOCK_SHIFT].owner
+    }
+
+    /// True for a page of a file.
+    pub fn is_file(&self, page: PageId) -> bool {
+        matches!(
+            self.blocks[page.index() >> BLOCK_SHIFT].space,
+            Space::File(_)
+        )
+    }
+
+    /// The page's address; together with [`Self::owner`] it is what the host called the page.
+    pub fn addr(&self, page: PageId) -> PageAddr {
+        let block = &self.blocks[page.index() >> BLOCK_SHIFT];
+        let number = (block.number << BLOCK_SHIFT) + u64::from(page.0 & (BLOCK_PAGES as u32 - 1));
+        match block.space {
+            Space::App(_) => PageAddr::Anon { number },
+            Space::File(file) => PageAddr::File { file, number },
+        }
+    }
+
+    /// Bytes of memory that the table holds.
+    pub fn state_bytes(&self) -> usize {
+        self.pages.capacity() * size_of::<Page>()
+            + self.blocks.capacity() * size_of::<Block>()
+            + self.index.capacity() * (size_of::<((Space, u64), u32)>() + 1)
+            + self
+                .by_app
+                .iter()
+                .map(|blocks| blocks.capacity() * 4)
+                .sum::<usize>()
+            + self.free_blocks.capacity() * 4
+    }
+}
+
+impl std::ops::Index<PageId> for PageTable {
+    type Output = Page;
+    fn index(&self, page: PageId) -> &Page {
+        &self.pages[page.index()]
+    }
+}
+
+impl std::ops::IndexMut<PageId> for PageTable {
+    fn index_mut(&mut self, page: PageId) -> &mut Page {
+        &mut self.pages[page.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const APP: AppId = AppId(3);
+
+    #[test]
+    fn a_page_costs_16_bytes() {
+        assert_eq!(size_of::<Page>(), 16);
+    }
+
+    #[test]
+    fn the_same_address_is_the_same_page_and_a_file_is_shared() {
+        let mut table = PageTable::default();
+        let a = table.find_or_insert(APP, PageAddr::Anon { number: 1000 });
+        assert_eq!(table.find(APP, PageAddr::Anon { number: 1000 }), Some(a));
+        assert_eq!(table.find(AppId(4), PageAddr::Anon { number: 1000 }), None);
+        let f = table.find_or_insert(
+            APP,
+            PageAddr::File {
+                file: FileId(7),
+                number: 5,
+            },
+        );
+        assert_eq!(
+            table.find(
+                AppId(4),
+                PageAddr::File {
+                    file: FileId(7),
+                    number: 5
+                }
+            ),
+            Some(f)
+        );
+        assert_eq!(
+            table.addr(f),
+            PageAddr::File {
+                file: FileId(7),
+                number: 5
+            }
+        );
+        assert_eq!(table.addr(a), PageAddr::Anon { number: 1000 });
+        assert!(table.is_file(f) && !table.is_file(a));
+    }
+
+    #[test]
+    fn a_forgotten_application_leaves_absent_pages_and_reusable_blocks() {
+        let mut table = PageTable::default();
+        let a = table.find_or_insert(APP, PageAddr::Anon { number: 1 });
+        table[a].state = PageState::Resident;
+        table.forget_app(APP);
+        assert_eq!(table.find(APP, PageAddr::Anon { number: 1 }), None);
+        let b = table.find_or_insert(AppId(9), PageAddr::Anon { number: 77 });
+        assert_eq!(b.index() / BLOCK_PAGES, a.index() / BLOCK_PAGES);
+        assert_eq!(table[b].state, PageState::Absent);
+        assert_eq!(table.owner(b), AppId(9));
+    }
+}

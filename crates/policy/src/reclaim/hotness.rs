@@ -1,0 +1,350 @@
+//! `hotness`: HotnessOrg, three lists for each application (Ariadne section 4.2).
+
+use super::{Arrival, Reclaim, Urgency};
+use crate::entry::{Entry, arguments};
+use crate::list::PageList;
+use crate::page::{Hotness, Mark, PageId, PageTable};
+use warmswap_trace::{AppId, LaunchKind};
+
+pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
+    name: "hotness",
+    summary: "hot, warm and cold list for each application; hotness:hot=last|keep,initial-hot=PAGES",
+    source: "Ariadne section 4.2 (HotnessOrg); hot=keep is its scenario EHL, hot=last its AL (section 5)",
+    build: |text| {
+        let mut policy = HotnessOrg::default();
+        for (key, value) in arguments(text) {
+            match (key, value) {
+                ("hot", "last") => policy.hot_pages = HotPages::Last,
+                ("hot", "keep") => policy.hot_pages = HotPages::Keep,
+                ("initial-hot", pages) => {
+                    policy.initial_hot_pages = pages
+                        .parse()
+                        .map_err(|_| format!("initial-hot={pages}: not a number of pages"))?;
+                }
+                _ => {
+                    return Err(format!(
+                        "'{key}={value}' is neither hot=last|keep nor initial-hot=PAGES"
+                    ));
+                }
+            }
+        }
+        Ok(Box::new(policy))
+    },
+};
+
+/// What becomes of hot pages under pressure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HotPages {
+    /// They leave after all cold and warm pages (AL: compression works on all lists).
+    Last,
+    /// They leave only if somebody waits for a frame and nothing else is left (EHL: the hot list is
+    /// excluded from compression).
+    Keep,
+}
+
+/// Labels of a page: 1 + its hotness class.
+const fn label(hotness: Hotness) -> u8 {
+    hotness as u8 + 1
+}
+
+const HOT: u8 = label(Hotness::Hot);
+const WARM: u8 = label(Hotness::Warm);
+const COLD: u8 = label(Hotness::Cold);
+
+#[derive(Debug, Default)]
+struct App {
+    /// Indexed by hotness.
+    lists: [PageList; 3],
+    /// Counts launches modulo 255, from 1; a hot page belongs to the launch whose number it carries.
+    epoch: u8,
+    window: Window,
+    /// Pages labelled hot in this epoch, resident or not.
+    hot_total: u64,
+    /// When one of its pages was last touched, on the clock of switches between applications.
+    last_used: u64,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Window {
+    #[default]
+    Closed,
+    /// A launch window; how many more pages it may add to the hot list.
+    Open { room: u64 },
+}
+
+/// Hot, warm and cold lists for each application, and the applications in LRU order.
+///
+/// - The pages of the first launch make the initial hot list, up to `initial_hot_pages`; what comes later
+///   starts cold, and moves to warm when it is touched again.
+/// - At a relaunch the old hot list moves to warm; the pages that the relaunch touches become hot, in the
+///   order of their first touch.
+/// - Cold pages of all applications leave first, applications least recently used first, then warm, then
+///   hot. The foreground application is the most recently used one, so that its pages of a class stay
+///   longest.
+/// - Warm and hot pages that were touched since the policy last looked get a second chance.
+///
+/// A page that is not resident keeps its label: it is hot if the last launch touched it. Every call but
+/// `victims_of` is constant time in the number of pages, apart from relabelling the old hot list.
+#[derive(Debug)]
+pub struct HotnessOrg {
+    hot_pages: HotPages,
+    initial_hot_pages: u64,
+    apps: Vec<App>,
+    most_recent: usize,
+    clock: u64,
+}
+
+impl Default for HotnessOrg {
+    fn default() -> Self {
+        Self {
+            hot_pages: HotPages::Last,
+            initial_hot_pages: u64::MAX,
+            apps: Vec::new(),
+            most_recent: usize::MAX,
+            clock: 0,
+        }
+    }
+}
+
+impl HotnessOrg {
+    fn app(&mut self, app: AppId) -> &mut App {
+        let index = usize::from(app.0);
+        if self.apps.len() <= index {
+            self.apps.resize_with(index + 1, App::default);
+        }
+        &mut self.apps[index]
+    }
+
+    /// Notes that a page of the application was touched.
+    fn used(&mut self, app: AppId) {
+        let index = usize::from(app.0);
+        if self.most_recent != index {
+            self.clock += 1;
+            self.most_recent = index;
+            self.app(app).last_used = self.clock;
+        }
+    }
+
+    /// The class in which a touch puts the page, and its label. `None`: the launch window's hot list
+    /// already holds it.
+    fn class_after_touch(app: &App, label_before: u8, epoch: u8) -> Option<u8> {
+        match app.window {
+            Window::Open { .. } if label_before == HOT && epoch == app.epoch => None,
+            Window::Open { room: 1.. } => Some(HOT),
+            _ if label_before == 0 => Some(COLD),
+            // A hot page of this launch stays hot; every other page that is asked for again is warm.
+            _ if label_before == HOT && epoch == app.epoch => None,
+            _ => Some(WARM),
+        }
+    }
+
+    /// Puts the page, which is on no list, on the list of `to`.
+    fn push(&mut self, table: &mut PageTable, page: PageId, to: u8) {
+        let owner = table.owner(page);
+        let app = self.app(owner);
+        let entry = &mut table[page];
+        if to == HOT && !(entry.label == HOT && entry.epoch == app.epoch) {
+            app.hot_total += 1;
+            if let Window::Open { room } = &mut app.window {
+                *room = room.saturating_sub(1);
+            }
+        }
+        entry.label = to;
+        entry.epoch = app.epoch;
+        app.lists[usize::from(to) - 1].push_back(table, page);
+    }
+
+    fn unlink(&mut self, table: &mut PageTable, page: PageId) {
+        let owner = table.owner(page);
+        let list = usize::from(table[page].label) - 1;
+        self.app(owner).lists[list].remove(table, page);
+    }
+
+    /// Applications with pages of that class, least recently used first.
+    fn eviction_order(&self, class: Hotness) -> Vec<usize> {
+        let mut order: Vec<_> = (0..self.apps.len())
+            .filter(|&app| !self.apps[app].lists[class.index()].is_empty())
+            .collect();
+        order.sort_by_key(|&app| self.apps[app].last_used);
+        order
+    }
+
+    /// Takes up to `want` pages of one list. A page that was touched since the last look goes to the back
+    /// once; a cold one cannot have been, since a touch makes it warm.
+    fn take(
+        &mut self,
+        table: &mut PageTable,
+        app: usize,
+        class: Hotness,
+        want: usize,
+        out: &mut Vec<PageId>,
+    ) {
+        let list = &mut self.apps[app].lists[class.index()];
+        let mut chances = if class == Hotness::Warm {
+            list.len()
+        } else {
+            0
+        };
+        let enough = out.len() + want;
+        while out.len() < enough {
+            let Some(page) = list.pop_front(table) else {
+                return;
+            };
+            if table[page].take(Mark::Referenced) && chances > 0 {
+                chances -= 1;
+                list.push_back(table, page);
+            } else {
+                out.push(page);
+            }
+        }
+    }
+
+    /// The epoch came around: labels of 255 launches ago must not read as hot again.
+    fn wrap(table: &mut PageTable, app: AppId) {
+        let pages: Vec<_> = table.pages_of(app).collect();
+        for page in pages {
+            if table[page].label == HOT {
+                table[page].epoch = 0;
+            }
+        }
+    }
+}
+
+impl Reclaim for HotnessOrg {
+    fn insert(&mut self, table: &mut PageTable, page: PageId, arrival: Arrival) {
+        let owner = table.owner(page);
+        let (before, epoch) = (table[page].label, table[page].epoch);
+        let to = match arrival {
+            Arrival::Touched => {
+                self.used(owner);
+                Self::class_after_touch(self.app(owner), before, epoch).unwrap_or(HOT)
+            }
+            // Nobody asked for it: it keeps its class.
+            Arrival::Untouched => label(self.hotness(table, page)),
+        };
+        self.push(table, page, to);
+    }
+
+    fn touch(&mut self, table: &mut PageTable, page: PageId) {
+        let owner = table.owner(page);
+        self.used(owner);
+        let entry = &mut table[page];
+        entry.set(Mark::Referenced);
+        let (before, epoch) = (entry.label, entry.epoch);
+        match Self::class_after_touch(&self.apps[usize::from(owner.0)], before, epoch) {
+            Some(to) if to != before || to == HOT => {
+                self.unlink(table, page);
+                self.push(table, page, to);
+            }
+            _ => {}
+        }
+    }
+
+    fn remove(&mut self, table: &mut PageTable, page: PageId) {
+        self.unlink(table, page);
+    }
+
+    fn victims(
+        &mut self,
+        table: &mut PageTable,
+        want: usize,
+        urgency: Urgency,
+        out: &mut Vec<PageId>,
+    ) {
+        let enough = out.len() + want;
+        let spare_hot = self.hot_pages == HotPages::Keep && urgency == Urgency::Background;
+        for class in [Hotness::Cold, Hotness::Warm, Hotness::Hot] {
+            if class == Hotness::Hot && spare_hot {
+                return;
+            }
+            for app in self.eviction_order(class) {
+                if out.len() >= enough {
+                    return;
+                }
+                self.take(table, app, class, enough - out.len(), out);
+            }
+        }
+    }
+
+    fn victims_of(&mut self, table: &mut PageTable, app: AppId, out: &mut Vec<PageId>) {
+        let keep_hot = self.hot_pages == HotPages::Keep;
+        for class in [Hotness::Cold, Hotness::Warm, Hotness::Hot] {
+            if class == Hotness::Hot && keep_hot {
+                return;
+            }
+            let list = &mut self.app(app).lists[class.index()];
+            while let Some(page) = list.pop_front(table) {
+                table[page].take(Mark::Referenced);
+                out.push(page);
+            }
+        }
+    }
+
+    fn hotness(&self, table: &PageTable, page: PageId) -> Hotness {
+        let entry = &table[page];
+        let epoch = self
+            .apps
+            .get(usize::from(table.owner(page).0))
+            .map_or(0, |app| app.epoch);
+        match entry.label {
+            HOT if entry.epoch == epoch => Hotness::Hot,
+            HOT | WARM => Hotness::Warm,
+            _ => Hotness::Cold,
+        }
+    }
+
+    fn hot_pages(&self, app: AppId) -> u64 {
+        self.apps
+            .get(usize::from(app.0))
+            .map_or(0, |app| app.hot_total)
+    }
+
+    fn launch_begin(&mut self, table: &mut PageTable, app: AppId, kind: LaunchKind) {
+        let initial = self.initial_hot_pages;
+        self.used(app);
+        let this = self.app(app);
+        // Old hot -> warm: only those that are resident are on a list; the others' labels age by epoch.
+        let mut old_hot = std::mem::take(&mut this.lists[Hotness::Hot.index()]);
+        let pages: Vec<_> = old_hot.iter(table).collect();
+        pages.iter().for_each(|&page| table[page].label = WARM);
+        this.lists[Hotness::Warm.index()].append(table, &mut old_hot);
+        this.hot_total = 0;
+        this.window = Window::Open {
+            room: if kind == LaunchKind::Cold {
+                initial
+            } else {
+                u64::MAX
+            },
+        };
+        this.epoch = this.epoch % 255 + 1;
+        if this.epoch == 1 {
+            Self::wrap(table, app);
+        }
+    }
+
+    fn launch_end(&mut self, app: AppId) {
+        self.app(app).window = Window::Closed;
+    }
+
+    fn forget(&mut self, table: &PageTable, page: PageId) {
+        if self.hotness(table, page) == Hotness::Hot {
+            let owner = table.owner(page);
+            self.app(owner).hot_total -= 1;
+        }
+    }
+
+    fn dump(&self, table: &PageTable) -> Vec<PageId> {
+        [Hotness::Cold, Hotness::Warm, Hotness::Hot]
+            .into_iter()
+            .flat_map(|class| {
+                self.eviction_order(class)
+                    .into_iter()
+                    .map(move |app| (app, class))
+            })
+            .flat_map(|(app, class)| self.apps[app].lists[class.index()].iter(table))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+use super::*;
+use crate::page::PageState;
+use warmswap_trace::PageAddr;
+
+struct World {
+    table: PageTable,
+    policy: HotnessOrg,
+}
+
+const A: AppId = AppId(0);
+const B: AppId = AppId(1);
+
+impl World {
+    fn new() -> Self {
+        Self {
+            table: PageTable::default(),
+            policy: HotnessOrg::default(),
+        }
+    }
+
+    /// Touches pages as the engine does: inserted when new or away, else touched.
+    fn touch(&mut self, app: AppId, numbers: impl IntoIterator<Item = u64>) {
+        for number in numbers {
+            let page = self.table.find_or_insert(app, PageAddr::Anon { number });
+            if self.table[page].state == PageState::Resident {
+                self.policy.touch(&mut self.table, page);
+            } else {
+                self.table[page].state = PageState::Resident;
+                self.policy.insert(&mut self.table, page, Arrival::Touched);
+            }
+        }
+    }
+
+    fn launch(&mut self, app: AppId, kind: LaunchKind, numbers: impl IntoIterator<Item = u64>) {
+        self.policy.launch_begin(&mut self.table, app, kind);
+        self.touch(app, numbers);
+        self.policy.launch_end(app);
+    }
+
+    fn class(&mut self, app: AppId, number: u64) -> Hotness {
+        let page = self.table.find(app, PageAddr::Anon { number }).unwrap();
+        self.policy.hotness(&self.table, page)
+    }
+
+    fn swap_out(&mut self, want: usize, urgency: Urgency) -> Vec<(AppId, u64)> {
+        let mut out = Vec::new();
+        self.policy
+            .victims(&mut self.table, want, urgency, &mut out);
+        out.into_iter()
+            .map(|page| {
+                self.table[page].state = PageState::Stored;
+                let PageAddr::Anon { number } = self.table.addr(page) else {
+                    unreachable!()
+                };
+                (self.table.owner(page), number)
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn the_first_launch_makes_the_hot_list_and_execution_the_cold_one() {
+    let mut w = World::new();
+    w.launch(A, LaunchKind::Cold, 0..4);
+    w.touch(A, 4..6);
+    assert_eq!(w.class(A, 0), Hotness::Hot);
+    assert_eq!(w.class(A, 4), Hotness::Cold);
+    w.touch(A, [4]);
+    assert_eq!(w.class(A, 4), Hotness::Warm, "cold -> warm on access");
+    assert_eq!(w.policy.hot_pages(A), 4);
+}
+
+#[test]
+fn the_initial_hot_list_can_be_limited() {
+    let mut w = World::new();
+    w.policy.initial_hot_pages = 2;
+    w.launch(A, LaunchKind::Cold, 0..4);
+    assert_eq!(
+        [w.class(A, 0), w.class(A, 1), w.class(A, 2)],
+        [Hotness::Hot, Hotness::Hot, Hotness::Cold]
+    );
+    w.launch(A, LaunchKind::Relaunch, 0..4);
+    assert_eq!(w.policy.hot_pages(A), 4, "a relaunch is not limited");
+}
+
+#[test]
+fn a_relaunch_turns_old_hot_to_warm_and_its_own_pages_to_hot() {
+    let mut w = World::new();
+    w.launch(A, LaunchKind::Cold, 0..4);
+    w.launch(A, LaunchKind::Relaunch, [2, 3, 9]);
+    assert_eq!([w.class(A, 0), w.class(A, 1)], [Hotness::Warm; 2]);
+    assert_eq!(
+        [w.class(A, 2), w.class(A, 3), w.class(A, 9)],
+        [Hotness::Hot; 3]
+    );
+    assert_eq!(w.policy.hot_pages(A), 3);
+}
+
+#[test]
+fn cold_of_all_leaves_first_then_warm_then_hot_applications_in_lru_order() {
+    let mut w = World::new();
+    w.launch(A, LaunchKind::Cold, [0, 1]);
+    w.touch(A, [10, 11, 20, 20]);
+    w.launch(B, LaunchKind::Cold, [0]);
+    w.touch(B, [10, 20, 20]);
+    let order = w.swap_out(9, Urgency::Direct);
+    assert_eq!(
+        order,
+        [
+            (A, 10),
+            (A, 11),
+            (B, 10),
+            (A, 20),
+            (B, 20),
+            (A, 0),
+            (A, 1),
+            (B, 0)
+        ]
+    );
+}
+
+#[test]
+fn excluded_hot_pages_leave_only_when_somebody_waits() {
+    let mut w = World::new();
+    w.policy.hot_pages = HotPages::Keep;
+    w.launch(A, LaunchKind::Cold, [0]);
+    w.touch(A, [1]);
+    assert_eq!(w.swap_out(2, Urgency::Background), [(A, 1)]);
+    assert_eq!(w.swap_out(1, Urgency::Direct), [(A, 0)]);
+}
+
+#[test]
+fn hotness_survives_swap_out_and_ages_with_the_next_launch() {
+    let mut w = World::new();
+    w.launch(A, LaunchKind::Cold, [0, 1]);
+    w.swap_out(2, Urgency::Direct);
+    assert_eq!(w.class(A, 0), Hotness::Hot);
+    w.launch(A, LaunchKind::Relaunch, [1]);
+    assert_eq!(
+        [w.class(A, 0), w.class(A, 1)],
+        [Hotness::Warm, Hotness::Hot]
+    );
+    w.touch(A, [0]);
+    assert_eq!(w.class(A, 0), Hotness::Warm);
+}
+
+#[test]
+fn labels_do_not_come_back_when_the_launch_counter_wraps() {
+    let mut w = World::new();
+    w.launch(A, LaunchKind::Cold, [0, 1]);
+    w.swap_out(1, Urgency::Direct);
+    for _ in 0..255 {
+        w.launch(A, LaunchKind::Relaunch, [5]);
+    }
+    assert_ne!(w.class(A, 0), Hotness::Hot);
+    assert_eq!(w.policy.hot_pages(A), 1);
+}
+
+#[test]
+fn hot_pages_leave_in_the_order_in_which_the_relaunch_touched_them() {
+    let mut w = World::new();
+    w.launch(A, LaunchKind::Cold, 0..6);
+    w.launch(A, LaunchKind::Relaunch, [5, 1, 3, 1, 5]);
+    let order: Vec<_> = w
+        .swap_out(6, Urgency::Direct)
+        .into_iter()
+        .map(|(_, number)| number)
+        .collect();
+    assert_eq!(order, [0, 2, 4, 5, 1, 3]);
+}

@@ -1,0 +1,98 @@
+//! Reclaim: which resident pages leave, in which order, and how hot is each of them?
+
+mod hotness;
+mod lru;
+mod never;
+
+pub use hotness::{HotPages, HotnessOrg};
+pub use lru::Lru;
+pub use never::Never;
+
+use crate::entry::Entry;
+use crate::page::{Hotness, PageId, PageTable};
+use warmswap_trace::{AppId, LaunchKind};
+
+/// The reclaim policies.
+pub const ENTRIES: &[Entry<dyn Reclaim>] = &[never::ENTRY, lru::ENTRY, hotness::ENTRY];
+
+/// How a page came into its frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// The application touched it, for the first time or after it had been away.
+    Touched,
+    /// It came along with a page that was touched, or its way out was refused; nobody asked for it.
+    Untouched,
+}
+
+/// How badly frames are needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// Between the watermarks: what hurts can be left alone.
+    Background,
+    /// Somebody waits for a frame and there is none.
+    Direct,
+}
+
+/// Orders the resident pages.
+///
+/// The engine guarantees: `insert` only for a page that is on no list; `touch`, `remove` only for a page
+/// that was inserted and not taken since; `victims` take the pages they return off the lists. `label` and
+/// `epoch` of a [`Page`](crate::Page) are the policy's own, and survive while the page is not resident.
+pub trait Reclaim: Send + std::fmt::Debug {
+    /// The page came into a frame.
+    fn insert(&mut self, table: &mut PageTable, page: PageId, arrival: Arrival);
+
+    /// The application touched a resident page. The hottest call of all: constant time.
+    fn touch(&mut self, table: &mut PageTable, page: PageId);
+
+    /// The page is freed, or leaves by another's decision.
+    fn remove(&mut self, table: &mut PageTable, page: PageId);
+
+    /// Takes up to `want` pages off the lists, in the order in which they should leave, and appends them
+    /// to `out`. Fewer only if the policy gives no more at this urgency.
+    fn victims(
+        &mut self,
+        table: &mut PageTable,
+        want: usize,
+        urgency: Urgency,
+        out: &mut Vec<PageId>,
+    );
+
+    /// Takes all pages of one application that may leave off the lists, in the order in which they
+    /// should leave. Linear in the pages of all applications at worst.
+    fn victims_of(&mut self, table: &mut PageTable, app: AppId, out: &mut Vec<PageId>);
+
+    /// How hot the page is held to be; defined for pages that are not resident, too.
+    fn hotness(&self, table: &PageTable, page: PageId) -> Hotness;
+
+    /// How many pages of the application are held to be hot, resident or not. Zero where the policy does
+    /// not know hot pages.
+    fn hot_pages(&self, app: AppId) -> u64 {
+        let _ = app;
+        0
+    }
+
+    /// The application comes to the foreground.
+    fn launch_begin(&mut self, table: &mut PageTable, app: AppId, kind: LaunchKind) {
+        let _ = (table, app, kind);
+    }
+
+    /// The application's launch window ends.
+    fn launch_end(&mut self, app: AppId) {
+        let _ = app;
+    }
+
+    /// A page that is not resident is forgotten (freed, or its application ended).
+    fn forget(&mut self, table: &PageTable, page: PageId) {
+        let _ = (table, page);
+    }
+
+    /// True when pages never leave, so that no budget can hold.
+    fn is_unlimited(&self) -> bool {
+        false
+    }
+
+    /// The pages on the policy's lists, in the order in which they would leave if none was touched again;
+    /// for tests and dumps. Linear.
+    fn dump(&self, table: &PageTable) -> Vec<PageId>;
+}

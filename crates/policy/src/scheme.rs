@@ -1,0 +1,373 @@
+//! A scheme: one policy in each slot, by name.
+
+use crate::admission::{self, Admission};
+use crate::entry::{Entry, PolicyError, build};
+use crate::eviction::{self, Eviction};
+use crate::prefetch::{self, Prefetch};
+use crate::reclaim::{self, Reclaim};
+use crate::sizing::{self, Sizing};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// The text of a scheme: what stands in each slot, as on the command line and in a config file.
+///
+/// ```
+/// # use warmswap_policy::SchemeSpec;
+/// let mut spec = SchemeSpec::named("ariadne")?;
+/// spec.set("prefetch=none")?;
+/// let scheme = spec.build()?;
+/// assert_eq!(scheme.prefetch.buffer_pages(), 0);
+/// # Ok::<(), warmswap_policy::PolicyError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchemeSpec {
+    /// What it is called in results; a changed slot is appended.
+    pub name: String,
+    /// Which resident pages leave.
+    pub reclaim: Cow<'static, str>,
+    /// How they are cut into chunks.
+    pub sizing: Cow<'static, str>,
+    /// Which enter the pool.
+    pub admission: Cow<'static, str>,
+    /// Which leave the pool.
+    pub eviction: Cow<'static, str>,
+    /// Which come back early.
+    pub prefetch: Cow<'static, str>,
+    /// True: the stored copy of a page that came back is kept while it is clean and there is room.
+    pub keep_copies: bool,
+}
+
+/// A scheme that can run.
+#[derive(Debug)]
+pub struct Scheme {
+    /// Which resident pages leave.
+    pub reclaim: Box<dyn Reclaim>,
+    /// How they are cut into chunks.
+    pub sizing: Box<dyn Sizing>,
+    /// Which enter the pool.
+    pub admission: Box<dyn Admission>,
+    /// Which leave the pool.
+    pub eviction: Box<dyn Eviction>,
+    /// Which come back early.
+    pub prefetch: Box<dyn Prefetch>,
+    /// True: the stored copy of a page that came back is kept while it is clean and there is room.
+    pub keep_copies: bool,
+}
+
+/// One line of the table of schemes.
+struct Named {
+    name: &'static str,
+    slots: [&'static str; 5],
+    keep_copies: bool,
+    summary: &'static str,
+}
+
+const fn named(
+    name: &'static str,
+    slots: [&'static str; 5],
+    keep_copies: bool,
+    summary: &'static str,
+) -> Named {
+    Named {
+        name,
+        slots,
+        keep_copies,
+        summary,
+    }
+}
+
+/// The configuration that plain `ariadne` stands for.
+const ARIADNE_DEFAULT: &str = "ariadne-ehl-1k-2k-16k";
+
+/// The schemes with a name of their own; `ariadne-{al,ehl}-SMALL-MEDIUM-LARGE` is a pattern beside them.
+/// Slots: reclaim, sizing, admission, eviction, prefetch.
+const SCHEMES: &[Named] = &[
+    named(
+        "dram",
+        ["never", "page", "all", "none", "none"],
+        false,
+        "memory without pressure",
+    ),
+    named(
+        "swap",
+        ["lru", "page", "nothing", "none", "none"],
+        true,
+        "swap on flash only",
+    ),
+    named(
+        "zram",
+        ["lru", "page", "all", "none", "none"],
+        false,
+        "the kernel's zram",
+    ),
+    named(
+        "zswap",
+        ["lru", "page", "all", "lru", "none"],
+        false,
+        "the kernel's zswap before flash swap",
+    ),
+    named(
+        "warmswap",
+        ["hotness", "measured", "all", "coldest", "next"],
+        true,
+        "ours",
+    ),
+];
+
+/// The size configurations of the paper's section 6.
+pub const ARIADNE_SIZES: [&str; 6] = [
+    "256-2k-32k",
+    "512-2k-16k",
+    "1k-2k-16k",
+    "1k-4k-16k",
+    "1k-4k-64k",
+    "256-1k-4k",
+];
+
+impl SchemeSpec {
+    /// The names of all schemes with what each is, those of Ariadne spelt out.
+    pub fn all_names() -> Vec<(String, &'static str)> {
+        let mut names: Vec<_> = SCHEMES
+            .iter()
+            .map(|s| (s.name.to_owned(), s.summary))
+            .collect();
+        let ours = names.pop();
+        names.push(("ariadne".to_owned(), "short for ariadne-ehl-1k-2k-16k"));
+        for (mode, summary) in [
+            ("al", "Ariadne, all lists compressed"),
+            ("ehl", "Ariadne, hot list excluded"),
+        ] {
+            names.extend(ARIADNE_SIZES.map(|sizes| (format!("ariadne-{mode}-{sizes}"), summary)));
+        }
+        names.extend(ours);
+        names
+    }
+
+    /// The scheme of that name.
+    ///
+    /// # Errors
+    /// [`PolicyError::UnknownScheme`].
+    pub fn named(name: &str) -> Result<Self, PolicyError> {
+        let unknown = || PolicyError::UnknownScheme {
+            name: name.to_owned(),
+            known: SCHEMES
+                .iter()
+                .map(|s| s.name)
+                .chain(["ariadne", "ariadne-{al,ehl}-SMALL-MEDIUM-LARGE"])
+                .collect::<Vec<_>>()
+                .join(", "),
+        };
+        if let Some(found) = SCHEMES.iter().find(|scheme| scheme.name == name) {
+            let [reclaim, sizing, admission, eviction, prefetch] = found.slots.map(Cow::Borrowed);
+            let keep_copies = found.keep_copies;
+            return Ok(Self {
+                name: name.to_owned(),
+                reclaim,
+                sizing,
+                admission,
+                eviction,
+                prefetch,
+                keep_copies,
+            });
+        }
+        let full = if name == "ariadne" {
+            ARIADNE_DEFAULT
+        } else {
+            name
+        };
+        let (mode, sizes) = full
+            .strip_prefix("ariadne-")
+            .and_then(|rest| rest.split_once('-'))
+            .ok_or_else(unknown)?;
+        let hot = match mode {
+            "al" => "last",
+            "ehl" => "keep",
+            _ => return Err(unknown()),
+        };
+        let spec = Self {
+            name: name.to_owned(),
+            reclaim: format!("hotness:hot={hot}").into(),
+            sizing: format!("adaptive:{sizes}").into(),
+            admission: "all".into(),
+            eviction: "coldest".into(),
+            prefetch: "next".into(),
+            keep_copies: false,
+        };
+        spec.build().map(|_| spec).map_err(|_| unknown())
+    }
+
+    /// Exchanges one slot: `prefetch=none`, `sizing=adaptive:1k-4k-16k`, `codec=zstd`, `keep-copies=on`.
+    /// The name says so afterwards.
+    ///
+    /// # Errors
+    /// A slot, policy or argument that does not exist; the spec is unchanged then.
+    pub fn set(&mut self, change: &str) -> Result<(), PolicyError> {
+        let mut next = self.clone();
+        let (slot, value) = change
+            .split_once('=')
+            .ok_or_else(|| PolicyError::UnknownSlot(change.to_owned()))?;
+        let owned = || Cow::Owned(value.to_owned());
+        match slot {
+            "reclaim" => next.reclaim = owned(),
+            "sizing" => next.sizing = owned(),
+            "admission" => next.admission = owned(),
+            "eviction" => next.eviction = owned(),
+            "prefetch" => next.prefetch = owned(),
+            "codec" => {
+                let joint = if next.sizing.contains(':') { ',' } else { ':' };
+                next.sizing = format!("{}{joint}codec={value}", next.sizing).into();
+            }
+            "keep-copies" => {
+                next.keep_copies = match value {
+                    "on" => true,
+                    "off" => false,
+                    _ => {
+                        return Err(PolicyError::BadSetting {
+                            setting: "keep-copies",
+                            value: value.to_owned(),
+                            reason: "it is on or off".to_owned(),
+                        });
+                    }
+                }
+            }
+            _ => return Err(PolicyError::UnknownSlot(slot.to_owned())),
+        }
+        next.name = format!("{}+{change}", self.name);
+        next.build()?;
+        *self = next;
+        Ok(())
+    }
+
+    /// The scheme of a name with changes behind plus signs: `ariadne+prefetch=none+codec=zstd`.
+    ///
+    /// # Errors
+    /// Those of [`Self::named`] and [`Self::set`].
+    pub fn parse(text: &str) -> Result<Self, PolicyError> {
+        let mut parts = text.split('+');
+        let mut spec = Self::named(parts.next().unwrap_or_default())?;
+        parts.try_for_each(|change| spec.set(change))?;
+        Ok(spec)
+    }
+
+    /// Builds the policies.
+    ///
+    /// # Errors
+    /// A policy or argument that does not exist.
+    pub fn build(&self) -> Result<Scheme, PolicyError> {
+        Ok(Scheme {
+            reclaim: build("reclaim", reclaim::ENTRIES, &self.reclaim)?,
+            sizing: build("sizing", sizing::ENTRIES, &self.sizing)?,
+            admission: build("admission", admission::ENTRIES, &self.admission)?,
+            eviction: build("eviction", eviction::ENTRIES, &self.eviction)?,
+            prefetch: build("prefetch", prefetch::ENTRIES, &self.prefetch)?,
+            keep_copies: self.keep_copies,
+        })
+    }
+}
+
+/// One row of the table of policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PolicyRow {
+    /// The slot.
+    pub slot: &'static str,
+    /// The policy's name.
+    pub name: &'static str,
+    /// What it does and takes.
+    pub summary: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+}
+
+/// Every policy of every slot: what the command line and the docs show.
+pub fn policies() -> Vec<PolicyRow> {
+    fn rows<P: ?Sized>(
+        slot: &'static str,
+        entries: &'static [Entry<P>],
+    ) -> impl Iterator<Item = PolicyRow> {
+        entries.iter().map(move |e| PolicyRow {
+            slot,
+            name: e.name,
+            summary: e.summary,
+            source: e.source,
+        })
+    }
+    rows("reclaim", reclaim::ENTRIES)
+        .chain(rows("sizing", sizing::ENTRIES))
+        .chain(rows("admission", admission::ENTRIES))
+        .chain(rows("eviction", eviction::ENTRIES))
+        .chain(rows("prefetch", prefetch::ENTRIES))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::Hotness;
+
+    #[test]
+    fn every_named_scheme_builds() {
+        for (name, _) in SchemeSpec::all_names() {
+            SchemeSpec::named(&name)
+                .and_then(|spec| spec.build())
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+    }
+
+    #[test]
+    fn ariadne_reads_sizes_and_modes() {
+        let scheme = SchemeSpec::named("ariadne-al-256-2k-32k")
+            .unwrap()
+            .build()
+            .unwrap();
+        assert_eq!(scheme.sizing.plan(Hotness::Cold).chunk_bytes(), 32 << 10);
+        for bad in [
+            "ariadne-xl-1k-2k-16k",
+            "ariadne-al",
+            "ariadne-al-1k-2k",
+            "ariadne-",
+            "zramm",
+            "",
+        ] {
+            assert!(
+                matches!(
+                    SchemeSpec::named(bad),
+                    Err(PolicyError::UnknownScheme { .. })
+                ),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_slot_can_be_exchanged_and_a_bad_change_leaves_the_spec_alone() {
+        let mut spec = SchemeSpec::parse("zram+codec=zstd+prefetch=next:buffer=8").unwrap();
+        assert_eq!(spec.name, "zram+codec=zstd+prefetch=next:buffer=8");
+        assert_eq!(spec.build().unwrap().prefetch.buffer_pages(), 8);
+        let before = spec.clone();
+        for bad in [
+            "prefetch=psychic",
+            "colour=red",
+            "prefetch",
+            "keep-copies=maybe",
+            "codec=gzip",
+            "eviction=none:x",
+        ] {
+            assert!(spec.set(bad).is_err(), "{bad}");
+            assert_eq!(spec, before);
+        }
+    }
+
+    #[test]
+    fn policy_names_are_unique_within_a_slot() {
+        let rows = policies();
+        for (i, row) in rows.iter().enumerate() {
+            assert!(
+                !rows[..i]
+                    .iter()
+                    .any(|other| (other.slot, other.name) == (row.slot, row.name)),
+                "{row:?}"
+            );
+        }
+    }
+}
