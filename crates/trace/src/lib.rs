@@ -11,6 +11,7 @@ pub mod event;
 pub mod events;
 pub mod format;
 pub mod reader;
+pub mod synth;
 pub mod writer;
 
 mod columns;
