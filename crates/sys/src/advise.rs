@@ -1,0 +1,215 @@
+//! Advice about another process's memory (`process_madvise`), over many ranges.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use crate::PAGE_BYTES;
+use crate::process::{Process, ProcessError};
+
+/// What is advised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// Reclaim now: anonymous pages go to swap, clean file pages are dropped. Pages that another process
+    /// maps too are left alone, and so is a file that the caller neither owns nor may write.
+    PageOut,
+    /// First to go under pressure.
+    Cold,
+    /// Read into the swap cache or the page cache; the page table changes at the first touch only.
+    WillNeed,
+}
+
+impl Advice {
+    const fn raw(self) -> i32 {
+        match self {
+            Self::PageOut => libc::MADV_PAGEOUT,
+            Self::Cold => libc::MADV_COLD,
+            Self::WillNeed => libc::MADV_WILLNEED,
+        }
+    }
+}
+
+/// Pages from `first` on, `count` of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageRange {
+    /// Number (address / 4096) of the first page.
+    pub first: u64,
+    /// How many pages, at least 1.
+    pub count: u64,
+}
+
+/// Joins ascending page numbers to ranges. Numbers that are not ascending start a new range.
+pub fn ranges(numbers: impl IntoIterator<Item = u64>) -> Vec<PageRange> {
+    let mut out: Vec<PageRange> = Vec::new();
+    for number in numbers {
+        match out.last_mut() {
+            Some(last) if last.first + last.count == number => last.count += 1,
+            _ => out.push(PageRange {
+                first: number,
+                count: 1,
+            }),
+        }
+    }
+    out
+}
+
+/// What became of a call over many ranges.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Advised {
+    /// Pages in ranges that the kernel went through. It does not tell how many of them it acted on.
+    pub pages: u64,
+    /// Ranges that were left out because they are not mapped or cannot take the advice.
+    pub refused_ranges: u64,
+}
+
+/// Ranges handed to the kernel by one system call (`IOV_MAX`).
+const BATCH: usize = 1024;
+/// Attempts that may pass without any progress when the kernel says EAGAIN.
+const RETRIES: u32 = 100;
+
+/// Gives `advice` for all `ranges` of `process`, in batches of 1024 ranges. A range that the kernel
+/// refuses (unmapped in the meantime, locked, a device) is skipped and counted, the others are done.
+///
+/// Costs, per page of 4 KiB: page-out 1 µs when swap holds a valid copy, else 10 to 13 µs.
+///
+/// # Errors
+/// [`ProcessError`] when the process ended, permission is missing (ptrace and `CAP_SYS_NICE`) or the
+/// kernel has no such call (Linux 5.10).
+pub fn advise(
+    process: &Process,
+    advice: Advice,
+    ranges: &[PageRange],
+) -> Result<Advised, ProcessError> {
+    let mut done = Advised::default();
+    for batch in ranges.chunks(BATCH) {
+        advise_batch(process, advice, batch, &mut done)?;
+    }
+    Ok(done)
+}
+
+fn advise_batch(
+    process: &Process,
+    advice: Advice,
+    batch: &[PageRange],
+    done: &mut Advised,
+) -> Result<(), ProcessError> {
+    let mut todo: Vec<libc::iovec> = batch
+        .iter()
+        .map(|r| libc::iovec {
+            iov_base: (r.first * PAGE_BYTES as u64) as *mut libc::c_void,
+            iov_len: r.count as usize * PAGE_BYTES,
+        })
+        .collect();
+    let mut rest = &mut todo[..];
+    let mut idle = 0;
+    while !rest.is_empty() {
+        // SAFETY: `rest` is a live array of iovecs of the length given; the kernel only reads it. The addresses
+        // in it belong to the other process and are checked by the kernel, nothing is dereferenced here.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_process_madvise,
+                process.as_fd().as_raw_fd(),
+                rest.as_ptr(),
+                rest.len(),
+                advice.raw(),
+                0,
+            )
+        };
+        if result > 0 {
+            idle = 0;
+            done.pages += result as u64 / PAGE_BYTES as u64;
+            rest = skip(rest, result as usize);
+            continue;
+        }
+        let error = if result == 0 {
+            io::Error::from_raw_os_error(libc::EINVAL)
+        } else {
+            io::Error::last_os_error()
+        };
+        match error.raw_os_error() {
+            Some(libc::EINTR | libc::EAGAIN) if idle < RETRIES => {
+                idle += 1;
+                std::thread::yield_now();
+            }
+            Some(
+                libc::EINTR | libc::EAGAIN | libc::ENOMEM | libc::EINVAL | libc::EBADF | libc::EIO,
+            ) => {
+                idle = 0;
+                done.refused_ranges += 1;
+                rest = &mut rest[1..];
+            }
+            _ => return Err(ProcessError::new("advise", process.pid(), error)),
+        }
+    }
+    Ok(())
+}
+
+/// Drops the first `bytes` of what `ranges` describe.
+fn skip(mut ranges: &mut [libc::iovec], mut bytes: usize) -> &mut [libc::iovec] {
+    while let Some(first) = ranges.first_mut() {
+        if bytes < first.iov_len {
+            first.iov_base = (first.iov_base as usize + bytes) as *mut libc::c_void;
+            first.iov_len -= bytes;
+            return ranges;
+        }
+        bytes -= first.iov_len;
+        ranges = &mut ranges[1..];
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ranges_hold_exactly_the_numbers(set in proptest::collection::btree_set(0u64..200, 0..100)) {
+            let joined = ranges(set.iter().copied());
+
+            let back: Vec<u64> = joined.iter().flat_map(|r| r.first..r.first + r.count).collect();
+            prop_assert_eq!(back, set.into_iter().collect::<Vec<_>>());
+            prop_assert!(joined.windows(2).all(|w| w[0].first + w[0].count < w[1].first), "not joined: {:?}", joined);
+        }
+
+        #[test]
+        fn skip_drops_exactly_that_many_bytes(lengths in proptest::collection::vec(1usize..9, 1..8), part in 0usize..100) {
+            let pages = |n| n * PAGE_BYTES;
+            let mut vectors: Vec<libc::iovec> = lengths
+                .iter()
+                .map(|&n| libc::iovec { iov_base: 0x10_0000 as *mut _, iov_len: pages(n) })
+                .collect();
+            let total: usize = lengths.iter().copied().map(pages).sum();
+            let drop = part * total / 100;
+
+            let rest = skip(&mut vectors, drop);
+
+            prop_assert_eq!(rest.iter().map(|v| v.iov_len).sum::<usize>(), total - drop);
+        }
+    }
+
+    #[test]
+    fn a_range_that_is_not_mapped_is_counted_and_the_others_are_done() {
+        let me = Process::open(std::process::id()).unwrap();
+        let page = vec![1u8; 4 * PAGE_BYTES];
+        let mapped = page.as_ptr() as u64 / PAGE_BYTES as u64 + 1;
+        let ranges = [
+            PageRange {
+                first: 1 << 30,
+                count: 1,
+            },
+            PageRange {
+                first: mapped,
+                count: 2,
+            },
+        ];
+
+        let result = advise(&me, Advice::Cold, &ranges);
+
+        match result {
+            Ok(done) => assert!(done.pages >= 2 && done.refused_ranges <= 1, "{done:?}"),
+            Err(e) => assert_eq!(e.source.raw_os_error(), Some(libc::EPERM), "{e}"),
+        }
+        assert_eq!(page[PAGE_BYTES], 1);
+    }
+}

@@ -1,0 +1,287 @@
+//! Memory control groups, version 1 and 2.
+
+use std::path::{Path, PathBuf};
+
+use crate::undo::{Action, Pending, Undo, UndoError};
+use crate::{FileError, Root, file};
+
+/// A control group could not be made or used.
+#[derive(Debug, thiserror::Error)]
+pub enum MemcgError {
+    /// No hierarchy with a memory controller is mounted.
+    #[error(
+        "no memory control group hierarchy is mounted; run \
+         `mount -t cgroup2 none /sys/fs/cgroup`, or boot with the memory controller enabled"
+    )]
+    Missing,
+    /// A control file failed; often root is missing.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The change could not be registered.
+    #[error(transparent)]
+    Undo(#[from] UndoError),
+}
+
+/// Which interface the kernel offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// `memory.limit_in_bytes` and its kin.
+    V1,
+    /// `memory.max` and its kin.
+    V2,
+}
+
+/// The hierarchy that has the memory controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hierarchy {
+    /// Where it is mounted.
+    pub mount: PathBuf,
+    /// Its interface.
+    pub version: Version,
+}
+
+impl Hierarchy {
+    /// Finds the memory controller in `/proc/self/mounts`; a version 2 hierarchy counts only when it has it.
+    ///
+    /// # Errors
+    /// [`MemcgError::Missing`] when there is none.
+    pub fn find(root: &Root) -> Result<Self, MemcgError> {
+        let text = file::read(&root.path("/proc/self/mounts"))?;
+        for line in text.lines() {
+            let mut fields = line.split(' ').skip(1);
+            let (Some(path), Some(kind), Some(options)) =
+                (fields.next(), fields.next(), fields.next())
+            else {
+                continue;
+            };
+            let mount = root.path(path);
+            let has_memory = |list: &str, separator: char| {
+                list.split(separator).any(|word| word.trim() == "memory")
+            };
+            let version = match kind {
+                "cgroup" if has_memory(options, ',') => Version::V1,
+                "cgroup2"
+                    if file::read(&mount.join("cgroup.controllers"))
+                        .is_ok_and(|t| has_memory(&t, ' ')) =>
+                {
+                    Version::V2
+                }
+                _ => continue,
+            };
+            return Ok(Self { mount, version });
+        }
+        Err(MemcgError::Missing)
+    }
+}
+
+/// What a group uses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemcgStats {
+    /// Memory charged now, page cache included.
+    pub usage_bytes: u64,
+    /// Anonymous memory.
+    pub anonymous_bytes: u64,
+    /// Page cache.
+    pub file_bytes: u64,
+    /// Major faults.
+    pub major_faults: u64,
+}
+
+/// A group of our own. Dropping it moves its processes to the parent and removes it.
+#[derive(Debug)]
+pub struct Memcg {
+    path: PathBuf,
+    version: Version,
+    pending: Pending,
+}
+
+impl Memcg {
+    /// Makes the group `warmswap-NAME` at the top of the hierarchy.
+    ///
+    /// # Errors
+    /// [`MemcgError`]; a group of that name that exists already is an error.
+    pub fn create(undo: &Undo, name: &str) -> Result<Self, MemcgError> {
+        let Hierarchy { mount, version } = Hierarchy::find(undo.root())?;
+        let path = mount.join(format!("{}{name}", Action::FOLDER_PREFIX));
+        if path.exists() {
+            let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+            return Err(FileError::new("make", &path, source).into());
+        }
+        let pending = undo.register(Action::RemoveGroup { path: path.clone() })?;
+        if version == Version::V2 {
+            file::write(&mount.join("cgroup.subtree_control"), "+memory")?;
+        }
+        std::fs::create_dir(&path).map_err(|e| FileError::new("make", &path, e))?;
+        Ok(Self {
+            path,
+            version,
+            pending,
+        })
+    }
+
+    /// Limits the group's memory; `None` lifts the limit. Lowering it reclaims before it returns.
+    ///
+    /// # Errors
+    /// [`FileError`]; busy when the kernel cannot reclaim enough.
+    pub fn limit(&self, bytes: Option<u64>) -> Result<(), FileError> {
+        let (name, none) = match self.version {
+            Version::V1 => ("memory.limit_in_bytes", "-1"),
+            Version::V2 => ("memory.max", "max"),
+        };
+        let value = bytes.map_or_else(|| none.to_owned(), |b| b.to_string());
+        file::write(&self.path.join(name), &value)
+    }
+
+    /// Moves process `pid` with all its threads into the group. Memory that it has already stays charged
+    /// to its old group.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn add(&self, pid: u32) -> Result<(), FileError> {
+        file::write(&self.path.join("cgroup.procs"), &pid.to_string())
+    }
+
+    /// Present use.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn stats(&self) -> Result<MemcgStats, FileError> {
+        read_stats(&self.path, self.version)
+    }
+
+    /// The group's folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes the group now.
+    ///
+    /// # Errors
+    /// [`UndoError`].
+    pub fn remove(self) -> Result<(), UndoError> {
+        self.pending.finish()
+    }
+}
+
+fn read_stats(group: &Path, version: Version) -> Result<MemcgStats, FileError> {
+    let (usage, anonymous, cache, faults) = match version {
+        Version::V1 => (
+            "memory.usage_in_bytes",
+            "total_rss",
+            "total_cache",
+            "total_pgmajfault",
+        ),
+        Version::V2 => ("memory.current", "anon", "file", "pgmajfault"),
+    };
+    let path = group.join("memory.stat");
+    let text = file::read(&path)?;
+    let field = |name: &str| {
+        text.lines()
+            .find_map(|line| {
+                line.strip_prefix(name)?
+                    .strip_prefix(' ')?
+                    .trim()
+                    .parse()
+                    .ok()
+            })
+            .ok_or_else(|| FileError::unexpected(&path, &format!("no field {name}")))
+    };
+    Ok(MemcgStats {
+        usage_bytes: file::read_u64(&group.join(usage))?,
+        anonymous_bytes: field(anonymous)?,
+        file_bytes: field(cache)?,
+        major_faults: field(faults)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(mounts: &str, controllers: &str) -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+        std::fs::create_dir_all(dir.path().join("cg")).unwrap();
+        std::fs::write(dir.path().join("proc/self/mounts"), mounts).unwrap();
+        std::fs::write(dir.path().join("cg/cgroup.controllers"), controllers).unwrap();
+        let root = Root::at(dir.path());
+        (dir, root)
+    }
+
+    #[test]
+    fn both_versions_are_found_and_a_v2_without_memory_is_not() {
+        let v1 = "none /cg2 cgroup2 rw 0 0\nnone /cpu cgroup rw,cpu 0 0\nnone /cg cgroup rw,memory 0 0\n";
+        let v2 = "none /cg cgroup2 rw 0 0\n";
+
+        let (_d1, first) = machine(v1, "");
+        let (_d2, second) = machine(v2, "cpu memory pids\n");
+        let (_d3, third) = machine(v2, "cpu pids\n");
+
+        assert_eq!(Hierarchy::find(&first).unwrap().version, Version::V1);
+        assert_eq!(Hierarchy::find(&second).unwrap().version, Version::V2);
+        let error = Hierarchy::find(&third).unwrap_err();
+        assert!(error.to_string().contains("mount -t cgroup2"), "{error}");
+    }
+
+    #[test]
+    fn recorded_statistics_of_both_versions() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        write("memory.usage_in_bytes", "900\n");
+        write("memory.current", "901\n");
+        write(
+            "memory.stat",
+            "total_rss 10\ntotal_rss_huge 77\ntotal_cache 20\ntotal_pgmajfault 3\nanon 11\nfile 21\npgmajfault 4\n",
+        );
+
+        let v1 = read_stats(dir.path(), Version::V1).unwrap();
+        let v2 = read_stats(dir.path(), Version::V2).unwrap();
+
+        assert_eq!(
+            v1,
+            MemcgStats {
+                usage_bytes: 900,
+                anonymous_bytes: 10,
+                file_bytes: 20,
+                major_faults: 3
+            }
+        );
+        assert_eq!(
+            v2,
+            MemcgStats {
+                usage_bytes: 901,
+                anonymous_bytes: 11,
+                file_bytes: 21,
+                major_faults: 4
+            }
+        );
+    }
+
+    #[test]
+    fn a_group_of_the_machine_holds_a_child_and_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let undo = Undo::open(&Root::machine(), dir.path()).unwrap();
+        let group = match Memcg::create(&undo, &format!("test-{}", std::process::id())) {
+            Ok(group) => group,
+            Err(e) => {
+                println!("skipped: a_group_of_the_machine_holds_a_child_and_goes: {e}");
+                return;
+            }
+        };
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let path = group.path().to_owned();
+
+        group.limit(Some(64 << 20)).unwrap();
+        group.add(child.id()).unwrap();
+        group.stats().unwrap();
+        group.remove().unwrap();
+
+        assert!(!path.exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,105 @@
+//! Mounting one of the kernel's own file systems for a while.
+
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{MountFlags, UnmountFlags};
+
+use crate::undo::{Action, Pending, Undo, UndoError};
+use crate::{FileError, Root, file};
+
+/// A mount could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// The system call or a file failed.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The change could not be registered.
+    #[error(transparent)]
+    Undo(#[from] UndoError),
+}
+
+/// A file system of the kernel, found mounted or mounted by us until this is dropped.
+#[derive(Debug)]
+pub struct Mounted {
+    path: PathBuf,
+    _pending: Option<Pending>,
+}
+
+impl Mounted {
+    /// Finds where a file system of type `kind` ("debugfs") is mounted, or mounts it on `fallback`.
+    ///
+    /// # Errors
+    /// [`MountError`] when it is neither mounted nor can be.
+    pub fn find_or_mount(undo: &Undo, kind: &str, fallback: &Path) -> Result<Self, MountError> {
+        if let Some(path) = mount_point(undo.root(), kind)? {
+            return Ok(Self {
+                path,
+                _pending: None,
+            });
+        }
+        let pending = undo.register(Action::Unmount {
+            path: fallback.to_owned(),
+        })?;
+        std::fs::create_dir_all(fallback).map_err(|e| FileError::new("make", fallback, e))?;
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        rustix::mount::mount(kind, fallback, kind, flags, None)
+            .map_err(|e| FileError::new("mount", fallback, e.into()))?;
+        Ok(Self {
+            path: fallback.to_owned(),
+            _pending: Some(pending),
+        })
+    }
+
+    /// The mount point.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The first mount point of a file system of type `kind`, from `/proc/self/mounts`.
+///
+/// # Errors
+/// [`FileError`].
+pub fn mount_point(root: &Root, kind: &str) -> Result<Option<PathBuf>, FileError> {
+    let text = file::read(&root.path("/proc/self/mounts"))?;
+    Ok(text.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let (path, found) = (fields.next()?, fields.next()?);
+        (found == kind).then(|| PathBuf::from(path))
+    }))
+}
+
+/// Unmounts `path` and removes the empty folder; done when nothing is mounted there.
+pub(crate) fn unmount(path: &Path) -> Result<(), FileError> {
+    match rustix::mount::unmount(path, UnmountFlags::empty()) {
+        Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {}
+        Err(e) => return Err(FileError::new("unmount", path, e.into())),
+    }
+    match std::fs::remove_dir(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(FileError::new("remove", path, e))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mount_point_is_found_by_type() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+        let mounts = "sysfs /sys sysfs rw 0 0\nnone /a/debug debugfs rw 0 0\n";
+        std::fs::write(dir.path().join("proc/self/mounts"), mounts).unwrap();
+        let root = Root::at(dir.path());
+
+        assert_eq!(
+            mount_point(&root, "debugfs").unwrap().unwrap(),
+            Path::new("/a/debug")
+        );
+        assert!(mount_point(&root, "none").unwrap().is_none());
+    }
+}

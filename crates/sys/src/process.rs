@@ -1,0 +1,216 @@
+//! One process: a stable handle, its signals and its state.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::{FileError, Root, file};
+
+/// A process could not be reached.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} process {pid}: {source}")]
+pub struct ProcessError {
+    /// What was tried, as a verb.
+    pub action: &'static str,
+    /// The process.
+    pub pid: u32,
+    /// The system's answer.
+    #[source]
+    pub source: io::Error,
+}
+
+impl ProcessError {
+    pub(crate) fn new(action: &'static str, pid: u32, source: impl Into<io::Error>) -> Self {
+        Self {
+            action,
+            pid,
+            source: source.into(),
+        }
+    }
+
+    /// True when the process ended.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.source.raw_os_error() == Some(libc::ESRCH)
+    }
+}
+
+/// A process that cannot be mistaken for a later one with the same number (a pidfd).
+#[derive(Debug)]
+pub struct Process {
+    pid: u32,
+    fd: OwnedFd,
+}
+
+impl Process {
+    /// Takes hold of the process `pid`.
+    ///
+    /// # Errors
+    /// [`ProcessError`]; [`ProcessError::is_gone`] when there is none.
+    pub fn open(pid: u32) -> Result<Self, ProcessError> {
+        let gone = || ProcessError::new("open", pid, io::Error::from_raw_os_error(libc::ESRCH));
+        let raw = i32::try_from(pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .ok_or_else(gone)?;
+        let fd =
+            pidfd_open(raw, PidfdFlags::empty()).map_err(|e| ProcessError::new("open", pid, e))?;
+        Ok(Self { pid, fd })
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Sends SIGKILL.
+    ///
+    /// # Errors
+    /// [`ProcessError`]; [`ProcessError::is_gone`] when it ended already.
+    pub fn kill(&self) -> Result<(), ProcessError> {
+        self.signal(Signal::KILL, "kill")
+    }
+
+    /// Sends SIGSTOP; the process stops soon after, see [`Stat::state`].
+    ///
+    /// # Errors
+    /// [`ProcessError`].
+    pub fn stop(&self) -> Result<(), ProcessError> {
+        self.signal(Signal::STOP, "stop")
+    }
+
+    /// Sends SIGCONT.
+    ///
+    /// # Errors
+    /// [`ProcessError`].
+    pub fn resume(&self) -> Result<(), ProcessError> {
+        self.signal(Signal::CONT, "resume")
+    }
+
+    fn signal(&self, signal: Signal, action: &'static str) -> Result<(), ProcessError> {
+        pidfd_send_signal(&self.fd, signal).map_err(|e| ProcessError::new(action, self.pid, e))
+    }
+}
+
+impl AsFd for Process {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The fields of `/proc/PID/stat` that this project uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// Process number.
+    pub pid: u32,
+    /// Name of the program, at most 15 bytes.
+    pub command: String,
+    /// `R` running, `S` sleeping, `D` waiting for I/O, `T` stopped, `Z` ended but not waited for.
+    pub state: char,
+    /// Parent.
+    pub parent: u32,
+    /// Session.
+    pub session: u32,
+    /// Major faults (the page had to be read or decompressed).
+    pub major_faults: u64,
+    /// CPU time in user and kernel mode, in clock ticks.
+    pub cpu_ticks: u64,
+    /// Start, in clock ticks since boot; with the number it identifies a process for ever.
+    pub start_ticks: u64,
+}
+
+impl Stat {
+    /// Reads `/proc/PID/stat`.
+    ///
+    /// # Errors
+    /// [`FileError`]; [`FileError::is_gone`] when the process ended.
+    pub fn read(root: &Root, pid: u32) -> Result<Self, FileError> {
+        Self::read_file(&root.proc_file(pid, "stat"))
+    }
+
+    fn read_file(path: &std::path::Path) -> Result<Self, FileError> {
+        Self::parse(&file::read(path)?)
+            .ok_or_else(|| FileError::unexpected(path, "not a process status line"))
+    }
+
+    /// Parses the one line of a stat file. The name may hold blanks and parentheses.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (pid, rest) = text.split_once(" (")?;
+        let (command, rest) = rest.rsplit_once(") ")?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        // Field 3 of proc(5) is fields[0].
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        Some(Self {
+            pid: pid.parse().ok()?,
+            command: command.to_owned(),
+            state: fields.first()?.chars().next()?,
+            parent: number(4)? as u32,
+            session: fields.get(3)?.parse::<i64>().ok()?.max(0) as u32,
+            major_faults: number(12)?,
+            cpu_ticks: number(14)? + number(15)?,
+            start_ticks: number(22)?,
+        })
+    }
+
+    /// True when every thread of `pid` is stopped (or the process ended).
+    #[must_use]
+    pub fn all_threads_stopped(root: &Root, pid: u32) -> bool {
+        let Ok(tasks) = std::fs::read_dir(root.proc_file(pid, "task")) else {
+            return true;
+        };
+        tasks
+            .flatten()
+            .all(|task| match Self::read_file(&task.path().join("stat")) {
+                Ok(stat) => matches!(stat.state, 'T' | 't' | 'Z' | 'X'),
+                Err(e) => e.is_gone(),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_shift_the_fields() {
+        let line = "42 (a (b) c) S 7 42 41 0 -1 4194560 100 0 33 0 5 6 0 0 20 0 1 0 987654 0 0";
+
+        let stat = Stat::parse(line).unwrap();
+
+        assert_eq!(
+            (stat.pid, stat.parent, stat.session, stat.state),
+            (42, 7, 41, 'S')
+        );
+        assert_eq!(stat.command, "a (b) c");
+        assert_eq!(
+            (stat.major_faults, stat.cpu_ticks, stat.start_ticks),
+            (33, 11, 987_654)
+        );
+        assert!(Stat::parse("42 (short) S 7").is_none());
+        assert!(Stat::parse("").is_none());
+    }
+
+    #[test]
+    fn a_child_stops_resumes_and_dies_by_its_handle() {
+        let root = Root::machine();
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let process = Process::open(child.id()).unwrap();
+
+        process.stop().unwrap();
+        while !Stat::all_threads_stopped(&root, process.pid()) {
+            std::thread::yield_now();
+        }
+        process.resume().unwrap();
+        process.kill().unwrap();
+        child.wait().unwrap();
+
+        assert!(process.kill().unwrap_err().is_gone());
+        assert!(Process::open(0).unwrap_err().is_gone());
+    }
+}

@@ -1,0 +1,248 @@
+//! Swap areas: writing their header, switching them on and off.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{FileError, PAGE_BYTES, Root, file};
+
+/// The identity of a swap area: 16 bytes of its header.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uuid(String);
+
+impl Uuid {
+    /// A random identity, from the kernel.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn random() -> Result<Self, FileError> {
+        let path = Path::new("/proc/sys/kernel/random/uuid");
+        Ok(Self(file::read(path)?.trim().to_owned()))
+    }
+
+    fn bytes(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        let mut digits = self
+            .0
+            .bytes()
+            .filter_map(|b| (b as char).to_digit(16))
+            .map(|d| d as u8);
+        for byte in &mut bytes {
+            *byte = digits.next().unwrap_or(0) << 4 | digits.next().unwrap_or(0);
+        }
+        bytes
+    }
+}
+
+// The header's first page, from the kernel's `union swap_header`: 1024 bytes for a boot block, version, number of
+// the last page, number of bad pages, UUID, label; the signature ends the page.
+const VERSION_AT: usize = 1024;
+const LAST_PAGE_AT: usize = 1028;
+const UUID_AT: usize = 1036;
+const LABEL_AT: usize = 1052;
+const SIGNATURE: &[u8; 10] = b"SWAPSPACE2";
+const SIGNATURE_AT: usize = PAGE_BYTES - SIGNATURE.len();
+const LABEL: &[u8] = b"warmswap";
+
+/// The header page of a swap area of `pages` pages, the header included.
+#[must_use]
+pub fn header(pages: u32, uuid: &Uuid) -> [u8; PAGE_BYTES] {
+    let mut page = [0; PAGE_BYTES];
+    page[VERSION_AT..VERSION_AT + 4].copy_from_slice(&1u32.to_ne_bytes());
+    page[LAST_PAGE_AT..LAST_PAGE_AT + 4].copy_from_slice(&(pages - 1).to_ne_bytes());
+    page[UUID_AT..UUID_AT + 16].copy_from_slice(&uuid.bytes());
+    page[LABEL_AT..LABEL_AT + LABEL.len()].copy_from_slice(LABEL);
+    page[SIGNATURE_AT..].copy_from_slice(SIGNATURE);
+    page
+}
+
+/// Makes the device at `path` a swap area of `bytes` bytes. What it held before is lost.
+///
+/// # Errors
+/// [`FileError`]; a device of less than ten pages is refused, as the kernel would.
+pub fn format(path: &Path, bytes: u64, uuid: &Uuid) -> Result<(), FileError> {
+    let pages = u32::try_from(bytes / PAGE_BYTES as u64).unwrap_or(u32::MAX);
+    if pages < 10 {
+        return Err(FileError::unexpected(
+            path,
+            "a swap area needs at least ten pages",
+        ));
+    }
+    let mut device = std::fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .map_err(|e| FileError::new("open", path, e))?;
+    device
+        .write_all(&header(pages, uuid))
+        .and_then(|()| device.sync_all())
+        .map_err(|e| FileError::new("write", path, e))
+}
+
+/// What the first page of a device says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// All zeros: nothing was written yet.
+    Nobody,
+    /// The swap area asked about.
+    Asked,
+    /// Anything else.
+    Another,
+}
+
+/// Whose swap area the device at `path` holds.
+pub(crate) fn owner(path: &Path, uuid: &Uuid) -> Result<Owner, FileError> {
+    let mut page = [0; PAGE_BYTES];
+    File::open(path)
+        .and_then(|mut f| f.read_exact(&mut page))
+        .map_err(|e| FileError::new("read", path, e))?;
+    if page.iter().all(|&b| b == 0) {
+        return Ok(Owner::Nobody);
+    }
+    let asked = page[SIGNATURE_AT..] == *SIGNATURE && page[UUID_AT..UUID_AT + 16] == uuid.bytes();
+    Ok(if asked { Owner::Asked } else { Owner::Another })
+}
+
+/// Switches the swap area at `path` on; the highest `priority` (0 to 32767) is used first.
+///
+/// # Errors
+/// [`FileError`]; needs `CAP_SYS_ADMIN`.
+pub fn on(path: &Path, priority: u16) -> Result<(), FileError> {
+    const PREFER: i32 = 0x8000;
+    let text = c_path(path)?;
+    // SAFETY: `text` is a live NUL-terminated string; the call changes no memory of this process.
+    let result = unsafe { libc::swapon(text.as_ptr(), PREFER | i32::from(priority.min(0x7fff))) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(FileError::new(
+            "swap on",
+            path,
+            std::io::Error::last_os_error(),
+        ))
+    }
+}
+
+/// Switches the swap area at `path` off, which brings all its pages back into memory first (5 µs a page).
+///
+/// # Errors
+/// [`FileError`]; `ENOMEM` when memory does not hold what is swapped out.
+pub fn off(path: &Path) -> Result<(), FileError> {
+    let text = c_path(path)?;
+    // SAFETY: as for `swapon`.
+    let result = unsafe { libc::swapoff(text.as_ptr()) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(FileError::new(
+            "swap off",
+            path,
+            std::io::Error::last_os_error(),
+        ))
+    }
+}
+
+fn c_path(path: &Path) -> Result<CString, FileError> {
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| FileError::unexpected(path, "the path holds a zero byte"))
+}
+
+/// One line of `/proc/swaps`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Area {
+    /// Device or file, as given at swapon.
+    pub path: String,
+    /// Size without the header.
+    pub size_bytes: u64,
+    /// Part in use.
+    pub used_bytes: u64,
+    /// The highest is used first; negative when the kernel chose it.
+    pub priority: i32,
+}
+
+/// All active swap areas.
+///
+/// # Errors
+/// [`FileError`].
+pub fn areas(root: &Root) -> Result<Vec<Area>, FileError> {
+    let path = root.path("/proc/swaps");
+    let text = file::read(&path)?;
+    text.lines()
+        .skip(1)
+        .map(|line| {
+            let mut fields = line.split_ascii_whitespace().rev();
+            let priority = fields.next()?.parse().ok()?;
+            let used: u64 = fields.next()?.parse().ok()?;
+            let size: u64 = fields.next()?.parse().ok()?;
+            let path = line.split_ascii_whitespace().next()?.to_owned();
+            Some(Area {
+                path,
+                size_bytes: size * 1024,
+                used_bytes: used * 1024,
+                priority,
+            })
+        })
+        .collect::<Option<_>>()
+        .ok_or_else(|| FileError::unexpected(&path, "a line is not a swap area"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uuid() -> Uuid {
+        Uuid("00112233-4455-6677-8899-aabbccddeeff".to_owned())
+    }
+
+    #[test]
+    fn the_header_is_what_the_kernel_expects() {
+        let page = header(100, &uuid());
+
+        assert_eq!(&page[4086..], b"SWAPSPACE2");
+        assert_eq!(page[1024..1028], 1u32.to_ne_bytes());
+        assert_eq!(page[1028..1032], 99u32.to_ne_bytes());
+        assert_eq!(page[1036..1040], [0x00, 0x11, 0x22, 0x33]);
+        assert_eq!(page[1051], 0xff);
+        assert_eq!(&page[1052..1060], b"warmswap");
+        assert!(page[..1024].iter().all(|&b| b == 0));
+    }
+
+    #[test]
+    fn the_owner_is_told_by_the_header() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("area");
+        let other = Uuid("ff".repeat(16));
+
+        std::fs::write(&path, vec![0u8; 20 * PAGE_BYTES]).unwrap();
+        assert_eq!(owner(&path, &uuid()).unwrap(), Owner::Nobody);
+        format(&path, 20 * PAGE_BYTES as u64, &uuid()).unwrap();
+        assert_eq!(owner(&path, &uuid()).unwrap(), Owner::Asked);
+        assert_eq!(owner(&path, &other).unwrap(), Owner::Another);
+        assert!(format(&path, 9 * PAGE_BYTES as u64, &uuid()).is_err());
+    }
+
+    #[test]
+    fn recorded_swaps_are_understood() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("proc")).unwrap();
+        let text = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n\
+                    /dev/zram1                              partition\t1048572\t\t2048\t\t32767\n\
+                    /swapfile                               file\t\t2097148\t\t0\t\t-2\n";
+        std::fs::write(dir.path().join("proc/swaps"), text).unwrap();
+
+        let found = areas(&Root::at(dir.path())).unwrap();
+
+        assert_eq!(found[0].path, "/dev/zram1");
+        assert_eq!(
+            (found[0].size_bytes, found[0].used_bytes, found[0].priority),
+            (1_048_572 << 10, 2 << 20, 32767)
+        );
+        assert_eq!(
+            (found[1].path.as_str(), found[1].priority),
+            ("/swapfile", -2)
+        );
+    }
+}

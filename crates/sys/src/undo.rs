@@ -1,0 +1,337 @@
+//! What was changed on the machine, and how it is taken back on every way out.
+//!
+//! A change is registered *before* it is made; the returned [`Pending`] takes it back when it is dropped
+//! (return, error, panic). [`Undo::on_signals`] takes everything back at SIGINT and SIGTERM. Against
+//! SIGKILL and lost power the list also stands in a state file, and the next [`Undo::open`] takes back
+//! what an ended process left. Actions check what they find and are done at most once more than needed:
+//! a device or swap that was there before, or that somebody else made since, is left alone.
+
+mod action;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+pub use action::Action;
+pub(crate) use action::while_busy;
+
+use crate::process::Stat;
+use crate::{FileError, Root, file};
+
+/// The list of changes could not be kept or taken back.
+#[derive(Debug, thiserror::Error)]
+pub enum UndoError {
+    /// The state file cannot be used.
+    #[error("cannot keep the list of changes: {0}")]
+    State(#[source] FileError),
+    /// A change could not be taken back; it stays in the state file.
+    #[error("cannot {what}: {source}")]
+    Action {
+        /// The action in words.
+        what: String,
+        /// The system's answer.
+        #[source]
+        source: FileError,
+    },
+    /// The program is about to end after a signal; no further change may begin.
+    #[error("the program was interrupted")]
+    Interrupted,
+    /// The signal thread cannot be started.
+    #[error("cannot listen for signals: {0}")]
+    Signals(#[source] std::io::Error),
+}
+
+/// The registry. Clones share one list.
+#[derive(Debug, Clone)]
+pub struct Undo(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    root: Root,
+    path: PathBuf,
+    list: Mutex<List>,
+}
+
+#[derive(Debug)]
+struct List {
+    next: u64,
+    actions: Vec<(u64, Action)>,
+    interrupted: bool,
+}
+
+/// The form of a state file.
+#[derive(Debug, Serialize, Deserialize)]
+struct State {
+    boot_id: String,
+    pid: u32,
+    start_ticks: u64,
+    /// In the order in which the changes were made.
+    actions: Vec<Action>,
+}
+
+impl Undo {
+    /// Where state files lie: `/run/warmswap` for root, else the user's runtime or temporary directory.
+    #[must_use]
+    pub fn default_folder(root: &Root) -> PathBuf {
+        if crate::is_root() {
+            return root.path("/run/warmswap");
+        }
+        let base =
+            std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+        base.join("warmswap")
+    }
+
+    /// Opens a registry whose state files lie in `folder` (made when missing, for the owner only), after
+    /// taking back what processes that ended without doing so left there.
+    ///
+    /// # Errors
+    /// [`UndoError::State`]; [`UndoError::Action`] when a leftover cannot be removed.
+    pub fn open(root: &Root, folder: &Path) -> Result<Self, UndoError> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|e| UndoError::State(FileError::new("make", folder, e)))?;
+        recover(root, folder)?;
+        let pid = std::process::id();
+        let start = Stat::read(&Root::machine(), pid)
+            .map_err(UndoError::State)?
+            .start_ticks;
+        static COUNTER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let serial = COUNTER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let list = List {
+            next: 0,
+            actions: Vec::new(),
+            interrupted: false,
+        };
+        let path = folder.join(format!("{pid}-{start}-{serial}.json"));
+        Ok(Self(Arc::new(Inner {
+            root: root.clone(),
+            path,
+            list: Mutex::new(list),
+        })))
+    }
+
+    /// The root under which actions are carried out.
+    #[must_use]
+    pub fn root(&self) -> &Root {
+        &self.0.root
+    }
+
+    /// Writes `action` down; the caller makes its change afterwards. The state file is on disk on return.
+    ///
+    /// # Errors
+    /// [`UndoError::State`], and [`UndoError::Interrupted`] when a signal has come: then the change must not
+    /// be made.
+    pub fn register(&self, action: Action) -> Result<Pending, UndoError> {
+        let mut list = self.0.lock();
+        if list.interrupted {
+            return Err(UndoError::Interrupted);
+        }
+        let id = list.next;
+        list.next += 1;
+        list.actions.push((id, action));
+        if let Err(e) = self.0.save(&list) {
+            list.actions.pop();
+            return Err(e);
+        }
+        Ok(Pending {
+            undo: self.clone(),
+            id: Some(id),
+        })
+    }
+
+    /// Takes back every change, the latest first. Goes on after a failure.
+    ///
+    /// # Errors
+    /// The first failure; what failed stays in the state file.
+    pub fn run_all(&self) -> Result<(), UndoError> {
+        self.0.run_all(&mut self.0.lock())
+    }
+
+    /// Starts the thread that, at SIGINT, SIGTERM or SIGHUP, takes everything back and ends the program
+    /// with 128 + the signal's number. No change can be registered from that moment on.
+    ///
+    /// # Errors
+    /// [`UndoError::Signals`].
+    pub fn on_signals(&self) -> Result<(), UndoError> {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
+            .map_err(UndoError::Signals)?;
+        let inner = Arc::clone(&self.0);
+        std::thread::Builder::new()
+            .name("undo".to_owned())
+            .spawn(move || {
+                if let Some(signal) = signals.forever().next() {
+                    // The lock is held until the end, so that no other thread leaves the program by its own
+                    // way, or changes anything, while the list is worked off.
+                    let mut list = inner.lock();
+                    list.interrupted = true;
+                    if let Err(e) = inner.run_all(&mut list) {
+                        eprintln!("{e}");
+                    }
+                    std::process::exit(128 + signal);
+                }
+            })
+            .map_err(UndoError::Signals)?;
+        Ok(())
+    }
+
+    fn finish(&self, id: u64) -> Result<(), UndoError> {
+        let mut list = self.0.lock();
+        let Some(position) = list.actions.iter().position(|(i, _)| *i == id) else {
+            return Ok(());
+        };
+        self.0.perform(&list.actions[position].1)?;
+        list.actions.remove(position);
+        self.0.save(&list)
+    }
+
+    fn amend(&self, id: u64, action: Action) -> Result<(), UndoError> {
+        let mut list = self.0.lock();
+        if let Some(entry) = list.actions.iter_mut().find(|(i, _)| *i == id) {
+            entry.1 = action;
+        }
+        self.0.save(&list)
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, List> {
+        // A panic while the lock was held leaves a list that is at worst too long, which is harmless.
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run_all(&self, list: &mut List) -> Result<(), UndoError> {
+        let mut first_error = None;
+        let mut kept = Vec::new();
+        while let Some((id, action)) = list.actions.pop() {
+            if let Err(e) = self.perform(&action) {
+                first_error.get_or_insert(e);
+                kept.push((id, action));
+            }
+        }
+        kept.reverse();
+        list.actions = kept;
+        let saved = self.save(list);
+        first_error.map_or(saved, Err)
+    }
+
+    fn perform(&self, action: &Action) -> Result<(), UndoError> {
+        action
+            .perform(&self.root)
+            .map_err(|source| UndoError::Action {
+                what: action.to_string(),
+                source,
+            })
+    }
+
+    /// Writes the state file anew, or removes it when nothing is pending.
+    fn save(&self, list: &List) -> Result<(), UndoError> {
+        if list.actions.is_empty() {
+            return match std::fs::remove_file(&self.path) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    Err(UndoError::State(FileError::new("remove", &self.path, e)))
+                }
+                _ => Ok(()),
+            };
+        }
+        let pid = std::process::id();
+        let state = State {
+            boot_id: boot_id(&Root::machine()),
+            pid,
+            start_ticks: Stat::read(&Root::machine(), pid)
+                .map_err(UndoError::State)?
+                .start_ticks,
+            actions: list.actions.iter().map(|(_, a)| a.clone()).collect(),
+        };
+        let text = serde_json::to_string_pretty(&state).expect("plain data");
+        let fresh = self.path.with_extension("new");
+        std::fs::write(&fresh, text)
+            .and_then(|()| std::fs::rename(&fresh, &self.path))
+            .map_err(|e| UndoError::State(FileError::new("write", &self.path, e)))
+    }
+}
+
+/// A registered change. Dropping it takes the change back; errors are then left to the next run.
+#[derive(Debug)]
+#[must_use = "dropping it takes the change back at once"]
+pub struct Pending {
+    undo: Undo,
+    id: Option<u64>,
+}
+
+impl Pending {
+    /// Takes the change back now.
+    ///
+    /// # Errors
+    /// [`UndoError::Action`]; the action stays in the state file.
+    pub fn finish(mut self) -> Result<(), UndoError> {
+        self.id.take().map_or(Ok(()), |id| self.undo.finish(id))
+    }
+
+    /// Replaces what is to be done, when more is known than at registration.
+    ///
+    /// # Errors
+    /// [`UndoError::State`].
+    pub fn amend(&self, action: Action) -> Result<(), UndoError> {
+        self.id.map_or(Ok(()), |id| self.undo.amend(id, action))
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            let _ = self.undo.finish(id);
+        }
+    }
+}
+
+fn boot_id(root: &Root) -> String {
+    file::read(&root.path("/proc/sys/kernel/random/boot_id"))
+        .map(|s| s.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// Takes back what is listed in the state files of processes that are no more.
+fn recover(root: &Root, folder: &Path) -> Result<(), UndoError> {
+    let entries = std::fs::read_dir(folder)
+        .map_err(|e| UndoError::State(FileError::new("list", folder, e)))?;
+    for path in entries
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.extension().is_some_and(|x| x == "json"))
+    {
+        let text = match file::read(&path) {
+            Ok(text) => text,
+            Err(e) if e.is_gone() => continue,
+            Err(e) => return Err(UndoError::State(e)),
+        };
+        let state: State = serde_json::from_str(&text)
+            .map_err(|e| UndoError::State(FileError::unexpected(&path, &e.to_string())))?;
+        let same_boot = state.boot_id == boot_id(&Root::machine());
+        let lives = Stat::read(&Root::machine(), state.pid)
+            .is_ok_and(|s| s.start_ticks == state.start_ticks);
+        if same_boot && lives {
+            continue;
+        }
+        for action in state
+            .actions
+            .iter()
+            .rev()
+            .filter(|a| same_boot || a.outlives_boot())
+        {
+            action.perform(root).map_err(|source| UndoError::Action {
+                what: action.to_string(),
+                source,
+            })?;
+        }
+        std::fs::remove_file(&path)
+            .map_err(|e| UndoError::State(FileError::new("remove", &path, e)))?;
+    }
+    Ok(())
+}

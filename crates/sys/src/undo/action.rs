@@ -1,0 +1,159 @@
+//! The kinds of change that can be taken back.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{FileError, Root, file, mount, swap, tree, zram};
+
+/// How one change is taken back. Paths are complete (they include the root's prefix).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Action {
+    /// Nothing was changed yet.
+    Nothing,
+    /// Write the old value into a control file.
+    Restore {
+        /// The file.
+        path: PathBuf,
+        /// Its value before.
+        value: String,
+    },
+    /// Swap off and remove the zram device `id`, unless it holds another swap area than `uuid`.
+    RemoveZram {
+        /// The device's number.
+        id: u32,
+        /// The identity that was written into its swap header.
+        uuid: swap::Uuid,
+    },
+    /// Remove a control group; its processes move to the parent.
+    RemoveGroup {
+        /// The group's folder.
+        path: PathBuf,
+    },
+    /// End every process of a session.
+    EndSession {
+        /// The session's number, which is that of its first process.
+        leader: u32,
+        /// Start of that process in clock ticks since boot.
+        start_ticks: u64,
+    },
+    /// Remove a temporary folder with all that is in it.
+    RemoveFolder {
+        /// The folder; its name begins with [`Action::FOLDER_PREFIX`].
+        path: PathBuf,
+    },
+    /// Unmount a file system and remove the mount point.
+    Unmount {
+        /// The mount point.
+        path: PathBuf,
+    },
+}
+
+/// Attempts to remove what the kernel or udev still holds for a moment.
+const RETRIES: u32 = 50;
+
+impl Action {
+    /// How the name of every folder begins that [`Action::RemoveFolder`] may remove.
+    pub const FOLDER_PREFIX: &'static str = "warmswap-";
+
+    /// True for what a restart of the machine does not take back by itself.
+    pub(super) fn outlives_boot(&self) -> bool {
+        matches!(self, Self::RemoveFolder { .. })
+    }
+
+    /// Takes the change back. What is gone already counts as done.
+    pub(super) fn perform(&self, root: &Root) -> Result<(), FileError> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Restore { path, value } => accept_gone(file::write(path, value)),
+            Self::RemoveZram { id, uuid } => zram::remove(root, *id, uuid),
+            Self::RemoveGroup { path } => remove_group(path),
+            Self::EndSession {
+                leader,
+                start_ticks,
+            } => tree::kill_session(root, *leader, *start_ticks),
+            Self::RemoveFolder { path } => remove_folder(path),
+            Self::Unmount { path } => mount::unmount(path),
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => write!(f, "do nothing"),
+            Self::Restore { path, value } => write!(f, "set {} back to {value}", path.display()),
+            Self::RemoveZram { id, .. } => write!(f, "remove the swap device /dev/zram{id}"),
+            Self::RemoveGroup { path } => write!(f, "remove the control group {}", path.display()),
+            Self::EndSession { leader, .. } => write!(f, "end the processes of session {leader}"),
+            Self::RemoveFolder { path } => write!(f, "remove the folder {}", path.display()),
+            Self::Unmount { path } => write!(f, "unmount {}", path.display()),
+        }
+    }
+}
+
+fn accept_gone(result: Result<(), FileError>) -> Result<(), FileError> {
+    match result {
+        Err(e) if e.is_gone() => Ok(()),
+        other => other,
+    }
+}
+
+/// Runs `attempt` until it does not answer "busy", for about a second.
+pub(crate) fn while_busy(
+    mut attempt: impl FnMut() -> Result<(), FileError>,
+) -> Result<(), FileError> {
+    for _ in 1..RETRIES {
+        match attempt() {
+            Err(e) if e.source.raw_os_error() == Some(libc::EBUSY) => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            other => return other,
+        }
+    }
+    attempt()
+}
+
+fn remove_group(path: &Path) -> Result<(), FileError> {
+    let members = match file::read(&path.join("cgroup.procs")) {
+        Ok(text) => text,
+        Err(e) if e.is_gone() => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    if let Some(parent) = path.parent() {
+        for pid in members.lines() {
+            // A member that ended meanwhile is no obstacle; one that stays makes the removal fail below.
+            let _ = file::write(&parent.join("cgroup.procs"), pid);
+        }
+    }
+    while_busy(|| {
+        accept_gone(std::fs::remove_dir(path).map_err(|e| FileError::new("remove", path, e)))
+    })
+}
+
+fn remove_folder(path: &Path) -> Result<(), FileError> {
+    let ours = path
+        .file_name()
+        .and_then(|n| n.to_str())
+        .is_some_and(|n| n.starts_with(Action::FOLDER_PREFIX));
+    if !ours {
+        let source = io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "its name does not begin with warmswap-",
+        );
+        return Err(FileError::new("remove", path, source));
+    }
+    // Processes that were just ended may still be closing files there.
+    while_busy(|| match std::fs::remove_dir_all(path) {
+        Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Err(FileError::new(
+            "remove",
+            path,
+            io::Error::from_raw_os_error(libc::EBUSY),
+        )),
+        result => accept_gone(result.map_err(|e| FileError::new("remove", path, e))),
+    })
+}

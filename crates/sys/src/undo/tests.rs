@@ -1,0 +1,175 @@
+use super::*;
+
+fn value_file(dir: &Path, value: &str) -> PathBuf {
+    let path = dir.join("value");
+    std::fs::write(&path, value).unwrap();
+    path
+}
+
+fn restore(path: &Path, value: &str) -> Action {
+    Action::Restore {
+        path: path.to_owned(),
+        value: value.to_owned(),
+    }
+}
+
+fn open(dir: &Path) -> Undo {
+    Undo::open(&Root::machine(), &dir.join("state")).unwrap()
+}
+
+fn state_files(dir: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(dir.join("state"))
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect()
+}
+
+#[test]
+fn dropping_takes_back_and_removes_the_state_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = value_file(dir.path(), "changed");
+    let undo = open(dir.path());
+
+    let pending = undo.register(restore(&path, "old")).unwrap();
+    assert_eq!(state_files(dir.path()).len(), 1);
+    drop(pending);
+
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+    assert!(state_files(dir.path()).is_empty());
+}
+
+#[test]
+fn a_panic_takes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = value_file(dir.path(), "changed");
+    let undo = open(dir.path());
+
+    let outcome = std::panic::catch_unwind(|| {
+        let _pending = undo.register(restore(&path, "old")).unwrap();
+        panic!("on purpose");
+    });
+
+    assert!(outcome.is_err());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+}
+
+#[test]
+fn run_all_goes_backwards() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = value_file(dir.path(), "third");
+    let undo = open(dir.path());
+    let first = undo.register(restore(&path, "first")).unwrap();
+    let second = undo.register(restore(&path, "second")).unwrap();
+
+    undo.run_all().unwrap();
+
+    assert!(std::fs::read_to_string(&path).unwrap().starts_with("first"));
+    std::fs::write(&path, "later").unwrap();
+    drop((first, second));
+    assert_eq!(
+        std::fs::read_to_string(&path).unwrap(),
+        "later",
+        "done once only"
+    );
+}
+
+#[test]
+fn a_failure_is_reported_kept_and_does_not_stop_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = value_file(dir.path(), "changed");
+    let undo = open(dir.path());
+    let _first = undo.register(restore(&path, "old")).unwrap();
+    let forbidden = undo
+        .register(Action::RemoveFolder {
+            path: dir.path().join("precious"),
+        })
+        .unwrap();
+
+    let error = undo.run_all().unwrap_err();
+
+    assert!(error.to_string().contains("precious"), "{error}");
+    assert!(std::fs::read_to_string(&path).unwrap().starts_with("old"));
+    let state = std::fs::read_to_string(&state_files(dir.path())[0]).unwrap();
+    assert!(
+        state.contains("precious") && !state.contains("\"old\""),
+        "{state}"
+    );
+    assert!(forbidden.finish().is_err());
+}
+
+#[test]
+fn the_next_run_takes_back_what_an_ended_process_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = value_file(dir.path(), "changed");
+    let folder = dir.path().join("state");
+    std::fs::create_dir(&folder).unwrap();
+    let state = |pid, start_ticks, boot_id| State {
+        boot_id,
+        pid,
+        start_ticks,
+        actions: vec![restore(&path, "old")],
+    };
+    let write = |state: &State| {
+        std::fs::write(
+            folder.join("left.json"),
+            serde_json::to_string(state).unwrap(),
+        )
+        .unwrap();
+    };
+    let me = Stat::read(&Root::machine(), std::process::id()).unwrap();
+    let boot = boot_id(&Root::machine());
+
+    write(&state(me.pid, me.start_ticks, boot.clone()));
+    drop(open(dir.path()));
+    assert_eq!(
+        std::fs::read_to_string(&path).unwrap(),
+        "changed",
+        "its process lives"
+    );
+
+    write(&state(
+        me.pid,
+        me.start_ticks + 1,
+        "another boot".to_owned(),
+    ));
+    drop(open(dir.path()));
+    assert_eq!(
+        std::fs::read_to_string(&path).unwrap(),
+        "changed",
+        "the machine was restarted since"
+    );
+    assert!(state_files(dir.path()).is_empty());
+
+    write(&state(me.pid, me.start_ticks + 1, boot));
+    drop(open(dir.path()));
+    assert!(std::fs::read_to_string(&path).unwrap().starts_with("old"));
+    assert!(state_files(dir.path()).is_empty());
+}
+
+#[test]
+fn a_folder_is_removed_with_its_contents() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("warmswap-test");
+    std::fs::create_dir_all(folder.join("deep/er")).unwrap();
+    let undo = open(dir.path());
+
+    undo.register(Action::RemoveFolder {
+        path: folder.clone(),
+    })
+    .unwrap()
+    .finish()
+    .unwrap();
+
+    assert!(!folder.exists());
+}
+
+#[test]
+fn no_change_begins_after_an_interruption() {
+    let dir = tempfile::tempdir().unwrap();
+    let undo = open(dir.path());
+    undo.0.lock().interrupted = true;
+
+    let refused = undo.register(Action::Nothing);
+
+    assert!(matches!(refused, Err(UndoError::Interrupted)));
+}

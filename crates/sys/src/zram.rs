@@ -1,0 +1,314 @@
+//! A compressed block device of our own (zram), used as swap.
+//!
+//! The device is added for us by the kernel and removed afterwards; a device that exists is never used.
+//! Kernel documentation: admin-guide/blockdev/zram.rst.
+
+use std::path::{Path, PathBuf};
+
+use crate::swap::{self, Owner, Uuid};
+use crate::undo::{Action, Pending, Undo, UndoError};
+use crate::{FileError, Root, file};
+
+/// A zram swap device could not be made or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ZramError {
+    /// The kernel has no zram, or its module is not loaded.
+    #[error("zram is not available: {} is missing; run `modprobe zram`, or use a kernel built with CONFIG_ZRAM", path.display())]
+    Missing {
+        /// The control folder that was looked for.
+        path: PathBuf,
+    },
+    /// Only root may add devices and swap.
+    #[error("a zram swap device needs root: run the command with `sudo`")]
+    NotRoot,
+    /// The kernel was built without this algorithm.
+    #[error("zram has no algorithm {asked:?}; this kernel offers: {offered}")]
+    Algorithm {
+        /// What was asked for.
+        asked: String,
+        /// The kernel's list.
+        offered: String,
+    },
+    /// A control file or the device failed.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The change could not be registered.
+    #[error(transparent)]
+    Undo(#[from] UndoError),
+}
+
+/// How a device is set up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ZramConfig {
+    /// Capacity in uncompressed bytes.
+    pub disk_bytes: u64,
+    /// Compression algorithm, by the kernel's name ("lz4", "lzo-rle", "zstd").
+    pub algorithm: String,
+    /// Most memory that the compressed pages may take; `None` for no limit.
+    pub memory_limit_bytes: Option<u64>,
+    /// Swap priority, 0 to 32767; the highest is used first.
+    pub priority: u16,
+}
+
+/// An active zram swap device of our own. Dropping it swaps off, which brings all pages back, and
+/// removes the device.
+#[derive(Debug)]
+pub struct ZramSwap {
+    id: u32,
+    root: Root,
+    pending: Pending,
+}
+
+/// `mm_stat` of a device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ZramStats {
+    /// Bytes stored, before compression, without same-filled pages' share.
+    pub original_bytes: u64,
+    /// Bytes after compression.
+    pub compressed_bytes: u64,
+    /// Memory really used, allocator overhead included.
+    pub memory_bytes: u64,
+    /// Most memory ever used.
+    pub memory_peak_bytes: u64,
+    /// Pages that hold one repeated word, stored without memory.
+    pub same_filled_pages: u64,
+    /// Pages that did not get smaller.
+    pub incompressible_pages: u64,
+}
+
+/// `io_stat` and the block layer's counts of a device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ZramIo {
+    /// Reads that failed.
+    pub failed_reads: u64,
+    /// Writes that failed (the memory limit was reached, or memory ran out).
+    pub failed_writes: u64,
+    /// Pages whose swap slot was freed.
+    pub freed_pages: u64,
+}
+
+/// Whether a zram device can be made, without making one.
+///
+/// # Errors
+/// [`ZramError::Missing`], [`ZramError::NotRoot`].
+pub fn probe(root: &Root) -> Result<(), ZramError> {
+    let control = root.path("/sys/class/zram-control");
+    if !control.is_dir() {
+        return Err(ZramError::Missing { path: control });
+    }
+    if crate::is_root() {
+        Ok(())
+    } else {
+        Err(ZramError::NotRoot)
+    }
+}
+
+impl ZramSwap {
+    /// Adds a device, sets it up as swap and switches it on. Takes about 10 ms.
+    ///
+    /// # Errors
+    /// [`ZramError`]; nothing is left behind. Between the kernel's adding of the device and its entry in the
+    /// state file lie some microseconds in which a SIGKILL would leave an unused device of no memory.
+    pub fn create(undo: &Undo, config: &ZramConfig) -> Result<Self, ZramError> {
+        let root = undo.root().clone();
+        probe(&root)?;
+        let uuid = Uuid::random()?;
+        let pending = undo.register(Action::Nothing)?;
+        let add = root.path("/sys/class/zram-control/hot_add");
+        let id = file::read_u64(&add)?;
+        let id = u32::try_from(id).map_err(|_| FileError::unexpected(&add, "no device number"))?;
+        if let Err(e) = pending.amend(Action::RemoveZram {
+            id,
+            uuid: uuid.clone(),
+        }) {
+            let _ = remove(&root, id, &uuid);
+            return Err(e.into());
+        }
+        let device = Self { id, root, pending };
+        device.set_up(config, &uuid)?;
+        Ok(device)
+    }
+
+    fn set_up(&self, config: &ZramConfig, uuid: &Uuid) -> Result<(), ZramError> {
+        let algorithm = self.control("comp_algorithm");
+        let offered = file::read(&algorithm)?;
+        if !offered
+            .split_ascii_whitespace()
+            .any(|name| name.trim_matches(['[', ']']) == config.algorithm)
+        {
+            let offered = offered.trim().replace(['[', ']'], "");
+            return Err(ZramError::Algorithm {
+                asked: config.algorithm.clone(),
+                offered,
+            });
+        }
+        file::write(&algorithm, &config.algorithm)?;
+        file::write(&self.control("disksize"), &config.disk_bytes.to_string())?;
+        if let Some(limit) = config.memory_limit_bytes {
+            file::write(&self.control("mem_limit"), &limit.to_string())?;
+        }
+        swap::format(&self.device(), config.disk_bytes, uuid)?;
+        swap::on(&self.device(), config.priority)?;
+        Ok(())
+    }
+
+    /// The device's number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The device file.
+    #[must_use]
+    pub fn device(&self) -> PathBuf {
+        device_path(&self.root, self.id)
+    }
+
+    /// What the device holds and uses.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn stats(&self) -> Result<ZramStats, FileError> {
+        read_stats(&self.control("mm_stat"))
+    }
+
+    /// What went wrong and what was freed.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn io(&self) -> Result<ZramIo, FileError> {
+        let path = self.control("io_stat");
+        let n = numbers(&path, 4)?;
+        Ok(ZramIo {
+            failed_reads: n[0],
+            failed_writes: n[1],
+            freed_pages: n[3],
+        })
+    }
+
+    /// Swaps off and removes the device now.
+    ///
+    /// # Errors
+    /// [`UndoError`]; the next run tries again.
+    pub fn remove(self) -> Result<(), UndoError> {
+        self.pending.finish()
+    }
+
+    fn control(&self, name: &str) -> PathBuf {
+        block_folder(&self.root, self.id).join(name)
+    }
+}
+
+fn block_folder(root: &Root, id: u32) -> PathBuf {
+    root.path(format!("/sys/block/zram{id}"))
+}
+
+fn device_path(root: &Root, id: u32) -> PathBuf {
+    root.path(format!("/dev/zram{id}"))
+}
+
+fn numbers(path: &Path, least: usize) -> Result<Vec<u64>, FileError> {
+    let text = file::read(path)?;
+    // mm_stat prints one field signed in old kernels; what is no unsigned number counts as 0.
+    let n: Vec<u64> = text
+        .split_ascii_whitespace()
+        .map(|f| f.parse().unwrap_or(0))
+        .collect();
+    if n.len() < least {
+        Err(FileError::unexpected(path, "too few numbers"))
+    } else {
+        Ok(n)
+    }
+}
+
+fn read_stats(path: &Path) -> Result<ZramStats, FileError> {
+    let n = numbers(path, 7)?;
+    Ok(ZramStats {
+        original_bytes: n[0],
+        compressed_bytes: n[1],
+        memory_bytes: n[2],
+        memory_peak_bytes: n[4],
+        same_filled_pages: n[5],
+        incompressible_pages: n.get(7).copied().unwrap_or(0),
+    })
+}
+
+/// Swaps off and removes device `id`, unless it is gone or has become somebody else's.
+pub(crate) fn remove(root: &Root, id: u32, uuid: &Uuid) -> Result<(), FileError> {
+    let folder = block_folder(root, id);
+    if !folder.exists() {
+        return Ok(());
+    }
+    let device = device_path(root, id);
+    if file::read_u64(&folder.join("disksize"))? > 0 {
+        if swap::owner(&device, uuid)? == Owner::Another {
+            return Ok(());
+        }
+        let active = swap::areas(root)?
+            .iter()
+            .any(|a| Path::new(&a.path) == Path::new("/dev").join(format!("zram{id}")));
+        if active {
+            swap::off(&device)?;
+        }
+        crate::undo::while_busy(|| file::write(&folder.join("reset"), "1"))?;
+    }
+    crate::undo::while_busy(|| {
+        file::write(
+            &root.path("/sys/class/zram-control/hot_remove"),
+            &id.to_string(),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recorded_statistics_are_understood() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mm_stat");
+        std::fs::write(
+            &path,
+            " 1626112   371712   475136        0   479232       12        0       31        7\n",
+        )
+        .unwrap();
+
+        let stats = read_stats(&path).unwrap();
+
+        assert_eq!(
+            (
+                stats.original_bytes,
+                stats.compressed_bytes,
+                stats.memory_bytes
+            ),
+            (1_626_112, 371_712, 475_136)
+        );
+        assert_eq!(
+            (
+                stats.memory_peak_bytes,
+                stats.same_filled_pages,
+                stats.incompressible_pages
+            ),
+            (479_232, 12, 31)
+        );
+        std::fs::write(&path, "1 2 3\n").unwrap();
+        assert!(read_stats(&path).is_err());
+    }
+
+    #[test]
+    fn a_kernel_without_zram_is_told_with_the_way_out() {
+        let dir = tempfile::tempdir().unwrap();
+
+        let error = probe(&Root::at(dir.path())).unwrap_err();
+
+        assert!(error.to_string().contains("modprobe zram"), "{error}");
+    }
+
+    #[test]
+    fn a_device_that_is_gone_needs_no_removal() {
+        let dir = tempfile::tempdir().unwrap();
+
+        remove(&Root::at(dir.path()), 3, &Uuid::random().unwrap()).unwrap();
+    }
+}
