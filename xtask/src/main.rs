@@ -63,8 +63,12 @@ fn run(args: Vec<String>) -> Result<bool> {
 }
 
 /// The directory of the workspace: the parent of this package.
+///
+/// `cargo run` says at run time where the package is; what was true at compile time is stale when
+/// several checkouts share a target directory.
 fn workspace_root() -> Result<PathBuf> {
-    let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     let root = package
         .parent()
         .context("the xtask package has no parent directory")?;
