@@ -1,1 +1,35 @@
 //! The engine: page states, budget, and the scheme that decides. Events in, decisions out; no I/O, no clock.
+//!
+//! A host tells the engine what happens ([`Engine::touch`], [`Engine::launch_begin`], …), takes decisions
+//! from it ([`Engine::next_decision`], [`Engine::next_background_decision`]), carries each out, and
+//! reports how it went ([`Engine::stored`], [`Engine::loaded`], …). Nothing else goes in: with the same
+//! calls, the engine makes the same decisions, so that what a live host did can be replayed.
+//!
+//! After every event the host takes decisions until there are none; the page that was touched may be
+//! used once its `Load` was reported. The engine keeps a reserve of free frames (the `min` watermark)
+//! from which a touch is served at once; the decisions that follow fill the reserve again. The host may
+//! have several decisions under way at a time; it reports each exactly once, in any order.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`budget`] | frames, pool and backing bytes; watermarks |
+//! | [`chunks`] | the chunks of pool and backing file, and which pages they hold |
+//! | [`decision`] | what the engine asks a host to do |
+//! | [`counters`] | what happened so far |
+//! | `engine` | the engine's events |
+//! | `swap_out`, `swap_in` | the way of a page out of its frame, and back |
+
+pub mod budget;
+mod check;
+pub mod chunks;
+pub mod counters;
+pub mod decision;
+mod engine;
+mod swap_in;
+mod swap_out;
+
+pub use budget::{Limits, Usage, Watermarks};
+pub use chunks::Place;
+pub use counters::Counters;
+pub use decision::{Action, Cause, Decision, Refusal};
+pub use engine::{ConfigError, Engine, Outcome, Touch};

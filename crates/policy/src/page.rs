@@ -142,7 +142,12 @@ impl Page {
         was
     }
 
-    /// True when the content is in a frame.
+    /// Makes the page one that never existed. It must be on no list.
+    pub fn reset(&mut self) {
+        *self = Self::ABSENT;
+    }
+
+    /// True when the page has a frame, be it on its way in or out.
     pub fn in_frame(&self) -> bool {
         matches!(
             self.state,

@@ -1,0 +1,95 @@
+//! What the engine asks a host to do.
+
+use crate::chunks::Place;
+use warmswap_codec::ChunkPlan;
+use warmswap_policy::{ChunkId, PageId};
+use warmswap_trace::AppId;
+
+/// One thing to do, and on whose behalf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What is to be done.
+    pub action: Action,
+    /// Who pays for it.
+    pub cause: Cause,
+}
+
+/// On whose behalf something is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// The application waits for this page.
+    Fault,
+    /// The application waits for a frame.
+    DirectReclaim,
+    /// Nobody waits: reclaim between the watermarks, or of an application that was asked to shrink.
+    Background,
+    /// Nobody waits yet: prediction.
+    Prefetch,
+}
+
+/// What is to be done. The chunk's pages are [`Engine::chunk_pages`](crate::Engine::chunk_pages).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Compress the chunk's pages, in their order, into the pool; afterwards their frames are free.
+    /// Report [`stored`](crate::Engine::stored) or [`refused`](crate::Engine::refused).
+    Store {
+        /// The new chunk.
+        chunk: ChunkId,
+        /// Codec and chunk size.
+        plan: ChunkPlan,
+    },
+    /// Write the chunk's one page to the backing file as it is; afterwards its frame is free. Report
+    /// [`stored`](crate::Engine::stored) or [`refused`](crate::Engine::refused).
+    StoreRaw {
+        /// The new chunk.
+        chunk: ChunkId,
+    },
+    /// Move the chunk, compressed as it is, from the pool to the backing file. Report
+    /// [`written_back`](crate::Engine::written_back) or [`write_back_failed`](crate::Engine::write_back_failed).
+    WriteBack {
+        /// The chunk.
+        chunk: ChunkId,
+    },
+    /// Bring back those pages of the chunk for which [`Engine::is_loading`](crate::Engine::is_loading),
+    /// and keep the chunk. Report [`loaded`](crate::Engine::loaded).
+    Load {
+        /// The chunk.
+        chunk: ChunkId,
+        /// Where it is.
+        place: Place,
+    },
+    /// The chunk is no longer needed. Report the new usage.
+    Free {
+        /// The chunk, already forgotten by the engine: its number may be used again.
+        chunk: ChunkId,
+        /// Where it is.
+        place: Place,
+    },
+    /// The page's frame is free; its chunk holds the same content.
+    Drop {
+        /// The page.
+        page: PageId,
+    },
+    /// The frame of a page of a file is free; the content is in the file, once it was written there if
+    /// it is dirty.
+    Discard {
+        /// The page.
+        page: PageId,
+        /// True: the host writes it to its file first.
+        dirty: bool,
+    },
+    /// Nothing else can be given up: end this application and report [`exit`](crate::Engine::exit).
+    Kill {
+        /// The background application that was not used for the longest time.
+        app: AppId,
+    },
+}
+
+/// Why a host could not store a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The pool is full, whatever the engine's account says.
+    PoolFull,
+    /// The backing file is full, or cannot be written.
+    BackingFailed,
+}

@@ -1,0 +1,521 @@
+//! The engine and its events.
+
+use crate::budget::{Budget, Limits, Usage, Watermarks};
+use crate::chunks::{ChunkPages, ChunkTable, Place};
+use crate::counters::Counters;
+use crate::decision::{Action, Cause, Decision};
+use crate::swap_in::PrefetchBuffer;
+use std::collections::VecDeque;
+use thiserror::Error;
+use warmswap_policy::page::Mark;
+use warmswap_policy::reclaim::{Arrival, Urgency};
+use warmswap_policy::{ChunkId, Hotness, PageId, PageState, PageTable, Scheme};
+use warmswap_trace::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
+
+/// Why limits make no engine.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum ConfigError {
+    /// The budget is too small for a reserve and a working set.
+    #[error("a budget of {budget_bytes} bytes is below the minimum of {minimum_bytes} bytes")]
+    BudgetTooSmall {
+        /// What was asked for.
+        budget_bytes: u64,
+        /// The least that works: 64 pages.
+        minimum_bytes: u64,
+    },
+    /// The pool could never be that large.
+    #[error(
+        "a pool limit of {pool_limit_bytes} bytes is more than the budget of {budget_bytes} bytes"
+    )]
+    PoolBeyondBudget {
+        /// What was asked for.
+        pool_limit_bytes: u64,
+        /// The budget.
+        budget_bytes: u64,
+    },
+}
+
+/// The least budget: 64 pages.
+pub const MINIMUM_BUDGET_BYTES: u64 = 64 * PAGE_BYTES as u64;
+
+/// What a touch found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// The page.
+    pub page: PageId,
+    /// What it costs.
+    pub outcome: Outcome,
+    /// How hot the page was held to be before.
+    pub hotness: Hotness,
+}
+
+/// What a touch costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing: the page is resident.
+    Hit,
+    /// A fresh frame, filled with zeros.
+    FirstTouch,
+    /// A fresh frame, filled from the page's file.
+    FileRead,
+    /// A page that was prefetched: it has only to be put in its place.
+    BufferHit,
+    /// The page comes back from its chunk; a `Load` is among the decisions.
+    Fault(Place),
+    /// The page is on its way already.
+    InFlight,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct App {
+    last_used: u64,
+    /// Anonymous pages that exist.
+    pages: u64,
+    is_foreground: bool,
+}
+
+/// Page states, budget and scheme. See the [crate] for how a host drives it.
+///
+/// A touch of a resident page is constant time; any other event is constant time for each page or chunk
+/// that it moves. Memory: 16 bytes a page, 12 bytes a stored chunk, 4 bytes for each page of a chunk of
+/// several, and what the scheme's eviction keeps (12 bytes a chunk where something is written back).
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) table: PageTable,
+    pub(crate) chunks: ChunkTable,
+    pub(crate) scheme: Scheme,
+    pub(crate) budget: Budget,
+    pub(crate) counters: Counters,
+    pub(crate) decisions: VecDeque<Decision>,
+    /// Pages that were chosen to leave and have no chunk yet; some may have been touched since.
+    pub(crate) outbox: VecDeque<(PageId, Cause)>,
+    pub(crate) buffer: PrefetchBuffer,
+    /// Chunks all of whose pages are resident, oldest first; some may have changed since.
+    pub(crate) kept: [VecDeque<ChunkId>; 2],
+    /// Loads under way: the chunk, and a page of it that is waited for, if any.
+    pub(crate) loads: Vec<(ChunkId, Option<PageId>)>,
+    /// The backing file failed; not tried again until something leaves it.
+    pub(crate) backing_failed: bool,
+    pub(crate) background_is_active: bool,
+    /// A kill is under way, so that a second one waits for its effect.
+    pub(crate) dying: Option<AppId>,
+    /// Reclaim found nothing, or nobody took what it found; until the next event.
+    pub(crate) stuck: bool,
+    pub(crate) scratch: Vec<PageId>,
+    apps: Vec<App>,
+    most_recent: AppId,
+    clock: u64,
+}
+
+impl Engine {
+    /// An engine with nothing in memory.
+    ///
+    /// # Errors
+    /// [`ConfigError`], when the limits make no sense. A scheme whose pages never leave takes any.
+    pub fn new(scheme: Scheme, limits: Limits) -> Result<Self, ConfigError> {
+        let Limits {
+            budget_bytes,
+            pool_limit_bytes,
+            ..
+        } = limits;
+        if !scheme.reclaim.is_unlimited() {
+            if budget_bytes < MINIMUM_BUDGET_BYTES {
+                return Err(ConfigError::BudgetTooSmall {
+                    budget_bytes,
+                    minimum_bytes: MINIMUM_BUDGET_BYTES,
+                });
+            }
+            if pool_limit_bytes > budget_bytes {
+                return Err(ConfigError::PoolBeyondBudget {
+                    pool_limit_bytes,
+                    budget_bytes,
+                });
+            }
+        }
+        let buffer = PrefetchBuffer::new(scheme.prefetch.buffer_pages());
+        Ok(Self {
+            table: PageTable::default(),
+            chunks: ChunkTable::default(),
+            scheme,
+            budget: Budget::new(limits),
+            counters: Counters::default(),
+            decisions: VecDeque::new(),
+            outbox: VecDeque::new(),
+            buffer,
+            kept: [VecDeque::new(), VecDeque::new()],
+            loads: Vec::new(),
+            backing_failed: false,
+            background_is_active: false,
+            dying: None,
+            stuck: false,
+            scratch: Vec::new(),
+            apps: Vec::new(),
+            most_recent: AppId(u16::MAX),
+            clock: 0,
+        })
+    }
+
+    // ---- events ----
+
+    /// The application touched a page. Any decisions that follow are to be carried out before the next
+    /// event of this application.
+    pub fn touch(&mut self, app: AppId, addr: PageAddr, write: bool) -> Touch {
+        let page = self.table.find_or_insert(app, addr);
+        self.used(app);
+        let hotness = self.scheme.reclaim.hotness(&self.table, page);
+        let outcome = match self.table[page].state {
+            PageState::Resident => {
+                self.counters.hits += 1;
+                if self.table[page].take(Mark::Prefetched) {
+                    self.counters.neighbours_used += 1;
+                }
+                self.scheme.reclaim.touch(&mut self.table, page);
+                Outcome::Hit
+            }
+            PageState::Absent => self.first_touch(page),
+            PageState::Discarded => {
+                self.counters.file_reads += 1;
+                self.take_frame(page, Arrival::Touched);
+                Outcome::FileRead
+            }
+            PageState::Buffered => self.touch_buffered(page),
+            PageState::Stored => self.fault(page),
+            PageState::Leaving => {
+                self.counters.hits += 1;
+                self.budget.leaving -= 1;
+                self.make_resident(page, Arrival::Touched);
+                Outcome::Hit
+            }
+            PageState::Loading => {
+                self.wait_for(page);
+                Outcome::InFlight
+            }
+        };
+        if write {
+            self.written(page);
+        }
+        Touch {
+            page,
+            outcome,
+            hotness,
+        }
+    }
+
+    /// The page was written by somebody who is not observed, so that no touch was seen: a stored copy is
+    /// no longer valid. A page that did not exist comes into being; one that is stored must be touched
+    /// instead.
+    pub fn changed(&mut self, app: AppId, addr: PageAddr) -> Touch {
+        let page = self.table.find_or_insert(app, addr);
+        let hotness = self.scheme.reclaim.hotness(&self.table, page);
+        match self.table[page].state {
+            PageState::Absent => {
+                self.first_touch_as(page, Arrival::Untouched);
+                self.written(page);
+                Touch {
+                    page,
+                    outcome: Outcome::FirstTouch,
+                    hotness,
+                }
+            }
+            PageState::Resident => {
+                self.written(page);
+                Touch {
+                    page,
+                    outcome: Outcome::Hit,
+                    hotness,
+                }
+            }
+            _ => self.touch(app, addr, true),
+        }
+    }
+
+    /// The application comes to the foreground.
+    pub fn launch_begin(&mut self, app: AppId, kind: LaunchKind) {
+        self.used(app);
+        self.app(app).is_foreground = true;
+        self.scheme.reclaim.launch_begin(&mut self.table, app, kind);
+    }
+
+    /// The application has answered.
+    pub fn launch_end(&mut self, app: AppId) {
+        self.scheme.reclaim.launch_end(app);
+    }
+
+    /// The application goes to the background.
+    pub fn background(&mut self, app: AppId) {
+        self.app(app).is_foreground = false;
+    }
+
+    /// The application is asked to give up what the scheme lets go: all its pages, but its hot ones where
+    /// those are excluded. The decisions are background ones.
+    pub fn shrink(&mut self, app: AppId) {
+        let mut pages = std::mem::take(&mut self.scratch);
+        self.scheme
+            .reclaim
+            .victims_of(&mut self.table, app, &mut pages);
+        self.send_off(&mut pages, Cause::Background);
+        self.scratch = pages;
+    }
+
+    /// `pages` pages from `addr` on are no longer used.
+    pub fn free(&mut self, app: AppId, addr: PageAddr, pages: u32) {
+        self.stuck = false;
+        for i in 0..u64::from(pages) {
+            let addr = match addr {
+                PageAddr::Anon { number } => PageAddr::Anon { number: number + i },
+                PageAddr::File { file, number } => PageAddr::File {
+                    file,
+                    number: number + i,
+                },
+            };
+            if let Some(page) = self.table.find(app, addr) {
+                self.forget(page);
+            }
+        }
+    }
+
+    /// The application ended: its anonymous pages are gone. Pages of files stay.
+    pub fn exit(&mut self, app: AppId) {
+        if self.dying == Some(app) {
+            self.dying = None;
+        }
+        self.stuck = false;
+        let pages: Vec<_> = self.table.pages_of(app).collect();
+        pages.into_iter().for_each(|page| self.forget(page));
+        self.table.forget_app(app);
+        self.app(app).is_foreground = false;
+    }
+
+    /// The pool holds this much memory now. To be called after every operation on it.
+    pub fn set_pool_bytes(&mut self, bytes: u64) {
+        self.stuck &= bytes >= self.budget.usage.pool_bytes;
+        self.budget.set_pool_bytes(bytes);
+    }
+
+    /// The backing file holds this much now. To be called after every operation on it.
+    pub fn set_backing_bytes(&mut self, bytes: u64) {
+        if bytes < self.budget.usage.backing_bytes {
+            self.backing_failed = false;
+        }
+        self.budget.usage.backing_bytes = bytes;
+    }
+
+    // ---- decisions ----
+
+    /// What is to be done now, before anybody goes on; `None` when nothing is.
+    pub fn next_decision(&mut self) -> Option<Decision> {
+        loop {
+            if let Some(decision) = self.decisions.pop_front() {
+                return Some(decision);
+            }
+            if !self.outbox.is_empty() {
+                self.pack_outbox();
+                continue;
+            }
+            if self.budget.free_soon() >= self.budget.watermarks.min_frames || !self.can_reclaim() {
+                return None;
+            }
+            self.counters.direct_reclaims += 1;
+            self.reclaim(Cause::DirectReclaim, Urgency::Direct);
+        }
+    }
+
+    /// What is to be done when nobody waits: reclaim from the low up to the high watermark. `None` when
+    /// there is enough.
+    pub fn next_background_decision(&mut self) -> Option<Decision> {
+        loop {
+            if let Some(decision) = self.next_decision() {
+                return Some(decision);
+            }
+            let free = self.budget.free_soon();
+            let Watermarks {
+                low_frames,
+                high_frames,
+                ..
+            } = self.budget.watermarks;
+            self.background_is_active =
+                free < low_frames || self.background_is_active && free < high_frames;
+            if !self.background_is_active || !self.can_reclaim() {
+                return None;
+            }
+            if !self.reclaim(Cause::Background, Urgency::Background) {
+                self.background_is_active = false;
+                return None;
+            }
+        }
+    }
+
+    // ---- what a host may ask ----
+
+    /// The pages of a chunk, in the order in which they were stored.
+    pub fn chunk_pages(&self, chunk: ChunkId) -> ChunkPages<'_> {
+        self.chunks.pages(chunk)
+    }
+
+    /// Whether a `Load` of this chunk is to bring back this page of it.
+    pub fn is_loading(&self, chunk: ChunkId, page: PageId) -> bool {
+        self.table[page].chunk == chunk && self.table[page].state == PageState::Loading
+    }
+
+    /// Whether a `Store` of this chunk still has to include this page; a page that was touched or freed
+    /// since has a hole in the chunk.
+    pub fn is_leaving(&self, chunk: ChunkId, page: PageId) -> bool {
+        self.table[page].chunk == chunk && self.table[page].state == PageState::Leaving
+    }
+
+    /// The application that owns a page, and the page's address.
+    pub fn locate(&self, page: PageId) -> (AppId, PageAddr) {
+        (self.table.owner(page), self.table.addr(page))
+    }
+
+    /// Where the content of a page is.
+    pub fn page_state(&self, page: PageId) -> PageState {
+        self.table[page].state
+    }
+
+    /// How many pages of the application are held to be hot.
+    pub fn hot_pages(&self, app: AppId) -> u64 {
+        self.scheme.reclaim.hot_pages(app)
+    }
+
+    /// Counters since the beginning.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// What is used now.
+    pub fn usage(&self) -> Usage {
+        self.budget.usage
+    }
+
+    /// Bytes used beyond the budget; not 0 only after every background application was killed.
+    pub fn exceeded_bytes(&self) -> u64 {
+        self.budget.exceeded_bytes()
+    }
+
+    /// What may be used.
+    pub fn limits(&self) -> Limits {
+        self.budget.limits
+    }
+
+    /// Bytes of memory that the engine itself holds for pages and chunks.
+    pub fn state_bytes(&self) -> usize {
+        self.table.state_bytes() + self.chunks.state_bytes() + self.scheme.eviction.state_bytes()
+    }
+
+    // ---- within ----
+
+    fn app(&mut self, app: AppId) -> &mut App {
+        let index = usize::from(app.0);
+        if self.apps.len() <= index {
+            self.apps.resize(index + 1, App::default());
+        }
+        &mut self.apps[index]
+    }
+
+    /// Something happened: reclaim may find what it did not find before.
+    fn used(&mut self, app: AppId) {
+        self.stuck = false;
+        if self.most_recent != app {
+            self.most_recent = app;
+            self.clock += 1;
+            self.app(app).last_used = self.clock;
+        }
+    }
+
+    /// The background application that was not used for the longest time and has pages to give.
+    pub(crate) fn least_used_app(&self) -> Option<AppId> {
+        let candidates = self.apps.iter().enumerate().filter(|&(index, app)| {
+            app.pages > 0 && !app.is_foreground && index != usize::from(self.most_recent.0)
+        });
+        candidates
+            .min_by_key(|(_, app)| app.last_used)
+            .map(|(index, _)| AppId(index as u16))
+    }
+
+    fn first_touch(&mut self, page: PageId) -> Outcome {
+        self.first_touch_as(page, Arrival::Touched)
+    }
+
+    fn first_touch_as(&mut self, page: PageId, arrival: Arrival) -> Outcome {
+        self.take_frame(page, arrival);
+        if self.table.is_file(page) {
+            self.counters.file_reads += 1;
+            return Outcome::FileRead;
+        }
+        let owner = self.table.owner(page);
+        self.app(owner).pages += 1;
+        self.counters.first_touches += 1;
+        self.table[page].set(Mark::Dirty);
+        Outcome::FirstTouch
+    }
+
+    fn take_frame(&mut self, page: PageId, arrival: Arrival) {
+        self.budget.usage.frames += 1;
+        self.make_resident(page, arrival);
+    }
+
+    pub(crate) fn make_resident(&mut self, page: PageId, arrival: Arrival) {
+        self.table[page].state = PageState::Resident;
+        self.scheme.reclaim.insert(&mut self.table, page, arrival);
+    }
+
+    /// The page's content changed: a stored copy of it is worth nothing now.
+    fn written(&mut self, page: PageId) {
+        self.table[page].set(Mark::Dirty);
+        if self.table[page].in_frame() && self.table[page].state != PageState::Loading {
+            self.drop_copy(page);
+        }
+    }
+
+    /// Takes the page out of its chunk, and frees the chunk when it was the last one. The page's content
+    /// must be elsewhere, or unwanted.
+    pub(crate) fn drop_copy(&mut self, page: PageId) {
+        let chunk = std::mem::replace(&mut self.table[page].chunk, ChunkId::NONE);
+        if chunk != ChunkId::NONE {
+            self.chunks[chunk].live -= 1;
+            self.settle(chunk);
+        }
+    }
+
+    /// A page that existed no longer does.
+    fn forget(&mut self, page: PageId) {
+        let state = self.table[page].state;
+        match state {
+            PageState::Absent => return,
+            PageState::Resident => {
+                self.scheme.reclaim.remove(&mut self.table, page);
+                self.budget.usage.frames -= 1;
+            }
+            PageState::Leaving => {
+                self.budget.leaving -= 1;
+                self.budget.usage.frames -= 1;
+            }
+            PageState::Buffered => {
+                self.buffer.remove(page);
+                self.counters.prefetch_wasted += 1;
+                self.budget.usage.frames -= 1;
+            }
+            PageState::Loading => {
+                self.budget.usage.frames -= 1;
+                self.absent_less(self.table[page].chunk);
+            }
+            PageState::Stored => self.absent_less(self.table[page].chunk),
+            PageState::Discarded => {}
+        }
+        self.scheme.reclaim.forget(&self.table, page);
+        self.drop_copy(page);
+        if !self.table.is_file(page) {
+            let owner = self.table.owner(page);
+            self.app(owner).pages -= 1;
+        }
+        self.table[page].reset();
+    }
+
+    pub(crate) fn decide(&mut self, action: Action, cause: Cause) {
+        self.decisions.push_back(Decision { action, cause });
+    }
+}
+
+#[cfg(test)]
+mod tests;
