@@ -409,6 +409,19 @@ impl Class {
         spans.write(index)
     }
 
+    /// Bytes of the spans that hold memory.
+    #[cfg(test)]
+    pub(crate) fn held_span_bytes(&self) -> u64 {
+        let slots = self.slots.lock();
+        (slots.taken.len() - slots.discarded.len()) as u64 * self.span_bytes()
+    }
+
+    /// Damages the object in a slot.
+    #[cfg(test)]
+    pub(crate) fn flip_bit(&self, at: Location, byte: usize) {
+        self.write(at.span)[self.offset(at.slot) + byte] ^= 1;
+    }
+
     /// Checks every invariant of the lists.
     #[cfg(test)]
     pub(crate) fn check(&self) {

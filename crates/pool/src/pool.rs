@@ -361,7 +361,8 @@ impl Pool {
 
     /// Puts valid `bytes` in a slot.
     fn place(&self, bytes: &[u8], pages: u32, is_word: bool) -> Result<Handle, Refusal> {
-        if !self.budget.accepts() {
+        // Empty spans that are merely kept for reuse must not keep the pool full.
+        if !self.budget.accepts() && (self.drop_cached() == 0 || !self.budget.accepts()) {
             return Err(self.full());
         }
         let handle = self.allocate_handle()?;
@@ -460,7 +461,11 @@ impl Pool {
         })
     }
 
+    /// Gives the empty spans of all classes back to the kernel; the bytes of them.
     fn drop_cached(&self) -> u64 {
+        if self.counters.cached_bytes.get() == 0 {
+            return 0;
+        }
         let shared = self.shared();
         self.classes
             .iter()

@@ -33,7 +33,7 @@ macro_rules! counters {
         impl Counters {
             /// The counters' values; the three fields about memory are left at 0.
             pub(crate) fn snapshot(&self) -> PoolStats {
-                PoolStats { $($field: self.$field.0.load(Relaxed),)+ ..PoolStats::default() }
+                PoolStats { $($field: self.$field.get(),)+ ..PoolStats::default() }
             }
         }
     };
@@ -85,6 +85,10 @@ counters! {
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
     pub(crate) fn add(&self, n: u64) {
         self.0.fetch_add(n, Relaxed);
     }
