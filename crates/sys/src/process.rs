@@ -100,6 +100,19 @@ impl AsFd for Process {
     }
 }
 
+/// Makes `command` start as the leader of a new session, out of reach of the terminal's signals.
+pub fn in_new_session(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt as _;
+    // SAFETY: between fork and exec only setsid is called, which is async-signal-safe and touches no
+    // memory of the parent.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::setsid()?;
+            Ok(())
+        })
+    };
+}
+
 /// The fields of `/proc/PID/stat` that this project uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {

@@ -195,7 +195,6 @@ impl Drop for Stopped<'_> {
 mod tests {
     use super::*;
     use std::io::{BufRead as _, BufReader};
-    use std::os::unix::process::CommandExt as _;
     use std::process::{Command, Stdio};
 
     fn fixture(stats: &[(u32, u32)]) -> (tempfile::TempDir, Root) {
@@ -246,13 +245,7 @@ mod tests {
         command
             .args(["-c", "sleep 60 & echo started; wait"])
             .stdout(Stdio::piped());
-        // SAFETY: setsid is async-signal-safe and touches no memory of the parent.
-        unsafe {
-            command.pre_exec(|| {
-                libc::setsid();
-                Ok(())
-            })
-        };
+        crate::process::in_new_session(&mut command);
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap())

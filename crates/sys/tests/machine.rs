@@ -71,9 +71,10 @@ fn a_process_is_paged_out_and_back_and_the_device_is_gone() {
             .any(|a| *a.path == *device_path && a.priority == 32767)
     );
     // The shell holds 8 MB of text in one variable.
-    let script = "x=$(head -c 8000000 /dev/zero | tr '\\0' 'a'); echo ready; sleep 600";
+    let script = "x=$(head -c 8000000 /dev/zero | tr '\\0' 'a'); echo ready; read -r line";
     let mut child = Command::new("bash")
         .args(["-c", script])
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -1,0 +1,307 @@
+//! An application that runs.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use warmswap_sys::process::Stat;
+use warmswap_sys::undo::{Action, Pending, Undo};
+use warmswap_sys::{FileError, Root, monotonic_ns, tree};
+
+use crate::check::{FIXED_PATH, check, find_program};
+use crate::error::AppError;
+use crate::pipe::{Line, LineReader};
+use crate::spec::{AppSpec, Measured, Size};
+
+/// Where applications find and put their files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Folder of installed needs, made by `apps/install`.
+    pub cache: PathBuf,
+    /// Folder in which each application gets a temporary one as its `HOME` and `TMPDIR`.
+    pub temporary: PathBuf,
+}
+
+impl Default for Place {
+    /// `$XDG_CACHE_HOME/warmswap` (or `~/.cache/warmswap`) and the system's temporary folder.
+    fn default() -> Self {
+        let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache");
+        let cache = std::env::var_os("XDG_CACHE_HOME")
+            .map_or_else(home, PathBuf::from)
+            .join("warmswap");
+        Self {
+            cache,
+            temporary: std::env::temp_dir(),
+        }
+    }
+}
+
+/// What a person asks of an application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// Come back to the foreground and show the first answer.
+    Relaunch,
+    /// Be used.
+    Use,
+}
+
+impl Request {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Relaunch => "relaunch",
+            Self::Use => "use",
+        }
+    }
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// From the request's line to the answer's, in nanoseconds.
+    pub latency_ns: u64,
+    /// The answer's digest.
+    pub digest: String,
+}
+
+/// A started application. Dropping it ends all its processes.
+#[derive(Debug)]
+pub struct RunningApp {
+    spec: AppSpec,
+    root: Root,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: LineReader<ChildStdout>,
+    stderr: PathBuf,
+    // Dropped in this order: first the processes end, then their folder goes.
+    session: Option<Pending>,
+    folder: Option<Pending>,
+}
+
+impl RunningApp {
+    /// Starts the application in a session of its own and waits until it is ready.
+    ///
+    /// Its environment is `PATH`, `HOME` and `TMPDIR` (a temporary folder), `LANG`, `TZ` and what the
+    /// definition adds; address randomisation is left as the machine has it.
+    ///
+    /// # Errors
+    /// [`AppError`]; nothing is left running.
+    pub fn start(spec: &AppSpec, size: Size, place: &Place, undo: &Undo) -> Result<Self, AppError> {
+        if let Some(missing) = check(spec, &place.cache) {
+            return Err(AppError::Needs {
+                app: spec.name.clone(),
+                missing,
+            });
+        }
+        let home = place.temporary.join(folder_name(&spec.name));
+        let folder = undo.register(Action::RemoveFolder { path: home.clone() })?;
+        std::fs::create_dir(&home).map_err(|e| FileError::new("make", &home, e))?;
+        let session = undo.register(Action::Nothing)?;
+
+        let (mut command, program) = build_command(spec, size, place, &home)?;
+        let stderr = home.join("stderr");
+        let stderr_file = File::create(&stderr).map_err(|e| FileError::new("make", &stderr, e))?;
+        let failed = |source| AppError::Start {
+            app: spec.name.clone(),
+            program: program.clone(),
+            source,
+        };
+        let mut child = command.stderr(stderr_file).spawn().map_err(failed)?;
+        // From here on the child must not be lost: its session is registered, or it is ended at once.
+        let registered = Stat::read(&Root::machine(), child.id())
+            .map_err(AppError::from)
+            .and_then(|s| {
+                Ok(session.amend(Action::EndSession {
+                    leader: s.pid,
+                    start_ticks: s.start_ticks,
+                })?)
+            });
+        if let Err(e) = registered {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(e);
+        }
+        let stdin = child.stdin.take();
+        let lines = LineReader::new(child.stdout.take().expect("a piped stdout"));
+        let mut app = Self {
+            spec: spec.clone(),
+            root: Root::machine(),
+            child,
+            stdin,
+            lines,
+            stderr,
+            session: Some(session),
+            folder: Some(folder),
+        };
+        let answer = app.read_line("start", spec.start.ready_limit_s)?;
+        if answer != "ready" {
+            return Err(app.unexpected("start", answer));
+        }
+        Ok(app)
+    }
+
+    /// Its definition.
+    #[must_use]
+    pub fn spec(&self) -> &AppSpec {
+        &self.spec
+    }
+
+    /// Asks for something and waits for the answer.
+    ///
+    /// # Errors
+    /// [`AppError::Late`], [`AppError::Ended`], [`AppError::Answer`], [`AppError::Pipe`]. After the first
+    /// of them, answers may no longer belong to their requests: end the application.
+    pub fn request(&mut self, request: Request, seed: u64) -> Result<Response, AppError> {
+        let line = format!("{} {seed}\n", request.word());
+        let begin = monotonic_ns();
+        let stdin = self
+            .stdin
+            .as_mut()
+            .expect("open until the application is stopped");
+        if let Err(source) = stdin.write_all(line.as_bytes()) {
+            return Err(match source.kind() {
+                std::io::ErrorKind::BrokenPipe => self.ended(),
+                _ => AppError::Pipe {
+                    app: self.spec.name.clone(),
+                    source,
+                },
+            });
+        }
+        let answer = self.read_line(line.trim_end(), self.spec.requests.limit_s)?;
+        let latency_ns = monotonic_ns() - begin;
+        match answer.strip_prefix("done ") {
+            Some(digest) => Ok(Response {
+                latency_ns,
+                digest: digest.to_owned(),
+            }),
+            None => Err(self.unexpected(line.trim_end(), answer)),
+        }
+    }
+
+    /// The processes whose memory is the application's, parents first.
+    ///
+    /// # Errors
+    /// [`FileError`] when `/proc` cannot be listed.
+    pub fn pids(&self) -> Result<Vec<u32>, FileError> {
+        let family = tree::descendants(&self.root, self.child.id())?;
+        let driver = self.child.id();
+        let wanted = |pid: &u32| self.spec.start.measured == Measured::Tree || *pid != driver;
+        Ok(family.into_iter().map(|s| s.pid).filter(wanted).collect())
+    }
+
+    /// Ends all its processes and removes its folder.
+    ///
+    /// # Errors
+    /// [`AppError::Undo`]; the next run tries again.
+    pub fn stop(mut self) -> Result<(), AppError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), AppError> {
+        // A closed input asks the driver to end; whatever does not is killed.
+        drop(self.stdin.take());
+        let ended = self.session.take().map_or(Ok(()), Pending::finish);
+        let _ = self.child.wait();
+        let removed = self.folder.take().map_or(Ok(()), Pending::finish);
+        Ok(ended.and(removed)?)
+    }
+
+    fn read_line(&mut self, request: &str, limit_s: u32) -> Result<String, AppError> {
+        match self.lines.next(Duration::from_secs(limit_s.into())) {
+            Ok(Line::Text(line)) => Ok(line),
+            Ok(Line::End) => Err(self.ended()),
+            Ok(Line::Late) => Err(AppError::Late {
+                app: self.spec.name.clone(),
+                request: request.to_owned(),
+                limit_s,
+            }),
+            Err(source) => Err(AppError::Pipe {
+                app: self.spec.name.clone(),
+                source,
+            }),
+        }
+    }
+
+    fn ended(&self) -> AppError {
+        let text = warmswap_sys::file::read(&self.stderr).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let stderr = lines[lines.len().saturating_sub(8)..].join("\n");
+        AppError::Ended {
+            app: self.spec.name.clone(),
+            stderr,
+        }
+    }
+
+    fn unexpected(&self, request: &str, answer: String) -> AppError {
+        AppError::Answer {
+            app: self.spec.name.clone(),
+            request: request.to_owned(),
+            answer,
+        }
+    }
+}
+
+impl Drop for RunningApp {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// A name that no other application of this or another run has.
+fn folder_name(app: &str) -> String {
+    static COUNTER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let serial = COUNTER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    format!(
+        "{}{app}-{}-{serial}",
+        Action::FOLDER_PREFIX,
+        std::process::id()
+    )
+}
+
+fn build_command(
+    spec: &AppSpec,
+    size: Size,
+    place: &Place,
+    home: &Path,
+) -> Result<(Command, String), AppError> {
+    let words = spec.command(size, &place.cache);
+    let program = words[0].clone();
+    let Some(path) = find_program(&program) else {
+        let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+        return Err(AppError::Start {
+            app: spec.name.clone(),
+            program,
+            source,
+        });
+    };
+    let mut search = FIXED_PATH.to_owned();
+    if let Some(folder) = path
+        .parent()
+        .and_then(Path::to_str)
+        .filter(|f| !FIXED_PATH.split(':').any(|p| p == *f))
+    {
+        search = format!("{search}:{folder}");
+    }
+    let mut command = Command::new(&path);
+    command
+        .arg0(&program)
+        .args(&words[1..])
+        .env_clear()
+        .env("PATH", search)
+        .env("HOME", home)
+        .env("TMPDIR", home)
+        .env("LANG", "C.UTF-8")
+        .env("TZ", "UTC")
+        .envs(&spec.start.environment)
+        .current_dir(home)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    warmswap_sys::process::in_new_session(&mut command);
+    Ok((command, program))
+}
+
+#[cfg(test)]
+#[path = "running/tests.rs"]
+mod tests;
