@@ -7,6 +7,7 @@ use std::path::Path;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use warmswap_trace::format::EVENT_BYTES;
+use warmswap_trace::synth::{SynthConfig, SynthEvents};
 use warmswap_trace::{
     ContentId, Description, Event, EventKind, PAGE_BYTES, PageAddr, TraceReader, TraceWriter,
 };
@@ -14,8 +15,9 @@ use warmswap_trace::{
 const EVENTS: u64 = 4_000_000;
 const CONTENTS: u32 = 8192;
 
-/// Runs of neighbouring pages at random places, as programs touch them, at random gaps in time.
-fn events() -> impl Iterator<Item = Event> {
+/// Short runs of neighbouring pages at random places, at random gaps in time, applications and contents
+/// mixed at random: worse than any program.
+fn scattered() -> impl Iterator<Item = Event> {
     let mut random = 0x2545_f491_4f6c_dd1du64;
     let (mut time_ns, mut number, mut left) = (0, 0, 0);
     (0..EVENTS).map(move |_| {
@@ -56,7 +58,7 @@ fn page(n: u32) -> [u8; PAGE_BYTES] {
 
 fn write(path: &Path, events: impl Iterator<Item = Event>) {
     let mut writer = TraceWriter::create(path, Description::new("benchmark")).expect("create");
-    for n in 0..4 {
+    for n in 0..5 {
         writer.add_app(format!("app{n}"), "").expect("application");
     }
     for n in 0..CONTENTS {
@@ -66,50 +68,63 @@ fn write(path: &Path, events: impl Iterator<Item = Event>) {
     writer.finish().expect("finish");
 }
 
+/// What the mobile applications of the Ariadne paper do.
+fn mobile() -> impl Iterator<Item = Event> {
+    let config = SynthConfig::default().with_pages(400_000);
+    let config = SynthConfig {
+        relaunches: 40,
+        ..config
+    };
+    SynthEvents::new(&config, CONTENTS)
+        .expect("a good configuration")
+        .take(EVENTS as usize)
+}
+
 fn read(c: &mut Criterion) {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let path = dir.path().join("bench.wst");
-    write(&path, events());
-    let reader = TraceReader::open(&path).expect("open");
-    println!(
-        "{} bytes of file for {} of events",
-        reader.summary().file_bytes,
-        EVENTS * EVENT_BYTES as u64
-    );
-
-    let mut group = c.benchmark_group("events");
-    group
-        .throughput(Throughput::Bytes(EVENTS * EVENT_BYTES as u64))
-        .sample_size(20);
-    group.bench_function("blocks", |b| {
-        let mut block = Vec::new();
-        b.iter(|| {
-            let mut stream = reader.events();
-            let mut sum = 0;
-            while stream.next_block(&mut block).expect("block") {
-                sum += block.iter().map(|e| e.time_ns).fold(0, u64::wrapping_add);
-            }
-            black_box(sum)
-        });
-    });
-    group.bench_function("one by one", |b| {
-        b.iter(|| {
-            reader
-                .events()
-                .map(|e| e.expect("event").time_ns)
-                .fold(0, u64::wrapping_add)
-        });
-    });
-    let list: Vec<Event> = events().collect();
-    group.bench_function("write", |b| {
-        b.iter_batched(
-            || dir.path().join("w.wst"),
-            |path| write(&path, list.iter().copied()),
-            BatchSize::PerIteration,
+    let scattered: Vec<Event> = scattered().collect();
+    let mobile: Vec<Event> = mobile().collect();
+    assert_eq!(mobile.len(), EVENTS as usize);
+    for (name, events) in [("mobile", &mobile), ("scattered", &scattered)] {
+        let path = dir.path().join(name);
+        write(&path, events.iter().copied());
+        let reader = TraceReader::open(&path).expect("open");
+        let bytes = EVENTS * EVENT_BYTES as u64;
+        println!(
+            "{name}: {} bytes of file, {bytes} of events",
+            reader.summary().file_bytes
         );
-    });
-    group.finish();
-
+        let mut group = c.benchmark_group(name);
+        group.throughput(Throughput::Bytes(bytes)).sample_size(20);
+        group.bench_function("read blocks", |b| {
+            let mut block = Vec::new();
+            b.iter(|| {
+                let mut stream = reader.events();
+                let mut sum = 0;
+                while stream.next_block(&mut block).expect("block") {
+                    sum += block.iter().map(|e| e.time_ns).fold(0, u64::wrapping_add);
+                }
+                black_box(sum)
+            });
+        });
+        group.bench_function("read one by one", |b| {
+            b.iter(|| {
+                reader
+                    .events()
+                    .map(|e| e.expect("event").time_ns)
+                    .fold(0, u64::wrapping_add)
+            });
+        });
+        group.bench_function("write", |b| {
+            b.iter_batched(
+                || dir.path().join("w.wst"),
+                |path| write(&path, events.iter().copied()),
+                BatchSize::PerIteration,
+            );
+        });
+        group.finish();
+    }
+    let reader = TraceReader::open(dir.path().join("mobile")).expect("open");
     let mut group = c.benchmark_group("contents");
     group
         .throughput(Throughput::Bytes(u64::from(CONTENTS) * PAGE_BYTES as u64))
@@ -117,7 +132,7 @@ fn read(c: &mut Criterion) {
     group.bench_function("in order", |b| {
         let mut page = [0; PAGE_BYTES];
         b.iter(|| {
-            (0..CONTENTS).for_each(|n| reader.content(ContentId(n), &mut page).expect("content"))
+            (0..CONTENTS).for_each(|n| reader.content(ContentId(n), &mut page).expect("content"));
         });
     });
     group.finish();

@@ -134,7 +134,14 @@ impl Columns {
         let Ok(delta) = u32::try_from(event.time_ns - self.last_ns) else {
             return false;
         };
-        let record = Record::of(&event.kind);
+        let mut record = Record::of(&event.kind);
+        // A number that the event does not have repeats the one before: its difference packs to nothing.
+        if !matches!(record.kind, ACCESS | CONTENT | FREE) {
+            record.page = self.page;
+        }
+        if !matches!(record.kind, CONTENT | FREE) && record.flags & HAS_CONTENT == 0 {
+            record.arg = self.arg;
+        }
         self.kinds.push(record.kind);
         self.flags.push(record.flags);
         self.apps.extend_from_slice(&event.app.0.to_le_bytes());
@@ -267,79 +274,96 @@ pub(crate) fn decode(
         .zip(files.as_chunks::<4>().0)
         .zip(args.as_chunks::<4>().0);
 
-    out.clear();
-    out.reserve(count);
     let (mut time_ns, mut page, mut arg) = (first_ns, 0u64, 0u32);
-    for ((&kind, &flags), ((((app, time), page_delta), file), arg_delta)) in
-        kinds.iter().zip(flags).zip(numbers)
-    {
-        time_ns = time_ns.wrapping_add(u32::from_le_bytes(*time).into());
-        page = page.wrapping_add(u64::from_le_bytes(*page_delta));
-        arg = arg.wrapping_add(u32::from_le_bytes(*arg_delta));
-        let record = Record {
-            kind,
-            flags,
-            page,
-            file: u32::from_le_bytes(*file),
-            arg,
-        };
-        let app = u16::from_le_bytes(*app);
-        match record.event(app, limits) {
-            Some(kind) => out.push(Event {
+    let mut wrong = None;
+    let records = kinds.iter().zip(flags).zip(numbers).enumerate();
+    let events = records.map(
+        |(index, ((&kind, &flags), ((((app, time), page_delta), file), arg_delta)))| {
+            time_ns = time_ns.wrapping_add(u32::from_le_bytes(*time).into());
+            page = page.wrapping_add(u64::from_le_bytes(*page_delta));
+            arg = arg.wrapping_add(u32::from_le_bytes(*arg_delta));
+            let file = u32::from_le_bytes(*file);
+            let app = u16::from_le_bytes(*app);
+            let record = Record {
+                kind,
+                flags,
+                page,
+                file,
+                arg,
+            };
+            let kind = record.event(app, limits).unwrap_or_else(|| {
+                wrong.get_or_insert((index, app, record));
+                EventKind::Exit
+            });
+            Event {
                 time_ns,
                 app: AppId(app),
                 kind,
-            }),
-            None => {
-                let reason = record.explain(app, limits);
-                return Err(BadField {
-                    index: out.len(),
-                    ..reason
-                });
             }
+        },
+    );
+    // An iterator of known length fills the block without a look at its capacity for every event.
+    out.clear();
+    out.extend(events);
+    match wrong {
+        None => Ok(time_ns),
+        Some((index, app, record)) => {
+            out.clear();
+            Err(BadField {
+                index,
+                ..record.explain(app, limits)
+            })
         }
     }
-    Ok(time_ns)
 }
 
 impl Record {
     /// The event that these numbers stand for; `None` when they stand for none.
     #[inline(always)]
     fn event(&self, app: u16, limits: Limits) -> Option<EventKind> {
-        let allowed = match self.kind {
-            ACCESS => WRITE | HAS_CONTENT | IN_FILE,
-            CONTENT | FREE => IN_FILE,
-            LAUNCH_BEGIN => RELAUNCH,
-            _ => 0,
-        };
-        if u32::from(app) >= limits.apps || self.flags & !allowed != 0 || self.page >= PAGE_NUMBERS
-        {
+        // Nearly all events are accesses: they take one branch, everything else is arithmetic.
+        let of_access = self.flags & !(WRITE | HAS_CONTENT | IN_FILE) == 0;
+        let in_range = (u32::from(app) < limits.apps) & (self.page < PAGE_NUMBERS);
+        let file = (self.flags & IN_FILE == 0) | (self.file < limits.files);
+        let content = (self.flags & HAS_CONTENT == 0) | (u64::from(self.arg) < limits.contents);
+        if (self.kind == ACCESS) & of_access & in_range & file & content {
+            return Some(EventKind::Access {
+                page: self.page(),
+                write: self.flags & WRITE != 0,
+                content: (self.flags & HAS_CONTENT != 0).then_some(ContentId(self.arg)),
+            });
+        }
+        if self.kind == ACCESS || !in_range || !file {
             return None;
         }
-        let page = if self.flags & IN_FILE == 0 {
+        self.rare_event(limits)
+    }
+
+    #[inline(always)]
+    fn page(&self) -> PageAddr {
+        if self.flags & IN_FILE == 0 {
             PageAddr::Anon { number: self.page }
-        } else if self.file < limits.files {
+        } else {
             PageAddr::File {
                 file: FileId(self.file),
                 number: self.page,
             }
-        } else {
-            return None;
+        }
+    }
+
+    /// An event that is not an access; application, page and file are in range.
+    fn rare_event(&self, limits: Limits) -> Option<EventKind> {
+        let allowed = match self.kind {
+            CONTENT | FREE => IN_FILE,
+            LAUNCH_BEGIN => RELAUNCH,
+            _ => 0,
         };
+        if self.flags & !allowed != 0 {
+            return None;
+        }
+        let page = self.page();
         let has_content = u64::from(self.arg) < limits.contents;
         Some(match self.kind {
-            ACCESS => {
-                let content = match (self.flags & HAS_CONTENT != 0, has_content) {
-                    (false, _) => None,
-                    (true, true) => Some(ContentId(self.arg)),
-                    (true, false) => return None,
-                };
-                EventKind::Access {
-                    page,
-                    write: self.flags & WRITE != 0,
-                    content,
-                }
-            }
             CONTENT if has_content => EventKind::Content {
                 page,
                 content: ContentId(self.arg),

@@ -133,9 +133,15 @@ pub(crate) fn encode_header(json: &[u8]) -> Vec<u8> {
         &mut out,
         &[VERSION, json.len() as u32, crc32fast::hash(json)],
     );
-    let crc = crc32fast::hash(&out);
+    let crc = header_crc(&out);
     put32(&mut out, &[crc]);
     out
+}
+
+/// The checksum of a header, which stands in the header and again in the trailer. It leaves itself out:
+/// the CRC of bytes and their own CRC is the same for all bytes.
+pub(crate) fn header_crc(header: &[u8]) -> u32 {
+    crc32fast::hash(&header[..HEADER_BYTES - 4])
 }
 
 /// The header of an event block.
@@ -254,22 +260,20 @@ impl EventEntry {
         out
     }
 
-    /// # Errors
-    ///
-    /// The CRC found and the CRC expected.
-    pub(crate) fn decode(bytes: &[u8; EVENT_ENTRY_BYTES], place: u64) -> Result<Self, (u32, u32)> {
+    /// The entry, the CRC found and the CRC expected.
+    pub(crate) fn decode(bytes: &[u8; EVENT_ENTRY_BYTES], place: u64) -> (Self, u32, u32) {
         let mut c = Cursor(bytes);
         let (offset, first_event, first_ns) = (c.u64(), c.u64(), c.u64());
         let (count, block_crc, block_bytes) = (c.u32(), c.u32(), c.u32());
-        check_entry(bytes, place, c.u32())?;
-        Ok(Self {
+        let entry = Self {
             offset,
             first_event,
             first_ns,
             count,
             block_crc,
             block_bytes,
-        })
+        };
+        (entry, entry_crc(bytes, place), c.u32())
     }
 }
 
@@ -292,30 +296,23 @@ impl ContentEntry {
         out
     }
 
-    pub(crate) fn decode(
-        bytes: &[u8; CONTENT_ENTRY_BYTES],
-        place: u64,
-    ) -> Result<Self, (u32, u32)> {
+    /// The entry, the CRC found and the CRC expected.
+    pub(crate) fn decode(bytes: &[u8; CONTENT_ENTRY_BYTES], place: u64) -> (Self, u32, u32) {
         let mut c = Cursor(bytes);
         let offset = c.u64();
         let (count, block_crc, block_bytes) = (c.u32(), c.u32(), c.u32());
-        check_entry(bytes, place, c.u32())?;
-        Ok(Self {
+        let entry = Self {
             offset,
             count,
             block_crc,
             block_bytes,
-        })
+        };
+        (entry, entry_crc(bytes, place), c.u32())
     }
 }
 
-fn check_entry(bytes: &[u8], place: u64, expected: u32) -> Result<(), (u32, u32)> {
-    let found = crc_of(&[&bytes[..bytes.len() - 4], &place.to_le_bytes()]);
-    if found == expected {
-        Ok(())
-    } else {
-        Err((found, expected))
-    }
+fn entry_crc(bytes: &[u8], place: u64) -> u32 {
+    crc_of(&[&bytes[..bytes.len() - 4], &place.to_le_bytes()])
 }
 
 /// The fixed bytes at the end of a finished trace.

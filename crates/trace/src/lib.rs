@@ -9,8 +9,12 @@ pub mod describe;
 pub mod error;
 pub mod event;
 pub mod events;
+pub mod export;
 pub mod format;
+pub mod import;
 pub mod reader;
+pub mod sample;
+pub mod stats;
 pub mod synth;
 pub mod writer;
 

@@ -12,7 +12,7 @@ use crate::events::Events;
 use crate::format::{
     CONTENT_ENTRY_BYTES, CONTENTS_PER_BLOCK, ContentEntry, Cursor, END_MAGIC, EVENT_BYTES,
     EVENT_ENTRY_BYTES, EventEntry, HEADER_BYTES, Head, LAYOUT, MAGIC, MAX_JSON_BYTES,
-    TRAILER_BYTES, Tables, Trailer, VERSION,
+    TRAILER_BYTES, Tables, Trailer, VERSION, header_crc,
 };
 use crate::source::Source;
 
@@ -49,12 +49,7 @@ impl TraceReader {
         let source = Source::open(path.as_ref())?;
         let (header, json_bytes, json_crc) = read_header(&source)?;
         let trailer = read_trailer(&source)?;
-        source.checksum(
-            0,
-            Section::Header,
-            crc32fast::hash(&header),
-            trailer.header_crc,
-        )?;
+        source.checksum(0, Section::Header, header_crc(&header), trailer.header_crc)?;
         let data_offset = HEADER_BYTES as u64 + u64::from(json_bytes);
         check_layout(&source, &trailer, data_offset)?;
 
@@ -251,12 +246,11 @@ impl Inner {
         bytes: &[u8; EVENT_ENTRY_BYTES],
         place: u64,
     ) -> Result<EventEntry> {
-        EventEntry::decode(bytes, place).or_else(|(found, expected)| {
-            let at = self.event_entry_offset(place);
-            self.source
-                .checksum(at, Section::EventIndex, found, expected)?;
-            unreachable!("the checksums differ")
-        })
+        let (entry, found, expected) = EventEntry::decode(bytes, place);
+        let offset = self.event_entry_offset(place);
+        self.source
+            .checksum(offset, Section::EventIndex, found, expected)?;
+        Ok(entry)
     }
 
     pub(crate) fn content_entry(&self, place: u64) -> Result<ContentEntry> {
@@ -264,11 +258,10 @@ impl Inner {
         let offset = self.trailer.content_index_offset + place * CONTENT_ENTRY_BYTES as u64;
         self.source
             .read(offset, &mut bytes, Section::ContentIndex)?;
-        ContentEntry::decode(&bytes, place).or_else(|(found, expected)| {
-            self.source
-                .checksum(offset, Section::ContentIndex, found, expected)?;
-            unreachable!("the checksums differ")
-        })
+        let (entry, found, expected) = ContentEntry::decode(&bytes, place);
+        self.source
+            .checksum(offset, Section::ContentIndex, found, expected)?;
+        Ok(entry)
     }
 }
 
@@ -325,12 +318,7 @@ fn read_header(source: &Source) -> Result<([u8; HEADER_BYTES], u32, u32)> {
     let mut cursor = Cursor(&bytes[MAGIC.len()..]);
     let (version, json_bytes, json_crc, crc) =
         (cursor.u32(), cursor.u32(), cursor.u32(), cursor.u32());
-    source.checksum(
-        0,
-        Section::Header,
-        crc32fast::hash(&bytes[..HEADER_BYTES - 4]),
-        crc,
-    )?;
+    source.checksum(0, Section::Header, header_crc(&bytes), crc)?;
     if version > VERSION {
         let (offset, path) = (MAGIC.len() as u64, source.path.clone());
         return Err(TraceError::NewerVersion {
@@ -427,5 +415,7 @@ fn check_layout(source: &Source, trailer: &Trailer, data_offset: u64) -> Result<
     Ok(())
 }
 
+#[cfg(test)]
+mod damage;
 #[cfg(test)]
 mod tests;

@@ -54,7 +54,7 @@ pub(crate) fn sample_trace(dir: &Path) -> (PathBuf, Vec<Event>, u64) {
             number: 0x7f00_0000 + n / 2,
         };
         let mut content = None;
-        if n.is_multiple_of(3) {
+        if matches!(n % 10, 1..=4) && !n.is_multiple_of(3) {
             content = Some(writer.content(&page(contents)).unwrap());
             contents += 1;
         }
@@ -68,7 +68,7 @@ pub(crate) fn sample_trace(dir: &Path) -> (PathBuf, Vec<Event>, u64) {
             7 => EventKind::Background,
             8 => EventKind::Content {
                 page: anon,
-                content: ContentId(n as u32 / 3),
+                content: ContentId(contents as u32 - 1),
             },
             9 if n == 399 => EventKind::Exit,
             9 => EventKind::Free {

@@ -1,7 +1,9 @@
 //! Writing a trace.
 
+mod spool;
+
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crc32fast::Hasher;
@@ -16,7 +18,9 @@ use crate::event::{AppId, ContentId, Event, FileId, PAGE_BYTES};
 use crate::format::{
     CONTENTS_PER_BLOCK, ContentBlockHeader, ContentEntry, EventBlockHeader, EventEntry, Head,
     MAX_BLOCK_EVENTS, MAX_JSON_BYTES, Packing, Tables, Trailer, content_block_bytes, encode_header,
+    header_crc,
 };
+use crate::writer::spool::Spool;
 
 /// How a trace is packed.
 #[derive(Clone, Copy, Debug)]
@@ -156,7 +160,7 @@ impl TraceWriter {
         };
         let json = writer.json(&Head::new(description))?;
         let header = encode_header(&json);
-        writer.header_crc = crc32fast::hash(&header);
+        writer.header_crc = header_crc(&header);
         writer.append(&[&header, &json])?;
         Ok(writer)
     }
@@ -190,9 +194,15 @@ impl TraceWriter {
         if let Some(&id) = self.file_ids.get(&key) {
             return Ok(id);
         }
+        let id = self.push_file(info)?;
+        self.file_ids.insert(key, id);
+        Ok(id)
+    }
+
+    /// Adds a file without a look for an equal one, so that a copied table keeps its ids.
+    pub(crate) fn push_file(&mut self, info: FileInfo) -> Result<FileId> {
         let id =
             u32::try_from(self.tables.files.len()).map_err(|_| self.too_many("files", 1 << 32))?;
-        self.file_ids.insert(key, FileId(id));
         self.tables.files.push(info);
         Ok(FileId(id))
     }
@@ -495,35 +505,6 @@ fn setting(name: &'static str, found: String, expected: &'static str) -> TraceEr
         name,
         found,
         expected,
-    }
-}
-
-/// Index entries of a trace under way, in a nameless file so that they need no memory.
-struct Spool {
-    file: BufWriter<File>,
-    entries: u64,
-}
-
-impl Spool {
-    fn new(dir: &Path) -> io::Result<Self> {
-        Ok(Self {
-            file: BufWriter::new(tempfile::tempfile_in(dir)?),
-            entries: 0,
-        })
-    }
-
-    fn push(&mut self, encode: impl Fn(u64) -> Vec<u8>) -> io::Result<()> {
-        self.file.write_all(&encode(self.entries))?;
-        self.entries += 1;
-        Ok(())
-    }
-
-    /// The spool's file, positioned at its start.
-    fn rewind(&mut self) -> io::Result<File> {
-        self.file.flush()?;
-        let mut file = self.file.get_ref().try_clone()?;
-        file.seek(SeekFrom::Start(0))?;
-        Ok(file)
     }
 }
 

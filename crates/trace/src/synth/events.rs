@@ -102,9 +102,17 @@ impl SynthEvents {
             self.execute(index, &mut execution);
             self.grow(index);
         }
-        let purpose = if self.round == 0 { Purpose::Allocate } else { Purpose::Use };
+        let purpose = if self.round == 0 {
+            Purpose::Allocate
+        } else {
+            Purpose::Use
+        };
         let app = &mut self.apps[index];
-        launch.extend(app.hot.iter().map(|&run| Step::Touch(app.runs[run as usize], purpose)));
+        launch.extend(
+            app.hot
+                .iter()
+                .map(|&run| Step::Touch(app.runs[run as usize], purpose)),
+        );
         if self.round == 0 {
             let mut hot = vec![false; app.runs.len()];
             app.hot.iter().for_each(|&run| hot[run as usize] = true);

@@ -119,7 +119,10 @@ fn hot_sets_are_similar_and_reused_as_in_figure_5() {
 #[test]
 fn consecutive_pages_are_as_likely_as_in_table_3() {
     // Run lengths scatter widely, so that only a large trace comes near the probabilities.
-    let config = SynthConfig { scale: 2.0, ..config() };
+    let config = SynthConfig {
+        scale: 2.0,
+        ..config()
+    };
     let visits = visits(SynthEvents::new(&config, 0).unwrap());
     for (app, profile) in config.apps.iter().enumerate() {
         let (mut two, mut four, mut all) = (0, 0, 0);
@@ -252,7 +255,8 @@ fn contents_come_from_the_corpus() {
 #[test]
 fn senseless_settings_are_refused_by_name() {
     let good = SynthConfig::default();
-    let cases: [(&str, fn(&mut SynthConfig)); 8] = [
+    type Change = fn(&mut SynthConfig);
+    let cases: [(&str, Change); 8] = [
         ("scale", |c| c.scale = 0.0),
         ("scale", |c| c.scale = f64::NAN),
         ("hot_share", |c| c.hot_share = 1.5),

@@ -1,0 +1,5 @@
+//! Traces from the data of others.
+
+pub mod ariadne;
+
+mod text;

@@ -1,0 +1,460 @@
+//! The traces that the authors of Ariadne published with their paper: swap-outs with page contents, and
+//! the swap-ins of one relaunch, recorded on a phone.
+//!
+//! A directory holds these files; all but the first may be missing:
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `swapout_trace.txt` | records of a 50-byte header `TEST^^^#uid,pfn,sector#^^^`, padded, and a page of 4096 bytes |
+//! | or `swapout_trace.txt.meta` and `.data` | the same apart: lines `uid,pfn,sector`, and the pages in the same order |
+//! | `ttid_swapin_trace.txt` | swap-ins until the first frame ("time to initial display"): lines whose first comma field ends in the uid and whose last is the sector |
+//! | or `ttid_swapin_trace.txt.meta` | the same as pairs of little-endian 64-bit numbers, uid and sector |
+//! | `swapin_trace.txt`, or `.meta` | all swap-ins of the recording, in the same forms |
+//! | `lru_list.txt` | lines `uid,pfn` of pages on the kernel's lists |
+//!
+//! There are no times and no virtual addresses in the data. The mapping to events is therefore this:
+//!
+//! - An application is a uid. Times count up by 1 µs an event: only the order means something.
+//! - A page is anonymous, and its number is its pfn. When a frame of an application is swapped out
+//!   again, to another sector, while the earlier sector still holds its page, these are two pages that
+//!   used one frame one after the other. The later gets a generation, which stands in bits 40 and up
+//!   of the page number, so that every page that is in the swap at one time has a number of its own.
+//! - The trace begins with a `Content` event for each swap-out, in their order.
+//! - Then the pages of `lru_list.txt` are read, in the order of the list, and all applications go to the
+//!   background.
+//! - The relaunch window of the target holds one reading access for each line of `ttid_swapin_trace`;
+//!   the target is the uid that most of these lines name. A sector stands for the page that was swapped
+//!   out to it last.
+//! - The swap-ins of `swapin_trace` that are not among those of the window follow after its end, as
+//!   accesses of the execution.
+//! - A swap-in from a sector to which nothing was swapped out says nothing about a known page; it is
+//!   left out and counted.
+
+use std::path::Path;
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::describe::{Description, Summary};
+use crate::error::{Place, Result, TraceError};
+use crate::event::{AppId, ContentId, Event, EventKind, LaunchKind, PAGE_BYTES, PageAddr};
+use crate::import::text::{Input, number, numbers, shown};
+use crate::writer::TraceWriter;
+
+/// Bytes of the header of a record in `swapout_trace.txt`.
+pub const HEADER_BYTES: usize = 50;
+/// Sectors of 512 bytes in a page.
+pub const SECTORS_PER_PAGE: u64 = 8;
+
+const PREFIX: &[u8] = b"TEST^^^#";
+const SUFFIX: &[u8] = b"#^^^";
+/// Bits of a page number that hold the pfn; the generation stands above.
+const PFN_BITS: u32 = 40;
+/// Generations that fit above a pfn in a page number of 52 bits.
+const GENERATIONS: u64 = 1 << 12;
+/// From one event to the next.
+const STEP_NS: u64 = 1000;
+
+/// What an import found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Imported {
+    /// Swap-outs.
+    pub swap_outs: u64,
+    /// Swap-ins within the relaunch window that became accesses.
+    pub launch_swap_ins: u64,
+    /// Swap-ins after the window that became accesses.
+    pub execution_swap_ins: u64,
+    /// Swap-ins from sectors to which nothing was swapped out; left out.
+    pub unknown_swap_ins: u64,
+    /// Pages of the LRU list.
+    pub resident_pages: u64,
+    /// The uid that was relaunched; `None` without `ttid_swapin_trace`.
+    pub target_uid: Option<u64>,
+}
+
+/// Reads the directory `dir` of the artifact and writes a trace to `path`.
+///
+/// Memory: some 50 bytes per sector in use and per page; the contents are streamed.
+///
+/// # Errors
+///
+/// A file is missing, cannot be read, or is not as described above, with the line or byte; or the trace
+/// cannot be written. No trace is left behind then.
+pub fn import(dir: &Path, path: &Path) -> Result<(Imported, Summary)> {
+    let mut description = Description::new("import of an Ariadne artifact directory");
+    description
+        .extra
+        .insert("import.directory".to_owned(), dir.display().to_string());
+    let writer = TraceWriter::create(path, description)?;
+    let mut import = Import {
+        writer,
+        time_ns: 0,
+        apps: FxHashMap::default(),
+        swap: Swap::default(),
+    };
+    let mut found = Imported::default();
+
+    let mut swap_outs = SwapOuts::open(dir)?;
+    let mut page = [0; PAGE_BYTES];
+    while let Some(record) = swap_outs.next(&mut page)? {
+        import.swap_out(record, &page)?;
+        found.swap_outs += 1;
+    }
+    if let Some(mut list) = Input::open(&dir.join("lru_list.txt"))? {
+        while let Some([uid, pfn]) = list.numbers("uid,pfn")? {
+            if pfn >> PFN_BITS != 0 {
+                return Err(list.bad_line(
+                    format!("pfn {pfn}"),
+                    format!("a pfn of at most {PFN_BITS} bits"),
+                ));
+            }
+            import.resident(uid, pfn)?;
+            found.resident_pages += 1;
+        }
+    }
+    import.relaunch(dir, &mut found)?;
+    Ok((found, import.writer.finish()?))
+}
+
+/// One swap-out.
+#[derive(Clone, Copy, Debug)]
+struct SwapOut {
+    uid: u64,
+    pfn: u64,
+    sector: u64,
+}
+
+/// The swap-outs in either form.
+enum SwapOuts {
+    Joined(Input),
+    Split { meta: Input, data: Input },
+}
+
+impl SwapOuts {
+    fn open(dir: &Path) -> Result<Self> {
+        let path = dir.join("swapout_trace.txt");
+        if let Some(input) = Input::open(&path)? {
+            return Ok(Self::Joined(input));
+        }
+        let missing = |path: &Path| TraceError::Io {
+            path: path.to_owned(),
+            action: "open",
+            source: std::io::ErrorKind::NotFound.into(),
+        };
+        let Some(meta) = Input::open(&dir.join("swapout_trace.txt.meta"))? else {
+            return Err(missing(&path));
+        };
+        let data = dir.join("swapout_trace.txt.data");
+        let Some(data) = Input::open(&data)? else {
+            return Err(missing(&data));
+        };
+        Ok(Self::Split { meta, data })
+    }
+
+    fn next(&mut self, page: &mut [u8; PAGE_BYTES]) -> Result<Option<SwapOut>> {
+        const EXPECTED: &str = "TEST^^^#uid,pfn,sector#^^^";
+        let ([uid, pfn, sector], input, place) = match self {
+            Self::Joined(input) => {
+                let place = Place::Byte(input.byte());
+                let mut record = [0; HEADER_BYTES + PAGE_BYTES];
+                if !input.fill(&mut record, "a record")? {
+                    return Ok(None);
+                }
+                let (header, content) = record.split_at(HEADER_BYTES);
+                let Some(fields) = header_fields(header) else {
+                    return Err(input.bad(place, shown(header), EXPECTED));
+                };
+                page.copy_from_slice(content);
+                (fields, input, place)
+            }
+            Self::Split { meta, data } => {
+                let Some(fields) = meta.numbers("uid,pfn,sector")? else {
+                    return match data.fill(&mut page[..1], "nothing more")? {
+                        true => Err(data.bad(
+                            Place::Byte(data.byte() - 1),
+                            "a page",
+                            "the end, as in the .meta file",
+                        )),
+                        false => Ok(None),
+                    };
+                };
+                let place = Place::Byte(data.byte());
+                if !data.fill(page, "a page")? {
+                    return Err(data.bad(
+                        place,
+                        "the end",
+                        "a page for each line of the .meta file",
+                    ));
+                }
+                let place = Place::Line(meta.line_number());
+                (fields, meta, place)
+            }
+        };
+        if pfn >> PFN_BITS != 0 {
+            return Err(input.bad(
+                place,
+                format!("pfn {pfn}"),
+                format!("a pfn of at most {PFN_BITS} bits"),
+            ));
+        }
+        if !sector.is_multiple_of(SECTORS_PER_PAGE) {
+            return Err(input.bad(place, format!("sector {sector}"), "a multiple of 8"));
+        }
+        Ok(Some(SwapOut { uid, pfn, sector }))
+    }
+}
+
+/// The three numbers of a record's header.
+fn header_fields(header: &[u8]) -> Option<[u64; 3]> {
+    let rest = header.strip_prefix(PREFIX)?;
+    let end = rest.windows(SUFFIX.len()).position(|w| w == SUFFIX)?;
+    numbers(&rest[..end])
+}
+
+/// The swap-ins in either form: uid and sector.
+enum SwapIns {
+    Text(Input),
+    Binary(Input),
+}
+
+impl SwapIns {
+    fn open(dir: &Path, name: &str) -> Result<Option<Self>> {
+        if let Some(input) = Input::open(&dir.join(name))? {
+            return Ok(Some(Self::Text(input)));
+        }
+        Ok(Input::open(&dir.join(format!("{name}.meta")))?.map(Self::Binary))
+    }
+
+    fn next(&mut self) -> Result<Option<(u64, u64)>> {
+        match self {
+            Self::Text(input) => {
+                let Some(line) = input.line()? else {
+                    return Ok(None);
+                };
+                let Some((uid, sector)) = swap_in_fields(line) else {
+                    let found = shown(line);
+                    return Err(input.bad_line(found, "a line \"...uid,...,sector\""));
+                };
+                if !sector.is_multiple_of(SECTORS_PER_PAGE) {
+                    return Err(input.bad_line(format!("sector {sector}"), "a multiple of 8"));
+                }
+                Ok(Some((uid, sector)))
+            }
+            Self::Binary(input) => {
+                let place = Place::Byte(input.byte());
+                let mut pair = [0; 16];
+                if !input.fill(&mut pair, "a pair of uid and sector")? {
+                    return Ok(None);
+                }
+                let pair = u128::from_le_bytes(pair);
+                let (uid, sector) = (pair as u64, (pair >> 64) as u64);
+                if !sector.is_multiple_of(SECTORS_PER_PAGE) {
+                    return Err(input.bad(place, format!("sector {sector}"), "a multiple of 8"));
+                }
+                Ok(Some((uid, sector)))
+            }
+        }
+    }
+}
+
+/// The digits at the end of the first field, and the last field.
+fn swap_in_fields(line: &[u8]) -> Option<(u64, u64)> {
+    let first = line.split(|&b| b == b',').next()?.trim_ascii();
+    let digits = first
+        .iter()
+        .rev()
+        .take_while(|b| b.is_ascii_digit())
+        .count();
+    let last = line
+        .rsplitn(2, |&b| b == b',')
+        .next()
+        .filter(|last| last.len() < line.len())?;
+    let uid = number(&first[first.len() - digits..])?;
+    Some((uid, number(last)?))
+}
+
+/// What the swap holds, as far as swap-outs tell.
+#[derive(Default)]
+struct Swap {
+    sectors: FxHashMap<u64, Slot>,
+    frames: FxHashMap<(AppId, u64), Frame>,
+}
+
+/// The page that was swapped out to a sector last.
+#[derive(Clone, Copy)]
+struct Slot {
+    number: u64,
+    content: ContentId,
+    app: AppId,
+}
+
+/// The last swap-out from a frame.
+#[derive(Clone, Copy)]
+struct Frame {
+    sector: u64,
+    generation: u64,
+}
+
+struct Import {
+    writer: TraceWriter,
+    time_ns: u64,
+    apps: FxHashMap<u64, AppId>,
+    swap: Swap,
+}
+
+impl Import {
+    fn app(&mut self, uid: u64) -> Result<AppId> {
+        if let Some(&app) = self.apps.get(&uid) {
+            return Ok(app);
+        }
+        let app = self.writer.add_app(format!("uid {uid}"), "")?;
+        self.apps.insert(uid, app);
+        Ok(app)
+    }
+
+    fn event(&mut self, app: AppId, kind: EventKind) -> Result<()> {
+        self.writer.event(&Event {
+            time_ns: self.time_ns,
+            app,
+            kind,
+        })?;
+        self.time_ns += STEP_NS;
+        Ok(())
+    }
+
+    fn swap_out(&mut self, record: SwapOut, page: &[u8; PAGE_BYTES]) -> Result<()> {
+        let app = self.app(record.uid)?;
+        let content = self.writer.content(page)?;
+        let generation = match self.swap.frames.get(&(app, record.pfn)) {
+            None => 0,
+            Some(frame) => {
+                let number = page_number(record.pfn, frame.generation);
+                let holds = |slot: &Slot| slot.app == app && slot.number == number;
+                let elsewhere = frame.sector != record.sector;
+                let held = elsewhere && self.swap.sectors.get(&frame.sector).is_some_and(holds);
+                // After 4096 generations the oldest number is used again: that page is long gone.
+                (frame.generation + u64::from(held)) % GENERATIONS
+            }
+        };
+        self.swap.frames.insert(
+            (app, record.pfn),
+            Frame {
+                sector: record.sector,
+                generation,
+            },
+        );
+        let number = page_number(record.pfn, generation);
+        self.swap.sectors.insert(
+            record.sector,
+            Slot {
+                number,
+                content,
+                app,
+            },
+        );
+        self.event(
+            app,
+            EventKind::Content {
+                page: PageAddr::Anon { number },
+                content,
+            },
+        )
+    }
+
+    fn resident(&mut self, uid: u64, pfn: u64) -> Result<()> {
+        let app = self.app(uid)?;
+        let generation = self
+            .swap
+            .frames
+            .get(&(app, pfn))
+            .map_or(0, |frame| frame.generation);
+        let page = PageAddr::Anon {
+            number: page_number(pfn, generation),
+        };
+        self.event(
+            app,
+            EventKind::Access {
+                page,
+                write: false,
+                content: None,
+            },
+        )
+    }
+
+    /// Writes an access for a swap-in; false when its sector is not known.
+    fn swap_in(&mut self, sector: u64) -> Result<bool> {
+        let Some(&Slot {
+            number,
+            content,
+            app,
+        }) = self.swap.sectors.get(&sector)
+        else {
+            return Ok(false);
+        };
+        let page = PageAddr::Anon { number };
+        self.event(
+            app,
+            EventKind::Access {
+                page,
+                write: false,
+                content: Some(content),
+            },
+        )?;
+        Ok(true)
+    }
+
+    fn relaunch(&mut self, dir: &Path, found: &mut Imported) -> Result<()> {
+        const WINDOW: &str = "ttid_swapin_trace.txt";
+        let mut window: FxHashMap<(u64, u64), u64> = FxHashMap::default();
+        let mut uids: FxHashMap<u64, u64> = FxHashMap::default();
+        if let Some(mut swap_ins) = SwapIns::open(dir, WINDOW)? {
+            while let Some((uid, sector)) = swap_ins.next()? {
+                *window.entry((uid, sector)).or_default() += 1;
+                *uids.entry(uid).or_default() += 1;
+            }
+        }
+        found.target_uid = uids
+            .iter()
+            .max_by_key(|&(uid, count)| (count, std::cmp::Reverse(uid)))
+            .map(|(uid, _)| *uid);
+        let target = found.target_uid.map(|uid| self.app(uid)).transpose()?;
+        for app in 0..self.apps.len() {
+            self.event(AppId(app as u16), EventKind::Background)?;
+        }
+        if let Some((target, mut swap_ins)) = target.zip(SwapIns::open(dir, WINDOW)?) {
+            self.event(target, EventKind::LaunchBegin(LaunchKind::Relaunch))?;
+            while let Some((_, sector)) = swap_ins.next()? {
+                let known = self.swap_in(sector)?;
+                *(if known {
+                    &mut found.launch_swap_ins
+                } else {
+                    &mut found.unknown_swap_ins
+                }) += 1;
+            }
+            self.event(target, EventKind::LaunchEnd)?;
+        }
+        let Some(mut swap_ins) = SwapIns::open(dir, "swapin_trace.txt")? else {
+            return Ok(());
+        };
+        while let Some(swap_in) = swap_ins.next()? {
+            if let Some(left) = window.get_mut(&swap_in).filter(|left| **left > 0) {
+                *left -= 1;
+                continue;
+            }
+            let known = self.swap_in(swap_in.1)?;
+            *(if known {
+                &mut found.execution_swap_ins
+            } else {
+                &mut found.unknown_swap_ins
+            }) += 1;
+        }
+        Ok(())
+    }
+}
+
+fn page_number(pfn: u64, generation: u64) -> u64 {
+    pfn | generation << PFN_BITS
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,305 @@
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::reader::TraceReader;
+use crate::testing::{page, scratch};
+
+/// uid, pfn, sector and number of the content of each swap-out.
+const SWAP_OUTS: [(u64, u64, u64, u64); 6] = [
+    (10_001, 500, 8, 1),
+    (10_002, 600, 16, 2),
+    (10_001, 501, 24, 3),
+    // The same frame again while sector 8 still holds its page: another page.
+    (10_001, 500, 32, 4),
+    // Sector 16 again: the page that it held is gone.
+    (10_002, 601, 16, 1),
+    // The same page to the same sector again.
+    (10_001, 501, 24, 5),
+];
+const WINDOW: [(u64, u64); 3] = [(10_001, 8), (10_001, 24), (10_002, 16)];
+const REST: [(u64, u64); 2] = [(10_001, 32), (10_001, 4096)];
+const RESIDENT: [(u64, u64); 2] = [(10_001, 700), (10_003, 1)];
+
+fn joined() -> Vec<u8> {
+    let mut out = Vec::new();
+    for (uid, pfn, sector, content) in SWAP_OUTS {
+        let mut header = format!("TEST^^^#{uid},{pfn},{sector}#^^^").into_bytes();
+        header.resize(HEADER_BYTES, b' ');
+        out.extend_from_slice(&header);
+        out.extend_from_slice(&page(content));
+    }
+    out
+}
+
+fn write(dir: &TempDir, name: &str, bytes: impl AsRef<[u8]>) {
+    fs::write(dir.path().join(name), bytes).unwrap();
+}
+
+fn text_form() -> TempDir {
+    let dir = scratch();
+    write(&dir, "swapout_trace.txt", joined());
+    let line = |(uid, sector): &(u64, u64)| format!("  app-1 [003] swapin: uid={uid},x,{sector}\n");
+    write(
+        &dir,
+        "ttid_swapin_trace.txt",
+        WINDOW.iter().map(line).collect::<String>(),
+    );
+    write(
+        &dir,
+        "swapin_trace.txt",
+        WINDOW.iter().chain(&REST).map(line).collect::<String>(),
+    );
+    write(
+        &dir,
+        "lru_list.txt",
+        RESIDENT.map(|(uid, pfn)| format!("{uid},{pfn}\n")).concat(),
+    );
+    dir
+}
+
+fn split_form() -> TempDir {
+    let dir = scratch();
+    let meta = SWAP_OUTS
+        .map(|(uid, pfn, sector, _)| format!("{uid},{pfn},{sector}\n"))
+        .concat();
+    write(&dir, "swapout_trace.txt.meta", meta);
+    write(
+        &dir,
+        "swapout_trace.txt.data",
+        SWAP_OUTS.map(|(.., content)| page(content)).concat(),
+    );
+    let pair = |(uid, sector): &(u64, u64)| [uid.to_le_bytes(), sector.to_le_bytes()].concat();
+    write(
+        &dir,
+        "ttid_swapin_trace.txt.meta",
+        WINDOW.iter().flat_map(pair).collect::<Vec<_>>(),
+    );
+    write(
+        &dir,
+        "swapin_trace.txt.meta",
+        WINDOW
+            .iter()
+            .chain(&REST)
+            .flat_map(pair)
+            .collect::<Vec<_>>(),
+    );
+    write(
+        &dir,
+        "lru_list.txt",
+        RESIDENT.map(|(uid, pfn)| format!("{uid},{pfn}\n")).concat(),
+    );
+    dir
+}
+
+fn expected() -> Vec<(u16, EventKind)> {
+    let anon = |number| PageAddr::Anon { number };
+    let content = |number, content| EventKind::Content {
+        page: anon(number),
+        content: ContentId(content),
+    };
+    let access = |number, content: Option<u32>| EventKind::Access {
+        page: anon(number),
+        write: false,
+        content: content.map(ContentId),
+    };
+    let second = 500 | 1 << 40;
+    vec![
+        (0, content(500, 0)),
+        (1, content(600, 1)),
+        (0, content(501, 2)),
+        (0, content(second, 3)),
+        (1, content(601, 0)),
+        (0, content(501, 4)),
+        (0, access(700, None)),
+        (2, access(1, None)),
+        (0, EventKind::Background),
+        (1, EventKind::Background),
+        (2, EventKind::Background),
+        (0, EventKind::LaunchBegin(LaunchKind::Relaunch)),
+        (0, access(500, Some(0))),
+        (0, access(501, Some(4))),
+        (1, access(601, Some(0))),
+        (0, EventKind::LaunchEnd),
+        (0, access(second, Some(3))),
+    ]
+}
+
+#[test]
+fn both_forms_become_the_same_events_and_contents() {
+    for dir in [text_form(), split_form()] {
+        let path = dir.path().join("out.wst");
+        let (found, summary) = import(dir.path(), &path).unwrap();
+
+        assert_eq!(
+            found,
+            Imported {
+                swap_outs: 6,
+                launch_swap_ins: 3,
+                execution_swap_ins: 1,
+                unknown_swap_ins: 1,
+                resident_pages: 2,
+                target_uid: Some(10_001),
+            }
+        );
+        assert_eq!(summary.contents, 5);
+        let reader = TraceReader::open(&path).unwrap();
+        reader.verify(|_, _| {}).unwrap();
+        let events: Vec<_> = reader
+            .events()
+            .map(|e| e.map(|e| (e.app.0, e.kind)).unwrap())
+            .collect();
+        assert_eq!(events, expected());
+        let names: Vec<&str> = reader.apps().iter().map(|a| a.name.as_str()).collect();
+        assert_eq!(names, ["uid 10001", "uid 10002", "uid 10003"]);
+        let mut got = [0; PAGE_BYTES];
+        for (id, content) in [1, 2, 3, 4, 5].into_iter().enumerate() {
+            reader.content(ContentId(id as u32), &mut got).unwrap();
+            assert_eq!(got, page(content));
+        }
+    }
+}
+
+#[test]
+fn swap_outs_alone_are_enough_and_nothing_is_not() {
+    let dir = scratch();
+    let path = dir.path().join("out.wst");
+    let error = import(dir.path(), &path).unwrap_err();
+    assert!(
+        error.to_string().contains("swapout_trace.txt: cannot open"),
+        "{error}"
+    );
+
+    write(&dir, "swapout_trace.txt", joined());
+    let (found, _) = import(dir.path(), &path).unwrap();
+    assert_eq!((found.swap_outs, found.target_uid), (6, None));
+}
+
+/// Imports `dir` after `name` was replaced and expects an error that ends in `text`.
+fn refuses(dir: &TempDir, name: &str, bytes: impl AsRef<[u8]>, text: &str) {
+    write(dir, name, bytes);
+    let out = dir.path().join("out.wst");
+    let error = import(dir.path(), &out).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        format!("{}: {text}", dir.path().join(name).display())
+    );
+    let left = fs::read_dir(dir.path())
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "wst" || e == "tmp"));
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn damaged_swap_outs_are_named_by_byte() {
+    let record = HEADER_BYTES + PAGE_BYTES;
+    let mut cut = joined();
+    cut.truncate(record * 2 + 99);
+    refuses(
+        &text_form(),
+        "swapout_trace.txt",
+        &cut,
+        "at byte 8292: found 99 bytes, expected a record of 4146 bytes",
+    );
+    let damage: [(&[u8], &str); 4] = [
+        (b"TEXT^^^#1,2,8#^^^ ", "expected TEST^^^#uid,pfn,sector#^^^"),
+        (b"TEST^^^#1,2#^^^   ", "expected TEST^^^#uid,pfn,sector#^^^"),
+        (
+            b"TEST^^^#1,2,9#^^^ ",
+            "found sector 9, expected a multiple of 8",
+        ),
+        (
+            b"TEST^^^#1,9999999999999,8#^^^ ",
+            "found pfn 9999999999999, expected a pfn of at most 40 bits",
+        ),
+    ];
+    for (header, expected) in damage {
+        let dir = text_form();
+        let mut bytes = joined();
+        bytes[record..][..header.len()].copy_from_slice(header);
+        write(&dir, "swapout_trace.txt", bytes);
+        let error = import(dir.path(), &dir.path().join("out.wst"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("at byte 4146: found ") && error.ends_with(expected),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn damaged_lines_are_named_by_number() {
+    let name = "swapout_trace.txt.meta";
+    refuses(
+        &split_form(),
+        name,
+        "1,2,8\n1,2\n",
+        "at line 2: found \"1,2\", expected uid,pfn,sector",
+    );
+    refuses(
+        &split_form(),
+        name,
+        "1,2,8\n1,2,7\n",
+        "at line 2: found sector 7, expected a multiple of 8",
+    );
+    refuses(
+        &split_form(),
+        name,
+        b"\xff\x00",
+        "at line 1: found \"\\xff\\x00\", expected uid,pfn,sector",
+    );
+    let long = vec![b'1'; 5000];
+    refuses(
+        &split_form(),
+        name,
+        long,
+        "at line 1: found a longer line, expected a line of at most 4096 bytes",
+    );
+    refuses(
+        &text_form(),
+        "lru_list.txt",
+        "1,2\n\n1,+2\n",
+        "at line 3: found \"1,+2\", expected uid,pfn",
+    );
+    let expected = "at line 1: found \"uid=x,8\", expected a line \"...uid,...,sector\"";
+    refuses(&text_form(), "ttid_swapin_trace.txt", "uid=x,8\n", expected);
+    refuses(
+        &text_form(),
+        "swapin_trace.txt",
+        "5\n",
+        "at line 1: found \"5\", expected a line \"...uid,...,sector\"",
+    );
+}
+
+#[test]
+fn pages_and_lines_must_be_of_equal_number() {
+    let data = "swapout_trace.txt.data";
+    refuses(
+        &split_form(),
+        data,
+        page(1),
+        "at byte 4096: found the end, expected a page for each line of the .meta file",
+    );
+    refuses(
+        &split_form(),
+        data,
+        vec![0; 4096 * 7],
+        "at byte 24576: found a page, expected the end, as in the .meta file",
+    );
+    refuses(
+        &split_form(),
+        data,
+        vec![0; 5000],
+        "at byte 4096: found 904 bytes, expected a page of 4096 bytes",
+    );
+    let pairs = "swapin_trace.txt.meta";
+    refuses(
+        &split_form(),
+        pairs,
+        [0; 17],
+        "at byte 16: found 1 bytes, expected a pair of uid and sector of 16 bytes",
+    );
+}

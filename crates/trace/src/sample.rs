@@ -1,0 +1,184 @@
+//! A small trace from a big one, by spatial sampling: some pages with everything that happens to them.
+//!
+//! Whole blocks of 16 pages (64 KiB, aligned) are kept or left out, chosen by a hash of the application
+//! or file and the block, so that neighbours stay neighbours, and a page that is kept is kept from
+//! first to last. Launch windows, background and exits stay. Budgets for a replay of the sample are to be
+//! scaled by the same share.
+
+use rustc_hash::FxHashMap;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::describe::Summary;
+use crate::error::{Result, TraceError};
+use crate::event::{AppId, ContentId, Event, EventKind, PAGE_BYTES, PageAddr};
+use crate::reader::TraceReader;
+use crate::writer::{TraceWriter, WriterOptions};
+
+/// Pages in a block that is kept or left out as a whole.
+pub const SAMPLE_BLOCK_PAGES: u64 = 16;
+
+/// A freed range of more blocks than this is kept without a search for a block of the sample in it.
+const SEARCHED_BLOCKS: u64 = 4096;
+
+/// What to keep of a trace.
+#[derive(Clone, Debug)]
+pub struct SampleOptions {
+    /// Probability that a block of pages is kept, 0 to 1.
+    pub share: f64,
+    /// Chooses which blocks; equal seeds choose equal blocks.
+    pub seed: u64,
+    /// Stop after this many events.
+    pub max_events: Option<u64>,
+    /// Keep only events of these applications; `None` keeps all. The table stays as it is.
+    pub apps: Option<Vec<AppId>>,
+    /// Zstandard level of the contents, 1 to 19.
+    pub content_level: i32,
+}
+
+impl Default for SampleOptions {
+    fn default() -> Self {
+        Self {
+            share: 1.0,
+            seed: 0,
+            max_events: None,
+            apps: None,
+            content_level: 12,
+        }
+    }
+}
+
+/// Writes to `path` the part of `trace` that `options` choose. Contents that no kept event names are left
+/// out; the tables of applications and files stay, and so do their ids.
+///
+/// Cost: one pass over the events; 8 to 16 bytes of memory per kept content.
+///
+/// # Errors
+///
+/// `options.share` is no probability, the trace cannot be read, or the sample cannot be written.
+pub fn sample(
+    trace: &TraceReader,
+    path: impl AsRef<std::path::Path>,
+    options: &SampleOptions,
+) -> Result<Summary> {
+    if !(0.0..=1.0).contains(&options.share) {
+        let found = options.share.to_string();
+        return Err(TraceError::Setting {
+            name: "share",
+            found,
+            expected: "0 to 1",
+        });
+    }
+    let mut description = trace.description().clone();
+    let whole = trace.summary();
+    for (key, value) in [
+        ("sample.share", options.share.to_string()),
+        ("sample.seed", options.seed.to_string()),
+        ("sample.of_events", whole.events.to_string()),
+        ("sample.of_contents", whole.contents.to_string()),
+    ] {
+        description.extra.insert(key.to_owned(), value);
+    }
+    let writer_options = WriterOptions {
+        content_level: options.content_level,
+        ..WriterOptions::default()
+    };
+    let mut writer = TraceWriter::create_with(path, description, writer_options)?;
+    for app in trace.apps() {
+        writer.add_app(app.name.clone(), app.description.clone())?;
+    }
+    for file in trace.files() {
+        writer.push_file(file.clone())?;
+    }
+    let chosen = Chosen::new(options);
+    let mut ids: FxHashMap<ContentId, ContentId> = FxHashMap::default();
+    let mut page = [0; PAGE_BYTES];
+    let mut events = trace.events();
+    let mut block: Vec<Event> = Vec::new();
+    while events.next_block(&mut block)? {
+        for &event in block.iter().filter(|event| chosen.keeps(event)) {
+            if options
+                .max_events
+                .is_some_and(|most| writer.events() >= most)
+            {
+                return writer.finish();
+            }
+            let mut event = event;
+            let content = match &mut event.kind {
+                EventKind::Access { content, .. } => content.as_mut(),
+                EventKind::Content { content, .. } => Some(content),
+                _ => None,
+            };
+            if let Some(content) = content {
+                *content = match ids.get(content) {
+                    Some(&id) => id,
+                    None => {
+                        trace.content(*content, &mut page)?;
+                        let id = writer.content(&page)?;
+                        ids.insert(*content, id);
+                        id
+                    }
+                };
+            }
+            writer.event(&event)?;
+        }
+    }
+    writer.finish()
+}
+
+/// Decides about events.
+struct Chosen<'a> {
+    apps: Option<&'a [AppId]>,
+    seed: u64,
+    share: f64,
+}
+
+impl<'a> Chosen<'a> {
+    fn new(options: &'a SampleOptions) -> Self {
+        Self {
+            apps: options.apps.as_deref(),
+            seed: options.seed,
+            share: options.share,
+        }
+    }
+
+    fn keeps(&self, event: &Event) -> bool {
+        if self.apps.is_some_and(|apps| !apps.contains(&event.app)) {
+            return false;
+        }
+        match event.kind {
+            EventKind::Access { page, .. } | EventKind::Content { page, .. } => {
+                self.keeps_pages(event.app, page, 1)
+            }
+            EventKind::Free { page, pages } => self.keeps_pages(event.app, page, pages),
+            EventKind::LaunchBegin(_)
+            | EventKind::LaunchEnd
+            | EventKind::Background
+            | EventKind::Exit => true,
+        }
+    }
+
+    /// Whether any block with one of `pages` pages from `page` on is in the sample.
+    fn keeps_pages(&self, app: AppId, page: PageAddr, pages: u32) -> bool {
+        let (space, number) = match page {
+            PageAddr::Anon { number } => (u64::from(app.0), number),
+            // Applications share the pages of a file.
+            PageAddr::File { file, number } => (1 << 32 | u64::from(file.0), number),
+        };
+        let first = number / SAMPLE_BLOCK_PAGES;
+        let last = (number + u64::from(pages) - 1) / SAMPLE_BLOCK_PAGES;
+        last - first >= SEARCHED_BLOCKS
+            || (first..=last).any(|block| self.keeps_block(space, block))
+    }
+
+    fn keeps_block(&self, space: u64, block: u64) -> bool {
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&space.to_le_bytes());
+        key[8..].copy_from_slice(&block.to_le_bytes());
+        // The upper 53 bits as a fraction: less than 1, so that a share of 1 keeps everything.
+        let fraction = (xxh3_64_with_seed(&key, self.seed) >> 11) as f64 / (1u64 << 53) as f64;
+        fraction < self.share
+    }
+}
+
+#[cfg(test)]
+mod tests;
