@@ -178,13 +178,6 @@ fn compaction_brings_the_waste_of_churn_under_a_tenth() {
             before.memory_bytes - after.memory_bytes,
             report.released_bytes
         );
-        eprintln!(
-            "{of_ten} {} {} fixed {} state {}",
-            before.waste(),
-            after.waste(),
-            Pool::new(pool.config.clone()).unwrap().stats().memory_bytes,
-            after.memory_bytes - pool.classes.iter().map(Class::held_span_bytes).sum::<u64>()
-        );
         assert_eq!(before.compressed_bytes, after.compressed_bytes);
         assert!(!report.out_of_budget);
         check(&pool);

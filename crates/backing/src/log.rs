@@ -1,0 +1,388 @@
+//! Index and segments: where every record is, and which segment is reclaimed next. No I/O.
+
+use crate::RecordId;
+
+/// A segment is worth cleaning when at least one part in this of it was freed.
+const WORTHWHILE_PART: u32 = 10;
+
+/// Where a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) segment: u32,
+    /// Bytes from the start of the segment.
+    pub(crate) offset: u32,
+    /// Bytes of the record with its trailer.
+    pub(crate) bytes: u32,
+}
+
+/// Who appends. Records that survived cleaning live long, so they get segments of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Head {
+    Caller,
+    Cleaner,
+}
+
+/// A record number: 16 bytes.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// With `bytes` 0 (not in use) the `segment` is the next free number, or `NONE`.
+    place: Place,
+    generation: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Free,
+    /// A head appends to it.
+    Open,
+    Closed,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Segment {
+    state: State,
+    /// Bytes that reservations have taken, from the start.
+    used: u32,
+    /// Bytes of live records; at most `used`.
+    live: u32,
+    /// Reservations that are being written.
+    pending: u32,
+    /// A record in it could not be read; it is left alone until its records are freed.
+    damaged: bool,
+    /// The value of `Log::closings` when it was closed.
+    closed_at: u64,
+    /// Record numbers placed here since it was opened, those moved or freed since included.
+    records: Vec<u32>,
+}
+
+/// The in-memory state of a store.
+#[derive(Debug)]
+pub(crate) struct Log {
+    segment_bytes: u32,
+    segments: Vec<Segment>,
+    free: Vec<u32>,
+    open: [Option<u32>; 2],
+    /// Segments closed so far: the clock of the ages.
+    closings: u64,
+    index: Vec<Entry>,
+    first_free_number: u32,
+    live_records: u64,
+}
+
+impl Log {
+    pub(crate) fn new(segments: u32, segment_bytes: u32) -> Log {
+        Log {
+            segment_bytes,
+            segments: vec![Segment::default(); segments as usize],
+            free: (0..segments).rev().collect(),
+            open: [None; 2],
+            closings: 0,
+            index: Vec::new(),
+            first_free_number: NONE,
+            live_records: 0,
+        }
+    }
+
+    /// A new record id; it names nothing until it is published.
+    pub(crate) fn new_id(&mut self) -> Option<RecordId> {
+        let number = self.first_free_number;
+        if number != NONE {
+            let entry = &self.index[number as usize];
+            self.first_free_number = entry.place.segment;
+            return Some(RecordId {
+                number,
+                generation: entry.generation,
+            });
+        }
+        let number = u32::try_from(self.index.len())
+            .ok()
+            .filter(|&n| n != NONE)?;
+        self.index.push(Entry {
+            place: Place {
+                segment: NONE,
+                offset: 0,
+                bytes: 0,
+            },
+            generation: 0,
+        });
+        Some(RecordId {
+            number,
+            generation: 0,
+        })
+    }
+
+    /// Gives back an id that was not published, or is no longer.
+    pub(crate) fn retire_id(&mut self, id: RecordId) {
+        let entry = &mut self.index[id.number as usize];
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.place = Place {
+            segment: self.first_free_number,
+            offset: 0,
+            bytes: 0,
+        };
+        self.first_free_number = id.number;
+    }
+
+    /// Takes room for `bytes` bytes (at most a segment); `None` when no segment has it. The last
+    /// free segment is for the cleaner alone.
+    pub(crate) fn reserve(&mut self, head: Head, bytes: u32) -> Option<Place> {
+        if !self.has_room(head, bytes) {
+            return None;
+        }
+        let open = self.open[head as usize];
+        let segment = match open.filter(|&segment| self.fits(segment, bytes)) {
+            Some(segment) => segment,
+            None => {
+                if let Some(full) = open {
+                    self.close(full);
+                }
+                let segment = self.free.pop()?;
+                self.segments[segment as usize].state = State::Open;
+                self.open[head as usize] = Some(segment);
+                segment
+            }
+        };
+        let info = &mut self.segments[segment as usize];
+        let offset = info.used;
+        info.used += bytes;
+        info.pending += 1;
+        Some(Place {
+            segment,
+            offset,
+            bytes,
+        })
+    }
+
+    /// Whether a reservation would succeed.
+    pub(crate) fn has_room(&self, head: Head, bytes: u32) -> bool {
+        let spare = usize::from(head == Head::Caller);
+        let in_open = self.open[head as usize].is_some_and(|segment| self.fits(segment, bytes));
+        in_open || self.free.len() > spare
+    }
+
+    fn fits(&self, segment: u32, bytes: u32) -> bool {
+        self.segment_bytes - self.segments[segment as usize].used >= bytes
+    }
+
+    /// Makes a record that was written findable.
+    pub(crate) fn publish(&mut self, id: RecordId, place: Place) {
+        self.index[id.number as usize].place = place;
+        self.live_records += 1;
+        self.settle(id, place);
+    }
+
+    /// Points a record at its copy, unless it has been freed or moved since it was at `from`.
+    pub(crate) fn relocate(&mut self, id: RecordId, from: Place, to: Place) -> bool {
+        if self.lookup(id) != Some(from) {
+            self.abandon(to);
+            return false;
+        }
+        self.index[id.number as usize].place = to;
+        self.settle(id, to);
+        self.segments[from.segment as usize].live -= from.bytes;
+        self.reclaim_if_empty(from.segment);
+        true
+    }
+
+    /// Counts a reservation that was written.
+    fn settle(&mut self, id: RecordId, place: Place) {
+        let segment = &mut self.segments[place.segment as usize];
+        segment.live += place.bytes;
+        segment.pending -= 1;
+        segment.records.push(id.number);
+    }
+
+    /// Gives up a reservation: its bytes are dead.
+    pub(crate) fn abandon(&mut self, place: Place) {
+        self.segments[place.segment as usize].pending -= 1;
+        self.reclaim_if_empty(place.segment);
+    }
+
+    pub(crate) fn lookup(&self, id: RecordId) -> Option<Place> {
+        let entry = self.index.get(id.number as usize)?;
+        (entry.generation == id.generation && entry.place.bytes > 0).then_some(entry.place)
+    }
+
+    /// Frees a record; whether it existed.
+    pub(crate) fn free(&mut self, id: RecordId) -> bool {
+        let Some(place) = self.lookup(id) else {
+            return false;
+        };
+        self.retire_id(id);
+        self.live_records -= 1;
+        self.segments[place.segment as usize].live -= place.bytes;
+        self.reclaim_if_empty(place.segment);
+        true
+    }
+
+    /// The segment to clean next: the one with the best ratio of benefit (room gained times age)
+    /// to cost (reading it and writing what lives), as the log-structured file system of
+    /// Rosenblum and Ousterhout (SOSP 1991, section 3.5) chooses. `None` when none is worthwhile.
+    pub(crate) fn victim(&self) -> Option<u32> {
+        let worthwhile = |segment: &Segment| {
+            segment.state == State::Closed
+                && segment.pending == 0
+                && !segment.damaged
+                && segment.used - segment.live >= self.segment_bytes / WORTHWHILE_PART
+        };
+        let score = |segment: &Segment| {
+            let live = f64::from(segment.live) / f64::from(self.segment_bytes);
+            let age = (self.closings - segment.closed_at + 1) as f64;
+            (1.0 - live) * age / (1.0 + live)
+        };
+        let candidates = (0..).zip(&self.segments).filter(|(_, s)| worthwhile(s));
+        candidates
+            .max_by(|(_, a), (_, b)| score(a).total_cmp(&score(b)))
+            .map(|(number, _)| number)
+    }
+
+    /// The live records of a segment.
+    pub(crate) fn records_of(&self, segment: u32) -> Vec<(RecordId, Place)> {
+        let numbers = &self.segments[segment as usize].records;
+        let mut records: Vec<_> = numbers
+            .iter()
+            .filter_map(|&number| {
+                let entry = self.index[number as usize];
+                let id = RecordId {
+                    number,
+                    generation: entry.generation,
+                };
+                (entry.place.bytes > 0 && entry.place.segment == segment)
+                    .then_some((id, entry.place))
+            })
+            .collect();
+        // A number that was freed and used again here is listed twice.
+        records.sort_by_key(|(_, place)| place.offset);
+        records.dedup_by_key(|(_, place)| place.offset);
+        records
+    }
+
+    /// Keeps the cleaner away from a segment with a record that cannot be read.
+    pub(crate) fn set_damaged(&mut self, segment: u32) {
+        self.segments[segment as usize].damaged = true;
+    }
+
+    fn close(&mut self, segment: u32) {
+        self.closings += 1;
+        let info = &mut self.segments[segment as usize];
+        info.state = State::Closed;
+        info.closed_at = self.closings;
+        self.reclaim_if_empty(segment);
+    }
+
+    /// Frees a closed segment in which nothing lives and nothing is being written.
+    fn reclaim_if_empty(&mut self, segment: u32) {
+        let info = &mut self.segments[segment as usize];
+        if info.state == State::Closed && info.live == 0 && info.pending == 0 {
+            *info = Segment::default();
+            self.free.push(segment);
+        }
+    }
+
+    pub(crate) fn live_records(&self) -> u64 {
+        self.live_records
+    }
+
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.segments.iter().map(|s| u64::from(s.live)).sum()
+    }
+
+    pub(crate) fn dead_bytes(&self) -> u64 {
+        let dead = |s: &Segment| match s.state {
+            State::Free => 0,
+            State::Open => s.used - s.live,
+            State::Closed => self.segment_bytes - s.live,
+        };
+        self.segments.iter().map(|s| u64::from(dead(s))).sum()
+    }
+
+    pub(crate) fn free_segments(&self) -> u64 {
+        self.free.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: u32 = 1000;
+
+    fn append(log: &mut Log, head: Head, bytes: u32) -> Option<RecordId> {
+        let place = log.reserve(head, bytes)?;
+        let id = log.new_id()?;
+        log.publish(id, place);
+        Some(id)
+    }
+
+    #[test]
+    fn an_index_entry_takes_16_bytes() {
+        assert_eq!(size_of::<Entry>(), 16);
+    }
+
+    #[test]
+    fn the_last_free_segment_is_the_cleaners() {
+        let mut log = Log::new(4, SEGMENT);
+        let stored = std::iter::from_fn(|| append(&mut log, Head::Caller, 400)).count();
+        assert_eq!(stored, 6, "two in each of three segments");
+        assert_eq!(log.free_segments(), 1);
+        assert!(append(&mut log, Head::Cleaner, 400).is_some());
+    }
+
+    #[test]
+    fn a_segment_is_free_again_when_its_last_record_is() {
+        let mut log = Log::new(4, SEGMENT);
+        let ids: Vec<_> = std::iter::from_fn(|| append(&mut log, Head::Caller, 500)).collect();
+        assert_eq!((ids.len(), log.free_segments()), (6, 1));
+        assert!(log.free(ids[0]));
+        assert_eq!(log.free_segments(), 1);
+        assert!(log.free(ids[1]));
+        assert_eq!(log.free_segments(), 2);
+        assert!(!log.free(ids[1]), "its id is not valid any more");
+        let again = append(&mut log, Head::Caller, 500).expect("room");
+        assert_eq!(again.number, ids[1].number);
+        assert_ne!(again, ids[1]);
+    }
+
+    #[test]
+    fn segments_without_freed_bytes_are_no_victims() {
+        let mut log = Log::new(8, SEGMENT);
+        let ids: Vec<_> = std::iter::from_fn(|| append(&mut log, Head::Caller, 250)).collect();
+        assert_eq!(log.victim(), None);
+        log.free(ids[5]);
+        assert_eq!(log.victim(), log.lookup(ids[4]).map(|place| place.segment));
+        let two_dead = log.lookup(ids[12]).expect("live").segment;
+        log.free(ids[13]);
+        log.free(ids[14]);
+        log.free(ids[15]);
+        assert_eq!(log.victim(), Some(two_dead), "more room for less copying");
+        log.set_damaged(two_dead);
+        assert_eq!(log.victim(), log.lookup(ids[4]).map(|place| place.segment));
+    }
+
+    #[test]
+    fn a_segment_being_written_is_neither_victim_nor_freed() {
+        let mut log = Log::new(4, SEGMENT);
+        let written = log.reserve(Head::Caller, 300).expect("room");
+        let id = append(&mut log, Head::Caller, 300).expect("room");
+        while append(&mut log, Head::Caller, 900).is_some() {}
+        log.free(id);
+        assert_eq!((log.victim(), log.free_segments()), (None, 1));
+        log.abandon(written);
+        assert_eq!(log.free_segments(), 2);
+    }
+
+    #[test]
+    fn a_record_freed_while_it_is_copied_stays_freed() {
+        let mut log = Log::new(4, SEGMENT);
+        let id = append(&mut log, Head::Caller, 300).expect("room");
+        let from = log.lookup(id).expect("live");
+        let to = log.reserve(Head::Cleaner, 300).expect("room");
+        log.free(id);
+        assert!(!log.relocate(id, from, to));
+        assert_eq!(log.lookup(id), None);
+        assert_eq!(log.live_bytes(), 0);
+    }
+}
