@@ -368,6 +368,19 @@ impl Engine {
         (self.table.owner(page), self.table.addr(page))
     }
 
+    /// The page at an address, made known if it was not.
+    pub fn page(&mut self, app: AppId, addr: PageAddr) -> PageId {
+        self.table.find_or_insert(app, addr)
+    }
+
+    /// The application's anonymous pages that are held to be hot, resident or not. Linear in its pages.
+    pub fn hot_set(&self, app: AppId) -> impl Iterator<Item = PageId> + '_ {
+        self.table.pages_of(app).filter(|&page| {
+            self.table[page].state != PageState::Absent
+                && self.scheme.reclaim.hotness(&self.table, page) == Hotness::Hot
+        })
+    }
+
     /// Where the content of a page is.
     pub fn page_state(&self, page: PageId) -> PageState {
         self.table[page].state

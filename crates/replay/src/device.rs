@@ -1,0 +1,103 @@
+//! What faults, frames and flash cost on the modelled machine.
+
+use serde::{Deserialize, Serialize};
+
+/// Costs that a replay does not measure but takes as given, in nanoseconds, and flash speeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceModel {
+    /// Name of the preset, or where the numbers come from.
+    pub name: String,
+    /// Reading a resident page once: 4 KiB from DRAM.
+    pub page_access_ns: u64,
+    /// The first touch of a page: fault, zeroed frame.
+    pub first_touch_ns: u64,
+    /// A fault on a stored page: entry, look-up, exit, without decompression and installation.
+    pub fault_ns: u64,
+    /// Putting a decompressed page in its place.
+    pub install_ns: u64,
+    /// Taking a page out of its place.
+    pub remove_ns: u64,
+    /// Time from a random read of flash to its first byte.
+    pub flash_read_ns: u64,
+    /// Bytes of a read for each microsecond.
+    pub flash_read_bytes_per_us: u64,
+    /// Time from a write of flash to its acknowledgement, without the data.
+    pub flash_write_ns: u64,
+    /// Bytes of a write for each microsecond.
+    pub flash_write_bytes_per_us: u64,
+}
+
+/// Flash of one kind: name, read latency in ns, read bytes/µs, write latency in ns, write bytes/µs.
+const FLASH: [(&str, [u64; 4]); 3] = [
+    // Random 4 KiB reads at queue depth 1, sequential bandwidth, as data sheets of the classes give them.
+    ("ufs-3.1", [90_000, 2_100, 60_000, 1_200]),
+    ("emmc-5.1", [180_000, 250, 200_000, 125]),
+    ("nvme", [70_000, 3_500, 20_000, 3_000]),
+];
+
+impl DeviceModel {
+    /// The names of the presets.
+    pub fn presets() -> impl Iterator<Item = &'static str> {
+        FLASH.iter().map(|(name, _)| *name)
+    }
+
+    /// A preset: flash of that kind, and memory costs as measured on the machine of BENCHMARKS.md with
+    /// a 4 KiB page: DRAM 0.4 µs, first touch 2.5 µs, zram fault 7.5 µs of which 1.5 µs is decompression,
+    /// half of the rest being the fault and half the frame.
+    pub fn preset(name: &str) -> Option<Self> {
+        let (name, flash) = FLASH.iter().find(|(preset, _)| *preset == name)?;
+        let [
+            flash_read_ns,
+            flash_read_bytes_per_us,
+            flash_write_ns,
+            flash_write_bytes_per_us,
+        ] = *flash;
+        Some(Self {
+            name: (*name).to_owned(),
+            page_access_ns: 400,
+            first_touch_ns: 2_500,
+            fault_ns: 3_000,
+            install_ns: 3_000,
+            remove_ns: 1_300,
+            flash_read_ns,
+            flash_read_bytes_per_us,
+            flash_write_ns,
+            flash_write_bytes_per_us,
+        })
+    }
+
+    /// Nanoseconds to read `bytes` of flash at once.
+    pub fn flash_read(&self, bytes: u64) -> u64 {
+        self.flash_read_ns + bytes * 1000 / self.flash_read_bytes_per_us.max(1)
+    }
+
+    /// Nanoseconds to write `bytes` of flash at once.
+    pub fn flash_write(&self, bytes: u64) -> u64 {
+        self.flash_write_ns + bytes * 1000 / self.flash_write_bytes_per_us.max(1)
+    }
+}
+
+impl Default for DeviceModel {
+    /// UFS 3.1, as in the phone of the Ariadne paper (Table 4).
+    fn default() -> Self {
+        Self::preset("ufs-3.1").expect("the default preset is in the table")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_differ_and_unknown_names_give_none() {
+        assert_eq!(DeviceModel::presets().count(), 3);
+        assert!(DeviceModel::preset("floppy").is_none());
+        let (ufs, emmc) = (
+            DeviceModel::default(),
+            DeviceModel::preset("emmc-5.1").unwrap(),
+        );
+        assert!(emmc.flash_read(4096) > ufs.flash_read(4096));
+        assert_eq!(ufs.flash_read(2100), 91_000);
+    }
+}

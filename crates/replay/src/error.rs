@@ -1,0 +1,57 @@
+//! Why a replay stops.
+
+use thiserror::Error;
+use warmswap_codec::ChunkError;
+use warmswap_engine::ConfigError;
+use warmswap_policy::PolicyError;
+use warmswap_pool::LoadError;
+use warmswap_trace::{AppId, PageAddr, TraceError};
+
+/// Why a replay stops. Apart from the first three, each is a defect that must never pass silently.
+#[derive(Debug, Error)]
+pub enum ReplayError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The scheme is not one.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The limits make no sense.
+    #[error(transparent)]
+    Limits(#[from] ConfigError),
+    /// The pool cannot be made.
+    #[error("cannot make the pool: {0}")]
+    Pool(#[from] warmswap_pool::ConfigError),
+    /// A page that came back is not what was stored.
+    #[error("{app} page {addr} came back with other content than it was stored with")]
+    WrongContent {
+        /// The application.
+        app: AppId,
+        /// The page.
+        addr: PageAddr,
+    },
+    /// A chunk could not be decompressed.
+    #[error("chunk {chunk} cannot be decoded: {source}")]
+    Decode {
+        /// The chunk's number.
+        chunk: u32,
+        /// What the codec said.
+        source: ChunkError,
+    },
+    /// The pool lost an object.
+    #[error("chunk {chunk} cannot be loaded: {source}")]
+    Load {
+        /// The chunk's number.
+        chunk: u32,
+        /// What the pool said.
+        source: LoadError,
+    },
+    /// The engine asked for a chunk that is not where it said.
+    #[error("chunk {chunk} is not in the {place}")]
+    NoSuchChunk {
+        /// The chunk's number.
+        chunk: u32,
+        /// Where it was looked for.
+        place: &'static str,
+    },
+}

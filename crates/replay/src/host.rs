@@ -1,0 +1,552 @@
+//! The host: feeds a trace to the engine, carries out its decisions, and accounts for them.
+
+use crate::device::DeviceModel;
+use crate::error::ReplayError;
+use crate::result::{AppResult, Latency, Relaunch, ReplayResult, Totals};
+use crate::store::Store;
+use crate::window::Launches;
+use warmswap_engine::{Action, Cause, Decision, Engine, Limits, Outcome, Place, Refusal, Touch};
+use warmswap_policy::{ChunkId, PageId, PageState, SchemeSpec};
+use warmswap_trace::{
+    AppId, ContentId, Event, EventKind, LaunchKind, PAGE_BYTES, PageAddr, TraceError,
+};
+
+/// What makes pages leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pressure {
+    /// The budget alone.
+    #[default]
+    Budget,
+    /// Besides, an application that goes to the background gives up all that its scheme lets go, so that
+    /// every relaunch begins with its data in the pool: the scenarios AL and EHL of Ariadne section 5.
+    Full,
+}
+
+/// How a trace is replayed.
+#[derive(Clone, Debug)]
+pub struct ReplayConfig {
+    /// The scheme.
+    pub scheme: SchemeSpec,
+    /// Budget, pool limit and backing file.
+    pub limits: Limits,
+    /// Costs that are not measured.
+    pub device: DeviceModel,
+    /// What makes pages leave.
+    pub pressure: Pressure,
+    /// False: accesses to pages of files are passed over, as in the Ariadne paper.
+    pub file_pages: bool,
+}
+
+/// Watches a replay: for studies.
+pub trait Observer {
+    /// A decision is about to be carried out.
+    fn decision(&mut self, engine: &Engine, decision: Decision) {
+        let _ = (engine, decision);
+    }
+
+    /// An event of the trace was fed to the engine; `touch` is set for an access that was not passed over.
+    fn event(&mut self, engine: &Engine, event: &Event, touch: Option<Touch>) {
+        let _ = (engine, event, touch);
+    }
+}
+
+/// Watches nothing.
+#[derive(Debug)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {}
+
+/// Nanoseconds that background reclaim is taken to need for a page, when its place in time is decided:
+/// a constant, so that decisions do not depend on measured time.
+const BACKGROUND_NS_PER_PAGE: u64 = 6_000;
+
+/// Events between two looks at the pool's waste.
+const TIDY_EVERY_EVENTS: u64 = 65_536;
+
+/// A replay under way.
+#[derive(Debug)]
+pub struct Replay<S, O> {
+    engine: Engine,
+    store: S,
+    config: ReplayConfig,
+    observer: O,
+    launches: Launches,
+    apps: Vec<App>,
+    totals: Totals,
+    /// Until when background reclaim is busy, on the trace's clock.
+    background_until_ns: u64,
+    /// Until when the prefetch worker is busy, on the clock of the open window's latency.
+    prefetch_until_ns: u64,
+}
+
+#[derive(Debug, Default)]
+struct App {
+    result: AppResult,
+    was_killed: bool,
+}
+
+impl<S: Store, O: Observer> Replay<S, O> {
+    /// A replay that has not begun.
+    ///
+    /// # Errors
+    /// The scheme is none, or the limits make no sense.
+    pub fn new(config: ReplayConfig, store: S, observer: O) -> Result<Self, ReplayError> {
+        let engine = Engine::new(config.scheme.build()?, config.limits)?;
+        Ok(Self {
+            engine,
+            store,
+            config,
+            observer,
+            launches: Launches::default(),
+            apps: Vec::new(),
+            totals: Totals::default(),
+            background_until_ns: 0,
+            prefetch_until_ns: 0,
+        })
+    }
+
+    /// Feeds events until there are no more. `progress` hears every 4096th time how many there were.
+    ///
+    /// # Errors
+    /// The trace cannot be read, or a page came back wrong.
+    pub fn run(
+        &mut self,
+        events: impl IntoIterator<Item = Result<Event, TraceError>>,
+        mut progress: impl FnMut(u64),
+    ) -> Result<(), ReplayError> {
+        for event in events {
+            self.feed(&event?)?;
+            if self.totals.events.is_multiple_of(4096) {
+                progress(self.totals.events);
+            }
+        }
+        progress(self.totals.events);
+        Ok(())
+    }
+
+    /// Feeds one event and carries out what follows from it.
+    ///
+    /// # Errors
+    /// A page came back wrong.
+    pub fn feed(&mut self, event: &Event) -> Result<(), ReplayError> {
+        self.totals.events += 1;
+        self.work_in_background(event.time_ns)?;
+        let touch = match event.kind {
+            EventKind::Access {
+                page,
+                write,
+                content,
+            } => self.access(event.app, page, write, content)?,
+            EventKind::Content { page, content } => self.content(event.app, page, content)?,
+            other => {
+                self.lifecycle(event, other)?;
+                None
+            }
+        };
+        self.observer.event(&self.engine, event, touch);
+        if self.totals.events.is_multiple_of(TIDY_EVERY_EVENTS) {
+            self.store.tidy();
+            self.report_usage();
+        }
+        Ok(())
+    }
+
+    /// The engine, for a look.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The result, and the observer. `names` are the applications' names.
+    pub fn finish(
+        mut self,
+        names: impl IntoIterator<Item = String>,
+        with_contents: bool,
+    ) -> (ReplayResult, O) {
+        for index in 0..self.apps.len() {
+            self.keep(index);
+        }
+        self.totals.engine_state_bytes = self.engine.state_bytes() as u64;
+        let mut apps: Vec<_> = self.apps.into_iter().map(|app| app.result).collect();
+        for (index, name) in names.into_iter().enumerate() {
+            if apps.len() <= index {
+                apps.push(AppResult::default());
+            }
+            apps[index].name = name;
+        }
+        let result = ReplayResult {
+            scheme: self.config.scheme.name,
+            limits: self.config.limits,
+            device: self.config.device.name,
+            with_contents,
+            apps,
+            totals: self.totals,
+            counters: self.engine.counters(),
+        };
+        (result, self.observer)
+    }
+
+    // ---- events ----
+
+    fn access(
+        &mut self,
+        app: AppId,
+        addr: PageAddr,
+        write: bool,
+        content: Option<ContentId>,
+    ) -> Result<Option<Touch>, ReplayError> {
+        let is_file = matches!(addr, PageAddr::File { .. });
+        if is_file && !self.config.file_pages {
+            return Ok(None);
+        }
+        let changes = match content {
+            Some(content) if !is_file => {
+                let page = self.engine.page(app, addr);
+                !self.store.holds(page, content)
+            }
+            _ => false,
+        };
+        // A change that the trace calls a read is a write.
+        let touch = self.engine.touch(app, addr, write || changes);
+        let device = &self.config.device;
+        let page_access_ns = device.page_access_ns;
+        let modelled = page_access_ns
+            + match touch.outcome {
+                Outcome::Hit => 0,
+                Outcome::FirstTouch => device.first_touch_ns,
+                Outcome::FileRead => {
+                    self.totals.flash_read_bytes += PAGE_BYTES as u64;
+                    device.flash_read(PAGE_BYTES as u64)
+                }
+                Outcome::BufferHit => device.install_ns,
+                Outcome::Fault(_) | Outcome::InFlight => device.fault_ns,
+            };
+        self.charge(
+            app,
+            Latency {
+                measured_ns: 0,
+                modelled_ns: modelled,
+            },
+        );
+        if touch.outcome == Outcome::BufferHit {
+            self.wait_for_prefetch(app);
+        }
+        if let Some(window) = self.launches.open_window(app.0.into()) {
+            match touch.outcome {
+                Outcome::Fault(Place::Backing) => window.backing_faults += 1,
+                Outcome::Fault(_) => window.pool_faults += 1,
+                Outcome::BufferHit => window.buffer_hits += 1,
+                Outcome::FileRead => window.file_reads += 1,
+                _ => {}
+            }
+        }
+        if !is_file {
+            self.launches.touched(
+                app.0.into(),
+                touch.page,
+                touch.outcome != Outcome::FirstTouch,
+            );
+        }
+        self.bring_back(touch.page, Some(app))?;
+        if let Some(content) = content {
+            self.store.set_content(touch.page, content);
+        }
+        self.carry_out(Some(app))?;
+        Ok(Some(touch))
+    }
+
+    /// The trace learned what a page holds, without an access.
+    fn content(
+        &mut self,
+        app: AppId,
+        addr: PageAddr,
+        content: ContentId,
+    ) -> Result<Option<Touch>, ReplayError> {
+        if matches!(addr, PageAddr::File { .. }) {
+            return Ok(None);
+        }
+        let page = self.engine.page(app, addr);
+        let exists = self.engine.page_state(page) != PageState::Absent;
+        if exists && self.store.holds(page, content) {
+            return Ok(None);
+        }
+        let touch = self.engine.changed(app, addr);
+        self.bring_back(page, None)?;
+        self.store.set_content(page, content);
+        self.carry_out(None)?;
+        Ok(Some(touch))
+    }
+
+    fn lifecycle(&mut self, event: &Event, kind: EventKind) -> Result<(), ReplayError> {
+        let (app, index) = (event.app, usize::from(event.app.0));
+        match kind {
+            EventKind::LaunchBegin(kind) => self.launch(app, kind, event.time_ns),
+            EventKind::LaunchEnd => {
+                self.engine.launch_end(app);
+                self.launches.end(index);
+            }
+            EventKind::Background => {
+                self.launches.end(index);
+                self.engine.background(app);
+                if self.config.pressure == Pressure::Full {
+                    self.engine.shrink(app);
+                }
+            }
+            EventKind::Free { page, pages } => {
+                if self.config.file_pages || matches!(page, PageAddr::Anon { .. }) {
+                    self.engine.free(app, page, pages);
+                }
+            }
+            EventKind::Exit => self.engine.exit(app),
+            EventKind::Access { .. } | EventKind::Content { .. } => {}
+        }
+        self.carry_out(None)
+    }
+
+    fn launch(&mut self, app: AppId, kind: LaunchKind, time_ns: u64) {
+        let index = usize::from(app.0);
+        self.keep(index);
+        let was_killed = std::mem::take(&mut self.app(app).was_killed);
+        let relaunch = Relaunch {
+            time_ns,
+            was_killed,
+            ..Relaunch::default()
+        };
+        let relaunch = (kind == LaunchKind::Relaunch).then_some(relaunch);
+        self.launches
+            .begin(index, relaunch, self.engine.hot_set(app));
+        let kind = if was_killed { LaunchKind::Cold } else { kind };
+        self.engine.launch_begin(app, kind);
+        self.prefetch_until_ns = 0;
+    }
+
+    /// Keeps the result of an application's last launch, which nothing can change any more.
+    fn keep(&mut self, index: usize) {
+        if let Some(relaunch) = self.launches.finish(index) {
+            self.app(AppId(index as u16))
+                .result
+                .relaunches
+                .push(relaunch);
+        }
+    }
+
+    // ---- decisions ----
+
+    /// Lets background reclaim work up to `time_ns` on the trace's clock.
+    fn work_in_background(&mut self, time_ns: u64) -> Result<(), ReplayError> {
+        self.background_until_ns = self
+            .background_until_ns
+            .max(time_ns.saturating_sub(1_000_000_000));
+        while self.background_until_ns < time_ns {
+            let Some(decision) = self.engine.next_background_decision() else {
+                self.background_until_ns = time_ns;
+                return Ok(());
+            };
+            let pages = self.execute(decision, None)?;
+            self.background_until_ns += pages * BACKGROUND_NS_PER_PAGE;
+        }
+        Ok(())
+    }
+
+    /// Carries out decisions until the page is in its frame: what it was stored with must be known until
+    /// then.
+    fn bring_back(&mut self, page: PageId, waiting: Option<AppId>) -> Result<(), ReplayError> {
+        while self.engine.page_state(page) == PageState::Loading {
+            let Some(decision) = self.engine.next_decision() else {
+                break;
+            };
+            self.execute(decision, waiting)?;
+        }
+        Ok(())
+    }
+
+    /// Carries out all decisions; `waiting` is the application that waits meanwhile.
+    fn carry_out(&mut self, waiting: Option<AppId>) -> Result<(), ReplayError> {
+        while let Some(decision) = self.engine.next_decision() {
+            self.execute(decision, waiting)?;
+        }
+        Ok(())
+    }
+
+    /// Carries out one decision. How many pages it moved.
+    fn execute(&mut self, decision: Decision, waiting: Option<AppId>) -> Result<u64, ReplayError> {
+        self.observer.decision(&self.engine, decision);
+        let Decision { action, cause } = decision;
+        // Nobody waits for what is done in the background or ahead of use.
+        let waiting = waiting.filter(|_| matches!(cause, Cause::Fault | Cause::DirectReclaim));
+        let page_bytes = PAGE_BYTES as u64;
+        let pages = match action {
+            Action::Store { chunk, plan } => {
+                let pages = self.engine.chunk_pages(chunk).len() as u64;
+                let owner = self.engine.locate(self.engine.chunk_pages(chunk)[0]).0;
+                match self.store.store(&self.engine, chunk, plan)? {
+                    Some(stored) => {
+                        self.engine.stored(chunk, Place::Pool, stored.bytes);
+                        self.totals.original_bytes += pages * page_bytes;
+                        self.totals.compressed_bytes += u64::from(stored.bytes);
+                        self.totals.cpu.add_compression(cause, stored.cpu_ns);
+                        self.app(owner)
+                            .result
+                            .cpu
+                            .add_compression(cause, stored.cpu_ns);
+                        let modelled_ns = pages * self.config.device.remove_ns;
+                        self.charge_if(
+                            waiting,
+                            Latency {
+                                measured_ns: stored.cpu_ns,
+                                modelled_ns,
+                            },
+                        );
+                    }
+                    None => self.engine.refused(chunk, Refusal::PoolFull),
+                }
+                pages
+            }
+            Action::StoreRaw { chunk } => {
+                self.store.store_raw(&self.engine, chunk);
+                self.engine.stored(chunk, Place::Backing, PAGE_BYTES as u32);
+                self.write_flash(page_bytes, waiting);
+                1
+            }
+            Action::WriteBack { chunk } => {
+                let bytes = self.store.write_back(chunk)?;
+                self.engine.written_back(chunk);
+                self.write_flash(bytes, waiting);
+                1
+            }
+            Action::Load { chunk, place } => self.load(chunk, place, cause, waiting)?,
+            Action::Free { chunk, place } => {
+                self.store.free(chunk, place)?;
+                0
+            }
+            Action::Drop { .. } => {
+                let modelled_ns = self.config.device.remove_ns;
+                self.charge_if(
+                    waiting,
+                    Latency {
+                        measured_ns: 0,
+                        modelled_ns,
+                    },
+                );
+                1
+            }
+            Action::Discard { dirty, .. } => {
+                if dirty {
+                    self.write_flash(page_bytes, waiting);
+                }
+                1
+            }
+            Action::Kill { app } => {
+                self.totals.kills += 1;
+                let killed = self.app(app);
+                killed.result.kills += 1;
+                killed.was_killed = true;
+                self.engine.exit(app);
+                0
+            }
+        };
+        self.report_usage();
+        Ok(pages)
+    }
+
+    fn load(
+        &mut self,
+        chunk: ChunkId,
+        place: Place,
+        cause: Cause,
+        waiting: Option<AppId>,
+    ) -> Result<u64, ReplayError> {
+        let pages = self.engine.chunk_pages(chunk);
+        let owner = self.engine.locate(pages[0]).0;
+        let loading = pages
+            .iter()
+            .filter(|&&page| self.engine.is_loading(chunk, page))
+            .count() as u64;
+        let cpu_ns = self.store.load(&self.engine, chunk, place)?;
+        let mut modelled_ns = loading * self.config.device.install_ns;
+        if place == Place::Backing {
+            let bytes = self.store.chunk_bytes(chunk);
+            self.totals.flash_read_bytes += bytes;
+            modelled_ns += self.config.device.flash_read(bytes);
+        }
+        self.totals.cpu.add_decompression(cause, cpu_ns);
+        self.app(owner).result.cpu.add_decompression(cause, cpu_ns);
+        self.charge_if(
+            waiting,
+            Latency {
+                measured_ns: cpu_ns,
+                modelled_ns,
+            },
+        );
+        if cause == Cause::Prefetch {
+            let now_ns = self
+                .launches
+                .open_window(owner.0.into())
+                .map_or(0, |window| window.latency.total_ns());
+            self.prefetch_until_ns = self.prefetch_until_ns.max(now_ns) + cpu_ns;
+        }
+        self.engine.loaded(chunk);
+        Ok(loading)
+    }
+
+    fn write_flash(&mut self, bytes: u64, waiting: Option<AppId>) {
+        self.totals.flash_written_bytes += bytes;
+        let modelled_ns = self.config.device.flash_write(bytes);
+        self.charge_if(
+            waiting,
+            Latency {
+                measured_ns: 0,
+                modelled_ns,
+            },
+        );
+    }
+
+    /// A prefetched page was touched: if the worker that decompresses ahead, on another core, has not
+    /// come to its end on the window's clock, the application waits for it.
+    fn wait_for_prefetch(&mut self, app: AppId) {
+        let Some(window) = self.launches.open_window(app.0.into()) else {
+            return;
+        };
+        let behind_ns = self
+            .prefetch_until_ns
+            .saturating_sub(window.latency.total_ns());
+        window.latency.measured_ns += behind_ns;
+    }
+
+    // ---- accounts ----
+
+    fn app(&mut self, app: AppId) -> &mut App {
+        let index = usize::from(app.0);
+        if self.apps.len() <= index {
+            self.apps.resize_with(index + 1, App::default);
+        }
+        &mut self.apps[index]
+    }
+
+    fn charge_if(&mut self, waiting: Option<AppId>, latency: Latency) {
+        if let Some(app) = waiting {
+            self.charge(app, latency);
+        }
+    }
+
+    fn charge(&mut self, app: AppId, latency: Latency) {
+        match self.launches.open_window(app.0.into()) {
+            Some(window) => window.latency += latency,
+            None => self.app(app).result.execution += latency,
+        }
+    }
+
+    fn report_usage(&mut self) {
+        self.engine.set_pool_bytes(self.store.pool_bytes());
+        self.engine.set_backing_bytes(self.store.backing_bytes());
+        let usage = self.engine.usage();
+        let used = usage.frames * PAGE_BYTES as u64 + usage.pool_bytes;
+        self.totals.peak_bytes = self.totals.peak_bytes.max(used);
+        if usage.pool_bytes > self.totals.pool_peak_bytes {
+            self.totals.pool_peak_bytes = usage.pool_bytes;
+            self.totals.pool_peak_original_bytes = self.store.pool_load().0 * PAGE_BYTES as u64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! What comes out of a replay.
+
+use serde::{Deserialize, Serialize};
+use warmswap_engine::{Cause, Counters};
+
+/// Nanoseconds, in the part that was measured (codec and pool) and the part that was modelled (faults,
+/// frames, flash, memory).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Executed and measured.
+    pub measured_ns: u64,
+    /// From the device model.
+    pub modelled_ns: u64,
+}
+
+impl Latency {
+    /// Both parts.
+    pub fn total_ns(self) -> u64 {
+        self.measured_ns + self.modelled_ns
+    }
+}
+
+impl std::ops::AddAssign for Latency {
+    fn add_assign(&mut self, other: Self) {
+        self.measured_ns += other.measured_ns;
+        self.modelled_ns += other.modelled_ns;
+    }
+}
+
+/// CPU time of compression and decompression, measured, by who paid for it. Nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// Decompression that an application waited for.
+    pub fault_decompress_ns: u64,
+    /// Decompression ahead of use.
+    pub prefetch_decompress_ns: u64,
+    /// Compression that somebody waited for.
+    pub direct_compress_ns: u64,
+    /// Compression in the background.
+    pub background_compress_ns: u64,
+    /// Compression of prefetched pages that were not used.
+    pub prefetch_compress_ns: u64,
+}
+
+impl CpuTime {
+    /// All of it.
+    pub fn total_ns(&self) -> u64 {
+        self.decompress_ns() + self.compress_ns()
+    }
+
+    /// All decompression.
+    pub fn decompress_ns(&self) -> u64 {
+        self.fault_decompress_ns + self.prefetch_decompress_ns
+    }
+
+    /// All compression.
+    pub fn compress_ns(&self) -> u64 {
+        self.direct_compress_ns + self.background_compress_ns + self.prefetch_compress_ns
+    }
+
+    pub(crate) fn add_compression(&mut self, cause: Cause, ns: u64) {
+        match cause {
+            Cause::Fault | Cause::DirectReclaim => self.direct_compress_ns += ns,
+            Cause::Background => self.background_compress_ns += ns,
+            Cause::Prefetch => self.prefetch_compress_ns += ns,
+        }
+    }
+
+    pub(crate) fn add_decompression(&mut self, cause: Cause, ns: u64) {
+        match cause {
+            Cause::Prefetch => self.prefetch_decompress_ns += ns,
+            _ => self.fault_decompress_ns += ns,
+        }
+    }
+}
+
+/// One launch of an application that was in memory before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Relaunch {
+    /// Nanoseconds since the trace began.
+    pub time_ns: u64,
+    /// Time that memory cost in the launch window.
+    pub latency: Latency,
+    /// True when the scheme had killed the application, so that this was a cold start. Left out of
+    /// every statistic about relaunches.
+    pub was_killed: bool,
+    /// Distinct pages that the window touched.
+    pub touched_pages: u64,
+    /// Touches that found their page in the pool.
+    pub pool_faults: u64,
+    /// Touches that found their page in the backing file.
+    pub backing_faults: u64,
+    /// Touches that found their page prefetched.
+    pub buffer_hits: u64,
+    /// Reads of files.
+    pub file_reads: u64,
+    /// Pages of the hot list when the window began.
+    pub hot_pages: u64,
+    /// Of them, those that the window touched.
+    pub hot_touched: u64,
+    /// Of the hot list, those that the window or the execution up to the next launch touched.
+    pub hot_used: u64,
+    /// Distinct anonymous pages that the window touched and that existed before it.
+    pub touched_known_pages: u64,
+}
+
+impl Relaunch {
+    /// Share of the window's pages that the hot list predicted (Ariadne section 6.2); pages that did not
+    /// exist before cannot be predicted and do not count. `None` without such pages.
+    pub fn coverage(&self) -> Option<f64> {
+        ratio(self.hot_touched, self.touched_known_pages)
+    }
+
+    /// Share of the hot list that was used in relaunch or execution (section 6.2).
+    pub fn accuracy(&self) -> Option<f64> {
+        ratio(self.hot_used, self.hot_pages)
+    }
+}
+
+pub(crate) fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// One application.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AppResult {
+    /// Its name in the trace.
+    pub name: String,
+    /// Its relaunches in order.
+    pub relaunches: Vec<Relaunch>,
+    /// Time that memory cost outside of launch windows.
+    pub execution: Latency,
+    /// How often the scheme killed it.
+    pub kills: u64,
+    /// Compression and decompression of its pages.
+    pub cpu: CpuTime,
+}
+
+/// The whole replay.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Events of the trace.
+    pub events: u64,
+    /// CPU time of compression and decompression.
+    pub cpu: CpuTime,
+    /// Bytes of pages that were compressed.
+    pub original_bytes: u64,
+    /// Bytes of what they were compressed to.
+    pub compressed_bytes: u64,
+    /// The most memory that the pool held.
+    pub pool_peak_bytes: u64,
+    /// Pages in the pool at that time, in bytes.
+    pub pool_peak_original_bytes: u64,
+    /// The most that was used of the budget.
+    pub peak_bytes: u64,
+    /// Bytes read from flash: the backing file and files.
+    pub flash_read_bytes: u64,
+    /// Bytes written to flash.
+    pub flash_written_bytes: u64,
+    /// Applications that were killed.
+    pub kills: u64,
+    /// The engine's own memory at the end, in bytes.
+    pub engine_state_bytes: u64,
+    /// Pages of which the trace does not say what they hold were stored; taken as zeros.
+    pub pages_without_content: u64,
+}
+
+impl Totals {
+    /// Original bytes for each compressed byte, over everything that was stored.
+    pub fn data_ratio(&self) -> Option<f64> {
+        ratio(self.original_bytes, self.compressed_bytes)
+    }
+
+    /// Original bytes for each byte of memory that the pool really held, when it held most.
+    pub fn memory_ratio(&self) -> Option<f64> {
+        ratio(self.pool_peak_original_bytes, self.pool_peak_bytes)
+    }
+}
+
+/// What a replay found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReplayResult {
+    /// The scheme.
+    pub scheme: String,
+    /// The budget, pool limit and backing file, in bytes.
+    pub limits: warmswap_engine::Limits,
+    /// The device model's name.
+    pub device: String,
+    /// True when contents were compressed and compared, false when sizes and times were assumed.
+    pub with_contents: bool,
+    /// The applications, in the order of the trace.
+    pub apps: Vec<AppResult>,
+    /// All of them together.
+    pub totals: Totals,
+    /// The engine's counters.
+    pub counters: Counters,
+}
+
+impl ReplayResult {
+    /// The relaunches of all applications, without those that were cold starts after a kill.
+    pub fn relaunches(&self) -> impl Iterator<Item = &Relaunch> {
+        self.apps
+            .iter()
+            .flat_map(|app| &app.relaunches)
+            .filter(|relaunch| !relaunch.was_killed)
+    }
+}

@@ -1,0 +1,137 @@
+//! Of assumed size: for traces without contents, and to measure the engine alone.
+
+use super::{Store, Stored};
+use crate::error::ReplayError;
+use warmswap_codec::ChunkPlan;
+use warmswap_engine::{Engine, Place};
+use warmswap_policy::{ChunkId, PageId};
+use warmswap_trace::{ContentId, PAGE_BYTES};
+
+/// Bytes, time and ratio that are assumed of every page: lz4 on 4 KiB of real anonymous memory, as
+/// measured on the machine of BENCHMARKS.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Assumption {
+    /// Bytes that a page takes in the pool.
+    pub bytes_per_page: u32,
+    /// Nanoseconds to compress a page.
+    pub compress_ns: u64,
+    /// Nanoseconds to decompress one.
+    pub decompress_ns: u64,
+}
+
+impl Default for Assumption {
+    fn default() -> Self {
+        Self {
+            bytes_per_page: 1_230,
+            compress_ns: 5_900,
+            decompress_ns: 1_500,
+        }
+    }
+}
+
+/// Counts what would be stored, and keeps nothing but sizes.
+#[derive(Debug, Default)]
+pub struct AssumedStore {
+    assumption: Assumption,
+    pool_limit_bytes: u64,
+    /// Bytes and pages of each chunk.
+    chunks: Vec<(u32, u8)>,
+    pool_bytes: u64,
+    pool_pages: u64,
+    backing_bytes: u64,
+}
+
+impl AssumedStore {
+    /// An empty store whose pool holds at most `pool_limit_bytes`.
+    pub fn new(assumption: Assumption, pool_limit_bytes: u64) -> Self {
+        Self {
+            assumption,
+            pool_limit_bytes,
+            ..Self::default()
+        }
+    }
+
+    fn note(&mut self, chunk: ChunkId, bytes: u32, pages: usize) {
+        if self.chunks.len() <= chunk.index() {
+            self.chunks.resize(chunk.index() + 1, (0, 0));
+        }
+        self.chunks[chunk.index()] = (bytes, pages as u8);
+    }
+}
+
+impl Store for AssumedStore {
+    /// Contents are not known: only what the trace calls a write is one.
+    fn holds(&self, _: PageId, _: ContentId) -> bool {
+        true
+    }
+
+    fn set_content(&mut self, _: PageId, _: ContentId) {}
+
+    fn store(
+        &mut self,
+        engine: &Engine,
+        chunk: ChunkId,
+        _: ChunkPlan,
+    ) -> Result<Option<Stored>, ReplayError> {
+        let pages = engine.chunk_pages(chunk).len();
+        let bytes = self.assumption.bytes_per_page * pages as u32;
+        if self.pool_bytes + u64::from(bytes) > self.pool_limit_bytes {
+            return Ok(None);
+        }
+        self.note(chunk, bytes, pages);
+        self.pool_bytes += u64::from(bytes);
+        self.pool_pages += pages as u64;
+        Ok(Some(Stored {
+            bytes,
+            cpu_ns: self.assumption.compress_ns * pages as u64,
+        }))
+    }
+
+    fn load(&mut self, _: &Engine, chunk: ChunkId, _: Place) -> Result<u64, ReplayError> {
+        Ok(self.assumption.decompress_ns * u64::from(self.chunks[chunk.index()].1))
+    }
+
+    fn write_back(&mut self, chunk: ChunkId) -> Result<u64, ReplayError> {
+        let (bytes, pages) = self.chunks[chunk.index()];
+        self.pool_bytes -= u64::from(bytes);
+        self.pool_pages -= u64::from(pages);
+        self.backing_bytes += u64::from(bytes);
+        Ok(u64::from(bytes))
+    }
+
+    fn store_raw(&mut self, _: &Engine, chunk: ChunkId) {
+        self.note(chunk, PAGE_BYTES as u32, 1);
+        self.backing_bytes += PAGE_BYTES as u64;
+    }
+
+    fn free(&mut self, chunk: ChunkId, place: Place) -> Result<(), ReplayError> {
+        let (bytes, pages) = self.chunks[chunk.index()];
+        if place == Place::Backing {
+            self.backing_bytes -= u64::from(bytes);
+        } else {
+            self.pool_bytes -= u64::from(bytes);
+            self.pool_pages -= u64::from(pages);
+        }
+        Ok(())
+    }
+
+    fn tidy(&mut self) {}
+
+    fn pool_bytes(&self) -> u64 {
+        self.pool_bytes
+    }
+
+    fn backing_bytes(&self) -> u64 {
+        self.backing_bytes
+    }
+
+    fn pool_load(&self) -> (u64, u64) {
+        (self.pool_pages, self.pool_bytes)
+    }
+
+    fn chunk_bytes(&self, chunk: ChunkId) -> u64 {
+        self.chunks
+            .get(chunk.index())
+            .map_or(0, |&(bytes, _)| u64::from(bytes))
+    }
+}

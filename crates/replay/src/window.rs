@@ -1,0 +1,150 @@
+//! One launch: its latency, the pages that it touched, and what was predicted of them.
+
+use crate::result::Relaunch;
+use warmswap_policy::PageId;
+
+/// Notes about each page, for the prediction of relaunches: 8 bytes a page.
+#[derive(Clone, Copy, Debug, Default)]
+struct Note {
+    /// The launch that last touched the page, in its window or after.
+    used_by: u32,
+    /// The launch that began with the page on the hot list.
+    hot_for: u32,
+}
+
+/// Follows the launches of one trace.
+#[derive(Debug, Default)]
+pub struct Launches {
+    notes: Vec<Note>,
+    /// Numbers launches from 1, over all applications.
+    serial: u32,
+    apps: Vec<App>,
+}
+
+#[derive(Debug, Default)]
+struct App {
+    serial: u32,
+    in_window: bool,
+    /// The launch is a relaunch, whose result is kept.
+    is_relaunch: bool,
+    current: Relaunch,
+}
+
+impl Launches {
+    fn app(&mut self, app: usize) -> &mut App {
+        if self.apps.len() <= app {
+            self.apps.resize_with(app + 1, App::default);
+        }
+        &mut self.apps[app]
+    }
+
+    fn note(&mut self, page: PageId) -> &mut Note {
+        if self.notes.len() <= page.index() {
+            self.notes
+                .resize((page.index() + 1).next_multiple_of(1024), Note::default());
+        }
+        &mut self.notes[page.index()]
+    }
+
+    /// A launch begins; `hot` is the hot list before it. The result of the launch before, which is
+    /// complete now, is returned.
+    pub fn begin(
+        &mut self,
+        app: usize,
+        relaunch: Option<Relaunch>,
+        hot: impl Iterator<Item = PageId>,
+    ) -> Option<Relaunch> {
+        let finished = self.finish(app);
+        self.serial += 1;
+        let serial = self.serial;
+        let mut hot_pages = 0;
+        for page in hot {
+            self.note(page).hot_for = serial;
+            hot_pages += 1;
+        }
+        let is_relaunch = relaunch.is_some();
+        let current = Relaunch {
+            hot_pages,
+            ..relaunch.unwrap_or_default()
+        };
+        *self.app(app) = App {
+            serial,
+            in_window: true,
+            is_relaunch,
+            current,
+        };
+        finished
+    }
+
+    /// The launch window ends.
+    pub fn end(&mut self, app: usize) {
+        self.app(app).in_window = false;
+    }
+
+    /// The last launch of an application, when there was one and it was a relaunch.
+    pub fn finish(&mut self, app: usize) -> Option<Relaunch> {
+        let app = self.app(app);
+        std::mem::take(&mut app.is_relaunch).then(|| std::mem::take(&mut app.current))
+    }
+
+    /// The launch whose window is open.
+    pub fn open_window(&mut self, app: usize) -> Option<&mut Relaunch> {
+        let app = self.app(app);
+        app.in_window.then_some(&mut app.current)
+    }
+
+    /// The application touched a page, which existed before or not.
+    pub fn touched(&mut self, app: usize, page: PageId, existed: bool) {
+        let serial = self.app(app).serial;
+        if serial == 0 {
+            return;
+        }
+        let note = self.note(page);
+        if note.used_by == serial {
+            return;
+        }
+        note.used_by = serial;
+        let was_hot = note.hot_for == serial;
+        let app = self.app(app);
+        app.current.hot_used += u64::from(was_hot);
+        if app.in_window {
+            app.current.touched_pages += 1;
+            app.current.touched_known_pages += u64::from(existed);
+            app.current.hot_touched += u64::from(was_hot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_what_was_predicted_and_what_was_used() {
+        let mut launches = Launches::default();
+        assert_eq!(launches.begin(0, None, std::iter::empty()), None);
+        launches.touched(0, PageId(1), false);
+        launches.end(0);
+        assert_eq!(launches.finish(0), None, "a cold start is no relaunch");
+        let hot = [1, 2, 3, 4].map(PageId);
+        launches.begin(0, Some(Relaunch::default()), hot.into_iter());
+        for page in [1, 1, 2, 9] {
+            launches.touched(0, PageId(page), true);
+        }
+        launches.touched(0, PageId(70), false);
+        launches.end(0);
+        launches.touched(0, PageId(3), true);
+        launches.touched(0, PageId(8), true);
+        let relaunch = launches.finish(0).unwrap();
+        assert_eq!(
+            (
+                relaunch.touched_pages,
+                relaunch.hot_touched,
+                relaunch.hot_used
+            ),
+            (4, 2, 3)
+        );
+        assert_eq!(relaunch.coverage(), Some(2.0 / 3.0));
+        assert_eq!(relaunch.accuracy(), Some(0.75));
+    }
+}
