@@ -270,6 +270,10 @@ impl Class {
         let Some(span) = slots.discarded.pop() else {
             unreachable!("a span was added above");
         };
+        if let Err(errno) = self.write(span).populate() {
+            self.discard(slots, span, shared);
+            return Err(NoSlot::OutOfMemory(errno));
+        }
         self.enter_group(slots, span);
         Ok(span)
     }

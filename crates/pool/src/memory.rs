@@ -126,6 +126,25 @@ pub(crate) struct SpanMut<'a> {
 }
 
 impl SpanMut<'_> {
+    /// Makes the kernel give all of the span's pages now, in one go: that is cheaper than a fault
+    /// for each, and a lack of memory is an error instead of a signal.
+    pub(crate) fn populate(&mut self) -> Result<(), Errno> {
+        // SAFETY: the range is the span, whole pages of a private anonymous mapping; the advice
+        // does not change what they read as.
+        let result = unsafe {
+            madvise(
+                self.bytes.as_mut_ptr().cast(),
+                self.bytes.len(),
+                Advice::LinuxPopulateWrite,
+            )
+        };
+        match result {
+            // Before Linux 5.14, pages come with the first write instead.
+            Err(Errno::INVAL) => Ok(()),
+            result => result,
+        }
+    }
+
     /// Gives the span's pages back to the kernel; its bytes are zero afterwards.
     pub(crate) fn discard(&mut self) -> Result<(), Errno> {
         // SAFETY: the range is the span, whole pages of a private anonymous mapping, locked
