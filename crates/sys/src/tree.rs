@@ -1,5 +1,6 @@
 //! Families of processes: all that one program started.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -153,29 +154,26 @@ pub fn cpu_ns(root: &Root, pids: &[u32]) -> Result<u64, FileError> {
 
 /// Processes that stand still (SIGSTOP) until this is dropped.
 #[derive(Debug)]
-pub struct Stopped<'a>(&'a [Process]);
+pub struct Stopped<'a, P: Borrow<Process>>(&'a [P]);
 
-impl<'a> Stopped<'a> {
+impl<'a, P: Borrow<Process>> Stopped<'a, P> {
     /// Stops `processes` and waits until every thread stands, at most `limit`; threads in an
     /// uninterruptible wait come later. Processes that ended are passed over.
     ///
     /// # Errors
     /// [`ProcessError`] when a signal is refused; those stopped before are resumed.
-    pub fn stop(
-        root: &Root,
-        processes: &'a [Process],
-        limit: Duration,
-    ) -> Result<Self, ProcessError> {
+    pub fn stop(root: &Root, processes: &'a [P], limit: Duration) -> Result<Self, ProcessError> {
         let guard = Self(processes);
         for process in processes {
-            match process.stop() {
+            match process.borrow().stop() {
                 Err(e) if !e.is_gone() => return Err(e),
                 _ => {}
             }
         }
         let begin = Instant::now();
         for process in processes {
-            while !Stat::all_threads_stopped(root, process.pid()) && begin.elapsed() < limit {
+            let pid = process.borrow().pid();
+            while !Stat::all_threads_stopped(root, pid) && begin.elapsed() < limit {
                 std::thread::sleep(Duration::from_micros(200));
             }
         }
@@ -183,10 +181,10 @@ impl<'a> Stopped<'a> {
     }
 }
 
-impl Drop for Stopped<'_> {
+impl<P: Borrow<Process>> Drop for Stopped<'_, P> {
     fn drop(&mut self) {
         for process in self.0 {
-            let _ = process.resume();
+            let _ = process.borrow().resume();
         }
     }
 }

@@ -30,7 +30,7 @@ impl Tunable {
     /// # Errors
     /// [`TunableError`]; the setting is then as before.
     pub fn set(undo: &Undo, path: &Path, value: &str) -> Result<Self, TunableError> {
-        let before = file::read(path)?.trim().to_owned();
+        let before = chosen(&file::read(path)?).to_owned();
         let pending = undo.register(Action::Restore {
             path: path.to_owned(),
             value: before.clone(),
@@ -67,6 +67,14 @@ impl Tunable {
     }
 }
 
+/// The value in the text of a control file; of a list of choices, the one in brackets.
+fn chosen(text: &str) -> &str {
+    let text = text.trim();
+    text.split_ascii_whitespace()
+        .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
+        .unwrap_or(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +94,12 @@ mod tests {
         assert_eq!(tunable.before(), "3");
         drop(tunable);
         assert!(std::fs::read_to_string(&path).unwrap().starts_with('3'));
+    }
+
+    #[test]
+    fn of_a_list_of_choices_the_one_in_brackets_is_restored() {
+        assert_eq!(chosen("always [madvise] never\n"), "madvise");
+        assert_eq!(chosen("100\t200\n"), "100\t200");
     }
 
     #[test]
