@@ -125,7 +125,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// An empty pool. It holds about 100 KiB.
+    /// An empty pool. It holds about 200 KiB.
     ///
     /// # Errors
     ///
