@@ -192,6 +192,7 @@ pub enum TraceError {
         expected: String,
     },
     /// A Parquet file could not be written.
+    #[cfg(feature = "export")]
     #[error("{}: cannot write Parquet: {source}", path.display())]
     Parquet {
         /// The file.

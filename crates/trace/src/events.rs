@@ -210,6 +210,12 @@ impl Events {
                 format!("{} to {}", blocks.start, blocks.end),
             ));
         }
+        let end = entry.first_event.checked_add(entry.count.into());
+        if end.is_none_or(|end| end > self.inner.trailer.events) {
+            let found = format!("{} events from event {}", entry.count, entry.first_event);
+            let expected = format!("at most {} in all", self.inner.trailer.events);
+            return Err(source.damaged(at_entry, index, found, expected));
+        }
         if let Some(expected) = self.expected_event {
             source.same(
                 at_entry,

@@ -81,7 +81,8 @@ impl Source {
         found: u32,
         expected: u32,
     ) -> Result<()> {
-        if found == expected {
+        // A build for fuzzing lets every checksum pass, to reach the checks behind it.
+        if found == expected || cfg!(fuzzing) {
             return Ok(());
         }
         Err(TraceError::Checksum {
