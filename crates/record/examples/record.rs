@@ -15,9 +15,20 @@ struct Print;
 impl Progress for Print {
     fn step(&mut self, step: Step<'_>) {
         match step {
-            Step::Started { app, pages } => println!("{app}: started, {} MB", pages * 4096 / 1_000_000),
-            Step::Relaunched { app, relaunch, of, latency_ns, pages } => {
-                println!("{app}: relaunch {relaunch}/{of}, {} ms, {pages} pages", latency_ns / 1_000_000);
+            Step::Started { app, pages } => {
+                println!("{app}: started, {} MB", pages * 4096 / 1_000_000)
+            }
+            Step::Relaunched {
+                app,
+                relaunch,
+                of,
+                latency_ns,
+                pages,
+            } => {
+                println!(
+                    "{app}: relaunch {relaunch}/{of}, {} ms, {pages} pages",
+                    latency_ns / 1_000_000
+                );
             }
             Step::Written => println!("written"),
         }
@@ -32,7 +43,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut apps = load_all(Path::new("apps"))?;
     apps.retain(|app| names.is_empty() || names.contains(&app.name));
     let mut config = RecordConfig::new(output, apps);
-    config.size = if size == "normal" { Size::Normal } else { Size::Small };
+    config.size = if size == "normal" {
+        Size::Normal
+    } else {
+        Size::Small
+    };
     config.relaunches = relaunches.parse()?;
     let root = Root::machine();
     let undo = Undo::open(&root, &Undo::default_folder(&root))?;
@@ -54,8 +69,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             app.mean_similarity().unwrap_or(f64::NAN),
         );
         for relaunch in &app.relaunches {
-            let similarity = relaunch.similarity.map_or("-".to_owned(), |s| format!("{s:.3}"));
-            println!("  {:.1} ms, {} pages, {similarity}", relaunch.latency_ns as f64 / 1e6, relaunch.pages);
+            let similarity = relaunch
+                .similarity
+                .map_or("-".to_owned(), |s| format!("{s:.3}"));
+            println!(
+                "  {:.1} ms, {} pages, {similarity}",
+                relaunch.latency_ns as f64 / 1e6,
+                relaunch.pages
+            );
         }
     }
     println!("{:?}\n{:?}", summary.trace, summary.losses);

@@ -18,7 +18,11 @@ pub(crate) struct FaultLog {
 
 impl FaultLog {
     pub(crate) fn new(events: PageFaults) -> Self {
-        Self { events, faults: Vec::new(), losses: Losses::default() }
+        Self {
+            events,
+            faults: Vec::new(),
+            losses: Losses::default(),
+        }
     }
 
     /// Runs `work` while another thread empties the kernel's buffers.
@@ -32,7 +36,10 @@ impl FaultLog {
                 }
             });
             // Also when `work` panics the collector must end, or the scope would wait for ever.
-            let stop = StopOnDrop { done: &done, thread: collector.thread() };
+            let stop = StopOnDrop {
+                done: &done,
+                thread: collector.thread(),
+            };
             let result = work();
             drop(stop);
             result

@@ -23,7 +23,10 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Sets the machine up and opens the page-fault events.
-    pub(crate) fn set_up(undo: &Undo, config: &RecordConfig) -> Result<(Self, FaultLog), RecordError> {
+    pub(crate) fn set_up(
+        undo: &Undo,
+        config: &RecordConfig,
+    ) -> Result<(Self, FaultLog), RecordError> {
         warmswap_sys::check_page_size()?;
         let root = undo.root();
         probe(root)?;
@@ -42,7 +45,11 @@ impl Machine {
                 priority: 32767,
             },
         )?;
-        let machine = Self { zram, _settings: settings, fault_around: no_fault_around(undo) };
+        let machine = Self {
+            zram,
+            _settings: settings,
+            fault_around: no_fault_around(undo),
+        };
         Ok((machine, FaultLog::new(faults)))
     }
 
@@ -59,7 +66,8 @@ impl Machine {
 
 /// Switches fault-around off by debugfs. A locked-down or small kernel does not offer it: `None`.
 fn no_fault_around(undo: &Undo) -> Option<(Tunable, Mounted)> {
-    let fallback = Undo::default_folder(undo.root()).join(format!("debugfs-{}", std::process::id()));
+    let fallback =
+        Undo::default_folder(undo.root()).join(format!("debugfs-{}", std::process::id()));
     let debugfs = Mounted::find_or_mount(undo, "debugfs", &fallback).ok()?;
     let tunable = Tunable::set(undo, &debugfs.path().join("fault_around_bytes"), "4096").ok()?;
     Some((tunable, debugfs))
@@ -71,7 +79,13 @@ fn memory_bytes(root: &Root) -> Result<u64, RecordError> {
     let text = file::read(&path)?;
     let kib = text
         .lines()
-        .find_map(|l| l.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok())
+        .find_map(|l| {
+            l.strip_prefix("MemTotal:")?
+                .trim()
+                .strip_suffix(" kB")?
+                .parse::<u64>()
+                .ok()
+        })
         .ok_or_else(|| warmswap_sys::FileError::unexpected(&path, "no MemTotal"))?;
     Ok(kib * 1024)
 }
@@ -83,12 +97,18 @@ pub(crate) fn describe(root: &Root, config: &RecordConfig, exact_file_faults: bo
     );
     let first = |path: &str, field: &str| {
         let text = file::read(&root.path(path)).unwrap_or_default();
-        let line = text.lines().find_map(|l| l.strip_prefix(field)).unwrap_or_default();
+        let line = text
+            .lines()
+            .find_map(|l| l.strip_prefix(field))
+            .unwrap_or_default();
         line.trim_start_matches([':', '\t', ' ']).to_owned()
     };
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
     let memory = memory_bytes(root).unwrap_or(0) >> 20;
-    description.machine = format!("{}, {cpus} CPUs, {memory} MiB", first("/proc/cpuinfo", "model name"));
+    description.machine = format!(
+        "{}, {cpus} CPUs, {memory} MiB",
+        first("/proc/cpuinfo", "model name")
+    );
     description.kernel = format!("Linux {}", first("/proc/sys/kernel/osrelease", ""));
     let facts = [
         ("size", format!("{:?}", config.size).to_lowercase()),
@@ -98,8 +118,19 @@ pub(crate) fn describe(root: &Root, config: &RecordConfig, exact_file_faults: bo
         ("foreground_ms", config.foreground_ms.to_string()),
         ("repage_interval_ms", config.repage_interval_ms.to_string()),
         ("zram_algorithm", config.zram_algorithm.clone()),
-        ("fault_around", if exact_file_faults { "off" } else { "as the kernel has it" }.to_owned()),
+        (
+            "fault_around",
+            if exact_file_faults {
+                "off"
+            } else {
+                "as the kernel has it"
+            }
+            .to_owned(),
+        ),
     ];
-    description.extra = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    description.extra = facts
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
     description
 }

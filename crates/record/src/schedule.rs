@@ -54,7 +54,9 @@ mod tests {
 
     #[test]
     fn request_seeds_fit_31_bits_and_differ() {
-        let mut seeds: Vec<u64> = (0..6).flat_map(|a| (0..50).map(move |n| request_seed(9, a, n))).collect();
+        let mut seeds: Vec<u64> = (0..6)
+            .flat_map(|a| (0..50).map(move |n| request_seed(9, a, n)))
+            .collect();
         assert!(seeds.iter().all(|s| *s < 1 << 31));
         seeds.sort_unstable();
         seeds.dedup();

@@ -33,18 +33,32 @@ const STOP_LIMIT: Duration = Duration::from_secs(1);
 /// # Errors
 /// [`RecordError`]; without root, zram or page-fault events it says what is missing. No trace is written
 /// then, and the machine is as before.
-pub fn record(config: &RecordConfig, undo: &Undo, progress: &mut dyn Progress) -> Result<Summary, RecordError> {
+pub fn record(
+    config: &RecordConfig,
+    undo: &Undo,
+    progress: &mut dyn Progress,
+) -> Result<Summary, RecordError> {
     if config.apps.is_empty() {
         return Err(RecordError::NoApps);
     }
-    let bad_output = || RecordError::Output { path: config.output.clone() };
+    let bad_output = || RecordError::Output {
+        path: config.output.clone(),
+    };
     let name = config.output.file_name().ok_or_else(bad_output)?;
-    let folder = std::path::absolute(&config.output).ok().and_then(|p| Some(p.parent()?.to_owned()));
-    let folder = folder.filter(|f| f.is_dir() && !config.output.is_dir()).ok_or_else(bad_output)?;
+    let folder = std::path::absolute(&config.output)
+        .ok()
+        .and_then(|p| Some(p.parent()?.to_owned()));
+    let folder = folder
+        .filter(|f| f.is_dir() && !config.output.is_dir())
+        .ok_or_else(bad_output)?;
 
     let (machine, faults) = Machine::set_up(undo, config)?;
     // The trace grows in a folder that goes with an interruption.
-    let work = folder.join(format!("{}recording-{}", Action::FOLDER_PREFIX, std::process::id()));
+    let work = folder.join(format!(
+        "{}recording-{}",
+        Action::FOLDER_PREFIX,
+        std::process::id()
+    ));
     let pending = undo.register(Action::RemoveFolder { path: work.clone() })?;
     std::fs::create_dir(&work).map_err(|e| FileError::new("make", &work, e))?;
 
@@ -123,7 +137,10 @@ impl Session<'_> {
             self.cold_launch(place, undo)?;
             let app = &self.apps[place];
             let pages = app.subjects.iter().map(Subject::anonymous_pages).sum();
-            progress.step(Step::Started { app: &app.summary.name, pages });
+            progress.step(Step::Started {
+                app: &app.summary.name,
+                pages,
+            });
             self.foreground_use(place)?;
             self.background(place)?;
         }
@@ -135,7 +152,13 @@ impl Session<'_> {
                 let (name, of) = (&app.summary.name, self.config.relaunches);
                 if let Some(last) = app.summary.relaunches.last() {
                     let (latency_ns, pages) = (last.latency_ns, last.pages);
-                    progress.step(Step::Relaunched { app: name, relaunch: round + 1, of, latency_ns, pages });
+                    progress.step(Step::Relaunched {
+                        app: name,
+                        relaunch: round + 1,
+                        of,
+                        latency_ns,
+                        pages,
+                    });
                 }
                 self.foreground_use(place)?;
                 self.background(place)?;
@@ -150,10 +173,14 @@ impl Session<'_> {
 
     /// Ends the applications and completes the trace.
     fn finish(self) -> Result<Summary, RecordError> {
-        let mut summary = Summary { losses: self.faults.losses(), ..Summary::default() };
+        let mut summary = Summary {
+            losses: self.faults.losses(),
+            ..Summary::default()
+        };
         for mut app in self.apps {
             app.summary.anonymous_pages = app.subjects.iter().map(Subject::anonymous_pages).sum();
-            app.summary.pages_not_paged_out = app.subjects.iter().map(Subject::resident_pages).sum();
+            app.summary.pages_not_paged_out =
+                app.subjects.iter().map(Subject::resident_pages).sum();
             app.running.stop()?;
             summary.apps.push(app.summary);
         }
@@ -165,9 +192,14 @@ impl Session<'_> {
         let config = self.config;
         let spec = &config.apps[place];
         let begin = monotonic_ns();
-        let running = self.faults.during(|| RunningApp::start(spec, config.size, &config.place, undo))?;
+        let running = self
+            .faults
+            .during(|| RunningApp::start(spec, config.size, &config.place, undo))?;
         let end = monotonic_ns();
-        let summary = AppSummary { name: spec.name.clone(), ..AppSummary::default() };
+        let summary = AppSummary {
+            name: spec.name.clone(),
+            ..AppSummary::default()
+        };
         let id = self.tape.add_app(&spec.name, &spec.summary)?;
         self.apps.push(App {
             id,
@@ -178,8 +210,16 @@ impl Session<'_> {
             last_window: None,
             summary,
         });
-        self.queue.push(Entry { time_ns: begin, app: place, what: What::Mark(EventKind::LaunchBegin(LaunchKind::Cold)) });
-        self.queue.push(Entry { time_ns: end, app: place, what: What::Mark(EventKind::LaunchEnd) });
+        self.queue.push(Entry {
+            time_ns: begin,
+            app: place,
+            what: What::Mark(EventKind::LaunchBegin(LaunchKind::Cold)),
+        });
+        self.queue.push(Entry {
+            time_ns: end,
+            app: place,
+            what: What::Mark(EventKind::LaunchEnd),
+        });
         self.sample(place)
     }
 
@@ -221,11 +261,18 @@ impl Session<'_> {
         let app = &mut self.apps[place];
         let seed = schedule::request_seed(self.config.seed, place, app.requests);
         app.requests += 1;
-        Ok(self.faults.during(|| app.running.request(request, seed))?.latency_ns)
+        Ok(self
+            .faults
+            .during(|| app.running.request(request, seed))?
+            .latency_ns)
     }
 
     fn mark(&mut self, app: usize, kind: EventKind) {
-        self.queue.push(Entry { time_ns: monotonic_ns(), app, what: What::Mark(kind) });
+        self.queue.push(Entry {
+            time_ns: monotonic_ns(),
+            app,
+            what: What::Mark(kind),
+        });
     }
 
     /// Ends a period of the application: writes down what happened, reads what changed, and pages
@@ -256,7 +303,10 @@ impl Session<'_> {
     fn refresh(&mut self, place: usize) -> Result<(), RecordError> {
         let app = &mut self.apps[place];
         let now = app.running.pids()?;
-        let (alive, ended) = app.subjects.drain(..).partition(|s: &Subject| now.contains(&s.process.pid()));
+        let (alive, ended) = app
+            .subjects
+            .drain(..)
+            .partition(|s: &Subject| now.contains(&s.process.pid()));
         app.subjects = alive;
         for pid in now {
             let known = app.subjects.iter().any(|s| s.process.pid() == pid);
@@ -289,7 +339,10 @@ impl Session<'_> {
         self.queue.extend(faults.into_iter().map(|f| Entry {
             time_ns: f.time_ns,
             app: owner[&f.pid],
-            what: What::Touch { pid: f.pid, address: f.address },
+            what: What::Touch {
+                pid: f.pid,
+                address: f.address,
+            },
         }));
     }
 }

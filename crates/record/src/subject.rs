@@ -103,7 +103,13 @@ impl Subject {
 
     /// Reads the page tables and the contents of the pages in memory; the process stands still. The first
     /// scan reads the pages in swap as well.
-    pub(crate) fn scan(&mut self, root: &Root, app: AppId, files: bool, tape: &mut Tape) -> Result<Scan, RecordError> {
+    pub(crate) fn scan(
+        &mut self,
+        root: &Root,
+        app: AppId,
+        files: bool,
+        tape: &mut Tape,
+    ) -> Result<Scan, RecordError> {
         self.maps = match Maps::read(root, self.process.pid()) {
             Err(e) if e.is_gone() => return Ok(Scan::default()),
             maps => maps?,
@@ -113,7 +119,10 @@ impl Subject {
         let mut pages = Vec::new();
         for mapping in self.maps.as_slice().iter().filter(|m| accessible(m)) {
             pages.clear();
-            self.pagemap.scan(mapping.start, mapping.end, |number, entry| pages.push((number, entry)))?;
+            self.pagemap
+                .scan(mapping.start, mapping.end, |number, entry| {
+                    pages.push((number, entry))
+                })?;
             let is_file = matches!(mapping.backing, Backing::File(_));
             for &(number, entry) in &pages {
                 // In a file's mapping, a page of the process's own is one copied on write.
@@ -124,7 +133,12 @@ impl Subject {
                 } else {
                     anonymous.insert(number);
                     if entry.present() || self.fresh {
-                        to_read.push((number, PageAddr::Anon { number: self.number(number) }));
+                        to_read.push((
+                            number,
+                            PageAddr::Anon {
+                                number: self.number(number),
+                            },
+                        ));
                     }
                 }
             }
@@ -136,7 +150,10 @@ impl Subject {
             }
         }
         self.anonymous = anonymous;
-        let scan = Scan { freed, ..self.read(app, &to_read, tape)? };
+        let scan = Scan {
+            freed,
+            ..self.read(app, &to_read, tape)?
+        };
         self.fresh = false;
         Ok(scan)
     }
@@ -145,7 +162,12 @@ impl Subject {
     /// looked at, are added to `now`.
     fn freed(&self, now: &mut FxHashSet<u64>) -> Vec<PageRange> {
         let mut freed = Vec::new();
-        for &number in self.anonymous.iter().filter(|n| !now.contains(n)).collect::<Vec<_>>() {
+        for &number in self
+            .anonymous
+            .iter()
+            .filter(|n| !now.contains(n))
+            .collect::<Vec<_>>()
+        {
             match self.maps.find(number * PAGE_BYTES as u64) {
                 Some(mapping) if !accessible(mapping) => {
                     now.insert(number);
@@ -157,18 +179,37 @@ impl Subject {
         ranges(freed)
     }
 
-    fn read(&self, app: AppId, pages: &[(u64, PageAddr)], tape: &mut Tape) -> Result<Scan, RecordError> {
+    fn read(
+        &self,
+        app: AppId,
+        pages: &[(u64, PageAddr)],
+        tape: &mut Tape,
+    ) -> Result<Scan, RecordError> {
         let mut scan = Scan::default();
         let mut buffer = vec![0; READ_PAGES * PAGE_BYTES];
         let mut rest = pages;
         while let Some(&(first, _)) = rest.first() {
-            let run = rest.iter().zip(first..).take(READ_PAGES).take_while(|((n, _), m)| n == m).count();
-            let got = self.memory.read_pages(first, &mut buffer[..run * PAGE_BYTES])?;
+            let run = rest
+                .iter()
+                .zip(first..)
+                .take(READ_PAGES)
+                .take_while(|((n, _), m)| n == m)
+                .count();
+            let got = self
+                .memory
+                .read_pages(first, &mut buffer[..run * PAGE_BYTES])?;
             for ((number, page), bytes) in rest[..got].iter().zip(buffer.chunks_exact(PAGE_BYTES)) {
                 let bytes = bytes.try_into().expect("chunks of one page");
                 let change = tape.learn(app, *page, bytes)?;
                 let came_back = !self.fresh && !self.resident.contains(number);
-                scan.seen.insert(*number, Seen { page: *page, change, came_back });
+                scan.seen.insert(
+                    *number,
+                    Seen {
+                        page: *page,
+                        change,
+                        came_back,
+                    },
+                );
                 scan.order.push(*number);
             }
             // The page at which reading ended cannot be read: a hole of a file, a device.
@@ -178,9 +219,15 @@ impl Subject {
     }
 
     /// The page at `address`, as far as the mappings tell.
-    pub(crate) fn resolve(&self, address: u64, tape: &mut Tape) -> Result<Option<PageAddr>, RecordError> {
+    pub(crate) fn resolve(
+        &self,
+        address: u64,
+        tape: &mut Tape,
+    ) -> Result<Option<PageAddr>, RecordError> {
         let number = address / PAGE_BYTES as u64;
-        let own = PageAddr::Anon { number: self.number(number) };
+        let own = PageAddr::Anon {
+            number: self.number(number),
+        };
         if self.anonymous.contains(&number) {
             return Ok(Some(own));
         }
@@ -211,11 +258,15 @@ impl Subject {
             present.clear();
             let page = PAGE_BYTES as u64;
             for run in runs {
-                self.pagemap.scan(run.first * page, (run.first + run.count) * page, |number, entry| {
-                    if entry.present() {
-                        present.push(number);
-                    }
-                })?;
+                self.pagemap.scan(
+                    run.first * page,
+                    (run.first + run.count) * page,
+                    |number, entry| {
+                        if entry.present() {
+                            present.push(number);
+                        }
+                    },
+                )?;
             }
         }
         self.resident = present.into_iter().collect();
@@ -233,8 +284,13 @@ fn accessible(mapping: &Mapping) -> bool {
 }
 
 fn file_page(mapping: &Mapping, number: u64, tape: &mut Tape) -> Result<PageAddr, RecordError> {
-    let Backing::File(identity) = &mapping.backing else { unreachable!("asked for mappings of files only") };
+    let Backing::File(identity) = &mapping.backing else {
+        unreachable!("asked for mappings of files only")
+    };
     let least_bytes = mapping.offset_bytes + (mapping.end - mapping.start);
     let file = tape.file(identity, least_bytes)?;
-    Ok(PageAddr::File { file, number: mapping.file_page(number * PAGE_BYTES as u64) })
+    Ok(PageAddr::File {
+        file,
+        number: mapping.file_page(number * PAGE_BYTES as u64),
+    })
 }

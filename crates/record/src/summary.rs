@@ -57,7 +57,11 @@ impl AppSummary {
     /// Mean of the relaunches' similarities; `None` with fewer than two relaunches.
     #[must_use]
     pub fn mean_similarity(&self) -> Option<f64> {
-        let values: Vec<f64> = self.relaunches.iter().filter_map(|r| r.similarity).collect();
+        let values: Vec<f64> = self
+            .relaunches
+            .iter()
+            .filter_map(|r| r.similarity)
+            .collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 }
@@ -75,7 +79,10 @@ mod tests {
     use super::*;
 
     fn pages(numbers: &[u64]) -> FxHashSet<PageAddr> {
-        numbers.iter().map(|&number| PageAddr::Anon { number }).collect()
+        numbers
+            .iter()
+            .map(|&number| PageAddr::Anon { number })
+            .collect()
     }
 
     #[test]
@@ -87,11 +94,18 @@ mod tests {
 
     #[test]
     fn the_mean_leaves_out_the_first_relaunch() {
-        let relaunch = |similarity| RelaunchSummary { similarity, ..RelaunchSummary::default() };
-        let mut app = AppSummary { relaunches: vec![relaunch(None)], ..AppSummary::default() };
+        let relaunch = |similarity| RelaunchSummary {
+            similarity,
+            ..RelaunchSummary::default()
+        };
+        let mut app = AppSummary {
+            relaunches: vec![relaunch(None)],
+            ..AppSummary::default()
+        };
         assert_eq!(app.mean_similarity(), None);
 
-        app.relaunches.extend([relaunch(Some(0.5)), relaunch(Some(1.0))]);
+        app.relaunches
+            .extend([relaunch(Some(0.5)), relaunch(Some(1.0))]);
 
         assert_eq!(app.mean_similarity(), Some(0.75));
     }

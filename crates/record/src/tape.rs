@@ -5,7 +5,8 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 use warmswap_sys::maps::FileIdentity;
 use warmswap_trace::{
-    AppId, ContentId, Description, Event, EventKind, FileId, FileInfo, PAGE_BYTES, PageAddr, TraceError, TraceWriter,
+    AppId, ContentId, Description, Event, EventKind, FileId, FileInfo, PAGE_BYTES, PageAddr,
+    TraceError, TraceWriter,
 };
 
 /// Whose page: anonymous pages belong to an application, pages of files to nobody.
@@ -45,11 +46,22 @@ impl Change {
 }
 
 impl Tape {
-    pub(crate) fn create(path: &Path, description: Description, origin_ns: u64) -> Result<Self, TraceError> {
+    pub(crate) fn create(
+        path: &Path,
+        description: Description,
+        origin_ns: u64,
+    ) -> Result<Self, TraceError> {
         let mut writer = TraceWriter::create(path, description)?;
         let zero = writer.content(&[0; PAGE_BYTES])?;
         let (files, contents) = (FxHashMap::default(), FxHashMap::default());
-        Ok(Self { writer, origin_ns, last_ns: 0, files, contents, zero })
+        Ok(Self {
+            writer,
+            origin_ns,
+            last_ns: 0,
+            files,
+            contents,
+            zero,
+        })
     }
 
     pub(crate) fn add_app(&mut self, name: &str, description: &str) -> Result<AppId, TraceError> {
@@ -57,7 +69,11 @@ impl Tape {
     }
 
     /// The file's number, given at its first appearance.
-    pub(crate) fn file(&mut self, identity: &FileIdentity, least_bytes: u64) -> Result<FileId, TraceError> {
+    pub(crate) fn file(
+        &mut self,
+        identity: &FileIdentity,
+        least_bytes: u64,
+    ) -> Result<FileId, TraceError> {
         if let Some(&id) = self.files.get(identity) {
             return Ok(id);
         }
@@ -95,9 +111,18 @@ impl Tape {
 
     /// Writes an event. A time before that of the latest event, which reading the CPUs' buffers one after
     /// the other can bring (microseconds), is taken as that one.
-    pub(crate) fn event(&mut self, time_ns: u64, app: AppId, kind: EventKind) -> Result<(), TraceError> {
+    pub(crate) fn event(
+        &mut self,
+        time_ns: u64,
+        app: AppId,
+        kind: EventKind,
+    ) -> Result<(), TraceError> {
         self.last_ns = self.last_ns.max(time_ns.saturating_sub(self.origin_ns));
-        self.writer.event(&Event { time_ns: self.last_ns, app, kind })
+        self.writer.event(&Event {
+            time_ns: self.last_ns,
+            app,
+            kind,
+        })
     }
 
     pub(crate) fn finish(self) -> Result<warmswap_trace::Summary, TraceError> {
@@ -134,11 +159,20 @@ mod tests {
         let page = PageAddr::Anon { number: 5 };
         let (zeros, ones) = ([0; PAGE_BYTES], [1; PAGE_BYTES]);
 
-        assert!(matches!(tape.learn(app, page, &zeros).unwrap(), Change::Learned(_)));
-        assert!(matches!(tape.learn(app, page, &ones).unwrap(), Change::Written(_)));
+        assert!(matches!(
+            tape.learn(app, page, &zeros).unwrap(),
+            Change::Learned(_)
+        ));
+        assert!(matches!(
+            tape.learn(app, page, &ones).unwrap(),
+            Change::Written(_)
+        ));
         assert_eq!(tape.learn(app, page, &ones).unwrap(), Change::Same);
         tape.forget(app, page);
-        assert!(matches!(tape.learn(app, page, &ones).unwrap(), Change::Written(_)));
+        assert!(matches!(
+            tape.learn(app, page, &ones).unwrap(),
+            Change::Written(_)
+        ));
     }
 
     #[test]
@@ -146,14 +180,27 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (mut tape, first) = tape(dir.path());
         let second = tape.add_app("b", "").unwrap();
-        let identity = FileIdentity { device: "fe:01".to_owned(), inode: 7, path: "/no/file".into() };
+        let identity = FileIdentity {
+            device: "fe:01".to_owned(),
+            inode: 7,
+            path: "/no/file".into(),
+        };
         let file = tape.file(&identity, 4096).unwrap();
         assert_eq!(tape.file(&identity, 4096).unwrap(), file);
         let page = PageAddr::File { file, number: 0 };
 
-        assert!(matches!(tape.learn(first, page, &[3; PAGE_BYTES]).unwrap(), Change::Learned(_)));
-        assert_eq!(tape.learn(second, page, &[3; PAGE_BYTES]).unwrap(), Change::Same);
-        assert!(matches!(tape.learn(second, page, &[4; PAGE_BYTES]).unwrap(), Change::Written(_)));
+        assert!(matches!(
+            tape.learn(first, page, &[3; PAGE_BYTES]).unwrap(),
+            Change::Learned(_)
+        ));
+        assert_eq!(
+            tape.learn(second, page, &[3; PAGE_BYTES]).unwrap(),
+            Change::Same
+        );
+        assert!(matches!(
+            tape.learn(second, page, &[4; PAGE_BYTES]).unwrap(),
+            Change::Written(_)
+        ));
     }
 
     #[test]
