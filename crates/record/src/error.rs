@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use warmswap_apps::AppError;
+use warmswap_sys::lock::LockError;
 use warmswap_sys::perf::PerfError;
 use warmswap_sys::process::ProcessError;
 use warmswap_sys::tunable::TunableError;
@@ -26,6 +27,9 @@ pub enum RecordError {
     /// The machine's pages have another size.
     #[error(transparent)]
     PageSize(#[from] WrongPageSize),
+    /// Another recording is under way.
+    #[error(transparent)]
+    Lock(#[from] LockError),
     /// The swap device; says what is missing.
     #[error(transparent)]
     Zram(#[from] ZramError),

@@ -1,5 +1,6 @@
 //! The machine under recording: its swap device, settings and events.
 
+use warmswap_sys::lock::MachineLock;
 use warmswap_sys::mount::Mounted;
 use warmswap_sys::perf::{DEFAULT_BUFFER_PAGES, PageFaults};
 use warmswap_sys::tunable::Tunable;
@@ -19,6 +20,8 @@ pub(crate) struct Machine {
     _settings: Vec<Tunable>,
     /// One page per fault of a file, where the kernel lets us ask for it.
     fault_around: Option<(Tunable, Mounted)>,
+    /// Last, so that it is held until the settings are back.
+    _lock: MachineLock,
 }
 
 impl Machine {
@@ -30,6 +33,7 @@ impl Machine {
         warmswap_sys::check_page_size()?;
         let root = undo.root();
         probe(root)?;
+        let lock = MachineLock::take(&root.path(MachineLock::default_path()))?;
         let faults = PageFaults::open(root, DEFAULT_BUFFER_PAGES)?;
         let mut settings = vec![Tunable::sysctl(undo, "vm.page-cluster", "0")?];
         let huge_pages = root.path("/sys/kernel/mm/transparent_hugepage/enabled");
@@ -49,6 +53,7 @@ impl Machine {
             zram,
             _settings: settings,
             fault_around: no_fault_around(undo),
+            _lock: lock,
         };
         Ok((machine, FaultLog::new(faults)))
     }

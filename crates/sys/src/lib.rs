@@ -10,6 +10,7 @@
 
 pub mod advise;
 pub mod file;
+pub mod lock;
 pub mod maps;
 pub mod memcg;
 pub mod memory;

@@ -215,8 +215,7 @@ mod tests {
         let mut faults = match PageFaults::open(&Root::machine(), DEFAULT_BUFFER_PAGES) {
             Ok(faults) => faults,
             Err(e @ (PerfError::Permission { .. } | PerfError::Missing)) => {
-                println!("skipped: first_touches_of_own_memory_are_seen_in_order: {e}");
-                return;
+                warmswap_testkit::skip!("first_touches_of_own_memory_are_seen_in_order", "{e}");
             }
             Err(e) => panic!("{e}"),
         };

@@ -4,7 +4,6 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
 use warmswap_sys::advise::{Advice, PageRange, advise};
-use warmswap_sys::maps::{Backing, Maps};
 use warmswap_sys::memory::Memory;
 use warmswap_sys::pagemap::Pagemap;
 use warmswap_sys::prepage::prepage;
@@ -12,6 +11,7 @@ use warmswap_sys::process::Process;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::{ZramConfig, ZramError, ZramSwap, probe};
 use warmswap_sys::{PAGE_BYTES, Root, swap};
+use warmswap_testkit::skip;
 
 fn config(disk_bytes: u64) -> ZramConfig {
     ZramConfig {
@@ -22,18 +22,25 @@ fn config(disk_bytes: u64) -> ZramConfig {
     }
 }
 
-/// The state of the first page of the process's largest anonymous mapping, and that mapping's range.
-fn largest(root: &Root, pid: u32) -> PageRange {
-    let maps = Maps::read(root, pid).unwrap();
-    let anonymous = maps
-        .as_slice()
-        .iter()
-        .filter(|m| m.backing == Backing::Anonymous && m.write);
-    let map = anonymous.max_by_key(|m| m.pages()).unwrap();
-    PageRange {
-        first: map.start / PAGE_BYTES as u64,
-        count: map.pages(),
+/// Set for the process that is paged out.
+const CHILD: &str = "WARMSWAP_TEST_HOLD_PAGES";
+/// Pages that it holds, of the letter a.
+const HELD_PAGES: usize = 2000;
+
+/// Not a test of its own: run by the test below in another process, which says where its pages are and
+/// waits for the end of its input.
+#[test]
+fn child() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
     }
+    let memory = std::hint::black_box(vec![b'a'; (HELD_PAGES + 1) * PAGE_BYTES]);
+    println!(
+        "pages at {}",
+        (memory.as_ptr() as usize).div_ceil(PAGE_BYTES)
+    );
+    std::io::stdin().lines().for_each(drop);
+    drop(std::hint::black_box(memory));
 }
 
 fn count(pagemap: &Pagemap, range: PageRange) -> (u64, u64) {
@@ -57,8 +64,10 @@ fn count(pagemap: &Pagemap, range: PageRange) -> (u64, u64) {
 fn a_process_is_paged_out_and_back_and_the_device_is_gone() {
     let root = Root::machine();
     if let Err(e) = probe(&root) {
-        println!("skipped: a_process_is_paged_out_and_back_and_the_device_is_gone: {e}");
-        return;
+        skip!(
+            "a_process_is_paged_out_and_back_and_the_device_is_gone",
+            "{e}"
+        );
     }
     let dir = tempfile::tempdir().unwrap();
     let undo = Undo::open(&root, dir.path()).unwrap();
@@ -70,23 +79,25 @@ fn a_process_is_paged_out_and_back_and_the_device_is_gone() {
             .iter()
             .any(|a| *a.path == *device_path && a.priority == 32767)
     );
-    // The shell holds 8 MB of text in one variable.
-    let script = "x=$(head -c 8000000 /dev/zero | tr '\\0' 'a'); echo ready; read -r line";
-    let mut child = Command::new("bash")
-        .args(["-c", script])
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--nocapture"])
+        .env(CHILD, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let address = output
+        .lines()
+        .find_map(|line| line.unwrap().split_once("pages at ")?.1.parse().ok());
+    let range = PageRange {
+        first: address.expect("the child says where its pages are"),
+        count: HELD_PAGES as u64,
+    };
     let process = Process::open(child.id()).unwrap();
     let pagemap = Pagemap::open(&root, child.id()).unwrap();
-    let range = largest(&root, child.id());
     let (before, _) = count(&pagemap, range);
-    assert!(before >= 1900, "{before} pages");
+    assert_eq!(before, HELD_PAGES as u64);
 
     advise(&process, Advice::PageOut, &[range]).unwrap();
     let (present, swapped) = count(&pagemap, range);
@@ -135,8 +146,7 @@ fn a_process_is_paged_out_and_back_and_the_device_is_gone() {
 fn an_algorithm_that_does_not_exist_leaves_no_device() {
     let root = Root::machine();
     if let Err(e) = probe(&root) {
-        println!("skipped: an_algorithm_that_does_not_exist_leaves_no_device: {e}");
-        return;
+        skip!("an_algorithm_that_does_not_exist_leaves_no_device", "{e}");
     }
     let dir = tempfile::tempdir().unwrap();
     let undo = Undo::open(&root, dir.path()).unwrap();
