@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::spec::{AppSpec, Size};
+use crate::spec::{AppSpec, Folders, Size};
 
 /// Where programs are looked for first, and the `PATH` of every application.
 pub(crate) const FIXED_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -44,11 +44,15 @@ pub fn check(spec: &AppSpec, cache: &Path) -> Option<Missing> {
         .filter(|p| find_program(p).is_none())
         .cloned()
         .collect();
+    let folders = Folders {
+        drivers: spec.drivers(),
+        cache: cache.to_owned(),
+    };
     let files: Vec<PathBuf> = spec
         .needs
         .files
         .iter()
-        .map(|f| PathBuf::from(spec.fill_in(f, Size::Small, cache)))
+        .map(|f| PathBuf::from(spec.fill_in(f, Size::Small, &folders)))
         .filter(|f| !f.exists())
         .collect();
     if programs.is_empty() && files.is_empty() {

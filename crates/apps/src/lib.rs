@@ -12,6 +12,7 @@
 
 mod check;
 mod error;
+mod furnish;
 mod pipe;
 mod running;
 mod spec;
@@ -19,4 +20,4 @@ mod spec;
 pub use check::{Missing, check};
 pub use error::AppError;
 pub use running::{Place, Request, Response, RunningApp};
-pub use spec::{Amount, AppSpec, Measured, Needs, Requests, Size, Start, load_all};
+pub use spec::{Amount, AppSpec, Folders, Measured, Needs, Requests, Size, Start, load_all};

@@ -13,8 +13,9 @@ use warmswap_sys::{FileError, Root, monotonic_ns, tree};
 
 use crate::check::{FIXED_PATH, check, find_program};
 use crate::error::AppError;
+use crate::furnish::furnish;
 use crate::pipe::{Line, LineReader};
-use crate::spec::{AppSpec, Measured, Size};
+use crate::spec::{AppSpec, Folders, Measured, Size};
 
 /// Where applications find and put their files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,9 +99,10 @@ impl RunningApp {
         let home = place.temporary.join(folder_name(&spec.name));
         let folder = undo.register(Action::RemoveFolder { path: home.clone() })?;
         std::fs::create_dir(&home).map_err(|e| FileError::new("make", &home, e))?;
+        let folders = furnish(spec, &place.cache, &home)?;
         let session = undo.register(Action::Nothing)?;
 
-        let (mut command, program) = build_command(spec, size, place, &home)?;
+        let (mut command, program) = build_command(spec, size, &folders, &home)?;
         let stderr = home.join("stderr");
         let stderr_file = File::create(&stderr).map_err(|e| FileError::new("make", &stderr, e))?;
         let failed = |source| AppError::Start {
@@ -263,10 +265,10 @@ fn folder_name(app: &str) -> String {
 fn build_command(
     spec: &AppSpec,
     size: Size,
-    place: &Place,
+    folders: &Folders,
     home: &Path,
 ) -> Result<(Command, String), AppError> {
-    let words = spec.command(size, &place.cache);
+    let words = spec.command(size, folders);
     let program = words[0].clone();
     let Some(path) = find_program(&program) else {
         let source = std::io::Error::from(std::io::ErrorKind::NotFound);

@@ -33,8 +33,8 @@ pub struct AppSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Start {
-    /// Program and arguments. `{drivers}` stands for the folder `drivers` beside the definition, `{cache}`
-    /// for the folder of installed needs, `{amount}` for the amount of the chosen size, and `{NAME}` for
+    /// Program and arguments. `{drivers}` stands for a copy of the folder `drivers` beside the definition,
+    /// `{cache}` for a copy of the needed files of the cache folder, `{amount}` for the amount of the chosen size, and `{NAME}` for
     /// one of [`Start::variables`].
     pub command: Vec<String>,
     /// Which processes are the application.
@@ -122,6 +122,15 @@ pub struct Needs {
     pub maven: Vec<String>,
 }
 
+/// What `{drivers}` and `{cache}` stand for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Folders {
+    /// Driver programs.
+    pub drivers: PathBuf,
+    /// Files that were installed or built.
+    pub cache: PathBuf,
+}
+
 impl AppSpec {
     /// Reads a definition.
     ///
@@ -154,7 +163,7 @@ impl AppSpec {
             return Err(invalid("start.command is empty".to_owned()));
         }
         for size in [Size::Small, Size::Normal] {
-            for word in spec.command(size, Path::new("")) {
+            for word in spec.command(size, &Folders::default()) {
                 if let Some(name) = placeholder(&word) {
                     return Err(invalid(format!(
                         "start.command uses {{{name}}}, which has no value"
@@ -167,21 +176,25 @@ impl AppSpec {
 
     /// The command for a size, with all placeholders replaced.
     #[must_use]
-    pub fn command(&self, size: Size, cache: &Path) -> Vec<String> {
+    pub fn command(&self, size: Size, folders: &Folders) -> Vec<String> {
         self.start
             .command
             .iter()
-            .map(|word| self.fill_in(word, size, cache))
+            .map(|word| self.fill_in(word, size, folders))
             .collect()
     }
 
+    /// The folder `drivers` beside the definition.
+    #[must_use]
+    pub fn drivers(&self) -> PathBuf {
+        self.path.with_file_name("drivers")
+    }
+
     /// `text` with its placeholders replaced.
-    pub(crate) fn fill_in(&self, text: &str, size: Size, cache: &Path) -> String {
-        let drivers = self.path.parent().unwrap_or(Path::new(".")).join("drivers");
-        let drivers = std::path::absolute(&drivers).unwrap_or(drivers);
+    pub(crate) fn fill_in(&self, text: &str, size: Size, folders: &Folders) -> String {
         let mut text = text
-            .replace("{drivers}", &drivers.to_string_lossy())
-            .replace("{cache}", &cache.to_string_lossy())
+            .replace("{drivers}", &folders.drivers.to_string_lossy())
+            .replace("{cache}", &folders.cache.to_string_lossy())
             .replace("{amount}", &self.amount.of(size).to_string());
         for (name, value) in &self.start.variables {
             let value = if size == Size::Small {
@@ -270,14 +283,16 @@ programs = ["prog"]
     fn placeholders_follow_the_size() {
         let spec = AppSpec::parse(TEXT, Path::new("/a/thing.toml")).unwrap();
 
-        assert_eq!(
-            spec.command(Size::Small, Path::new("/c")),
-            ["prog", "-m1", "/a/drivers/x.py", "10", "/c/f"]
-        );
-        assert_eq!(
-            spec.command(Size::Normal, Path::new("/c"))[1..4],
-            ["-m2", "/a/drivers/x.py", "20"]
-        );
+        let folders = Folders {
+            drivers: "/d".into(),
+            cache: "/c".into(),
+        };
+        let small = spec.command(Size::Small, &folders);
+        let normal = spec.command(Size::Normal, &folders);
+
+        assert_eq!(small, ["prog", "-m1", "/d/x.py", "10", "/c/f"]);
+        assert_eq!(normal[1..4], ["-m2", "/d/x.py", "20"]);
+        assert_eq!(spec.drivers(), Path::new("/a/drivers"));
         assert_eq!(spec.start.measured, Measured::Children);
     }
 

@@ -1,6 +1,8 @@
 //! Page faults as they come, while something else runs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use warmswap_sys::perf::{Fault, Losses, PageFaults};
@@ -8,9 +10,22 @@ use warmswap_sys::perf::{Fault, Losses, PageFaults};
 /// Time between two looks at the kernel's buffers.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Collects the faults of the whole machine.
+/// Collects the faults of the whole machine, in a thread of its own, so that the kernel's buffers do not
+/// run over while the recording is at other work.
 #[derive(Debug)]
 pub(crate) struct FaultLog {
+    shared: Arc<Shared>,
+    collector: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    log: Mutex<Log>,
+    done: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Log {
     events: PageFaults,
     faults: Vec<Fault>,
     losses: Losses,
@@ -18,60 +33,63 @@ pub(crate) struct FaultLog {
 
 impl FaultLog {
     pub(crate) fn new(events: PageFaults) -> Self {
-        Self {
+        let log = Log {
             events,
             faults: Vec::new(),
             losses: Losses::default(),
+        };
+        let shared = Arc::new(Shared {
+            log: Mutex::new(log),
+            done: AtomicBool::new(false),
+        });
+        let for_thread = Arc::clone(&shared);
+        let collector = std::thread::spawn(move || {
+            while !for_thread.done.load(Ordering::Acquire) {
+                for_thread.lock().collect();
+                std::thread::park_timeout(POLL);
+            }
+        });
+        Self {
+            shared,
+            collector: Some(collector),
         }
     }
 
-    /// Runs `work` while another thread empties the kernel's buffers.
-    pub(crate) fn during<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        let done = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let collector = scope.spawn(|| {
-                while !done.load(Ordering::Acquire) {
-                    self.collect();
-                    std::thread::park_timeout(POLL);
-                }
-            });
-            // Also when `work` panics the collector must end, or the scope would wait for ever.
-            let stop = StopOnDrop {
-                done: &done,
-                thread: collector.thread(),
-            };
-            let result = work();
-            drop(stop);
-            result
-        })
-    }
-
     /// All faults until now of the processes that `wanted` accepts, by time; the others are forgotten.
-    pub(crate) fn take(&mut self, mut wanted: impl FnMut(u32) -> bool) -> Vec<Fault> {
-        self.collect();
-        let mut faults = std::mem::take(&mut self.faults);
+    pub(crate) fn take(&self, mut wanted: impl FnMut(u32) -> bool) -> Vec<Fault> {
+        let mut faults = {
+            let mut log = self.shared.lock();
+            log.collect();
+            std::mem::take(&mut log.faults)
+        };
         faults.retain(|f| wanted(f.pid));
         faults.sort_unstable();
         faults
     }
 
     pub(crate) fn losses(&self) -> Losses {
-        self.losses
+        self.shared.lock().losses
     }
+}
 
+impl Drop for FaultLog {
+    fn drop(&mut self) {
+        self.shared.done.store(true, Ordering::Release);
+        if let Some(collector) = self.collector.take() {
+            collector.thread().unpark();
+            let _ = collector.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Log {
     fn collect(&mut self) {
         self.losses += self.events.read(&mut self.faults);
-    }
-}
-
-struct StopOnDrop<'a> {
-    done: &'a AtomicBool,
-    thread: &'a std::thread::Thread,
-}
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.done.store(true, Ordering::Release);
-        self.thread.unpark();
     }
 }

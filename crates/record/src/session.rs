@@ -192,9 +192,7 @@ impl Session<'_> {
         let config = self.config;
         let spec = &config.apps[place];
         let begin = monotonic_ns();
-        let running = self
-            .faults
-            .during(|| RunningApp::start(spec, config.size, &config.place, undo))?;
+        let running = RunningApp::start(spec, config.size, &config.place, undo)?;
         let end = monotonic_ns();
         let summary = AppSummary {
             name: spec.name.clone(),
@@ -247,7 +245,7 @@ impl Session<'_> {
             self.request(place, Request::Use)?;
             let period_end = end.min(begin + self.config.repage_interval_ms * 1_000_000);
             let pause = Duration::from_nanos(period_end.saturating_sub(monotonic_ns()));
-            self.faults.during(|| std::thread::sleep(pause));
+            std::thread::sleep(pause);
             self.sample(place)?;
         }
     }
@@ -261,10 +259,7 @@ impl Session<'_> {
         let app = &mut self.apps[place];
         let seed = schedule::request_seed(self.config.seed, place, app.requests);
         app.requests += 1;
-        Ok(self
-            .faults
-            .during(|| app.running.request(request, seed))?
-            .latency_ns)
+        Ok(app.running.request(request, seed)?.latency_ns)
     }
 
     fn mark(&mut self, app: usize, kind: EventKind) {
