@@ -3,7 +3,7 @@
 mod assumed;
 mod compressed;
 
-pub use assumed::AssumedStore;
+pub use assumed::{AssumedStore, Assumption};
 pub use compressed::CompressedStore;
 
 use crate::error::ReplayError;

@@ -1,1 +1,310 @@
+use super::*;
+use crate::contents::Contents;
+use crate::store::{AssumedStore, Assumption, CompressedStore};
+use std::sync::Arc;
+use warmswap_trace::FileId;
+use warmswap_trace::synth::{SynthConfig, SynthEvents};
 
+/// Contents of three kinds: zeros, words that repeat, and noise that no codec shrinks.
+fn contents() -> Arc<Contents> {
+    let mut noise = 0x9e37_79b9_7f4a_7c15_u64;
+    let page = |kind: u64| {
+        let mut page = [0; PAGE_BYTES];
+        for (i, byte) in page.iter_mut().enumerate() {
+            noise ^= noise << 13;
+            noise ^= noise >> 7;
+            noise ^= noise << 17;
+            *byte = match kind % 3 {
+                0 => 0,
+                1 => (i / 16) as u8 ^ kind as u8,
+                _ => noise as u8,
+            };
+        }
+        page
+    };
+    Arc::new(Contents::from_pages((0..300).map(page).collect()))
+}
+
+fn config(scheme: &str, budget_pages: u64, backing_pages: u64) -> ReplayConfig {
+    let budget_bytes = budget_pages * 4096;
+    ReplayConfig {
+        scheme: SchemeSpec::parse(scheme).unwrap(),
+        limits: Limits {
+            budget_bytes,
+            pool_limit_bytes: budget_bytes / 2,
+            backing_limit_bytes: backing_pages * 4096,
+        },
+        device: DeviceModel::default(),
+        pressure: Pressure::Budget,
+        file_pages: true,
+    }
+}
+
+/// Three small applications, three relaunches each.
+fn trace() -> Vec<Event> {
+    let config = SynthConfig {
+        relaunches: 3,
+        ..SynthConfig::default()
+    }
+    .with_apps(3)
+    .with_pages(3000);
+    SynthEvents::new(&config, 300).unwrap().collect()
+}
+
+fn run(config: ReplayConfig, events: &[Event]) -> ReplayResult {
+    let store = CompressedStore::new(contents(), config.limits.pool_limit_bytes).unwrap();
+    let is_unlimited = config.scheme.build().unwrap().reclaim.is_unlimited();
+    let mut replay = Replay::new(config, store, NoObserver).unwrap();
+    for event in events {
+        replay.feed(event).unwrap();
+        let engine = replay.engine();
+        let (usage, counters) = (engine.usage(), engine.counters());
+        if !is_unlimited && counters.budget_exceeded == 0 {
+            assert_eq!(
+                engine.exceeded_bytes(),
+                0,
+                "at {event:?}: {usage:?} {counters:?}"
+            );
+        }
+    }
+    replay.engine().check().unwrap();
+    replay.finish((0..3).map(|n| format!("app{n}")), true).0
+}
+
+/// What must not differ between two replays: all but measured nanoseconds.
+fn decided(result: &ReplayResult) -> impl PartialEq + std::fmt::Debug + use<> {
+    let relaunches: Vec<_> = result
+        .relaunches()
+        .map(|r| {
+            (
+                r.touched_pages,
+                r.pool_faults,
+                r.backing_faults,
+                r.buffer_hits,
+                r.hot_used,
+                r.latency.modelled_ns,
+            )
+        })
+        .collect();
+    (
+        result.counters,
+        relaunches,
+        result.totals.compressed_bytes,
+        result.totals.flash_written_bytes,
+    )
+}
+
+#[test]
+fn every_scheme_gives_every_page_back_and_decides_the_same_twice() {
+    let events = trace();
+    for (name, _) in SchemeSpec::all_names() {
+        let config = config(&name, 1600, 4000);
+        let result = run(config.clone(), &events);
+        assert_eq!(
+            result.relaunches().count(),
+            9,
+            "{name}: {:?}",
+            result.counters
+        );
+        if name != "dram" {
+            assert!(
+                result.counters.pool_faults + result.counters.backing_faults > 0,
+                "{name}"
+            );
+        }
+        assert_eq!(decided(&result), decided(&run(config, &events)), "{name}");
+    }
+}
+
+#[test]
+fn dram_costs_nothing_but_memory_and_swap_costs_flash() {
+    let events = trace();
+    let total = |name, backing| {
+        let result = run(config(name, 1600, backing), &events);
+        (
+            result
+                .relaunches()
+                .map(|r| r.latency.total_ns())
+                .sum::<u64>(),
+            result.totals,
+        )
+    };
+    let (dram_ns, dram) = total("dram", 0);
+    let (zram_ns, zram) = total("zram", 0);
+    let (swap_ns, swap) = total("swap", 8000);
+    assert!(
+        dram_ns < zram_ns && zram_ns < swap_ns,
+        "{dram_ns} {zram_ns} {swap_ns}"
+    );
+    assert_eq!(dram.cpu.total_ns(), 0);
+    assert_eq!(swap.cpu.total_ns(), 0);
+    assert!(zram.cpu.total_ns() > 0 && zram.flash_written_bytes == 0);
+    assert!(swap.flash_written_bytes > 0 && swap.flash_read_bytes > 0);
+}
+
+#[test]
+fn zram_kills_when_nothing_fits_and_the_relaunch_says_so() {
+    let result = run(config("zram", 700, 0), &trace());
+    assert!(result.totals.kills > 0);
+    let cold = result
+        .apps
+        .iter()
+        .flat_map(|app| &app.relaunches)
+        .filter(|r| r.was_killed)
+        .count();
+    assert!(cold > 0 && result.relaunches().count() + cold == 9);
+    let with_backing = run(config("zswap", 700, 8000), &trace());
+    assert_eq!(
+        with_backing.totals.kills, 0,
+        "a backing file keeps them alive"
+    );
+}
+
+#[test]
+fn full_pressure_puts_everything_in_the_pool_but_the_excluded_hot_list() {
+    let events = trace();
+    let full = |scheme| {
+        let mut config = config(scheme, 8000, 0);
+        config.pressure = Pressure::Full;
+        let result = run(config, &events);
+        let hits: u64 = result
+            .relaunches()
+            .map(|r| r.touched_known_pages - r.pool_faults.min(r.touched_known_pages))
+            .sum();
+        (
+            hits,
+            result
+                .relaunches()
+                .map(|r| r.touched_known_pages)
+                .sum::<u64>(),
+        )
+    };
+    let (resident, touched) = full("zram");
+    assert_eq!(resident, 0, "of {touched}");
+    let (resident, touched) = full("ariadne-ehl-1k-2k-16k+prefetch=none");
+    assert!(resident * 2 > touched, "{resident} of {touched} stayed");
+}
+
+#[test]
+fn the_hot_list_predicts_as_well_as_the_trace_repeats_itself() {
+    // Synthetic relaunches repeat 70 % of their hot set, and reuse 98 % of it at once or soon.
+    let result = run(config("ariadne", 1600, 4000), &trace());
+    let later: Vec<_> = result
+        .apps
+        .iter()
+        .flat_map(|app| &app.relaunches[1..])
+        .collect();
+    let mean = |f: fn(&Relaunch) -> Option<f64>| {
+        later.iter().filter_map(|r| f(r)).sum::<f64>() / later.len() as f64
+    };
+    let (coverage, accuracy) = (mean(Relaunch::coverage), mean(Relaunch::accuracy));
+    assert!((0.6..=0.8).contains(&coverage), "coverage {coverage}");
+    assert!((0.9..=1.0).contains(&accuracy), "accuracy {accuracy}");
+}
+
+#[test]
+fn without_contents_everything_is_assumed_and_nothing_measured() {
+    let config = config("warmswap", 1600, 4000);
+    let store = AssumedStore::new(Assumption::default(), config.limits.pool_limit_bytes);
+    let mut replay = Replay::new(config, store, NoObserver).unwrap();
+    replay.run(trace().into_iter().map(Ok), |_| {}).unwrap();
+    replay.engine().check().unwrap();
+    let (result, _) = replay.finish(std::iter::empty(), false);
+    assert!(result.counters.stored > 0);
+    let ratio = result.totals.data_ratio().unwrap();
+    assert!((ratio - 4096.0 / 1230.0).abs() < 1e-9);
+}
+
+#[test]
+fn pages_of_files_are_read_again_after_they_left() {
+    let page = |number| PageAddr::File {
+        file: FileId(0),
+        number,
+    };
+    let access = |time_ns, number, write| Event {
+        time_ns,
+        app: AppId(0),
+        kind: EventKind::Access {
+            page: page(number),
+            write,
+            content: None,
+        },
+    };
+    let events: Vec<_> = (0..600)
+        .map(|n| access(n * 1000, n % 300, n == 0))
+        .collect();
+    let result = run(config("zram", 256, 0), &events);
+    assert!(
+        result.counters.file_reads > 300,
+        "{}",
+        result.counters.file_reads
+    );
+    assert_eq!(result.counters.discarded_dirty, 1);
+    assert_eq!(result.totals.flash_written_bytes, 4096);
+    let mut without = config("zram", 256, 0);
+    without.file_pages = false;
+    assert_eq!(run(without, &events).counters.file_reads, 0);
+}
+
+#[test]
+fn a_wrong_page_stops_the_replay() {
+    /// Gives back a page that changed behind the store's back.
+    struct Broken(CompressedStore);
+    impl Store for Broken {
+        fn holds(&self, page: PageId, content: ContentId) -> bool {
+            self.0.holds(page, content)
+        }
+        fn set_content(&mut self, page: PageId, content: ContentId) {
+            self.0.set_content(page, content);
+        }
+        fn store(
+            &mut self,
+            engine: &Engine,
+            chunk: ChunkId,
+            plan: warmswap_codec::ChunkPlan,
+        ) -> Result<Option<crate::store::Stored>, ReplayError> {
+            let stored = self.0.store(engine, chunk, plan);
+            let page = engine.chunk_pages(chunk)[0];
+            self.0.set_content(page, ContentId(1));
+            stored
+        }
+        fn load(
+            &mut self,
+            engine: &Engine,
+            chunk: ChunkId,
+            place: Place,
+        ) -> Result<u64, ReplayError> {
+            self.0.load(engine, chunk, place)
+        }
+        fn write_back(&mut self, chunk: ChunkId) -> Result<u64, ReplayError> {
+            self.0.write_back(chunk)
+        }
+        fn store_raw(&mut self, engine: &Engine, chunk: ChunkId) {
+            self.0.store_raw(engine, chunk);
+        }
+        fn free(&mut self, chunk: ChunkId, place: Place) -> Result<(), ReplayError> {
+            self.0.free(chunk, place)
+        }
+        fn tidy(&mut self) {}
+        fn pool_bytes(&self) -> u64 {
+            self.0.pool_bytes()
+        }
+        fn backing_bytes(&self) -> u64 {
+            self.0.backing_bytes()
+        }
+        fn pool_load(&self) -> (u64, u64) {
+            self.0.pool_load()
+        }
+        fn chunk_bytes(&self, chunk: ChunkId) -> u64 {
+            self.0.chunk_bytes(chunk)
+        }
+    }
+    let config = config("zram", 1600, 0);
+    let store = CompressedStore::new(contents(), config.limits.pool_limit_bytes).unwrap();
+    let mut replay = Replay::new(config, Broken(store), NoObserver).unwrap();
+    let result = replay.run(trace().into_iter().map(Ok), |_| {});
+    assert!(
+        matches!(result, Err(ReplayError::WrongContent { .. })),
+        "{result:?}"
+    );
+}

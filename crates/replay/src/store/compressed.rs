@@ -19,6 +19,9 @@ const UNKNOWN: ContentId = ContentId(u32::MAX);
 /// Tidying begins when this share of the pool's memory holds no object, in percent.
 const WASTE_PERCENT: u64 = 15;
 
+/// The same for a pool that refuses: then any room is worth some work.
+const WASTE_WHEN_FULL_PERCENT: u64 = 5;
+
 /// A chunk in the pool.
 #[derive(Clone, Copy, Debug)]
 struct Object {
@@ -75,11 +78,14 @@ impl CompressedStore {
     /// # Errors
     /// The limit is too small for a pool.
     pub fn new(contents: Arc<Contents>, pool_limit_bytes: u64) -> Result<Self, ReplayError> {
-        // The engine keeps the hysteresis, so the pool itself has none.
+        // The engine keeps the hysteresis, so the pool itself has none; and what it keeps for reuse must
+        // not be what fills a small one.
+        let default = PoolConfig::default();
         let config = PoolConfig {
             limit_bytes: pool_limit_bytes,
             resume_percent: 100,
-            ..PoolConfig::default()
+            cache_bytes: default.cache_bytes.min(pool_limit_bytes / 64),
+            ..default
         };
         let longest = Codec::ALL
             .iter()
@@ -174,6 +180,34 @@ impl CompressedStore {
     }
 }
 
+/// What becomes of a chunk's pages.
+enum Encoding<'a> {
+    Filled(u64),
+    Bytes(&'a [u8]),
+}
+
+impl Encoding<'_> {
+    fn put(&self, pool: &Pool, pages: usize) -> Result<Handle, Refusal> {
+        match *self {
+            Self::Filled(word) => pool.store_filled(word, pages as u32),
+            Self::Bytes(bytes) => pool.store(bytes, pages as u32),
+        }
+    }
+
+    fn bytes(&self) -> u32 {
+        match self {
+            Self::Filled(_) => 0,
+            Self::Bytes(bytes) => bytes.len() as u32,
+        }
+    }
+}
+
+/// Whether more than `percent` of the pool's memory holds no object.
+fn wastes(pool: &Pool, percent: u64) -> bool {
+    let stats = pool.stats();
+    stats.waste_bytes() * 100 > stats.memory_bytes * percent
+}
+
 fn elapsed_ns(begin: Instant) -> u64 {
     begin.elapsed().as_nanos() as u64
 }
@@ -206,22 +240,26 @@ impl Store for CompressedStore {
         self.plain = plain;
         let plain = &self.plain[..len];
         let begin = Instant::now();
-        let (handle, bytes) = match same_filled(plain) {
-            Some(word) => (self.pool.store_filled(word, pages.len() as u32), 0),
+        let encoded = match same_filled(plain) {
+            Some(word) => Encoding::Filled(word),
             None => {
                 let encoded = encode_contiguous(&mut self.scratch, plan, plain, &mut self.encoded)
                     .map_err(|source| ReplayError::Decode {
                         chunk: chunk.0,
                         source,
                     })?;
-                let object = &self.encoded[..encoded.bytes];
-                (
-                    self.pool.store(object, pages.len() as u32),
-                    encoded.bytes as u32,
-                )
+                Encoding::Bytes(&self.encoded[..encoded.bytes])
             }
         };
+        let mut handle = encoded.put(&self.pool, pages.len());
+        if matches!(handle, Err(Refusal::Full { .. }))
+            && wastes(&self.pool, WASTE_WHEN_FULL_PERCENT)
+        {
+            self.pool.compact(u64::MAX);
+            handle = encoded.put(&self.pool, pages.len());
+        }
         let cpu_ns = elapsed_ns(begin);
+        let bytes = encoded.bytes();
         match handle {
             Ok(handle) => {
                 if self.objects.len() <= chunk.index() {
@@ -315,8 +353,7 @@ impl Store for CompressedStore {
     }
 
     fn tidy(&mut self) {
-        let stats = self.pool.stats();
-        if stats.waste_bytes() * 100 > stats.memory_bytes * WASTE_PERCENT {
+        if wastes(&self.pool, WASTE_PERCENT) {
             self.pool.compact(u64::MAX);
         }
     }
