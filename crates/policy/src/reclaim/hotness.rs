@@ -81,7 +81,8 @@ enum Window {
 /// - Cold pages of all applications leave first, applications least recently used first, then warm, then
 ///   hot. The foreground application is the most recently used one, so that its pages of a class stay
 ///   longest.
-/// - Warm and hot pages that were touched since the policy last looked get a second chance.
+/// - Warm pages that were touched since the policy last looked get a second chance; hot ones leave in the
+///   order in which the launch touched them.
 ///
 /// A page that is not resident keeps its label: it is hot if the last launch touched it. Every call but
 /// `victims_of` is constant time in the number of pages, apart from relabelling the old hot list.
@@ -201,9 +202,8 @@ impl HotnessOrg {
 
     /// The epoch came around: labels of 255 launches ago must not read as hot again.
     fn wrap(table: &mut PageTable, app: AppId) {
-        let pages: Vec<_> = table.pages_of(app).collect();
-        for page in pages {
-            if table[page].label == HOT {
+        for page in table.all() {
+            if table[page].label == HOT && table.owner(page) == app {
                 table[page].epoch = 0;
             }
         }
