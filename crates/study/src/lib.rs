@@ -1,1 +1,61 @@
 //! The figures and tables of the papers, computed from traces and replays.
+//!
+//! Each study is a function from traces ([`Subject`]) to a value that can be stored; the paper's own
+//! numbers stand beside ours ([`Published`]). But for measured times, the same traces give the same value.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`compare`] | schemes side by side (Ariadne Figures 2, 10 and 11) |
+//! | [`hotness_order`] | how hot what leaves first is (Figure 4) |
+//! | [`similarity`] | how alike consecutive relaunches are (Figure 5) |
+//! | [`chunk_size`] | ratio and speed of codecs by chunk size (Figure 6) |
+//! | [`locality`] | whether neighbours in the pool come back together (Table 3) |
+//! | [`compression`] | times and ratio of compression for each application (Figures 11 to 13) |
+//! | [`coverage`] | how well the hot list predicts (Figure 14) |
+//! | [`sensitivity`] | unsuitable chunk sizes (Figure 15) |
+//! | [`calibrate`] | the cost table of the `measured` sizing |
+//! | [`subject`], [`options`], [`run`], [`sample`] | traces, limits, replays and page contents for all of these |
+
+#![forbid(unsafe_code)]
+
+pub mod calibrate;
+pub mod chunk_size;
+pub mod class_use;
+mod codec_bench;
+pub mod compare;
+pub mod compression;
+pub mod coverage;
+mod error;
+pub mod footprint;
+pub mod hotness_order;
+pub mod locality;
+mod mean;
+pub mod options;
+pub mod paper;
+pub mod phases;
+pub mod run;
+pub mod sample;
+pub mod sensitivity;
+pub mod similarity;
+pub mod subject;
+pub mod swap_order;
+#[cfg(test)]
+mod testing;
+pub mod volume;
+
+pub use calibrate::{CalibrateOptions, Calibration, calibrate};
+pub use chunk_size::{ChunkSizes, chunk_sizes};
+pub use compare::{Comparison, compare};
+pub use compression::{CompressionStudy, compression};
+pub use coverage::{CoverageRow, coverage};
+pub use error::StudyError;
+pub use footprint::{Footprint, footprint};
+pub use hotness_order::{HotnessOrder, hotness_order};
+pub use locality::{Locality, locality};
+pub use options::{Amount, Options};
+pub use paper::Published;
+pub use run::{OnProgress, Progress, Run, replay, replay_all};
+pub use sample::Sample;
+pub use similarity::{Similarity, similarity};
+pub use subject::Subject;
+pub use volume::Volume;

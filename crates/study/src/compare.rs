@@ -1,0 +1,343 @@
+//! Schemes side by side: what a relaunch costs, what CPU time and memory that takes, on the same traces.
+//!
+//! The claims of the Ariadne paper are about the whole relaunch; a replay knows the part of it that
+//! memory costs, so that its ratios are more extreme in both directions.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use warmswap_policy::SchemeSpec;
+use warmswap_replay::{AppResult, CpuTime, Latency, Relaunch, ReplayResult};
+
+use crate::error::StudyError;
+use crate::mean::{geometric_mean, mean, share};
+use crate::options::Options;
+use crate::paper::Published;
+use crate::run::{OnProgress, Run, replay_all};
+use crate::subject::Subject;
+
+/// The scheme that the papers compare with.
+pub const BASELINE: &str = "zram";
+
+/// The scheme without pressure, which nothing can beat.
+pub const IDEAL: &str = "dram";
+
+/// Relaunch latency of Ariadne, zram's being 1.
+pub const PAPER_LATENCY_VS_ZRAM: Published =
+    Published::new(0.50, "Ariadne, Figure 10 and section 6.1: 50 % less");
+
+/// CPU time of compression and decompression with Ariadne, zram's being 1.
+pub const PAPER_CPU_VS_ZRAM: Published =
+    Published::new(0.85, "Ariadne, Figure 11 and section 6.1: 15 % less");
+
+/// Relaunch latency of Ariadne, that of memory without pressure being 1: at most this.
+pub const PAPER_LATENCY_VS_DRAM: Published =
+    Published::new(1.10, "Ariadne, Figure 10 and section 6.1: within 10 %");
+
+/// Figures of a number of relaunches, each in its measured and modelled part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Of all, half are at most this (nearest rank); the parts are those of that relaunch.
+    pub median: Latency,
+    /// Of all, nine in ten are at most this (nearest rank); the parts are those of that relaunch.
+    pub p90: Latency,
+    /// The mean of each part.
+    pub mean: Latency,
+}
+
+impl Figures {
+    /// The figures; `None` without relaunches.
+    pub fn of<'a>(relaunches: impl IntoIterator<Item = &'a Relaunch>) -> Option<Self> {
+        let mut sorted: Vec<Latency> = relaunches.into_iter().map(|r| r.latency).collect();
+        sorted.sort_unstable_by_key(|latency| (latency.total_ns(), latency.measured_ns));
+        let count = sorted.len();
+        let rank = |percent: usize| sorted[((count * percent).div_ceil(100)).clamp(1, count) - 1];
+        if count == 0 {
+            return None;
+        }
+        let mut sum = Latency::default();
+        sorted.iter().for_each(|&latency| sum += latency);
+        Some(Self {
+            median: rank(50),
+            p90: rank(90),
+            mean: Latency {
+                measured_ns: sum.measured_ns / count as u64,
+                modelled_ns: sum.modelled_ns / count as u64,
+            },
+        })
+    }
+}
+
+/// One application of one trace under one scheme.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AppRow {
+    /// The trace.
+    pub trace: String,
+    /// The application.
+    pub app: String,
+    /// The scheme.
+    pub scheme: String,
+    /// Relaunches, without those that were cold starts after a kill; the figures are of these.
+    pub relaunches: u64,
+    /// Time that memory cost in their launch windows.
+    pub latency: Option<Figures>,
+    /// Touches in their windows that waited for the pool.
+    pub pool_faults: u64,
+    /// Touches in their windows that waited for the backing file.
+    pub backing_faults: u64,
+    /// Touches in their windows that found their page prefetched.
+    pub buffer_hits: u64,
+    /// Mean share of the windows' pages that the hot list predicted.
+    pub coverage: Option<f64>,
+    /// Mean share of the hot list that was used.
+    pub accuracy: Option<f64>,
+    /// Original bytes for each compressed byte.
+    pub data_ratio: Option<f64>,
+    /// CPU time of compression and decompression of its pages, over the whole trace.
+    pub cpu: CpuTime,
+    /// How often it was killed.
+    pub kills: u64,
+}
+
+/// One scheme over all traces.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SchemeRow {
+    /// The scheme.
+    pub scheme: String,
+    /// Relaunches, without those that were cold starts after a kill.
+    pub relaunches: u64,
+    /// Time that memory cost in their launch windows.
+    pub latency: Option<Figures>,
+    /// Geometric mean, over the applications, of its median latency by that under zram. `None` where
+    /// zram was not among the schemes, here and below.
+    pub latency_vs_zram: Option<f64>,
+    /// The same by that under dram.
+    pub latency_vs_dram: Option<f64>,
+    /// CPU time of compression and decompression.
+    pub cpu: CpuTime,
+    /// All of it, by that under zram.
+    pub cpu_vs_zram: Option<f64>,
+    /// Original bytes for each compressed byte, over everything that was stored.
+    pub data_ratio: Option<f64>,
+    /// Original bytes for each byte of memory that the pools held when they held most.
+    pub memory_ratio: Option<f64>,
+    /// Pages that left their frames: compressed, written as they are, or dropped for a kept copy.
+    pub swap_out_pages: u64,
+    /// Pages that came back: asked for, along with one that was, or prefetched.
+    pub swap_in_pages: u64,
+    /// Bytes read from flash.
+    pub flash_read_bytes: u64,
+    /// Bytes written to flash.
+    pub flash_written_bytes: u64,
+    /// Mean share of a window's pages that the hot list predicted.
+    pub coverage: Option<f64>,
+    /// Mean share of the hot list that was used.
+    pub accuracy: Option<f64>,
+    /// Pages that were prefetched.
+    pub prefetched_pages: u64,
+    /// Share of them that was asked for.
+    pub prefetch_used: Option<f64>,
+    /// Share of them that left again unused.
+    pub prefetch_wasted: Option<f64>,
+    /// Applications that were killed.
+    pub kills: u64,
+}
+
+/// Schemes side by side.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The traces, in their order, with budget and footprint.
+    pub traces: Vec<TraceRow>,
+    /// The schemes, in their order.
+    pub schemes: Vec<SchemeRow>,
+    /// Every application under every scheme: trace by trace, application by application.
+    pub apps: Vec<AppRow>,
+    /// False when sizes and codec times of some trace were assumed.
+    pub with_contents: bool,
+    /// The device model that gave the modelled parts.
+    pub device: String,
+}
+
+/// One trace of a comparison.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceRow {
+    /// Its name.
+    pub trace: String,
+    /// Its footprint.
+    pub footprint_bytes: u64,
+    /// The memory that every scheme had.
+    pub budget_bytes: u64,
+}
+
+/// Replays every trace under every scheme on all cores, and compares. The runs come along for a closer
+/// look, trace by trace, schemes in their order.
+///
+/// # Errors
+/// The first replay that stops.
+pub fn compare(
+    subjects: &[Subject],
+    schemes: &[SchemeSpec],
+    options: &Options,
+    on_progress: OnProgress<'_>,
+) -> Result<(Comparison, Vec<Run>), StudyError> {
+    let runs = replay_all(subjects, schemes, options, on_progress)?;
+    Ok((Comparison::of(&runs), runs))
+}
+
+impl Comparison {
+    /// Compares finished runs. Schemes and traces stand in the order in which they first appear.
+    pub fn of(runs: &[Run]) -> Self {
+        let mut comparison = Self {
+            with_contents: runs.iter().all(|run| run.result.with_contents),
+            device: runs
+                .first()
+                .map(|run| run.result.device.clone())
+                .unwrap_or_default(),
+            ..Self::default()
+        };
+        let mut schemes: Vec<&str> = Vec::new();
+        for run in runs {
+            if !schemes.contains(&run.result.scheme.as_str()) {
+                schemes.push(&run.result.scheme);
+            }
+            if comparison.traces.iter().all(|row| row.trace != run.trace) {
+                comparison.traces.push(TraceRow {
+                    trace: run.trace.clone(),
+                    footprint_bytes: run.footprint_bytes,
+                    budget_bytes: run.result.limits.budget_bytes,
+                });
+                comparison.apps.extend(app_rows(runs, &run.trace));
+            }
+        }
+        comparison.schemes = schemes
+            .iter()
+            .map(|scheme| scheme_row(runs, scheme))
+            .collect();
+        let baselines = [BASELINE, IDEAL].map(|scheme| medians(runs, scheme));
+        let cpu_of = |rows: &[SchemeRow], name| {
+            let row = rows.iter().find(|row| row.scheme == name);
+            row.map(|row| row.cpu.total_ns()).filter(|&ns| ns > 0)
+        };
+        let baseline_cpu_ns = cpu_of(&comparison.schemes, BASELINE);
+        for row in &mut comparison.schemes {
+            let own = medians(runs, &row.scheme);
+            let ratios = baselines.each_ref().map(|other| latency_ratio(&own, other));
+            [row.latency_vs_zram, row.latency_vs_dram] = ratios;
+            row.cpu_vs_zram = baseline_cpu_ns.map(|ns| row.cpu.total_ns() as f64 / ns as f64);
+        }
+        comparison
+    }
+}
+
+/// The median latency of each application, by trace and number, under one scheme.
+type Medians<'a> = BTreeMap<(&'a str, usize), u64>;
+
+fn medians<'a>(runs: &'a [Run], scheme: &str) -> Medians<'a> {
+    let runs = runs.iter().filter(|run| run.result.scheme == scheme);
+    let apps = runs.flat_map(|run| {
+        let apps = run.result.apps.iter().enumerate();
+        apps.filter_map(|(index, app)| {
+            let latency = Figures::of(relaunches(app))?;
+            Some(((run.trace.as_str(), index), latency.median.total_ns()))
+        })
+    });
+    apps.collect()
+}
+
+fn latency_ratio(own: &Medians<'_>, baseline: &Medians<'_>) -> Option<f64> {
+    let ratios = own.iter().filter_map(|(app, &own_ns)| {
+        let other_ns = *baseline.get(app)?;
+        (own_ns > 0 && other_ns > 0).then(|| own_ns as f64 / other_ns as f64)
+    });
+    geometric_mean(ratios)
+}
+
+/// The relaunches of an application that were no cold starts after a kill.
+fn relaunches(app: &AppResult) -> impl Iterator<Item = &Relaunch> {
+    app.relaunches
+        .iter()
+        .filter(|relaunch| !relaunch.was_killed)
+}
+
+fn app_rows(runs: &[Run], trace: &str) -> Vec<AppRow> {
+    let runs: Vec<&Run> = runs.iter().filter(|run| run.trace == trace).collect();
+    let apps = runs.iter().map(|run| run.result.apps.len()).max();
+    (0..apps.unwrap_or(0))
+        .flat_map(|app| {
+            runs.iter()
+                .filter_map(move |run| Some(app_row(run, run.result.apps.get(app)?, app)))
+        })
+        .collect()
+}
+
+fn app_row(run: &Run, app: &AppResult, index: usize) -> AppRow {
+    let sum = |count: fn(&Relaunch) -> u64| relaunches(app).map(count).sum();
+    AppRow {
+        trace: run.trace.clone(),
+        app: app.name.clone(),
+        scheme: run.result.scheme.clone(),
+        relaunches: relaunches(app).count() as u64,
+        latency: Figures::of(relaunches(app)),
+        pool_faults: sum(|r| r.pool_faults),
+        backing_faults: sum(|r| r.backing_faults),
+        buffer_hits: sum(|r| r.buffer_hits),
+        coverage: mean(relaunches(app).filter_map(Relaunch::coverage)),
+        accuracy: mean(relaunches(app).filter_map(Relaunch::accuracy)),
+        data_ratio: run
+            .volumes
+            .get(index)
+            .and_then(|volume| volume.data_ratio()),
+        cpu: app.cpu,
+        kills: app.kills,
+    }
+}
+
+fn scheme_row(runs: &[Run], scheme: &str) -> SchemeRow {
+    let results = || {
+        let own = runs.iter().filter(|run| run.result.scheme == scheme);
+        own.map(|run| &run.result)
+    };
+    let relaunches = || results().flat_map(|result| result.relaunches());
+    let sum = |count: fn(&ReplayResult) -> u64| -> u64 { results().map(count).sum() };
+    let prefetched = sum(|r| r.counters.prefetched);
+    SchemeRow {
+        scheme: scheme.to_owned(),
+        relaunches: relaunches().count() as u64,
+        latency: Figures::of(relaunches()),
+        cpu: CpuTime {
+            fault_decompress_ns: sum(|r| r.totals.cpu.fault_decompress_ns),
+            prefetch_decompress_ns: sum(|r| r.totals.cpu.prefetch_decompress_ns),
+            direct_compress_ns: sum(|r| r.totals.cpu.direct_compress_ns),
+            background_compress_ns: sum(|r| r.totals.cpu.background_compress_ns),
+            prefetch_compress_ns: sum(|r| r.totals.cpu.prefetch_compress_ns),
+        },
+        data_ratio: share(
+            sum(|r| r.totals.original_bytes),
+            sum(|r| r.totals.compressed_bytes),
+        ),
+        memory_ratio: share(
+            sum(|r| r.totals.pool_peak_original_bytes),
+            sum(|r| r.totals.pool_peak_bytes),
+        ),
+        swap_out_pages: sum(|r| r.counters.stored + r.counters.stored_raw + r.counters.dropped),
+        swap_in_pages: sum(|r| {
+            let counters = &r.counters;
+            counters.pool_faults
+                + counters.backing_faults
+                + counters.neighbours_loaded
+                + counters.prefetched
+        }),
+        flash_read_bytes: sum(|r| r.totals.flash_read_bytes),
+        flash_written_bytes: sum(|r| r.totals.flash_written_bytes),
+        coverage: mean(relaunches().filter_map(Relaunch::coverage)),
+        accuracy: mean(relaunches().filter_map(Relaunch::accuracy)),
+        prefetched_pages: prefetched,
+        prefetch_used: share(sum(|r| r.counters.buffer_hits), prefetched),
+        prefetch_wasted: share(sum(|r| r.counters.prefetch_wasted), prefetched),
+        kills: sum(|r| r.totals.kills),
+        ..SchemeRow::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! How well the hot list predicts a relaunch (Ariadne Figure 14 and section 6.2).
+//!
+//! Coverage: of the pages of a launch window that existed before it, the share that was on the hot list.
+//! Accuracy: of the hot list, the share that the window or the execution after it used.
+
+use serde::{Deserialize, Serialize};
+use warmswap_policy::SchemeSpec;
+use warmswap_replay::Relaunch;
+
+use crate::error::StudyError;
+use crate::mean::mean;
+use crate::options::Options;
+use crate::paper::Published;
+use crate::run::{OnProgress, Run, replay_all};
+use crate::subject::Subject;
+
+/// The scheme whose hot list is looked at unless another is asked for.
+pub const SCHEME: &str = "ariadne-ehl-1k-2k-16k";
+
+/// Mean coverage.
+pub const PAPER_COVERAGE: Published = Published::new(0.70, "Ariadne, Figure 14 and section 6.2");
+
+/// Mean accuracy.
+pub const PAPER_ACCURACY: Published = Published::new(0.92, "Ariadne, Figure 14 and section 6.2");
+
+/// One application, the mean of its relaunches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CoverageRow {
+    /// The trace.
+    pub trace: String,
+    /// The application.
+    pub app: String,
+    /// The scheme.
+    pub scheme: String,
+    /// Relaunches, without those that were cold starts after a kill.
+    pub relaunches: u64,
+    /// Mean number of pages of the hot list.
+    pub hot_pages: f64,
+    /// Mean number of pages that the window touched and that existed before.
+    pub window_pages: f64,
+    /// Mean coverage; `None` when no window touched a page that existed before.
+    pub coverage: Option<f64>,
+    /// Mean accuracy; `None` when no hot list had a page.
+    pub accuracy: Option<f64>,
+}
+
+/// Of finished runs. Applications without relaunches are left out.
+pub fn coverage_of(runs: &[Run]) -> Vec<CoverageRow> {
+    let rows = runs.iter().flat_map(|run| {
+        run.result.apps.iter().filter_map(move |app| {
+            let relaunches = || app.relaunches.iter().filter(|r| !r.was_killed);
+            Some(CoverageRow {
+                trace: run.trace.clone(),
+                app: app.name.clone(),
+                scheme: run.result.scheme.clone(),
+                relaunches: relaunches().count() as u64,
+                hot_pages: mean(relaunches().map(|r| r.hot_pages as f64))?,
+                window_pages: mean(relaunches().map(|r| r.touched_known_pages as f64))?,
+                coverage: mean(relaunches().filter_map(Relaunch::coverage)),
+                accuracy: mean(relaunches().filter_map(Relaunch::accuracy)),
+            })
+        })
+    });
+    rows.collect()
+}
+
+/// Replays the traces under `schemes` and looks at their hot lists. Meant for
+/// [`Options::full_pressure`] and [`SCHEME`].
+///
+/// # Errors
+/// The first replay that stops.
+pub fn coverage(
+    subjects: &[Subject],
+    schemes: &[SchemeSpec],
+    options: &Options,
+    on_progress: OnProgress<'_>,
+) -> Result<Vec<CoverageRow>, StudyError> {
+    Ok(coverage_of(&replay_all(
+        subjects,
+        schemes,
+        options,
+        on_progress,
+    )?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Script, schemes};
+
+    #[test]
+    fn coverage_and_accuracy_are_worked_out_by_hand() {
+        let mut script = Script::new(1);
+        script
+            .launch(0, &[1, 2, 3, 4])
+            .execute(0, &[5, 6])
+            .background(0);
+        // Two of three known pages were predicted; of the four predicted ones, three are used.
+        script
+            .launch(0, &[1, 2, 5, 100])
+            .execute(0, &[3])
+            .background(0);
+        let options = Options {
+            budget: crate::Amount::Bytes(4 << 20),
+            ..Options::full_pressure()
+        };
+        let rows = coverage(&[script.subject()], &schemes([SCHEME]), &options, &|_| {}).unwrap();
+        assert_eq!(rows.len(), 1);
+        assert_eq!((rows[0].hot_pages, rows[0].window_pages), (4.0, 3.0));
+        assert_eq!(rows[0].coverage, Some(2.0 / 3.0));
+        assert_eq!(rows[0].accuracy, Some(0.75));
+    }
+}

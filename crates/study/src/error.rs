@@ -1,0 +1,59 @@
+//! Why a study has no result.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+use warmswap_policy::PolicyError;
+use warmswap_replay::ReplayError;
+use warmswap_trace::TraceError;
+
+/// Why a study has no result.
+#[derive(Debug, Error)]
+pub enum StudyError {
+    /// A trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A scheme is none.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A replay stopped.
+    #[error("{trace} under {scheme}: {source}")]
+    Replay {
+        /// The trace's name.
+        trace: String,
+        /// The scheme.
+        scheme: String,
+        /// Why.
+        source: ReplayError,
+    },
+    /// The contents of a trace cannot be loaded.
+    #[error("contents of {trace}: {source}")]
+    Contents {
+        /// The trace's name.
+        trace: String,
+        /// Why.
+        source: ReplayError,
+    },
+    /// The study works on page contents, and the trace has none, or they were left out.
+    #[error("{path} has no page contents to measure; record or synthesize it with contents")]
+    NoContents {
+        /// The trace.
+        path: PathBuf,
+    },
+    /// The pool does not take what is to be measured.
+    #[error("the pool to measure {plan} in: {reason}")]
+    Pool {
+        /// Codec and chunk size.
+        plan: String,
+        /// What the pool said.
+        reason: String,
+    },
+    /// A codec did not give back what it was given.
+    #[error("{plan} did not give back the pages that it was given: {reason}")]
+    Codec {
+        /// Codec and chunk size.
+        plan: String,
+        /// What was wrong.
+        reason: String,
+    },
+}

@@ -1,0 +1,155 @@
+//! Replays of traces under schemes, on all cores.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rayon::prelude::*;
+use warmswap_policy::SchemeSpec;
+use warmswap_replay::store::Assumption;
+use warmswap_replay::{
+    AssumedStore, CompressedStore, NoObserver, Observer, Replay, ReplayConfig, ReplayError,
+    ReplayResult, Store,
+};
+
+use crate::error::StudyError;
+use crate::options::Options;
+use crate::subject::Subject;
+use crate::volume::{Metered, Volume};
+
+/// How far a study is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Steps done: events replayed, or passes over a sample.
+    pub done: u64,
+    /// Steps in all.
+    pub total: u64,
+}
+
+/// Hears of progress, now and then, from any thread.
+pub type OnProgress<'a> = &'a (dyn Fn(Progress) + Sync);
+
+/// One trace under one scheme.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The trace's name.
+    pub trace: String,
+    /// The trace's footprint in bytes, with files when they were replayed.
+    pub footprint_bytes: u64,
+    /// What the replay found.
+    pub result: ReplayResult,
+    /// What was compressed of each application; the place is that of `result.apps`.
+    pub volumes: Vec<Volume>,
+}
+
+/// Replays every trace under every scheme; the runs stand trace by trace, schemes in their order.
+///
+/// The replays go on in parallel, one on each thread of rayon's pool: measured times hold as long as that
+/// has no more threads than the machine has cores. All else is deterministic. Memory: the engine's state
+/// and the pool of each replay under way.
+///
+/// # Errors
+/// The first replay that stops, in the order of the result.
+pub fn replay_all(
+    subjects: &[Subject],
+    schemes: &[SchemeSpec],
+    options: &Options,
+    on_progress: OnProgress<'_>,
+) -> Result<Vec<Run>, StudyError> {
+    let runs = replay_all_watched(subjects, schemes, options, on_progress, |_| NoObserver)?;
+    Ok(runs.into_iter().map(|(run, _)| run).collect())
+}
+
+/// [`replay_all`] with an observer for each replay, which `observer` makes.
+///
+/// # Errors
+/// As of [`replay_all`].
+pub fn replay_all_watched<O: Observer + Send>(
+    subjects: &[Subject],
+    schemes: &[SchemeSpec],
+    options: &Options,
+    on_progress: OnProgress<'_>,
+    observer: impl Fn(&Subject) -> O + Sync,
+) -> Result<Vec<(Run, O)>, StudyError> {
+    let events: u64 = subjects.iter().map(|s| s.reader.summary().events).sum();
+    let total = events * schemes.len() as u64;
+    let done = AtomicU64::new(0);
+    let pairs: Vec<_> = subjects
+        .iter()
+        .flat_map(|subject| schemes.iter().map(move |scheme| (subject, scheme)))
+        .collect();
+    pairs
+        .into_par_iter()
+        .map(|(subject, scheme)| {
+            let mut before = 0;
+            let on_events = |events: u64| {
+                let more = events - before;
+                before = events;
+                let done = done.fetch_add(more, Ordering::Relaxed) + more;
+                on_progress(Progress { done, total });
+            };
+            replay(subject, scheme, options, observer(subject), on_events)
+        })
+        .collect()
+}
+
+/// Replays one trace under one scheme, on this thread. `on_events` hears now and then how many events
+/// were replayed.
+///
+/// # Errors
+/// The replay stops: the trace cannot be read, the limits make no sense, or a page came back wrong.
+pub fn replay<O: Observer>(
+    subject: &Subject,
+    scheme: &SchemeSpec,
+    options: &Options,
+    observer: O,
+    on_events: impl FnMut(u64),
+) -> Result<(Run, O), StudyError> {
+    let config = ReplayConfig {
+        scheme: scheme.clone(),
+        limits: options.limits(subject.footprint, scheme),
+        device: options.device.clone(),
+        pressure: options.pressure,
+        file_pages: options.file_pages,
+    };
+    let pool_limit_bytes = config.limits.pool_limit_bytes;
+    let contents = subject.contents.as_ref().filter(|_| options.contents);
+    let found = match contents {
+        Some(contents) => CompressedStore::new(contents.clone(), pool_limit_bytes)
+            .and_then(|store| run(subject, config, store, (observer, on_events))),
+        None => {
+            let store = AssumedStore::new(Assumption::default(), pool_limit_bytes);
+            run(subject, config, store, (observer, on_events))
+        }
+    };
+    let (result, observer, volumes) = found.map_err(|source| StudyError::Replay {
+        trace: subject.name.clone(),
+        scheme: scheme.name.clone(),
+        source,
+    })?;
+    let run = Run {
+        trace: subject.name.clone(),
+        footprint_bytes: subject.footprint.bytes(options.file_pages),
+        result: ReplayResult {
+            with_contents: contents.is_some(),
+            ..result
+        },
+        volumes,
+    };
+    Ok((run, observer))
+}
+
+fn run<S: Store, O: Observer>(
+    subject: &Subject,
+    config: ReplayConfig,
+    store: S,
+    (observer, on_events): (O, impl FnMut(u64)),
+) -> Result<(ReplayResult, O, Vec<Volume>), ReplayError> {
+    let volumes = Rc::new(RefCell::new(Vec::new()));
+    let mut replay = Replay::new(config, Metered::new(store, volumes.clone()), observer)?;
+    replay.run(subject.reader.events(), on_events)?;
+    let (result, observer) = replay.finish(subject.app_names(), true);
+    let mut volumes = volumes.take();
+    volumes.resize(result.apps.len(), Volume::default());
+    Ok((result, observer, volumes))
+}

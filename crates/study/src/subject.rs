@@ -1,0 +1,77 @@
+//! A trace that is studied, with what all replays of it share.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use warmswap_replay::Contents;
+use warmswap_trace::TraceReader;
+
+use crate::error::StudyError;
+use crate::footprint::{Footprint, footprint};
+
+/// A trace that is studied: opened once, its footprint counted once, its contents loaded once.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// What results call it: the file's name without extension.
+    pub name: String,
+    /// The trace.
+    pub reader: TraceReader,
+    /// How many pages it has.
+    pub footprint: Footprint,
+    /// What its pages hold; `None` when the trace has no contents or they were left out.
+    pub contents: Option<Arc<Contents>>,
+}
+
+impl Subject {
+    /// Opens a trace, with its contents. Those are kept in memory if they take at most
+    /// `contents_memory_bytes`, else read when they are needed. One pass over the events.
+    ///
+    /// # Errors
+    /// The trace cannot be read or is damaged.
+    pub fn open(path: impl AsRef<Path>, contents_memory_bytes: u64) -> Result<Self, StudyError> {
+        let mut subject = Self::without_contents(path)?;
+        if subject.reader.summary().contents > 0 {
+            let contents = Contents::of(&subject.reader, contents_memory_bytes);
+            let contents = contents.map_err(|source| StudyError::Contents {
+                trace: subject.name.clone(),
+                source,
+            })?;
+            subject.contents = Some(Arc::new(contents));
+        }
+        Ok(subject)
+    }
+
+    /// Opens a trace without its contents: sizes and codec times of its pages are assumed. One pass over
+    /// the events.
+    ///
+    /// # Errors
+    /// The trace cannot be read or is damaged.
+    pub fn without_contents(path: impl AsRef<Path>) -> Result<Self, StudyError> {
+        let reader = TraceReader::open(&path)?;
+        let stem = path.as_ref().file_stem().unwrap_or_default();
+        Ok(Self {
+            name: stem.to_string_lossy().into_owned(),
+            footprint: footprint(&reader)?,
+            reader,
+            contents: None,
+        })
+    }
+
+    /// The contents.
+    ///
+    /// # Errors
+    /// [`StudyError::NoContents`].
+    pub fn contents(&self) -> Result<&Arc<Contents>, StudyError> {
+        self.contents
+            .as_ref()
+            .ok_or_else(|| StudyError::NoContents {
+                path: self.reader.path().to_owned(),
+            })
+    }
+
+    /// The names of its applications; the place is the [`AppId`](warmswap_trace::AppId).
+    pub fn app_names(&self) -> Vec<String> {
+        let apps = self.reader.apps().iter();
+        apps.map(|app| app.name.clone()).collect()
+    }
+}
