@@ -59,6 +59,8 @@ pub(crate) struct Budget {
     pub watermarks: Watermarks,
     /// Pages whose frames come free when their store is reported.
     pub leaving: u64,
+    /// Bytes of the pool that come free when their write-back is reported.
+    pub writing_back_bytes: u64,
     /// What the pool held when it was last found full; none once it accepts again.
     full_at_bytes: Option<u64>,
 }
@@ -74,6 +76,7 @@ impl Budget {
             usage: Usage::default(),
             watermarks: Watermarks::of(limits.budget_bytes),
             leaving: 0,
+            writing_back_bytes: 0,
             full_at_bytes: None,
         }
     }
@@ -87,9 +90,9 @@ impl Budget {
         (for_frames / PAGE_BYTES as u64).saturating_sub(self.usage.frames)
     }
 
-    /// Free frames, counting those that are on their way out.
+    /// Free frames, counting those that are on their way out, and what is written back.
     pub fn free_soon(&self) -> u64 {
-        self.free_frames() + self.leaving
+        self.free_frames() + self.leaving + self.writing_back_bytes / PAGE_BYTES as u64
     }
 
     /// Bytes used beyond the budget.
@@ -103,9 +106,7 @@ impl Budget {
         let limit = self.limits.pool_limit_bytes;
         if bytes >= limit {
             self.mark_pool_full();
-        } else if bytes <= limit / 100 * POOL_RESUME_PERCENT
-            && self.full_at_bytes.is_none_or(|at| bytes < at)
-        {
+        } else if bytes <= self.resume_bytes() && self.full_at_bytes.is_none_or(|at| bytes < at) {
             self.full_at_bytes = None;
         }
     }
@@ -119,8 +120,22 @@ impl Budget {
         self.full_at_bytes.is_some()
     }
 
+    /// Whether the pool is full, but accepts again once the write-backs under way are reported.
+    pub fn pool_recovers(&self) -> bool {
+        let after = self
+            .usage
+            .pool_bytes
+            .saturating_sub(self.writing_back_bytes);
+        self.pool_is_full() && self.writing_back_bytes > 0 && after <= self.resume_bytes()
+    }
+
+    fn resume_bytes(&self) -> u64 {
+        self.limits.pool_limit_bytes / 100 * POOL_RESUME_PERCENT
+    }
+
     pub fn backing_has_room(&self, bytes: u64) -> bool {
-        self.usage.backing_bytes + bytes <= self.limits.backing_limit_bytes
+        let used = self.usage.backing_bytes + self.writing_back_bytes;
+        used + bytes <= self.limits.backing_limit_bytes
     }
 }
 

@@ -129,6 +129,11 @@ impl ChunkTable {
         }
     }
 
+    /// How many chunks are in use.
+    pub fn len(&self) -> usize {
+        self.chunks.len() - self.free
+    }
+
     /// Every chunk in use.
     pub fn iter(&self) -> impl Iterator<Item = (ChunkId, &Chunk)> {
         (0..)

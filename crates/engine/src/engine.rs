@@ -92,13 +92,18 @@ pub struct Engine {
     pub(crate) buffer: PrefetchBuffer,
     /// Chunks all of whose pages are resident, oldest first; some may have changed since.
     pub(crate) kept: [VecDeque<ChunkId>; 2],
-    /// Loads under way: the chunk, and a page of it that is waited for, if any.
+    /// Loads under way, one of a chunk at a time, each with its chunk and a page of it that is waited for,
+    /// if any; one more entry for each further page that is waited for.
     pub(crate) loads: Vec<(ChunkId, Option<PageId>)>,
+    /// Pages that were touched while their chunk was being loaded without them; its next load brings them.
+    pub(crate) late: Vec<(ChunkId, PageId)>,
     /// The backing file failed; not tried again until something leaves it.
     pub(crate) backing_failed: bool,
     pub(crate) background_is_active: bool,
     /// A kill is under way, so that a second one waits for its effect.
     pub(crate) dying: Option<AppId>,
+    /// Free frames when direct reclaim last began, since the last touch.
+    pub(crate) free_before_reclaim: Option<u64>,
     /// Reclaim found nothing, or nobody took what it found; until the next event.
     pub(crate) stuck: bool,
     pub(crate) scratch: Vec<PageId>,
@@ -144,9 +149,11 @@ impl Engine {
             buffer,
             kept: [VecDeque::new(), VecDeque::new()],
             loads: Vec::new(),
+            late: Vec::new(),
             backing_failed: false,
             background_is_active: false,
             dying: None,
+            free_before_reclaim: None,
             stuck: false,
             scratch: Vec::new(),
             apps: Vec::new(),
@@ -184,6 +191,9 @@ impl Engine {
                 self.counters.hits += 1;
                 self.budget.leaving -= 1;
                 self.make_resident(page, Arrival::Touched);
+                // Its chunk, if it has one already, may be stored without it.
+                self.table[page].set(Mark::Dirty);
+                self.drop_copy(page);
                 Outcome::Hit
             }
             PageState::Loading => {
@@ -206,14 +216,15 @@ impl Engine {
     /// instead.
     pub fn changed(&mut self, app: AppId, addr: PageAddr) -> Touch {
         let page = self.table.find_or_insert(app, addr);
+        self.stuck = false;
         let hotness = self.scheme.reclaim.hotness(&self.table, page);
         match self.table[page].state {
             PageState::Absent => {
-                self.first_touch_as(page, Arrival::Untouched);
+                let outcome = self.first_touch_as(page, Arrival::Untouched);
                 self.written(page);
                 Touch {
                     page,
-                    outcome: Outcome::FirstTouch,
+                    outcome,
                     hotness,
                 }
             }
@@ -243,6 +254,7 @@ impl Engine {
 
     /// The application goes to the background.
     pub fn background(&mut self, app: AppId) {
+        self.stuck = false;
         self.app(app).is_foreground = false;
     }
 
@@ -308,7 +320,7 @@ impl Engine {
             if let Some(decision) = self.decisions.pop_front() {
                 return Some(decision);
             }
-            if !self.outbox.is_empty() {
+            if !self.outbox.is_empty() && !self.budget.pool_recovers() {
                 self.pack_outbox();
                 continue;
             }
@@ -316,8 +328,23 @@ impl Engine {
                 return None;
             }
             self.counters.direct_reclaims += 1;
-            self.reclaim(Cause::DirectReclaim, Urgency::Direct);
+            if self.gains_nothing() {
+                self.give_way(Cause::DirectReclaim);
+            } else {
+                self.reclaim(Cause::DirectReclaim, Urgency::Direct);
+            }
         }
+    }
+
+    /// Whether direct reclaim only moves memory from frames to the pool, as with pages that do not
+    /// shrink: half of the reserve is gone, and the last batch brought nothing.
+    fn gains_nothing(&mut self) -> bool {
+        if self.budget.leaving > 0 {
+            return false;
+        }
+        let free = self.budget.free_frames();
+        let before = self.free_before_reclaim.replace(free);
+        free < self.budget.watermarks.min_frames / 2 && before.is_some_and(|before| free <= before)
     }
 
     /// What is to be done when nobody waits: reclaim from the low up to the high watermark. `None` when
@@ -352,9 +379,12 @@ impl Engine {
         self.chunks.pages(chunk)
     }
 
-    /// Whether a `Load` of this chunk is to bring back this page of it.
+    /// Whether the `Load` of this chunk that is under way is to bring back this page of it. It may become
+    /// false before the load is reported, when the page is freed, but not true.
     pub fn is_loading(&self, chunk: ChunkId, page: PageId) -> bool {
-        self.table[page].chunk == chunk && self.table[page].state == PageState::Loading
+        self.table[page].chunk == chunk
+            && self.table[page].state == PageState::Loading
+            && !self.late.contains(&(chunk, page))
     }
 
     /// Whether a `Store` of this chunk still has to include this page; a page that was touched or freed
@@ -429,6 +459,7 @@ impl Engine {
     /// Something happened: reclaim may find what it did not find before.
     fn used(&mut self, app: AppId) {
         self.stuck = false;
+        self.free_before_reclaim = None;
         if self.most_recent != app {
             self.most_recent = app;
             self.clock += 1;
@@ -511,6 +542,7 @@ impl Engine {
             }
             PageState::Loading => {
                 self.budget.usage.frames -= 1;
+                self.late.retain(|&(_, late)| late != page);
                 self.absent_less(self.table[page].chunk);
             }
             PageState::Stored => self.absent_less(self.table[page].chunk),

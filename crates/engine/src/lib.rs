@@ -19,6 +19,10 @@
 //! | `engine` | the engine's events |
 //! | `swap_out`, `swap_in` | the way of a page out of its frame, and back |
 
+// The tests within share the host of those without.
+#[cfg(test)]
+extern crate self as warmswap_engine;
+
 pub mod budget;
 mod check;
 pub mod chunks;

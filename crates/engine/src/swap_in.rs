@@ -33,6 +33,12 @@ impl PrefetchBuffer {
         self.entries.len()
     }
 
+    /// Entries of the queue, void ones included.
+    #[cfg(test)]
+    pub fn queue_len(&self) -> usize {
+        self.order.len()
+    }
+
     fn insert(&mut self, page: PageId, origin: ChunkId) {
         self.serial += 1;
         self.order.push_back((page, self.serial));
@@ -41,7 +47,12 @@ impl PrefetchBuffer {
 
     /// Takes a page out and names the chunk that it came from.
     pub fn remove(&mut self, page: PageId) -> Option<ChunkId> {
-        self.entries.remove(&page).map(|(origin, _)| origin)
+        let (origin, _) = self.entries.remove(&page)?;
+        if self.order.len() > 2 * self.entries.len() + 64 {
+            let entries = &self.entries;
+            self.order.retain(|&entry| is_current(entries, entry));
+        }
+        Some(origin)
     }
 
     /// The oldest page, if there are more than the buffer holds.
@@ -49,19 +60,25 @@ impl PrefetchBuffer {
         if self.entries.len() <= self.capacity_pages {
             return None;
         }
+        self.pop_oldest()
+    }
+
+    fn pop_oldest(&mut self) -> Option<PageId> {
         loop {
-            let (page, serial) = self.order.pop_front()?;
-            // An entry of the queue is void when its page was taken out, even if it came in again.
-            if self
-                .entries
-                .get(&page)
-                .is_some_and(|&(_, current)| current == serial)
-            {
-                self.entries.remove(&page);
-                return Some(page);
+            let entry = self.order.pop_front()?;
+            if is_current(&self.entries, entry) {
+                self.entries.remove(&entry.0);
+                return Some(entry.0);
             }
         }
     }
+}
+
+/// An entry of the queue is void when its page was taken out, even if it came in again.
+fn is_current(entries: &FxHashMap<PageId, (ChunkId, u64)>, (page, serial): (PageId, u64)) -> bool {
+    entries
+        .get(&page)
+        .is_some_and(|&(_, current)| current == serial)
 }
 
 impl Engine {
@@ -74,16 +91,37 @@ impl Engine {
             Place::Backing => self.counters.backing_faults += 1,
             _ => self.counters.pool_faults += 1,
         }
-        self.loads.push((chunk, Some(page)));
-        let room = self.budget.free_frames().saturating_sub(1);
-        self.start_loading(page);
-        self.load_rest(chunk, room, Cause::Fault);
+        if self.is_under_way(chunk) {
+            // The load that is under way does not bring this page: another follows it.
+            self.start_loading(page);
+            self.late.push((chunk, page));
+        } else {
+            self.start_loading(page);
+            self.load_with_neighbours(chunk, page);
+        }
         Outcome::Fault(place)
     }
 
-    /// A page whose load is under way was touched.
+    /// Loads a page that is waited for, and its neighbours as far as they leave half of the reserve to
+    /// the pool, which may have to grow before a frame comes free again.
+    fn load_with_neighbours(&mut self, chunk: ChunkId, page: PageId) {
+        self.loads.push((chunk, Some(page)));
+        let reserve = self.budget.watermarks.min_frames / 2;
+        let room = self.budget.free_frames().saturating_sub(reserve);
+        self.load_rest(chunk, room, Cause::Fault);
+    }
+
+    /// Whether a load of this chunk is under way.
+    pub(crate) fn is_under_way(&self, chunk: ChunkId) -> bool {
+        self.loads.iter().any(|&(loading, _)| loading == chunk)
+    }
+
+    /// A page whose load is under way, or follows one that is, was touched.
     pub(crate) fn wait_for(&mut self, page: PageId) {
-        self.loads.push((self.table[page].chunk, Some(page)));
+        let chunk = self.table[page].chunk;
+        if !self.late.contains(&(chunk, page)) {
+            self.loads.push((chunk, Some(page)));
+        }
     }
 
     /// A prefetched page was touched: it is used, and what is behind it is asked for next.
@@ -153,10 +191,23 @@ impl Engine {
             }
         }
         self.settle(chunk);
+        self.load_late(chunk);
         if !waited.is_empty() {
             self.prefetch_behind(chunk);
         }
         self.trim_buffer();
+    }
+
+    /// Loads the pages that were touched too late for the load of their chunk that was just reported.
+    fn load_late(&mut self, chunk: ChunkId) {
+        while let Some(at) = self.late.iter().position(|&(loaded, _)| loaded == chunk) {
+            let (_, page) = self.late.swap_remove(at);
+            if self.is_under_way(chunk) {
+                self.loads.push((chunk, Some(page)));
+            } else {
+                self.load_with_neighbours(chunk, page);
+            }
+        }
     }
 
     fn arrive(&mut self, page: PageId, chunk: ChunkId, waited_for: bool, is_prefetch: bool) {
@@ -194,12 +245,22 @@ impl Engine {
                 .free_frames()
                 .saturating_sub(self.budget.watermarks.min_frames);
             let wanted = u64::from(entry.absent);
-            let under_way = self.loads.iter().any(|&(loading, _)| loading == chunk);
-            if entry.place() == Place::Pool && (1..=spare).contains(&wanted) && !under_way {
+            let is_idle = entry.place() == Place::Pool && !self.is_under_way(chunk);
+            if is_idle && (1..=spare).contains(&wanted) {
                 self.loads.push((chunk, None));
                 self.load_rest(chunk, wanted, Cause::Prefetch);
             }
         }
+    }
+
+    /// Sends the oldest prefetched page back, since its frame is needed. False when there is none.
+    pub(crate) fn send_back_buffered(&mut self, cause: Cause) -> bool {
+        let Some(page) = self.buffer.pop_oldest() else {
+            return false;
+        };
+        self.counters.prefetch_wasted += 1;
+        self.send_off(&mut vec![page], cause);
+        true
     }
 
     /// What does not fit in the buffer goes back: to its kept copy, or into a chunk of its own.

@@ -4,6 +4,7 @@
 use crate::chunks::{MAX_CHUNK_PAGES, Place};
 use crate::decision::{Action, Cause, Refusal};
 use crate::engine::Engine;
+use rustc_hash::FxHashSet;
 use warmswap_policy::admission::Candidate;
 use warmswap_policy::page::Mark;
 use warmswap_policy::reclaim::{Arrival, Urgency};
@@ -91,8 +92,11 @@ impl Engine {
             if next != hotness || self.table.owner(page) != app {
                 break;
             }
-            pages[len] = page;
-            len += 1;
+            // A page that was touched on its way out and then chosen again is in the outbox twice.
+            if !pages[..len].contains(&page) {
+                pages[len] = page;
+                len += 1;
+            }
             self.outbox.pop_front();
         }
         let chunk = self.bind(&pages[..len], hotness);
@@ -151,14 +155,15 @@ impl Engine {
         self.make_resident(page, Arrival::Untouched);
         if self.outbox.is_empty() {
             // A whole batch was refused. Those who wait need memory; others can wait for better times.
-            self.stuck = self.budget.free_frames() >= self.budget.watermarks.min_frames
+            self.stuck = self.budget.free_soon() >= self.budget.watermarks.min_frames
                 || !self.kill_one(Cause::DirectReclaim);
         }
     }
 
     /// Gives up something that is not a resident page. False when there is nothing left to give.
-    fn give_way(&mut self, cause: Cause) -> bool {
+    pub(crate) fn give_way(&mut self, cause: Cause) -> bool {
         let gave = self.drop_kept(Place::Pool, cause)
+            || self.send_back_buffered(cause)
             || self.write_back_one(cause)
             || self.kill_one(cause);
         self.stuck = !gave;
@@ -181,11 +186,7 @@ impl Engine {
     fn drop_kept(&mut self, place: Place, cause: Cause) -> bool {
         let queue = usize::from(place == Place::Backing);
         while let Some(chunk) = self.kept[queue].pop_front() {
-            let still = self
-                .chunks
-                .get(chunk)
-                .is_some_and(|c| c.absent == 0 && c.live > 0 && c.place() == place);
-            if still {
+            if self.is_kept(chunk, place) {
                 self.counters.kept_copies_dropped += 1;
                 let pages: Vec<_> = self.chunks.pages(chunk).to_vec();
                 for page in pages {
@@ -202,6 +203,30 @@ impl Engine {
         false
     }
 
+    /// Notes a chunk that can be given up. Entries of chunks that changed since are swept out when they are
+    /// the larger part, so that the queue stays as short as the chunks are few.
+    fn note_kept(&mut self, chunk: ChunkId, place: Place) {
+        let queue = usize::from(place == Place::Backing);
+        self.kept[queue].push_back(chunk);
+        if self.kept[queue].len() > 2 * self.chunks.len() + 64 {
+            let mut seen = FxHashSet::default();
+            let mut entries: Vec<_> = std::mem::take(&mut self.kept[queue]).into();
+            entries.reverse();
+            entries.retain(|&chunk| self.is_kept(chunk, place) && seen.insert(chunk));
+            entries.reverse();
+            self.kept[queue] = entries.into();
+        }
+    }
+
+    /// Whether all pages that have their copy in this chunk are in their frames, so that it can be given
+    /// up. A load that is under way still reads it.
+    pub(crate) fn is_kept(&self, chunk: ChunkId, place: Place) -> bool {
+        self.chunks
+            .get(chunk)
+            .is_some_and(|c| c.absent == 0 && c.live > 0 && c.place() == place)
+            && !self.is_under_way(chunk)
+    }
+
     /// Sends the next victim of the eviction policy to the backing file.
     fn write_back_one(&mut self, cause: Cause) -> bool {
         if self.backing_failed || self.budget.limits.backing_limit_bytes == 0 {
@@ -216,6 +241,7 @@ impl Engine {
         }
         self.scheme.eviction.remove(chunk);
         self.chunks[chunk].set_place(Place::WritingBack);
+        self.budget.writing_back_bytes += bytes;
         self.decide(Action::WriteBack { chunk }, cause);
         true
     }
@@ -268,9 +294,11 @@ impl Engine {
 
     /// A `WriteBack` was done: the chunk is in the backing file, and no longer in the pool.
     pub fn written_back(&mut self, chunk: ChunkId) {
+        let bytes = u64::from(self.chunks[chunk].stored_bytes);
         self.chunks[chunk].set_place(Place::Backing);
+        self.budget.writing_back_bytes -= bytes;
         self.counters.written_back_chunks += 1;
-        self.counters.written_back_bytes += u64::from(self.chunks[chunk].stored_bytes);
+        self.counters.written_back_bytes += bytes;
         self.settle(chunk);
     }
 
@@ -279,6 +307,7 @@ impl Engine {
         self.counters.write_back_failures += 1;
         self.backing_failed = true;
         self.chunks[chunk].set_place(Place::Pool);
+        self.budget.writing_back_bytes -= u64::from(self.chunks[chunk].stored_bytes);
         if self.chunks[chunk].absent > 0 {
             self.scheme
                 .eviction
@@ -315,8 +344,8 @@ impl Engine {
             return;
         }
         if entry.live > 0 {
-            self.kept[usize::from(place == Place::Backing)].push_back(chunk);
-        } else if !self.loads.iter().any(|&(loading, _)| loading == chunk) {
+            self.note_kept(chunk, place);
+        } else if !self.is_under_way(chunk) {
             self.chunks.remove(chunk);
             self.decide(Action::Free { chunk, place }, Cause::Background);
         }

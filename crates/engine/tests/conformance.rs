@@ -1,0 +1,77 @@
+//! Every scheme, and every policy by itself, keeps every page and the budget, whatever happens.
+//!
+//! `PROPTEST_CASES=1000` looks further, from a new seed each time.
+
+mod common;
+
+use common::{Event, Host, Pace, Setup, events, setup};
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use warmswap_policy::SchemeSpec;
+use warmswap_policy::scheme::policies;
+
+/// The same cases on every run, unless `PROPTEST_CASES` asks for others.
+fn runner(cases: u32) -> TestRunner {
+    let config = Config {
+        failure_persistence: None,
+        max_shrink_iters: 4000,
+        ..Config::default()
+    };
+    if std::env::var_os("PROPTEST_CASES").is_some() {
+        return TestRunner::new(config);
+    }
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    TestRunner::new_with_rng(Config { cases, ..config }, rng)
+}
+
+fn run(spec: &SchemeSpec, setup: Setup, events: &[Event], pace: Pace) -> Host {
+    let mut host = Host::of(spec, setup, pace);
+    events.iter().for_each(|&event| host.apply(event));
+    host.finish_all();
+    host.check();
+    host
+}
+
+fn conforms(spec: &SchemeSpec, pace: impl Fn(u64) -> Pace) {
+    let check = |(setup, events): (Setup, Vec<Event>)| {
+        let once = run(spec, setup, &events, pace(setup.seed));
+        let again = run(spec, setup, &events, pace(setup.seed));
+        if once.log != again.log || once.engine.counters() != again.engine.counters() {
+            return Err(TestCaseError::fail("two runs differ"));
+        }
+        Ok(())
+    };
+    if let Err(error) = runner(CASES).run(&(setup(), events(EVENTS)), check) {
+        panic!("{}: {error}", spec.name);
+    }
+}
+
+/// Every scheme by name, and `warmswap` and `zram` with each policy of each slot in turn.
+fn all_specs() -> Vec<SchemeSpec> {
+    let named = SchemeSpec::all_names().into_iter().map(|(name, _)| name);
+    let exchanged = ["warmswap", "zram"].into_iter().flat_map(|base| {
+        policies()
+            .into_iter()
+            .map(move |row| format!("{base}+{}={}", row.slot, row.name))
+    });
+    named
+        .chain(exchanged)
+        .map(|text| SchemeSpec::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}")))
+        .collect()
+}
+
+const CASES: u32 = 24;
+const EVENTS: usize = 60;
+
+#[test]
+fn every_scheme_and_policy_conforms_when_decisions_are_carried_out_at_once() {
+    for spec in all_specs() {
+        conforms(&spec, |_| Pace::AtOnce);
+    }
+}
+
+#[test]
+fn every_scheme_and_policy_conforms_with_decisions_under_way() {
+    for spec in all_specs() {
+        conforms(&spec, Pace::Later);
+    }
+}
