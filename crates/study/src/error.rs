@@ -12,10 +12,10 @@ use warmswap_trace::TraceError;
 pub enum StudyError {
     /// A trace cannot be read.
     #[error(transparent)]
-    Trace(#[from] TraceError),
+    Trace(Box<TraceError>),
     /// A scheme is none.
     #[error(transparent)]
-    Policy(#[from] PolicyError),
+    Policy(Box<PolicyError>),
     /// A replay stopped.
     #[error("{trace} under {scheme}: {source}")]
     Replay {
@@ -24,7 +24,7 @@ pub enum StudyError {
         /// The scheme.
         scheme: String,
         /// Why.
-        source: ReplayError,
+        source: Box<ReplayError>,
     },
     /// The contents of a trace cannot be loaded.
     #[error("contents of {trace}: {source}")]
@@ -32,7 +32,7 @@ pub enum StudyError {
         /// The trace's name.
         trace: String,
         /// Why.
-        source: ReplayError,
+        source: Box<ReplayError>,
     },
     /// The study works on page contents, and the trace has none, or they were left out.
     #[error("{path} has no page contents to measure; record or synthesize it with contents")]
@@ -56,4 +56,16 @@ pub enum StudyError {
         /// What was wrong.
         reason: String,
     },
+}
+
+impl From<TraceError> for StudyError {
+    fn from(error: TraceError) -> Self {
+        Self::Trace(Box::new(error))
+    }
+}
+
+impl From<PolicyError> for StudyError {
+    fn from(error: PolicyError) -> Self {
+        Self::Policy(Box::new(error))
+    }
 }

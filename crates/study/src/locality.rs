@@ -39,7 +39,7 @@ const fn row(app: &'static str, two: f64, four: f64) -> PaperLocality {
 }
 
 /// The paper's applications.
-pub const PAPER: [PaperLocality; 5] = [
+pub static PAPER: [PaperLocality; 5] = [
     row("Youtube", 0.86, 0.72),
     row("Twitter", 0.81, 0.61),
     row("Firefox", 0.69, 0.43),

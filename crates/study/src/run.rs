@@ -125,7 +125,7 @@ pub fn replay<O: Observer>(
     let (result, observer, volumes) = found.map_err(|source| StudyError::Replay {
         trace: subject.name.clone(),
         scheme: scheme.name.clone(),
-        source,
+        source: Box::new(source),
     })?;
     let run = Run {
         trace: subject.name.clone(),

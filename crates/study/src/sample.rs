@@ -47,7 +47,7 @@ impl Sample {
                     .read(content, &mut page)
                     .map_err(|source| StudyError::Contents {
                         trace: subject.name.clone(),
-                        source,
+                        source: Box::new(source),
                     })?;
                 sample.bytes.extend_from_slice(&page);
             }

@@ -34,7 +34,7 @@ impl Subject {
             let contents = Contents::of(&subject.reader, contents_memory_bytes);
             let contents = contents.map_err(|source| StudyError::Contents {
                 trace: subject.name.clone(),
-                source,
+                source: Box::new(source),
             })?;
             subject.contents = Some(Arc::new(contents));
         }

@@ -1,0 +1,179 @@
+//! Schemes side by side.
+//!
+//! Rows are schemes, whose names are long; what is compared stands in columns. Three kinds of table:
+//! time, memory and prediction, and the median relaunch latency of each application.
+
+use warmswap_study::Comparison;
+use warmswap_study::compare::{
+    PAPER_CPU_VS_ZRAM, PAPER_LATENCY_VS_DRAM, PAPER_LATENCY_VS_ZRAM, SchemeRow,
+};
+
+use super::cells::{
+    LATENCY_NOTE, codec_origin, fraction, latency, measured_share, names, paper_note, ratio, text,
+};
+use crate::table::{Column, Origin, Table, TableError};
+use crate::units::{Kind, Quantity};
+
+/// Applications in one table.
+const APPS_PER_TABLE: usize = 6;
+
+/// All tables of a comparison: time, memory, then the applications of each trace.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn comparison(comparison: &Comparison) -> Result<Vec<Table>, TableError> {
+    let mut tables = vec![time(comparison)?, memory(comparison)?];
+    tables.extend(applications(comparison)?);
+    Ok(tables)
+}
+
+/// Relaunch latency and CPU time, beside zram, dram and the paper.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn time(comparison: &Comparison) -> Result<Table, TableError> {
+    let origin = codec_origin(comparison.with_contents);
+    let mut columns = names(["scheme"]);
+    columns.extend([
+        Column::new("relaunch_p50_ns", "relaunch p50", Kind::Duration),
+        Column::new("relaunch_p90_ns", "p90", Kind::Duration),
+        Column::new("relaunch_measured_share", "measured part", Kind::Percent),
+        Column::new("latency_vs_zram", "vs zram", Kind::Ratio),
+        Column::new("latency_vs_zram_paper", "vs zram", Kind::Ratio).from(Origin::Paper),
+        Column::new("latency_vs_dram", "vs dram", Kind::Ratio),
+        Column::new("cpu_ns", "CPU", Kind::Duration).from(origin),
+        Column::new("cpu_vs_zram", "vs zram", Kind::Ratio).from(origin),
+        Column::new("cpu_vs_zram_paper", "vs zram", Kind::Ratio).from(Origin::Paper),
+    ]);
+    let mut table = Table::new(heading(comparison), columns);
+    for row in &comparison.schemes {
+        let paper = |value: f64| ratio(is_ariadne(row).then_some(value));
+        table.row([
+            text(&row.scheme),
+            latency(row.latency.map(|figures| figures.median)),
+            latency(row.latency.map(|figures| figures.p90)),
+            measured_share(row.latency.map(|figures| figures.mean)),
+            ratio(row.latency_vs_zram),
+            paper(PAPER_LATENCY_VS_ZRAM.value),
+            ratio(row.latency_vs_dram),
+            Quantity::nanoseconds(row.cpu.total_ns()),
+            ratio(row.cpu_vs_zram),
+            paper(PAPER_CPU_VS_ZRAM.value),
+        ])?;
+    }
+    table.footnote(LATENCY_NOTE);
+    table.footnote(
+        "vs zram, vs dram: geometric mean over the applications of the ratio of medians. \
+         CPU: compression and decompression, whoever waited for it.",
+    );
+    let limit = Quantity::Ratio(PAPER_LATENCY_VS_DRAM.value);
+    table.footnote(paper_note(
+        "whole relaunches, the application's own work included; vs dram at most",
+        limit,
+        &PAPER_LATENCY_VS_DRAM,
+    ));
+    if !comparison.with_contents {
+        table.footnote("Without page contents: sizes and codec times are assumed.");
+    }
+    Ok(table)
+}
+
+/// What memory, flash and prediction came to.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn memory(comparison: &Comparison) -> Result<Table, TableError> {
+    let origin = codec_origin(comparison.with_contents);
+    let mut columns = names(["scheme"]);
+    columns.extend([
+        Column::new("data_ratio", "data ratio", Kind::Ratio).from(origin),
+        Column::new("memory_ratio", "memory ratio", Kind::Ratio).from(origin),
+        Column::new("swap_out_pages", "pages out", Kind::Count),
+        Column::new("swap_in_pages", "pages in", Kind::Count),
+        Column::new("flash_read_bytes", "flash read", Kind::Bytes),
+        Column::new("flash_written_bytes", "flash written", Kind::Bytes),
+        Column::new("coverage", "coverage", Kind::Percent),
+        Column::new("accuracy", "accuracy", Kind::Percent),
+        Column::new("prefetch_used", "prefetch used", Kind::Percent),
+        Column::new("kills", "kills", Kind::Count),
+    ]);
+    let mut table = Table::new("Memory, flash and prediction", columns);
+    for row in &comparison.schemes {
+        table.row([
+            text(&row.scheme),
+            ratio(row.data_ratio),
+            ratio(row.memory_ratio),
+            Quantity::Count(row.swap_out_pages),
+            Quantity::Count(row.swap_in_pages),
+            Quantity::Bytes(row.flash_read_bytes),
+            Quantity::Bytes(row.flash_written_bytes),
+            fraction(row.coverage),
+            fraction(row.accuracy),
+            fraction(row.prefetch_used),
+            Quantity::Count(row.kills),
+        ])?;
+    }
+    table.footnote(
+        "Relaunches of killed applications are cold starts and in no figure about relaunches.",
+    );
+    Ok(table)
+}
+
+/// Median relaunch latency of each application: one table for up to six applications of a trace.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn applications(comparison: &Comparison) -> Result<Vec<Table>, TableError> {
+    let mut tables = Vec::new();
+    let schemes = comparison.schemes.len().max(1);
+    for trace in &comparison.traces {
+        let of_trace = comparison.apps.iter();
+        let rows: Vec<_> = of_trace.filter(|row| row.trace == trace.trace).collect();
+        // The rows of one application stand together, schemes in their order.
+        let apps: Vec<_> = rows.chunks(schemes).collect();
+        for apps in apps.chunks(APPS_PER_TABLE) {
+            let mut columns = names(["scheme"]);
+            columns.extend(
+                apps.iter()
+                    .map(|rows| Column::new(&rows[0].app, &rows[0].app, Kind::Duration)),
+            );
+            let title = format!("Median relaunch of each application, {}", trace.trace);
+            let mut table = Table::new(title, columns);
+            for (index, scheme) in comparison.schemes.iter().enumerate() {
+                let medians = apps.iter().map(|rows| {
+                    let row = rows.get(index);
+                    latency(
+                        row.and_then(|row| row.latency)
+                            .map(|figures| figures.median),
+                    )
+                });
+                table.row(std::iter::once(text(&scheme.scheme)).chain(medians))?;
+            }
+            table.footnote(LATENCY_NOTE);
+            tables.push(table);
+        }
+    }
+    Ok(tables)
+}
+
+fn is_ariadne(row: &SchemeRow) -> bool {
+    row.scheme.starts_with("ariadne")
+}
+
+fn heading(comparison: &Comparison) -> String {
+    let relaunches = comparison.schemes.iter().map(|row| row.relaunches).max();
+    let traces = match comparison.traces.as_slice() {
+        [one] => format!(
+            "{}: footprint {}, budget {}",
+            one.trace,
+            Quantity::Bytes(one.footprint_bytes).human(),
+            Quantity::Bytes(one.budget_bytes).human(),
+        ),
+        several => format!("{} traces", several.len()),
+    };
+    format!(
+        "{traces}, {} relaunches, flash {}",
+        relaunches.unwrap_or_default(),
+        comparison.device
+    )
+}

@@ -1,0 +1,28 @@
+//! The tables of comparisons, replays, studies and traces.
+//!
+//! Each function takes a finished result and lays it out; text, Markdown and JSON come from the one
+//! [`Table`](crate::Table) that it returns. Nothing is computed here. Where a number has a measured and a
+//! modelled part, a footnote says so.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`compare`] | schemes side by side |
+//! | [`replay`] | one replay in detail |
+//! | [`studies`] | the figures of the Ariadne paper, with the paper's numbers beside ours |
+//! | [`calibrate`] | a cost table |
+//! | [`trace_info`] | what is in a trace |
+
+pub mod calibrate;
+mod cells;
+pub mod compare;
+pub mod replay;
+pub mod studies;
+pub mod trace_info;
+
+pub use calibrate::calibration;
+pub use compare::comparison;
+pub use replay::replay;
+pub use trace_info::trace_info;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,312 @@
+//! The figures of the Ariadne paper, with the paper's numbers beside ours.
+
+use warmswap_study::chunk_size::{
+    ChunkSizes, PAPER_RATIO_128B, PAPER_RATIO_128K, PAPER_SPEEDUP_LZ4, PAPER_SPEEDUP_LZO,
+};
+use warmswap_study::compression::{CompressionStudy, PAPER_COMPRESS, PAPER_CPU, PAPER_DECOMPRESS};
+use warmswap_study::coverage::{CoverageRow, PAPER_ACCURACY, PAPER_COVERAGE};
+use warmswap_study::hotness_order::{HotnessOrder, PARTS, Part};
+use warmswap_study::locality::{Locality, PAPER};
+use warmswap_study::similarity::{PAPER_REUSED, PAPER_SIMILARITY, Similarity};
+
+use super::cells::{codec_origin, fraction, names, paper_note, ratio, text};
+use crate::table::{Column, Origin, Table, TableError};
+use crate::units::{Kind, Quantity};
+
+/// Figure 4: hot, warm and cold shares of the ten parts, a line for each class.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn hotness_order(rows: &[HotnessOrder]) -> Result<Table, TableError> {
+    let mut columns = names(["app", "scheme", "pages"]);
+    let part = |part: usize| {
+        let key = format!("part_{part}");
+        Column::new(&key, &part.to_string(), Kind::Percent)
+    };
+    columns.extend((0..PARTS).map(part));
+    let title = "Hot, warm and cold pages in the order of swap-out, in ten parts (Figure 4)";
+    let mut table = Table::new(title, columns);
+    for row in rows {
+        for (index, class) in ["hot", "warm", "cold"].into_iter().enumerate() {
+            let shares = row.parts.map(Part::shares);
+            let cells = shares.map(|shares| fraction(shares.map(|shares| shares[index])));
+            let names = [&row.app, &row.scheme, class].map(text);
+            table.row(names.into_iter().chain(cells))?;
+        }
+    }
+    table.footnote(
+        "Part 0 left first. Hot: used in the next launch window; warm: after it; cold: not.",
+    );
+    table.footnote(
+        "Paper: under zram, part 0 has a significant amount of hot data for all applications.",
+    );
+    Ok(table)
+}
+
+/// Figure 5: hot data similarity and reused data.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn similarity(rows: &[Similarity]) -> Result<Table, TableError> {
+    let mut columns = names(["trace", "app"]);
+    columns.extend([
+        Column::new("pairs", "pairs", Kind::Count),
+        Column::new("hot_pages", "hot pages", Kind::Count),
+        Column::new("similarity", "similarity", Kind::Percent),
+        Column::new("similarity_paper", "similarity", Kind::Percent).from(Origin::Paper),
+        Column::new("reused", "reused", Kind::Percent),
+        Column::new("reused_paper", "reused", Kind::Percent).from(Origin::Paper),
+    ]);
+    let mut table = Table::new("Consecutive relaunches (Figure 5)", columns);
+    for row in rows {
+        table.row([
+            text(&row.trace),
+            text(&row.app),
+            Quantity::Count(row.pairs),
+            Quantity::Count(row.hot_pages.round() as u64),
+            Quantity::Fraction(row.similarity),
+            Quantity::Fraction(PAPER_SIMILARITY.value),
+            Quantity::Fraction(row.reused),
+            Quantity::Fraction(PAPER_REUSED.value),
+        ])?;
+    }
+    table.footnote(format!(
+        "Paper: means of its applications ({}).",
+        PAPER_REUSED.source
+    ));
+    Ok(table)
+}
+
+/// Figure 6: codecs by chunk size.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn chunk_sizes(sizes: &ChunkSizes) -> Result<Table, TableError> {
+    let mut columns = names(["codec"]);
+    columns.extend([
+        Column::new("chunk_bytes", "chunk", Kind::Bytes),
+        Column::new("data_ratio", "data ratio", Kind::Ratio).from(Origin::Measured),
+        Column::new("data_ratio_paper", "data ratio", Kind::Ratio).from(Origin::Paper),
+        Column::new("compress_ns", "compression of a MiB", Kind::Duration).from(Origin::Measured),
+        Column::new("decompress_ns", "decompression of a MiB", Kind::Duration)
+            .from(Origin::Measured),
+        Column::new(
+            "compress_bytes_per_s",
+            "compressed in a second",
+            Kind::Bytes,
+        )
+        .from(Origin::Measured),
+        Column::new(
+            "decompress_bytes_per_s",
+            "decompressed in a second",
+            Kind::Bytes,
+        )
+        .from(Origin::Measured),
+    ]);
+    let mut table = Table::new("Codecs by chunk size (Figure 6)", columns);
+    for row in &sizes.rows {
+        let is_of_paper = matches!(row.codec.name(), "lz4" | "lzo");
+        let paper = match row.chunk_bytes {
+            128 if is_of_paper => Some(PAPER_RATIO_128B.value),
+            131_072 if is_of_paper => Some(PAPER_RATIO_128K.value),
+            _ => None,
+        };
+        let per_mib = (1 << 20) as f64 / row.original_bytes as f64;
+        table.row([
+            text(row.codec.name()),
+            Quantity::Bytes(row.chunk_bytes.into()),
+            Quantity::Ratio(row.data_ratio()),
+            ratio(paper),
+            Quantity::Nanoseconds(row.compress_ns as f64 * per_mib),
+            Quantity::Nanoseconds(row.decompress_ns as f64 * per_mib),
+            Quantity::Bytes((row.compress_mb_per_s() * 1e6) as u64),
+            Quantity::Bytes((row.decompress_mb_per_s() * 1e6) as u64),
+        ])?;
+    }
+    table.footnote(format!(
+        "Medians of {} passes on {} of neighbouring pages, one thread.",
+        sizes.passes,
+        Quantity::Bytes(sizes.rows.first().map_or(0, |row| row.original_bytes)).human()
+    ));
+    for (name, paper) in [("lz4", &PAPER_SPEEDUP_LZ4), ("lzo", &PAPER_SPEEDUP_LZO)] {
+        let codec = sizes
+            .rows
+            .iter()
+            .map(|row| row.codec)
+            .find(|c| c.name() == name);
+        if let Some(speedup) = codec.and_then(|codec| sizes.speedup_of_small(codec)) {
+            table.footnote(format!(
+                "{name}: compression at 128 B is {} as fast as at 128 KiB here; paper {} ({}).",
+                Quantity::Ratio(speedup).human(),
+                Quantity::Ratio(paper.value).human(),
+                paper.source
+            ));
+        }
+    }
+    Ok(table)
+}
+
+/// Table 3: neighbours in the pool that come back together.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn locality(rows: &[Locality]) -> Result<Table, TableError> {
+    let mut columns = names(["app", "scheme"]);
+    columns.extend([
+        Column::new("swapped_in_pages", "swapped in", Kind::Count),
+        Column::new("two", "2 pages", Kind::Percent),
+        Column::new("two_paper", "2 pages", Kind::Percent).from(Origin::Paper),
+        Column::new("four", "4 pages", Kind::Percent),
+        Column::new("four_paper", "4 pages", Kind::Percent).from(Origin::Paper),
+    ]);
+    let mut table = Table::new(
+        "Consecutive pages in the pool that a relaunch uses (Table 3)",
+        columns,
+    );
+    for row in rows {
+        // The synthetic application has the short form of the paper's name.
+        let paper = PAPER.iter().find(|paper| {
+            paper.app == row.app || (row.app == "GEarth" && paper.app == "GoogleEarth")
+        });
+        table.row([
+            text(&row.app),
+            text(&row.scheme),
+            Quantity::Count(row.swapped_in_pages),
+            fraction(row.two()),
+            fraction(paper.map(|paper| paper.two.value)),
+            fraction(row.four()),
+            fraction(paper.map(|paper| paper.four.value)),
+        ])?;
+    }
+    let range = |pick: fn(&warmswap_study::locality::PaperLocality) -> f64| {
+        let values = || PAPER.iter().map(pick);
+        let least = values().fold(f64::INFINITY, f64::min);
+        let most = values().fold(0.0, f64::max);
+        format!("{least:.2} to {most:.2}")
+    };
+    table.footnote(format!(
+        "Paper: {} for two pages, {} for four ({}).",
+        range(|row| row.two.value),
+        range(|row| row.four.value),
+        PAPER[0].two.source
+    ));
+    Ok(table)
+}
+
+/// Figures 11 to 13 and 15: times and ratio of each application, beside the first scheme.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn compression(study: &CompressionStudy) -> Result<Vec<Table>, TableError> {
+    Ok(vec![compression_means(study)?, compression_rows(study)?])
+}
+
+/// The means over the applications of each scheme, beside the paper's.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn compression_means(study: &CompressionStudy) -> Result<Table, TableError> {
+    let origin = codec_origin(study.with_contents);
+    let mut columns = names(["scheme"]);
+    columns.extend([
+        Column::new("compress", "compression", Kind::Ratio).from(origin),
+        Column::new("compress_paper", "compression", Kind::Ratio).from(Origin::Paper),
+        Column::new("decompress", "decompression", Kind::Ratio).from(origin),
+        Column::new("decompress_paper", "decompression", Kind::Ratio).from(Origin::Paper),
+        Column::new("cpu", "CPU", Kind::Ratio).from(origin),
+        Column::new("cpu_paper", "CPU", Kind::Ratio).from(Origin::Paper),
+        Column::new("data_ratio", "data ratio", Kind::Ratio).from(origin),
+    ]);
+    let first = study.schemes.first().map_or("", String::as_str);
+    let title = format!("CPU time by that of {first}, mean of applications (Figures 11 to 13, 15)");
+    let mut table = Table::new(title, columns);
+    for scheme in &study.schemes {
+        let is_of_paper = |part: &str| scheme.starts_with("ariadne") && scheme.contains(part);
+        table.row([
+            text(scheme),
+            ratio(study.mean_of(scheme, |row| row.compress_vs_first)),
+            ratio(is_of_paper("ehl-1k-2k-16k").then_some(PAPER_COMPRESS.value)),
+            ratio(study.mean_of(scheme, |row| row.decompress_vs_first)),
+            ratio(is_of_paper("1k-2k-16k").then_some(PAPER_DECOMPRESS.value)),
+            ratio(study.mean_of(scheme, |row| row.cpu_vs_first)),
+            ratio(is_of_paper("").then_some(PAPER_CPU.value)),
+            ratio(study.mean_of(scheme, |row| row.volume.data_ratio())),
+        ])?;
+    }
+    for (what, paper) in [
+        ("compression", &PAPER_COMPRESS),
+        ("decompression", &PAPER_DECOMPRESS),
+        ("CPU, mean of its configurations,", &PAPER_CPU),
+    ] {
+        table.footnote(paper_note(what, Quantity::Ratio(paper.value), paper));
+    }
+    Ok(table)
+}
+
+/// Each application under each scheme.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn compression_rows(study: &CompressionStudy) -> Result<Table, TableError> {
+    let origin = codec_origin(study.with_contents);
+    let mut columns = names(["app", "scheme"]);
+    columns.extend([
+        Column::new("compress_ns", "compression", Kind::Duration).from(origin),
+        Column::new("decompress_ns", "decompression", Kind::Duration).from(origin),
+        Column::new("cpu_vs_first", "CPU vs first", Kind::Ratio).from(origin),
+        Column::new("original_bytes", "compressed", Kind::Bytes),
+        Column::new("data_ratio", "data ratio", Kind::Ratio).from(origin),
+    ]);
+    let mut table = Table::new("Compression of each application", columns);
+    for row in &study.rows {
+        table.row([
+            text(&row.app),
+            text(&row.scheme),
+            Quantity::nanoseconds(row.compress_ns),
+            Quantity::nanoseconds(row.decompress_ns),
+            ratio(row.cpu_vs_first),
+            Quantity::Bytes(row.volume.original_bytes),
+            ratio(row.volume.data_ratio()),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// Figure 14: coverage and accuracy of the hot list.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn coverage(rows: &[CoverageRow]) -> Result<Table, TableError> {
+    let mut columns = names(["app", "scheme"]);
+    columns.extend([
+        Column::new("relaunches", "relaunches", Kind::Count),
+        Column::new("hot_pages", "hot list", Kind::Count),
+        Column::new("window_pages", "window", Kind::Count),
+        Column::new("coverage", "coverage", Kind::Percent),
+        Column::new("coverage_paper", "coverage", Kind::Percent).from(Origin::Paper),
+        Column::new("accuracy", "accuracy", Kind::Percent),
+        Column::new("accuracy_paper", "accuracy", Kind::Percent).from(Origin::Paper),
+    ]);
+    let mut table = Table::new(
+        "Prediction of relaunches by the hot list (Figure 14)",
+        columns,
+    );
+    for row in rows {
+        table.row([
+            text(&row.app),
+            text(&row.scheme),
+            Quantity::Count(row.relaunches),
+            Quantity::Count(row.hot_pages.round() as u64),
+            Quantity::Count(row.window_pages.round() as u64),
+            fraction(row.coverage),
+            Quantity::Fraction(PAPER_COVERAGE.value),
+            fraction(row.accuracy),
+            Quantity::Fraction(PAPER_ACCURACY.value),
+        ])?;
+    }
+    table.footnote(format!(
+        "Paper: means of its applications ({}).",
+        PAPER_COVERAGE.source
+    ));
+    Ok(table)
+}
