@@ -219,11 +219,13 @@ impl Amount {
     }
 }
 
-/// The first `{name}` in `word`.
+/// The first `{name}` in `word`; a name is lower-case letters. Other braces are text.
 fn placeholder(word: &str) -> Option<&str> {
-    let (_, rest) = word.split_once('{')?;
-    let (name, _) = rest.split_once('}')?;
-    Some(name)
+    word.split('{').skip(1).find_map(|rest| {
+        let (name, _) = rest.split_once('}')?;
+        let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase());
+        is_name.then_some(name)
+    })
 }
 
 /// All definitions (`*.toml`) in `folder`, by name.
@@ -317,6 +319,16 @@ programs = ["prog"]
                 "{expected}: {error}"
             );
         }
+    }
+
+    #[test]
+    fn only_names_in_braces_are_placeholders() {
+        assert_eq!(placeholder("a{amount}b"), Some("amount"));
+        assert_eq!(
+            placeholder("f'{base:x}' {} { drivers } {heap}"),
+            Some("heap")
+        );
+        assert_eq!(placeholder("{Base} {a"), None);
     }
 
     #[test]

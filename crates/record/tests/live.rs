@@ -306,7 +306,7 @@ fn child() {
 }
 
 fn start_child(dir: &Path) -> Child {
-    let child = Command::new(std::env::current_exe().unwrap())
+    let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--test-threads=1"])
         .env(CHILD_FOLDER, dir)
         .stdout(Stdio::null())
@@ -314,6 +314,11 @@ fn start_child(dir: &Path) -> Child {
         .spawn()
         .unwrap();
     while !dir.join("under-way").exists() {
+        let ended = child.try_wait().unwrap();
+        assert!(
+            ended.is_none() || dir.join("under-way").exists(),
+            "the child ended: {ended:?}"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
     child
