@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use warmswap_sys::advise::{Advice, PageRange, advise, ranges};
+use warmswap_sys::advise::{Advice, PageRange, advise, advise_on_every_cpu, ranges};
 use warmswap_sys::maps::{Backing, Mapping, Maps};
 use warmswap_sys::memory::Memory;
 use warmswap_sys::pagemap::Pagemap;
@@ -245,13 +245,13 @@ impl Subject {
     pub(crate) fn page_out(&mut self, scan: &Scan) -> Result<(), RecordError> {
         self.reported.clear();
         let mut present = scan.order.clone();
-        // Pages that wait in another CPU's batch for the kernel's lists are missed at first.
-        for _ in 0..2 {
+        // What waits in the batch of another CPU is missed by the first attempt.
+        for attempt in [advise, advise_on_every_cpu] {
             if present.is_empty() {
                 break;
             }
             let runs = ranges(present.iter().copied());
-            match advise(&self.process, Advice::PageOut, &runs) {
+            match attempt(&self.process, Advice::PageOut, &runs) {
                 Err(e) if e.is_gone() => return Ok(()),
                 result => result?,
             };

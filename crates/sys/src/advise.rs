@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
 use crate::PAGE_BYTES;
 use crate::process::{Process, ProcessError};
 
@@ -84,6 +86,35 @@ pub fn advise(
         advise_batch(process, advice, batch, &mut done)?;
     }
     Ok(done)
+}
+
+/// As [`advise`], once on each CPU that this thread may run on.
+///
+/// A page that was just mapped waits in a batch of the CPU on which that happened, and cannot be
+/// reclaimed before it reaches the kernel's lists. The call empties the batches of the CPU on which it
+/// runs only. The result is that of the last CPU.
+///
+/// # Errors
+/// As [`advise`]; also when the thread cannot be moved.
+pub fn advise_on_every_cpu(
+    process: &Process,
+    advice: Advice,
+    ranges: &[PageRange],
+) -> Result<Advised, ProcessError> {
+    let moving =
+        |e: rustix::io::Errno| ProcessError::new("move between CPUs to advise", process.pid(), e);
+    let allowed = sched_getaffinity(None).map_err(moving)?;
+    let mut result = Ok(Advised::default());
+    for cpu in (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)) {
+        let mut one = CpuSet::new();
+        one.set(cpu);
+        // A CPU that went offline meanwhile has empty batches.
+        if sched_setaffinity(None, &one).is_ok() {
+            result = advise(process, advice, ranges);
+        }
+    }
+    sched_setaffinity(None, &allowed).map_err(moving)?;
+    result
 }
 
 fn advise_batch(
@@ -186,6 +217,16 @@ mod tests {
 
             prop_assert_eq!(rest.iter().map(|v| v.iov_len).sum::<usize>(), total - drop);
         }
+    }
+
+    #[test]
+    fn the_thread_may_run_where_it_could_before() {
+        let me = Process::open(std::process::id()).unwrap();
+        let before = sched_getaffinity(None).unwrap();
+
+        let _ = advise_on_every_cpu(&me, Advice::Cold, &[]);
+
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
     }
 
     #[test]
