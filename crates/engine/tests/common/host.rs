@@ -14,7 +14,7 @@
 use super::events::{Event, Setup, app_of, nth};
 use super::memory::{Key, Memory, SPAN_BYTES, Shape, key};
 use std::collections::{BTreeMap, BTreeSet};
-use warmswap_engine::{Action, Decision, Engine, Limits, Outcome, Place, Refusal, Watermarks};
+use warmswap_engine::{Action, Decision, Engine, Limits, Outcome, Place, Refusal};
 use warmswap_policy::{ChunkId, PageId, PageState, SchemeSpec};
 use warmswap_trace::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 
@@ -42,20 +42,20 @@ pub struct Host {
     /// Every decision so far.
     pub log: Vec<Decision>,
     /// What was last written to each page that exists.
-    truth: BTreeMap<Key, u64>,
-    pages: BTreeMap<Key, PageId>,
+    pub(super) truth: BTreeMap<Key, u64>,
+    pub(super) pages: BTreeMap<Key, PageId>,
     /// The chunk in which a page was stored last.
-    copies: BTreeMap<PageId, ChunkId>,
+    pub(super) copies: BTreeMap<PageId, ChunkId>,
     /// Accesses that wait for their page: true for a write.
     waiting: BTreeMap<PageId, Vec<bool>>,
     under_way: Vec<Work>,
     pace: Pace,
     version: u64,
     /// Applications, least recently used first.
-    used: Vec<AppId>,
-    foreground: BTreeSet<AppId>,
-    holds_budget: bool,
-    exceeded_before: u64,
+    pub(super) used: Vec<AppId>,
+    pub(super) foreground: BTreeSet<AppId>,
+    pub(super) holds_budget: bool,
+    pub(super) exceeded_before: u64,
     /// Decisions taken since the last event.
     taken: usize,
 }
@@ -471,88 +471,5 @@ impl Host {
     fn report_usage(&mut self) {
         self.engine.set_pool_bytes(self.memory.pool_bytes);
         self.engine.set_backing_bytes(self.memory.backing_bytes);
-    }
-
-    // ---- checks ----
-
-    fn free_bytes(&self) -> u64 {
-        let usage = self.engine.usage();
-        let used = usage.frames * PAGE_BYTES as u64 + usage.pool_bytes;
-        self.engine.limits().budget_bytes.saturating_sub(used)
-    }
-
-    fn reserve_is_whole(&self) -> bool {
-        let watermarks = Watermarks::of(self.engine.limits().budget_bytes);
-        self.free_bytes() >= watermarks.min_frames * PAGE_BYTES as u64
-    }
-
-    /// The budget holds, unless the engine said that it could not be held.
-    fn check_budget(&self) {
-        if !self.holds_budget {
-            return;
-        }
-        let used = self.memory.frames.len() as u64 * PAGE_BYTES as u64 + self.memory.pool_bytes;
-        let budget = self.engine.limits().budget_bytes;
-        assert!(
-            used <= budget || self.engine.counters().budget_exceeded > self.exceeded_before,
-            "{used} of {budget} bytes are used, after {:?}",
-            self.log.last()
-        );
-    }
-
-    /// The least recently used application that is neither in the foreground nor the current one goes.
-    fn check_kill(&self, app: AppId) {
-        let with_pages: BTreeSet<_> = self.truth.keys().filter_map(|key| key.0).collect();
-        let current = self.used.last().copied();
-        let never_used = with_pages.iter().filter(|app| !self.used.contains(app));
-        let expected = never_used.chain(&self.used).copied().find(|&other| {
-            with_pages.contains(&other)
-                && !self.foreground.contains(&other)
-                && Some(other) != current
-        });
-        assert_eq!(
-            Some(app),
-            expected,
-            "the wrong application is killed; used {:?}, in the foreground {:?}",
-            self.used,
-            self.foreground
-        );
-    }
-
-    /// Every page is where the engine says, and its content is right; nothing else is stored.
-    pub fn check(&self) {
-        if let Err(problem) = self.engine.check() {
-            panic!("{problem}");
-        }
-        let mut frames = 0;
-        for (key, &truth) in &self.truth {
-            let page = self.pages[key];
-            let state = self.engine.page_state(page);
-            let frame = self.memory.frames.get(&page).copied();
-            let copy = || self.memory.chunks[&self.copies[&page]].contents[&page];
-            match state {
-                PageState::Resident | PageState::Leaving | PageState::Buffered => {
-                    assert_eq!(frame, Some(truth), "{key:?} is {state:?}");
-                    frames += 1;
-                }
-                PageState::Stored | PageState::Loading => {
-                    assert_eq!(frame, None, "{key:?} is {state:?}");
-                    assert_eq!(copy(), truth, "{key:?} is {state:?}");
-                }
-                PageState::Discarded => {
-                    assert_eq!(frame, None, "{key:?} is {state:?}");
-                    assert_eq!(self.memory.read_file(*key), truth, "{key:?} is {state:?}");
-                }
-                PageState::Absent => panic!("{key:?} is lost"),
-            }
-        }
-        assert_eq!(
-            frames,
-            self.memory.frames.len(),
-            "a frame belongs to no page"
-        );
-        let usage = self.engine.usage();
-        assert_eq!(usage.pool_bytes, self.memory.pool_bytes);
-        assert_eq!(usage.backing_bytes, self.memory.backing_bytes);
     }
 }

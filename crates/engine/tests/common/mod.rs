@@ -5,11 +5,13 @@
 //! |---|---|
 //! | [`memory`] | frames, pool and backing file, with their sizes, limits and failures |
 //! | [`host`] | drives an engine over that memory, at once or with several decisions under way |
+//! | `checks` | what is checked: budget, kills, the place and content of every page |
 //! | [`events`] | what applications do, and how to draw it at random |
 
 // Each test crate uses its own part.
 #![allow(dead_code, unused_imports)]
 
+mod checks;
 pub mod events;
 pub mod host;
 pub mod memory;

@@ -34,7 +34,7 @@ fn the_state_of_a_page_takes_at_most_32_bytes() {
 
 #[test]
 fn queues_do_not_grow_with_time() {
-    let mut h = host("warmswap+prefetch=next:buffer=8", 256);
+    let mut h = host("warmswap+prefetch=next:buffer=64", 256);
     (0..64).for_each(|n| {
         h.touch(0, anon(n), true);
     });
@@ -50,7 +50,7 @@ fn queues_do_not_grow_with_time() {
     assert!(e.counters().dropped > 1000);
     assert!(e.kept.iter().all(|queue| queue.len() <= 2 * 64 + 65));
     assert!(
-        e.buffer.queue_len() <= 2 * 8 + 65,
+        e.buffer.queue_len() <= 2 * 64 + 65,
         "{}",
         e.buffer.queue_len()
     );

@@ -182,6 +182,22 @@ fn the_foreground_alone_exceeds_the_budget_rather_than_being_killed() {
 }
 
 #[test]
+fn an_application_that_leaves_the_foreground_can_be_killed_at_once() {
+    let mut e = engine("zram", pages(64, 0, 0));
+    e.set_pool_bytes(0);
+    for n in 0..2 {
+        e.launch_begin(app(n), LaunchKind::Cold);
+        (0..30).for_each(|page| {
+            e.touch(app(n), anon(page), true);
+        });
+    }
+    assert_eq!(decisions(&mut e), []);
+    assert!(e.counters().budget_exceeded > 0);
+    e.background(app(0));
+    assert_eq!(decisions(&mut e), [Action::Kill { app: app(0) }]);
+}
+
+#[test]
 fn excluded_hot_pages_stay_when_their_application_shrinks() {
     for (scheme, stay) in [
         ("ariadne-ehl-1k-2k-16k", true),

@@ -19,6 +19,13 @@ fn with_stored(scheme: &str, n: u64) -> (Engine, Vec<ChunkId>) {
     (e, chunks)
 }
 
+/// Application 1 takes so many frames that half of the reserve is gone: a load brings no neighbours.
+fn fill(e: &mut Engine) {
+    (0..e.limits().budget_bytes / 4096 - 10).for_each(|n| {
+        e.touch(app(1), anon(n), true);
+    });
+}
+
 fn store(action: &Action) -> ChunkId {
     match action {
         Action::Store { chunk, .. } => *chunk,
@@ -116,10 +123,7 @@ fn an_application_can_end_while_its_pages_are_stored_loaded_and_written_back() {
 #[test]
 fn a_neighbour_that_a_load_does_not_bring_waits_for_a_load_of_its_own() {
     let (mut e, chunks) = with_stored("zram+sizing=adaptive:4k-16k-16k", 4);
-    let frames = e.limits().budget_bytes / 4096;
-    (0..frames - 10).for_each(|n| {
-        e.touch(app(1), anon(n), true);
-    });
+    fill(&mut e);
     let first = e.touch(app(0), anon(0), false).page;
     let second = e.touch(app(0), anon(1), false);
     assert_eq!(second.outcome, Outcome::Fault(Place::Pool));
@@ -161,30 +165,60 @@ fn everybody_who_waits_for_a_page_is_served_by_one_load() {
 }
 
 #[test]
+fn a_page_that_waits_for_its_own_load_can_be_freed() {
+    let (mut e, chunks) = with_stored("zram+sizing=adaptive:4k-16k-16k", 4);
+    fill(&mut e);
+    e.touch(app(0), anon(0), false);
+    e.touch(app(0), anon(1), false);
+    decisions(&mut e);
+    e.free(app(0), anon(1), 1);
+    e.loaded(chunks[0]);
+    assert!(!kinds(&decisions(&mut e)).contains(&"load"));
+    e.check().unwrap();
+}
+
+#[test]
 fn a_chunk_that_is_being_loaded_is_not_given_up() {
-    let (mut e, chunks) = with_stored("warmswap+sizing=adaptive:16k-16k-16k+prefetch=none", 2);
-    // One page is resident with its copy, the other is freed while it is loaded.
-    let frames = e.limits().budget_bytes / 4096;
+    let (mut e, chunks) = with_stored("zram+sizing=adaptive:4k-16k-16k+keep-copies=on", 2);
+    fill(&mut e);
     e.touch(app(0), anon(0), false);
     decisions(&mut e);
     e.loaded(chunks[0]);
-    e.shrink(app(0));
+    // One page is resident and has its copy; the other is freed while it is loaded.
+    e.free(app(1), anon(0), 1000);
+    e.touch(app(0), anon(1), false);
+    e.free(app(0), anon(1), 1);
     decisions(&mut e);
-    (0..frames - 1).for_each(|n| {
-        e.touch(app(1), anon(n), true);
+    let gives_up = |e: &mut Engine| {
+        e.set_pool_bytes(100 * 4096);
+        e.touch(app(2), anon(0), true);
+        e.shrink(app(2));
+        let place = Place::Pool;
+        decisions(e).contains(&Action::Free {
+            chunk: chunks[0],
+            place,
+        })
+    };
+    assert!(!gives_up(&mut e), "a load of it is under way");
+    e.loaded(chunks[0]);
+    assert!(gives_up(&mut e));
+    e.check().unwrap();
+}
+
+#[test]
+fn nobody_is_killed_while_stores_are_under_way_that_free_enough() {
+    let mut e = engine("swap", pages(64, 0, 100));
+    e.touch(app(1), anon(0), true);
+    (0..56).for_each(|n| {
+        e.touch(app(0), anon(n), true);
     });
-    e.touch(app(0), anon(0), false);
-    e.free(app(1), anon(0), frames as u32);
-    decisions(&mut e);
-    e.free(app(0), anon(0), 1);
-    e.set_pool_bytes(100 * 4096);
-    e.touch(app(0), anon(5), true);
-    e.shrink(app(0));
-    let gone = decisions(&mut e)
-        .into_iter()
-        .any(|action| matches!(action, Action::Free { chunk, .. } if chunk == chunks[0]));
-    assert!(!gone, "a load of it is under way");
-    e.loaded(chunks[0]);
+    let log = decisions(&mut e);
+    assert_eq!(kinds(&log), vec!["store raw"; 32]);
+    let Some(&Action::StoreRaw { chunk }) = log.last() else {
+        panic!("32 of them");
+    };
+    e.refused(chunk, crate::Refusal::BackingFailed);
+    assert_eq!(decisions(&mut e), []);
     e.check().unwrap();
 }
 
