@@ -162,7 +162,7 @@ impl ChunkTable {
         if self.free == 0 || self.free < self.chunks.len() / 8 {
             let slot = self.chunks.len();
             if slot + CLUSTER > self.chunks.capacity() {
-                let more = (slot / 8).next_multiple_of(CLUSTER).max(CLUSTER);
+                let more = (slot / 32).next_multiple_of(CLUSTER).max(CLUSTER);
                 self.chunks.reserve_exact(more);
             }
             self.chunks.resize(slot + CLUSTER, Chunk::UNUSED);
@@ -245,7 +245,7 @@ impl Members {
             let first = self.places.len();
             let places = 1 << class;
             if first + places > self.places.capacity() {
-                self.places.reserve_exact((first / 8).max(1024));
+                self.places.reserve_exact((first / 32).max(1024));
             }
             self.places.resize(first + places, PageId::NONE);
             first as u32

@@ -1,6 +1,8 @@
 //! What the engine and its policies know of a page: 16 bytes each, in blocks of 64 neighbours.
 
-use rustc_hash::FxHashMap;
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
+use std::hash::BuildHasher;
 use warmswap_trace::{AppId, FileId, PageAddr};
 
 /// Pages of one block: neighbours in the same address space share an index entry.
@@ -171,6 +173,16 @@ struct Block {
     number: u64,
 }
 
+impl Block {
+    fn key(&self) -> (Space, u64) {
+        (self.space, self.number)
+    }
+}
+
+fn hash(key: (Space, u64)) -> u64 {
+    FxBuildHasher.hash_one(key)
+}
+
 /// All pages that the engine knows: 16 bytes a page, and about one byte a page for blocks and index.
 ///
 /// A look-up costs one hash of a small map (one entry for 64 pages), skipped when the block is the one
@@ -179,7 +191,8 @@ struct Block {
 pub struct PageTable {
     pages: Vec<Page>,
     blocks: Vec<Block>,
-    index: FxHashMap<(Space, u64), u32>,
+    /// Numbers of blocks, by space and number of the block.
+    index: HashTable<u32>,
     free_blocks: Vec<u32>,
     by_app: Vec<Vec<u32>>,
     last: ((Space, u64), u32),
@@ -190,7 +203,7 @@ impl Default for PageTable {
         Self {
             pages: Vec::new(),
             blocks: Vec::new(),
-            index: FxHashMap::default(),
+            index: HashTable::new(),
             free_blocks: Vec::new(),
             by_app: Vec::new(),
             last: ((Space::App(AppId(u16::MAX)), u64::MAX), 0),
@@ -216,7 +229,8 @@ impl PageTable {
         if self.last.0 == key {
             return Some(PageId((self.last.1 << BLOCK_SHIFT) + offset));
         }
-        let block = *self.index.get(&key)?;
+        let is_it = |&block: &u32| self.blocks[block as usize].key() == key;
+        let block = *self.index.find(hash(key), is_it)?;
         self.last = (key, block);
         Some(PageId((block << BLOCK_SHIFT) + offset))
     }
@@ -245,7 +259,9 @@ impl PageTable {
                 number
             }
         };
-        self.index.insert(key, number);
+        let blocks = &self.blocks;
+        let rehash = |&block: &u32| hash(blocks[block as usize].key());
+        self.index.insert_unique(hash(key), number, rehash);
         if let Space::App(app) = key.0 {
             let app = usize::from(app.0);
             if self.by_app.len() <= app {
@@ -257,10 +273,10 @@ impl PageTable {
         PageId((number << BLOCK_SHIFT) + offset)
     }
 
-    /// Room for one more block: grows by an eighth, since doubling would cost up to 16 idle bytes a page.
+    /// Room for one more block: grows by a 32nd, since doubling would cost up to 16 idle bytes a page.
     fn grow(&mut self) {
         if self.pages.len() + BLOCK_PAGES > self.pages.capacity() {
-            let more = (self.blocks.len() / 8).max(64);
+            let more = (self.blocks.len() / 32).max(64);
             self.pages.reserve_exact(more * BLOCK_PAGES);
             self.blocks.reserve_exact(more);
         }
@@ -274,7 +290,12 @@ impl PageTable {
         };
         for number in std::mem::take(blocks) {
             let block = self.blocks[number as usize];
-            self.index.remove(&(block.space, block.number));
+            if let Ok(entry) = self
+                .index
+                .find_entry(hash(block.key()), |&other| other == number)
+            {
+                entry.remove();
+            }
             let first = (number as usize) << BLOCK_SHIFT;
             self.pages[first..first + BLOCK_PAGES].fill(Page::ABSENT);
             self.free_blocks.push(number);
@@ -326,7 +347,7 @@ impl PageTable {
     pub fn state_bytes(&self) -> usize {
         self.pages.capacity() * size_of::<Page>()
             + self.blocks.capacity() * size_of::<Block>()
-            + self.index.capacity() * (size_of::<((Space, u64), u32)>() + 1)
+            + self.index.allocation_size()
             + self
                 .by_app
                 .iter()

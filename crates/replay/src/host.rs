@@ -5,7 +5,9 @@ use crate::error::ReplayError;
 use crate::result::{AppResult, Latency, Relaunch, ReplayResult, Totals};
 use crate::store::Store;
 use crate::window::Launches;
-use warmswap_engine::{Action, Cause, Decision, Engine, Limits, Outcome, Place, Refusal, Touch};
+use warmswap_engine::{
+    ANTICIPATED_PAGES, Action, Cause, Decision, Engine, Limits, Outcome, Place, Refusal, Touch,
+};
 use warmswap_policy::{ChunkId, PageId, PageState, SchemeSpec};
 use warmswap_trace::{
     AppId, ContentId, Event, EventKind, LaunchKind, PAGE_BYTES, PageAddr, TraceError,
@@ -60,6 +62,9 @@ impl Observer for NoObserver {}
 /// a constant, so that decisions do not depend on measured time.
 const BACKGROUND_NS_PER_PAGE: u64 = 6_000;
 
+/// Events between two reports of progress; a multiple of the batch.
+const PROGRESS_EVERY_EVENTS: u64 = 128 * ANTICIPATED_PAGES as u64;
+
 /// Events between two looks at the pool's waste.
 const TIDY_EVERY_EVENTS: u64 = 65_536;
 
@@ -105,7 +110,7 @@ impl<S: Store, O: Observer> Replay<S, O> {
         })
     }
 
-    /// Feeds events until there are no more. `progress` hears every 4096th time how many there were.
+    /// Feeds events until there are no more. `progress` hears every now and then how many there were.
     ///
     /// # Errors
     /// The trace cannot be read, or a page came back wrong.
@@ -114,14 +119,27 @@ impl<S: Store, O: Observer> Replay<S, O> {
         events: impl IntoIterator<Item = Result<Event, TraceError>>,
         mut progress: impl FnMut(u64),
     ) -> Result<(), ReplayError> {
-        for event in events {
-            self.feed(&event?)?;
-            if self.totals.events.is_multiple_of(4096) {
+        let mut events = events.into_iter();
+        let mut batch = Vec::with_capacity(ANTICIPATED_PAGES);
+        loop {
+            batch.clear();
+            for event in events.by_ref().take(ANTICIPATED_PAGES) {
+                batch.push(event?);
+            }
+            if batch.is_empty() {
+                progress(self.totals.events);
+                return Ok(());
+            }
+            self.engine
+                .anticipate(batch.iter().filter_map(|event| match event.kind {
+                    EventKind::Access { page, .. } => Some((event.app, page)),
+                    _ => None,
+                }));
+            batch.iter().try_for_each(|event| self.feed(event))?;
+            if self.totals.events.is_multiple_of(PROGRESS_EVERY_EVENTS) {
                 progress(self.totals.events);
             }
         }
-        progress(self.totals.events);
-        Ok(())
     }
 
     /// Feeds one event and carries out what follows from it.
