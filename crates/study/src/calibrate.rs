@@ -204,7 +204,7 @@ mod tests {
         let calibration = calibrate(&synthetic(1000), &options, &|_| {}).unwrap();
         assert_eq!(calibration.table.problem(), None);
         assert_eq!(calibration.table.codecs.len(), 9);
-        assert_eq!(calibration.class_is_default[0], false);
+        assert!(!calibration.class_is_default[0]);
         let page = calibration.table.codecs[3];
         assert_eq!(page.plan, ChunkPlan::page(Codec::Lz4));
         // The made-up pages compress to some 1300 bytes; the pool adds a little.

@@ -4,9 +4,9 @@
 //! Classes as HotnessOrg makes them (Ariadne section 4.2): hot is what the last launch window touched,
 //! warm what an earlier one touched or what was touched again, cold the rest. Of the pages that exist
 //! when a relaunch begins, `reuse` is the share that it or the execution up to the next launch touches.
-//! The pages of a class stand in the order of the first touch of their last use, in which they leave;
-//! `together` is the share of used pages whose next neighbour in that order is used in the same phase:
-//! both in the window or both after it.
+//! The pages of a class stand in the order of the first touch of their last use, in which they leave, and
+//! make chunks of 16 pages; `together` is the share of the other pages of a used page's chunk that are
+//! used in the same phase: both in the window or both after it.
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,9 @@ use warmswap_trace::{Event, EventKind, LaunchKind, PageAddr, TraceError, TraceRe
 
 use crate::mean::share;
 
+/// Pages of the chunk that `together` is counted in: half of the largest.
+const CHUNK_PAGES: usize = 16;
+
 /// Counts of one class over all relaunches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassUse {
@@ -23,19 +26,19 @@ pub struct ClassUse {
     pub pages: u64,
     /// Of them, those that were used up to the next launch.
     pub used: u64,
-    /// Of the used ones, those that have a next neighbour.
-    pub with_next: u64,
-    /// Of these, those whose next neighbour was used in the same phase.
+    /// Pairs of a used page and another page of its chunk.
+    pub pairs: u64,
+    /// Of them, pairs of which the other page was used in the same phase.
     pub together: u64,
 }
 
 impl ClassUse {
-    /// The assumptions that follow; `None` when no page of the class was used together with a neighbour's
-    /// being known, so that the trace does not say.
+    /// The assumptions that follow; `None` when no chunk of several pages had a used one, so that the
+    /// trace does not say.
     pub fn assumptions(self) -> Option<ClassAssumptions> {
         Some(ClassAssumptions {
             reuse: share(self.used, self.pages)?,
-            together: share(self.together, self.with_next)?,
+            together: share(self.together, self.pairs)?,
         })
     }
 }
@@ -182,18 +185,27 @@ impl App {
             })
             .collect();
         order.sort_unstable_by_key(|&(class, order, _)| (class, order));
-        for (index, &(class, _, phase)) in order.iter().enumerate() {
-            let counts = &mut classes[class];
-            counts.pages += 1;
-            if phase == Phase::NotYet {
-                continue;
-            }
-            counts.used += 1;
-            if let Some(next) = order.get(index + 1).filter(|next| next.0 == class) {
-                counts.with_next += 1;
-                counts.together += u64::from(next.2 == phase);
+        for class in order.chunk_by(|a, b| a.0 == b.0) {
+            for chunk in class.chunks(CHUNK_PAGES) {
+                classes[class[0].0].add(chunk.iter().map(|&(.., phase)| phase));
             }
         }
+    }
+}
+
+impl ClassUse {
+    /// Adds the pages of one chunk.
+    fn add(&mut self, phases: impl ExactSizeIterator<Item = Phase>) {
+        let pages = phases.len() as u64;
+        let (mut window, mut after) = (0, 0);
+        for phase in phases {
+            window += u64::from(phase == Phase::Window);
+            after += u64::from(phase == Phase::After);
+        }
+        self.pages += pages;
+        self.used += window + after;
+        self.pairs += (window + after) * (pages - 1);
+        self.together += window * window.saturating_sub(1) + after * after.saturating_sub(1);
     }
 }
 
@@ -214,24 +226,21 @@ mod tests {
         let hot = ClassUse {
             pages: 4,
             used: 3,
-            with_next: 2,
-            together: 1,
+            pairs: 9,
+            together: 2,
         };
         assert_eq!(classes[0], hot);
         assert_eq!((classes[1].pages, classes[1].used), (1, 0));
         let cold = ClassUse {
             pages: 2,
             used: 1,
-            with_next: 0,
+            pairs: 1,
             together: 0,
         };
         assert_eq!(classes[2], cold);
         let found = assumptions(classes);
-        assert_eq!((found[0].0.reuse, found[0].0.together), (0.75, 0.5));
-        assert_eq!(
-            found.map(|(_, from_trace)| from_trace),
-            [true, false, false]
-        );
-        assert_eq!(found[2].0, CostTable::CLASSES[2]);
+        assert_eq!((found[0].0.reuse, found[0].0.together), (0.75, 2.0 / 9.0));
+        assert_eq!(found.map(|(_, from_trace)| from_trace), [true, false, true]);
+        assert_eq!(found[1].0, CostTable::CLASSES[1]);
     }
 }

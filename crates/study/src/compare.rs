@@ -87,7 +87,7 @@ pub struct AppRow {
     pub backing_faults: u64,
     /// Touches in their windows that found their page prefetched.
     pub buffer_hits: u64,
-    /// Mean share of the windows' pages that the hot list predicted.
+    /// Mean share of the windows' pages that the hot list predicted; `None` without a hot list.
     pub coverage: Option<f64>,
     /// Mean share of the hot list that was used.
     pub accuracy: Option<f64>,
@@ -119,7 +119,8 @@ pub struct SchemeRow {
     pub cpu_vs_zram: Option<f64>,
     /// Original bytes for each compressed byte, over everything that was stored.
     pub data_ratio: Option<f64>,
-    /// Original bytes for each byte of memory that the pools held when they held most.
+    /// Original bytes for each byte of memory that the pools held when they held most; `None` when
+    /// nothing was in them.
     pub memory_ratio: Option<f64>,
     /// Pages that left their frames: compressed, written as they are, or dropped for a kept copy.
     pub swap_out_pages: u64,
@@ -129,7 +130,7 @@ pub struct SchemeRow {
     pub flash_read_bytes: u64,
     /// Bytes written to flash.
     pub flash_written_bytes: u64,
-    /// Mean share of a window's pages that the hot list predicted.
+    /// Mean share of a window's pages that the hot list predicted; `None` without a hot list.
     pub coverage: Option<f64>,
     /// Mean share of the hot list that was used.
     pub accuracy: Option<f64>,
@@ -253,10 +254,17 @@ fn latency_ratio(own: &Medians<'_>, baseline: &Medians<'_>) -> Option<f64> {
 }
 
 /// The relaunches of an application that were no cold starts after a kill.
-fn relaunches(app: &AppResult) -> impl Iterator<Item = &Relaunch> {
+fn relaunches(app: &AppResult) -> impl Iterator<Item = &Relaunch> + Clone {
     app.relaunches
         .iter()
         .filter(|relaunch| !relaunch.was_killed)
+}
+
+/// The mean coverage; `None` for a scheme without a hot list, which predicts nothing.
+fn coverage<'a>(relaunches: impl Iterator<Item = &'a Relaunch> + Clone) -> Option<f64> {
+    let predicts = relaunches.clone().any(|relaunch| relaunch.hot_pages > 0);
+    let coverage = mean(relaunches.filter_map(Relaunch::coverage));
+    coverage.filter(|_| predicts)
 }
 
 fn app_rows(runs: &[Run], trace: &str) -> Vec<AppRow> {
@@ -281,7 +289,7 @@ fn app_row(run: &Run, app: &AppResult, index: usize) -> AppRow {
         pool_faults: sum(|r| r.pool_faults),
         backing_faults: sum(|r| r.backing_faults),
         buffer_hits: sum(|r| r.buffer_hits),
-        coverage: mean(relaunches(app).filter_map(Relaunch::coverage)),
+        coverage: coverage(relaunches(app)),
         accuracy: mean(relaunches(app).filter_map(Relaunch::accuracy)),
         data_ratio: run
             .volumes
@@ -297,7 +305,7 @@ fn scheme_row(runs: &[Run], scheme: &str) -> SchemeRow {
         let own = runs.iter().filter(|run| run.result.scheme == scheme);
         own.map(|run| &run.result)
     };
-    let relaunches = || results().flat_map(|result| result.relaunches());
+    let relaunches = || results().flat_map(|result| result.apps.iter().flat_map(relaunches));
     let sum = |count: fn(&ReplayResult) -> u64| -> u64 { results().map(count).sum() };
     let prefetched = sum(|r| r.counters.prefetched);
     SchemeRow {
@@ -318,7 +326,8 @@ fn scheme_row(runs: &[Run], scheme: &str) -> SchemeRow {
         memory_ratio: share(
             sum(|r| r.totals.pool_peak_original_bytes),
             sum(|r| r.totals.pool_peak_bytes),
-        ),
+        )
+        .filter(|&ratio| ratio > 0.0),
         swap_out_pages: sum(|r| r.counters.stored + r.counters.stored_raw + r.counters.dropped),
         swap_in_pages: sum(|r| {
             let counters = &r.counters;
@@ -329,7 +338,7 @@ fn scheme_row(runs: &[Run], scheme: &str) -> SchemeRow {
         }),
         flash_read_bytes: sum(|r| r.totals.flash_read_bytes),
         flash_written_bytes: sum(|r| r.totals.flash_written_bytes),
-        coverage: mean(relaunches().filter_map(Relaunch::coverage)),
+        coverage: coverage(relaunches()),
         accuracy: mean(relaunches().filter_map(Relaunch::accuracy)),
         prefetched_pages: prefetched,
         prefetch_used: share(sum(|r| r.counters.buffer_hits), prefetched),

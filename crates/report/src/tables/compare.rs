@@ -1,7 +1,7 @@
 //! Schemes side by side.
 //!
-//! Rows are schemes, whose names are long; what is compared stands in columns. Three kinds of table:
-//! time, memory and prediction, and the median relaunch latency of each application.
+//! Rows are schemes, whose names are long; what is compared stands in columns. The tables:
+//! relaunch latency, CPU time, memory, prediction, and the median relaunch of each application.
 
 use warmswap_study::Comparison;
 use warmswap_study::compare::{
@@ -17,59 +17,57 @@ use crate::units::{Kind, Quantity};
 /// Applications in one table.
 const APPS_PER_TABLE: usize = 6;
 
-/// All tables of a comparison: time, memory, then the applications of each trace.
+/// All tables of a comparison: relaunches, CPU time, memory, prediction, then the applications of each trace.
 ///
 /// # Errors
 /// None in practice: a row that does not fit its columns.
 pub fn comparison(comparison: &Comparison) -> Result<Vec<Table>, TableError> {
-    let mut tables = vec![time(comparison)?, memory(comparison)?];
+    let mut tables = vec![
+        relaunch(comparison)?,
+        cpu(comparison)?,
+        memory(comparison)?,
+        prediction(comparison)?,
+    ];
     tables.extend(applications(comparison)?);
     Ok(tables)
 }
 
-/// Relaunch latency and CPU time, beside zram, dram and the paper.
+/// Relaunch latency, beside zram, dram and the paper.
 ///
 /// # Errors
 /// None in practice: a row that does not fit its columns.
-pub fn time(comparison: &Comparison) -> Result<Table, TableError> {
-    let origin = codec_origin(comparison.with_contents);
+pub fn relaunch(comparison: &Comparison) -> Result<Table, TableError> {
     let mut columns = names(["scheme"]);
     columns.extend([
         Column::new("relaunch_p50_ns", "relaunch p50", Kind::Duration),
         Column::new("relaunch_p90_ns", "p90", Kind::Duration),
+        Column::new("relaunch_mean_ns", "mean", Kind::Duration),
         Column::new("relaunch_measured_share", "measured part", Kind::Percent),
         Column::new("latency_vs_zram", "vs zram", Kind::Ratio),
         Column::new("latency_vs_zram_paper", "vs zram", Kind::Ratio).from(Origin::Paper),
         Column::new("latency_vs_dram", "vs dram", Kind::Ratio),
-        Column::new("cpu_ns", "CPU", Kind::Duration).from(origin),
-        Column::new("cpu_vs_zram", "vs zram", Kind::Ratio).from(origin),
-        Column::new("cpu_vs_zram_paper", "vs zram", Kind::Ratio).from(Origin::Paper),
     ]);
     let mut table = Table::new(heading(comparison), columns);
     for row in &comparison.schemes {
-        let paper = |value: f64| ratio(is_ariadne(row).then_some(value));
+        let mean = row.latency.map(|figures| figures.mean);
         table.row([
             text(&row.scheme),
             latency(row.latency.map(|figures| figures.median)),
             latency(row.latency.map(|figures| figures.p90)),
-            measured_share(row.latency.map(|figures| figures.mean)),
+            latency(mean),
+            measured_share(mean),
             ratio(row.latency_vs_zram),
-            paper(PAPER_LATENCY_VS_ZRAM.value),
+            ratio(is_ariadne(row).then_some(PAPER_LATENCY_VS_ZRAM.value)),
             ratio(row.latency_vs_dram),
-            Quantity::nanoseconds(row.cpu.total_ns()),
-            ratio(row.cpu_vs_zram),
-            paper(PAPER_CPU_VS_ZRAM.value),
         ])?;
     }
     table.footnote(LATENCY_NOTE);
     table.footnote(
-        "vs zram, vs dram: geometric mean over the applications of the ratio of medians. \
-         CPU: compression and decompression, whoever waited for it.",
+        "vs zram, vs dram: geometric mean over the applications of the ratio of medians.",
     );
-    let limit = Quantity::Ratio(PAPER_LATENCY_VS_DRAM.value);
     table.footnote(paper_note(
         "whole relaunches, the application's own work included; vs dram at most",
-        limit,
+        Quantity::Ratio(PAPER_LATENCY_VS_DRAM.value),
         &PAPER_LATENCY_VS_DRAM,
     ));
     if !comparison.with_contents {
@@ -78,7 +76,36 @@ pub fn time(comparison: &Comparison) -> Result<Table, TableError> {
     Ok(table)
 }
 
-/// What memory, flash and prediction came to.
+/// CPU time of compression and decompression, beside zram and the paper.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn cpu(comparison: &Comparison) -> Result<Table, TableError> {
+    let origin = codec_origin(comparison.with_contents);
+    let mut columns = names(["scheme"]);
+    columns.extend([
+        Column::new("compress_ns", "compression", Kind::Duration).from(origin),
+        Column::new("decompress_ns", "decompression", Kind::Duration).from(origin),
+        Column::new("cpu_ns", "together", Kind::Duration).from(origin),
+        Column::new("cpu_vs_zram", "vs zram", Kind::Ratio).from(origin),
+        Column::new("cpu_vs_zram_paper", "vs zram", Kind::Ratio).from(Origin::Paper),
+    ]);
+    let mut table = Table::new("CPU time of compression and decompression", columns);
+    for row in &comparison.schemes {
+        table.row([
+            text(&row.scheme),
+            Quantity::nanoseconds(row.cpu.compress_ns()),
+            Quantity::nanoseconds(row.cpu.decompress_ns()),
+            Quantity::nanoseconds(row.cpu.total_ns()),
+            ratio(row.cpu_vs_zram),
+            ratio(is_ariadne(row).then_some(PAPER_CPU_VS_ZRAM.value)),
+        ])?;
+    }
+    table.footnote("Whoever waited for it, in the background and ahead of use too.");
+    Ok(table)
+}
+
+/// What memory and flash came to.
 ///
 /// # Errors
 /// None in practice: a row that does not fit its columns.
@@ -92,12 +119,8 @@ pub fn memory(comparison: &Comparison) -> Result<Table, TableError> {
         Column::new("swap_in_pages", "pages in", Kind::Count),
         Column::new("flash_read_bytes", "flash read", Kind::Bytes),
         Column::new("flash_written_bytes", "flash written", Kind::Bytes),
-        Column::new("coverage", "coverage", Kind::Percent),
-        Column::new("accuracy", "accuracy", Kind::Percent),
-        Column::new("prefetch_used", "prefetch used", Kind::Percent),
-        Column::new("kills", "kills", Kind::Count),
     ]);
-    let mut table = Table::new("Memory, flash and prediction", columns);
+    let mut table = Table::new("Memory and flash", columns);
     for row in &comparison.schemes {
         table.row([
             text(&row.scheme),
@@ -107,12 +130,40 @@ pub fn memory(comparison: &Comparison) -> Result<Table, TableError> {
             Quantity::Count(row.swap_in_pages),
             Quantity::Bytes(row.flash_read_bytes),
             Quantity::Bytes(row.flash_written_bytes),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// How well relaunches were predicted, and which applications were lost.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn prediction(comparison: &Comparison) -> Result<Table, TableError> {
+    let mut columns = names(["scheme"]);
+    columns.extend([
+        Column::new("coverage", "coverage", Kind::Percent),
+        Column::new("accuracy", "accuracy", Kind::Percent),
+        Column::new("prefetched_pages", "prefetched", Kind::Count),
+        Column::new("prefetch_used", "used", Kind::Percent),
+        Column::new("prefetch_wasted", "wasted", Kind::Percent),
+        Column::new("kills", "kills", Kind::Count),
+    ]);
+    let mut table = Table::new("Prediction and kills", columns);
+    for row in &comparison.schemes {
+        table.row([
+            text(&row.scheme),
             fraction(row.coverage),
             fraction(row.accuracy),
+            Quantity::Count(row.prefetched_pages),
             fraction(row.prefetch_used),
+            fraction(row.prefetch_wasted),
             Quantity::Count(row.kills),
         ])?;
     }
+    table.footnote(
+        "Coverage: of a window's pages, those on the hot list. Accuracy: of the hot list, those used.",
+    );
     table.footnote(
         "Relaunches of killed applications are cold starts and in no figure about relaunches.",
     );

@@ -3,9 +3,7 @@
 use warmswap_replay::ReplayResult;
 use warmswap_study::compare::Figures;
 
-use super::cells::{
-    LATENCY_NOTE, codec_origin, fraction, latency, measured_share, names, ratio, text,
-};
+use super::cells::{LATENCY_NOTE, codec_origin, fraction, latency, names, ratio, text};
 use crate::table::{Column, Table, TableError};
 use crate::units::{Kind, Quantity};
 
@@ -32,7 +30,6 @@ pub fn relaunches(result: &ReplayResult) -> Result<Table, TableError> {
     columns.extend([
         Column::new("time_ns", "at", Kind::Duration),
         Column::new("latency_ns", "latency", Kind::Duration),
-        Column::new("measured_share", "measured part", Kind::Percent),
         Column::new("touched_pages", "touched", Kind::Count),
         Column::new("pool_faults", "pool", Kind::Count),
         Column::new("buffer_hits", "buffer", Kind::Count),
@@ -58,7 +55,6 @@ pub fn relaunches(result: &ReplayResult) -> Result<Table, TableError> {
                 text(&app.name).into(),
                 Quantity::nanoseconds(relaunch.time_ns).into(),
                 took,
-                measured_share(Some(relaunch.latency)).into(),
                 Quantity::Count(relaunch.touched_pages).into(),
                 Quantity::Count(relaunch.pool_faults).into(),
                 Quantity::Count(relaunch.buffer_hits).into(),
@@ -156,7 +152,6 @@ pub fn pages(result: &ReplayResult) -> Result<Table, TableError> {
         Column::new("buffer_hits", "used", Kind::Count),
         Column::new("prefetch_wasted", "wasted", Kind::Count),
         Column::new("direct_reclaims", "direct reclaims", Kind::Count),
-        Column::new("kills", "kills", Kind::Count),
     ];
     let counters = &result.counters;
     let mut table = Table::new("Pages that moved", columns);
@@ -171,7 +166,6 @@ pub fn pages(result: &ReplayResult) -> Result<Table, TableError> {
         Quantity::Count(counters.buffer_hits),
         Quantity::Count(counters.prefetch_wasted),
         Quantity::Count(counters.direct_reclaims),
-        Quantity::Count(counters.kills),
     ])?;
     table.footnote(
         "Dropped: left at no cost, since a stored copy was valid. Neighbours: came back in the chunk \

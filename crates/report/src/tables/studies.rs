@@ -13,24 +13,33 @@ use super::cells::{codec_origin, fraction, names, paper_note, ratio, text};
 use crate::table::{Column, Origin, Table, TableError};
 use crate::units::{Kind, Quantity};
 
-/// Figure 4: hot, warm and cold shares of the ten parts, a line for each class.
+/// Figure 4: hot, warm and cold shares of the ten parts, a line for each class; one table for each trace
+/// and scheme.
 ///
 /// # Errors
 /// None in practice: a row that does not fit its columns.
-pub fn hotness_order(rows: &[HotnessOrder]) -> Result<Table, TableError> {
-    let mut columns = names(["app", "scheme", "pages"]);
+pub fn hotness_order(rows: &[HotnessOrder]) -> Result<Vec<Table>, TableError> {
+    let of_scheme = rows.chunk_by(|a, b| (&a.trace, &a.scheme) == (&b.trace, &b.scheme));
+    of_scheme.map(hotness_order_of_scheme).collect()
+}
+
+fn hotness_order_of_scheme(rows: &[HotnessOrder]) -> Result<Table, TableError> {
+    let mut columns = names(["app", "pages"]);
     let part = |part: usize| {
         let key = format!("part_{part}");
         Column::new(&key, &part.to_string(), Kind::Percent)
     };
     columns.extend((0..PARTS).map(part));
-    let title = "Hot, warm and cold pages in the order of swap-out, in ten parts (Figure 4)";
+    let title = format!(
+        "Pages in the order of swap-out, in ten parts (Figure 4), {} under {}",
+        rows[0].trace, rows[0].scheme
+    );
     let mut table = Table::new(title, columns);
     for row in rows {
+        let shares = row.parts.map(Part::shares);
         for (index, class) in ["hot", "warm", "cold"].into_iter().enumerate() {
-            let shares = row.parts.map(Part::shares);
             let cells = shares.map(|shares| fraction(shares.map(|shares| shares[index])));
-            let names = [&row.app, &row.scheme, class].map(text);
+            let names = [&row.app, class].map(text);
             table.row(names.into_iter().chain(cells))?;
         }
     }
@@ -38,7 +47,7 @@ pub fn hotness_order(rows: &[HotnessOrder]) -> Result<Table, TableError> {
         "Part 0 left first. Hot: used in the next launch window; warm: after it; cold: not.",
     );
     table.footnote(
-        "Paper: under zram, part 0 has a significant amount of hot data for all applications.",
+        "Paper: under zram, part 0 has much hot data of all applications (Ariadne, section 2.3).",
     );
     Ok(table)
 }
@@ -209,10 +218,10 @@ pub fn compression_means(study: &CompressionStudy) -> Result<Table, TableError> 
     let origin = codec_origin(study.with_contents);
     let mut columns = names(["scheme"]);
     columns.extend([
-        Column::new("compress", "compression", Kind::Ratio).from(origin),
-        Column::new("compress_paper", "compression", Kind::Ratio).from(Origin::Paper),
-        Column::new("decompress", "decompression", Kind::Ratio).from(origin),
-        Column::new("decompress_paper", "decompression", Kind::Ratio).from(Origin::Paper),
+        Column::new("compress", "compress", Kind::Ratio).from(origin),
+        Column::new("compress_paper", "compress", Kind::Ratio).from(Origin::Paper),
+        Column::new("decompress", "decompress", Kind::Ratio).from(origin),
+        Column::new("decompress_paper", "decompress", Kind::Ratio).from(Origin::Paper),
         Column::new("cpu", "CPU", Kind::Ratio).from(origin),
         Column::new("cpu_paper", "CPU", Kind::Ratio).from(Origin::Paper),
         Column::new("data_ratio", "data ratio", Kind::Ratio).from(origin),
@@ -279,7 +288,6 @@ pub fn compression_rows(study: &CompressionStudy) -> Result<Table, TableError> {
 pub fn coverage(rows: &[CoverageRow]) -> Result<Table, TableError> {
     let mut columns = names(["app", "scheme"]);
     columns.extend([
-        Column::new("relaunches", "relaunches", Kind::Count),
         Column::new("hot_pages", "hot list", Kind::Count),
         Column::new("window_pages", "window", Kind::Count),
         Column::new("coverage", "coverage", Kind::Percent),
@@ -295,7 +303,6 @@ pub fn coverage(rows: &[CoverageRow]) -> Result<Table, TableError> {
         table.row([
             text(&row.app),
             text(&row.scheme),
-            Quantity::Count(row.relaunches),
             Quantity::Count(row.hot_pages.round() as u64),
             Quantity::Count(row.window_pages.round() as u64),
             fraction(row.coverage),

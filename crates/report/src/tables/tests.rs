@@ -1,1 +1,362 @@
+use warmswap_codec::{ChunkPlan, Codec};
+use warmswap_engine::{Counters, Limits};
+use warmswap_policy::sizing::{CodecCost, CostTable};
+use warmswap_replay::{AppResult, CpuTime, Latency, Relaunch, ReplayResult, Totals};
+use warmswap_study::chunk_size::{ChunkSizeRow, ChunkSizes};
+use warmswap_study::compare::{AppRow, Figures, SchemeRow, TraceRow};
+use warmswap_study::compression::{CompressionRow, CompressionStudy};
+use warmswap_study::coverage::CoverageRow;
+use warmswap_study::hotness_order::{HotnessOrder, PARTS, Part};
+use warmswap_study::{Calibration, Comparison, Locality, Similarity, Volume};
 
+use super::*;
+use crate::{Style, Table};
+
+const MS: u64 = 1_000_000;
+
+fn figures(measured_ns: u64, modelled_ns: u64) -> Option<Figures> {
+    let latency = Latency {
+        measured_ns,
+        modelled_ns,
+    };
+    Some(Figures {
+        median: latency,
+        p90: latency,
+        mean: latency,
+    })
+}
+
+fn app_row(scheme: &str, app: usize) -> AppRow {
+    AppRow {
+        trace: "phone".into(),
+        app: format!("app{app}"),
+        scheme: scheme.into(),
+        relaunches: 5,
+        latency: figures(MS, app as u64 * MS),
+        pool_faults: 0,
+        backing_faults: 0,
+        buffer_hits: 0,
+        coverage: None,
+        accuracy: None,
+        data_ratio: None,
+        cpu: CpuTime::default(),
+        kills: 0,
+    }
+}
+
+fn sample(apps: usize) -> Comparison {
+    let row = |scheme: &str, measured_ms: u64, modelled_ms: u64| SchemeRow {
+        scheme: scheme.into(),
+        relaunches: 25,
+        latency: figures(measured_ms * MS, modelled_ms * MS),
+        ..SchemeRow::default()
+    };
+    Comparison {
+        traces: vec![TraceRow {
+            trace: "phone".into(),
+            footprint_bytes: 1 << 30,
+            budget_bytes: 1 << 29,
+        }],
+        schemes: vec![
+            row("dram", 0, 3),
+            SchemeRow {
+                latency_vs_zram: Some(1.0),
+                latency_vs_dram: Some(8.0),
+                cpu: CpuTime {
+                    direct_compress_ns: 2000 * MS,
+                    ..CpuTime::default()
+                },
+                cpu_vs_zram: Some(1.0),
+                ..row("zram", 6, 18)
+            },
+            SchemeRow {
+                latency_vs_zram: Some(0.51),
+                latency_vs_dram: Some(4.1),
+                cpu: CpuTime {
+                    direct_compress_ns: 1640 * MS,
+                    ..CpuTime::default()
+                },
+                cpu_vs_zram: Some(0.82),
+                ..row("ariadne-ehl-1k-2k-16k", 3, 9)
+            },
+        ],
+        apps: (0..apps)
+            .flat_map(|app| {
+                ["dram", "zram", "ariadne-ehl-1k-2k-16k"].map(|scheme| app_row(scheme, app))
+            })
+            .collect(),
+        with_contents: true,
+        device: "ufs-3.1".into(),
+    }
+}
+
+fn assert_lines(found: &str, expected: &[&str]) {
+    let found: Vec<&str> = found.lines().collect();
+    assert_eq!(found, expected, "\n{}", found.join("\n"));
+}
+
+#[test]
+fn the_relaunch_table_is_golden() {
+    let table = compare::relaunch(&sample(2)).unwrap();
+    assert_lines(
+        &table.text(Style::PLAIN),
+        &[
+            "phone: footprint 1.00 GiB, budget 512 MiB, 25 relaunches, flash ufs-3.1",
+            " scheme                  relaunch       p90      mean   measured   vs zram   vs zram   vs dram",
+            "                              p50                           part               paper",
+            "───────────────────────────────────────────────────────────────────────────────────────────────",
+            " dram                     3.00 ms   3.00 ms   3.00 ms      0.0 %         –         –         –",
+            " zram                     24.0 ms   24.0 ms   24.0 ms     25.0 %     1.00×         –     8.00×",
+            " ariadne-ehl-1k-2k-16k    12.0 ms   12.0 ms   12.0 ms     25.0 %     0.51×     0.50×     4.10×",
+            " [1] Time that memory cost in the launch window: codec and pool measured, faults, frames and flash",
+            "     modelled. The application's own work is not in it.",
+            " [2] vs zram, vs dram: geometric mean over the applications of the ratio of medians.",
+            " [3] Paper: whole relaunches, the application's own work included; vs dram at most 1.10× (Ariadne,",
+            "     Figure 10 and section 6.1: within 10 %).",
+        ],
+    );
+}
+
+#[test]
+fn applications_stand_in_columns_six_to_a_table() {
+    let tables = compare::applications(&sample(8)).unwrap();
+    assert_eq!(tables.len(), 2);
+    let second = tables[1].json();
+    assert_eq!(second["columns"].as_array().unwrap().len(), 3);
+    assert_eq!(second["rows"][2]["scheme"], "ariadne-ehl-1k-2k-16k");
+    assert_eq!(second["rows"][2]["app7"], 8e6);
+}
+
+/// Widest line of the text form.
+fn width(table: &Table) -> usize {
+    let text = table.text(Style::PLAIN);
+    text.lines()
+        .map(|line| line.chars().count())
+        .max()
+        .unwrap_or(0)
+}
+
+#[test]
+fn comparisons_and_replays_fit_a_hundred_columns() {
+    let mut wide = sample(8);
+    for row in &mut wide.schemes {
+        row.data_ratio = Some(3.25);
+        row.memory_ratio = Some(3.05);
+        row.swap_out_pages = 1_234_567;
+        row.swap_in_pages = 1_234_567;
+        row.flash_read_bytes = 123 << 20;
+        row.flash_written_bytes = 123 << 20;
+        row.coverage = Some(0.7);
+        row.accuracy = Some(0.92);
+        row.prefetch_used = Some(0.81);
+    }
+    let tables = comparison(&wide).unwrap().into_iter();
+    for table in tables.chain(replay(&result()).unwrap()) {
+        assert!(width(&table) <= 100, "{}", table.text(Style::PLAIN));
+    }
+}
+
+fn result() -> ReplayResult {
+    let relaunch = Relaunch {
+        time_ns: 100_000 * MS,
+        latency: Latency {
+            measured_ns: 3 * MS,
+            modelled_ns: 9 * MS,
+        },
+        touched_pages: 12_345,
+        pool_faults: 2_345,
+        ..Relaunch::default()
+    };
+    let killed = Relaunch {
+        was_killed: true,
+        ..relaunch.clone()
+    };
+    ReplayResult {
+        scheme: "zram".into(),
+        limits: Limits {
+            budget_bytes: 512 << 20,
+            pool_limit_bytes: 256 << 20,
+            backing_limit_bytes: 0,
+        },
+        device: "ufs-3.1".into(),
+        with_contents: true,
+        apps: vec![AppResult {
+            name: "chromium".into(),
+            relaunches: vec![relaunch, killed],
+            kills: 1,
+            ..AppResult::default()
+        }],
+        totals: Totals {
+            original_bytes: 300,
+            compressed_bytes: 100,
+            ..Totals::default()
+        },
+        counters: Counters::default(),
+    }
+}
+
+#[test]
+fn a_cold_start_after_a_kill_is_marked_and_in_no_median() {
+    let relaunches = replay::relaunches(&result()).unwrap().json();
+    assert_eq!(relaunches["rows"].as_array().unwrap().len(), 2);
+    let marked = &relaunches["footnotes"][0]["cells"];
+    assert_eq!(marked.as_array().unwrap().len(), 1);
+    assert_eq!(marked[0]["row"], 1);
+    assert_eq!(relaunches["rows"][0]["latency_ns"], 12e6);
+    let apps = replay::applications(&result()).unwrap().json();
+    assert_eq!(apps["rows"][0]["relaunches"], 1);
+    let memory = replay::memory(&result()).unwrap().json();
+    assert_eq!(memory["rows"][0]["data_ratio"], 3.0);
+}
+
+#[test]
+fn studies_stand_beside_the_paper() {
+    let names = |row: &str| (row.to_owned(), "Firefox".to_owned(), "zram".to_owned());
+    let (trace, app, scheme) = names("phone");
+    let locality = Locality {
+        trace: trace.clone(),
+        app: app.clone(),
+        scheme: scheme.clone(),
+        swapped_in_pages: 4,
+        with_next: 3,
+        with_next_three: 1,
+    };
+    let row = &studies::locality(&[locality]).unwrap().json()["rows"][0];
+    assert_eq!(
+        (&row["two"], &row["two_paper"]),
+        (&0.75.into(), &0.69.into())
+    );
+    assert_eq!(
+        (&row["four"], &row["four_paper"]),
+        (&0.25.into(), &0.43.into())
+    );
+
+    let similarity = Similarity {
+        trace: trace.clone(),
+        app: app.clone(),
+        pairs: 4,
+        hot_pages: 10.0,
+        similarity: 0.75,
+        reused: 1.0,
+    };
+    let row = &studies::similarity(&[similarity]).unwrap().json()["rows"][0];
+    assert_eq!(row["similarity_paper"], 0.7);
+
+    let coverage = CoverageRow {
+        trace: trace.clone(),
+        app: app.clone(),
+        scheme: scheme.clone(),
+        relaunches: 4,
+        hot_pages: 10.4,
+        window_pages: 20.0,
+        coverage: Some(0.5),
+        accuracy: None,
+    };
+    let row = &studies::coverage(&[coverage]).unwrap().json()["rows"][0];
+    assert_eq!(row["hot_pages"], 10);
+    assert_eq!(row["accuracy_paper"], 0.92);
+    assert!(row["accuracy"].is_null());
+
+    let mut parts = [Part::default(); PARTS];
+    parts[0].hot_pages = 1;
+    parts[0].cold_pages = 3;
+    let order = HotnessOrder {
+        trace,
+        app,
+        scheme,
+        relaunches: 1,
+        parts,
+    };
+    let tables = studies::hotness_order(&[order]).unwrap();
+    let rows = &tables[0].json()["rows"];
+    assert_eq!(rows[0]["part_0"], 0.25);
+    assert_eq!(rows[2]["part_0"], 0.75);
+    assert!(rows[0]["part_9"].is_null());
+}
+
+#[test]
+fn paper_numbers_stand_only_where_the_paper_has_them() {
+    let row = |codec, chunk_bytes, compress_ns| ChunkSizeRow {
+        codec,
+        chunk_bytes,
+        original_bytes: 1 << 20,
+        compressed_bytes: 1 << 19,
+        compress_ns,
+        decompress_ns: 1000,
+    };
+    let sizes = ChunkSizes {
+        passes: 3,
+        rows: vec![
+            row(Codec::Lz4, 128, 2000),
+            row(Codec::Lz4, 131_072, 3000),
+            row(Codec::Zstd, 128, 9000),
+        ],
+    };
+    let json = studies::chunk_sizes(&sizes).unwrap().json();
+    assert_eq!(json["rows"][0]["data_ratio_paper"], 1.7);
+    assert!(json["rows"][2]["data_ratio_paper"].is_null());
+    let note = json["footnotes"][1]["text"].as_str().unwrap();
+    assert!(note.contains("1.50×") && note.contains("59.2×"), "{note}");
+
+    let row = |scheme: &str, compress_ns| CompressionRow {
+        trace: "phone".into(),
+        app: "Firefox".into(),
+        scheme: scheme.into(),
+        compress_ns,
+        decompress_ns: 10,
+        volume: Volume {
+            original_bytes: 30,
+            compressed_bytes: 10,
+        },
+        compress_vs_first: Some(compress_ns as f64 / 100.0),
+        decompress_vs_first: Some(1.0),
+        cpu_vs_first: None,
+    };
+    let study = CompressionStudy {
+        schemes: vec!["zram".into(), "ariadne-al-1k-2k-16k".into()],
+        rows: vec![row("zram", 100), row("ariadne-al-1k-2k-16k", 75)],
+        with_contents: true,
+    };
+    let tables = studies::compression(&study).unwrap();
+    let means = &tables[0].json()["rows"];
+    assert!(means[0]["decompress_paper"].is_null());
+    assert_eq!(means[1]["decompress_paper"], 0.4);
+    assert!(
+        means[1]["compress_paper"].is_null(),
+        "the paper gives it for EHL"
+    );
+    assert_eq!(means[1]["compress"], 0.75);
+    assert_eq!(means[1]["data_ratio"], 3.0);
+}
+
+#[test]
+fn a_calibration_shows_what_it_chooses() {
+    let calibration = Calibration {
+        trace: "phone".into(),
+        sample_bytes: 1 << 20,
+        passes: 5,
+        device: "ufs-3.1".into(),
+        class_use: Default::default(),
+        class_is_default: [false, true, true],
+        table: CostTable {
+            fault_ns: 3000.0,
+            install_ns_per_page: 3000.0,
+            evict_ns_per_page: 1300.0,
+            classes: CostTable::CLASSES,
+            codecs: vec![CodecCost {
+                plan: ChunkPlan::page(Codec::Lz4),
+                compress_ns_per_page: 5900.0,
+                decompress_ns_per_page: 1500.0,
+                stored_bytes_per_page: 1260.4,
+            }],
+        },
+    };
+    let tables = super::calibration(&calibration).unwrap();
+    assert_eq!(tables[0].json()["rows"][0]["stored_bytes_per_page"], 1260);
+    let classes = &tables[1].json()["rows"];
+    assert_eq!(classes[0]["plan"], "lz4/4096");
+    assert_eq!(
+        (&classes[0]["from"], &classes[1]["from"]),
+        (&"trace".into(), &"defaults".into())
+    );
+}
