@@ -1,2 +1,62 @@
-//! The `warmswap` command.
-fn main() {}
+//! The `warmswap` command: one file for each subcommand below `commands`.
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod exit;
+mod output;
+mod progress;
+mod replay_args;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Compressed swap that knows which pages the next launch will need.
+#[derive(Debug, Parser)]
+#[command(name = "warmswap", version, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    output: output::OutputArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Look into a trace, convert it, or make one
+    #[command(subcommand)]
+    Trace(commands::trace::TraceCommand),
+    /// Run real programs, switch between them, and record what they touch (root, zram)
+    Record(commands::record::RecordArgs),
+    /// Replay a trace under one scheme
+    Replay(commands::replay::ReplayCommand),
+    /// Replay traces under several schemes and compare
+    Compare(commands::compare::CompareArgs),
+    /// Compute a figure or table of the Ariadne paper from traces
+    #[command(subcommand)]
+    Study(commands::study::StudyCommand),
+    /// Measure what codecs and chunk sizes cost here, for the sizing policy `measured`
+    Calibrate(commands::calibrate::CalibrateArgs),
+    /// List the schemes, the policies of every slot, and the device presets
+    Schemes,
+}
+
+fn run(cli: Cli) -> anyhow::Result<()> {
+    let output = cli.output.open();
+    match cli.command {
+        Command::Trace(command) => commands::trace::run(command, &output),
+        Command::Record(args) => commands::record::run(args, &output),
+        Command::Replay(args) => commands::replay::run(args, &output),
+        Command::Compare(args) => commands::compare::run(args, &output),
+        Command::Study(command) => commands::study::run(command, &output),
+        Command::Calibrate(args) => commands::calibrate::run(args, &output),
+        Command::Schemes => commands::schemes::run(&output),
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::report(&error),
+    }
+}

@@ -25,6 +25,8 @@ const SEARCHED_BLOCKS: u64 = 4096;
 pub struct SampleOptions {
     /// Probability that a block of pages is kept, 0 to 1.
     pub share: f64,
+    /// Other probabilities for the anonymous pages of some applications.
+    pub app_shares: Vec<(AppId, f64)>,
     /// Chooses which blocks; equal seeds choose equal blocks.
     pub seed: u64,
     /// Stop after this many events.
@@ -39,6 +41,7 @@ impl Default for SampleOptions {
     fn default() -> Self {
         Self {
             share: 1.0,
+            app_shares: Vec::new(),
             seed: 0,
             max_events: None,
             apps: None,
@@ -60,8 +63,10 @@ pub fn sample(
     path: impl AsRef<std::path::Path>,
     options: &SampleOptions,
 ) -> Result<Summary> {
-    if !(0.0..=1.0).contains(&options.share) {
-        let found = options.share.to_string();
+    let app_shares = options.app_shares.iter().map(|&(_, share)| share);
+    let mut shares = app_shares.chain([options.share]);
+    if let Some(share) = shares.find(|share| !(0.0..=1.0).contains(share)) {
+        let found = share.to_string();
         return Err(TraceError::Setting {
             name: "share",
             found,
@@ -82,6 +87,11 @@ pub fn sample(
         content_level: options.content_level,
         ..WriterOptions::default()
     };
+    for &(app, share) in &options.app_shares {
+        let name = trace.app(app).map_or("?", |info| &info.name);
+        let key = format!("sample.share.{name}");
+        description.extra.insert(key, share.to_string());
+    }
     let mut writer = TraceWriter::create_with(path, description, writer_options)?;
     for app in trace.apps() {
         writer.add_app(app.name.clone(), app.description.clone())?;
@@ -130,6 +140,7 @@ struct Chosen<'a> {
     apps: Option<&'a [AppId]>,
     seed: u64,
     share: f64,
+    app_shares: &'a [(AppId, f64)],
 }
 
 impl<'a> Chosen<'a> {
@@ -138,6 +149,7 @@ impl<'a> Chosen<'a> {
             apps: options.apps.as_deref(),
             seed: options.seed,
             share: options.share,
+            app_shares: &options.app_shares,
         }
     }
 
@@ -159,24 +171,31 @@ impl<'a> Chosen<'a> {
 
     /// Whether any block with one of `pages` pages from `page` on is in the sample.
     fn keeps_pages(&self, app: AppId, page: PageAddr, pages: u32) -> bool {
-        let (space, number) = match page {
-            PageAddr::Anon { number } => (u64::from(app.0), number),
+        let (space, number, share) = match page {
+            PageAddr::Anon { number } => {
+                let own = self.app_shares.iter().find(|(other, _)| *other == app);
+                (
+                    u64::from(app.0),
+                    number,
+                    own.map_or(self.share, |&(_, share)| share),
+                )
+            }
             // Applications share the pages of a file.
-            PageAddr::File { file, number } => (1 << 32 | u64::from(file.0), number),
+            PageAddr::File { file, number } => (1 << 32 | u64::from(file.0), number, self.share),
         };
         let first = number / SAMPLE_BLOCK_PAGES;
         let last = (number + u64::from(pages) - 1) / SAMPLE_BLOCK_PAGES;
         last - first >= SEARCHED_BLOCKS
-            || (first..=last).any(|block| self.keeps_block(space, block))
+            || (first..=last).any(|block| self.keeps_block(space, block, share))
     }
 
-    fn keeps_block(&self, space: u64, block: u64) -> bool {
+    fn keeps_block(&self, space: u64, block: u64, share: f64) -> bool {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&space.to_le_bytes());
         key[8..].copy_from_slice(&block.to_le_bytes());
         // The upper 53 bits as a fraction: less than 1, so that a share of 1 keeps everything.
         let fraction = (xxh3_64_with_seed(&key, self.seed) >> 11) as f64 / (1u64 << 53) as f64;
-        fraction < self.share
+        fraction < share
     }
 }
 

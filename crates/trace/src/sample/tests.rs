@@ -193,6 +193,27 @@ fn a_freed_range_stays_if_it_reaches_into_the_sample() {
 }
 
 #[test]
+fn an_application_can_have_a_share_of_its_own() {
+    let dir = scratch();
+    let whole = big(dir.path());
+    let pages = |trace: &TraceReader, app| {
+        let pages: HashSet<_> = events(trace).iter().filter_map(page_of).collect();
+        pages
+            .iter()
+            .filter(|(owner, _)| *owner == AppId(app))
+            .count() as f64
+    };
+    let options = SampleOptions {
+        share: 0.1,
+        app_shares: vec![(AppId(1), 1.0)],
+        ..SampleOptions::default()
+    };
+    let part = taken(&whole, &options);
+    assert_eq!(pages(&part, 1), pages(&whole, 1));
+    assert!(pages(&part, 2) < 0.2 * pages(&whole, 2));
+}
+
+#[test]
 fn a_share_that_is_no_probability_is_refused() {
     let dir = scratch();
     let (path, ..) = sample_trace(dir.path());

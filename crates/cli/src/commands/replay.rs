@@ -1,0 +1,40 @@
+//! `warmswap replay`: one trace under one scheme, relaunch by relaunch.
+
+use crate::output::Output;
+use crate::progress::Bar;
+use crate::replay_args::{ReplayArgs, schemes};
+use anyhow::Result;
+use clap::Args;
+use std::path::PathBuf;
+use warmswap_report::tables;
+use warmswap_study::replay_all;
+
+/// Which trace, and which scheme.
+#[derive(Debug, Args)]
+pub struct ReplayCommand {
+    /// The trace
+    trace: PathBuf,
+    /// The scheme, by name; a slot is exchanged behind a plus sign: `zram+codec=zstd`
+    #[arg(long, default_value = "warmswap")]
+    scheme: String,
+    /// Exchange a slot: `--set prefetch=none`
+    #[arg(long, value_name = "SLOT=POLICY")]
+    set: Vec<String>,
+    #[command(flatten)]
+    replay: ReplayArgs,
+}
+
+/// Replays and prints.
+pub fn run(args: ReplayCommand, output: &Output) -> Result<()> {
+    let specs = schemes(&[args.scheme], &args.set)?;
+    let options = args.replay.options()?;
+    let subjects = args.replay.open(&[args.trace])?;
+    let bar = Bar::new("replaying");
+    let runs = replay_all(&subjects, &specs, &options, &|progress| bar.set(progress))?;
+    drop(bar);
+    for run in runs {
+        let tables = tables::replay(&run.result)?;
+        output.emit("warmswap.replay", run.result, &tables)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! `warmswap study`: the figures and tables of the Ariadne paper.
+
+use crate::output::Output;
+use crate::progress::Bar;
+use crate::replay_args::{open, schemes};
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use std::path::PathBuf;
+use warmswap_codec::Codec;
+use warmswap_report::table::Table;
+use warmswap_report::tables::studies;
+use warmswap_study::{
+    Options, Progress, Sample, Subject, chunk_sizes, compression, coverage, hotness_order,
+    locality, sensitivity, similarity,
+};
+
+#[derive(Debug, Subcommand)]
+pub enum StudyCommand {
+    /// Hot, warm and cold data in each tenth of what is swapped out (Figure 4)
+    HotnessOrder(StudyArgs),
+    /// How much two consecutive relaunches have in common (Figure 5)
+    Similarity(StudyArgs),
+    /// Codecs over chunk sizes: ratio and speed (Figure 6)
+    ChunkSize(ChunkSizeArgs),
+    /// Whether neighbours in the pool come back together (Table 3)
+    Locality(StudyArgs),
+    /// Compression time and ratio of the size configurations (Figures 11, 12 and 13)
+    Compression(StudyArgs),
+    /// How well the hot list predicts a relaunch (Figure 14)
+    Coverage(StudyArgs),
+    /// Unsuitable chunk sizes (Figure 15)
+    Sensitivity(StudyArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct StudyArgs {
+    /// The traces
+    #[arg(required = true)]
+    traces: Vec<PathBuf>,
+    /// Other schemes than the paper's, where the study replays
+    #[arg(long, value_delimiter = ',')]
+    schemes: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ChunkSizeArgs {
+    /// The trace
+    trace: PathBuf,
+    /// Passes over the data; the median counts
+    #[arg(long, default_value_t = 3)]
+    passes: u32,
+    /// Contents to take from the trace, in MiB
+    #[arg(long, default_value_t = 64)]
+    sample_mib: u64,
+}
+
+/// Carries out a study.
+pub fn run(command: StudyCommand, output: &Output) -> Result<()> {
+    let bar = Bar::new("studying");
+    let progress = |progress: Progress| bar.set(progress);
+    match command {
+        StudyCommand::HotnessOrder(args) => {
+            let result = hotness_order(
+                &args.open()?,
+                &args.schemes("zram")?,
+                &Options::default(),
+                &progress,
+            )?;
+            show(
+                "warmswap.study.hotness_order",
+                &result,
+                &studies::hotness_order(&result)?,
+                output,
+            )
+        }
+        StudyCommand::Similarity(args) => {
+            let result = similarity(&open(&args.traces, false)?)?;
+            show(
+                "warmswap.study.similarity",
+                &result,
+                &[studies::similarity(&result)?],
+                output,
+            )
+        }
+        StudyCommand::ChunkSize(args) => {
+            let subject = &open(&[args.trace], true)?[0];
+            let sample = Sample::of(subject, args.sample_mib << 20)?;
+            let result = chunk_sizes(&sample, &Codec::ALL, args.passes, &progress)?;
+            show(
+                "warmswap.study.chunk_size",
+                &result,
+                &[studies::chunk_sizes(&result)?],
+                output,
+            )
+        }
+        StudyCommand::Locality(args) => {
+            let options = Options::full_pressure();
+            let result = locality(&args.open()?, &args.schemes("zram")?, &options, &progress)?;
+            show(
+                "warmswap.study.locality",
+                &result,
+                &[studies::locality(&result)?],
+                output,
+            )
+        }
+        StudyCommand::Compression(args) => {
+            let options = Options::full_pressure();
+            let schemes = args.schemes(&compression::SCHEMES.join(","))?;
+            let result = compression(&args.open()?, &schemes, &options, &progress)?;
+            show(
+                "warmswap.study.compression",
+                &result,
+                &studies::compression(&result)?,
+                output,
+            )
+        }
+        StudyCommand::Coverage(args) => {
+            let result = coverage(
+                &args.open()?,
+                &args.schemes("ariadne")?,
+                &Options::default(),
+                &progress,
+            )?;
+            show(
+                "warmswap.study.coverage",
+                &result,
+                &[studies::coverage(&result)?],
+                output,
+            )
+        }
+        StudyCommand::Sensitivity(args) => {
+            let options = Options::full_pressure();
+            let schemes = args.schemes(&sensitivity::SCHEMES.join(","))?;
+            let result = compression(&args.open()?, &schemes, &options, &progress)?;
+            show(
+                "warmswap.study.sensitivity",
+                &result,
+                &studies::compression(&result)?,
+                output,
+            )
+        }
+    }
+}
+
+fn show<T: Serialize>(
+    name: &'static str,
+    data: &T,
+    tables: &[Table],
+    output: &Output,
+) -> Result<()> {
+    output.emit(name, data, tables)
+}
+
+impl StudyArgs {
+    fn open(&self) -> Result<Vec<Subject>> {
+        open(&self.traces, true)
+    }
+
+    fn schemes(&self, paper: &str) -> Result<Vec<warmswap_policy::SchemeSpec>> {
+        if self.schemes.is_empty() {
+            let paper: Vec<_> = paper.split(',').map(str::to_owned).collect();
+            return schemes(&paper, &[]);
+        }
+        schemes(&self.schemes, &[])
+    }
+}

@@ -1,0 +1,282 @@
+//! `warmswap trace`: look into a trace, convert it, or make one.
+
+use crate::exit::BadInput;
+use crate::output::Output;
+use crate::progress::{Bar, count};
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use std::path::{Path, PathBuf};
+use warmswap_report::tables;
+use warmswap_study::Progress;
+use warmswap_trace::import::ariadne;
+use warmswap_trace::sample::{SampleOptions, sample};
+use warmswap_trace::stats::stats;
+use warmswap_trace::synth::{SynthConfig, synthesize};
+use warmswap_trace::{AppId, Event, EventKind, LaunchKind, PageAddr, TraceReader, export};
+
+#[derive(Debug, Subcommand)]
+pub enum TraceCommand {
+    /// What a trace holds
+    Info(InfoArgs),
+    /// The first events of a trace, or some from the middle
+    Head(HeadArgs),
+    /// The events as a Parquet file
+    Export(ExportArgs),
+    /// A trace from the files of the Ariadne authors' artifact
+    Import(ImportArgs),
+    /// A trace with the statistics that the papers give
+    Synth(SynthArgs),
+    /// A smaller trace: a spatial sample of a large one
+    Sample(SampleArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    /// The trace
+    trace: PathBuf,
+    /// Check every block, too
+    #[arg(long)]
+    verify: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct HeadArgs {
+    /// The trace
+    trace: PathBuf,
+    /// How many events
+    #[arg(short = 'n', long, default_value_t = 20)]
+    events: usize,
+    /// Begin with this event, counted from 0
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// The trace
+    trace: PathBuf,
+    /// The Parquet file to write
+    #[arg(long)]
+    out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// The folder with swapout_trace.txt (or its .meta and .data), swapin_trace.txt, ttid_swapin_trace.txt
+    /// and lru_list.txt
+    folder: PathBuf,
+    /// The trace to write
+    #[arg(long)]
+    out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct SynthArgs {
+    /// The trace to write
+    #[arg(long)]
+    out: PathBuf,
+    /// Take page contents from this trace
+    #[arg(long, value_name = "TRACE")]
+    corpus: Option<PathBuf>,
+    /// All settings, as a TOML file; those below change it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Decides everything random
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Factor of all volumes
+    #[arg(long)]
+    scale: Option<f64>,
+    /// Relaunches of each application
+    #[arg(long)]
+    relaunches: Option<u32>,
+    /// How many applications
+    #[arg(long)]
+    apps: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub struct SampleArgs {
+    /// The trace
+    trace: PathBuf,
+    /// The trace to write
+    #[arg(long)]
+    out: PathBuf,
+    /// Share of the pages that is kept, in aligned blocks of 16
+    #[arg(long, default_value_t = 1.0)]
+    share: f64,
+    /// Another share for an application's anonymous pages: `--app-share redis=0.1`
+    #[arg(long, value_name = "APP=SHARE")]
+    app_share: Vec<String>,
+    /// Decides which
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Stop after so many events
+    #[arg(long)]
+    max_events: Option<u64>,
+    /// Keep only these applications, by name
+    #[arg(long, value_delimiter = ',')]
+    apps: Option<Vec<String>>,
+    /// Zstandard level of the contents
+    #[arg(long, default_value_t = 12)]
+    level: i32,
+}
+
+/// Carries out a subcommand.
+pub fn run(command: TraceCommand, output: &Output) -> Result<()> {
+    match command {
+        TraceCommand::Info(args) => info(&args, output),
+        TraceCommand::Head(args) => head(&args, output),
+        TraceCommand::Export(args) => {
+            let events = export::to_parquet(&TraceReader::open(args.trace)?, &args.out)?;
+            output.say(&format!(
+                "{} events written to {}",
+                count(events),
+                args.out.display()
+            ))
+        }
+        TraceCommand::Import(args) => import(&args, output),
+        TraceCommand::Synth(args) => synth(args, output),
+        TraceCommand::Sample(args) => {
+            let reader = TraceReader::open(&args.trace)?;
+            let options = SampleOptions {
+                share: args.share,
+                app_shares: app_shares(&reader, &args.app_share)?,
+                seed: args.seed,
+                max_events: args.max_events,
+                apps: args
+                    .apps
+                    .map(|names| app_ids(&reader, &names))
+                    .transpose()?,
+                content_level: args.level,
+            };
+            sample(&reader, &args.out, &options)?;
+            show(&args.out, output)
+        }
+    }
+}
+
+fn app_ids(reader: &TraceReader, names: &[String]) -> Result<Vec<AppId>> {
+    let find = |name: &String| {
+        let index = reader.apps().iter().position(|app| app.name == *name);
+        index.map(|index| AppId(index as u16)).ok_or_else(|| {
+            let known: Vec<_> = reader.apps().iter().map(|app| app.name.as_str()).collect();
+            BadInput(format!(
+                "the trace has no application '{name}'; it has {}",
+                known.join(", ")
+            ))
+            .into()
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+fn app_shares(reader: &TraceReader, texts: &[String]) -> Result<Vec<(AppId, f64)>> {
+    let parse = |text: &String| {
+        let parsed = text
+            .split_once('=')
+            .and_then(|(name, share)| Some((name, share.parse().ok()?)));
+        let (name, share) = parsed.ok_or_else(|| BadInput(format!("'{text}' is not APP=SHARE")))?;
+        Ok((app_ids(reader, &[name.to_owned()])?[0], share))
+    };
+    texts.iter().map(parse).collect()
+}
+
+fn show(trace: &Path, output: &Output) -> Result<()> {
+    let reader = TraceReader::open(trace)?;
+    let stats = stats(&reader)?;
+    let tables = tables::trace_info(&stats)?;
+    output.emit("warmswap.trace_info", stats, &tables)
+}
+
+fn info(args: &InfoArgs, output: &Output) -> Result<()> {
+    if args.verify {
+        let bar = Bar::new("verifying");
+        TraceReader::open(&args.trace)?.verify(|done, total| bar.set(Progress { done, total }))?;
+    }
+    show(&args.trace, output)
+}
+
+fn head(args: &HeadArgs, output: &Output) -> Result<()> {
+    let reader = TraceReader::open(&args.trace)?;
+    let name = |app: AppId| reader.app(app).map_or("?", |info| &info.name);
+    for event in reader.events_from(args.from)?.take(args.events) {
+        let Event { time_ns, app, kind } = event?;
+        output.say(&format!(
+            "{:>14.6} s  {:<12} {}",
+            time_ns as f64 / 1e9,
+            name(app),
+            words(&reader, kind)
+        ))?;
+    }
+    Ok(())
+}
+
+fn place(reader: &TraceReader, page: PageAddr) -> String {
+    match page {
+        PageAddr::Anon { .. } => page.to_string(),
+        PageAddr::File { file, number } => {
+            let path = reader.file(file).map_or("?", |info| &info.path);
+            format!("{path} page {number}")
+        }
+    }
+}
+
+fn words(reader: &TraceReader, kind: EventKind) -> String {
+    match kind {
+        EventKind::Access {
+            page,
+            write,
+            content,
+        } => {
+            let verb = if write { "write" } else { "read" };
+            let content = content.map_or(String::new(), |id| format!("  content {}", id.0));
+            format!("{verb} {}{content}", place(reader, page))
+        }
+        EventKind::Content { page, content } => {
+            format!("holds {}  content {}", place(reader, page), content.0)
+        }
+        EventKind::LaunchBegin(LaunchKind::Cold) => "launch".to_owned(),
+        EventKind::LaunchBegin(LaunchKind::Relaunch) => "relaunch".to_owned(),
+        EventKind::LaunchEnd => "has answered".to_owned(),
+        EventKind::Background => "to the background".to_owned(),
+        EventKind::Free { page, pages } => {
+            format!("frees {pages} pages at {}", place(reader, page))
+        }
+        EventKind::Exit => "exits".to_owned(),
+    }
+}
+
+fn import(args: &ImportArgs, output: &Output) -> Result<()> {
+    let (imported, _) = ariadne::import(&args.folder, &args.out)?;
+    output.say(&format!(
+        "{} swap-outs, {} swap-ins in the relaunch window, {} after it, {} from unknown sectors, {} pages on LRU lists",
+        count(imported.swap_outs),
+        count(imported.launch_swap_ins),
+        count(imported.execution_swap_ins),
+        count(imported.unknown_swap_ins),
+        count(imported.resident_pages),
+    ))?;
+    show(&args.out, output)
+}
+
+fn synth(args: SynthArgs, output: &Output) -> Result<()> {
+    let mut config = match &args.config {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| BadInput(format!("cannot read {}: {error}", path.display())))?;
+            toml::from_str(&text)
+                .map_err(|error| BadInput(format!("{}: {}", path.display(), error.message())))?
+        }
+        None => SynthConfig::default(),
+    };
+    if let Some(apps) = args.apps {
+        config = config.with_apps(apps);
+    }
+    config.seed = args.seed.unwrap_or(config.seed);
+    config.scale = args.scale.unwrap_or(config.scale);
+    config.relaunches = args.relaunches.unwrap_or(config.relaunches);
+    let corpus = args.corpus.map(TraceReader::open).transpose()?;
+    synthesize(&args.out, &config, corpus.as_ref())?;
+    show(&args.out, output)
+}

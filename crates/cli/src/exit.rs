@@ -1,0 +1,71 @@
+//! How the command ends: 2 for bad usage or input, 1 for failure, and one line that says why.
+
+use std::io;
+use std::process::ExitCode;
+use thiserror::Error;
+use warmswap_apps::AppError;
+use warmswap_engine::ConfigError;
+use warmswap_policy::PolicyError;
+use warmswap_replay::ReplayError;
+use warmswap_report::size_expr::SizeError;
+use warmswap_study::StudyError;
+use warmswap_trace::TraceError;
+
+/// What a person gave cannot be used.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct BadInput(pub String);
+
+/// Prints the error to standard error, in one line, and gives the exit code.
+pub fn report(error: &anyhow::Error) -> ExitCode {
+    if is_broken_pipe(error) {
+        // Whoever read the output has seen enough.
+        return ExitCode::SUCCESS;
+    }
+    let mut line = String::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        // A transparent error repeats its source.
+        if !line.ends_with(&text) {
+            line += if line.is_empty() { "" } else { ": " };
+            line += &text;
+        }
+    }
+    eprintln!("warmswap: {}", line.replace('\n', " "));
+    ExitCode::from(if error.chain().any(is_bad_input) {
+        2
+    } else {
+        1
+    })
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let kind = error
+        .root_cause()
+        .downcast_ref::<io::Error>()
+        .map(io::Error::kind);
+    kind == Some(io::ErrorKind::BrokenPipe)
+}
+
+fn is_bad_input(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause.is::<BadInput>()
+        || cause.is::<TraceError>()
+        || cause.is::<PolicyError>()
+        || cause.is::<SizeError>()
+        || cause.is::<ConfigError>()
+        || cause.is::<toml::de::Error>()
+        || matches!(
+            cause.downcast_ref(),
+            Some(AppError::Invalid { .. } | AppError::Unknown { .. })
+        )
+        || matches!(
+            cause.downcast_ref(),
+            Some(
+                ReplayError::Trace(_)
+                    | ReplayError::Policy(_)
+                    | ReplayError::Limits(_)
+                    | ReplayError::Pool(_)
+            )
+        )
+        || matches!(cause.downcast_ref(), Some(StudyError::NoContents { .. }))
+}

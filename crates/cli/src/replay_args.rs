@@ -1,0 +1,114 @@
+//! How traces are replayed: the options that `replay`, `compare` and `study` share.
+
+use crate::exit::BadInput;
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use warmswap_policy::SchemeSpec;
+use warmswap_replay::{DeviceModel, Pressure};
+use warmswap_report::size_expr::SizeExpr;
+use warmswap_study::{Amount, Options, Subject};
+
+/// Contents up to this many bytes stay in memory; those of larger traces are read when needed.
+const CONTENTS_MEMORY_BYTES: u64 = 4 << 30;
+
+/// Memory, device and what counts.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// Memory for resident pages and pool together: a size, or a share of the trace's footprint
+    #[arg(long, default_value = "50%", value_name = "SIZE")]
+    budget: SizeExpr,
+    /// Of it, at most this for the pool: a size, or a share of the budget
+    #[arg(long, default_value = "50%", value_name = "SIZE")]
+    pool: SizeExpr,
+    /// The backing file: a size, or a share of the footprint; default: 100% where the scheme uses one
+    #[arg(long, value_name = "SIZE")]
+    backing: Option<SizeExpr>,
+    /// Flash and memory costs that are not measured: a preset of `warmswap schemes`, or a TOML file
+    #[arg(long, default_value = "ufs-3.1", value_name = "NAME|FILE")]
+    device: String,
+    /// What makes pages leave
+    #[arg(long, value_enum, default_value = "budget")]
+    pressure: PressureArg,
+    /// Replay accesses to pages of files, too
+    #[arg(long)]
+    files: bool,
+    /// Assume sizes and codec times in place of compressing the recorded contents
+    #[arg(long)]
+    no_contents: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PressureArg {
+    /// The budget alone
+    Budget,
+    /// Besides, an application in the background gives up all that its scheme lets go
+    Full,
+}
+
+fn amount(size: SizeExpr) -> Amount {
+    match size {
+        SizeExpr::Bytes(bytes) => Amount::Bytes(bytes),
+        SizeExpr::Percent(percent) => Amount::Percent(percent),
+    }
+}
+
+/// A preset, or a file in its format.
+pub fn device(text: &str) -> Result<DeviceModel> {
+    if let Some(preset) = DeviceModel::preset(text) {
+        return Ok(preset);
+    }
+    let known = DeviceModel::presets().collect::<Vec<_>>().join(", ");
+    let file = std::fs::read_to_string(text).map_err(|error| {
+        BadInput(format!(
+            "device '{text}' is neither one of {known} nor a file: {error}"
+        ))
+    })?;
+    toml::from_str(&file).map_err(|error| BadInput(format!("{text}: {}", error.message())).into())
+}
+
+impl ReplayArgs {
+    /// The options of a replay.
+    pub fn options(&self) -> Result<Options> {
+        Ok(Options {
+            budget: amount(self.budget),
+            pool_limit: amount(self.pool),
+            backing: self.backing.map(amount),
+            device: device(&self.device)?,
+            pressure: match self.pressure {
+                PressureArg::Budget => Pressure::Budget,
+                PressureArg::Full => Pressure::Full,
+            },
+            file_pages: self.files,
+            contents: !self.no_contents,
+        })
+    }
+
+    /// Opens the traces.
+    pub fn open(&self, traces: &[PathBuf]) -> Result<Vec<Subject>> {
+        open(traces, !self.no_contents)
+    }
+}
+
+/// Opens traces, with their contents or without.
+pub fn open(traces: &[PathBuf], contents: bool) -> Result<Vec<Subject>> {
+    let open = |path: &PathBuf| {
+        if contents {
+            Subject::open(path, CONTENTS_MEMORY_BYTES)
+        } else {
+            Subject::without_contents(path)
+        }
+    };
+    Ok(traces.iter().map(open).collect::<Result<_, _>>()?)
+}
+
+/// Schemes by name, with slots exchanged: each of `text` may carry changes of its own (`zram+codec=zstd`),
+/// and all of them get those of `changes`.
+pub fn schemes(text: &[String], changes: &[String]) -> Result<Vec<SchemeSpec>> {
+    let parse = |text: &String| {
+        let mut spec = SchemeSpec::parse(text)?;
+        changes.iter().try_for_each(|change| spec.set(change))?;
+        Ok(spec)
+    };
+    text.iter().map(parse).collect()
+}
