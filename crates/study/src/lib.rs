@@ -5,15 +5,15 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`compare`] | schemes side by side (Ariadne Figures 2, 10 and 11) |
-//! | [`hotness_order`] | how hot what leaves first is (Figure 4) |
-//! | [`similarity`] | how alike consecutive relaunches are (Figure 5) |
+//! | [`mod@compare`] | schemes side by side (Ariadne Figures 2, 10 and 11) |
+//! | [`mod@hotness_order`] | how hot what leaves first is (Figure 4) |
+//! | [`mod@similarity`] | how alike consecutive relaunches are (Figure 5) |
 //! | [`chunk_size`] | ratio and speed of codecs by chunk size (Figure 6) |
-//! | [`locality`] | whether neighbours in the pool come back together (Table 3) |
-//! | [`compression`] | times and ratio of compression for each application (Figures 11 to 13) |
-//! | [`coverage`] | how well the hot list predicts (Figure 14) |
+//! | [`mod@locality`] | whether neighbours in the pool come back together (Table 3) |
+//! | [`mod@compression`] | times and ratio of compression for each application (Figures 11 to 13) |
+//! | [`mod@coverage`] | how well the hot list predicts (Figure 14) |
 //! | [`sensitivity`] | unsuitable chunk sizes (Figure 15) |
-//! | [`calibrate`] | the cost table of the `measured` sizing |
+//! | [`mod@calibrate`] | the cost table of the `measured` sizing |
 //! | [`subject`], [`options`], [`run`], [`sample`] | traces, limits, replays and page contents for all of these |
 
 #![forbid(unsafe_code)]

@@ -7,10 +7,10 @@
 //! | module | subject |
 //! |---|---|
 //! | [`compare`] | schemes side by side |
-//! | [`replay`] | one replay in detail |
+//! | [`mod@replay`] | one replay in detail |
 //! | [`studies`] | the figures of the Ariadne paper, with the paper's numbers beside ours |
 //! | [`calibrate`] | a cost table |
-//! | [`trace_info`] | what is in a trace |
+//! | [`mod@trace_info`] | what is in a trace |
 
 pub mod calibrate;
 mod cells;
