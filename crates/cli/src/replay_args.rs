@@ -19,7 +19,7 @@ pub struct ReplayArgs {
     #[arg(long, default_value = "50%", value_name = "SIZE")]
     budget: SizeExpr,
     /// Of it, at most this for the pool: a size, or a share of the budget
-    #[arg(long, default_value = "50%", value_name = "SIZE")]
+    #[arg(long, default_value = "100%", value_name = "SIZE")]
     pool: SizeExpr,
     /// The backing file: a size, or a share of the footprint; default: 100% where the scheme uses one
     #[arg(long, value_name = "SIZE")]

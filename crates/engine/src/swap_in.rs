@@ -199,7 +199,7 @@ impl Engine {
     }
 
     /// Loads the pages that were touched too late for the load of their chunk that was just reported.
-    fn load_late(&mut self, chunk: ChunkId) {
+    pub(crate) fn load_late(&mut self, chunk: ChunkId) {
         while let Some(at) = self.late.iter().position(|&(loaded, _)| loaded == chunk) {
             let (_, page) = self.late.swap_remove(at);
             if self.is_under_way(chunk) {
@@ -210,7 +210,13 @@ impl Engine {
         }
     }
 
-    fn arrive(&mut self, page: PageId, chunk: ChunkId, waited_for: bool, is_prefetch: bool) {
+    pub(crate) fn arrive(
+        &mut self,
+        page: PageId,
+        chunk: ChunkId,
+        waited_for: bool,
+        is_prefetch: bool,
+    ) {
         if waited_for {
             self.make_resident(page, Arrival::Touched);
         } else if is_prefetch {
@@ -233,9 +239,10 @@ impl Engine {
 
     /// Loads what the prefetch policy expects behind a chunk that was asked for, while there are frames
     /// above the reserve.
-    fn prefetch_behind(&mut self, chunk: ChunkId) {
+    pub(crate) fn prefetch_behind(&mut self, chunk: ChunkId) {
         let mut next = Vec::new();
         self.scheme.prefetch.on_demand(chunk, &mut next);
+        let most = u64::from(self.scheme.prefetch.chunk_pages());
         for chunk in next {
             let Some(entry) = self.chunks.get(chunk) else {
                 continue;
@@ -246,7 +253,7 @@ impl Engine {
                 .saturating_sub(self.budget.watermarks.min_frames);
             let wanted = u64::from(entry.absent);
             let is_idle = entry.place() == Place::Pool && !self.is_under_way(chunk);
-            if is_idle && (1..=spare).contains(&wanted) {
+            if is_idle && (1..=spare.min(most)).contains(&wanted) {
                 self.loads.push((chunk, None));
                 self.load_rest(chunk, wanted, Cause::Prefetch);
             }

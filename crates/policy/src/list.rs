@@ -48,6 +48,18 @@ impl PageList {
         self.len += 1;
     }
 
+    /// Puts the page at the least recently used end. The page must be on no list.
+    pub fn push_front(&mut self, table: &mut PageTable, page: PageId) {
+        table[page].prev = PageId::NONE;
+        table[page].next = self.front;
+        match self.front {
+            PageId::NONE => self.back = page,
+            front => table[front].prev = page,
+        }
+        self.front = page;
+        self.len += 1;
+    }
+
     /// Takes the page off the list, on which it must be.
     pub fn remove(&mut self, table: &mut PageTable, page: PageId) {
         let (prev, next) = (table[page].prev, table[page].next);
@@ -133,9 +145,10 @@ mod tests {
         assert_eq!(a.pop_front(&mut table), Some(ids[0]));
         a.remove(&mut table, ids[5]);
         a.push_back(&mut table, ids[1]);
+        a.push_front(&mut table, ids[0]);
         assert_eq!(
             a.iter(&table).collect::<Vec<_>>(),
-            [ids[2], ids[3], ids[4], ids[1]]
+            [ids[0], ids[2], ids[3], ids[4], ids[1]]
         );
     }
 }

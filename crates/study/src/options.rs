@@ -48,12 +48,12 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Half of the footprint, half of that for the pool, UFS 3.1, pressure by the budget, anonymous pages
+    /// Half of the footprint, all of it open to the pool, UFS 3.1, pressure by the budget, anonymous pages
     /// only, with contents.
     fn default() -> Self {
         Self {
             budget: Amount::Percent(50.0),
-            pool_limit: Amount::Percent(50.0),
+            pool_limit: Amount::Percent(100.0),
             backing: None,
             device: DeviceModel::default(),
             pressure: Pressure::Budget,
@@ -116,7 +116,7 @@ mod tests {
             assert_eq!(limits(name).backing_limit_bytes, 0, "{name}");
         }
         assert_eq!(limits("zram").budget_bytes, 2_048_000);
-        assert_eq!(limits("zram").pool_limit_bytes, 1_024_000);
+        assert_eq!(limits("zram").pool_limit_bytes, 2_048_000);
     }
 
     #[test]

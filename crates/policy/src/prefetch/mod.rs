@@ -23,4 +23,9 @@ pub trait Prefetch: Send + std::fmt::Debug {
 
     /// How many pages the buffer holds.
     fn buffer_pages(&self) -> usize;
+
+    /// The most pages that one of the named chunks may bring; larger ones are passed over.
+    fn chunk_pages(&self) -> u32 {
+        u32::MAX
+    }
 }

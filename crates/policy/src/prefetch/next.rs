@@ -6,7 +6,7 @@ use crate::page::ChunkId;
 
 pub(super) const ENTRY: Entry<dyn Prefetch> = Entry {
     name: "next",
-    summary: "the next chunk in pool order is loaded ahead; next:buffer=PAGES (64), next:ahead=CHUNKS (1)",
+    summary: "the next chunk in pool order is loaded ahead; next:buffer=PAGES (64),ahead=CHUNKS (1),pages=MOST (1)",
     source: "Ariadne section 4.4 (PreDecomp), Table 3",
     build: |text| {
         let mut next = Next::default();
@@ -14,9 +14,10 @@ pub(super) const ENTRY: Entry<dyn Prefetch> = Entry {
             match (key, value.parse()) {
                 ("buffer", Ok(pages @ 1..=65_536)) => next.buffer_pages = pages,
                 ("ahead", Ok(chunks @ 1..=64)) => next.ahead = chunks as u32,
+                ("pages", Ok(pages @ 1..=32)) => next.chunk_pages = pages as u32,
                 _ => {
                     return Err(format!(
-                        "'{key}={value}' is neither buffer=1..65536 nor ahead=1..64"
+                        "'{key}={value}' is none of buffer=1..65536, ahead=1..64, pages=1..32"
                     ));
                 }
             }
@@ -33,6 +34,8 @@ pub struct Next {
     pub buffer_pages: usize,
     /// How many chunks ahead.
     pub ahead: u32,
+    /// A chunk of more pages than this is not loaded ahead: the paper loads one page at a time.
+    pub chunk_pages: u32,
 }
 
 impl Default for Next {
@@ -40,6 +43,7 @@ impl Default for Next {
         Self {
             buffer_pages: 64,
             ahead: 1,
+            chunk_pages: 1,
         }
     }
 }
@@ -54,5 +58,9 @@ impl Prefetch for Next {
     }
     fn buffer_pages(&self) -> usize {
         self.buffer_pages
+    }
+
+    fn chunk_pages(&self) -> u32 {
+        self.chunk_pages
     }
 }

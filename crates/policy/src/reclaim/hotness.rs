@@ -81,6 +81,7 @@ enum Window {
 /// - Cold pages of all applications leave first, applications least recently used first, then warm, then
 ///   hot. The foreground application is the most recently used one, so that its pages of a class stay
 ///   longest.
+/// - A page that came back unasked, with a neighbour of its chunk, is the first of its class to leave again.
 /// - Warm pages that were touched since the policy last looked get a second chance; hot ones leave in the
 ///   order in which the launch touched them.
 ///
@@ -139,8 +140,8 @@ impl HotnessOrg {
         }
     }
 
-    /// Puts the page, which is on no list, on the list of `to`.
-    fn push(&mut self, table: &mut PageTable, page: PageId, to: u8) {
+    /// Labels the page, which is on no list, and names the list where it belongs.
+    fn label(&mut self, table: &mut PageTable, page: PageId, to: u8) -> &mut PageList {
         let owner = table.owner(page);
         let app = self.app(owner);
         let entry = &mut table[page];
@@ -152,7 +153,7 @@ impl HotnessOrg {
         }
         entry.label = to;
         entry.epoch = app.epoch;
-        app.lists[usize::from(to) - 1].push_back(table, page);
+        &mut app.lists[usize::from(to) - 1]
     }
 
     fn unlink(&mut self, table: &mut PageTable, page: PageId) {
@@ -214,15 +215,18 @@ impl Reclaim for HotnessOrg {
     fn insert(&mut self, table: &mut PageTable, page: PageId, arrival: Arrival) {
         let owner = table.owner(page);
         let (before, epoch) = (table[page].label, table[page].epoch);
-        let to = match arrival {
+        match arrival {
             Arrival::Touched => {
                 self.used(owner);
-                Self::class_after_touch(self.app(owner), before, epoch).unwrap_or(HOT)
+                let to = Self::class_after_touch(self.app(owner), before, epoch).unwrap_or(HOT);
+                self.label(table, page, to).push_back(table, page);
             }
-            // Nobody asked for it: it keeps its class.
-            Arrival::Untouched => label(self.hotness(table, page)),
-        };
-        self.push(table, page, to);
+            // Nobody asked for it: it keeps its class, and is the first of it to leave again.
+            Arrival::Untouched => {
+                let to = label(self.hotness(table, page));
+                self.label(table, page, to).push_front(table, page);
+            }
+        }
     }
 
     fn touch(&mut self, table: &mut PageTable, page: PageId) {
@@ -234,7 +238,7 @@ impl Reclaim for HotnessOrg {
         match Self::class_after_touch(&self.apps[usize::from(owner.0)], before, epoch) {
             Some(to) if to != before || to == HOT => {
                 self.unlink(table, page);
-                self.push(table, page, to);
+                self.label(table, page, to).push_back(table, page);
             }
             _ => {}
         }

@@ -4,10 +4,13 @@
 //! each page that leaves:
 //!
 //! ```text
-//! time  = compress + reuse * (fault + n * (decompress + install) + idle * evict) / served
+//! time   = compress + reuse * (fault + n * (decompress + install) + idle * (evict + displaced)) / served
 //! served = 1 + (n - 1) * together        pages of the chunk that one load brings and that are used
 //! idle   = n - served                    pages that one load brings for nothing, which leave again
 //! ```
+//!
+//! An idle page takes the frame of another, `displaced`, which has to leave and may be asked for again:
+//! `compress + reuse * (fault + decompress + install)` of a page of the same class in a chunk of its own.
 //!
 //! `compress`, `decompress`, `install` and `evict` are per page, `fault` per load; `reuse` is the
 //! probability that a page of the class is asked for again, `together` the probability that a page is
@@ -66,9 +69,11 @@ impl CostTable {
         let class = self.classes[hotness.index()];
         let pages = cost.plan.max_pages() as f64;
         let served = 1.0 + (pages - 1.0) * class.together;
+        let page_ns = cost.decompress_ns_per_page + self.install_ns_per_page;
+        let displaced = cost.compress_ns_per_page + class.reuse * (self.fault_ns + page_ns);
         let load = self.fault_ns
-            + pages * (cost.decompress_ns_per_page + self.install_ns_per_page)
-            + (pages - served) * self.evict_ns_per_page;
+            + pages * page_ns
+            + (pages - served) * (self.evict_ns_per_page + displaced);
         let time = cost.compress_ns_per_page + class.reuse * load / served;
         let won = PAGE_BYTES as f64 - cost.stored_bytes_per_page;
         if won > 0.0 { time / won } else { f64::INFINITY }
@@ -120,20 +125,19 @@ impl CostTable {
         })
     }
 
-    /// The assumptions about the classes where no trace says better: of the hot set 98 % is used again
-    /// (Ariadne Figure 5), and in the same order; a quarter of the warm pages and one in twenty cold ones.
+    /// The assumptions about the classes where no trace says better: those of the built-in table.
     pub const CLASSES: [ClassAssumptions; 3] = [
         ClassAssumptions {
-            reuse: 0.98,
-            together: 0.7,
+            reuse: 0.48,
+            together: 0.5,
         },
         ClassAssumptions {
-            reuse: 0.25,
+            reuse: 0.19,
             together: 0.4,
         },
         ClassAssumptions {
-            reuse: 0.05,
-            together: 0.1,
+            reuse: 0.16,
+            together: 0.3,
         },
     ];
 }
@@ -156,7 +160,20 @@ mod tests {
             fault_ns: 4000.0,
             install_ns_per_page: 500.0,
             evict_ns_per_page: 200.0,
-            classes: CostTable::CLASSES,
+            classes: [
+                ClassAssumptions {
+                    reuse: 0.98,
+                    together: 0.9,
+                },
+                ClassAssumptions {
+                    reuse: 0.25,
+                    together: 0.4,
+                },
+                ClassAssumptions {
+                    reuse: 0.05,
+                    together: 0.1,
+                },
+            ],
             codecs,
         }
     }
@@ -164,8 +181,10 @@ mod tests {
     #[test]
     fn the_formula_is_the_documented_one() {
         let t = table(vec![cost(16384, 1096.0)]);
-        let served = 1.0 + 3.0 * 0.7;
-        let time = 5000.0 + 0.98 * (4000.0 + 4.0 * 2000.0 + (4.0 - served) * 200.0) / served;
+        let served = 1.0 + 3.0 * 0.9;
+        let displaced = 5000.0 + 0.98 * 6000.0;
+        let idle = (4.0 - served) * (200.0 + displaced);
+        let time = 5000.0 + 0.98 * (4000.0 + 4.0 * 2000.0 + idle) / served;
         assert!((t.price(&t.codecs[0], Hotness::Hot) - time / 3000.0).abs() < 1e-9);
     }
 

@@ -119,6 +119,9 @@ impl Model for HotnessModel {
             .get(&page)
             .map_or(Hotness::Cold, |&(_, class)| class);
         self.put(page, owner, class);
+        // Nobody asked for it, so it is the first of its class to leave.
+        let list = &mut self.apps.entry(owner).or_default().lists[class.index()];
+        list.rotate_right(1);
     }
 
     fn launch_begin(&mut self, app: u16, kind: LaunchKind) {
