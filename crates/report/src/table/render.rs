@@ -21,6 +21,7 @@ impl Table {
     /// number to be broken; ends with a line break.
     ///
     /// Numbers stand to the right, texts wrap, and the origin of a column stands below its heading.
+    /// Columns stand three spaces apart; two where the table would be too wide otherwise.
     #[must_use]
     pub fn text(&self, style: Style) -> String {
         let mut inner = comfy_table::Table::new();
@@ -36,6 +37,7 @@ impl Table {
         for row in 1..=self.rows.len() {
             inner.add_row(columns.iter().map(|lines| &lines[row]));
         }
+        let is_tight = narrowest(&columns) > style.width;
         for ((column, lines), inner_column) in self
             .columns
             .iter()
@@ -44,6 +46,9 @@ impl Table {
         {
             if column.kind.is_numeric() {
                 inner_column.set_cell_alignment(CellAlignment::Right);
+            }
+            if is_tight {
+                inner_column.set_padding((1, 0));
             }
             let padded = longest_word(lines) + usize::from(inner_column.padding_width());
             let width = Width::Fixed(u16::try_from(padded).unwrap_or(u16::MAX));
@@ -166,6 +171,12 @@ fn longest_word(lines: &[String]) -> usize {
 }
 
 /// `line` with its line break, between `code` and a reset where colours are wanted.
+/// The least width of a table with a space on each side of every cell and one between columns.
+fn narrowest(columns: &[Vec<String>]) -> usize {
+    let padded: usize = columns.iter().map(|lines| longest_word(lines) + 2).sum();
+    padded + columns.len().saturating_sub(1)
+}
+
 fn painted(line: &str, code: &str, style: Style) -> String {
     if style.colour && !code.is_empty() && !line.is_empty() {
         format!("{code}{line}{RESET}\n")

@@ -86,7 +86,8 @@ fn raw_text_is_golden() {
     );
 }
 
-/// No word and no number breaks, even where that takes more than the width asked for.
+/// Columns stand closer; no word and no number breaks, even where that takes more than the width
+/// asked for.
 #[test]
 fn narrow_text_is_golden() {
     let narrow = Style {
@@ -97,13 +98,13 @@ fn narrow_text_is_golden() {
         &sample().text(narrow),
         &[
             "Relaunch, budget 50%",
-            " scheme                     relaunch       pool       data    data    refaults",
-            "                                 p50   measured      ratio   ratio",
-            "                            modelled              measured   paper",
-            "───────────────────────────────────────────────────────────────────────────────",
-            " dram                    1.60 ms [1]          –          –       –           0",
-            " zram                    33.0 ms        160 MiB      2.77×   3.00×   1,234,567",
-            " ariadne-ehl-1k-2k-16k   16.0 ms        150 MiB      3.33×   3.00×      98,765",
+            " scheme                    relaunch      pool      data   data   refaults",
+            "                                p50  measured     ratio  ratio",
+            "                           modelled            measured  paper",
+            "─────────────────────────────────────────────────────────────────────────",
+            " dram                   1.60 ms [1]         –         –      –          0",
+            " zram                   33.0 ms       160 MiB     2.77×  3.00×  1,234,567",
+            " ariadne-ehl-1k-2k-16k  16.0 ms       150 MiB     3.33×  3.00×     98,765",
             " [1] every page stays resident",
         ],
     );
