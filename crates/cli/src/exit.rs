@@ -1,5 +1,6 @@
 //! How the command ends: 2 for bad usage or input, 1 for failure, and one line that says why.
 
+use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 use std::io;
 use std::process::ExitCode;
 use thiserror::Error;
@@ -15,6 +16,28 @@ use warmswap_trace::TraceError;
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub struct BadInput(pub String);
+
+/// Prints what is wrong with the arguments to standard error, in one line, and gives the exit code. Help
+/// and version go to standard output; the help that stands in for missing subcommands is left whole.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || error.kind() == DisplayHelpOnMissingArgumentOrSubcommand {
+        // Whoever does not want to read it needs no reason.
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+    }
+    let text = error.to_string();
+    let said: Vec<_> = text
+        .split("\n\n")
+        .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "))
+        .take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more"))
+        .collect();
+    let said = said.join("; ");
+    eprintln!(
+        "warmswap: {}",
+        said.strip_prefix("error: ").unwrap_or(&said)
+    );
+    ExitCode::from(2)
+}
 
 /// Prints the error to standard error, in one line, and gives the exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
@@ -58,14 +81,20 @@ fn is_bad_input(cause: &(dyn std::error::Error + 'static)) -> bool {
             cause.downcast_ref(),
             Some(AppError::Invalid { .. } | AppError::Unknown { .. })
         )
-        || matches!(
-            cause.downcast_ref(),
-            Some(
-                ReplayError::Trace(_)
-                    | ReplayError::Policy(_)
-                    | ReplayError::Limits(_)
-                    | ReplayError::Pool(_)
-            )
-        )
-        || matches!(cause.downcast_ref(), Some(StudyError::NoContents { .. }))
+        || cause.downcast_ref().is_some_and(is_bad_study)
+}
+
+/// Errors in boxes, and those that show another as their own, hide it from a search of the chain.
+fn is_bad_study(error: &StudyError) -> bool {
+    match error {
+        StudyError::Trace(_) | StudyError::Policy(_) | StudyError::NoContents { .. } => true,
+        StudyError::Replay { source, .. } | StudyError::Contents { source, .. } => matches!(
+            **source,
+            ReplayError::Trace(_)
+                | ReplayError::Policy(_)
+                | ReplayError::Limits(_)
+                | ReplayError::Pool(_)
+        ),
+        StudyError::Pool { .. } | StudyError::Codec { .. } => false,
+    }
 }

@@ -55,7 +55,11 @@ fn run(cli: Cli) -> anyhow::Result<()> {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::usage(&error),
+    };
+    match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => exit::report(&error),
     }

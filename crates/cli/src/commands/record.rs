@@ -83,11 +83,12 @@ impl Progress for Narrator {
 fn definitions(paths: &[PathBuf]) -> Result<Vec<AppSpec>> {
     let mut specs = Vec::new();
     for path in paths {
-        if path.is_dir() {
-            specs.extend(load_all(path)?);
+        let loaded = if path.is_dir() {
+            load_all(path)
         } else {
-            specs.push(AppSpec::load(path)?);
-        }
+            AppSpec::load(path).map(|spec| vec![spec])
+        };
+        specs.extend(loaded.map_err(|error| BadInput(error.to_string()))?);
     }
     Ok(specs)
 }

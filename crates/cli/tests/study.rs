@@ -1,0 +1,119 @@
+//! `warmswap study` and `warmswap calibrate` on the shipped trace.
+
+mod common;
+
+use common::{json, run, shipped_trace, succeed};
+use serde_json::Value;
+use std::fs;
+
+/// Runs a study twice, for people and for machines.
+#[track_caller]
+fn study(name: &str, title: &str, more: &[&str]) -> Value {
+    let trace = shipped_trace();
+    let trace = trace.to_str().expect("the path is UTF-8");
+    let args = [&["study", name, trace], more].concat();
+    let tables = succeed(&args);
+    assert!(tables.contains(title), "no {title:?} in {tables}");
+    for line in tables.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    json(&format!("warmswap.study.{}", name.replace('-', "_")), &args)
+}
+
+/// Entries of a list of results, of which each must name an application.
+#[track_caller]
+fn apps(rows: &Value) -> Vec<&str> {
+    let rows = rows.as_array().expect("a list");
+    rows.iter()
+        .map(|row| row["app"].as_str().expect("an application"))
+        .collect()
+}
+
+const ALL: [&str; 6] = ["chromium", "cpython", "h2", "node", "redis", "sqlite"];
+
+#[test]
+fn hotness_order_is_figure_4() {
+    let rows = study("hotness-order", "(Figure 4), mixed under zram\n", &[]);
+    assert_eq!(apps(&rows), ALL);
+}
+
+#[test]
+fn similarity_is_figure_5() {
+    let rows = study("similarity", "Consecutive relaunches (Figure 5)\n", &[]);
+    assert_eq!(apps(&rows), ALL);
+}
+
+#[test]
+fn chunk_size_is_figure_6() {
+    let small = ["--passes", "1", "--sample-mib", "1"];
+    let data = study("chunk-size", "Codecs by chunk size (Figure 6)\n", &small);
+    let rows = data["rows"].as_array().expect("a list");
+    for codec in ["lz4", "lzo", "zstd", "bdi"] {
+        assert!(rows.iter().any(|row| row["codec"] == codec), "{codec}");
+    }
+}
+
+#[test]
+fn locality_is_table_3() {
+    let rows = study("locality", "that a relaunch uses (Table 3)\n", &[]);
+    assert_eq!(apps(&rows), ALL);
+}
+
+#[test]
+fn compression_is_figures_11_to_13() {
+    let schemes = ["--schemes", "zram,ariadne-ehl-1k-2k-16k"];
+    let data = study("compression", "(Figures 11 to 13, 15)\n", &schemes);
+    assert_eq!(
+        data["schemes"],
+        serde_json::json!(["zram", "ariadne-ehl-1k-2k-16k"])
+    );
+    assert_eq!(apps(&data["rows"]).len(), 12);
+}
+
+#[test]
+fn coverage_is_figure_14() {
+    let rows = study("coverage", "by the hot list (Figure 14)\n", &[]);
+    assert_eq!(apps(&rows), ALL);
+}
+
+#[test]
+fn sensitivity_is_figure_15() {
+    let data = study("sensitivity", "(Figures 11 to 13, 15)\n", &[]);
+    assert_eq!(data["schemes"][0], "zram");
+}
+
+#[test]
+fn studies_refuse_what_they_cannot_use() {
+    let trace = shipped_trace();
+    let trace = trace.to_str().expect("the path is UTF-8");
+    let ran = run(["study", "coverage", trace, "--schemes", "nobody"]);
+    common::assert_refused(&ran, 2, &["'nobody'"]);
+}
+
+/// The costs that are measured can be used at once.
+#[test]
+fn a_calibration_is_a_policy() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let costs = folder.path().join("costs.toml");
+    let costs = costs.to_str().expect("the path is UTF-8");
+    let trace = shipped_trace();
+    let trace = trace.to_str().expect("the path is UTF-8");
+    let args = [
+        "calibrate",
+        trace,
+        "--passes",
+        "1",
+        "--sample-mib",
+        "1",
+        "--out",
+        costs,
+    ];
+    json("warmswap.calibrate", args);
+    let set = format!("sizing=measured:costs={costs}");
+    let replay = ["replay", trace, "--no-contents", "--set", &set];
+    let data = json("warmswap.replay", replay);
+    assert_eq!(data["counters"]["kills"], 0);
+
+    fs::write(costs, "colour = 1\n").expect("a file can be written");
+    common::assert_refused(&run(replay), 2, &[costs]);
+}
