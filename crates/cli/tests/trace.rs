@@ -154,7 +154,7 @@ fn a_sample_keeps_what_was_asked_for() {
     assert_refused(&ran, 2, &["'nobody'", "redis, sqlite"]);
     let ran = run([&args[..], &["--app-share", "redis"]].concat());
     assert_refused(&ran, 2, &["'redis'", "APP=SHARE"]);
-    let ran = run([&args[..], &["--share", "0"]].concat());
+    let ran = run([&args[..], &["--share", "2"]].concat());
     assert_refused(&ran, 2, &["share"]);
 }
 
