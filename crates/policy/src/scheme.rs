@@ -109,7 +109,7 @@ const SCHEMES: &[Named] = &[
     ),
     named(
         "warmswap",
-        ["hotness", "measured", "all", "coldest", "next"],
+        ["hotness:hot=keep", "measured", "all", "coldest", "next"],
         true,
         "ours",
     ),

@@ -78,12 +78,13 @@ impl CompressedStore {
     /// # Errors
     /// The limit is too small for a pool.
     pub fn new(contents: Arc<Contents>, pool_limit_bytes: u64) -> Result<Self, ReplayError> {
-        // The engine keeps the hysteresis, so the pool itself has none; and what it keeps for reuse must
-        // not be what fills a small one.
+        // The engine keeps the hysteresis, so the pool itself has none; what it keeps for reuse must not be
+        // what fills a small one; and every load is compared with the trace, in every build alike.
         let default = PoolConfig::default();
         let config = PoolConfig {
             limit_bytes: pool_limit_bytes,
             resume_percent: 100,
+            verify: false,
             cache_bytes: default.cache_bytes.min(pool_limit_bytes / 64),
             ..default
         };
