@@ -574,5 +574,6 @@ impl Engine {
     }
 }
 
+mod served;
 #[cfg(test)]
 mod tests;

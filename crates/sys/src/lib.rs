@@ -24,6 +24,7 @@ pub mod root;
 pub mod swap;
 pub mod tree;
 pub mod tunable;
+pub mod uffd;
 pub mod undo;
 pub mod zram;
 

@@ -1,0 +1,382 @@
+//! The engine with all that only the holder of its lock uses: who owns which pages, what is charged to the
+//! budget, and the carrying out of decisions.
+
+mod carry_out;
+mod leave;
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use warmswap_codec::{ChunkPlan, Codec, Scratch};
+use warmswap_engine::chunks::MAX_CHUNK_PAGES;
+use warmswap_engine::{Decision, Engine};
+use warmswap_policy::PageId;
+use warmswap_policy::reclaim::Arrival;
+use warmswap_trace::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
+
+use crate::directory::{Directory, State, Word};
+use crate::error::{ArenaError, ServeError};
+use crate::service::Core;
+use crate::store::{Store, prefix_bytes};
+
+/// Pages that are put out of sight at a time.
+const BATCH_PAGES: usize = 64;
+
+/// Batches between two chances for others to get the lock.
+const BATCHES_PER_TURN: usize = 8;
+
+/// What the pager counts; all in pages unless they say otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct PagerCounts {
+    /// Pages that were compressed on their way out.
+    pub compressed: u64,
+    /// Pages that left without compression, since their kept copy has the same hash.
+    pub left_clean: u64,
+    /// Pages that were chosen to leave and had been written to since they came back.
+    pub found_dirty: u64,
+    /// Pages that stayed because they were pinned, shared, or touched again on their way out.
+    pub stayed: u64,
+    /// Chunks that were prefetched into staging.
+    pub prefetched_chunks: u64,
+    /// Times that faults were given frames beyond the budget, since nothing could be given up.
+    pub overcommits: u64,
+}
+
+/// The engine and its accounts. See the module.
+#[derive(Debug)]
+pub struct Brain {
+    pub engine: Engine,
+    pub counts: PagerCounts,
+    /// First page and number of pages of each region; all whole grains.
+    regions: BTreeMap<usize, usize>,
+    /// The owner of each grain.
+    owners: Vec<AppId>,
+    apps: Vec<App>,
+    mapped_pages: usize,
+    /// How many want each pinned page to stay.
+    pins: FxHashMap<usize, usize>,
+    /// Chunk numbers used so far.
+    chunks: usize,
+    budget_bytes: u64,
+    keep_copies: bool,
+    scratch: Scratch,
+    plain: Vec<u8>,
+    encoded: Vec<u8>,
+    record: Vec<u8>,
+    /// Pages that stay although the engine dropped them; told after the batch.
+    stayed: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct App {
+    in_use: bool,
+    /// It was in the foreground before.
+    was_launched: bool,
+    /// Its launch window is open.
+    is_launching: bool,
+}
+
+impl Brain {
+    pub fn new(engine: Engine, budget_bytes: u64, keep_copies: bool, space_pages: usize) -> Self {
+        let longest = Codec::ALL
+            .iter()
+            .filter_map(|&codec| ChunkPlan::new(codec, (MAX_CHUNK_PAGES * PAGE_BYTES) as u32).ok())
+            .map(|plan| plan.max_encoded_bytes(MAX_CHUNK_PAGES))
+            .max()
+            .unwrap_or_default();
+        Self {
+            engine,
+            counts: PagerCounts::default(),
+            regions: BTreeMap::new(),
+            owners: vec![AppId(0); space_pages / Directory::GRAIN_PAGES],
+            apps: Vec::new(),
+            mapped_pages: 0,
+            pins: FxHashMap::default(),
+            chunks: 0,
+            budget_bytes,
+            keep_copies,
+            scratch: Scratch::new(),
+            plain: vec![0; MAX_CHUNK_PAGES * PAGE_BYTES],
+            encoded: vec![0; longest + prefix_bytes(MAX_CHUNK_PAGES)],
+            record: Vec::new(),
+            stayed: Vec::new(),
+        }
+    }
+
+    // ---- applications and regions ----
+
+    /// Takes a number for an application.
+    pub fn add_app(&mut self) -> Result<AppId, ArenaError> {
+        let free = self.apps.iter().position(|app| !app.in_use);
+        let index = free.unwrap_or(self.apps.len());
+        let id = u16::try_from(index).map_err(|_| ArenaError::Applications)?;
+        if id == u16::MAX {
+            return Err(ArenaError::Applications);
+        }
+        if index == self.apps.len() {
+            self.apps.push(App::default());
+        }
+        self.apps[index] = App {
+            in_use: true,
+            ..App::default()
+        };
+        Ok(AppId(id))
+    }
+
+    /// Forgets an application, all of whose regions are gone.
+    pub fn remove_app(&mut self, app: AppId) {
+        self.engine.exit(app);
+        self.apps[usize::from(app.0)] = App::default();
+    }
+
+    /// A launch window opens.
+    pub fn launch_begin(&mut self, app: AppId) {
+        let state = &mut self.apps[usize::from(app.0)];
+        state.is_launching = true;
+        let kind = if std::mem::replace(&mut state.was_launched, true) {
+            LaunchKind::Relaunch
+        } else {
+            LaunchKind::Cold
+        };
+        self.engine.launch_begin(app, kind);
+    }
+
+    /// The launch window, if it is open, closes.
+    pub fn launch_end(&mut self, app: AppId) {
+        let state = &mut self.apps[usize::from(app.0)];
+        if std::mem::replace(&mut state.is_launching, false) {
+            self.engine.launch_end(app);
+        }
+    }
+
+    /// Finds room for a region, maps it, and makes its pages known.
+    pub fn add_region(
+        &mut self,
+        core: &Core,
+        app: AppId,
+        pages: usize,
+    ) -> Result<usize, ArenaError> {
+        let grain = Directory::GRAIN_PAGES;
+        // The grain behind a region stays unmapped, so that running over its end is noticed.
+        let whole = pages.next_multiple_of(grain) + grain;
+        let space_pages = self.owners.len() * grain;
+        let mut first = 0;
+        for (&start, &taken) in &self.regions {
+            if start - first >= whole {
+                break;
+            }
+            first = start + taken;
+        }
+        if space_pages - first < whole {
+            return Err(ArenaError::AddressSpace {
+                bytes: pages * PAGE_BYTES,
+                space_bytes: space_pages * PAGE_BYTES,
+            });
+        }
+        core.memory.map(first, pages)?;
+        self.regions.insert(first, whole);
+        self.mapped_pages += whole;
+        self.owners[first / grain..(first + whole) / grain].fill(app);
+        for page in first..first + pages {
+            core.directory
+                .update(page, |_| Some(Word::of(State::Fresh)));
+        }
+        self.report(core);
+        Ok(first)
+    }
+
+    /// Takes a region's pages out of everything and unmaps them. Nobody uses its addresses any more, but
+    /// faults of other regions may be bringing its pages along.
+    pub fn remove_region(
+        &mut self,
+        core: &Core,
+        app: AppId,
+        first: usize,
+        pages: usize,
+    ) -> Result<(), ServeError> {
+        // What is still in the queue would be told of pages that are no more.
+        self.hear(core);
+        let mut in_place = 0;
+        for page in first..first + pages {
+            loop {
+                let word = core.directory.word(page);
+                if word.state == State::Busy {
+                    // Whoever holds it does not wait for us.
+                    std::thread::yield_now();
+                    continue;
+                }
+                let Some(mut claim) = core.directory.claim(page, word) else {
+                    continue;
+                };
+                in_place += usize::from(matches!(word.state, State::Resident | State::Protected));
+                if let Some(slot) = claim.take_slot() {
+                    core.frames.put_free(slot);
+                }
+                claim.release(Word::of(State::Unmapped));
+                break;
+            }
+        }
+        core.memory.unmap(first, pages)?;
+        core.frames.released(in_place);
+        let addr = PageAddr::Anon {
+            number: first as u64,
+        };
+        self.engine.free(app, addr, pages as u32);
+        if let Some(whole) = self.regions.remove(&first) {
+            self.mapped_pages -= whole;
+            // Words of unmapped pages are zero: giving their memory back changes nothing but that.
+            let _ = core.directory.discard(first, whole);
+        }
+        self.report(core);
+        Ok(())
+    }
+
+    /// Every page of every region, and those of the unmapped grain behind each.
+    pub fn pages(&self) -> impl Iterator<Item = usize> + '_ {
+        self.regions
+            .iter()
+            .flat_map(|(&first, &n)| first..first + n)
+    }
+
+    /// One more wants the page to stay; how many they are now.
+    pub fn pin(&mut self, page: usize) -> usize {
+        let count = self.pins.entry(page).or_default();
+        *count += 1;
+        *count
+    }
+
+    /// One less wants the page to stay; how many are left.
+    pub fn unpin(&mut self, page: usize) -> usize {
+        let Some(count) = self.pins.get_mut(&page) else {
+            return 0;
+        };
+        *count -= 1;
+        let left = *count;
+        if left == 0 {
+            self.pins.remove(&page);
+        }
+        left
+    }
+
+    /// The owner and address of a page.
+    pub fn locate(&self, page: usize) -> (AppId, PageAddr) {
+        let owner = self.owners[page / Directory::GRAIN_PAGES];
+        (
+            owner,
+            PageAddr::Anon {
+                number: page as u64,
+            },
+        )
+    }
+
+    /// The number of a page that the engine knows.
+    fn number(&self, page: PageId) -> usize {
+        match self.engine.locate(page).1 {
+            PageAddr::Anon { number } | PageAddr::File { number, .. } => number as usize,
+        }
+    }
+
+    /// The application's hot pages.
+    pub fn hot_set(&self, app: AppId) -> Vec<u32> {
+        let pages = self.engine.hot_set(app);
+        pages.map(|page| self.number(page) as u32).collect()
+    }
+
+    // ---- the engine's ears ----
+
+    /// Tells the engine what the fault path did.
+    pub fn hear(&mut self, core: &Core) {
+        if core.news.take_overflow() {
+            let pages: Vec<_> = self.pages().collect();
+            pages.into_iter().for_each(|page| self.hear_of(core, page));
+        }
+        while let Some(page) = core.news.pop() {
+            self.hear_of(core, page);
+        }
+    }
+
+    fn hear_of(&mut self, core: &Core, page: usize) {
+        if let Some(arrival) = core.directory.take_news(page) {
+            let (app, addr) = self.locate(page);
+            self.engine.served(app, addr, arrival);
+            // Touches of pages that are in their place are not seen. So that the hot set is complete, what
+            // comes along with a touched page in a launch window, or ahead of it, counts as touched.
+            if arrival == Arrival::Untouched && self.apps[usize::from(app.0)].is_launching {
+                self.engine.touch(app, addr, false);
+            }
+        }
+    }
+
+    /// The page is in its place and stays there, although the engine wanted it to leave.
+    fn stays(&mut self, page: usize) {
+        self.counts.stayed += 1;
+        let (app, addr) = self.locate(page);
+        self.engine.served(app, addr, Arrival::Touched);
+    }
+
+    // ---- accounts ----
+
+    /// Bytes that describe pages and chunks.
+    pub fn state_bytes(&self, core: &Core) -> (usize, usize) {
+        let directory = self.mapped_pages * core.directory.bytes_per_page()
+            + (self.chunks * Store::BYTES_PER_CHUNK).next_multiple_of(PAGE_BYTES)
+            + core.store.record_bytes();
+        (self.engine.state_bytes(), directory)
+    }
+
+    /// Tells the engine what is used, and the fault path what it may take.
+    pub fn report(&mut self, core: &Core) {
+        let (engine, directory) = self.state_bytes(core);
+        let other_bytes = core.store.pool.stats().memory_bytes + engine as u64 + directory as u64;
+        self.engine.set_pool_bytes(other_bytes);
+        self.engine.set_backing_bytes(core.store.backing_bytes());
+        let marks = self.engine.watermarks();
+        let reserve = marks.min_frames / 2;
+        let frames = self.budget_bytes.saturating_sub(other_bytes) / PAGE_BYTES as u64;
+        let limit = frames.saturating_sub(reserve) as usize;
+        let low = (marks.low_frames - reserve) as usize;
+        core.frames.set_limits(limit, low);
+    }
+
+    /// Works until there is nothing to do, or until others should have a turn; true in the second case.
+    pub fn work(&mut self, core: &Core) -> Result<bool, ServeError> {
+        self.hear(core);
+        self.report(core);
+        let mut batch = Vec::new();
+        for _ in 0..BATCHES_PER_TURN {
+            self.collect(&mut batch);
+            if batch.is_empty() {
+                return Ok(false);
+            }
+            self.put_out_of_sight(core, &batch)?;
+            for decision in batch.drain(..) {
+                self.carry_out(core, decision)?;
+                self.report(core);
+            }
+            for page in std::mem::take(&mut self.stayed) {
+                self.stays(page);
+            }
+            core.frames.trim(&core.memory, usize::MAX)?;
+            self.hear(core);
+        }
+        Ok(true)
+    }
+
+    /// Takes decisions for about a batch of pages.
+    fn collect(&mut self, batch: &mut Vec<Decision>) {
+        let mut pages = 0;
+        while pages < BATCH_PAGES
+            && let Some(decision) = self.engine.next_background_decision()
+        {
+            pages += self.pages_to_leave(decision.action).count().max(1);
+            batch.push(decision);
+        }
+    }
+
+    /// Lets faults that wait go beyond the budget, since nothing can be given up.
+    pub fn overcommit(&mut self, core: &Core) {
+        self.counts.overcommits += 1;
+        core.frames
+            .set_limits(core.frames.held() + core.frames.waiting(), 0);
+    }
+}

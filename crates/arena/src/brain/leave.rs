@@ -1,0 +1,177 @@
+//! Pages out of sight: moved to staging, or write-protected where frames cannot be moved.
+
+use warmswap_engine::{Action, Decision};
+use warmswap_sys::uffd::{Failure, Mechanism, Slots, UffdError};
+use warmswap_trace::PAGE_BYTES;
+
+use super::Brain;
+use crate::directory::{Claim, State, Word};
+use crate::error::ServeError;
+use crate::service::Core;
+
+impl Brain {
+    /// The pages that a decision is to bring out of their frames.
+    pub(super) fn pages_to_leave(&self, action: Action) -> impl Iterator<Item = usize> {
+        let pages = match action {
+            Action::Store { chunk, .. } | Action::StoreRaw { chunk } => {
+                let pages = self.engine.chunk_pages(chunk).to_vec();
+                let leaving = |&page: &_| self.engine.is_leaving(chunk, page);
+                pages.into_iter().filter(leaving).collect()
+            }
+            Action::Drop { page } => vec![page],
+            _ => Vec::new(),
+        };
+        let pages: Vec<_> = pages.into_iter().map(|page| self.number(page)).collect();
+        pages.into_iter()
+    }
+
+    /// Puts the pages that a batch of decisions is about out of sight, neighbours together. Those that cannot
+    /// leave (pinned, shared) stay as they are.
+    pub(super) fn put_out_of_sight(
+        &mut self,
+        core: &Core,
+        batch: &[Decision],
+    ) -> Result<(), ServeError> {
+        let mut pages: Vec<_> = batch
+            .iter()
+            .flat_map(|decision| self.pages_to_leave(decision.action))
+            .collect();
+        pages.sort_unstable();
+        pages.dedup();
+        let mut claims: Vec<Claim<'_>> = pages
+            .into_iter()
+            .filter_map(|page| {
+                let word = core.directory.word(page);
+                let can_leave = word.state == State::Resident && !word.pinned;
+                can_leave.then(|| core.directory.claim(page, word))?
+            })
+            .collect();
+        while !claims.is_empty() {
+            let first = claims[0].page;
+            let in_row = |(n, claim): &(usize, &Claim<'_>)| claim.page == first + n;
+            let run = claims.iter().enumerate().take_while(in_row).count();
+            let rest = claims.split_off(run);
+            match core.memory.mechanism() {
+                Mechanism::Move => move_out(core, claims)?,
+                Mechanism::Copy => protect(core, claims)?,
+            }
+            claims = rest;
+        }
+        Ok(())
+    }
+
+    /// Shows the content of a page that is out of sight; its word afterwards. `None` when it is in its place
+    /// again, or never left.
+    pub(super) fn look(
+        core: &Core,
+        page: usize,
+        show: impl FnOnce(&[u8; PAGE_BYTES]),
+    ) -> Option<Word> {
+        let word = core.directory.word(page);
+        match word.state {
+            State::Staged => {
+                let mut claim = core.directory.claim(page, word)?;
+                let slot = claim.take_slot()?;
+                if let Some(bytes) = core.memory.bytes(&slot).first_chunk() {
+                    show(bytes);
+                }
+                claim.release(word.staged(slot));
+                Some(word)
+            }
+            State::Protected => {
+                // Held for the copy, so that the page is not given up under it; a writer waits as long.
+                let claim = core.directory.claim(page, word)?;
+                let mut copy = [0; PAGE_BYTES];
+                core.memory.read_page(page, &mut copy);
+                claim.release_unchanged();
+                show(&copy);
+                Some(word)
+            }
+            _ => None,
+        }
+    }
+
+    /// A page whose content is in its chunk now gives its frame up, if its word is still `word`. The slot with
+    /// the frame, where there is one.
+    pub(super) fn give_up(
+        core: &Core,
+        page: usize,
+        word: Word,
+        stored: Word,
+    ) -> Result<Option<Option<Slots>>, ServeError> {
+        let Some(mut claim) = core.directory.claim(page, word) else {
+            return Ok(None);
+        };
+        let slot = claim.take_slot();
+        if slot.is_none() {
+            core.memory.discard(page, 1)?;
+            core.frames.released(1);
+        }
+        claim.release(stored);
+        Ok(Some(slot))
+    }
+
+    /// Nobody takes the page: it goes back to its place, if it is still out of sight.
+    pub(super) fn put_back(core: &Core, page: usize, word: Word) -> Result<(), ServeError> {
+        core.bring_back(page, word)
+    }
+}
+
+/// Moves the frames of a run of pages to staging.
+fn move_out(core: &Core, mut claims: Vec<Claim<'_>>) -> Result<(), ServeError> {
+    while let Some(first) = claims.first().map(|claim| claim.page) {
+        let Some(mut slots) = empty_slots(core, claims.len())? else {
+            claims
+                .into_iter()
+                .for_each(|claim| core.release(claim, |before| before));
+            return Ok(());
+        };
+        let moved = match core.memory.move_out(first, &mut slots) {
+            Ok(()) => slots.len(),
+            Err(UffdError {
+                failure: Failure::Partially(bytes),
+                ..
+            }) => bytes / PAGE_BYTES,
+            Err(UffdError {
+                failure: Failure::Busy,
+                ..
+            }) => 0,
+            Err(UffdError {
+                failure: Failure::Missing,
+                ..
+            }) => return Err(ServeError::Vanished),
+            Err(error) => return Err(error.into()),
+        };
+        for claim in claims.drain(..moved) {
+            let slot = slots.split_front(1);
+            core.release(claim, |before| before.staged(slot));
+        }
+        core.frames.put_empty(slots);
+        if moved == 0 {
+            // Pinned or shared: it stays.
+            core.release(claims.remove(0), |before| before);
+        }
+    }
+    Ok(())
+}
+
+/// Empty slots in a row. When there are none, free frames are given up for them.
+fn empty_slots(core: &Core, most: usize) -> Result<Option<Slots>, ServeError> {
+    if let Some(slots) = core.frames.take_empty(most) {
+        return Ok(Some(slots));
+    }
+    core.frames.drop_free(&core.memory, most)?;
+    Ok(core.frames.take_empty(most))
+}
+
+/// Protects a run of pages against writing.
+fn protect(core: &Core, claims: Vec<Claim<'_>>) -> Result<(), ServeError> {
+    let Some(first) = claims.first().map(|claim| claim.page) else {
+        return Ok(());
+    };
+    core.memory.write_protect(first, claims.len(), true)?;
+    for claim in claims {
+        core.release(claim, |before| before.now(State::Protected));
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! What an arena is made with.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use warmswap_policy::SchemeSpec;
+
+/// How frames come and go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mechanism {
+    /// Frames are moved where the kernel can (Linux 6.8), else pages are copied.
+    #[default]
+    Auto,
+    /// Frames are moved.
+    Move,
+    /// Pages are copied (Linux 5.11).
+    Copy,
+}
+
+/// Who serves a fault.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FaultMode {
+    /// The thread that makes it, in a handler of SIGBUS: fast. System calls that are given a page that is not
+    /// there fail with EFAULT; see [`Arena::touch_for_kernel`](crate::Arena::touch_for_kernel).
+    #[default]
+    Signal,
+    /// Threads of the arena. Slower by two switches between threads; with the right to it, system calls are
+    /// served too.
+    Thread,
+}
+
+/// What an arena is made with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArenaConfig {
+    /// Memory for frames, pool, engine and directory together, in bytes.
+    pub budget_bytes: u64,
+    /// Of it, at most this for the pool and for what describes pages and chunks. `None`: three quarters.
+    pub pool_limit_bytes: Option<u64>,
+    /// The scheme.
+    pub scheme: SchemeSpec,
+    /// The backing file, which must not exist or be empty; removed in the end.
+    pub backing: Option<PathBuf>,
+    /// Its size in bytes.
+    pub backing_limit_bytes: u64,
+    /// How frames come and go.
+    pub mechanism: Mechanism,
+    /// Who serves a fault.
+    pub fault_mode: FaultMode,
+    /// Threads that serve faults in [`FaultMode::Thread`].
+    pub handler_threads: usize,
+    /// Threads that bring an application's hot set back.
+    pub restore_threads: usize,
+    /// Faults that are served at the same time; each takes about 1 MiB, which the budget does not count.
+    pub service_slots: usize,
+    /// Addresses for all regions together, in bytes. They cost nothing until they are used.
+    pub address_space_bytes: usize,
+    /// Whether each object of the pool carries a checksum that is checked when it is loaded.
+    pub verify: bool,
+}
+
+impl ArenaConfig {
+    /// An arena with this budget and scheme, and otherwise: no backing file (4 GiB if one is named), frames
+    /// moved where possible, faults served by SIGBUS, 64 GiB of addresses, checksums on.
+    #[must_use]
+    pub fn new(budget_bytes: u64, scheme: SchemeSpec) -> Self {
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        Self {
+            budget_bytes,
+            pool_limit_bytes: None,
+            scheme,
+            backing: None,
+            backing_limit_bytes: 4 << 30,
+            mechanism: Mechanism::Auto,
+            fault_mode: FaultMode::Signal,
+            handler_threads: 2,
+            restore_threads: processors.div_ceil(2),
+            service_slots: (2 * processors).clamp(4, 32),
+            address_space_bytes: 64 << 30,
+            verify: true,
+        }
+    }
+}

@@ -1,0 +1,484 @@
+//! The directory: one atomic word a page that says where its content is. The truth of the arena.
+//!
+//! A word changes hands by compare-and-swap: whoever makes it [`State::Busy`] holds the page, and with it
+//! its staging slot and its chunk, until the word is released.
+#![allow(unsafe_code)] // One place: a slot's number becomes its owner's again.
+
+use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use warmswap_engine::chunks::MAX_CHUNK_PAGES;
+use warmswap_policy::ChunkId;
+use warmswap_policy::reclaim::Arrival;
+use warmswap_sys::uffd::{AtomicTable, Slots};
+
+/// Where the content of a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// In no region.
+    Unmapped,
+    /// Never touched: zeros.
+    Fresh,
+    /// In its place.
+    Resident,
+    /// Somebody is moving it; wait.
+    Busy,
+    /// In a staging slot: on its way out, or prefetched.
+    Staged,
+    /// In its place, but write-protected: on its way out where frames cannot be moved.
+    Protected,
+    /// In its chunk only.
+    Stored,
+}
+
+const STATES: [State; 7] = [
+    State::Unmapped,
+    State::Fresh,
+    State::Resident,
+    State::Busy,
+    State::Staged,
+    State::Protected,
+    State::Stored,
+];
+
+/// A page's word, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// Where the content is.
+    pub state: State,
+    /// It came to its place, and the engine has not heard of it.
+    pub news: Option<Arrival>,
+    /// It must not leave its place.
+    pub pinned: bool,
+    /// The staging slot of a staged page.
+    slot: u32,
+    /// The chunk that holds its content, or held it when it was last stored.
+    pub chunk: ChunkId,
+    /// Its place among the chunk's pages.
+    pub index: u8,
+}
+
+const NEWS_SHIFT: u32 = 3;
+const PINNED: u64 = 1 << 5;
+const INDEX_SHIFT: u32 = 6;
+const SLOT_SHIFT: u32 = 11;
+const CHUNK_SHIFT: u32 = 32;
+/// Staging slots that a word can name.
+pub const MAX_SLOTS: usize = 1 << (CHUNK_SHIFT - SLOT_SHIFT);
+const _: () = assert!(MAX_CHUNK_PAGES <= 1 << (SLOT_SHIFT - INDEX_SHIFT));
+
+impl Word {
+    /// A page of that state without slot or chunk.
+    pub const fn of(state: State) -> Self {
+        Self {
+            state,
+            news: None,
+            pinned: false,
+            slot: 0,
+            chunk: ChunkId::NONE,
+            index: 0,
+        }
+    }
+
+    /// The same chunk, another state.
+    pub const fn now(self, state: State) -> Self {
+        Self { state, ..self }
+    }
+
+    /// In its place, and the engine is to hear of it.
+    pub fn arrived(self, arrival: Arrival) -> Self {
+        let news = match (self.news, arrival) {
+            (Some(Arrival::Touched), _) => Arrival::Touched,
+            (_, arrival) => arrival,
+        };
+        Self {
+            state: State::Resident,
+            news: Some(news),
+            ..self
+        }
+    }
+
+    /// Pinned or not.
+    pub const fn pinned(self, pinned: bool) -> Self {
+        Self { pinned, ..self }
+    }
+
+    /// In this slot.
+    pub fn staged(self, slot: Slots) -> Self {
+        Self {
+            state: State::Staged,
+            slot: slot.into_number(),
+            ..self
+        }
+    }
+
+    /// In this chunk.
+    pub const fn stored(self, chunk: ChunkId, index: u8) -> Self {
+        Self {
+            state: State::Stored,
+            chunk,
+            index,
+            ..self
+        }
+    }
+
+    fn pack(self) -> u64 {
+        let news = match self.news {
+            None => 0,
+            Some(Arrival::Untouched) => 1,
+            Some(Arrival::Touched) => 2,
+        };
+        // Chunk numbers are stored plus one, so that a word of zeros is an unmapped page without a chunk.
+        let chunk = self.chunk.0.wrapping_add(1);
+        self.state as u64
+            | news << NEWS_SHIFT
+            | if self.pinned { PINNED } else { 0 }
+            | u64::from(self.index) << INDEX_SHIFT
+            | u64::from(self.slot) << SLOT_SHIFT
+            | u64::from(chunk) << CHUNK_SHIFT
+    }
+
+    fn unpack(raw: u64) -> Self {
+        Self {
+            state: STATES[(raw & 7) as usize % STATES.len()],
+            news: match raw >> NEWS_SHIFT & 3 {
+                0 => None,
+                1 => Some(Arrival::Untouched),
+                _ => Some(Arrival::Touched),
+            },
+            pinned: raw & PINNED != 0,
+            index: (raw >> INDEX_SHIFT) as u8 % MAX_CHUNK_PAGES as u8,
+            slot: (raw >> SLOT_SHIFT) as u32 % MAX_SLOTS as u32,
+            chunk: ChunkId(((raw >> CHUNK_SHIFT) as u32).wrapping_sub(1)),
+        }
+    }
+}
+
+/// A page that this thread holds.
+#[derive(Debug)]
+#[must_use = "a page that is not released is busy forever"]
+pub struct Claim<'a> {
+    cell: &'a AtomicU64,
+    /// The page's number.
+    pub page: usize,
+    /// What its word was.
+    pub before: Word,
+}
+
+impl Claim<'_> {
+    /// The slot of a page that was staged. Once only.
+    pub fn take_slot(&mut self) -> Option<Slots> {
+        if self.before.state != State::Staged {
+            return None;
+        }
+        self.before.state = State::Busy;
+        // SAFETY: `Word::staged` got the number from `into_number`, and the word was the only place that held
+        // it. The compare-and-swap that made this claim took the number out of the word, and the state just
+        // set keeps it from being taken twice.
+        Some(unsafe { Slots::from_number(self.before.slot) })
+    }
+
+    /// Lets the page go, with this word.
+    pub fn release(self, word: Word) {
+        self.cell.store(word.pack(), Ordering::Release);
+    }
+
+    /// Lets the page go as it was.
+    pub fn release_unchanged(self) {
+        debug_assert_ne!(self.before.state, State::Busy, "its slot was taken");
+        let before = self.before;
+        self.release(before);
+    }
+}
+
+/// The words of all pages, and for schemes that keep copies a hash of each stored page.
+#[derive(Debug)]
+pub struct Directory {
+    words: AtomicTable<AtomicU64>,
+    /// Two words a page: a hash of the content that its chunk holds. Used by the pager only.
+    hashes: Option<AtomicTable<AtomicU64>>,
+}
+
+impl Directory {
+    /// Pages whose words share a page of memory; regions begin at multiples of it.
+    pub const GRAIN_PAGES: usize = AtomicTable::<AtomicU64>::WORDS_PER_PAGE;
+
+    /// A directory of unmapped pages.
+    ///
+    /// # Errors
+    /// The address space has no room.
+    pub fn new(pages: usize, with_hashes: bool) -> Result<Self, std::io::Error> {
+        let hashes = with_hashes.then(|| AtomicTable::new(2 * pages));
+        Ok(Self {
+            words: AtomicTable::new(pages)?,
+            hashes: hashes.transpose()?,
+        })
+    }
+
+    /// Bytes of directory for each page of a region.
+    pub fn bytes_per_page(&self) -> usize {
+        size_of::<u64>() * if self.hashes.is_some() { 3 } else { 1 }
+    }
+
+    /// The page's word; an unmapped one for numbers beyond the directory.
+    pub fn word(&self, page: usize) -> Word {
+        let cell = self.words.get(page);
+        cell.map_or(Word::of(State::Unmapped), |cell| {
+            Word::unpack(cell.load(Ordering::Acquire))
+        })
+    }
+
+    /// Takes hold of the page if its word is still `expected`.
+    pub fn claim(&self, page: usize, expected: Word) -> Option<Claim<'_>> {
+        debug_assert!(expected.state != State::Busy);
+        let cell = self.words.get(page)?;
+        let busy = Word {
+            state: State::Busy,
+            slot: 0,
+            ..expected
+        };
+        cell.compare_exchange(
+            expected.pack(),
+            busy.pack(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        )
+        .ok()
+        .map(|_| Claim {
+            cell,
+            page,
+            before: expected,
+        })
+    }
+
+    /// Changes a word that nobody holds; waits for whoever does. `change` gives `None` to leave it.
+    pub fn update(&self, page: usize, change: impl Fn(Word) -> Option<Word>) -> Option<Word> {
+        let cell = self.words.get(page)?;
+        loop {
+            let raw = cell.load(Ordering::Acquire);
+            let word = Word::unpack(raw);
+            if word.state == State::Busy {
+                std::thread::yield_now();
+                continue;
+            }
+            let next = change(word)?;
+            let swapped =
+                cell.compare_exchange(raw, next.pack(), Ordering::AcqRel, Ordering::Acquire);
+            if swapped.is_ok() {
+                return Some(word);
+            }
+        }
+    }
+
+    /// Takes the news off a page's word. `None` also while somebody holds the page: whoever releases a page
+    /// with news says so again.
+    pub fn take_news(&self, page: usize) -> Option<Arrival> {
+        let cell = self.words.get(page)?;
+        loop {
+            let raw = cell.load(Ordering::Acquire);
+            let word = Word::unpack(raw);
+            if word.state == State::Busy {
+                return None;
+            }
+            let arrival = word.news?;
+            let told = Word { news: None, ..word }.pack();
+            let swapped = cell.compare_exchange(raw, told, Ordering::AcqRel, Ordering::Acquire);
+            if swapped.is_ok() {
+                return Some(arrival);
+            }
+        }
+    }
+
+    /// Notes the hash of the content that the page's chunk holds.
+    pub fn set_hash(&self, page: usize, hash: u128) {
+        let Some(hashes) = &self.hashes else { return };
+        for (i, half) in [hash as u64, (hash >> 64) as u64].into_iter().enumerate() {
+            if let Some(cell) = hashes.get(2 * page + i) {
+                cell.store(half, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The hash that was last noted.
+    pub fn hash(&self, page: usize) -> Option<u128> {
+        let hashes = self.hashes.as_ref()?;
+        let half = |i| hashes.get(2 * page + i).map(|c| c.load(Ordering::Relaxed));
+        Some(u128::from(half(0)?) | u128::from(half(1)?) << 64)
+    }
+
+    /// Gives back the memory of the words of unmapped pages.
+    pub fn discard(&self, first: usize, pages: usize) -> Result<(), std::io::Error> {
+        if let Some(hashes) = &self.hashes {
+            hashes.discard(2 * first, 2 * pages)?;
+        }
+        self.words.discard(first, pages)
+    }
+}
+
+/// A lock-free queue of page numbers that says where the engine has to look. It may forget: then it says
+/// that everything has to be looked at.
+#[derive(Debug)]
+pub struct News {
+    /// Page number plus one; 0 where there is none.
+    ring: Box<[AtomicU32]>,
+    tail: AtomicU64,
+    head: AtomicU64,
+    has_overflown: std::sync::atomic::AtomicBool,
+}
+
+impl News {
+    /// A queue of `capacity` places.
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            ring: (0..capacity).map(|_| AtomicU32::new(0)).collect(),
+            tail: AtomicU64::new(0),
+            head: AtomicU64::new(0),
+            has_overflown: false.into(),
+        }
+    }
+
+    fn place(&self, position: u64) -> &AtomicU32 {
+        &self.ring[(position % self.ring.len() as u64) as usize]
+    }
+
+    /// Says that a page has news. Any thread; never waits. True when the queue has become half full.
+    pub fn push(&self, page: usize) -> bool {
+        let position = self.tail.fetch_add(1, Ordering::SeqCst);
+        let put = self.place(position).compare_exchange(
+            0,
+            page as u32 + 1,
+            Ordering::SeqCst,
+            Ordering::Relaxed,
+        );
+        let head = self.head.load(Ordering::SeqCst);
+        if put.is_err() || head > position {
+            // There was no room, or the reader has passed this place by.
+            self.has_overflown.store(true, Ordering::SeqCst);
+            return true;
+        }
+        position - head >= self.ring.len() as u64 / 2
+    }
+
+    /// The next page with news. One thread only.
+    ///
+    /// A place that was taken and not yet filled is passed by, so that nobody waits for a thread that was
+    /// interrupted there. The place is looked at once more after the head has moved: either that finds the
+    /// page, or the writer finds the head beyond its place and reports an overflow.
+    pub fn pop(&self) -> Option<usize> {
+        let mut head = self.head.load(Ordering::SeqCst);
+        while head < self.tail.load(Ordering::SeqCst) {
+            let place = self.place(head);
+            head += 1;
+            let mut page = place.swap(0, Ordering::SeqCst);
+            self.head.store(head, Ordering::SeqCst);
+            if page == 0 {
+                page = place.swap(0, Ordering::SeqCst);
+            }
+            if page != 0 {
+                return Some(page as usize - 1);
+            }
+        }
+        None
+    }
+
+    /// Whether news were forgotten since the last call: then every page is to be looked at. One thread only.
+    pub fn take_overflow(&self) -> bool {
+        if !self.has_overflown.swap(false, Ordering::SeqCst) {
+            return false;
+        }
+        // What is put into a place before the new head while this runs had its news in the directory before,
+        // where the caller finds them.
+        self.ring
+            .iter()
+            .for_each(|place| place.store(0, Ordering::SeqCst));
+        let tail = self.tail.load(Ordering::SeqCst);
+        self.head.store(tail, Ordering::SeqCst);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_packing_and_zero_is_unmapped() {
+        assert_eq!(Word::unpack(0), Word::of(State::Unmapped));
+        for state in STATES {
+            for news in [None, Some(Arrival::Touched), Some(Arrival::Untouched)] {
+                let word = Word {
+                    state,
+                    news,
+                    pinned: news.is_none(),
+                    slot: MAX_SLOTS as u32 - 1,
+                    chunk: ChunkId(u32::MAX - 1),
+                    index: MAX_CHUNK_PAGES as u8 - 1,
+                };
+                assert_eq!(Word::unpack(word.pack()), word);
+            }
+        }
+    }
+
+    #[test]
+    fn one_of_many_claims_succeeds_and_news_are_told_once() {
+        let directory = Directory::new(4096, false).expect("address space");
+        let fresh = Word::of(State::Fresh);
+        directory.update(7, |_| Some(fresh));
+        let claim = directory.claim(7, fresh).expect("nobody holds it");
+        assert!(directory.claim(7, fresh).is_none());
+        assert_eq!(directory.take_news(7), None);
+        claim.release(fresh.arrived(Arrival::Untouched));
+        assert_eq!(directory.take_news(7), Some(Arrival::Untouched));
+        assert_eq!(directory.take_news(7), None);
+        assert_eq!(directory.word(7).state, State::Resident);
+    }
+
+    #[test]
+    fn a_queue_keeps_order_and_says_so_when_it_forgot() {
+        let news = News::new(4);
+        for page in 0..4 {
+            assert_eq!(news.push(page), page >= 2);
+        }
+        assert_eq!(news.pop(), Some(0));
+        assert!(!news.take_overflow());
+        news.push(4);
+        assert!(news.push(5));
+        assert!(news.take_overflow());
+        assert_eq!(news.pop(), None);
+        news.push(6);
+        assert_eq!(news.pop(), Some(6));
+        assert_eq!(news.pop(), None);
+    }
+
+    #[test]
+    fn many_writers_and_a_reader_lose_nothing_that_is_not_reported() {
+        use std::collections::HashSet;
+        let news = News::new(64);
+        let mut heard = HashSet::new();
+        let mut was_lost = false;
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..4)
+                .map(|t| {
+                    let news = &news;
+                    scope.spawn(move || {
+                        for i in 0..5_000 {
+                            news.push(t * 5_000 + i);
+                            if i % 8 == 0 {
+                                std::thread::yield_now();
+                            }
+                        }
+                    })
+                })
+                .collect();
+            while !writers.iter().all(|writer| writer.is_finished()) {
+                was_lost |= news.take_overflow();
+                heard.extend(std::iter::from_fn(|| news.pop()));
+            }
+        });
+        was_lost |= news.take_overflow();
+        heard.extend(std::iter::from_fn(|| news.pop()));
+        assert!(was_lost || heard.len() == 20_000, "{} heard", heard.len());
+        assert!(heard.iter().all(|&page| page < 20_000));
+    }
+}

@@ -1,0 +1,118 @@
+//! What can go wrong in making an arena and its regions.
+
+use warmswap_backing::BackingError;
+use warmswap_sys::uffd::PagedError;
+
+/// An arena cannot be made, or cannot give what is asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum ArenaError {
+    /// No usable userfaultfd, or no address space.
+    #[error(transparent)]
+    Memory(#[from] PagedError),
+    /// The scheme is none.
+    #[error(transparent)]
+    Scheme(#[from] warmswap_policy::PolicyError),
+    /// The limits make no sense.
+    #[error(transparent)]
+    Limits(#[from] warmswap_engine::ConfigError),
+    /// The pool cannot be that small.
+    #[error(transparent)]
+    Pool(#[from] warmswap_pool::ConfigError),
+    /// The backing file cannot be used.
+    #[error(transparent)]
+    Backing(#[from] BackingError),
+    /// The handler of SIGBUS cannot be installed.
+    #[error(transparent)]
+    Handler(#[from] warmswap_sys::uffd::sigbus::RegisterError),
+    /// No memory for tables, or no thread.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The page size is another.
+    #[error(transparent)]
+    PageSize(#[from] warmswap_sys::WrongPageSize),
+    /// The arena's address space is used up.
+    #[error("no {bytes} bytes in a row are left of an address space of {space_bytes} bytes")]
+    AddressSpace {
+        /// Bytes asked for.
+        bytes: usize,
+        /// Bytes of the whole address space.
+        space_bytes: usize,
+    },
+    /// There are 65,535 applications.
+    #[error("no more applications")]
+    Applications,
+    /// Not whole within the region.
+    #[error("{len} bytes at {offset:#x} are not within a region of {region_bytes} bytes")]
+    OutOfRange {
+        /// First byte.
+        offset: usize,
+        /// Bytes.
+        len: usize,
+        /// Bytes of the region.
+        region_bytes: usize,
+    },
+}
+
+impl ArenaError {
+    pub(crate) fn system(action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::System { action, source }
+    }
+}
+
+/// A page cannot be served: the process ends, since the page's content is lost and zeros in its place would
+/// be worse.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServeError {
+    #[error(transparent)]
+    Store(#[from] crate::store::StoreError),
+    #[error(transparent)]
+    Codec(#[from] warmswap_codec::ChunkError),
+    #[error(transparent)]
+    Uffd(#[from] warmswap_sys::uffd::UffdError),
+    #[error(transparent)]
+    Memory(#[from] PagedError),
+    #[error("the address is in no region")]
+    NotMapped,
+    #[error("somebody discarded or replaced the page behind the arena's back")]
+    Vanished,
+    #[error("the chunk does not hold the page")]
+    NotInChunk,
+}
+
+/// Says why a page cannot be served, and ends the process. Allocates nothing and takes no lock.
+pub(crate) fn die(address: usize, reason: &dyn std::fmt::Display) -> ! {
+    use std::io::Write;
+    let mut line = [0u8; 512];
+    let mut rest = &mut line[..];
+    let _ = writeln!(
+        rest,
+        "warmswap: cannot serve the page at {address:#x}: {reason}"
+    );
+    let left = rest.len();
+    let len = line.len() - left;
+    // A line that did not fit still ends.
+    line[len - 1] = b'\n';
+    let _ = rustix::io::write(rustix::stdio::stderr(), &line[..len]);
+    std::process::abort()
+}
+
+/// Ends the process if the thread panics, with what it was: a host that lives on without it would hang.
+pub(crate) struct AbortOnPanic(pub &'static str);
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "warmswap: the {} panicked; the pages that it serves would be lost",
+                self.0
+            );
+            std::process::abort();
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Frames: how many there are, how many there may be, and where the free ones are.
+//!
+//! A frame is in a page's place, in a staging slot with a page's content, or free in a staging slot. All of
+//! them together are `held`. Only the pager makes `limit` smaller, and only when the pool grew.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rustix::thread::futex;
+use warmswap_sys::uffd::{PagedError, PagedMemory, SlotBag, Slots};
+
+/// Counts and bags of frames, for any number of threads.
+#[derive(Debug)]
+pub struct Frames {
+    /// Staging slots with a frame that nobody uses.
+    free: SlotBag,
+    /// Staging slots without a frame.
+    empty: SlotBag,
+    /// Frames in the whole arena.
+    held: AtomicUsize,
+    /// New frames are taken only below this.
+    limit: AtomicUsize,
+    /// Below this many available frames the pager is called.
+    low: AtomicUsize,
+    /// Threads that wait for a frame.
+    waiting: AtomicU32,
+    /// Changes whenever frames come free.
+    freed: AtomicU32,
+    /// 1 while the pager sleeps.
+    pager_sleeps: AtomicU32,
+    /// Times that somebody had to wait.
+    pub waits: AtomicU64,
+}
+
+/// Leave to take one new frame, already counted as held.
+#[derive(Debug)]
+#[must_use = "a frame that is counted but not taken is lost"]
+pub struct NewFrame(());
+
+/// Where a page's frame comes from.
+#[derive(Debug)]
+#[must_use = "a frame that is not used is to be given back"]
+pub enum Frame {
+    /// A free frame in a slot.
+    Free(Slots),
+    /// A new one of the kernel's.
+    New(NewFrame),
+}
+
+impl Frames {
+    /// No frames at all; `slots` are the empty slots.
+    pub fn new(memory: &PagedMemory, slots: Slots) -> Self {
+        let (free, empty) = (memory.bag(), memory.bag());
+        empty.put(slots);
+        Self {
+            free,
+            empty,
+            held: AtomicUsize::new(0),
+            limit: AtomicUsize::new(0),
+            low: AtomicUsize::new(0),
+            waiting: AtomicU32::new(0),
+            freed: AtomicU32::new(0),
+            pager_sleeps: AtomicU32::new(0),
+            waits: AtomicU64::new(0),
+        }
+    }
+
+    /// Frames of the arena, free ones included.
+    pub fn held(&self) -> usize {
+        self.held.load(Ordering::Acquire)
+    }
+
+    /// Free frames in staging.
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Frames that can be had at once.
+    pub fn available(&self) -> usize {
+        let limit = self.limit.load(Ordering::Acquire);
+        limit.saturating_sub(self.held()) + self.free.len()
+    }
+
+    /// Threads that wait for a frame.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Acquire) as usize
+    }
+
+    /// What the pager last found: how many frames there may be, and when it wants to be called.
+    pub fn set_limits(&self, limit: usize, low: usize) {
+        self.low.store(low, Ordering::Relaxed);
+        self.limit.store(limit, Ordering::Release);
+        if self.waiting() > 0 && self.available() > 0 {
+            self.wake_waiting();
+        }
+    }
+
+    /// One frame, if one can be had.
+    pub fn try_take(&self) -> Option<Frame> {
+        let frame = match self.free.take(1) {
+            Some(slot) => Some(Frame::Free(slot)),
+            None => self.try_new().map(Frame::New),
+        };
+        if self.available() < self.low.load(Ordering::Relaxed) {
+            self.call_pager();
+        }
+        frame
+    }
+
+    /// Up to `most` free frames in a row, as long as more than `reserve` others can be had.
+    pub fn take_spare(&self, most: usize, reserve: usize) -> Option<Slots> {
+        let spare = self.available().saturating_sub(reserve).min(most);
+        if spare == 0 {
+            None
+        } else {
+            self.free.take(spare)
+        }
+    }
+
+    /// Leave to take a new frame from the kernel.
+    pub fn try_new(&self) -> Option<NewFrame> {
+        let limit = self.limit.load(Ordering::Acquire);
+        self.held
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |held| {
+                (held < limit).then_some(held + 1)
+            })
+            .ok()
+            .map(|_| NewFrame(()))
+    }
+
+    /// A new frame beyond the limit, where nothing else helps: the caller needs a second one for a moment.
+    pub fn force_new(&self) -> NewFrame {
+        self.held.fetch_add(1, Ordering::AcqRel);
+        NewFrame(())
+    }
+
+    /// Gives a frame back that was not used.
+    pub fn give_back(&self, frame: Frame) {
+        match frame {
+            Frame::Free(slot) => self.put_free(slot),
+            Frame::New(NewFrame(())) => self.released(1),
+        }
+    }
+
+    /// Free frames.
+    pub fn put_free(&self, slots: Slots) {
+        self.free.put(slots);
+        self.wake_waiting();
+    }
+
+    /// Slots whose frames were moved away; they are still held.
+    pub fn put_empty(&self, slots: Slots) {
+        self.empty.put(slots);
+    }
+
+    /// Empty slots in a row, at most `most`.
+    pub fn take_empty(&self, most: usize) -> Option<Slots> {
+        self.empty.take(most)
+    }
+
+    /// So many frames went back to the kernel.
+    pub fn released(&self, count: usize) {
+        self.held.fetch_sub(count, Ordering::AcqRel);
+        self.wake_waiting();
+    }
+
+    /// Gives free frames back to the kernel as long as more are held than there may be, at most `most`.
+    pub fn trim(&self, memory: &PagedMemory, most: usize) -> Result<(), PagedError> {
+        let limit = self.limit.load(Ordering::Acquire);
+        let mut left = self.held().saturating_sub(limit).min(most);
+        while left > 0 {
+            let Some(mut slots) = self.free.take(left) else {
+                break;
+            };
+            self.drop_frames(memory, &mut slots)?;
+            left -= slots.len();
+            self.empty.put(slots);
+        }
+        Ok(())
+    }
+
+    /// A frame came free; it goes back to the kernel when more are held than there may be.
+    pub fn put_free_or_trim(
+        &self,
+        memory: &PagedMemory,
+        mut slot: Slots,
+    ) -> Result<(), PagedError> {
+        if self.held() > self.limit.load(Ordering::Acquire) {
+            self.drop_frames(memory, &mut slot)?;
+            self.empty.put(slot);
+        } else {
+            self.put_free(slot);
+        }
+        Ok(())
+    }
+
+    /// Gives up to `most` free frames back to the kernel for the sake of their slots.
+    pub fn drop_free(&self, memory: &PagedMemory, most: usize) -> Result<(), PagedError> {
+        if let Some(mut slots) = self.free.take(most) {
+            self.drop_frames(memory, &mut slots)?;
+            self.empty.put(slots);
+        }
+        Ok(())
+    }
+
+    fn drop_frames(&self, memory: &PagedMemory, slots: &mut Slots) -> Result<(), PagedError> {
+        memory.discard_slots(slots)?;
+        self.held.fetch_sub(slots.len(), Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Waits until frames may have come free, but not for long: the caller looks again. `seen` is what
+    /// [`Self::generation`] was before it last looked.
+    pub fn wait(&self, seen: u32) {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        self.call_pager();
+        let _ = futex::wait(
+            &self.freed,
+            futex::Flags::PRIVATE,
+            seen,
+            Some(&timespec(Duration::from_millis(20))),
+        );
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Changes whenever frames come free.
+    pub fn generation(&self) -> u32 {
+        self.freed.load(Ordering::Acquire)
+    }
+
+    fn wake_waiting(&self) {
+        self.freed.fetch_add(1, Ordering::AcqRel);
+        if self.waiting() > 0 {
+            let _ = futex::wake(&self.freed, futex::Flags::PRIVATE, i32::MAX as u32);
+        }
+    }
+
+    /// Wakes the pager if it sleeps. One atomic operation if it does not.
+    pub fn call_pager(&self) {
+        if self.pager_sleeps.swap(0, Ordering::AcqRel) == 1 {
+            let _ = futex::wake(&self.pager_sleeps, futex::Flags::PRIVATE, 1);
+        }
+    }
+
+    /// The pager sleeps until it is called, or for `timeout`. `has_work` is asked after the pager can be
+    /// called, so that nothing falls between.
+    pub fn sleep(&self, timeout: Duration, has_work: impl FnOnce() -> bool) {
+        self.pager_sleeps.store(1, Ordering::SeqCst);
+        let low = self.low.load(Ordering::Relaxed);
+        if !has_work() && self.waiting() == 0 && self.available() >= low {
+            let timeout = Some(timespec(timeout));
+            let _ = futex::wait(
+                &self.pager_sleeps,
+                futex::Flags::PRIVATE,
+                1,
+                timeout.as_ref(),
+            );
+        }
+        self.pager_sleeps.store(0, Ordering::SeqCst);
+    }
+}
+
+fn timespec(duration: Duration) -> futex::Timespec {
+    futex::Timespec {
+        tv_sec: duration.as_secs() as i64,
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    }
+}

@@ -1,0 +1,78 @@
+//! The arena host: live memory of this process, paged by userfaultfd with the engine.
+//!
+//! ```no_run
+//! # use warmswap_arena::{Arena, ArenaConfig};
+//! # use warmswap_policy::SchemeSpec;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let arena = Arena::new(ArenaConfig::new(256 << 20, SchemeSpec::named("warmswap")?))?;
+//! let app = arena.application("editor")?;
+//! let region = app.region(1 << 30)?; // more than the budget
+//! let memory = region.as_mut_ptr(); // read and write it as any memory
+//! # let _ = memory;
+//! app.background(); // leaves when others need room
+//! app.foreground(); // its hot set begins to come back
+//! app.launch_done();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The life of a page
+//!
+//! The *directory* has an atomic word for each page and is the truth; the engine hears of it later. A word
+//! changes by compare-and-swap to `Busy`, and back by a store of whoever made it so:
+//!
+//! | from | to | by |
+//! |---|---|---|
+//! | `Fresh` | `Resident` | first touch, with a frame of zeros |
+//! | `Resident` | `Staged` (frames move) or `Protected` (pages are copied) | pager, for a decision of the engine |
+//! | `Staged`, `Protected` | `Resident` | touch: straight back |
+//! | `Staged`, `Protected` | `Stored` | pager, once the content is in its chunk |
+//! | `Stored` | `Resident` | touch, and with it the chunk's other pages as far as there are frames |
+//! | `Stored` | `Staged` | pager, for a prediction |
+//! | any | `Unmapped` | the region ends |
+//!
+//! Why no page is lost or doubled:
+//! - Only the holder of a `Busy` word moves the page's content, and the content is in one place before and
+//!   after. A staging slot belongs to the word that names it.
+//! - Pages leave their place by the pager only. So what the engine does not know yet is always an arrival, and
+//!   it never sends away what is not there.
+//! - A chunk is freed when the engine knows all its pages to be elsewhere; whoever reads a chunk holds a page of
+//!   it that the engine still takes for stored. A write-back changes the chunk's place first and frees the
+//!   pool's copy when nobody reads it any more.
+//! - A store takes a copy of its pages and gives a frame up only if the word has not changed since; a page that
+//!   was touched leaves a hole in the chunk, of which the engine hears before it hears of the store.
+//! - Writes are not seen. A page that leaves for a kept copy does so only if its 128-bit hash is the copy's.
+//! - News of arrivals go through a lock-free queue of hints. A hint that is doubled finds nothing new; one that
+//!   is lost is reported, and every word is looked at.
+//!
+//! # What a user must know
+//!
+//! - With [`FaultMode::Signal`] system calls cannot fault pages in: see [`Arena::touch_for_kernel`]. Nor may
+//!   locks that a thread can sleep on, or a memory allocator's own data, lie in a region. A fault runs on
+//!   the faulting thread's stack and takes up to 32 KiB of it.
+//! - A page that cannot be served ends the process with a line on standard error. It never reads as zeros.
+//! - Regions are not inherited by `fork`: the child gets a segmentation fault there, and the parent goes on.
+//! - `madvise`, `mremap` and `munmap` on a region are not allowed; a page that vanishes ends the process.
+//! - When nothing can be given up, faults are served beyond the budget and counted
+//!   ([`PagerCounts::overcommits`]): live memory cannot be refused, and no application is killed.
+//! - Touches of pages that are in their place are not seen. In a launch window, what comes along with a
+//!   touched page counts as touched, and so does what is brought back in bulk: a hot set is complete rather
+//!   than exact.
+
+mod arena;
+mod brain;
+mod config;
+mod directory;
+mod error;
+mod frames;
+mod restore;
+mod service;
+mod stats;
+mod store;
+mod threads;
+
+pub use arena::{Advice, Application, Arena, Pinned, Region};
+pub use brain::PagerCounts;
+pub use config::{ArenaConfig, FaultMode, Mechanism};
+pub use error::ArenaError;
+pub use stats::ArenaStats;

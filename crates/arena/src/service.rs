@@ -1,0 +1,506 @@
+//! The fault path: brings a page to its place, from whatever thread.
+//!
+//! Order, and why nobody waits in a circle:
+//! 1. a service slot is taken (scratch memory; given back in any case);
+//! 2. a frame is taken, which may wait for the pager;
+//! 3. the page is claimed. From here on nothing waits for the pager or the engine: what follows are locks of
+//!    the pool that are held for one copy at most, input from the backing file, and system calls.
+//!
+//! The pager waits for a claimed page nowhere but in the freeing of a region, so it always gets on, and with
+//! it those who wait in step 2.
+#![allow(unsafe_code)] // The promise that the fault path keeps the rules of a signal handler.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use warmswap_codec::{PAGE_BYTES, Scratch, decode, fill};
+use warmswap_engine::chunks::MAX_CHUNK_PAGES;
+use warmswap_policy::ChunkId;
+use warmswap_policy::reclaim::Arrival;
+use warmswap_sys::uffd::sigbus::FaultService;
+use warmswap_sys::uffd::{Failure, Mechanism, PagedMemory, Slots, UffdError};
+
+use crate::directory::{Claim, Directory, News, State, Word};
+use crate::error::{ServeError, die};
+use crate::frames::{Frame, Frames};
+use crate::store::{Body, Chunk, MEMBER_BYTES, Store};
+
+/// What the fault path and the pager share. Everything here is used without the engine's lock.
+#[derive(Debug)]
+pub struct Core {
+    pub memory: PagedMemory,
+    pub directory: Directory,
+    pub frames: Frames,
+    pub store: Store,
+    pub news: News,
+    pub counts: ServiceCounts,
+    slots: Box<[Mutex<Service>]>,
+    next_slot: AtomicUsize,
+    /// Frames that neighbours of a fault leave to faults.
+    pub neighbour_reserve: usize,
+}
+
+/// What the fault path counts.
+#[derive(Debug, Default)]
+pub struct ServiceCounts {
+    /// Faults that found work to do.
+    pub faults: AtomicU64,
+    /// Of them, first touches.
+    pub first_touches: AtomicU64,
+    /// Of them, pages that were in staging.
+    pub staged: AtomicU64,
+    /// Chunks that were decompressed, by faults and by restoring.
+    pub chunks_read: AtomicU64,
+    /// Pages that came along with another.
+    pub neighbours: AtomicU64,
+    /// Frames that could not be moved, so that the page was copied.
+    pub copied: AtomicU64,
+}
+
+/// Scratch memory for one fault at a time.
+#[derive(Debug)]
+pub struct Service {
+    scratch: Scratch,
+    plain: Box<[u8]>,
+    record: Vec<u8>,
+}
+
+impl Service {
+    fn new() -> Self {
+        let plain_bytes = MAX_CHUNK_PAGES * PAGE_BYTES;
+        Self {
+            scratch: Scratch::new(),
+            plain: vec![0; plain_bytes].into(),
+            // A record is a chunk that did not shrink, with its members, at worst; and its trailer.
+            record: Vec::with_capacity(plain_bytes + MAX_CHUNK_PAGES * MEMBER_BYTES + PAGE_BYTES),
+        }
+    }
+
+    /// Bytes of scratch memory, about.
+    pub const BYTES: usize = 1 << 20;
+}
+
+/// Why a page is brought back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Somebody waits: frames are waited for.
+    Now,
+    /// Ahead of use, told to the engine as this: only while frames can be spared.
+    Ahead(Arrival),
+}
+
+impl Wanted {
+    fn arrival(self) -> Arrival {
+        match self {
+            Self::Now => Arrival::Touched,
+            Self::Ahead(arrival) => arrival,
+        }
+    }
+}
+
+/// What became of a page that was wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// It is in its place.
+    There,
+    /// No frame can be spared.
+    NoFrame,
+}
+
+/// Pages that the kernel is asked about before a page that should be there counts as vanished.
+const VANISHED_AFTER: u32 = 1000;
+
+// SAFETY: `serve` touches no page of the range: it works on staging slots, its own tables and the service
+// slots, all outside. It does not unwind (what can fail is a typed error, which ends the process), and it waits
+// only as the module's documentation says. The locks that it may wait for are held by the arena's own code,
+// which never touches the range while it holds them.
+unsafe impl FaultService for Core {
+    fn serve(&self, address: usize) {
+        self.serve_address(address);
+    }
+}
+
+impl Core {
+    /// A core with so many service slots.
+    pub fn new(
+        memory: PagedMemory,
+        empty: Slots,
+        directory: Directory,
+        store: Store,
+        service_slots: usize,
+    ) -> Self {
+        Self {
+            frames: Frames::new(&memory, empty),
+            memory,
+            directory,
+            store,
+            news: News::new(1 << 16),
+            counts: ServiceCounts::default(),
+            slots: (0..service_slots.max(1))
+                .map(|_| Mutex::new(Service::new()))
+                .collect(),
+            next_slot: AtomicUsize::new(0),
+            neighbour_reserve: 0,
+        }
+    }
+
+    /// Brings the page at an address back, or ends the process.
+    pub fn serve_address(&self, address: usize) {
+        let result = match self.memory.page_of(address) {
+            Some(page) => self.serve_page(page, Wanted::Now).map(drop),
+            None => Err(ServeError::NotMapped),
+        };
+        if let Err(error) = result {
+            die(address, &error);
+        }
+    }
+
+    /// Brings a page to its place.
+    ///
+    /// # Errors
+    /// The page is lost, or nobody's.
+    pub fn serve_page(&self, page: usize, wanted: Wanted) -> Result<Served, ServeError> {
+        let mut looks = 0;
+        loop {
+            let word = self.directory.word(page);
+            match word.state {
+                State::Unmapped => return Err(ServeError::NotMapped),
+                State::Busy => std::thread::yield_now(),
+                State::Resident => {
+                    if self.is_accessible(page, word)? {
+                        return Ok(Served::There);
+                    }
+                    looks += 1;
+                    if looks > VANISHED_AFTER {
+                        return Err(ServeError::Vanished);
+                    }
+                }
+                State::Protected => self.unprotect(page, word, wanted)?,
+                State::Staged => self.serve_staged(page, word, wanted)?,
+                State::Fresh | State::Stored => {
+                    let Some(frame) = self.frame_for(page, word, wanted) else {
+                        if self.directory.word(page) == word {
+                            return Ok(Served::NoFrame);
+                        }
+                        continue;
+                    };
+                    match self.directory.claim(page, word) {
+                        Some(claim) if word.state == State::Fresh => {
+                            self.serve_fresh(claim, frame, wanted)?;
+                        }
+                        Some(claim) => self.serve_stored(claim, frame, wanted)?,
+                        None => self.frames.give_back(frame),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the access can be tried again: a page that is in its place may still be write-protected, and
+    /// one that the kernel does not have was discarded by somebody else.
+    fn is_accessible(&self, page: usize, word: Word) -> Result<bool, ServeError> {
+        if !self.memory.has_frame(page) {
+            return Ok(false);
+        }
+        if self.memory.mechanism() == Mechanism::Copy {
+            // Only while the page is held: else the pager could have protected it anew for a reason.
+            let Some(claim) = self.directory.claim(page, word) else {
+                return Ok(false);
+            };
+            let result = self.memory.write_protect(page, 1, false);
+            self.release(claim, |before| before);
+            result?;
+        }
+        Ok(true)
+    }
+
+    /// A page on its way out in its place stays.
+    fn unprotect(&self, page: usize, word: Word, wanted: Wanted) -> Result<(), ServeError> {
+        if let Some(claim) = self.directory.claim(page, word) {
+            self.counts.staged.fetch_add(1, Ordering::Relaxed);
+            self.memory.write_protect(page, 1, false)?;
+            self.release(claim, |before| before.arrived(wanted.arrival()));
+        }
+        Ok(())
+    }
+
+    /// A page in staging goes straight back.
+    fn serve_staged(&self, page: usize, word: Word, wanted: Wanted) -> Result<(), ServeError> {
+        let Some(mut claim) = self.directory.claim(page, word) else {
+            return Ok(());
+        };
+        self.counts.faults.fetch_add(1, Ordering::Relaxed);
+        self.counts.staged.fetch_add(1, Ordering::Relaxed);
+        if let Some(slot) = claim.take_slot() {
+            self.install(page, slot)?;
+        }
+        self.release(claim, |before| before.arrived(wanted.arrival()));
+        Ok(())
+    }
+
+    fn serve_fresh(
+        &self,
+        claim: Claim<'_>,
+        frame: Frame,
+        wanted: Wanted,
+    ) -> Result<(), ServeError> {
+        static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+        self.counts.faults.fetch_add(1, Ordering::Relaxed);
+        self.counts.first_touches.fetch_add(1, Ordering::Relaxed);
+        self.install_copy(claim.page, frame, &ZEROS)?;
+        self.release(claim, |before| before.arrived(wanted.arrival()));
+        Ok(())
+    }
+
+    /// Brings a page back from its chunk, and the chunk's other pages as far as there are frames.
+    fn serve_stored(
+        &self,
+        claim: Claim<'_>,
+        frame: Frame,
+        wanted: Wanted,
+    ) -> Result<(), ServeError> {
+        if wanted == Wanted::Now {
+            self.counts.faults.fetch_add(1, Ordering::Relaxed);
+        }
+        self.counts.chunks_read.fetch_add(1, Ordering::Relaxed);
+        let mut service = self.service_slot();
+        let Service {
+            scratch,
+            plain,
+            record,
+        } = &mut *service;
+        let mut others: [Option<Claim<'_>>; MAX_CHUNK_PAGES] = [const { None }; MAX_CHUNK_PAGES];
+        let (chunk, index) = (claim.before.chunk, usize::from(claim.before.index));
+        self.store.read(chunk, record, |content| {
+            let out = plain
+                .get_mut(..content.pages * PAGE_BYTES)
+                .ok_or(ServeError::NotInChunk)?;
+            if index >= content.pages {
+                return Err(ServeError::NotInChunk);
+            }
+            match content.body {
+                Body::Filled(word) => fill(word, out),
+                Body::Object(object) => decode(scratch, content.plan, object, out)?,
+            }
+            self.claim_neighbours(chunk, content, claim.page, &mut others);
+            Ok(())
+        })??;
+        let bytes = |index: usize| &plain[index * PAGE_BYTES..][..PAGE_BYTES];
+        let arrival = wanted.arrival();
+        self.install_copy(claim.page, frame, bytes(index))?;
+        // The page that is waited for is let go first. The chunk stays as long as another page of it is held,
+        // and is not looked at any more anyway.
+        self.release(claim, |before| before.arrived(arrival));
+        let along = match wanted {
+            Wanted::Now => Arrival::Untouched,
+            Wanted::Ahead(arrival) => arrival,
+        };
+        self.install_neighbours(&mut others, plain, along)
+    }
+
+    /// Claims those pages of a chunk that are stored in it and for which there is a spare frame.
+    fn claim_neighbours<'a>(
+        &'a self,
+        chunk: ChunkId,
+        content: Chunk<'_>,
+        page: usize,
+        others: &mut [Option<Claim<'a>>; MAX_CHUNK_PAGES],
+    ) {
+        let room = self
+            .frames
+            .available()
+            .saturating_sub(self.neighbour_reserve);
+        let members = content.members.as_chunks::<MEMBER_BYTES>().0;
+        let mut count = 0;
+        for (i, (member, place)) in members.iter().zip(others).enumerate() {
+            let member = u32::from_le_bytes(*member) as usize;
+            if member == page || count >= room {
+                continue;
+            }
+            let word = self.directory.word(member);
+            let is_here =
+                word.state == State::Stored && word.chunk == chunk && usize::from(word.index) == i;
+            if is_here {
+                *place = self.directory.claim(member, word);
+                count += usize::from(place.is_some());
+            }
+        }
+    }
+
+    /// Puts claimed neighbours in their places, neighbours in memory together; lets those go as they were for
+    /// which there is no frame after all.
+    fn install_neighbours(
+        &self,
+        others: &mut [Option<Claim<'_>>; MAX_CHUNK_PAGES],
+        plain: &[u8],
+        arrival: Arrival,
+    ) -> Result<(), ServeError> {
+        let mut at = 0;
+        while at < others.len() {
+            let Some(first) = others[at].as_ref().map(|claim| claim.page) else {
+                at += 1;
+                continue;
+            };
+            let in_row = |n: usize| {
+                let claim = others.get(at + n).and_then(Option::as_ref);
+                claim.is_some_and(|claim| claim.page == first + n)
+            };
+            let run = (1..).take_while(|&n| in_row(n)).count() + 1;
+            let bytes = &plain[at * PAGE_BYTES..][..run * PAGE_BYTES];
+            let done = self.install_run(first, bytes)?;
+            for claim in others[at..at + run].iter_mut().enumerate() {
+                match claim {
+                    (i, claim) if i < done => {
+                        if let Some(claim) = claim.take() {
+                            self.counts.neighbours.fetch_add(1, Ordering::Relaxed);
+                            self.release(claim, |before| before.arrived(arrival));
+                        }
+                    }
+                    (_, claim) => {
+                        if let Some(claim) = claim.take() {
+                            claim.release_unchanged();
+                        }
+                    }
+                }
+            }
+            at += run;
+        }
+        Ok(())
+    }
+
+    /// Installs as many pages of a run as there are frames for; how many.
+    fn install_run(&self, first: usize, bytes: &[u8]) -> Result<usize, ServeError> {
+        let pages = bytes.len() / PAGE_BYTES;
+        let mut done = 0;
+        while done < pages {
+            let rest = &bytes[done * PAGE_BYTES..];
+            if self.memory.mechanism() == Mechanism::Move
+                && let Some(mut slots) = self.frames.take_spare(pages - done, 0)
+            {
+                let len = slots.len();
+                let bytes = &rest[..len * PAGE_BYTES];
+                self.memory.bytes_mut(&mut slots).copy_from_slice(bytes);
+                self.install(first + done, slots)?;
+                done += len;
+            } else if let Some(frame) = self.frames.try_take() {
+                self.install_copy(first + done, frame, &rest[..PAGE_BYTES])?;
+                done += 1;
+            } else {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Puts a copy of `bytes` (a page) in the place of a missing page, with this frame.
+    fn install_copy(&self, page: usize, frame: Frame, bytes: &[u8]) -> Result<(), ServeError> {
+        match frame {
+            Frame::Free(mut slot) if self.memory.mechanism() == Mechanism::Move => {
+                self.memory.bytes_mut(&mut slot).copy_from_slice(bytes);
+                self.install(page, slot)
+            }
+            Frame::Free(mut slot) => {
+                // The kernel takes a frame of its own choice: this one goes back for it.
+                self.memory.discard_slots(&mut slot)?;
+                self.frames.put_empty(slot);
+                Ok(self.memory.copy_in(page, bytes)?)
+            }
+            Frame::New(_) => Ok(self.memory.copy_in(page, bytes)?),
+        }
+    }
+
+    /// Puts the content of slots in the place of missing pages.
+    fn install(&self, first: usize, mut slots: Slots) -> Result<(), ServeError> {
+        let mut page = first;
+        while !slots.is_empty() {
+            let moved = match self.memory.mechanism() {
+                Mechanism::Move => match self.memory.move_in(page, &mut slots) {
+                    Ok(()) => slots.len(),
+                    Err(UffdError {
+                        failure: Failure::Partially(bytes),
+                        ..
+                    }) => bytes / PAGE_BYTES,
+                    // The slot's frame is pinned or shared.
+                    Err(UffdError {
+                        failure: Failure::Busy,
+                        ..
+                    }) => 0,
+                    Err(error) => return Err(error.into()),
+                },
+                Mechanism::Copy => 0,
+            };
+            if moved > 0 {
+                self.frames.put_empty(slots.split_front(moved));
+                page += moved;
+                continue;
+            }
+            let slot = slots.split_front(1);
+            let copy = self.frames.force_new();
+            self.memory.copy_in(page, self.memory.bytes(&slot))?;
+            let _in_place = copy;
+            self.counts.copied.fetch_add(1, Ordering::Relaxed);
+            self.frames.put_free(slot);
+            page += 1;
+        }
+        Ok(())
+    }
+
+    /// Lets a page go, and says so if the engine is to hear of it.
+    pub fn release(&self, claim: Claim<'_>, word: impl FnOnce(Word) -> Word) {
+        let (page, word) = (claim.page, word(claim.before));
+        claim.release(word);
+        if word.news.is_some() && self.news.push(page) {
+            self.frames.call_pager();
+        }
+    }
+
+    /// A frame for a page of that word. `None` when the word changed while waiting, or when none can be
+    /// spared for a page that nobody waits for.
+    fn frame_for(&self, page: usize, word: Word, wanted: Wanted) -> Option<Frame> {
+        loop {
+            let generation = self.frames.generation();
+            let spare = wanted == Wanted::Now || self.frames.available() > self.neighbour_reserve;
+            if spare && let Some(frame) = self.frames.try_take() {
+                return Some(frame);
+            }
+            if wanted != Wanted::Now || self.directory.word(page) != word {
+                return None;
+            }
+            self.frames.wait(generation);
+        }
+    }
+
+    /// A service slot that nobody uses. Those who have one wait for nobody who has none.
+    fn service_slot(&self) -> MutexGuard<'_, Service> {
+        loop {
+            let start = self.next_slot.fetch_add(1, Ordering::Relaxed);
+            let n = self.slots.len();
+            let free = (0..n).find_map(|i| self.slots[(start + i) % n].try_lock());
+            match free {
+                Some(service) => return service,
+                None => std::thread::yield_now(),
+            }
+        }
+    }
+
+    /// Bytes of scratch memory that the budget does not count, about.
+    pub fn scratch_bytes(&self) -> usize {
+        self.slots.len() * Service::BYTES
+    }
+}
+
+impl Core {
+    /// A page whose way out failed goes back to its place, if its word is still `word`; the engine takes it
+    /// back too, so that there is no news.
+    pub fn bring_back(&self, page: usize, word: Word) -> Result<(), ServeError> {
+        let Some(mut claim) = self.directory.claim(page, word) else {
+            return Ok(());
+        };
+        match claim.take_slot() {
+            Some(slot) => self.install(page, slot)?,
+            None => self.memory.write_protect(page, 1, false)?,
+        }
+        self.release(claim, |before| before.now(State::Resident));
+        Ok(())
+    }
+}

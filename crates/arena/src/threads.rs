@@ -1,0 +1,140 @@
+//! The arena's own threads: pager, fault handlers, restorers.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use warmswap_sys::uffd::{Event, be_idle};
+
+use crate::brain::Brain;
+use crate::error::{AbortOnPanic, die};
+use crate::restore::Jobs;
+use crate::service::Core;
+
+/// How long the pager sleeps when nobody calls it.
+const PAGER_SLEEP: Duration = Duration::from_millis(50);
+
+/// How often fault handlers look whether they are to end.
+const HANDLER_POLL_MS: i32 = 50;
+
+/// The threads of one arena; all ended by [`Threads::stop`].
+#[derive(Debug, Default)]
+pub struct Threads {
+    handles: Vec<JoinHandle<()>>,
+    is_stopped: Arc<AtomicBool>,
+    pub jobs: Arc<Jobs>,
+}
+
+impl Threads {
+    /// Starts the pager.
+    pub fn start_pager(&mut self, core: &Arc<Core>, brain: &Arc<Mutex<Brain>>) -> io::Result<()> {
+        let (core, brain) = (Arc::clone(core), Arc::clone(brain));
+        let is_stopped = Arc::clone(&self.is_stopped);
+        self.start("pager", move || pager(&core, &brain, &is_stopped))
+    }
+
+    /// Starts threads that read and serve faults.
+    pub fn start_handlers(&mut self, core: &Arc<Core>, count: usize) -> io::Result<()> {
+        for _ in 0..count.max(1) {
+            let core = Arc::clone(core);
+            let is_stopped = Arc::clone(&self.is_stopped);
+            self.start("fault handler", move || handle_faults(&core, &is_stopped))?;
+        }
+        Ok(())
+    }
+
+    /// Starts threads that bring hot sets back when the processor has nothing else to do.
+    pub fn start_restorers(&mut self, core: &Arc<Core>, count: usize) -> io::Result<()> {
+        for _ in 0..count {
+            let (core, jobs) = (Arc::clone(core), Arc::clone(&self.jobs));
+            self.start("restorer", move || {
+                // A kernel without that class restores at normal priority.
+                let _ = be_idle();
+                while let Some(job) = jobs.next() {
+                    job.run(&core);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn start(
+        &mut self,
+        name: &'static str,
+        body: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        let builder = std::thread::Builder::new().name(format!("warmswap {name}"));
+        self.handles.push(builder.spawn(move || {
+            let _abort = AbortOnPanic(name);
+            body();
+        })?);
+        Ok(())
+    }
+
+    /// Ends all threads and waits for them.
+    pub fn stop(&mut self, core: &Core) {
+        self.is_stopped.store(true, Ordering::Release);
+        self.jobs.stop();
+        core.frames.call_pager();
+        for handle in self.handles.drain(..) {
+            // A thread that panicked has ended the process.
+            let _ = handle.join();
+        }
+    }
+}
+
+fn pager(core: &Core, brain: &Mutex<Brain>, is_stopped: &AtomicBool) {
+    let mut generation = core.frames.generation();
+    let mut idle_turns = 0;
+    while !is_stopped.load(Ordering::Acquire) {
+        let mut guard = brain.lock();
+        let has_more = match guard.work(core) {
+            Ok(has_more) => has_more,
+            Err(error) => die(core.memory.address(0), &error),
+        };
+        let is_stuck = core.frames.waiting() > 0
+            && core.frames.available() == 0
+            && core.frames.generation() == generation;
+        idle_turns = if is_stuck { idle_turns + 1 } else { 0 };
+        if idle_turns > 2 {
+            guard.overcommit(core);
+            idle_turns = 0;
+        }
+        generation = core.frames.generation();
+        MutexGuard::unlock_fair(guard);
+        if is_stuck {
+            // Faults under way may be about to be heard of.
+            std::thread::yield_now();
+        } else if !has_more {
+            core.frames
+                .sleep(PAGER_SLEEP, || is_stopped.load(Ordering::Acquire));
+        }
+    }
+}
+
+fn handle_faults(core: &Core, is_stopped: &AtomicBool) {
+    while !is_stopped.load(Ordering::Acquire) {
+        if let Err(error) = core.memory.wait_event(HANDLER_POLL_MS) {
+            die(core.memory.address(0), &error);
+        }
+        loop {
+            match core.memory.read_event() {
+                Ok(Some(Event::Fault { address, .. })) => {
+                    core.serve_address(address);
+                    // Whoever found it served already was not woken by that.
+                    if let Some(page) = core.memory.page_of(address)
+                        && let Err(error) = core.memory.wake(page)
+                    {
+                        die(address, &error);
+                    }
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => die(core.memory.address(0), &error),
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Pages come back as they were, whatever happens meanwhile.
+
+mod common;
+
+use common::*;
+use std::sync::atomic::{AtomicU64, Ordering};
+use warmswap_arena::{Arena, ArenaConfig, FaultMode, Mechanism};
+
+const THREADS: usize = 8;
+
+/// Threads touch pages of a shared region at random: each page is written by one thread only, with a version
+/// that its first word tells to all, and is verified by everybody.
+fn random_touch(config: ArenaConfig, data_bytes: usize, rounds: usize) {
+    let name = format!(
+        "{} {:?} {:?}",
+        config.scheme.name, config.mechanism, config.fault_mode
+    );
+    let arena = Arena::new(config).expect("an arena");
+    let app = arena.application("test").expect("an application");
+    let region = app.region(data_bytes).expect("a region");
+    let pages = data_bytes / PAGE;
+    let memory = words(&region);
+    let versions: Vec<_> = (0..pages).map(|_| AtomicU64::new(0)).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let versions = &versions;
+            scope.spawn(move || {
+                let mut random = Random(thread as u64);
+                let mine = |n: usize| n / THREADS * THREADS + thread;
+                for page in (thread..pages).step_by(THREADS) {
+                    write_page(memory, page, 1);
+                    versions[page].store(1, Ordering::Relaxed);
+                }
+                for _ in 0..rounds {
+                    let page = mine(random.below(pages - THREADS));
+                    let version = versions[page].load(Ordering::Relaxed);
+                    check_page(memory, page, version);
+                    if random.below(3) == 0 {
+                        write_page(memory, page, version + 1);
+                        versions[page].store(version + 1, Ordering::Relaxed);
+                    }
+                    // Somebody else's page is only read; its owner may be writing.
+                    let other = random.below(pages);
+                    std::hint::black_box(memory[other * 512 + 9].load(Ordering::Relaxed));
+                }
+            });
+        }
+    });
+    for (page, version) in versions.iter().enumerate() {
+        check_page(memory, page, version.load(Ordering::Relaxed));
+    }
+    let stats = arena.stats();
+    assert!(stats.faults > pages as u64, "{name}: {stats:#?}");
+    assert!(
+        stats.pager.compressed + stats.engine.stored_raw > 0,
+        "{name}: {stats:#?}"
+    );
+    check_account(&arena);
+    assert_eq!(stats.pager.overcommits, 0, "{name}: {stats:#?}");
+}
+
+fn config_of(scheme: &str, way: (Mechanism, FaultMode)) -> ArenaConfig {
+    ArenaConfig {
+        mechanism: way.0,
+        fault_mode: way.1,
+        ..config(4 * MIB, scheme)
+    }
+}
+
+fn each_way(test: &str, scheme: &str) {
+    for way in ALL_WAYS {
+        if can_run(test, way.0) {
+            random_touch(config_of(scheme, way), 16 * MIB, 1000);
+        }
+    }
+}
+
+#[test]
+fn random_touch_zram() {
+    each_way("random_touch_zram", "zram");
+}
+
+#[test]
+fn random_touch_ariadne() {
+    each_way("random_touch_ariadne", "ariadne");
+}
+
+#[test]
+fn random_touch_warmswap() {
+    each_way("random_touch_warmswap", "warmswap");
+}
+
+#[test]
+fn random_touch_zswap_with_a_backing_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (i, way) in ALL_WAYS.into_iter().enumerate() {
+        if !can_run("random_touch_zswap_with_a_backing_file", way.0) {
+            continue;
+        }
+        let config = ArenaConfig {
+            backing: Some(directory.path().join(format!("backing-{i}"))),
+            backing_limit_bytes: 64 << 20,
+            pool_limit_bytes: Some(MIB as u64),
+            ..config_of("zswap", way)
+        };
+        random_touch(config, 16 * MIB, 1000);
+    }
+}

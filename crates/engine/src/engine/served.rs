@@ -1,0 +1,221 @@
+//! For hosts that serve faults before the engine hears of them, and that cannot see writes.
+//!
+//! Such a host finds a page's chunk by itself, brings the page back, and tells the engine later
+//! ([`Engine::served`]). Until then the engine holds the page to be where it was: stored, buffered or
+//! leaving. That is safe, since a page leaves its frame by the engine's decision only, and a chunk is freed
+//! only when the engine knows all its pages to be elsewhere.
+
+use super::{Engine, Outcome};
+use crate::chunks::{MAX_CHUNK_PAGES, Place};
+use crate::decision::Cause;
+use warmswap_policy::page::Mark;
+use warmswap_policy::reclaim::Arrival;
+use warmswap_policy::{ChunkId, PageId, PageState};
+use warmswap_trace::{AppId, PageAddr};
+
+impl Engine {
+    /// The page is in its frame now: the host brought it back by itself, because it was touched
+    /// ([`Arrival::Touched`]) or came along. No `Load` follows for it. Telling it again is a touch of a
+    /// resident page, or nothing.
+    ///
+    /// A page that was leaving has its content from its frame: a store of it that is under way leaves it out.
+    pub fn served(&mut self, app: AppId, addr: PageAddr, arrival: Arrival) -> Outcome {
+        let page = self.table.find_or_insert(app, addr);
+        match (self.table[page].state, arrival) {
+            (PageState::Stored, _) => self.served_stored(app, page, arrival),
+            (_, Arrival::Touched) => self.touch(app, addr, false).outcome,
+            (PageState::Absent, _) => self.first_touch_as(page, arrival),
+            (PageState::Leaving, _) => {
+                self.budget.leaving -= 1;
+                self.make_resident(page, arrival);
+                self.table[page].set(Mark::Dirty);
+                self.drop_copy(page);
+                Outcome::Hit
+            }
+            (PageState::Buffered, _) => {
+                self.buffer.remove(page);
+                self.make_resident(page, arrival);
+                Outcome::BufferHit
+            }
+            (PageState::Loading, _) => {
+                // It is there already: the load that is under way finds it so.
+                self.wait_for(page);
+                Outcome::InFlight
+            }
+            _ => Outcome::Hit,
+        }
+    }
+
+    fn served_stored(&mut self, app: AppId, page: PageId, arrival: Arrival) -> Outcome {
+        let chunk = self.table[page].chunk;
+        let place = self.chunks[chunk].place();
+        let touched = arrival == Arrival::Touched;
+        if touched {
+            self.used(app);
+            match place {
+                Place::Backing => self.counters.backing_faults += 1,
+                _ => self.counters.pool_faults += 1,
+            }
+        }
+        self.budget.usage.frames += 1;
+        self.absent_less(chunk);
+        self.arrive(page, chunk, touched, false);
+        self.settle(chunk);
+        if touched {
+            self.prefetch_behind(chunk);
+        }
+        Outcome::Fault(place)
+    }
+
+    /// The page of a `Drop` was written to since it came back, so that its chunk does not hold its content:
+    /// it is on its way out with its frame, and a `Store` of it follows.
+    pub fn copy_is_stale(&mut self, page: PageId) {
+        debug_assert_eq!(self.table[page].state, PageState::Stored);
+        self.absent_less(self.table[page].chunk);
+        self.counters.dropped -= 1;
+        self.budget.usage.frames += 1;
+        self.budget.leaving += 1;
+        self.table[page].state = PageState::Leaving;
+        self.table[page].set(Mark::Dirty);
+        self.drop_copy(page);
+        self.outbox.push_back((page, Cause::Background));
+    }
+
+    /// A `Load` that nobody waits for is not carried out: its pages are stored as before. Those that the host
+    /// served itself meanwhile are in their frames.
+    pub fn load_abandoned(&mut self, chunk: ChunkId) {
+        let mut served = [PageId::NONE; MAX_CHUNK_PAGES];
+        let mut served_len = 0;
+        self.loads.retain(|&(loaded, page)| {
+            if loaded == chunk
+                && let Some(page) = page
+                && served_len < MAX_CHUNK_PAGES
+            {
+                served[served_len] = page;
+                served_len += 1;
+            }
+            loaded != chunk
+        });
+        let pages = self.chunks.pages(chunk).to_vec();
+        for page in pages {
+            if !self.is_loading(chunk, page) {
+                continue;
+            }
+            if served[..served_len].contains(&page) {
+                self.absent_less(chunk);
+                self.arrive(page, chunk, true, false);
+            } else {
+                self.table[page].state = PageState::Stored;
+                self.budget.usage.frames -= 1;
+            }
+        }
+        self.settle(chunk);
+        self.load_late(chunk);
+    }
+
+    /// A host of live memory ends no application: the `Kill` is refused, and nothing more is reclaimed until
+    /// something happens.
+    pub fn kill_refused(&mut self) {
+        self.dying = None;
+        self.stuck = true;
+        self.counters.kills -= 1;
+        self.counters.budget_exceeded += 1;
+    }
+
+    /// The owner of a page says that it is not needed for long: it leaves now, as if it had been chosen. False
+    /// for a page that is neither resident nor prefetched.
+    pub fn send_away(&mut self, app: AppId, addr: PageAddr) -> bool {
+        let Some(page) = self.table.find(app, addr) else {
+            return false;
+        };
+        match self.table[page].state {
+            _ if self.scheme.reclaim.is_unlimited() => return false,
+            PageState::Resident => self.scheme.reclaim.remove(&mut self.table, page),
+            PageState::Buffered => {
+                self.buffer.remove(page);
+                self.counters.prefetch_wasted += 1;
+            }
+            _ => return false,
+        }
+        self.send_off(&mut vec![page], Cause::Background);
+        true
+    }
+
+    /// The chunk that holds a valid copy of the page, if there is one.
+    pub fn chunk_of(&self, page: PageId) -> Option<ChunkId> {
+        let chunk = self.table[page].chunk;
+        (chunk != ChunkId::NONE).then_some(chunk)
+    }
+
+    /// Watermarks of the free frames.
+    pub fn watermarks(&self) -> crate::Watermarks {
+        self.budget.watermarks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Action, Limits};
+    use warmswap_policy::SchemeSpec;
+
+    const APP: AppId = AppId(0);
+    const ADDR: PageAddr = PageAddr::Anon { number: 7 };
+
+    /// An engine with one page, stored in the pool; the page and its chunk.
+    fn stored(scheme: &str) -> (Engine, PageId, ChunkId) {
+        let limits = Limits {
+            budget_bytes: 4 << 20,
+            pool_limit_bytes: 1 << 20,
+            backing_limit_bytes: 0,
+        };
+        let scheme = SchemeSpec::parse(scheme).and_then(|spec| spec.build());
+        let mut engine = Engine::new(scheme.expect("a scheme"), limits).expect("limits");
+        assert_eq!(
+            engine.served(APP, ADDR, Arrival::Touched),
+            Outcome::FirstTouch
+        );
+        assert!(engine.send_away(APP, ADDR));
+        let Some(Action::Store { chunk, .. }) = next(&mut engine) else {
+            panic!("a page that was sent away is stored");
+        };
+        engine.stored(chunk, Place::Pool, 100);
+        let page = engine.page(APP, ADDR);
+        engine.check().expect("invariants");
+        (engine, page, chunk)
+    }
+
+    fn next(engine: &mut Engine) -> Option<Action> {
+        engine.next_decision().map(|decision| decision.action)
+    }
+
+    #[test]
+    fn a_served_page_needs_no_load_and_its_chunk_is_freed() {
+        for arrival in [Arrival::Touched, Arrival::Untouched] {
+            let (mut engine, page, chunk) = stored("zram");
+            let outcome = engine.served(APP, ADDR, arrival);
+            assert_eq!(outcome, Outcome::Fault(Place::Pool));
+            assert_eq!(engine.page_state(page), PageState::Resident);
+            let place = Place::Pool;
+            assert_eq!(next(&mut engine), Some(Action::Free { chunk, place }));
+            assert_eq!(next(&mut engine), None);
+            assert_eq!(engine.served(APP, ADDR, arrival), Outcome::Hit);
+            engine.check().expect("invariants");
+        }
+    }
+
+    #[test]
+    fn a_stale_copy_is_freed_and_the_page_stored_anew() {
+        let (mut engine, page, chunk) = stored("zram+keep-copies=on");
+        engine.served(APP, ADDR, Arrival::Touched);
+        assert_eq!(engine.chunk_of(page), Some(chunk));
+        assert!(engine.send_away(APP, ADDR));
+        assert_eq!(next(&mut engine), Some(Action::Drop { page }));
+        engine.copy_is_stale(page);
+        engine.check().expect("invariants");
+        let place = Place::Pool;
+        assert_eq!(next(&mut engine), Some(Action::Free { chunk, place }));
+        assert!(matches!(next(&mut engine), Some(Action::Store { .. })));
+        engine.check().expect("invariants");
+    }
+}

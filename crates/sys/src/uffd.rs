@@ -1,0 +1,421 @@
+//! Page faults of this process served by this process: userfaultfd.
+//!
+//! [`Uffd`] is the descriptor with its operations, narrow errors included. Above it, [`PagedMemory`] is
+//! what a host of paged memory needs in terms of pages and slots, without unsafe code on the host's side:
+//! a reserved address range, staging slots, and the ways of a page between them. [`sigbus`] delivers
+//! faults to the thread that made them.
+//!
+//! Which operations are the unsafe ones: those that change what an address holds ([`Uffd::copy`],
+//! [`Uffd::move_pages`], [`Uffd::zero`]) or whether it can be accessed at all ([`Uffd::register`]).
+
+mod abi;
+mod event;
+mod features;
+mod idle;
+mod lazy;
+mod paged;
+mod reserve;
+pub mod sigbus;
+mod slots;
+
+pub use event::Event;
+pub use features::{Feature, Features};
+pub use idle::be_idle;
+pub use lazy::{AtomicTable, Word};
+pub use paged::{FaultDelivery, Mechanism, PagedConfig, PagedError, PagedMemory};
+pub use slots::{SlotBag, Slots};
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::mm::{UserfaultfdFlags, userfaultfd};
+
+/// What went wrong with an operation on a range of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// A page is there already (EEXIST): another thread was first.
+    #[error("a page is there already")]
+    PageExists,
+    /// Only so many bytes at the front were done (EAGAIN with a count); the rest is to be tried again.
+    #[error("only {0} bytes were done")]
+    Partially(usize),
+    /// Nothing was done, since the layout changes or a page is locked (EAGAIN): to be tried again, once
+    /// events were read.
+    #[error("the layout changes")]
+    Again,
+    /// The page is pinned, or shared with another process (EBUSY).
+    #[error("the page is pinned or shared")]
+    Busy,
+    /// There is no page, or the range is not registered (ENOENT).
+    #[error("no page is there, or the range is not registered")]
+    Missing,
+    /// The address space is gone (ESRCH).
+    #[error("the address space is gone")]
+    Gone,
+    /// The kernel has no memory (ENOMEM).
+    #[error("out of memory")]
+    OutOfMemory,
+    /// Anything else.
+    #[error("errno {0}")]
+    Other(i32),
+}
+
+impl Failure {
+    fn of(errno: i32, done: i64) -> Self {
+        match errno {
+            libc::EAGAIN if done > 0 => Self::Partially(done as usize),
+            libc::EAGAIN => Self::Again,
+            libc::EEXIST => Self::PageExists,
+            libc::EBUSY => Self::Busy,
+            libc::ENOENT => Self::Missing,
+            libc::ESRCH => Self::Gone,
+            libc::ENOMEM => Self::OutOfMemory,
+            errno => Self::Other(errno),
+        }
+    }
+}
+
+/// An operation failed, on these addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("userfaultfd cannot {operation} {len} bytes at {address:#x}: {failure}")]
+pub struct UffdError {
+    /// What was tried, as a verb.
+    pub operation: &'static str,
+    /// First address.
+    pub address: usize,
+    /// Length in bytes.
+    pub len: usize,
+    /// Why not.
+    pub failure: Failure,
+}
+
+/// The system gives no usable descriptor.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The call failed: an old kernel, a filter, or missing rights.
+    #[error("cannot open a userfaultfd: {0}")]
+    Open(#[source] io::Error),
+    /// The kernel lacks a feature.
+    #[error("this kernel's userfaultfd lacks {0}")]
+    Lacks(Features),
+    /// The kernel refused the handshake.
+    #[error("userfaultfd handshake failed: {0}")]
+    Handshake(#[source] io::Error),
+}
+
+/// Whose faults a descriptor gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Those of user code. Needs no rights; a system call that is given a missing page fails with EFAULT.
+    UserOnly,
+    /// Those within system calls too. Needs root, or the `vm.unprivileged_userfaultfd` setting.
+    Everything,
+}
+
+/// Whether threads that wait for a page are woken by the operation that brings it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// They are.
+    Yes,
+    /// They are not: nobody waits, or [`Uffd::wake`] follows.
+    No,
+}
+
+/// A userfaultfd after its handshake. Reading it never blocks.
+#[derive(Debug)]
+pub struct Uffd {
+    fd: OwnedFd,
+    features: Features,
+}
+
+impl Uffd {
+    /// What this kernel can do, found out on a descriptor of its own: the handshake works once for each,
+    /// and asking for an unknown feature spoils it.
+    ///
+    /// # Errors
+    /// [`OpenError`], when there is no userfaultfd at all.
+    pub fn probe() -> Result<Features, OpenError> {
+        let fd = open(Reach::UserOnly).map_err(OpenError::Open)?;
+        handshake(&fd, Features::NONE)
+    }
+
+    /// Opens a descriptor with exactly these features.
+    ///
+    /// # Errors
+    /// [`OpenError`]; [`OpenError::Lacks`] names what is missing.
+    pub fn open(reach: Reach, features: Features) -> Result<Self, OpenError> {
+        let missing = features.without(Self::probe()?);
+        if missing != Features::NONE {
+            return Err(OpenError::Lacks(missing));
+        }
+        let fd = open(reach).map_err(OpenError::Open)?;
+        handshake(&fd, features)?;
+        Ok(Self { fd, features })
+    }
+
+    /// The features that it was opened with.
+    #[must_use]
+    pub fn features(&self) -> Features {
+        self.features
+    }
+
+    /// From now on, faults on missing pages of the range (and with `write_protect`, on protected ones) are
+    /// this descriptor's.
+    ///
+    /// # Errors
+    /// [`UffdError`].
+    ///
+    /// # Safety
+    /// The range is whole pages of mappings that the caller owns, and whoever accesses them knows that an
+    /// access waits, or raises SIGBUS, until the page is brought.
+    pub unsafe fn register(
+        &self,
+        address: usize,
+        len: usize,
+        write_protect: bool,
+    ) -> Result<(), UffdError> {
+        let wp = if write_protect { abi::REGISTER_WP } else { 0 };
+        let mut argument = abi::Register {
+            range: range(address, len),
+            mode: abi::REGISTER_MISSING | wp,
+            ioctls: 0,
+        };
+        // SAFETY: the argument is the structure that the request expects; the caller vouches for the range.
+        let result = unsafe { self.ioctl(abi::UFFDIO_REGISTER, &raw mut argument) };
+        result.map_err(|errno| error("register", address, len, Failure::of(errno, 0)))
+    }
+
+    /// Faults of the range are the kernel's again: missing pages read as zeros from now on.
+    ///
+    /// # Errors
+    /// [`UffdError`].
+    ///
+    /// # Safety
+    /// Nobody relies on the content of missing pages of the range any more.
+    pub unsafe fn unregister(&self, address: usize, len: usize) -> Result<(), UffdError> {
+        let mut argument = range(address, len);
+        // SAFETY: the argument is the structure that the request expects.
+        let result = unsafe { self.ioctl(abi::UFFDIO_UNREGISTER, &raw mut argument) };
+        result.map_err(|errno| error("unregister", address, len, Failure::of(errno, 0)))
+    }
+
+    /// Fills missing pages with copies of `source`, in new frames. With `protect` they are write-protected
+    /// from the start.
+    ///
+    /// # Errors
+    /// [`UffdError`]; [`Failure::Partially`] says how much was done.
+    ///
+    /// # Safety
+    /// The destination is registered with this descriptor, and no reference to it exists.
+    pub unsafe fn copy(
+        &self,
+        destination: usize,
+        source: &[u8],
+        wake: Wake,
+        protect: bool,
+    ) -> Result<(), UffdError> {
+        let protect = if protect { abi::COPY_WP } else { 0 };
+        let mut argument = abi::Transfer {
+            dst: destination as u64,
+            src: source.as_ptr().addr() as u64,
+            len: source.len() as u64,
+            mode: dont_wake(wake) | protect,
+            done: 0,
+        };
+        // SAFETY: the argument is the structure that the request expects; the kernel reads the source, a
+        // live slice, and fills missing pages of the destination, for which the caller vouches.
+        let result = unsafe { self.ioctl(abi::UFFDIO_COPY, &raw mut argument) };
+        finish("copy", destination, source.len(), result, argument.done)
+    }
+
+    /// Moves the frames of `len` bytes at `source` to missing pages at `destination`. The source pages are
+    /// missing afterwards, atomically for every thread of the process.
+    ///
+    /// # Errors
+    /// [`UffdError`]; [`Failure::Busy`] for pinned and shared pages, [`Failure::Partially`] says how much
+    /// was done.
+    ///
+    /// # Safety
+    /// Both ranges are private anonymous mappings of the caller, the destination is registered with this
+    /// descriptor, and no reference to either exists.
+    pub unsafe fn move_pages(
+        &self,
+        destination: usize,
+        source: usize,
+        len: usize,
+        wake: Wake,
+    ) -> Result<(), UffdError> {
+        let mut argument = abi::Transfer {
+            dst: destination as u64,
+            src: source as u64,
+            len: len as u64,
+            mode: dont_wake(wake),
+            done: 0,
+        };
+        // SAFETY: the argument is the structure that the request expects; the caller vouches for both ranges.
+        let result = unsafe { self.ioctl(abi::UFFDIO_MOVE, &raw mut argument) };
+        finish("move", destination, len, result, argument.done)
+    }
+
+    /// Fills missing pages with the kernel's zero page.
+    ///
+    /// # Errors
+    /// [`UffdError`].
+    ///
+    /// # Safety
+    /// As [`Self::copy`].
+    pub unsafe fn zero(&self, address: usize, len: usize, wake: Wake) -> Result<(), UffdError> {
+        let mut argument = abi::ZeroPage {
+            range: range(address, len),
+            mode: dont_wake(wake),
+            done: 0,
+        };
+        // SAFETY: the argument is the structure that the request expects; the caller vouches for the range.
+        let result = unsafe { self.ioctl(abi::UFFDIO_ZEROPAGE, &raw mut argument) };
+        finish("fill with zeros", address, len, result, argument.done)
+    }
+
+    /// Marks missing pages as poisoned: an access raises SIGBUS, as for memory that failed.
+    ///
+    /// # Errors
+    /// [`UffdError`].
+    ///
+    /// # Safety
+    /// As [`Self::copy`]; besides, the pages' content is lost on purpose.
+    pub unsafe fn poison(&self, address: usize, len: usize) -> Result<(), UffdError> {
+        let mut argument = abi::ZeroPage {
+            range: range(address, len),
+            mode: 0,
+            done: 0,
+        };
+        // SAFETY: the argument is the structure that the request expects; the caller vouches for the range.
+        let result = unsafe { self.ioctl(abi::UFFDIO_POISON, &raw mut argument) };
+        finish("poison", address, len, result, argument.done)
+    }
+
+    /// Protects present pages against writing, or lifts that. Lifting wakes writers that wait.
+    ///
+    /// Memory stays as it is, so this is safe: a write to a protected page is a fault of this descriptor.
+    ///
+    /// # Errors
+    /// [`UffdError`]; [`Failure::Again`] while the layout changes.
+    pub fn write_protect(&self, address: usize, len: usize, on: bool) -> Result<(), UffdError> {
+        let mut argument = abi::WriteProtect {
+            range: range(address, len),
+            mode: if on { abi::WRITEPROTECT_ON } else { 0 },
+        };
+        // SAFETY: the argument is the structure that the request expects; no memory changes.
+        let result = unsafe { self.ioctl(abi::UFFDIO_WRITEPROTECT, &raw mut argument) };
+        result.map_err(|errno| error("write-protect", address, len, Failure::of(errno, 0)))
+    }
+
+    /// Wakes threads that wait for pages of the range; they try again.
+    ///
+    /// # Errors
+    /// [`UffdError`].
+    pub fn wake(&self, address: usize, len: usize) -> Result<(), UffdError> {
+        let mut argument = range(address, len);
+        // SAFETY: the argument is the structure that the request expects; no memory changes.
+        let result = unsafe { self.ioctl(abi::UFFDIO_WAKE, &raw mut argument) };
+        result.map_err(|errno| error("wake", address, len, Failure::of(errno, 0)))
+    }
+
+    /// The next event; `None` when there is none now.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn read_event(&self) -> io::Result<Option<Event>> {
+        event::read(self.fd.as_fd())
+    }
+
+    /// Calls an operation of the descriptor; the error number on failure.
+    ///
+    /// # Safety
+    /// `argument` points to the structure that `request` takes, and what the request does to memory is
+    /// allowed.
+    unsafe fn ioctl<T>(&self, request: libc::Ioctl, argument: *mut T) -> Result<(), i32> {
+        // SAFETY: passed on to the caller.
+        let result = unsafe { libc::ioctl(self.fd.as_raw_fd(), request, argument) };
+        if result == 0 { Ok(()) } else { Err(errno()) }
+    }
+}
+
+impl AsFd for Uffd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn open(reach: Reach) -> io::Result<OwnedFd> {
+    let mut flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK;
+    if reach == Reach::UserOnly {
+        // UFFD_USER_MODE_ONLY
+        flags |= UserfaultfdFlags::from_bits_retain(1);
+    }
+    // SAFETY: the descriptor alone changes nothing; its operations state their own obligations.
+    Ok(unsafe { userfaultfd(flags) }?)
+}
+
+fn handshake(fd: &OwnedFd, features: Features) -> Result<Features, OpenError> {
+    let mut argument = abi::Api {
+        api: abi::API,
+        features: features.bits(),
+        ioctls: 0,
+    };
+    // SAFETY: the argument is the structure that the request expects; no memory changes.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), abi::UFFDIO_API, &raw mut argument) };
+    if result == 0 {
+        Ok(Features::from_bits(argument.features))
+    } else {
+        Err(OpenError::Handshake(io::Error::last_os_error()))
+    }
+}
+
+/// The calling thread's error number, without allocating.
+fn errno() -> i32 {
+    // SAFETY: the location is the calling thread's own and always valid.
+    unsafe { *libc::__errno_location() }
+}
+
+fn range(address: usize, len: usize) -> abi::Range {
+    abi::Range {
+        start: address as u64,
+        len: len as u64,
+    }
+}
+
+fn dont_wake(wake: Wake) -> u64 {
+    match wake {
+        Wake::Yes => 0,
+        Wake::No => abi::TRANSFER_DONTWAKE,
+    }
+}
+
+fn error(operation: &'static str, address: usize, len: usize, failure: Failure) -> UffdError {
+    UffdError {
+        operation,
+        address,
+        len,
+        failure,
+    }
+}
+
+/// A success that did less than all is partial too; a count of 0 or below is no progress.
+fn finish(
+    operation: &'static str,
+    address: usize,
+    len: usize,
+    result: Result<(), i32>,
+    done: i64,
+) -> Result<(), UffdError> {
+    let failure = match result {
+        Ok(()) if done == len as i64 => return Ok(()),
+        Ok(()) if done > 0 => Failure::Partially(done as usize),
+        Ok(()) => Failure::Again,
+        Err(errno) => Failure::of(errno, done),
+    };
+    Err(error(operation, address, len, failure))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Events that are read from a userfaultfd.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::abi;
+
+/// Something happened to registered memory.
+#[derive(Debug)]
+pub enum Event {
+    /// A thread waits for a page.
+    Fault {
+        /// Where: the page, or the exact address with the feature for it.
+        address: usize,
+        /// It wants to write.
+        write: bool,
+        /// The page is there, but write-protected.
+        protected: bool,
+        /// The thread, with the feature for it; else 0.
+        thread: u32,
+    },
+    /// The process forked; the child's memory is on this descriptor.
+    Fork(OwnedFd),
+    /// Memory was moved by `mremap`.
+    Remap {
+        /// From where.
+        from: usize,
+        /// To where.
+        to: usize,
+        /// Bytes.
+        len: usize,
+    },
+    /// The pages of a range were given up: they read as zeros if nobody brings them.
+    Remove {
+        /// First address.
+        start: usize,
+        /// First address behind.
+        end: usize,
+    },
+    /// A range was unmapped.
+    Unmap {
+        /// First address.
+        start: usize,
+        /// First address behind.
+        end: usize,
+    },
+    /// One that this crate does not know.
+    Unknown(u8),
+}
+
+/// Reads one event from a descriptor that does not block.
+pub(super) fn read(fd: BorrowedFd<'_>) -> io::Result<Option<Event>> {
+    let mut message = abi::Message::default();
+    loop {
+        // SAFETY: the buffer is a structure of plain numbers, and its own length is given.
+        let count = unsafe {
+            libc::read(
+                fd.as_raw_fd(),
+                (&raw mut message).cast(),
+                size_of::<abi::Message>(),
+            )
+        };
+        if count == size_of::<abi::Message>() as isize {
+            return Ok(Some(decode(&message)));
+        }
+        match super::errno() {
+            _ if count >= 0 => return Ok(None),
+            libc::EAGAIN => return Ok(None),
+            libc::EINTR => {}
+            errno => return Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+}
+
+fn decode(message: &abi::Message) -> Event {
+    let [a, b, c] = message.words;
+    match message.event {
+        abi::EVENT_PAGEFAULT => Event::Fault {
+            address: b as usize,
+            write: a & abi::PAGEFAULT_WRITE != 0,
+            protected: a & abi::PAGEFAULT_WP != 0,
+            thread: c as u32,
+        },
+        // SAFETY: the kernel made this descriptor for the reader of the event, who is its only owner.
+        abi::EVENT_FORK => Event::Fork(unsafe { OwnedFd::from_raw_fd(a as u32 as i32) }),
+        abi::EVENT_REMAP => Event::Remap {
+            from: a as usize,
+            to: b as usize,
+            len: c as usize,
+        },
+        abi::EVENT_REMOVE => Event::Remove {
+            start: a as usize,
+            end: b as usize,
+        },
+        abi::EVENT_UNMAP => Event::Unmap {
+            start: a as usize,
+            end: b as usize,
+        },
+        other => Event::Unknown(other),
+    }
+}

@@ -1,0 +1,472 @@
+//! Memory in pages, and the ways of a page in and out of it.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::reserve::Reserve;
+use super::{
+    Event, Failure, Feature, Features, OpenError, Reach, SlotBag, Slots, Uffd, UffdError, Wake,
+};
+use crate::PAGE_BYTES;
+
+/// How frames come and go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mechanism {
+    /// Frames are moved between memory and staging (Linux 6.8).
+    Move,
+    /// Pages are copied in; on their way out they are write-protected and given up.
+    Copy,
+}
+
+/// Who hears of a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultDelivery {
+    /// The thread that made it, by SIGBUS. System calls that are given a missing page fail with EFAULT.
+    Signal,
+    /// Whoever reads [`PagedMemory::read_event`].
+    Events,
+}
+
+/// What memory to make.
+#[derive(Debug, Clone, Copy)]
+pub struct PagedConfig {
+    /// Pages of address space.
+    pub pages: usize,
+    /// Slots of the staging area.
+    pub slots: usize,
+    /// How frames come and go.
+    pub mechanism: Mechanism,
+    /// Who hears of a fault.
+    pub delivery: FaultDelivery,
+}
+
+/// Memory cannot be made or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum PagedError {
+    /// No usable userfaultfd.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The kernel refuses an operation on it.
+    #[error(transparent)]
+    Uffd(#[from] UffdError),
+    /// No mapping can be made or changed.
+    #[error("cannot map {len} bytes at {address:#x}: {source}")]
+    Map {
+        /// First address, or 0 for a place of the kernel's choice.
+        address: usize,
+        /// Bytes.
+        len: usize,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The map of this process's pages cannot be opened.
+    #[error("cannot open /proc/self/pagemap: {0}")]
+    Pagemap(#[source] io::Error),
+}
+
+/// Address space in pages, whose faults are this process's own, and a staging area of slots.
+///
+/// Pages are numbered from 0 over the whole address space; parts of it are mapped and unmapped. Memory is
+/// reached by users through raw pointers only ([`Self::address`]), so that nothing here breaks a reference:
+/// who uses the pointers knows that pages come and go. A slot holds a frame or none; its bytes are
+/// those of whoever owns its [`Slots`]. In the forked child of this process neither exists.
+#[derive(Debug)]
+pub struct PagedMemory {
+    uffd: Uffd,
+    space: Reserve,
+    staging: Reserve,
+    config: PagedConfig,
+    reach: Reach,
+    pagemap: OwnedFd,
+}
+
+impl PagedMemory {
+    /// Makes the address space, nothing of it mapped, and the staging area, its slots without frames.
+    ///
+    /// # Errors
+    /// [`PagedError`].
+    pub fn new(config: PagedConfig) -> Result<(Self, Slots), PagedError> {
+        let mut features = Vec::new();
+        features.push(match config.mechanism {
+            Mechanism::Move => Feature::Move,
+            Mechanism::Copy => Feature::WriteProtect,
+        });
+        let (uffd, reach) = match config.delivery {
+            FaultDelivery::Signal => {
+                features.push(Feature::Sigbus);
+                let uffd = Uffd::open(Reach::UserOnly, Features::of(&features))?;
+                (uffd, Reach::UserOnly)
+            }
+            // With the right to it, faults within system calls are served as well.
+            FaultDelivery::Events => match Uffd::open(Reach::Everything, Features::of(&features)) {
+                Ok(uffd) => (uffd, Reach::Everything),
+                Err(OpenError::Open(_)) => {
+                    let uffd = Uffd::open(Reach::UserOnly, Features::of(&features))?;
+                    (uffd, Reach::UserOnly)
+                }
+                Err(error) => return Err(error.into()),
+            },
+        };
+        let reserve = |len: usize| {
+            Reserve::new(len, PAGE_BYTES << 9).map_err(|errno| PagedError::Map {
+                address: 0,
+                len,
+                source: errno.into(),
+            })
+        };
+        let space = reserve(config.pages * PAGE_BYTES)?;
+        let staging = reserve(config.slots * PAGE_BYTES)?;
+        let pagemap = rustix::fs::open(
+            "/proc/self/pagemap",
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(|errno| PagedError::Pagemap(errno.into()))?;
+        let memory = Self {
+            uffd,
+            space,
+            staging,
+            config,
+            reach,
+            pagemap,
+        };
+        if config.mechanism == Mechanism::Move {
+            let len = config.slots * PAGE_BYTES;
+            // SAFETY: the staging area is new, so nobody refers to it. It is registered because pages can only
+            // be moved to registered memory.
+            unsafe { memory.map_registered(&memory.staging, 0, len)? };
+        } else {
+            // SAFETY: the staging area is new, so nobody refers to it.
+            let mapped = unsafe { memory.staging.map(0, config.slots * PAGE_BYTES, false) };
+            mapped.map_err(|errno| PagedError::Map {
+                address: memory.staging.address(),
+                len: config.slots * PAGE_BYTES,
+                source: errno.into(),
+            })?;
+        }
+        let slots = Slots::all(config.slots as u32);
+        Ok((memory, slots))
+    }
+
+    /// How frames come and go.
+    #[must_use]
+    pub fn mechanism(&self) -> Mechanism {
+        self.config.mechanism
+    }
+
+    /// Whether faults within system calls are served.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// The addresses of all pages, mapped or not.
+    #[must_use]
+    pub fn range(&self) -> Range<usize> {
+        let start = self.space.address();
+        start..start + self.config.pages * PAGE_BYTES
+    }
+
+    /// The address of a page.
+    #[must_use]
+    pub fn address(&self, page: usize) -> usize {
+        self.space.address() + page * PAGE_BYTES
+    }
+
+    /// The page of an address, if it is one of ours.
+    #[must_use]
+    pub fn page_of(&self, address: usize) -> Option<usize> {
+        self.range()
+            .contains(&address)
+            .then(|| (address - self.space.address()) / PAGE_BYTES)
+    }
+
+    /// Maps pages, all missing, and makes their faults ours.
+    ///
+    /// # Errors
+    /// [`PagedError`].
+    pub fn map(&self, first: usize, pages: usize) -> Result<(), PagedError> {
+        // SAFETY: users reach the space by raw pointers only.
+        unsafe { self.map_registered(&self.space, first * PAGE_BYTES, pages * PAGE_BYTES) }
+    }
+
+    /// Unmaps pages; their content is gone, and an access is a segmentation fault.
+    ///
+    /// # Errors
+    /// [`PagedError`].
+    pub fn unmap(&self, first: usize, pages: usize) -> Result<(), PagedError> {
+        let (offset, len) = (first * PAGE_BYTES, pages * PAGE_BYTES);
+        // SAFETY: users reach the space by raw pointers only. Mapping anew ends the registration: at no time
+        // does a missing page read as zeros.
+        let result = unsafe { self.space.unmap(offset, len) };
+        result.map_err(|errno| PagedError::Map {
+            address: self.address(first),
+            len,
+            source: errno.into(),
+        })
+    }
+
+    /// # Safety
+    /// No reference to that part of the reserve exists.
+    unsafe fn map_registered(
+        &self,
+        reserve: &Reserve,
+        offset: usize,
+        len: usize,
+    ) -> Result<(), PagedError> {
+        let address = reserve.address() + offset;
+        // SAFETY: passed on to the caller.
+        let mapped = unsafe { reserve.map(offset, len, false) };
+        mapped.map_err(|errno| PagedError::Map {
+            address,
+            len,
+            source: errno.into(),
+        })?;
+        let protects = self.config.mechanism == Mechanism::Copy;
+        // SAFETY: our own new mapping; its users know that their accesses may wait or raise SIGBUS.
+        unsafe { self.uffd.register(address, len, protects)? };
+        Ok(())
+    }
+
+    /// Moves `slots.len()` frames from pages into empty slots; the pages are missing afterwards.
+    ///
+    /// # Errors
+    /// [`Failure::Partially`] names the bytes at the front that were moved.
+    pub fn move_out(&self, first: usize, slots: &mut Slots) -> Result<(), UffdError> {
+        let (from, to) = (self.address(first), self.slot_address(slots));
+        // SAFETY: the slots are the caller's alone; users reach pages by raw pointers only, and for them
+        // nothing changes but that the next access is a fault.
+        unsafe { self.retrying_move(to, from, slots.len() * PAGE_BYTES) }
+    }
+
+    /// Moves the frames of slots to missing pages and wakes who waits for those; the slots are empty afterwards.
+    ///
+    /// # Errors
+    /// [`Failure::Partially`] names the bytes at the front that were moved.
+    pub fn move_in(&self, first: usize, slots: &mut Slots) -> Result<(), UffdError> {
+        let (from, to) = (self.slot_address(slots), self.address(first));
+        // SAFETY: the slots are the caller's alone; users reach pages by raw pointers only.
+        unsafe { self.retrying_move(to, from, slots.len() * PAGE_BYTES) }
+    }
+
+    /// Fills missing pages with copies of `bytes` (whole pages), in new frames, and wakes who waits for them.
+    ///
+    /// # Errors
+    /// [`Failure::Partially`] names the bytes at the front that were done.
+    pub fn copy_in(&self, first: usize, bytes: &[u8]) -> Result<(), UffdError> {
+        let mut done = 0;
+        loop {
+            let address = self.address(first) + done;
+            // SAFETY: users reach pages by raw pointers only; the kernel refuses what is not registered.
+            let result = unsafe { self.uffd.copy(address, &bytes[done..], Wake::Yes, false) };
+            if !advance(&mut done, bytes.len(), result)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Uffd::move_pages`].
+    unsafe fn retrying_move(&self, to: usize, from: usize, len: usize) -> Result<(), UffdError> {
+        let mut done = 0;
+        loop {
+            // SAFETY: passed on to the caller.
+            let result = unsafe {
+                self.uffd
+                    .move_pages(to + done, from + done, len - done, Wake::Yes)
+            };
+            if !advance(&mut done, len, result)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Protects present pages against writing, or lifts that and wakes who waits.
+    ///
+    /// # Errors
+    /// [`UffdError`].
+    pub fn write_protect(&self, first: usize, pages: usize, on: bool) -> Result<(), UffdError> {
+        loop {
+            match self
+                .uffd
+                .write_protect(self.address(first), pages * PAGE_BYTES, on)
+            {
+                Err(UffdError {
+                    failure: Failure::Again,
+                    ..
+                }) => std::thread::yield_now(),
+                result => return result,
+            }
+        }
+    }
+
+    /// Copies a page that is present and will stay so into slots or elsewhere. While others write to it, the
+    /// copy may be torn.
+    pub fn read_page(&self, page: usize, into: &mut [u8; PAGE_BYTES]) {
+        let from: *const u8 = std::ptr::with_exposed_provenance(self.address(page));
+        // SAFETY: the page is within a mapping of the space, which the caller keeps mapped; the destination is
+        // a live buffer elsewhere. Volatile words, so that concurrent writers make the copy torn and no worse.
+        unsafe {
+            for (i, word) in into.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+                *word = from.cast::<[u8; 8]>().add(i).read_volatile();
+            }
+        }
+    }
+
+    /// Gives the frames of pages back to the kernel; the pages are missing afterwards.
+    ///
+    /// # Errors
+    /// [`PagedError::Map`].
+    pub fn discard(&self, first: usize, pages: usize) -> Result<(), PagedError> {
+        let (offset, len) = (first * PAGE_BYTES, pages * PAGE_BYTES);
+        // SAFETY: users reach pages by raw pointers only, and a missing page is a fault of ours.
+        let result = unsafe { self.space.discard(offset, len) };
+        result.map_err(|errno| PagedError::Map {
+            address: self.address(first),
+            len,
+            source: errno.into(),
+        })
+    }
+
+    /// Gives the frames of slots back to the kernel; the slots are empty afterwards.
+    ///
+    /// # Errors
+    /// [`PagedError::Map`].
+    pub fn discard_slots(&self, slots: &mut Slots) -> Result<(), PagedError> {
+        let (offset, len) = (slots.first() * PAGE_BYTES, slots.len() * PAGE_BYTES);
+        // SAFETY: the slots are the caller's alone, and their bytes are not borrowed.
+        let result = unsafe { self.staging.discard(offset, len) };
+        result.map_err(|errno| PagedError::Map {
+            address: self.slot_address(slots),
+            len,
+            source: errno.into(),
+        })
+    }
+
+    /// Gives empty slots new frames, filled with zeros.
+    ///
+    /// # Errors
+    /// [`UffdError`].
+    pub fn fill_slots(&self, slots: &mut Slots) -> Result<(), UffdError> {
+        for i in 0..slots.len() {
+            let address = self.slot_address(slots) + i * PAGE_BYTES;
+            loop {
+                // SAFETY: the slots are the caller's alone.
+                let result = unsafe { self.uffd.copy(address, &ZEROS, Wake::No, false) };
+                match result {
+                    Err(UffdError {
+                        failure: Failure::Again,
+                        ..
+                    }) => std::thread::yield_now(),
+                    result => break result?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of slots that have frames.
+    #[must_use]
+    pub fn bytes<'a>(&'a self, slots: &'a Slots) -> &'a [u8] {
+        let start = std::ptr::with_exposed_provenance(self.slot_address(slots));
+        // SAFETY: the slots lie in the staging area, which lives as long as `self`; they are borrowed shared
+        // from their one owner; anonymous memory is always initialised.
+        unsafe { std::slice::from_raw_parts(start, slots.len() * PAGE_BYTES) }
+    }
+
+    /// The bytes of slots that have frames, to be written.
+    #[must_use]
+    pub fn bytes_mut<'a>(&'a self, slots: &'a mut Slots) -> &'a mut [u8] {
+        let start = std::ptr::with_exposed_provenance_mut(self.slot_address(slots));
+        // SAFETY: as in `bytes`, and the slots are borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(start, slots.len() * PAGE_BYTES) }
+    }
+
+    fn slot_address(&self, slots: &Slots) -> usize {
+        debug_assert!(slots.first() + slots.len() <= self.config.slots);
+        self.staging.address() + slots.first() * PAGE_BYTES
+    }
+
+    /// Whether the kernel holds anything for a page: present, or in the machine's own swap.
+    #[must_use]
+    pub fn has_frame(&self, page: usize) -> bool {
+        const PRESENT_OR_SWAPPED: u64 = 3 << 62;
+        let mut entry = [0; 8];
+        let offset = (self.address(page) / PAGE_BYTES * entry.len()) as u64;
+        let read = rustix::io::pread(&self.pagemap, &mut entry, offset);
+        read == Ok(entry.len()) && u64::from_ne_bytes(entry) & PRESENT_OR_SWAPPED != 0
+    }
+
+    /// Wakes threads that wait for a page.
+    ///
+    /// # Errors
+    /// [`UffdError`].
+    pub fn wake(&self, page: usize) -> Result<(), UffdError> {
+        self.uffd.wake(self.address(page), PAGE_BYTES)
+    }
+
+    /// The next event, of [`FaultDelivery::Events`]; `None` when there is none now.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn read_event(&self) -> io::Result<Option<Event>> {
+        self.uffd.read_event()
+    }
+
+    /// Waits until there is an event, something was written to `stop`, or `timeout_ms` milliseconds have
+    /// passed; whether there may be an event.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn wait_event(&self, timeout_ms: i32) -> io::Result<bool> {
+        use std::os::fd::AsFd;
+        let mut fds = [libc::pollfd {
+            fd: self.uffd.as_fd().as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        }];
+        // SAFETY: the array is live and its length is given.
+        let count = unsafe { libc::poll(fds.as_mut_ptr(), 1, timeout_ms) };
+        match count {
+            0.. => Ok(count > 0),
+            _ if super::errno() == libc::EINTR => Ok(false),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// A bag for the slots of this staging area.
+    #[must_use]
+    pub fn bag(&self) -> SlotBag {
+        SlotBag::new(self.config.slots)
+    }
+}
+
+/// A page of zeros.
+static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+
+/// Notes what a call did: `Ok(true)` when there is more to do. Without progress the processor is given up
+/// once, since somebody changes the layout. An error counts what was done before.
+fn advance(done: &mut usize, len: usize, result: Result<(), UffdError>) -> Result<bool, UffdError> {
+    match result {
+        Ok(()) => Ok(false),
+        Err(error) => match error.failure {
+            Failure::Partially(bytes) => {
+                *done += bytes;
+                Ok(*done < len)
+            }
+            Failure::Again => {
+                std::thread::yield_now();
+                Ok(true)
+            }
+            _ if *done > 0 => Err(UffdError {
+                failure: Failure::Partially(*done),
+                ..error
+            }),
+            _ => Err(error),
+        },
+    }
+}
