@@ -92,7 +92,7 @@ fn faults(c: &mut Criterion) {
         ("touch at random, a page a chunk", "zram"),
         (
             "touch at random, 64 KiB chunks",
-            "ariadne-al-1k-4k-64k+prefetch=none",
+            "zram+sizing=adaptive:64k-64k-64k",
         ),
     ] {
         let subject = subject(scheme);
@@ -110,7 +110,7 @@ fn faults(c: &mut Criterion) {
         };
         b.iter_custom(|n| timed(n, || bulk.leave(), restore));
     });
-    let chunked = subject("ariadne-al-1k-4k-64k+prefetch=none");
+    let chunked = subject("zram+sizing=adaptive:64k-64k-64k");
     group.bench_function("bulk restore, 64 KiB chunks", |b| {
         let restore = || {
             let all = 0..chunked.region.len();
