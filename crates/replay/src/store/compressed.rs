@@ -4,8 +4,8 @@ use super::{Store, Stored};
 use crate::contents::{Contents, ZERO_PAGE};
 use crate::error::ReplayError;
 use rustc_hash::FxHashMap;
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
-use std::time::Instant;
 use warmswap_codec::{ChunkPlan, Codec, Scratch, decode, encode_contiguous, same_filled};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_engine::{Engine, Place};
@@ -139,7 +139,7 @@ impl CompressedStore {
                 place: "backing file",
             };
             let record = self.backing.get(&chunk).ok_or(missing)?;
-            let begin = Instant::now();
+            let begin = thread_ns();
             match record {
                 Record::Object { plan, pages, bytes } => {
                     let out = &mut self.plain[..usize::from(*pages) * PAGE_BYTES];
@@ -164,7 +164,7 @@ impl CompressedStore {
         let object = self.object(chunk)?;
         let (pool, scratch) = (&self.pool, &mut self.scratch);
         let out = &mut self.plain[..usize::from(object.pages) * PAGE_BYTES];
-        let begin = Instant::now();
+        let begin = thread_ns();
         pool.load(object.handle, |content| match content {
             Content::Bytes(bytes) => decode(scratch, object.plan, bytes, out),
             Content::Filled(word) => {
@@ -209,8 +209,14 @@ fn wastes(pool: &Pool, percent: u64) -> bool {
     stats.waste_bytes() * 100 > stats.memory_bytes * percent
 }
 
-fn elapsed_ns(begin: Instant) -> u64 {
-    begin.elapsed().as_nanos() as u64
+/// CPU time of this thread: what other programs do meanwhile does not count.
+fn thread_ns() -> u64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn elapsed_ns(begin_ns: u64) -> u64 {
+    thread_ns() - begin_ns
 }
 
 impl Store for CompressedStore {
@@ -240,7 +246,7 @@ impl Store for CompressedStore {
         }
         self.plain = plain;
         let plain = &self.plain[..len];
-        let begin = Instant::now();
+        let begin = thread_ns();
         let encoded = match same_filled(plain) {
             Some(word) => Encoding::Filled(word),
             None => {
