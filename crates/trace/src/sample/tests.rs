@@ -175,7 +175,9 @@ fn a_freed_range_stays_if_it_reaches_into_the_sample() {
         ..SampleOptions::default()
     };
     let chosen = Chosen::new(&options);
-    let kept = (0..).find(|&block| chosen.keeps_block(0, block, 0.01)).unwrap();
+    let kept = (0..)
+        .find(|&block| chosen.keeps_block(0, block, 0.01))
+        .unwrap();
     let free = |number, pages| Event {
         time_ns: 0,
         app: AppId(0),
