@@ -9,16 +9,19 @@ use std::sync::atomic::Ordering;
 use warmswap_arena::{Advice, Arena, ArenaConfig, Mechanism};
 use warmswap_backing::testing::{Faults, FaultyStorage};
 
-/// Runs a test of this file, marked as ignored, in a process of its own.
+/// Names the test that a child process is to run.
+const CHILD: &str = "WARMSWAP_ARENA_TEST_CHILD";
+
+/// Whether this process was made to run this test; elsewhere the test has nothing to do.
+fn is_child(test: &str) -> bool {
+    std::env::var_os(CHILD).is_some_and(|child| child == test)
+}
+
+/// Runs a test of this file, one that is for children, in a process of its own.
 fn run(test: &str) -> Output {
     Command::new(std::env::current_exe().expect("this program"))
-        .args([
-            test,
-            "--exact",
-            "--ignored",
-            "--nocapture",
-            "--test-threads=1",
-        ])
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(CHILD, test)
         .stdin(Stdio::null())
         .output()
         .expect("a child")
@@ -43,8 +46,11 @@ fn damage_in_the_pool_ends_the_process() {
 }
 
 #[test]
-#[ignore = "run by damage_in_the_pool_ends_the_process, as its child"]
 fn child_damages_the_pool() {
+    // Run by damage_in_the_pool_ends_the_process.
+    if !is_child("child_damages_the_pool") {
+        return;
+    }
     use std::os::unix::fs::FileExt;
     const MARK: u64 = 0x6d61_726b_6d61_726b;
     let arena = Arena::new(config(8 * MIB, "zram")).expect("an arena");
@@ -100,8 +106,11 @@ fn an_input_error_ends_the_process() {
 }
 
 #[test]
-#[ignore = "run by an_input_error_ends_the_process, as its child"]
 fn child_cannot_read_its_backing_file() {
+    // Run by an_input_error_ends_the_process.
+    if !is_child("child_cannot_read_its_backing_file") {
+        return;
+    }
     let storage = FaultyStorage::new(1);
     let config = ArenaConfig {
         backing_limit_bytes: 64 << 20,
@@ -172,8 +181,11 @@ fn other_addresses_go_to_the_handler_before() {
 }
 
 #[test]
-#[ignore = "run by other_addresses_go_to_the_handler_before, as its child"]
 fn child_has_a_handler_of_its_own() {
+    // Run by other_addresses_go_to_the_handler_before.
+    if !is_child("child_has_a_handler_of_its_own") {
+        return;
+    }
     extern "C" fn handler(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
         // SAFETY: the kernel gives a valid structure.
         let address = unsafe { (*info).si_addr() };
@@ -222,8 +234,11 @@ fn without_a_handler_before_the_default_is_done() {
 }
 
 #[test]
-#[ignore = "run by without_a_handler_before_the_default_is_done, as its child"]
 fn child_sends_itself_the_signal() {
+    // Run by without_a_handler_before_the_default_is_done.
+    if !is_child("child_sends_itself_the_signal") {
+        return;
+    }
     // SAFETY: sets the default action, which the test's runtime may have changed.
     unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
     let _arena = Arena::new(config(8 * MIB, "zram")).expect("an arena");
