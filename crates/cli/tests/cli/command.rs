@@ -1,8 +1,8 @@
 //! What the command accepts, prints and refuses.
 
-mod common;
-
-use common::{Ran, assert_refused, json, run, shipped_trace, succeed, warmswap};
+use crate::common::{
+    Ran, assert_refused, folder, json, run, shipped_trace, succeed, text, trace, warmswap,
+};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -11,18 +11,6 @@ use std::process::Stdio;
 use tempfile::TempDir;
 
 const WIDTH: usize = 100;
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("the path is UTF-8")
-}
-
-fn trace() -> String {
-    text(&shipped_trace()).to_owned()
-}
-
-fn folder() -> TempDir {
-    tempfile::tempdir().expect("a temporary folder can be made")
-}
 
 /// A copy of the shipped trace that `change` has worked on.
 fn changed_trace(folder: &TempDir, change: impl FnOnce(&mut Vec<u8>)) -> PathBuf {

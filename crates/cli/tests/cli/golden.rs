@@ -9,9 +9,7 @@
 //!
 //! With contents, a replay must repeat itself, and its counters must add up.
 
-mod common;
-
-use common::{json, shipped_trace};
+use crate::common::{json, shipped_trace};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -1,16 +1,29 @@
 //! Running the command, and judging what it says.
 
-// Each test binary uses its own part of this.
-#![allow(dead_code)]
-
 use serde_json::Value;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use tempfile::TempDir;
 
 /// The trace that is shipped.
 pub fn shipped_trace() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/mixed.wst")
+}
+
+/// The same as an argument.
+pub fn trace() -> String {
+    text(&shipped_trace()).to_owned()
+}
+
+/// A path as an argument.
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("the path is UTF-8")
+}
+
+/// A folder that goes when it is dropped.
+pub fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder can be made")
 }
 
 /// The command, not yet run.

@@ -1,8 +1,6 @@
 //! `warmswap study` and `warmswap calibrate` on the shipped trace.
 
-mod common;
-
-use common::{json, run, shipped_trace, succeed};
+use crate::common::{json, run, shipped_trace, succeed};
 use serde_json::Value;
 use std::fs;
 
@@ -87,7 +85,7 @@ fn studies_refuse_what_they_cannot_use() {
     let trace = shipped_trace();
     let trace = trace.to_str().expect("the path is UTF-8");
     let ran = run(["study", "coverage", trace, "--schemes", "nobody"]);
-    common::assert_refused(&ran, 2, &["'nobody'"]);
+    crate::common::assert_refused(&ran, 2, &["'nobody'"]);
 }
 
 /// The costs that are measured can be used at once.
@@ -115,5 +113,5 @@ fn a_calibration_is_a_policy() {
     assert_eq!(data["counters"]["kills"], 0);
 
     fs::write(costs, "colour = 1\n").expect("a file can be written");
-    common::assert_refused(&run(replay), 2, &[costs]);
+    crate::common::assert_refused(&run(replay), 2, &[costs]);
 }

@@ -1,23 +1,9 @@
 //! `warmswap trace`: looking into traces, converting and making them.
 
-mod common;
-
-use common::{assert_refused, json, run, shipped_trace, succeed};
+use crate::common::{assert_refused, folder, json, run, succeed, text, trace};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("the path is UTF-8")
-}
-
-fn trace() -> String {
-    text(&shipped_trace()).to_owned()
-}
-
-fn folder() -> TempDir {
-    tempfile::tempdir().expect("a temporary folder can be made")
-}
 
 #[test]
 fn info_tells_what_a_trace_holds() {

@@ -1,0 +1,7 @@
+//! The command, run as people and scripts run it.
+
+mod command;
+mod common;
+mod golden;
+mod study;
+mod trace;
