@@ -1,37 +1,20 @@
 //! A size class: spans of equal slots, and which of them are taken.
 
 use std::ops::{Deref, Range};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use rustix::io::Errno;
 
-use crate::budget::{Budget, OverLimit};
-use crate::entry::{Entry, Location, Placed, SPAN_BITS};
+use crate::budget::Budget;
+use crate::entry::{Entry, Location, Placed};
 use crate::geometry::Geometry;
 use crate::handle::{Handle, HandleTable};
-use crate::memory::{SpanMut, SpanRef, Spans};
+use crate::memory::SpanRef;
+use crate::spans::{NoSlot, SpanSet};
 use crate::stats::{CompactionReport, Counter};
 
-/// Spans of the first mapping; each further mapping holds twice as many as the one before.
-const FIRST_SPANS: u32 = 8;
-const MAPPINGS: usize = (SPAN_BITS - FIRST_SPANS.ilog2()) as usize;
 /// Partly filled spans are grouped by quarters of fullness.
 const GROUPS: usize = 4;
-
-/// Why a class has no slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoSlot {
-    OverLimit,
-    OutOfMemory(Errno),
-}
-
-impl From<OverLimit> for NoSlot {
-    fn from(_: OverLimit) -> NoSlot {
-        NoSlot::OverLimit
-    }
-}
 
 /// The pool-wide things that a class works with.
 #[derive(Clone, Copy, Debug)]
@@ -43,21 +26,34 @@ pub(crate) struct Shared<'a> {
     pub(crate) cache_bytes: u64,
 }
 
+/// What is to be stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Object<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Its checksum, in a pool with checksums.
+    pub(crate) checksum: Option<u32>,
+}
+
+/// Bytes of the checksum behind each object, when there is one.
+pub(crate) const CHECKSUM_BYTES: usize = 4;
+
 /// One size class.
 #[derive(Debug)]
 pub(crate) struct Class {
     geometry: Geometry,
-    /// The memory of the spans: mapping m holds the spans from `8 * (2^m - 1)` on. Reached without
-    /// the lock of the class.
-    mappings: [OnceLock<Spans>; MAPPINGS],
+    /// The memory of the spans, reached without the lock of the class.
+    spans: SpanSet,
     slots: Mutex<Slots>,
 }
 
 /// An object whose span is locked shared.
 #[derive(Debug)]
 pub(crate) struct ObjectRef<'a> {
-    span: SpanRef<'a>,
-    range: Range<usize>,
+    pub(crate) span: SpanRef<'a>,
+    /// Where the object lies in the span.
+    pub(crate) range: Range<usize>,
+    /// The checksum that was stored with it; meaningless in a pool without checksums.
+    pub(crate) checksum: u32,
 }
 
 impl Deref for ObjectRef<'_> {
@@ -93,29 +89,31 @@ impl Class {
     pub(crate) fn new(geometry: Geometry) -> Class {
         Class {
             geometry,
-            mappings: [const { OnceLock::new() }; MAPPINGS],
+            spans: SpanSet::new(geometry.span_bytes),
             slots: Mutex::default(),
         }
     }
 
-    /// Stores `parts`, joined, in a free slot, and publishes `placed` (with its location filled
-    /// in) as the entry of `handle`.
+    /// Stores `object` in a free slot, and publishes `placed` (with its location filled in) as the
+    /// entry of `handle`.
     pub(crate) fn store(
         &self,
         shared: Shared<'_>,
         handle: Handle,
         mut placed: Placed,
-        parts: [&[u8]; 2],
+        object: Object<'_>,
     ) -> Result<(), NoSlot> {
         let mut slots = self.slots.lock();
         let span = self.span_with_room(&mut slots, shared)?;
         let slot = (!slots.taken[span as usize]).trailing_zeros();
         placed.location = Location { span, slot };
         {
-            let mut bytes = self.write(span);
-            let (first, rest) = bytes[self.offset(slot)..].split_at_mut(parts[0].len());
-            first.copy_from_slice(parts[0]);
-            rest[..parts[1].len()].copy_from_slice(parts[1]);
+            let mut bytes = self.spans.write(span);
+            let (first, rest) = bytes[self.offset(slot)..].split_at_mut(object.bytes.len());
+            first.copy_from_slice(object.bytes);
+            if let Some(checksum) = object.checksum {
+                rest[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_ne_bytes());
+            }
         }
         self.set_taken(&mut slots, placed.location, Some(handle));
         if let Some(entry) = shared.handles.entry(handle) {
@@ -134,11 +132,17 @@ impl Class {
         at: Location,
         length: usize,
     ) -> Option<ObjectRef<'_>> {
-        let span = self.try_read(at.span)?;
+        let span = self.spans.try_read(at.span)?;
         let start = self.offset(at.slot);
-        (entry.load(Ordering::Acquire) == raw).then_some(ObjectRef {
+        let end = start + length;
+        if entry.load(Ordering::Acquire) != raw {
+            return None;
+        }
+        let trailer = span[end..].first_chunk();
+        Some(ObjectRef {
+            checksum: trailer.map_or(0, |bytes| u32::from_ne_bytes(*bytes)),
             span,
-            range: start..start + length,
+            range: start..end,
         })
     }
 
@@ -227,8 +231,8 @@ impl Class {
         if let (Some(entry), Some(Entry::Placed(placed))) = (entry, placed) {
             // The source is locked shared only: loads of its objects go on. Whoever reads the old
             // copy has the span locked, and the slot is not written before they are done.
-            let source = self.read(from.span);
-            let mut target = self.write(to.span);
+            let source = self.spans.read(from.span);
+            let mut target = self.spans.write(to.span);
             let bytes = self.geometry.slot_bytes;
             target[self.offset(to.slot)..][..bytes]
                 .copy_from_slice(&source[self.offset(from.slot)..][..bytes]);
@@ -270,7 +274,7 @@ impl Class {
         let Some(span) = slots.discarded.pop() else {
             unreachable!("a span was added above");
         };
-        if let Err(errno) = self.write(span).populate() {
+        if let Err(errno) = self.spans.write(span).populate() {
             self.discard(slots, span, shared);
             return Err(NoSlot::OutOfMemory(errno));
         }
@@ -281,28 +285,12 @@ impl Class {
     /// Makes one more discarded span, and the mapping that it lies in.
     fn add_span(&self, slots: &mut Slots, budget: &Budget) -> Result<(), NoSlot> {
         let span = slots.taken.len();
-        if span >= 1 << SPAN_BITS {
-            return Err(NoSlot::OutOfMemory(Errno::NOMEM));
-        }
         if span == slots.taken.capacity() {
             let more = (span / 8).max(4);
             budget.charge((more * self.bookkeeping_bytes()) as u64)?;
             slots.reserve(more, self.geometry.slots);
         }
-        let (mapping, _) = place_of(span as u32);
-        if self.mappings[mapping].get().is_none() {
-            let count = (FIRST_SPANS as usize) << mapping;
-            let lock_bytes = (count * Spans::LOCK_BYTES) as u64;
-            budget.charge(lock_bytes)?;
-            match Spans::map(count, self.geometry.span_bytes) {
-                // The lock of the class is held, so nobody else was first.
-                Ok(spans) => drop(self.mappings[mapping].set(spans)),
-                Err(errno) => {
-                    budget.release(lock_bytes);
-                    return Err(NoSlot::OutOfMemory(errno));
-                }
-            }
-        }
+        self.spans.reach(span, budget)?;
         slots.taken.push(0);
         slots.place.push(0);
         slots.owners.extend((0..self.geometry.slots).map(|_| None));
@@ -372,7 +360,7 @@ impl Class {
     /// Gives the pages of an empty span back; the bytes of it.
     fn discard(&self, slots: &mut Slots, span: u32, shared: Shared<'_>) -> u64 {
         let bytes = self.span_bytes();
-        if self.write(span).discard().is_err() {
+        if self.spans.write(span).discard().is_err() {
             // The kernel kept the pages (memory locked by mlockall, for one), so they still count.
             slots.cached.insert(0, span);
             shared.cached_bytes.add(bytes);
@@ -384,7 +372,7 @@ impl Class {
     }
 
     fn span_bytes(&self) -> u64 {
-        self.geometry.span_bytes as u64
+        self.spans.span_bytes()
     }
 
     fn offset(&self, slot: u32) -> usize {
@@ -393,24 +381,6 @@ impl Class {
 
     fn owner_index(&self, at: Location) -> usize {
         at.span as usize * self.geometry.slots + at.slot as usize
-    }
-
-    /// Locks a span that is known to exist, shared.
-    fn read(&self, span: u32) -> SpanRef<'_> {
-        self.try_read(span).expect("the span was added")
-    }
-
-    /// Locks a span shared, if it exists.
-    fn try_read(&self, span: u32) -> Option<SpanRef<'_>> {
-        let (mapping, index) = place_of(span);
-        Some(self.mappings.get(mapping)?.get()?.read(index))
-    }
-
-    /// Locks a span that is known to exist, exclusively.
-    fn write(&self, span: u32) -> SpanMut<'_> {
-        let (mapping, index) = place_of(span);
-        let spans = self.mappings[mapping].get().expect("the span was added");
-        spans.write(index)
     }
 
     /// Bytes of the spans that hold memory.
@@ -423,7 +393,7 @@ impl Class {
     /// Damages the object in a slot.
     #[cfg(test)]
     pub(crate) fn flip_bit(&self, at: Location, byte: usize) {
-        self.write(at.span)[self.offset(at.slot) + byte] ^= 1;
+        self.spans.write(at.span)[self.offset(at.slot) + byte] ^= 1;
     }
 
     /// Checks every invariant of the lists.
@@ -481,30 +451,5 @@ impl Slots {
             .rev()
             .flat_map(|group| group.iter().rev());
         spans.find(|&&other| other != span).copied()
-    }
-}
-
-/// The mapping of a span, and its place there.
-fn place_of(span: u32) -> (usize, usize) {
-    let mapping = (span / FIRST_SPANS + 1).ilog2();
-    let first = FIRST_SPANS * ((1 << mapping) - 1);
-    (mapping as usize, (span - first) as usize)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans_fill_the_mappings_one_after_the_other() {
-        let mut expected = (0, 0);
-        for span in 0..100_000 {
-            assert_eq!(place_of(span), expected, "span {span}");
-            expected.1 += 1;
-            if expected.1 == (FIRST_SPANS as usize) << expected.0 {
-                expected = (expected.0 + 1, 0);
-            }
-        }
-        assert!(place_of((1 << SPAN_BITS) - 1).0 <= MAPPINGS);
     }
 }

@@ -4,22 +4,25 @@
 //! and gives a 4-byte [`Handle`] for each. It is used from many threads at once: loads never block
 //! each other, and nothing on the path of a load allocates.
 //!
-//! The one layout so far is that of the kernel's zsmalloc: objects of nearly the same size share
+//! The usual [`Layout`] is that of the kernel's zsmalloc: objects of nearly the same size share
 //! spans of pages, and compaction moves objects out of the emptiest spans. Spans are contiguous in
-//! virtual memory, so no object is split. The public types say nothing about the layout.
+//! virtual memory, so no object is split. In the layouts of zbud and z3fold, a page holds two or
+//! three objects of any size: less dense, but whoever frees the objects of one page has won a page,
+//! which is what eviction by page (ezswap section III-C) works on.
 //!
 //! # Locks
 //!
 //! In this order, outermost first:
 //!
-//! 1. a size class: which of its slots are taken, and by whom;
-//! 2. a span: its bytes (shared for loads, exclusive for writing an object or discarding pages);
+//! 1. a size class, or all pages of another layout: which slots are taken, and by whom;
+//! 2. a span: its bytes (shared for loads, exclusive for writing or moving an object within it, and
+//!    for discarding pages);
 //! 3. a shard of the free handles: held for a few instructions, never around another lock.
 //!
 //! Two classes are never locked at once. Two spans are locked at once only by compaction, which
 //! holds the lock of their class.
 //!
-//! The entry of a handle is one atomic word. It changes only under the lock of the class where its
+//! The entry of a handle is one atomic word. It changes only under the lock (1) of the place where its
 //! object lies, and the bytes of a slot change only under the exclusive lock of their span. A load
 //! reads the entry, takes the span shared, and reads the entry again: when it is unchanged, the
 //! object was there when the span was locked, and its bytes stay until the span is unlocked, even
@@ -29,10 +32,13 @@ mod budget;
 mod class;
 mod config;
 mod entry;
+mod folds;
 mod geometry;
 mod handle;
 mod memory;
+mod objects;
 mod pool;
+mod spans;
 mod stats;
 
 pub use config::{ConfigError, Layout, PoolConfig};

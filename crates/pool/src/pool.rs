@@ -6,17 +6,17 @@ use rustix::io::Errno;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::budget::Budget;
-use crate::class::{Class, NoSlot, Shared};
+use crate::class::{CHECKSUM_BYTES, Object, ObjectRef, Shared};
 use crate::entry::{Entry, LENGTH_BITS, Location, PAGES_BITS, Placed};
-use crate::geometry::{self, MAX_SLOT_BYTES};
+use crate::geometry::MAX_SLOT_BYTES;
 use crate::handle::{Handle, HandleTable, NoHandle};
+use crate::objects::Objects;
+use crate::spans::NoSlot;
 use crate::stats::{CompactionReport, Counters, PoolStats};
 use crate::{ConfigError, PAGE_BYTES, PoolConfig};
 
-/// Bytes of the checksum behind each object, when there is one.
-const CHECKSUM_BYTES: usize = 4;
-
-/// The largest object, in bytes: 32 pages and room for a header.
+/// The largest object of any layout, in bytes: 32 pages and room for a header. A pool's own is
+/// [`Pool::max_object_bytes`].
 pub const MAX_OBJECT_BYTES: usize = MAX_SLOT_BYTES - CHECKSUM_BYTES;
 const _: () = assert!(MAX_OBJECT_BYTES < 1 << LENGTH_BITS);
 
@@ -41,6 +41,9 @@ pub struct ObjectInfo {
     pub bytes: usize,
     /// Whether the pages are filled with one word.
     pub is_filled: bool,
+    /// The page of the pool that it lies in, with up to two others; numbers are dense. `None` in the
+    /// layout of size classes, and for same-filled pages that take no room.
+    pub pool_page: Option<u32>,
 }
 
 /// Why a store was refused. The caller keeps its data, and nothing in the pool has changed.
@@ -54,7 +57,7 @@ pub enum Refusal {
         /// The limit, in bytes.
         limit_bytes: u64,
     },
-    /// The object is larger than [`MAX_OBJECT_BYTES`].
+    /// The object is larger than [`Pool::max_object_bytes`].
     #[error("an object of {bytes} bytes is too large for the pool")]
     TooLarge {
         /// Bytes of the object.
@@ -120,12 +123,12 @@ pub struct Pool {
     config: PoolConfig,
     budget: Budget,
     handles: HandleTable,
-    classes: Box<[Class]>,
+    objects: Objects,
     counters: Counters,
 }
 
 impl Pool {
-    /// An empty pool. It holds about 200 KiB.
+    /// An empty pool. It holds about 200 KiB with size classes, and 10 KiB with another layout.
     ///
     /// # Errors
     ///
@@ -141,9 +144,9 @@ impl Pool {
                 return Err(ConfigError::Percent { field, percent });
             }
         }
-        let classes: Box<[Class]> = geometry::all().into_iter().map(Class::new).collect();
+        let objects = Objects::new(config.layout, config.verify);
         let minimum_bytes =
-            (size_of::<Pool>() + size_of_val(&*classes) + HandleTable::BASE_BYTES) as u64;
+            (size_of::<Pool>() + objects.base_bytes() + HandleTable::BASE_BYTES) as u64;
         let limit_bytes = config.limit_bytes;
         let budget = Budget::new(limit_bytes, config.resume_percent);
         budget
@@ -156,7 +159,7 @@ impl Pool {
             config,
             budget,
             handles: HandleTable::new(),
-            classes,
+            objects,
             counters: Counters::default(),
         })
     }
@@ -164,6 +167,12 @@ impl Pool {
     /// The configuration that the pool was made with.
     pub fn config(&self) -> &PoolConfig {
         &self.config
+    }
+
+    /// The largest object that this pool's layout holds, in bytes: [`MAX_OBJECT_BYTES`] with size
+    /// classes, 4,032 with two or three objects a page.
+    pub fn max_object_bytes(&self) -> usize {
+        self.objects.max_bytes()
     }
 
     /// Stores a copy of `bytes`, which stand for `pages` pages (1 to [`MAX_PAGES`]).
@@ -229,10 +238,8 @@ impl Pool {
                 }
                 Entry::Placed(placed) => placed,
             };
-            let class = self.class(placed.length);
-            let slot_bytes = self.slot_bytes(placed.length);
-            if let Some(slot) = class.lock_object(entry, raw, placed.location, slot_bytes) {
-                let bytes = self.verified(handle, &slot)?;
+            if let Some(object) = self.objects.lock_object(entry, raw, placed) {
+                let bytes = self.verified(handle, &object)?;
                 self.counters.loads.add(1);
                 return Ok(read(match bytes.try_into() {
                     Ok(word) if placed.is_word => Content::Filled(u64::from_ne_bytes(word)),
@@ -256,8 +263,10 @@ impl Pool {
                 pages,
                 bytes: 0,
                 is_filled: true,
+                pool_page: None,
             }),
             Entry::Placed(placed) => Ok(ObjectInfo {
+                pool_page: self.objects.page_of(placed),
                 pages: placed.pages,
                 bytes: if placed.is_word {
                     0
@@ -290,8 +299,8 @@ impl Pool {
                     }
                 }
                 Entry::Placed(placed) => {
-                    let class = self.class(placed.length);
-                    if let Some(freed) = class.free(self.shared(), handle, placed.length) {
+                    let freed = self.objects.free(self.shared(), handle, placed.length);
+                    if let Some(freed) = freed {
                         let bytes = if freed.is_word { 0 } else { freed.length };
                         break (freed.pages, u64::from(bytes), freed.is_word);
                     }
@@ -312,19 +321,12 @@ impl Pool {
     }
 
     /// Moves objects out of the emptiest spans until nothing is left to gain, or `max_objects`
-    /// were moved, and gives the empty spans back to the kernel.
+    /// were moved, and gives the empty spans back to the kernel. With two or three objects a page
+    /// nothing is moved.
     ///
     /// Loads go on meanwhile; stores and frees of one size class wait while one span is emptied.
     pub fn compact(&self, max_objects: u64) -> CompactionReport {
-        let mut report = CompactionReport::default();
-        for class in &self.classes {
-            loop {
-                let left = max_objects - report.moved_objects.min(max_objects);
-                if !class.compact_one(self.shared(), left, &mut report) {
-                    break;
-                }
-            }
-        }
+        let mut report = self.objects.compact(self.shared(), max_objects);
         report.released_bytes += self.drop_cached();
         self.counters.compactions.add(1);
         self.counters.moved_objects.add(report.moved_objects);
@@ -348,7 +350,7 @@ impl Pool {
         if len == 0 || !(1..=MAX_PAGES).contains(&pages) {
             return Err(Refusal::Invalid { bytes: len, pages });
         }
-        if len > MAX_OBJECT_BYTES {
+        if len > self.objects.max_bytes() {
             return Err(Refusal::TooLarge { bytes: len });
         }
         let accepted = pages as usize * PAGE_BYTES * usize::from(self.config.accept_percent);
@@ -366,11 +368,9 @@ impl Pool {
             return Err(self.full());
         }
         let handle = self.allocate_handle()?;
-        let checksum = checksum(bytes).to_ne_bytes();
-        let trailer = if self.config.verify {
-            &checksum[..]
-        } else {
-            &[]
+        let object = Object {
+            bytes,
+            checksum: self.config.verify.then(|| checksum(bytes)),
         };
         let length = bytes.len() as u32;
         let placed = Placed {
@@ -379,13 +379,10 @@ impl Pool {
             location: Location { span: 0, slot: 0 },
             is_word,
         };
-        let class = self.class(length);
-        let parts = [bytes, trailer];
-        let stored = match class.store(self.shared(), handle, placed, parts) {
+        let store = || self.objects.store(self.shared(), handle, placed, object);
+        let stored = match store() {
             // Empty spans of other classes may be all that is in the way.
-            Err(NoSlot::OverLimit) if self.drop_cached() > 0 => {
-                class.store(self.shared(), handle, placed, parts)
-            }
+            Err(NoSlot::OverLimit) if self.drop_cached() > 0 => store(),
             stored => stored,
         };
         stored.map(|()| handle).map_err(|no_slot| {
@@ -439,15 +436,17 @@ impl Pool {
         stored
     }
 
-    /// The stored bytes of a slot, after the check of their checksum if there is one.
-    fn verified<'a>(&self, handle: Handle, slot: &'a [u8]) -> Result<&'a [u8], LoadError> {
+    /// The bytes of an object, after the check of their checksum if there is one.
+    fn verified<'a>(
+        &self,
+        handle: Handle,
+        object: &'a ObjectRef<'_>,
+    ) -> Result<&'a [u8], LoadError> {
+        let bytes: &[u8] = object;
         if !self.config.verify {
-            return Ok(slot);
+            return Ok(bytes);
         }
-        let Some((bytes, expected)) = slot.split_last_chunk() else {
-            return Err(LoadError::UnknownHandle(handle));
-        };
-        let (expected, found) = (u32::from_ne_bytes(*expected), checksum(bytes));
+        let (expected, found) = (object.checksum, checksum(bytes));
         if found == expected {
             return Ok(bytes);
         }
@@ -461,31 +460,12 @@ impl Pool {
         })
     }
 
-    /// Gives the empty spans of all classes back to the kernel; the bytes of them.
+    /// Gives the empty memory that was kept back to the kernel; the bytes of it.
     fn drop_cached(&self) -> u64 {
         if self.counters.cached_bytes.get() == 0 {
             return 0;
         }
-        let shared = self.shared();
-        self.classes
-            .iter()
-            .map(|class| class.drop_cached(shared))
-            .sum()
-    }
-
-    /// Bytes that an object of `length` bytes takes in its slot.
-    fn slot_bytes(&self, length: u32) -> usize {
-        length as usize
-            + if self.config.verify {
-                CHECKSUM_BYTES
-            } else {
-                0
-            }
-    }
-
-    /// The class of objects of `length` bytes.
-    fn class(&self, length: u32) -> &Class {
-        &self.classes[geometry::class_of(self.slot_bytes(length))]
+        self.objects.drop_cached(self.shared())
     }
 
     fn shared(&self) -> Shared<'_> {

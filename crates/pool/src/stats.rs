@@ -62,7 +62,7 @@ counters! {
     /// Total: stores refused because the limit would be passed, or because it was and too little
     /// has been freed since.
     refused_full,
-    /// Total: stores refused because the object is larger than any size class.
+    /// Total: stores refused because the object is larger than the layout holds.
     refused_too_large,
     /// Total: stores refused because the object is larger than `accept_percent` of its pages.
     refused_incompressible,

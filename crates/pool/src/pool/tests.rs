@@ -5,6 +5,7 @@ use std::thread;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Layout;
 
 /// A small deterministic generator (xorshift).
 struct Random(u64);
@@ -38,16 +39,21 @@ fn object(seed: u64, len: usize) -> Vec<u8> {
 }
 
 fn pool(limit_bytes: u64) -> Pool {
+    pool_of(Layout::SizeClasses, limit_bytes)
+}
+
+fn pool_of(layout: Layout, limit_bytes: u64) -> Pool {
     let config = PoolConfig {
         limit_bytes,
         verify: true,
+        layout,
         ..PoolConfig::default()
     };
     Pool::new(config).expect("a valid configuration")
 }
 
 fn check(pool: &Pool) {
-    pool.classes.iter().for_each(Class::check);
+    pool.objects.check();
 }
 
 fn bytes_of(pool: &Pool, handle: Handle) -> Vec<u8> {
@@ -85,8 +91,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_pool_is_a_map(steps in prop::collection::vec(step(), 1..200), limit_mib in 1..8_u64) {
-        let pool = pool(limit_mib << 20);
+    fn a_pool_is_a_map(
+        steps in prop::collection::vec(step(), 1..200),
+        limit_mib in 1..8_u64,
+        layout in prop::sample::select(&Layout::ALL),
+    ) {
+        let pool = pool_of(layout, limit_mib << 20);
         let mut oracle: HashMap<Handle, (Vec<u8>, u32, bool)> = HashMap::new();
         for (i, step) in steps.into_iter().enumerate() {
             match step {
@@ -97,8 +107,12 @@ proptest! {
                             prop_assert!(oracle.insert(handle, (bytes, pages, false)).is_none());
                         }
                         Err(refusal) => {
-                            let is_full = matches!(refusal, Refusal::Full { .. });
-                            prop_assert!(is_full, "{refusal}");
+                            let expected = match refusal {
+                                Refusal::Full { .. } => true,
+                                Refusal::TooLarge { bytes } => bytes > pool.max_object_bytes(),
+                                _ => false,
+                            };
+                            prop_assert!(expected, "{refusal}");
                         }
                     }
                 }
@@ -128,8 +142,10 @@ proptest! {
         for (&handle, (bytes, pages, is_filled)) in &oracle {
             prop_assert_eq!(&bytes_of(&pool, handle), bytes);
             let len = if *is_filled { 0 } else { bytes.len() };
-            let info = ObjectInfo { pages: *pages, bytes: len, is_filled: *is_filled };
-            prop_assert_eq!(pool.info(handle), Ok(info));
+            let info = pool.info(handle).expect("stored");
+            prop_assert_eq!((info.pages, info.bytes, info.is_filled), (*pages, len, *is_filled));
+            let has_page = layout != Layout::SizeClasses && !is_filled;
+            prop_assert!(info.pool_page.is_some() || !has_page);
         }
         let stats = pool.stats();
         let stored = oracle.values();
@@ -194,7 +210,7 @@ fn state_is_at_most_16_bytes_a_page() {
     let pool = pool(1 << 30);
     let live = churn(&pool, 150_000, 0);
     pool.compact(u64::MAX);
-    let span_bytes: u64 = pool.classes.iter().map(Class::held_span_bytes).sum();
+    let span_bytes = pool.objects.held_bytes();
     let fixed_bytes = Pool::new(pool.config.clone())
         .expect("valid")
         .stats()
@@ -316,16 +332,71 @@ fn raw_pages_are_stored_and_counted() {
 
 #[test]
 fn overwritten_memory_is_noticed() {
-    let pool = pool(1 << 30);
-    let handle = pool.store(&object(1, 1000), 1).expect("room");
-    let class = pool.class(1000);
-    class.flip_bit(Location { span: 0, slot: 0 }, 500);
-    let error = pool.load(handle, |_| ()).expect_err("a flipped bit");
-    assert!(
-        matches!(error, LoadError::Corrupt { bytes: 1000, .. }),
-        "{error}"
-    );
-    assert_eq!(pool.stats().corrupt_loads, 1);
+    for layout in Layout::ALL {
+        let pool = pool_of(layout, 1 << 30);
+        let handle = pool.store(&object(1, 1000), 1).expect("room");
+        let entry = pool.handles.entry(handle).expect("stored");
+        let Entry::Placed(placed) = Entry::unpack(entry.load(Ordering::Acquire)) else {
+            panic!("1000 bytes have a place");
+        };
+        pool.objects.flip_bit(placed, 500);
+        let error = pool.load(handle, |_| ()).expect_err("a flipped bit");
+        let is_corrupt = matches!(error, LoadError::Corrupt { bytes: 1000, .. });
+        assert!(is_corrupt, "{error}");
+        assert_eq!(pool.stats().corrupt_loads, 1);
+    }
+}
+
+/// The pages that objects of these sizes go to, stored in this order.
+fn pages_of(layout: Layout, sizes: &[usize]) -> Vec<u32> {
+    let pool = pool_of(layout, 1 << 20);
+    let page = |&bytes: &usize| {
+        let handle = pool.store(&object(1, bytes), 1).expect("room");
+        let info = pool.info(handle).expect("stored");
+        info.pool_page.expect("pages have numbers")
+    };
+    sizes.iter().map(page).collect()
+}
+
+#[test]
+fn pages_take_two_or_three_objects_and_the_tightest_fit_comes_first() {
+    let small = [640; 6];
+    assert_eq!(pages_of(Layout::Zbud, &small), [0, 0, 1, 1, 2, 2]);
+    assert_eq!(pages_of(Layout::Z3fold, &small), [0, 0, 0, 1, 1, 1]);
+    // 63 chunks a page: 3,000 bytes leave 16, 2,000 leave 31; 900 bytes are 15 chunks.
+    let mixed = [3000, 2000, 900, 900, 900, 1100];
+    assert_eq!(pages_of(Layout::Z3fold, &mixed), [0, 1, 0, 1, 1, 2]);
+    assert_eq!(pages_of(Layout::Zbud, &mixed), [0, 1, 0, 1, 2, 2]);
+}
+
+#[test]
+fn objects_beyond_a_page_are_refused_by_type_and_one_that_just_fits_is_not() {
+    for layout in [Layout::Zbud, Layout::Z3fold] {
+        let pool = pool_of(layout, 1 << 20);
+        assert_eq!(pool.max_object_bytes(), 4032);
+        let largest = pool.store(&object(1, 4032), 1).expect("a page holds it");
+        assert_eq!(bytes_of(&pool, largest), object(1, 4032));
+        let bytes = 4033;
+        let refused = pool.store(&object(1, bytes), 2);
+        assert_eq!(refused, Err(Refusal::TooLarge { bytes }));
+        assert_eq!(pool.stats().refused_too_large, 1);
+    }
+}
+
+#[test]
+fn a_freed_object_leaves_its_room_in_one_piece() {
+    let pool = pool_of(Layout::Z3fold, 1 << 20);
+    let store = |seed| pool.store(&object(seed, 1300), 1).expect("room");
+    let [first, second, third] = [1, 2, 3].map(store);
+    pool.free(first).expect("stored");
+    pool.free(third).expect("stored");
+    // 63 - 21 chunks are free, behind the one object that is left.
+    let large = pool.store(&object(4, 42 * 64), 1).expect("room");
+    let page = |handle| pool.info(handle).expect("stored").pool_page;
+    assert_eq!(page(large), page(second));
+    assert_eq!(bytes_of(&pool, second), object(2, 1300));
+    assert_eq!(bytes_of(&pool, large), object(4, 42 * 64));
+    check(&pool);
 }
 
 #[test]
@@ -385,17 +456,23 @@ fn work(pool: &Pool, worker: u64, rounds: usize) -> Live {
 
 #[test]
 fn threads_keep_their_objects_while_others_compact() {
-    let pool = pool(3 << 20);
+    let moved = threads_keep_their_objects(&pool(3 << 20));
+    assert!(moved > 0);
+}
+
+#[test]
+fn threads_keep_their_objects_in_every_layout() {
+    threads_keep_their_objects(&pool_of(Layout::Zbud, 3 << 20));
+    threads_keep_their_objects(&pool_of(Layout::Z3fold, 3 << 20));
+}
+
+/// Four threads store, load and free, and a fifth compacts. How many objects were moved.
+fn threads_keep_their_objects(pool: &Pool) -> u64 {
     let done = AtomicBool::new(false);
     let peak_bytes = AtomicU64::new(0);
-    thread::scope(|scope| {
+    let moved = thread::scope(|scope| {
         let workers: Vec<_> = (1..=4_u64)
-            .map(|worker| {
-                scope.spawn({
-                    let pool = &pool;
-                    move || work(pool, worker, 8_000)
-                })
-            })
+            .map(|worker| scope.spawn(move || work(pool, worker, 8_000)))
             .collect();
         let compactor = scope.spawn(|| {
             let mut moved = 0;
@@ -411,15 +488,16 @@ fn threads_keep_their_objects_while_others_compact() {
             .map(|worker| worker.join().expect("no assertion failed"))
             .collect();
         done.store(true, Ordering::Relaxed);
-        assert!(compactor.join().expect("no assertion failed") > 0);
+        let moved = compactor.join().expect("no assertion failed");
         let objects = live.iter().flatten();
         assert_eq!(pool.stats().stored_objects, objects.clone().count() as u64);
         for &(handle, seed, len) in objects {
-            assert_eq!(bytes_of(&pool, handle), object(seed, len));
+            assert_eq!(bytes_of(pool, handle), object(seed, len));
             pool.free(handle).expect("stored");
         }
+        moved
     });
-    check(&pool);
+    check(pool);
     let stats = pool.stats();
     assert_eq!(
         (
@@ -431,6 +509,7 @@ fn threads_keep_their_objects_while_others_compact() {
     );
     assert!(peak_bytes.into_inner() <= 3 << 20);
     assert!(stats.peak_memory_bytes <= 3 << 20);
+    moved
 }
 
 /// Loads of the same objects from several threads, each of which compaction moves all the time.
