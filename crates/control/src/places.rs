@@ -1,0 +1,236 @@
+//! Where the sockets of running programs are.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::net::SocketAddrUnix;
+use rustix::process::{Uid, geteuid};
+
+use crate::server::is_dead;
+
+/// The folder for sockets cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaceError {
+    /// It cannot be made or looked at.
+    #[error("cannot {action} {}: {source}", path.display())]
+    System {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// The folder.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// Others could put their own sockets there.
+    #[error(
+        "{} is not a folder of this user alone (owner {owner}, mode {mode:o}); remove it, or make it so",
+        path.display()
+    )]
+    Unsafe {
+        /// The folder.
+        path: PathBuf,
+        /// Its owner's number.
+        owner: u32,
+        /// Its mode.
+        mode: u32,
+    },
+}
+
+impl PlaceError {
+    fn system(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::System {
+            action,
+            path,
+            source,
+        }
+    }
+}
+
+/// A program that listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// Process.
+    pub pid: u32,
+    /// Its socket.
+    pub socket: PathBuf,
+}
+
+/// The folders in which this user's programs may listen, the one for new sockets first: that of the session
+/// (`$XDG_RUNTIME_DIR/warmswap`), `/run/warmswap` for root, `/tmp/warmswap-UID`. They need not exist.
+#[must_use]
+pub fn socket_folders() -> Vec<PathBuf> {
+    folders(
+        std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from),
+        geteuid(),
+    )
+}
+
+fn folders(session: Option<PathBuf>, user: Uid) -> Vec<PathBuf> {
+    let session = session.filter(|path| path.is_absolute());
+    let session = session.map(|path| path.join("warmswap"));
+    let system = user.is_root().then(|| PathBuf::from("/run/warmswap"));
+    let shared = PathBuf::from(format!("/tmp/warmswap-{}", user.as_raw()));
+    session.into_iter().chain(system).chain([shared]).collect()
+}
+
+/// The folder for new sockets, made (mode 0700) if it is not there: the first of [`socket_folders`] that can be
+/// used.
+///
+/// # Errors
+/// That of the last one.
+pub fn socket_folder() -> Result<PathBuf, PlaceError> {
+    first_usable(&socket_folders())
+}
+
+fn first_usable(folders: &[PathBuf]) -> Result<PathBuf, PlaceError> {
+    let mut result = Err(PlaceError::System {
+        action: "find",
+        path: PathBuf::new(),
+        source: io::ErrorKind::NotFound.into(),
+    });
+    for folder in folders {
+        result = make_private(folder).map(|()| folder.clone());
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+/// Makes the folder, or checks that it is one of this user alone.
+fn make_private(folder: &Path) -> Result<(), PlaceError> {
+    match fs::DirBuilder::new().mode(0o700).create(folder) {
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(PlaceError::system("make", folder)(error)),
+    }
+    let found = fs::symlink_metadata(folder).map_err(PlaceError::system("look at", folder))?;
+    if found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(PlaceError::Unsafe {
+        path: folder.to_owned(),
+        owner: found.uid(),
+        mode: found.mode() & 0o7777,
+    })
+}
+
+/// The default socket of the process `pid`, in a folder that exists.
+///
+/// # Errors
+/// [`PlaceError`].
+pub fn socket_path(pid: u32) -> Result<PathBuf, PlaceError> {
+    Ok(socket_folder()?.join(format!("{pid}.sock")))
+}
+
+/// The programs that listen in [`socket_folders`], by number. Sockets of programs that ended are removed.
+/// Programs with a socket elsewhere (`--control`) are not among them.
+#[must_use]
+pub fn running() -> Vec<Running> {
+    running_in(&socket_folders())
+}
+
+fn running_in(folders: &[PathBuf]) -> Vec<Running> {
+    let entries = folders
+        .iter()
+        .filter_map(|folder| fs::read_dir(folder).ok());
+    let mut found: Vec<_> = entries
+        .flatten()
+        .flatten()
+        .filter_map(|entry| listening(&entry.path()))
+        .collect();
+    found.sort_by_key(|program| program.pid);
+    found.dedup_by_key(|program| program.pid);
+    found
+}
+
+/// The program behind `PID.sock`; a file that nobody listens on is removed.
+fn listening(socket: &Path) -> Option<Running> {
+    let name = socket.file_name()?.to_str()?;
+    let pid = name.strip_suffix(".sock")?.parse().ok()?;
+    let address = SocketAddrUnix::new(socket).ok()?;
+    match is_dead(&address) {
+        Ok(false) => Some(Running {
+            pid,
+            socket: socket.to_owned(),
+        }),
+        Ok(true) => {
+            let _ = fs::remove_file(socket);
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Server;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn the_session_comes_first_and_roots_own_folder_is_for_root() {
+        let [root, user] = [0, 1000].map(Uid::from_raw);
+        let paths = |session: Option<&str>, user| -> Vec<String> {
+            let found = folders(session.map(PathBuf::from), user);
+            found
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect()
+        };
+        assert_eq!(
+            paths(Some("/run/user/1000"), user),
+            ["/run/user/1000/warmswap", "/tmp/warmswap-1000"]
+        );
+        assert_eq!(paths(None, root), ["/run/warmswap", "/tmp/warmswap-0"]);
+        assert_eq!(paths(Some("relative"), user), ["/tmp/warmswap-1000"]);
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_is_passed_over() {
+        let place = tempfile::tempdir().unwrap();
+        let [open, private, link] = ["open", "private", "link"].map(|name| place.path().join(name));
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        std::os::unix::fs::symlink(place.path(), &link).unwrap();
+
+        let error = make_private(&open).unwrap_err();
+        assert!(
+            matches!(error, PlaceError::Unsafe { mode: 0o777, .. }),
+            "{error}"
+        );
+        assert!(matches!(
+            make_private(&link),
+            Err(PlaceError::Unsafe { .. })
+        ));
+
+        let chosen = first_usable(&[open, link, private.clone()]).unwrap();
+        assert_eq!(chosen, private);
+        assert_eq!(fs::metadata(&private).unwrap().mode() & 0o777, 0o700);
+        make_private(&private).unwrap();
+    }
+
+    #[test]
+    fn the_dead_are_removed_and_the_living_listed() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        let _alive = Server::bind(&at("42.sock")).unwrap();
+        let _younger = Server::bind(&at("7.sock")).unwrap();
+        drop(UnixListener::bind(at("9.sock")).unwrap());
+        drop(UnixListener::bind(at("daemon.sock")).unwrap());
+        fs::write(at("11.json"), "").unwrap();
+
+        let found = running_in(&[at("missing"), place.path().to_owned()]);
+
+        let pids: Vec<_> = found.iter().map(|program| program.pid).collect();
+        assert_eq!(pids, [7, 42]);
+        assert!(!at("9.sock").exists(), "a dead program's socket");
+        assert!(at("daemon.sock").exists(), "not named after a process");
+        assert!(at("11.json").exists(), "no socket");
+    }
+}
