@@ -21,9 +21,6 @@ use crate::stats::ArenaStats;
 use crate::store::Store;
 use crate::threads::Threads;
 
-/// Slots of the staging area besides those for the watermarks and the prefetch buffer.
-const EXTRA_SLOTS: usize = 512;
-
 /// What a region's owner knows of its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
@@ -110,7 +107,6 @@ impl Arena {
     fn make(config: ArenaConfig, backing: Option<Backing>) -> Result<Self, ArenaError> {
         warmswap_sys::check_page_size()?;
         let scheme = config.scheme.build()?;
-        let buffer_pages = scheme.prefetch.buffer_pages();
         let keep_copies = scheme.keep_copies;
         let pool_limit_bytes = config
             .pool_limit_bytes
@@ -137,7 +133,9 @@ impl Arena {
         })?;
         let grain_bytes = Directory::GRAIN_PAGES * PAGE_BYTES;
         let pages = config.address_space_bytes.next_multiple_of(grain_bytes) / PAGE_BYTES;
-        let slots = (marks.high_frames as usize + buffer_pages + EXTRA_SLOTS).min(MAX_SLOTS);
+        // With a slot for every frame, a frame that comes free need never go back to the kernel.
+        let frames = usize::try_from(config.budget_bytes).unwrap_or(usize::MAX) / PAGE_BYTES;
+        let slots = frames.min(MAX_SLOTS - 64) + 64;
         let (memory, empty) = PagedMemory::new(PagedConfig {
             pages,
             slots: slots.next_multiple_of(64),
@@ -322,6 +320,13 @@ impl Shared {
         }
     }
 
+    /// Brings pages back as far as frames can be spared.
+    fn restore(&self, pages: &[u32], arrival: Arrival) {
+        if let Err(error) = self.core.restore(pages, arrival) {
+            die(self.core.memory.address(0), &error);
+        }
+    }
+
     fn bring(&self, page: usize, wanted: Wanted) {
         if let Err(error) = self.core.serve_page(page, wanted) {
             die(self.core.memory.address(page), &error);
@@ -484,23 +489,27 @@ impl Region {
             shared.core.frames.call_pager();
             return Ok(());
         }
+        let mut away = Vec::new();
         for page in pages {
-            let word = shared.core.directory.word(page);
-            match word.state {
+            match shared.core.directory.word(page).state {
                 // Nothing was ever there.
                 State::Fresh => {}
-                State::Resident if advice == Advice::Hot => {
-                    let mut brain = shared.brain.lock();
-                    brain.hear(&shared.core);
-                    let (app, addr) = brain.locate(page);
-                    brain.engine.served(app, addr, Arrival::Touched);
+                State::Resident => {
+                    if advice == Advice::Hot {
+                        let mut brain = shared.brain.lock();
+                        brain.hear(&shared.core);
+                        let (app, addr) = brain.locate(page);
+                        brain.engine.served(app, addr, Arrival::Touched);
+                    }
                 }
-                _ if advice == Advice::Hot => {
-                    shared.bring(page, Wanted::Ahead(Arrival::Touched));
-                }
-                _ => shared.bring(page, Wanted::Ahead(Arrival::Untouched)),
+                _ => away.push(page as u32),
             }
         }
+        let arrival = match advice {
+            Advice::Hot => Arrival::Touched,
+            _ => Arrival::Untouched,
+        };
+        shared.restore(&away, arrival);
         Ok(())
     }
 

@@ -320,7 +320,8 @@ impl Brain {
     pub fn state_bytes(&self, core: &Core) -> (usize, usize) {
         let directory = self.mapped_pages * core.directory.bytes_per_page()
             + (self.chunks * Store::BYTES_PER_CHUNK).next_multiple_of(PAGE_BYTES)
-            + core.store.record_bytes();
+            + core.store.record_bytes()
+            + core.frames.state_bytes();
         (self.engine.state_bytes(), directory)
     }
 

@@ -3,7 +3,7 @@
 //! A frame is in a page's place, in a staging slot with a page's content, or free in a staging slot. All of
 //! them together are `held`. Only the pager makes `limit` smaller, and only when the pool grew.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::Duration;
 
 use rustix::thread::futex;
@@ -32,19 +32,43 @@ pub struct Frames {
     pub waits: AtomicU64,
 }
 
-/// Leave to take one new frame, already counted as held.
+/// Leave to take so many new frames, already counted as held.
 #[derive(Debug)]
 #[must_use = "a frame that is counted but not taken is lost"]
-pub struct NewFrame(());
+pub struct NewFrames(usize);
 
-/// Where a page's frame comes from.
+impl NewFrames {
+    /// How many, at least one.
+    pub fn count(&self) -> usize {
+        self.0
+    }
+
+    /// Keeps the first `count` of them; the others, if there are any.
+    pub fn split_off(&mut self, count: usize) -> Option<Self> {
+        let rest = self.0.saturating_sub(count);
+        self.0 -= rest;
+        (rest > 0).then_some(Self(rest))
+    }
+}
+
+/// Where the frames of pages come from.
 #[derive(Debug)]
 #[must_use = "a frame that is not used is to be given back"]
 pub enum Frame {
-    /// A free frame in a slot.
+    /// Free frames in neighbouring slots: as many as were asked for in a row, else one.
     Free(Slots),
-    /// A new one of the kernel's.
-    New(NewFrame),
+    /// New ones of the kernel's.
+    New(NewFrames),
+}
+
+impl Frame {
+    /// How many frames these are, at least one.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Free(slots) => slots.len(),
+            Self::New(frames) => frames.count(),
+        }
+    }
 }
 
 impl Frames {
@@ -70,6 +94,11 @@ impl Frames {
         self.held.load(Ordering::Acquire)
     }
 
+    /// Bytes of the two bags.
+    pub fn state_bytes(&self) -> usize {
+        self.free.state_bytes() + self.empty.state_bytes()
+    }
+
     /// Free frames in staging.
     pub fn free(&self) -> usize {
         self.free.len()
@@ -79,6 +108,11 @@ impl Frames {
     pub fn available(&self) -> usize {
         let limit = self.limit.load(Ordering::Acquire);
         limit.saturating_sub(self.held()) + self.free.len()
+    }
+
+    /// Frames that there may be.
+    pub fn limit(&self) -> usize {
+        self.limit.load(Ordering::Acquire)
     }
 
     /// Threads that wait for a frame.
@@ -99,12 +133,20 @@ impl Frames {
     pub fn try_take(&self) -> Option<Frame> {
         let frame = match self.free.take(1) {
             Some(slot) => Some(Frame::Free(slot)),
-            None => self.try_new().map(Frame::New),
+            None => self.try_new(1).map(Frame::New),
         };
-        if self.available() < self.low.load(Ordering::Relaxed) {
-            self.call_pager();
-        }
+        self.call_pager_when_low();
         frame
+    }
+
+    /// `count` free frames in a row (at most 64), if there are so many beyond `reserve`.
+    pub fn take_run(&self, count: usize, reserve: usize) -> Option<Slots> {
+        if self.available() < count + reserve {
+            return None;
+        }
+        let run = self.free.take_run(count)?;
+        self.call_pager_when_low();
+        Some(run)
     }
 
     /// Up to `most` free frames in a row, as long as more than `reserve` others can be had.
@@ -117,28 +159,29 @@ impl Frames {
         }
     }
 
-    /// Leave to take a new frame from the kernel.
-    pub fn try_new(&self) -> Option<NewFrame> {
+    /// Leave to take 1 to `most` new frames from the kernel.
+    pub fn try_new(&self, most: usize) -> Option<NewFrames> {
         let limit = self.limit.load(Ordering::Acquire);
+        let room = |held: usize| limit.saturating_sub(held).min(most);
         self.held
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |held| {
-                (held < limit).then_some(held + 1)
+                (room(held) > 0).then(|| held + room(held))
             })
             .ok()
-            .map(|_| NewFrame(()))
+            .map(|held| NewFrames(room(held)))
     }
 
     /// A new frame beyond the limit, where nothing else helps: the caller needs a second one for a moment.
-    pub fn force_new(&self) -> NewFrame {
+    pub fn force_new(&self) -> NewFrames {
         self.held.fetch_add(1, Ordering::AcqRel);
-        NewFrame(())
+        NewFrames(1)
     }
 
-    /// Gives a frame back that was not used.
+    /// Gives frames back that were not used.
     pub fn give_back(&self, frame: Frame) {
         match frame {
-            Frame::Free(slot) => self.put_free(slot),
-            Frame::New(NewFrame(())) => self.released(1),
+            Frame::Free(slots) => self.put_free(slots),
+            Frame::New(frames) => self.released(frames.count()),
         }
     }
 
@@ -236,9 +279,19 @@ impl Frames {
         }
     }
 
-    /// Wakes the pager if it sleeps. One atomic operation if it does not.
+    fn call_pager_when_low(&self) {
+        if self.available() < self.low.load(Ordering::Relaxed) {
+            self.call_pager();
+        }
+    }
+
+    /// Wakes the pager if it sleeps. One look if it does not.
     pub fn call_pager(&self) {
-        if self.pager_sleeps.swap(0, Ordering::AcqRel) == 1 {
+        // What the pager is called for is seen by it before it sleeps, or its sleep is seen here.
+        fence(Ordering::SeqCst);
+        if self.pager_sleeps.load(Ordering::Relaxed) == 1
+            && self.pager_sleeps.swap(0, Ordering::AcqRel) == 1
+        {
             let _ = futex::wake(&self.pager_sleeps, futex::Flags::PRIVATE, 1);
         }
     }
@@ -247,6 +300,7 @@ impl Frames {
     /// called, so that nothing falls between.
     pub fn sleep(&self, timeout: Duration, has_work: impl FnOnce() -> bool) {
         self.pager_sleeps.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         let low = self.low.load(Ordering::Relaxed);
         if !has_work() && self.waiting() == 0 && self.available() >= low {
             let timeout = Some(timespec(timeout));

@@ -9,12 +9,12 @@ use parking_lot::{Condvar, Mutex};
 use warmswap_policy::reclaim::Arrival;
 
 use crate::error::die;
-use crate::service::{Core, Served, Wanted};
+use crate::service::Core;
 
 /// Pages that one thread takes at a time.
-const STEP_PAGES: usize = 16;
+const STEP_PAGES: usize = 64;
 
-/// How often a page is tried for which no frame can be spared, with a millisecond between.
+/// How often pages are tried for which no frame can be spared, with a millisecond between.
 const TRIES: u32 = 50;
 
 /// Pages to bring back, for any number of threads together.
@@ -48,10 +48,8 @@ impl Job {
                 return;
             };
             let step = &rest[..rest.len().min(STEP_PAGES)];
-            for &page in step {
-                if !self.is_cancelled() && !bring(core, page as usize) {
-                    self.cancel();
-                }
+            if !self.is_cancelled() && !bring(core, step) {
+                self.cancel();
             }
             self.done.fetch_add(step.len(), Ordering::AcqRel);
             if first + step.len() >= self.pages.len() {
@@ -78,19 +76,19 @@ impl Job {
     }
 }
 
-/// Brings one page back; false when no frame can be spared for it.
-fn bring(core: &Core, page: usize) -> bool {
+/// Brings pages back; false when no frames can be spared for all of them.
+fn bring(core: &Core, pages: &[u32]) -> bool {
+    let mut rest = pages;
     for _ in 0..TRIES {
-        match core.serve_page(page, Wanted::Ahead(Arrival::Untouched)) {
-            Ok(Served::There) => return true,
-            // The region was dropped meanwhile.
-            Err(crate::error::ServeError::NotMapped) => return true,
-            Ok(Served::NoFrame) => {
-                core.frames.call_pager();
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            Err(error) => die(core.memory.address(page), &error),
+        match core.restore(rest, Arrival::Untouched) {
+            Ok(done) => rest = &rest[done..],
+            Err(error) => die(core.memory.address(rest[0] as usize), &error),
         }
+        if rest.is_empty() {
+            return true;
+        }
+        core.frames.call_pager();
+        std::thread::sleep(Duration::from_millis(1));
     }
     false
 }

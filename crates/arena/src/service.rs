@@ -10,20 +10,23 @@
 //! it those who wait in step 2.
 #![allow(unsafe_code)] // The promise that the fault path keeps the rules of a signal handler.
 
+mod fresh;
+mod install;
+mod stored;
+
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use warmswap_codec::{PAGE_BYTES, Scratch, decode, fill};
+use warmswap_codec::{PAGE_BYTES, Scratch};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
-use warmswap_policy::ChunkId;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::uffd::sigbus::FaultService;
-use warmswap_sys::uffd::{Failure, Mechanism, PagedMemory, Slots, UffdError};
+use warmswap_sys::uffd::{Mechanism, PagedMemory, Slots};
 
 use crate::directory::{Claim, Directory, News, State, Word};
 use crate::error::{ServeError, die};
 use crate::frames::{Frame, Frames};
-use crate::store::{Body, Chunk, MEMBER_BYTES, Store};
+use crate::store::{MEMBER_BYTES, Store};
 
 /// What the fault path and the pager share. Everything here is used without the engine's lock.
 #[derive(Debug)]
@@ -166,6 +169,8 @@ impl Core {
             match word.state {
                 State::Unmapped => return Err(ServeError::NotMapped),
                 State::Busy => std::thread::yield_now(),
+                // A look at the kernel's tables is for those whose access failed.
+                State::Resident if wanted != Wanted::Now => return Ok(Served::There),
                 State::Resident => {
                     if self.is_accessible(page, word)? {
                         return Ok(Served::There);
@@ -186,7 +191,7 @@ impl Core {
                     };
                     match self.directory.claim(page, word) {
                         Some(claim) if word.state == State::Fresh => {
-                            self.serve_fresh(claim, frame, wanted)?;
+                            self.serve_fresh(claim, frame, wanted.arrival())?;
                         }
                         Some(claim) => self.serve_stored(claim, frame, wanted)?,
                         None => self.frames.give_back(frame),
@@ -194,6 +199,31 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Brings the pages of a list to their places ahead of use, those in front first; how many of them are dealt
+    /// with. The rest is left when no frames can be spared. Pages of nobody are passed over.
+    ///
+    /// # Errors
+    /// A page is lost.
+    pub fn restore(&self, pages: &[u32], arrival: Arrival) -> Result<usize, ServeError> {
+        let mut done = 0;
+        while let Some(&page) = pages.get(done) {
+            if self.directory.word(page as usize).state == State::Stored {
+                let together = self.restore_singles(&pages[done..], arrival)?;
+                done += together;
+                if together > 0 {
+                    continue;
+                }
+            }
+            match self.serve_page(page as usize, Wanted::Ahead(arrival)) {
+                Ok(Served::NoFrame) => break,
+                // Its region was dropped.
+                Ok(Served::There) | Err(ServeError::NotMapped) => done += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
     }
 
     /// Whether the access can be tried again: a page that is in its place may still be write-protected, and
@@ -238,213 +268,6 @@ impl Core {
         Ok(())
     }
 
-    fn serve_fresh(
-        &self,
-        claim: Claim<'_>,
-        frame: Frame,
-        wanted: Wanted,
-    ) -> Result<(), ServeError> {
-        static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
-        self.counts.faults.fetch_add(1, Ordering::Relaxed);
-        self.counts.first_touches.fetch_add(1, Ordering::Relaxed);
-        self.install_copy(claim.page, frame, &ZEROS)?;
-        self.release(claim, |before| before.arrived(wanted.arrival()));
-        Ok(())
-    }
-
-    /// Brings a page back from its chunk, and the chunk's other pages as far as there are frames.
-    fn serve_stored(
-        &self,
-        claim: Claim<'_>,
-        frame: Frame,
-        wanted: Wanted,
-    ) -> Result<(), ServeError> {
-        if wanted == Wanted::Now {
-            self.counts.faults.fetch_add(1, Ordering::Relaxed);
-        }
-        self.counts.chunks_read.fetch_add(1, Ordering::Relaxed);
-        let mut service = self.service_slot();
-        let Service {
-            scratch,
-            plain,
-            record,
-        } = &mut *service;
-        let mut others: [Option<Claim<'_>>; MAX_CHUNK_PAGES] = [const { None }; MAX_CHUNK_PAGES];
-        let (chunk, index) = (claim.before.chunk, usize::from(claim.before.index));
-        self.store.read(chunk, record, |content| {
-            let out = plain
-                .get_mut(..content.pages * PAGE_BYTES)
-                .ok_or(ServeError::NotInChunk)?;
-            if index >= content.pages {
-                return Err(ServeError::NotInChunk);
-            }
-            match content.body {
-                Body::Filled(word) => fill(word, out),
-                Body::Object(object) => decode(scratch, content.plan, object, out)?,
-            }
-            self.claim_neighbours(chunk, content, claim.page, &mut others);
-            Ok(())
-        })??;
-        let bytes = |index: usize| &plain[index * PAGE_BYTES..][..PAGE_BYTES];
-        let arrival = wanted.arrival();
-        self.install_copy(claim.page, frame, bytes(index))?;
-        // The page that is waited for is let go first. The chunk stays as long as another page of it is held,
-        // and is not looked at any more anyway.
-        self.release(claim, |before| before.arrived(arrival));
-        let along = match wanted {
-            Wanted::Now => Arrival::Untouched,
-            Wanted::Ahead(arrival) => arrival,
-        };
-        self.install_neighbours(&mut others, plain, along)
-    }
-
-    /// Claims those pages of a chunk that are stored in it and for which there is a spare frame.
-    fn claim_neighbours<'a>(
-        &'a self,
-        chunk: ChunkId,
-        content: Chunk<'_>,
-        page: usize,
-        others: &mut [Option<Claim<'a>>; MAX_CHUNK_PAGES],
-    ) {
-        let room = self
-            .frames
-            .available()
-            .saturating_sub(self.neighbour_reserve);
-        let members = content.members.as_chunks::<MEMBER_BYTES>().0;
-        let mut count = 0;
-        for (i, (member, place)) in members.iter().zip(others).enumerate() {
-            let member = u32::from_le_bytes(*member) as usize;
-            if member == page || count >= room {
-                continue;
-            }
-            let word = self.directory.word(member);
-            let is_here =
-                word.state == State::Stored && word.chunk == chunk && usize::from(word.index) == i;
-            if is_here {
-                *place = self.directory.claim(member, word);
-                count += usize::from(place.is_some());
-            }
-        }
-    }
-
-    /// Puts claimed neighbours in their places, neighbours in memory together; lets those go as they were for
-    /// which there is no frame after all.
-    fn install_neighbours(
-        &self,
-        others: &mut [Option<Claim<'_>>; MAX_CHUNK_PAGES],
-        plain: &[u8],
-        arrival: Arrival,
-    ) -> Result<(), ServeError> {
-        let mut at = 0;
-        while at < others.len() {
-            let Some(first) = others[at].as_ref().map(|claim| claim.page) else {
-                at += 1;
-                continue;
-            };
-            let in_row = |n: usize| {
-                let claim = others.get(at + n).and_then(Option::as_ref);
-                claim.is_some_and(|claim| claim.page == first + n)
-            };
-            let run = (1..).take_while(|&n| in_row(n)).count() + 1;
-            let bytes = &plain[at * PAGE_BYTES..][..run * PAGE_BYTES];
-            let done = self.install_run(first, bytes)?;
-            for claim in others[at..at + run].iter_mut().enumerate() {
-                match claim {
-                    (i, claim) if i < done => {
-                        if let Some(claim) = claim.take() {
-                            self.counts.neighbours.fetch_add(1, Ordering::Relaxed);
-                            self.release(claim, |before| before.arrived(arrival));
-                        }
-                    }
-                    (_, claim) => {
-                        if let Some(claim) = claim.take() {
-                            claim.release_unchanged();
-                        }
-                    }
-                }
-            }
-            at += run;
-        }
-        Ok(())
-    }
-
-    /// Installs as many pages of a run as there are frames for; how many.
-    fn install_run(&self, first: usize, bytes: &[u8]) -> Result<usize, ServeError> {
-        let pages = bytes.len() / PAGE_BYTES;
-        let mut done = 0;
-        while done < pages {
-            let rest = &bytes[done * PAGE_BYTES..];
-            if self.memory.mechanism() == Mechanism::Move
-                && let Some(mut slots) = self.frames.take_spare(pages - done, 0)
-            {
-                let len = slots.len();
-                let bytes = &rest[..len * PAGE_BYTES];
-                self.memory.bytes_mut(&mut slots).copy_from_slice(bytes);
-                self.install(first + done, slots)?;
-                done += len;
-            } else if let Some(frame) = self.frames.try_take() {
-                self.install_copy(first + done, frame, &rest[..PAGE_BYTES])?;
-                done += 1;
-            } else {
-                break;
-            }
-        }
-        Ok(done)
-    }
-
-    /// Puts a copy of `bytes` (a page) in the place of a missing page, with this frame.
-    fn install_copy(&self, page: usize, frame: Frame, bytes: &[u8]) -> Result<(), ServeError> {
-        match frame {
-            Frame::Free(mut slot) if self.memory.mechanism() == Mechanism::Move => {
-                self.memory.bytes_mut(&mut slot).copy_from_slice(bytes);
-                self.install(page, slot)
-            }
-            Frame::Free(mut slot) => {
-                // The kernel takes a frame of its own choice: this one goes back for it.
-                self.memory.discard_slots(&mut slot)?;
-                self.frames.put_empty(slot);
-                Ok(self.memory.copy_in(page, bytes)?)
-            }
-            Frame::New(_) => Ok(self.memory.copy_in(page, bytes)?),
-        }
-    }
-
-    /// Puts the content of slots in the place of missing pages.
-    fn install(&self, first: usize, mut slots: Slots) -> Result<(), ServeError> {
-        let mut page = first;
-        while !slots.is_empty() {
-            let moved = match self.memory.mechanism() {
-                Mechanism::Move => match self.memory.move_in(page, &mut slots) {
-                    Ok(()) => slots.len(),
-                    Err(UffdError {
-                        failure: Failure::Partially(bytes),
-                        ..
-                    }) => bytes / PAGE_BYTES,
-                    // The slot's frame is pinned or shared.
-                    Err(UffdError {
-                        failure: Failure::Busy,
-                        ..
-                    }) => 0,
-                    Err(error) => return Err(error.into()),
-                },
-                Mechanism::Copy => 0,
-            };
-            if moved > 0 {
-                self.frames.put_empty(slots.split_front(moved));
-                page += moved;
-                continue;
-            }
-            let slot = slots.split_front(1);
-            let copy = self.frames.force_new();
-            self.memory.copy_in(page, self.memory.bytes(&slot))?;
-            let _in_place = copy;
-            self.counts.copied.fetch_add(1, Ordering::Relaxed);
-            self.frames.put_free(slot);
-            page += 1;
-        }
-        Ok(())
-    }
-
     /// Lets a page go, and says so if the engine is to hear of it.
     pub fn release(&self, claim: Claim<'_>, word: impl FnOnce(Word) -> Word) {
         let (page, word) = (claim.page, word(claim.before));
@@ -454,9 +277,24 @@ impl Core {
         }
     }
 
-    /// A frame for a page of that word. `None` when the word changed while waiting, or when none can be
-    /// spared for a page that nobody waits for.
+    /// A frame for a page of that word, or frames for those that may come along, as far as they can be spared.
+    /// `None` when the word changed while waiting, or when none can be spared for a page that nobody waits for.
     fn frame_for(&self, page: usize, word: Word, wanted: Wanted) -> Option<Frame> {
+        let along = match word.state {
+            State::Fresh => self.fresh_window(page),
+            _ if self.memory.mechanism() == Mechanism::Move => self.store.pages(word.chunk),
+            _ => 1,
+        };
+        if along > 1 {
+            if let Some(run) = self.frames.take_run(along, self.neighbour_reserve) {
+                return Some(Frame::Free(run));
+            }
+            if word.state == State::Fresh
+                && let Some(frames) = self.frames.try_new(along)
+            {
+                return Some(Frame::New(frames));
+            }
+        }
         loop {
             let generation = self.frames.generation();
             let spare = wanted == Wanted::Now || self.frames.available() > self.neighbour_reserve;

@@ -94,10 +94,14 @@ impl At {
             is_backing: raw & BACKING != 0,
             is_filled: raw & FILLED != 0,
             plan: ChunkPlan::new(codec, 1 << (raw >> 6 & 31)).ok()?,
-            pages: (raw >> 11 & 31) as usize + 1,
+            pages: pages_of(raw),
             handle: (raw >> 32) as u32,
         })
     }
+}
+
+const fn pages_of(raw: u64) -> usize {
+    (raw >> 11 & 31) as usize + 1
 }
 
 /// All chunks: in the pool, or in the backing file.
@@ -153,6 +157,13 @@ impl Store {
             .ok_or(StoreError::NotStored(chunk.0))
     }
 
+    /// How many pages a chunk holds: exact for who holds a page of it, a guess for others. 1 for unknown ones.
+    pub fn pages(&self, chunk: ChunkId) -> usize {
+        let place = self.places.get(chunk.index());
+        let raw = place.map_or(0, |place| place.load(Ordering::Acquire));
+        if raw & 1 == 0 { 1 } else { pages_of(raw) }
+    }
+
     /// Reads a chunk of which the caller holds a page. `record` is room for a record of the backing file; it
     /// is not made larger when it has the capacity.
     pub fn read<R>(
@@ -162,6 +173,9 @@ impl Store {
         read: impl FnOnce(Chunk<'_>) -> R,
     ) -> Result<R, StoreError> {
         let (place, readers) = self.place(chunk)?;
+        if self.backing.is_none() {
+            return self.read_at(chunk, place.load(Ordering::SeqCst), record, read);
+        }
         // A write-back changes the place first and looks for readers afterwards.
         readers.fetch_add(1, Ordering::SeqCst);
         let result = self.read_at(chunk, place.load(Ordering::SeqCst), record, read);

@@ -296,7 +296,7 @@ fn spare_slots(core: &Core, count: usize) -> Result<Option<Vec<Slots>>, ServeErr
         let Some(mut slot) = core.frames.take_empty(1) else {
             break;
         };
-        let Some(frame) = core.frames.try_new() else {
+        let Some(frame) = core.frames.try_new(1) else {
             core.frames.put_empty(slot);
             break;
         };

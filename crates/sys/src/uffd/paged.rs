@@ -81,6 +81,8 @@ pub struct PagedMemory {
     staging: Reserve,
     config: PagedConfig,
     reach: Reach,
+    /// With SIGBUS nobody sleeps in the kernel for a page.
+    wake: Wake,
     pagemap: OwnedFd,
 }
 
@@ -132,6 +134,10 @@ impl PagedMemory {
             staging,
             config,
             reach,
+            wake: match config.delivery {
+                FaultDelivery::Signal => Wake::No,
+                FaultDelivery::Events => Wake::Yes,
+            },
             pagemap,
         };
         if config.mechanism == Mechanism::Move {
@@ -239,8 +245,8 @@ impl PagedMemory {
     pub fn move_out(&self, first: usize, slots: &mut Slots) -> Result<(), UffdError> {
         let (from, to) = (self.address(first), self.slot_address(slots));
         // SAFETY: the slots are the caller's alone; users reach pages by raw pointers only, and for them
-        // nothing changes but that the next access is a fault.
-        unsafe { self.retrying_move(to, from, slots.len() * PAGE_BYTES) }
+        // nothing changes but that the next access is a fault. Nobody waits for a slot.
+        unsafe { self.retrying_move(to, from, slots.len() * PAGE_BYTES, Wake::No) }
     }
 
     /// Moves the frames of slots to missing pages and wakes who waits for those; the slots are empty afterwards.
@@ -250,7 +256,7 @@ impl PagedMemory {
     pub fn move_in(&self, first: usize, slots: &mut Slots) -> Result<(), UffdError> {
         let (from, to) = (self.slot_address(slots), self.address(first));
         // SAFETY: the slots are the caller's alone; users reach pages by raw pointers only.
-        unsafe { self.retrying_move(to, from, slots.len() * PAGE_BYTES) }
+        unsafe { self.retrying_move(to, from, slots.len() * PAGE_BYTES, self.wake) }
     }
 
     /// Fills missing pages with copies of `bytes` (whole pages), in new frames, and wakes who waits for them.
@@ -262,7 +268,7 @@ impl PagedMemory {
         loop {
             let address = self.address(first) + done;
             // SAFETY: users reach pages by raw pointers only; the kernel refuses what is not registered.
-            let result = unsafe { self.uffd.copy(address, &bytes[done..], Wake::Yes, false) };
+            let result = unsafe { self.uffd.copy(address, &bytes[done..], self.wake, false) };
             if !advance(&mut done, bytes.len(), result)? {
                 return Ok(());
             }
@@ -271,13 +277,19 @@ impl PagedMemory {
 
     /// # Safety
     /// As [`Uffd::move_pages`].
-    unsafe fn retrying_move(&self, to: usize, from: usize, len: usize) -> Result<(), UffdError> {
+    unsafe fn retrying_move(
+        &self,
+        to: usize,
+        from: usize,
+        len: usize,
+        wake: Wake,
+    ) -> Result<(), UffdError> {
         let mut done = 0;
         loop {
             // SAFETY: passed on to the caller.
             let result = unsafe {
                 self.uffd
-                    .move_pages(to + done, from + done, len - done, Wake::Yes)
+                    .move_pages(to + done, from + done, len - done, wake)
             };
             if !advance(&mut done, len, result)? {
                 return Ok(());

@@ -70,12 +70,18 @@ impl Slots {
     }
 }
 
+/// Places that [`SlotBag::take`] looks at for a long run before it takes what can be had.
+const PLACES_FOR_A_RUN: usize = 64;
+
 /// A bag of slots for any number of threads, without locks and without allocation. Put and take are a few
-/// atomic operations.
+/// atomic operations, however large the bag is.
 #[derive(Debug)]
 pub struct SlotBag {
     /// One bit for each slot that is in the bag.
     words: Box<[AtomicU64]>,
+    /// One bit for each of `words` that may have a bit set; it is set whenever the word has one and nobody is
+    /// about to set or clear it.
+    summary: Box<[AtomicU64]>,
     count: AtomicUsize,
     /// Where the last search succeeded.
     hint: AtomicUsize,
@@ -85,8 +91,11 @@ impl SlotBag {
     /// An empty bag for slots below `slots`.
     #[must_use]
     pub fn new(slots: usize) -> Self {
+        let zeros = |bits: usize| (0..bits.div_ceil(64).max(1)).map(|_| AtomicU64::new(0)).collect();
+        let words: Box<[AtomicU64]> = zeros(slots);
         Self {
-            words: (0..slots.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            summary: zeros(words.len()),
+            words,
             count: AtomicUsize::new(0),
             hint: AtomicUsize::new(0),
         }
@@ -104,6 +113,12 @@ impl SlotBag {
         self.len() == 0
     }
 
+    /// Bytes of the bag's own memory.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
+        size_of_val(&*self.words) + size_of_val(&*self.summary)
+    }
+
     /// Puts slots into the bag.
     pub fn put(&self, mut slots: Slots) {
         // Counted before they can be taken, so that the count never falls short of the bag.
@@ -112,28 +127,60 @@ impl SlotBag {
             let (word, bit) = (slots.first() / 64, slots.first() % 64);
             let part = slots.split_front(64 - bit);
             let mask = ones(part.len()) << bit;
-            let before = self.words[word].fetch_or(mask, Ordering::AcqRel);
+            let before = self.words[word].fetch_or(mask, Ordering::SeqCst);
             debug_assert_eq!(before & mask, 0, "a slot was in the bag already");
+            self.note(word);
         }
     }
 
-    /// Takes 1 to `most` neighbouring slots (at most 64), as many as the first place with enough of them
-    /// holds; else what can be had. `None` when the bag is empty.
+    /// Sets the word's bit in the summary. Who clears it looks at the word again afterwards.
+    fn note(&self, word: usize) {
+        let (cell, mask) = (&self.summary[word / 64], 1 << (word % 64));
+        if cell.load(Ordering::SeqCst) & mask == 0 {
+            cell.fetch_or(mask, Ordering::SeqCst);
+        }
+    }
+
+    /// Takes 1 to `most` neighbouring slots (at most 64): as many as one of the next places holds in a row,
+    /// else what can be had. `None` when the bag is empty.
     pub fn take(&self, most: usize) -> Option<Slots> {
         let most = most.clamp(1, 64);
+        self.search(most, most, PLACES_FOR_A_RUN)
+            .or_else(|| self.search(1, most, usize::MAX))
+    }
+
+    /// Takes exactly `count` neighbouring slots (1 to 64), if one of the next places holds so many in a row.
+    pub fn take_run(&self, count: usize) -> Option<Slots> {
+        self.search(count, count, PLACES_FOR_A_RUN)
+    }
+
+    /// Takes a run of `want` to `most` slots out of one of the next `places` words that hold any.
+    fn search(&self, want: usize, most: usize, mut places: usize) -> Option<Slots> {
+        if self.is_empty() {
+            return None;
+        }
         let hint = self.hint.load(Ordering::Relaxed);
-        let n = self.words.len();
-        for want in [most, 1] {
-            for word in (0..n).map(|i| (hint + i) % n) {
-                let Some((bit, len)) = self.take_in(word, want, most) else {
-                    continue;
-                };
-                self.count.fetch_sub(len, Ordering::AcqRel);
-                self.hint.store(word, Ordering::Relaxed);
-                return Some(Slots {
-                    first: (word * 64 + bit) as u32,
-                    len: len as u32,
-                });
+        let n = self.summary.len();
+        // The hint's own part of the summary is looked at twice: from the hint on, and at last before it.
+        for i in 0..=n {
+            let at = (hint / 64 + i) % n;
+            let from = if i == 0 { u64::MAX << (hint % 64) } else { u64::MAX };
+            let mut bits = self.summary[at].load(Ordering::SeqCst) & from;
+            while bits != 0 {
+                let word = at * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if let Some((bit, len)) = self.take_in(word, want, most) {
+                    self.count.fetch_sub(len, Ordering::AcqRel);
+                    self.hint.store(word, Ordering::Relaxed);
+                    return Some(Slots {
+                        first: (word * 64 + bit) as u32,
+                        len: len as u32,
+                    });
+                }
+                places -= 1;
+                if places == 0 {
+                    return None;
+                }
             }
         }
         None
@@ -142,12 +189,19 @@ impl SlotBag {
     /// Takes a run of `want` to `most` slots out of one word.
     fn take_in(&self, word: usize, want: usize, most: usize) -> Option<(usize, usize)> {
         let cell = &self.words[word];
-        let mut bits = cell.load(Ordering::Acquire);
+        let mut bits = cell.load(Ordering::SeqCst);
         loop {
+            if bits == 0 {
+                self.summary[word / 64].fetch_and(!(1 << (word % 64)), Ordering::SeqCst);
+                if cell.load(Ordering::SeqCst) != 0 {
+                    self.note(word);
+                }
+                return None;
+            }
             let (bit, len) = first_run(bits, want)?;
             let len = len.min(most);
             let left = bits & !(ones(len) << bit);
-            match cell.compare_exchange_weak(bits, left, Ordering::AcqRel, Ordering::Acquire) {
+            match cell.compare_exchange_weak(bits, left, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => return Some((bit, len)),
                 Err(now) => bits = now,
             }
@@ -205,6 +259,30 @@ mod tests {
         let run = bag.take(4).expect("two in a row");
         assert_eq!((run.first(), run.len()), (0, 2));
         drop(gap);
+    }
+
+    #[test]
+    fn a_large_bag_finds_its_only_slots_wherever_the_last_search_was() {
+        let slots = 64 * 64 * 3 + 5;
+        let bag = SlotBag::new(slots);
+        let mut all = Slots::all(slots as u32);
+        drop(all.split_front(70));
+        let early = all.split_front(3);
+        drop(all.split_front(64 * 64 * 2));
+        let late = all.split_front(2);
+        let firsts = [early.first(), late.first()];
+        for slots in [late, early] {
+            bag.put(slots);
+        }
+        for _ in 0..3 {
+            let mut found = [bag.take(8), bag.take(8)].map(|slots| slots.expect("two places"));
+            found.sort_by_key(Slots::first);
+            assert_eq!(found.each_ref().map(Slots::first), firsts);
+            assert_eq!(bag.take(1), None);
+            found.into_iter().for_each(|slots| bag.put(slots));
+        }
+        assert_eq!(bag.take_run(4), None);
+        assert_eq!(bag.take_run(3).map(|run| run.first()), Some(firsts[0]));
     }
 
     #[test]

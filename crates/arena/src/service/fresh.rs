@@ -1,0 +1,64 @@
+//! First touches: frames of zeros, several at a time where memory is touched in order.
+
+use std::sync::atomic::Ordering;
+
+use warmswap_codec::PAGE_BYTES;
+use warmswap_policy::reclaim::Arrival;
+
+use super::Core;
+use crate::directory::{Claim, State};
+use crate::error::ServeError;
+use crate::frames::Frame;
+
+/// The most pages that one first touch brings.
+const WINDOW_PAGES: usize = 16;
+
+static ZEROS: [u8; WINDOW_PAGES * PAGE_BYTES] = [0; WINDOW_PAGES * PAGE_BYTES];
+
+impl Core {
+    /// How many pages from this one on are likely to be touched next, this one included: as many as were
+    /// touched right before it. 1 unless at least half of the frames that there may be are still to be had.
+    pub(super) fn fresh_window(&self, page: usize) -> usize {
+        if self.frames.available() < self.frames.limit() / 2 {
+            return 1;
+        }
+        let is_touched = |&before: &usize| {
+            let state = self.directory.word(before).state;
+            !matches!(state, State::Fresh | State::Unmapped)
+        };
+        let touched = (page.saturating_sub(WINDOW_PAGES)..page).rev();
+        touched.take_while(is_touched).count().max(1)
+    }
+
+    /// Brings a page of zeros, and those behind it as far as there are frames.
+    pub(super) fn serve_fresh(
+        &self,
+        claim: Claim<'_>,
+        frame: Frame,
+        arrival: Arrival,
+    ) -> Result<(), ServeError> {
+        self.counts.faults.fetch_add(1, Ordering::Relaxed);
+        self.counts.first_touches.fetch_add(1, Ordering::Relaxed);
+        let first = claim.page;
+        let most = frame.count().min(WINDOW_PAGES);
+        let mut along: [Option<Claim<'_>>; WINDOW_PAGES] = [const { None }; WINDOW_PAGES];
+        let mut count = 1;
+        for (place, page) in along.iter_mut().zip(first + 1..first + most) {
+            let word = self.directory.word(page);
+            if word.state == State::Fresh {
+                *place = self.directory.claim(page, word);
+            }
+            if place.is_none() {
+                break;
+            }
+            count += 1;
+        }
+        self.install_copies(first, frame, &ZEROS[..count * PAGE_BYTES])?;
+        self.release(claim, |before| before.arrived(arrival));
+        for claim in along.into_iter().flatten() {
+            self.counts.neighbours.fetch_add(1, Ordering::Relaxed);
+            self.release(claim, |before| before.arrived(Arrival::Untouched));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,166 @@
+//! Frames into the places of missing pages.
+
+use std::sync::atomic::Ordering;
+
+use warmswap_codec::PAGE_BYTES;
+use warmswap_policy::reclaim::Arrival;
+use warmswap_sys::uffd::{Failure, Mechanism, Slots, UffdError};
+
+use super::Core;
+use crate::directory::Claim;
+use crate::error::ServeError;
+use crate::frames::Frame;
+
+impl Core {
+    /// Puts copies of `bytes` (whole pages) in the place of missing pages, with these frames, which are at least
+    /// as many; what is left of them is given back.
+    pub(super) fn install_copies(
+        &self,
+        first: usize,
+        frame: Frame,
+        bytes: &[u8],
+    ) -> Result<(), ServeError> {
+        let count = bytes.len() / PAGE_BYTES;
+        match frame {
+            Frame::Free(mut rest) => {
+                let mut slots = rest.split_front(count);
+                if !rest.is_empty() {
+                    self.frames.put_free(rest);
+                }
+                if self.memory.mechanism() == Mechanism::Move {
+                    self.memory.bytes_mut(&mut slots).copy_from_slice(bytes);
+                    return self.install(first, slots);
+                }
+                // The kernel takes frames of its own choice: these go back for them.
+                self.memory.discard_slots(&mut slots)?;
+                self.frames.put_empty(slots);
+            }
+            Frame::New(mut frames) => {
+                if let Some(rest) = frames.split_off(count) {
+                    self.frames.give_back(Frame::New(rest));
+                }
+            }
+        }
+        Ok(self.memory.copy_in(first, bytes)?)
+    }
+
+    /// Puts the content of slots in the place of missing pages.
+    pub(super) fn install(&self, first: usize, mut slots: Slots) -> Result<(), ServeError> {
+        let mut page = first;
+        while !slots.is_empty() {
+            let moved = match self.memory.mechanism() {
+                Mechanism::Move => match self.memory.move_in(page, &mut slots) {
+                    Ok(()) => slots.len(),
+                    Err(UffdError {
+                        failure: Failure::Partially(bytes),
+                        ..
+                    }) => bytes / PAGE_BYTES,
+                    // The slot's frame is pinned or shared.
+                    Err(UffdError {
+                        failure: Failure::Busy,
+                        ..
+                    }) => 0,
+                    Err(error) => return Err(error.into()),
+                },
+                Mechanism::Copy => 0,
+            };
+            if moved > 0 {
+                self.frames.put_empty(slots.split_front(moved));
+                page += moved;
+                continue;
+            }
+            let slot = slots.split_front(1);
+            let copy = self.frames.force_new();
+            self.memory.copy_in(page, self.memory.bytes(&slot))?;
+            let _in_place = copy;
+            self.counts.copied.fetch_add(1, Ordering::Relaxed);
+            self.frames.put_free(slot);
+            page += 1;
+        }
+        Ok(())
+    }
+
+    /// Puts the content of neighbouring slots in the places of the pages that are held, neighbours in memory
+    /// together, and lets those go. A slot whose page is not held is free.
+    pub(super) fn install_held(
+        &self,
+        held: &mut [Option<(Claim<'_>, Arrival)>],
+        mut slots: Slots,
+    ) -> Result<(), ServeError> {
+        let mut at = 0;
+        while at < held.len() && !slots.is_empty() {
+            let run = run_at(held, at, |(claim, _)| claim.page);
+            let Some(first) = held[at].as_ref().map(|(claim, _)| claim.page) else {
+                at += run;
+                self.frames.put_free(slots.split_front(run));
+                continue;
+            };
+            self.install(first, slots.split_front(run))?;
+            for (claim, arrival) in held[at..at + run].iter_mut().filter_map(Option::take) {
+                self.release(claim, |before| before.arrived(arrival));
+            }
+            at += run;
+        }
+        if !slots.is_empty() {
+            self.frames.put_free(slots);
+        }
+        Ok(())
+    }
+
+    /// As [`Self::install_held`] with copies of pages, as far as there are frames; lets those pages go as they
+    /// were for which there are none.
+    pub(super) fn install_held_copies(
+        &self,
+        held: &mut [Option<(Claim<'_>, Arrival)>],
+        bytes: &[u8],
+    ) -> Result<(), ServeError> {
+        let mut at = 0;
+        while at < held.len() {
+            let Some(first) = held[at].as_ref().map(|(claim, _)| claim.page) else {
+                at += 1;
+                continue;
+            };
+            let run = run_at(held, at, |(claim, _)| claim.page);
+            let frames = match self.frames.take_spare(run, 0) {
+                Some(slots) => Some(Frame::Free(slots)),
+                None => self.frames.try_new(run).map(Frame::New),
+            };
+            let Some(frames) = frames else {
+                held[at..].iter_mut().filter_map(Option::take).for_each(|(claim, _)| {
+                    claim.release_unchanged();
+                });
+                return Ok(());
+            };
+            let count = frames.count();
+            let bytes = &bytes[at * PAGE_BYTES..][..count * PAGE_BYTES];
+            self.install_copies(first, frames, bytes)?;
+            for (claim, arrival) in held[at..at + count].iter_mut().filter_map(Option::take) {
+                self.release(claim, |before| before.arrived(arrival));
+            }
+            at += count;
+        }
+        Ok(())
+    }
+}
+
+/// How many entries from `at` on (at least one) are pages in a row, or are all none.
+fn run_at<T>(held: &[Option<T>], at: usize, page: impl Fn(&T) -> usize) -> usize {
+    let first = held[at].as_ref().map(&page);
+    held[at..]
+        .iter()
+        .enumerate()
+        .take_while(|(n, entry)| entry.as_ref().map(&page) == first.map(|first| first + n))
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::run_at;
+
+    #[test]
+    fn runs_are_neighbours_or_gaps() {
+        let held = [Some(7), Some(8), None, None, Some(9), Some(11)];
+        let runs = [0, 1, 2, 3, 4, 5].map(|at| run_at(&held, at, |&page| page));
+        assert_eq!(runs, [2, 1, 2, 1, 1, 1]);
+    }
+}
