@@ -126,9 +126,12 @@ impl Core {
                 None => self.frames.try_new(run).map(Frame::New),
             };
             let Some(frames) = frames else {
-                held[at..].iter_mut().filter_map(Option::take).for_each(|(claim, _)| {
-                    claim.release_unchanged();
-                });
+                held[at..]
+                    .iter_mut()
+                    .filter_map(Option::take)
+                    .for_each(|(claim, _)| {
+                        claim.release_unchanged();
+                    });
                 return Ok(());
             };
             let count = frames.count();

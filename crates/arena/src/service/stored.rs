@@ -103,7 +103,10 @@ impl Core {
             let is_here =
                 word.state == State::Stored && word.chunk == chunk && usize::from(word.index) == i;
             if is_here {
-                *place = self.directory.claim(member, word).map(|claim| (claim, arrival));
+                *place = self
+                    .directory
+                    .claim(member, word)
+                    .map(|claim| (claim, arrival));
                 count += usize::from(place.is_some());
             }
         }
@@ -144,7 +147,11 @@ impl Core {
             Some(slots) => self.memory.bytes_mut(slots),
             None => &mut plain[..count * PAGE_BYTES],
         };
-        for ((&page, out), place) in pages.iter().zip(out.chunks_exact_mut(PAGE_BYTES)).zip(&mut held) {
+        for ((&page, out), place) in pages
+            .iter()
+            .zip(out.chunks_exact_mut(PAGE_BYTES))
+            .zip(&mut held)
+        {
             let page = page as usize;
             let claim = is_single(page).and_then(|word| self.directory.claim(page, word));
             let Some(claim) = claim else { continue };

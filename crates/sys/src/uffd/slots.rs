@@ -91,7 +91,11 @@ impl SlotBag {
     /// An empty bag for slots below `slots`.
     #[must_use]
     pub fn new(slots: usize) -> Self {
-        let zeros = |bits: usize| (0..bits.div_ceil(64).max(1)).map(|_| AtomicU64::new(0)).collect();
+        let zeros = |bits: usize| {
+            (0..bits.div_ceil(64).max(1))
+                .map(|_| AtomicU64::new(0))
+                .collect()
+        };
         let words: Box<[AtomicU64]> = zeros(slots);
         Self {
             summary: zeros(words.len()),
@@ -164,7 +168,11 @@ impl SlotBag {
         // The hint's own part of the summary is looked at twice: from the hint on, and at last before it.
         for i in 0..=n {
             let at = (hint / 64 + i) % n;
-            let from = if i == 0 { u64::MAX << (hint % 64) } else { u64::MAX };
+            let from = if i == 0 {
+                u64::MAX << (hint % 64)
+            } else {
+                u64::MAX
+            };
             let mut bits = self.summary[at].load(Ordering::SeqCst) & from;
             while bits != 0 {
                 let word = at * 64 + bits.trailing_zeros() as usize;
