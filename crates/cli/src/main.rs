@@ -28,6 +28,16 @@ enum Command {
     Trace(commands::trace::TraceCommand),
     /// Run real programs, switch between them, and record what they touch (root, zram)
     Record(commands::record::RecordArgs),
+    /// Run a program with live, compressed, prefetched memory
+    Run(commands::run::RunArgs),
+    /// Tell a paged program that it goes to the background, or comes back
+    Switch(commands::switch::SwitchArgs),
+    /// Show the paged programs that run
+    Status(commands::status::StatusArgs),
+    /// Watch the paged programs that run
+    Top(commands::top::TopArgs),
+    /// Say what of this machine each part needs, and what would fix what is not there
+    Doctor(commands::doctor::DoctorArgs),
     /// Replay a trace under one scheme
     Replay(commands::replay::ReplayCommand),
     /// Replay traces under several schemes and compare
@@ -41,9 +51,12 @@ enum Command {
     Schemes,
 }
 
-fn run(cli: Cli) -> anyhow::Result<()> {
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let output = cli.output.open();
-    match cli.command {
+    let done = match cli.command {
+        // These end as what they ran or found.
+        Command::Run(args) => return commands::run::run(args, &output),
+        Command::Doctor(args) => return commands::doctor::run(args, &output),
         Command::Trace(command) => commands::trace::run(command, &output),
         Command::Record(args) => commands::record::run(args, &output),
         Command::Replay(args) => commands::replay::run(args, &output),
@@ -51,7 +64,11 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Study(command) => commands::study::run(command, &output),
         Command::Calibrate(args) => commands::calibrate::run(args, &output),
         Command::Schemes => commands::schemes::run(&output),
-    }
+        Command::Switch(args) => commands::switch::run(args, &output),
+        Command::Status(args) => commands::status::run(args, &output),
+        Command::Top(args) => commands::top::run(args),
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 fn main() -> ExitCode {
@@ -60,7 +77,7 @@ fn main() -> ExitCode {
         Err(error) => return exit::usage(&error),
     };
     match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => exit::report(&error),
     }
 }

@@ -47,8 +47,7 @@ impl OutputArgs {
 impl Output {
     /// Shows tables to people, or the data to machines, or both.
     pub fn emit<T: Serialize>(&self, name: &'static str, data: T, tables: &[Table]) -> Result<()> {
-        let to_stdout = self.json.as_deref() == Some(Path::new("-"));
-        if !to_stdout {
+        if !self.is_json_on_stdout() {
             let mut out = stdout().lock();
             for (index, table) in tables.iter().enumerate() {
                 let gap = if index > 0 { "\n" } else { "" };
@@ -56,12 +55,22 @@ impl Output {
             }
             out.flush()?;
         }
+        self.save(name, data)
+    }
+
+    /// Whether the result is to go to standard output as JSON.
+    pub fn is_json_on_stdout(&self) -> bool {
+        self.json.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Writes the data where it was asked for, and nothing else.
+    pub fn save<T: Serialize>(&self, name: &'static str, data: T) -> Result<()> {
         let Some(path) = &self.json else {
             return Ok(());
         };
         let command = std::env::args().collect();
         let envelope = Envelope::new(Schema { name, version: 1 }, Machine::read()?, command, data);
-        if to_stdout {
+        if self.is_json_on_stdout() {
             Ok(envelope.write_to(&mut stdout().lock())?)
         } else {
             Ok(envelope.save(path)?)
@@ -70,7 +79,7 @@ impl Output {
 
     /// Prints a line to people.
     pub fn say(&self, line: &str) -> Result<()> {
-        if self.json.as_deref() != Some(Path::new("-")) {
+        if !self.is_json_on_stdout() {
             writeln!(stdout().lock(), "{line}")?;
         }
         Ok(())

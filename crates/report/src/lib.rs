@@ -6,7 +6,7 @@
 //! | [`size_expr`] | sizes as people write them: `512M`, `1.5GiB`, `50%`, `4096` |
 //! | [`quantiles`] | median, p90, p99 and spread of samples |
 //! | [`table`] | one [`Table`] value that renders to text, Markdown and JSON |
-//! | [`tables`] | the tables of comparisons, replays, studies and traces |
+//! | [`tables`] | the tables of comparisons, replays, studies, traces, machines and programs |
 //! | [`json`] | the [`Envelope`] around every JSON output, written whole or not at all |
 //! | [`machine`] | what the measurements ran on |
 //!

@@ -18,6 +18,7 @@ pub mod mount;
 pub mod pagemap;
 pub mod perf;
 pub mod prepage;
+pub mod probe;
 pub mod process;
 pub mod residency;
 pub mod root;

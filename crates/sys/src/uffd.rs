@@ -26,8 +26,9 @@ pub use paged::{FaultDelivery, Mechanism, PagedConfig, PagedError, PagedMemory};
 pub use slots::{SlotBag, Slots};
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 
+use rustix::io::Errno;
 use rustix::mm::{UserfaultfdFlags, userfaultfd};
 
 /// What went wrong with an operation on a range of addresses.
@@ -103,12 +104,16 @@ pub enum OpenError {
     Handshake(#[source] io::Error),
 }
 
+/// The device that gives descriptors of full reach to whoever may open it (Linux 6.1).
+pub const DEVICE: &str = "/dev/userfaultfd";
+
 /// Whose faults a descriptor gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// Those of user code. Needs no rights; a system call that is given a missing page fails with EFAULT.
     UserOnly,
-    /// Those within system calls too. Needs root, or the `vm.unprivileged_userfaultfd` setting.
+    /// Those within system calls too. Needs CAP_SYS_PTRACE, the `vm.unprivileged_userfaultfd` setting, or
+    /// access to [`DEVICE`].
     Everything,
 }
 
@@ -353,7 +358,25 @@ fn open(reach: Reach) -> io::Result<OwnedFd> {
         flags |= UserfaultfdFlags::from_bits_retain(1);
     }
     // SAFETY: the descriptor alone changes nothing; its operations state their own obligations.
-    Ok(unsafe { userfaultfd(flags) }?)
+    match unsafe { userfaultfd(flags) } {
+        Err(Errno::PERM) if reach == Reach::Everything => open_by_device(flags),
+        result => Ok(result?),
+    }
+}
+
+/// By the device, whose file mode says who may (Linux 6.1). Where that fails too, the answer is the system
+/// call's: permission.
+fn open_by_device(flags: UserfaultfdFlags) -> io::Result<OwnedFd> {
+    let denied = || io::Error::from(Errno::PERM);
+    let device = std::fs::File::options().read(true).write(true).open(DEVICE);
+    let device = device.map_err(|_| denied())?;
+    // SAFETY: the request takes flags by value and gives a new descriptor; no memory changes.
+    let fd = unsafe { libc::ioctl(device.as_raw_fd(), abi::USERFAULTFD_IOC_NEW, flags.bits()) };
+    if fd < 0 {
+        return Err(denied());
+    }
+    // SAFETY: the kernel made this descriptor for us, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn handshake(fd: &OwnedFd, features: Features) -> Result<Features, OpenError> {

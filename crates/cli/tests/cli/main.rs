@@ -3,5 +3,7 @@
 mod command;
 mod common;
 mod golden;
+mod programs;
+mod run;
 mod study;
 mod trace;

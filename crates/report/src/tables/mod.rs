@@ -1,4 +1,4 @@
-//! The tables of comparisons, replays, studies and traces.
+//! The tables of comparisons, replays, studies, traces, machines and running programs.
 //!
 //! Each function takes a finished result and lays it out; text, Markdown and JSON come from the one
 //! [`Table`](crate::Table) that it returns. Nothing is computed here. Where a number has a measured and a
@@ -10,17 +10,22 @@
 //! | [`mod@replay`] | one replay in detail |
 //! | [`studies`] | the figures of the Ariadne paper, with the paper's numbers beside ours |
 //! | [`calibrate`] | a cost table |
+//! | [`doctor`] | what of this machine is as it must be |
+//! | [`programs`] | programs that are paged |
 //! | [`mod@trace_info`] | what is in a trace |
 
 pub mod calibrate;
 mod cells;
 pub mod compare;
+pub mod doctor;
+pub mod programs;
 pub mod replay;
 pub mod studies;
 pub mod trace_info;
 
 pub use calibrate::calibration;
 pub use compare::comparison;
+pub use doctor::doctor;
 pub use replay::replay;
 pub use trace_info::trace_info;
 

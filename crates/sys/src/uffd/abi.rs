@@ -22,6 +22,9 @@ pub const UFFDIO_MOVE: libc::Ioctl = read_write::<Transfer>(0x05);
 pub const UFFDIO_WRITEPROTECT: libc::Ioctl = read_write::<WriteProtect>(0x06);
 pub const UFFDIO_POISON: libc::Ioctl = read_write::<ZeroPage>(0x08);
 
+/// Of the device, not of a descriptor.
+pub const USERFAULTFD_IOC_NEW: libc::Ioctl = request(0, 0x00, 0);
+
 pub const REGISTER_MISSING: u64 = 1;
 pub const REGISTER_WP: u64 = 2;
 pub const TRANSFER_DONTWAKE: u64 = 1;

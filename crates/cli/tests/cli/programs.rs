@@ -1,0 +1,268 @@
+//! Commands about running programs, against one that is played by the test; and the doctor.
+
+use crate::common::{Ran, assert_refused, folder, json, run, text, warmswap};
+use serde_json::Value;
+use std::io::Write as _;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use tempfile::TempDir;
+use warmswap_control::{
+    Answer, FaultCounts, LatencySummary, Phase, ProgramStats, Refusal, RefusalKind, Request, Server,
+};
+
+fn stats(pid: u32) -> ProgramStats {
+    ProgramStats {
+        pid,
+        name: "redis-server".to_owned(),
+        managed: true,
+        budget_bytes: 300 << 20,
+        resident_bytes: 200 << 20,
+        pool_bytes: 50 << 20,
+        memory_ratio: Some(3.0),
+        faults: FaultCounts {
+            total: 12_345,
+            pool: 12_345,
+            ..FaultCounts::default()
+        },
+        fault_latency: LatencySummary {
+            count: 12_345,
+            p50_ns: 3_100,
+            p99_ns: 9_900,
+            ..LatencySummary::default()
+        },
+        ..ProgramStats::default()
+    }
+}
+
+/// A folder that stands for a session: programs listen in it, and commands look there.
+struct Session(TempDir);
+
+impl Session {
+    fn new() -> Self {
+        let folder = folder();
+        std::fs::create_dir(folder.path().join("warmswap")).expect("a folder can be made");
+        Self(folder)
+    }
+
+    fn socket(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join("warmswap").join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = warmswap(args);
+        command.env("XDG_RUNTIME_DIR", self.0.path());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        let output = self.command(args).output();
+        output.expect("the command starts").into()
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let ran = self.run(&[args, &["--json", "-"]].concat());
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+        let mut envelope: Value = serde_json::from_str(&ran.stdout).expect("valid JSON");
+        envelope["data"].take()
+    }
+}
+
+/// Runs `commands` while a program of number `pid` listens on `socket`, and gives what it was told.
+fn with_program(socket: &Path, pid: u32, commands: impl FnOnce()) -> Vec<Request> {
+    let mut server = Server::bind(socket).expect("the socket is free");
+    let told = Mutex::new(Vec::new());
+    let stop = AtomicBool::new(false);
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+    let mut phase = Phase::Foreground;
+    let mut answer = |request: Request| {
+        let stats = |phase| ProgramStats {
+            phase,
+            ..stats(pid)
+        };
+        match request {
+            Request::Status => Ok(Answer::Status(stats(phase).status())),
+            Request::Stats => Ok(Answer::Stats(Box::new(stats(phase)))),
+            Request::LaunchDone => Err(Refusal::new(RefusalKind::NotNow, "no launch is open")),
+            request => {
+                phase = match request {
+                    Request::Background => Phase::Background,
+                    _ => Phase::Launch,
+                };
+                told.lock().expect("no poison").push(request);
+                Ok(Answer::Done)
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Relaxed) {
+                let polled = server.poll_once(Some(Duration::from_millis(5)), &mut answer);
+                polled.expect("polling works");
+            }
+        });
+        let _stop = Stop(&stop);
+        commands();
+    });
+    told.into_inner().expect("no poison")
+}
+
+#[test]
+fn status_lists_what_runs_and_removes_what_has_ended() {
+    let session = Session::new();
+    let dead = session.socket("9.sock");
+    drop(UnixListener::bind(&dead).expect("a socket can be made"));
+    let empty = session.json(&["status"]);
+    // Programs outside of the session may run, too.
+    let others = empty["programs"].as_array().expect("a list").len();
+    assert!(!dead.exists());
+
+    with_program(&session.socket("4711.sock"), 4711, || {
+        let ran = session.run(&["status"]);
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+        let line = ran.stdout.lines().find(|line| line.contains("4711"));
+        let line = line.expect("the program has a row");
+        let words: Vec<_> = line.split_whitespace().collect();
+        assert_eq!(
+            words.join(" "),
+            "4711 redis-server foreground 300 MiB 200 MiB 50.0 MiB 3.00× 12,345 3.10 µs 9.90 µs 0 ns"
+        );
+        let listing = session.json(&["status"]);
+        assert_eq!(
+            listing["programs"].as_array().map(Vec::len),
+            Some(others + 1)
+        );
+        let one = session.json(&["status", "4711"]);
+        assert_eq!(one["programs"][0]["pid"], 4711);
+        assert_eq!(one["programs"][0]["fault_latency"]["p50_ns"], 3100);
+    });
+}
+
+#[test]
+fn programs_are_told_where_they_stand() {
+    let session = Session::new();
+    let socket = session.socket("4711.sock");
+    let told = with_program(&socket, 4711, || {
+        let ran = session.run(&["switch", "--background", "4711"]);
+        assert_eq!(
+            (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
+            (Some(0), "", "")
+        );
+        let status = session.json(&["switch", "--foreground", text(&socket)]);
+        assert_eq!(status["phase"], "launch");
+        let refused = session.run(&["switch", "--launch-done", "4711"]);
+        assert_refused(&refused, 1, &["4711.sock", "no launch is open"]);
+    });
+    assert_eq!(told, [Request::Background, Request::Foreground]);
+}
+
+#[test]
+fn a_switch_needs_one_direction_and_a_program() {
+    let session = Session::new();
+    assert_refused(&session.run(&["switch", "4711"]), 2, &["--background"]);
+    let both = ["switch", "--background", "--foreground", "4711"];
+    assert_refused(&session.run(&both), 2, &["cannot be used with"]);
+    let missing = session.run(&["switch", "--background", "4711"]);
+    assert_refused(&missing, 1, &["4711.sock", "no such program runs"]);
+    let missing = session.run(&["status", "/nonexistent/x.sock"]);
+    assert_refused(&missing, 1, &["/nonexistent/x.sock"]);
+}
+
+#[test]
+fn top_needs_a_terminal() {
+    assert_refused(&run(["top"]), 2, &["terminal", "warmswap status"]);
+    assert_refused(&run(["top", "--interval", "1"]), 2, &["--interval"]);
+}
+
+/// Runs `top` in a terminal of its own, with `keys` typed, and gives what it wrote and whether the terminal's
+/// settings were the same afterwards. `None` where no terminal can be made.
+fn top_in_a_terminal(session: &Session, wrapper: &str, keys: &str) -> Option<(String, bool)> {
+    let top = text(Path::new(env!("CARGO_BIN_EXE_warmswap")));
+    let script = format!(
+        "stty cols 100 rows 20; before=$(stty -g); {wrapper} '{top}' top --interval 100; \
+         test \"$before\" = \"$(stty -g)\" && echo as-it-was"
+    );
+    let mut command = Command::new("script");
+    command
+        .args(["-q", "-e", "-c", &script, "/dev/null"])
+        .env("XDG_RUNTIME_DIR", session.0.path())
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut child = command.spawn().ok()?;
+    let mut stdin = child.stdin.take()?;
+    stdin.write_all(keys.as_bytes()).ok()?;
+    let output = child.wait_with_output().ok()?;
+    drop(stdin);
+    let written = String::from_utf8_lossy(&output.stdout).into_owned();
+    let same = written.contains("as-it-was");
+    Some((written, same))
+}
+
+/// What a terminal is sent to leave its other screen.
+const LEAVE: &str = "\u{1b}[?1049l";
+
+#[test]
+fn top_leaves_the_terminal_as_it_was() {
+    let session = Session::new();
+    let Some((written, same)) = top_in_a_terminal(&session, "", "sjkq") else {
+        warmswap_testkit::skip!("top_leaves_the_terminal_as_it_was", "needs script(1)");
+    };
+    assert!(
+        written.contains("warmswap top") && written.contains(LEAVE),
+        "{written:?}"
+    );
+    assert!(same, "{written:?}");
+
+    // And when it is told to end.
+    let ended = top_in_a_terminal(&session, "timeout --foreground 0.5", "");
+    let (written, same) = ended.expect("it worked before");
+    assert!(written.contains(LEAVE) && same, "{written:?}");
+}
+
+// ---- doctor ----
+
+#[test]
+fn the_doctor_looks_at_every_part() {
+    let found = json("warmswap.doctor", ["doctor"]);
+    let parts: Vec<_> = found["parts"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|part| part["part"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(parts, ["arena", "run", "kernel", "record", "bench"]);
+    for check in found["checks"].as_array().expect("a list") {
+        assert!(["there", "lacking", "unknown"].contains(&check["state"].as_str().expect("text")));
+        assert_eq!(
+            check["state"] == "lacking",
+            check["fix"].is_string(),
+            "{check}"
+        );
+    }
+}
+
+#[test]
+fn the_doctor_names_what_is_missing_and_what_would_help() {
+    let missing = "/nonexistent/libwarmswap_preload.so";
+    let mut command = warmswap(["doctor", "run"]);
+    command.env("WARMSWAP_PRELOAD", missing);
+    let ran = Ran::from(command.output().expect("the command starts"));
+
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(1), ""));
+    let (tables, fixes) = ran
+        .stdout
+        .split_once("To fix what is not there:")
+        .expect("fixes");
+    assert!(tables.contains("/nonexistent/"), "{tables}");
+    assert!(fixes.contains("cargo build"), "{fixes}");
+    assert_refused(&run(["doctor", "brain"]), 2, &["'brain'"]);
+}

@@ -1,0 +1,157 @@
+//! The kernel's own compressed swap, and groups that limit memory.
+
+use warmswap_sys::memcg::{Hierarchy, Version};
+
+use crate::{Check, Finding, Machine, Need, Part};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        key: "root",
+        title: "root",
+        purpose: "makes swap devices and memory groups",
+        needs: &[
+            (Part::Kernel, Need::Must),
+            (Part::Record, Need::Must),
+            (Part::Bench, Need::Must),
+        ],
+        look: root,
+    },
+    Check {
+        key: "swap",
+        title: "swap",
+        purpose: "lets pages of programs leave memory",
+        needs: &[
+            (Part::Kernel, Need::Must),
+            (Part::Record, Need::Must),
+            (Part::Bench, Need::Must),
+        ],
+        look: swap,
+    },
+    Check {
+        key: "zram",
+        title: "zram",
+        purpose: "a compressed swap device of our own",
+        needs: &[
+            (Part::Kernel, Need::Must),
+            (Part::Record, Need::Must),
+            (Part::Bench, Need::Must),
+        ],
+        look: zram,
+    },
+    Check {
+        key: "zram_lz4",
+        title: "lz4 in zram",
+        purpose: "the algorithm that is compared with",
+        needs: &[
+            (Part::Kernel, Need::Better),
+            (Part::Record, Need::Must),
+            (Part::Bench, Need::Must),
+        ],
+        look: lz4,
+    },
+    Check {
+        key: "memory_groups",
+        title: "memory control groups",
+        purpose: "limit the memory of programs, and tell what they use",
+        needs: &[(Part::Kernel, Need::Must), (Part::Bench, Need::Must)],
+        look: groups,
+    },
+    Check {
+        key: "pressure",
+        title: "pressure stall information",
+        purpose: "tells when memory becomes short",
+        needs: &[(Part::Kernel, Need::Better)],
+        look: pressure,
+    },
+];
+
+fn root(machine: &Machine) -> Finding {
+    if machine.is_root() {
+        Finding::there("this process is root's")
+    } else {
+        Finding::lacking("this process is not root's", "run the command with sudo")
+    }
+}
+
+fn swap(machine: &Machine) -> Finding {
+    let Some(areas) = machine.read("/proc/swaps") else {
+        return Finding::lacking(
+            "not in this kernel",
+            "boot a kernel built with CONFIG_SWAP=y",
+        );
+    };
+    let used: Vec<_> = areas
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    Finding::there(if used.is_empty() {
+        "supported, none in use".to_owned()
+    } else {
+        format!("in use: {}", used.join(", "))
+    })
+}
+
+fn zram(machine: &Machine) -> Finding {
+    if machine.exists("/sys/class/zram-control") {
+        Finding::there("there")
+    } else {
+        Finding::lacking(
+            "/sys/class/zram-control is missing",
+            machine.as_root("modprobe zram num_devices=0"),
+        )
+    }
+}
+
+/// Every device lists what the kernel was built with; without a device there is nobody to ask.
+fn lz4(machine: &Machine) -> Finding {
+    let devices = std::fs::read_dir(machine.root.path("/sys/block"));
+    let mut names: Vec<_> = devices
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.starts_with("zram"))
+        .collect();
+    names.sort();
+    let Some(list) = names
+        .iter()
+        .find_map(|name| machine.read(&format!("/sys/block/{name}/comp_algorithm")))
+    else {
+        return Finding::unknown("no zram device is there to be asked");
+    };
+    let list = list.replace(['[', ']'], "");
+    if list.split_whitespace().any(|name| name == "lz4") {
+        Finding::there("there")
+    } else {
+        Finding::lacking(
+            format!("this kernel's zram has {list}"),
+            "boot a kernel built with CONFIG_ZRAM_BACKEND_LZ4=y (before 6.12: CONFIG_CRYPTO_LZ4)",
+        )
+    }
+}
+
+fn groups(machine: &Machine) -> Finding {
+    match Hierarchy::find(&machine.root) {
+        Ok(hierarchy) => Finding::there(match hierarchy.version {
+            Version::V1 => "version 1",
+            Version::V2 => "version 2",
+        }),
+        Err(_) => Finding::lacking(
+            "no hierarchy with the memory controller is mounted",
+            machine.as_root("mount -t cgroup2 none /sys/fs/cgroup"),
+        ),
+    }
+}
+
+fn pressure(machine: &Machine) -> Finding {
+    // Where it is switched off the file is there, and reading it fails.
+    if machine.read("/proc/pressure/memory").is_some() {
+        Finding::there("there")
+    } else {
+        Finding::lacking(
+            "off, or not in this kernel",
+            "boot with psi=1 (CONFIG_PSI=y)",
+        )
+    }
+}

@@ -1,0 +1,84 @@
+//! What of this machine each part needs, and what is there.
+
+use warmswap_doctor::{Diagnosis, Part, State};
+
+use super::cells::text;
+use crate::table::{Column, Table, TableError};
+use crate::units::Kind;
+
+/// Part by part, and check by check. What would fix what is not there follows from
+/// [`warmswap_doctor::Row::fix`]: a command that is wrapped in a table cannot be copied.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn doctor(diagnosis: &Diagnosis) -> Result<Vec<Table>, TableError> {
+    Ok(vec![parts(diagnosis)?, checks(diagnosis)?])
+}
+
+fn columns<const N: usize>(titles: [(&str, &str); N]) -> Vec<Column> {
+    titles
+        .map(|(key, title)| Column::new(key, title, Kind::Text))
+        .into()
+}
+
+fn parts(diagnosis: &Diagnosis) -> Result<Table, TableError> {
+    let columns = columns([
+        ("part", "part"),
+        ("summary", "what it is"),
+        ("works", "works here"),
+    ]);
+    let mut table = Table::new("Parts", columns);
+    for found in &diagnosis.parts {
+        let title = |key: &&'static str| {
+            let row = diagnosis.checks.iter().find(|row| row.key == *key);
+            row.map_or(*key, |row| row.title)
+        };
+        let titles = |keys: &[&'static str]| {
+            let titles: Vec<_> = keys.iter().map(title).collect();
+            titles.join(", ")
+        };
+        let works = if !found.works {
+            format!("no: {}", titles(&found.lacks))
+        } else if !found.better_with.is_empty() {
+            format!("yes, better with: {}", titles(&found.better_with))
+        } else {
+            "yes".to_owned()
+        };
+        table.row([
+            text(found.part.name()),
+            text(found.part.summary()),
+            text(&works),
+        ])?;
+    }
+    Ok(table)
+}
+
+fn checks(diagnosis: &Diagnosis) -> Result<Table, TableError> {
+    let columns = columns([
+        ("state", ""),
+        ("title", "check"),
+        ("found", "found"),
+        ("must", "needed by"),
+        ("better", "better for"),
+    ]);
+    let names = |parts: &[Part]| {
+        let names: Vec<_> = parts.iter().map(|part| part.name()).collect();
+        names.join(", ")
+    };
+    let mut table = Table::new("Checks", columns);
+    for row in &diagnosis.checks {
+        let state = match row.state {
+            State::There => "ok",
+            State::Lacking => "no",
+            State::Unknown => "?",
+        };
+        table.row([
+            text(state),
+            text(row.title),
+            text(&row.found),
+            text(&names(&row.must)),
+            text(&names(&row.better)),
+        ])?;
+    }
+    Ok(table)
+}
