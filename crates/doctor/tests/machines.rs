@@ -190,12 +190,12 @@ fn an_ordinary_user_is_told_what_to_run() {
             "faults within system calls: not allowed: vm.unprivileged_userfaultfd is 0, and \
              CAP_SYS_PTRACE is missing; to fix it: sudo sysctl -w vm.unprivileged_userfaultfd=1, or for \
              this user alone: sudo setfacl -m u:$USER:rw /dev/userfaultfd",
-            "locked memory (RLIMIT_MEMLOCK): 8192 KiB of 32784; to fix it: raise the hard limit \
+            "locked memory: 8192 KiB of 32784; to fix it: raise the hard limit \
              `memlock` in /etc/security/limits.conf, log in anew, then ulimit -l 32784",
             "root: this process is not root's; to fix it: run the command with sudo",
-            "page-fault events (perf): not allowed: kernel.perf_event_paranoid is 2; to fix it: sudo \
+            "page-fault events: not allowed: kernel.perf_event_paranoid is 2; to fix it: sudo \
              sysctl -w kernel.perf_event_paranoid=0",
-            "memory of other processes: CAP_SYS_PTRACE is missing; to fix it: run the command with sudo",
+            "other processes: CAP_SYS_PTRACE is missing; to fix it: run the command with sudo",
             "process_madvise: CAP_SYS_NICE is missing; to fix it: run the command with sudo",
         ]
     );

@@ -263,6 +263,8 @@ fn the_doctor_names_what_is_missing_and_what_would_help() {
         .split_once("To fix what is not there:")
         .expect("fixes");
     assert!(tables.contains("/nonexistent/"), "{tables}");
+    let widest = tables.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(100), "{tables}");
     assert!(fixes.contains("cargo build"), "{fixes}");
     assert_refused(&run(["doctor", "brain"]), 2, &["'brain'"]);
 }

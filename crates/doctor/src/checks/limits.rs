@@ -6,7 +6,7 @@ use crate::{Check, Finding, Machine, Need, Part};
 pub(super) const CHECKS: &[Check] = &[
     Check {
         key: "address_space",
-        title: "address space (RLIMIT_AS)",
+        title: "address space",
         purpose: "addresses for all regions are reserved before any page is used",
         needs: &[
             (Part::Arena, Need::Must),
@@ -17,14 +17,14 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         key: "open_files",
-        title: "open files (RLIMIT_NOFILE)",
+        title: "open files",
         purpose: "the pager's descriptors stand beside those of the program",
         needs: &[(Part::Run, Need::Better)],
         look: open_files,
     },
     Check {
         key: "locked_memory",
-        title: "locked memory (RLIMIT_MEMLOCK)",
+        title: "locked memory",
         purpose: "buffers for page-fault events",
         needs: &[(Part::Record, Need::Must)],
         look: locked_memory,

@@ -31,14 +31,14 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         key: "mappings",
-        title: "mappings of a process",
+        title: "mappings",
         purpose: "pages in and out of staging split mappings",
         needs: &[(Part::Arena, Need::Better), (Part::Run, Need::Better)],
         look: mappings,
     },
     Check {
         key: "huge_pages",
-        title: "transparent huge pages",
+        title: "huge pages",
         purpose: "the pool's memory is given back page by page",
         needs: &[(Part::Arena, Need::Better), (Part::Run, Need::Better)],
         look: huge_pages,

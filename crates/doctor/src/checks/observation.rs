@@ -8,14 +8,14 @@ use crate::{Check, Finding, Machine, Need, Part};
 pub(super) const CHECKS: &[Check] = &[
     Check {
         key: "page_fault_events",
-        title: "page-fault events (perf)",
+        title: "page-fault events",
         purpose: "tell which page was touched when",
         needs: &[(Part::Record, Need::Must)],
         look: events,
     },
     Check {
         key: "other_processes",
-        title: "memory of other processes",
+        title: "other processes",
         purpose: "page maps and contents of programs",
         needs: &[(Part::Kernel, Need::Must), (Part::Record, Need::Must)],
         look: other_processes,

@@ -51,14 +51,14 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         key: "memory_groups",
-        title: "memory control groups",
+        title: "memory groups",
         purpose: "limit the memory of programs, and tell what they use",
         needs: &[(Part::Kernel, Need::Must), (Part::Bench, Need::Must)],
         look: groups,
     },
     Check {
         key: "pressure",
-        title: "pressure stall information",
+        title: "pressure (PSI)",
         purpose: "tells when memory becomes short",
         needs: &[(Part::Kernel, Need::Better)],
         look: pressure,

@@ -33,7 +33,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         key: "layout_events",
-        title: "events of fork, mremap and munmap",
+        title: "events of fork and mremap",
         purpose: "keeps the pager's picture of an unmodified program true",
         needs: &[(Part::Run, Need::Must)],
         look: |machine| {
@@ -66,7 +66,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         key: "write_protection",
-        title: "write protection of copied pages",
+        title: "write protection",
         purpose: "tells clean pages from dirty where frames cannot be moved",
         needs: &[(Part::Arena, Need::Better), (Part::Run, Need::Better)],
         look: |machine| features(machine, &[Feature::WriteProtect], "use Linux 5.7 or later"),

@@ -53,18 +53,14 @@ fn parts(diagnosis: &Diagnosis) -> Result<Table, TableError> {
     Ok(table)
 }
 
+/// In the column of a part: it does not work without, or works better with it.
+const MUST: &str = "x";
+const BETTER: &str = "+";
+
 fn checks(diagnosis: &Diagnosis) -> Result<Table, TableError> {
-    let columns = columns([
-        ("state", ""),
-        ("title", "check"),
-        ("found", "found"),
-        ("must", "needed by"),
-        ("better", "better for"),
-    ]);
-    let names = |parts: &[Part]| {
-        let names: Vec<_> = parts.iter().map(|part| part.name()).collect();
-        names.join(", ")
-    };
+    let mut columns = columns([("state", ""), ("title", "check"), ("found", "found")]);
+    let parts = Part::ALL.map(|part| Column::new(part.name(), part.name(), Kind::Text));
+    columns.extend(parts);
     let mut table = Table::new("Checks", columns);
     for row in &diagnosis.checks {
         let state = match row.state {
@@ -72,13 +68,20 @@ fn checks(diagnosis: &Diagnosis) -> Result<Table, TableError> {
             State::Lacking => "no",
             State::Unknown => "?",
         };
-        table.row([
-            text(state),
-            text(row.title),
-            text(&row.found),
-            text(&names(&row.must)),
-            text(&names(&row.better)),
-        ])?;
+        let needs = Part::ALL.map(|part| {
+            if row.must.contains(&part) {
+                MUST
+            } else if row.better.contains(&part) {
+                BETTER
+            } else {
+                ""
+            }
+        });
+        let start = [state, row.title, row.found.as_str()];
+        table.row(start.into_iter().chain(needs).map(text))?;
     }
+    table.footnote(format!(
+        "{MUST}: the part does not work without; {BETTER}: it works better with it."
+    ));
     Ok(table)
 }

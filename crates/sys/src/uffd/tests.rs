@@ -171,3 +171,22 @@ fn a_write_to_a_protected_page_is_an_event() {
     memory.read_page(0, &mut copy);
     assert_eq!(copy[..2], [4, 3]);
 }
+
+#[test]
+fn the_device_gives_a_descriptor_of_full_reach() {
+    if std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(DEVICE)
+        .is_err()
+    {
+        warmswap_testkit::skip!(
+            "the_device_gives_a_descriptor_of_full_reach",
+            "{} is missing or not open to this user",
+            DEVICE
+        );
+    }
+    let fd = open_by_device(UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK).unwrap();
+    let features = handshake(&fd, Features::NONE).unwrap();
+    assert_eq!(features, Uffd::probe().unwrap());
+}
