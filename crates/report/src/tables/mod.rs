@@ -10,7 +10,7 @@
 //! | [`mod@replay`] | one replay in detail |
 //! | [`studies`] | the figures of the Ariadne paper, with the paper's numbers beside ours |
 //! | [`calibrate`] | a cost table |
-//! | [`doctor`] | what of this machine is as it must be |
+//! | [`mod@doctor`] | what of this machine is as it must be |
 //! | [`programs`] | programs that are paged |
 //! | [`mod@trace_info`] | what is in a trace |
 

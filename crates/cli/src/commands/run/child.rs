@@ -45,7 +45,7 @@ pub fn run(command: &mut Command, settings: &RunSettings) -> io::Result<Ended> {
             }
         });
         let (ended, end) = channel::<()>();
-        let watcher = scope.spawn(move || watch(pid, socket?, &end));
+        let watcher = scope.spawn(move || watch(pid, socket?, &end, INTERVAL));
         let status = child.wait();
         listener.close();
         drop(ended);
@@ -83,10 +83,15 @@ fn pass_on(origin: &Origin, pid: u32) {
 }
 
 /// Asks the program for its statistics until it ends, and returns its last answer.
-fn watch(pid: u32, socket: PathBuf, end: &Receiver<()>) -> Option<ProgramStats> {
+fn watch(
+    pid: u32,
+    socket: PathBuf,
+    end: &Receiver<()>,
+    interval: Duration,
+) -> Option<ProgramStats> {
     let mut client: Option<Client> = None;
     let mut last = None;
-    while end.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+    while end.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
         let mut connected = client
             .take()
             .or_else(|| Client::connect(&socket, TIMEOUT).ok());
@@ -100,4 +105,51 @@ fn watch(pid: u32, socket: PathBuf, end: &Receiver<()>) -> Option<ProgramStats> 
         }
     }
     last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warmswap_control::{Answer, Request, Server};
+
+    /// Watches process 7 while process `pid` listens and answers twice.
+    fn watched(pid: u32) -> Option<ProgramStats> {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("7.sock");
+        let (ended, end) = channel::<()>();
+        std::thread::scope(|scope| {
+            let path = socket.clone();
+            let watcher = scope.spawn(move || watch(7, path, &end, Duration::from_millis(1)));
+            let mut server = Server::bind(&socket).unwrap();
+            let mut answers = 0;
+            while answers < 2 {
+                let answer = |request| {
+                    assert_eq!(request, Request::Stats);
+                    answers += 1;
+                    Ok(Answer::Stats(Box::new(ProgramStats {
+                        pid,
+                        swapped_out_pages: answers,
+                        ..ProgramStats::default()
+                    })))
+                };
+                server.poll_once(None, answer).unwrap();
+            }
+            // Killed: the socket file stays, and nobody listens.
+            drop(server);
+            drop(ended);
+            watcher.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn the_last_answer_of_a_program_that_is_killed_is_kept() {
+        // The second answer may be lost with the socket.
+        let last = watched(7).unwrap().swapped_out_pages;
+        assert!((1..=2).contains(&last), "{last}");
+    }
+
+    #[test]
+    fn another_process_on_the_socket_is_not_the_program() {
+        assert_eq!(watched(8), None);
+    }
 }
