@@ -27,6 +27,11 @@ pub const MAX_CHUNK_PAGES: usize = 32;
 /// after another get consecutive numbers, as far as possible.
 const CLUSTER: usize = 64;
 
+/// The flag of [`Chunk::wants_sample`], above place (3 bits) and hotness (2 bits).
+const WANTS_SAMPLE: u8 = 1 << 5;
+/// The flag of [`Chunk::is_of_file`].
+const OF_FILE: u8 = 1 << 6;
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunk {
     /// One page: the page. Several: where its members begin.
@@ -66,7 +71,34 @@ impl Chunk {
     }
 
     pub fn hotness(&self) -> Hotness {
-        Hotness::ALL[usize::from(self.flags >> 3)]
+        Hotness::ALL[usize::from(self.flags >> 3 & 3)]
+    }
+
+    /// Whether the admission policy is to see the head of its first page before it is stored.
+    pub fn wants_sample(&self) -> bool {
+        self.flags & WANTS_SAMPLE != 0
+    }
+
+    pub fn set_wants_sample(&mut self, wants: bool) {
+        self.set_flag(WANTS_SAMPLE, wants);
+    }
+
+    /// Whether its pages are those of files.
+    pub fn is_of_file(&self) -> bool {
+        self.flags & OF_FILE != 0
+    }
+
+    pub fn set_of_file(&mut self, is_of_file: bool) {
+        self.set_flag(OF_FILE, is_of_file);
+    }
+
+    fn set_flag(&mut self, flag: u8, on: bool) {
+        self.flags = self.flags & !flag | if on { flag } else { 0 };
+    }
+
+    /// Pages that it was made of.
+    pub fn page_count(&self) -> u32 {
+        self.len.into()
     }
 }
 

@@ -31,7 +31,17 @@ pub struct Counters {
     pub stored_raw: u64,
     /// Pages that left at no cost, since their kept copy was valid.
     pub dropped: u64,
-    /// Pages of files that left; dirty ones are written first.
+    /// Of the pages stored in the pool, those of files.
+    pub stored_files: u64,
+    /// Pages of files that the pool gave up for room.
+    pub evicted_files: u64,
+    /// Chunks whose sample the admission policy has seen.
+    pub sampled_chunks: u64,
+    /// Pages that it did not admit.
+    pub not_admitted: u64,
+    /// Pages that made objects too large for the pool.
+    pub too_large: u64,
+    /// Pages of files that left and did not enter the pool; dirty ones are written first.
     pub discarded: u64,
     /// Of them, dirty ones.
     pub discarded_dirty: u64,

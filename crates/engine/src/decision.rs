@@ -32,6 +32,9 @@ pub enum Cause {
 pub enum Action {
     /// Compress the chunk's pages, in their order, into the pool; afterwards their frames are free.
     /// Report [`stored`](crate::Engine::stored) or [`refused`](crate::Engine::refused).
+    ///
+    /// If the engine [wants a sample](crate::Engine::wants_sample), it is given one first
+    /// ([`admit`](crate::Engine::admit)), and may take the chunk back.
     Store {
         /// The new chunk.
         chunk: ChunkId,
@@ -44,7 +47,8 @@ pub enum Action {
         /// The new chunk.
         chunk: ChunkId,
     },
-    /// Move the chunk, compressed as it is, from the pool to the backing file. Report
+    /// Move the chunk, compressed as it is, from the pool to the backing file. Its pages are anonymous.
+    /// Report
     /// [`written_back`](crate::Engine::written_back) or [`write_back_failed`](crate::Engine::write_back_failed).
     WriteBack {
         /// The chunk.
@@ -90,6 +94,8 @@ pub enum Action {
 pub enum Refusal {
     /// The pool is full, whatever the engine's account says.
     PoolFull,
+    /// The pool takes no object of that size: the pages go past it.
+    TooLarge,
     /// The backing file is full, or cannot be written.
     BackingFailed,
 }

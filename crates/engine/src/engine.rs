@@ -181,9 +181,8 @@ impl Engine {
             }
             PageState::Absent => self.first_touch(page),
             PageState::Discarded => {
-                self.counters.file_reads += 1;
                 self.take_frame(page, Arrival::Touched);
-                Outcome::FileRead
+                self.read_file()
             }
             PageState::Buffered => self.touch_buffered(page),
             PageState::Stored => self.fault(page),
@@ -192,7 +191,7 @@ impl Engine {
                 self.budget.leaving -= 1;
                 self.make_resident(page, Arrival::Touched);
                 // Its chunk, if it has one already, may be stored without it.
-                self.table[page].set(Mark::Dirty);
+                self.has_no_copy(page);
                 self.drop_copy(page);
                 Outcome::Hit
             }
@@ -227,6 +226,30 @@ impl Engine {
                 }
             }
             _ => self.touch(app, addr, true),
+        }
+    }
+
+    /// A page of a file was written in its file, past the memory: a stored copy of it is no longer valid.
+    /// A page that is in its frame stays there, and its host brings it up to date; one that is on its way
+    /// in comes with what its chunk holds.
+    pub fn file_written(&mut self, app: AppId, addr: PageAddr) {
+        debug_assert!(matches!(addr, PageAddr::File { .. }));
+        let Some(page) = self.table.find(app, addr) else {
+            return;
+        };
+        self.stuck = false;
+        match self.table[page].state {
+            PageState::Absent | PageState::Discarded => {}
+            PageState::Stored => self.drop_stored_file(page),
+            PageState::Resident | PageState::Buffered => self.drop_copy(page),
+            // What is being stored is old: the page stays.
+            PageState::Leaving => {
+                self.budget.leaving -= 1;
+                self.make_resident(page, Arrival::Untouched);
+                self.drop_copy(page);
+            }
+            // Its copy goes when it is here.
+            PageState::Loading => self.table[page].set(Mark::Dirty),
         }
     }
 
@@ -496,14 +519,22 @@ impl Engine {
     fn first_touch_as(&mut self, page: PageId, arrival: Arrival) -> Outcome {
         self.take_frame(page, arrival);
         if self.table.is_file(page) {
-            self.counters.file_reads += 1;
-            return Outcome::FileRead;
+            return self.read_file();
         }
         let owner = self.table.owner(page);
         self.app(owner).pages += 1;
         self.counters.first_touches += 1;
         self.table[page].set(Mark::Dirty);
         Outcome::FirstTouch
+    }
+
+    /// A page of a file comes from there, since the pool does not have it.
+    fn read_file(&mut self) -> Outcome {
+        self.counters.file_reads += 1;
+        if self.scheme.file_pages {
+            self.scheme.admission.page_in(false);
+        }
+        Outcome::FileRead
     }
 
     fn take_frame(&mut self, page: PageId, arrival: Arrival) {
@@ -513,6 +544,7 @@ impl Engine {
 
     pub(crate) fn make_resident(&mut self, page: PageId, arrival: Arrival) {
         self.table[page].state = PageState::Resident;
+        self.table[page].take(Mark::Admitted);
         self.scheme.reclaim.insert(&mut self.table, page, arrival);
     }
 

@@ -87,10 +87,7 @@ impl Engine {
     pub(crate) fn fault(&mut self, page: PageId) -> Outcome {
         let chunk = self.table[page].chunk;
         let place = self.chunks[chunk].place();
-        match place {
-            Place::Backing => self.counters.backing_faults += 1,
-            _ => self.counters.pool_faults += 1,
-        }
+        self.count_fault(place);
         if self.is_under_way(chunk) {
             // The load that is under way does not bring this page: another follows it.
             self.start_loading(page);
@@ -100,6 +97,17 @@ impl Engine {
             self.load_with_neighbours(chunk, page);
         }
         Outcome::Fault(place)
+    }
+
+    /// A page was asked for that is in the pool, or in the backing file.
+    pub(crate) fn count_fault(&mut self, place: Place) {
+        let from_pool = place != Place::Backing;
+        self.scheme.admission.page_in(from_pool);
+        if from_pool {
+            self.counters.pool_faults += 1;
+        } else {
+            self.counters.backing_faults += 1;
+        }
     }
 
     /// Loads a page that is waited for, and its neighbours as far as they leave half of the reserve to
@@ -232,7 +240,7 @@ impl Engine {
         if written || !self.scheme.keep_copies {
             // The caller settles the chunk.
             self.table[page].chunk = ChunkId::NONE;
-            self.table[page].set(Mark::Dirty);
+            self.has_no_copy(page);
             self.chunks[chunk].live -= 1;
         }
     }

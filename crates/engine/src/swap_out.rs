@@ -5,10 +5,10 @@ use crate::chunks::{MAX_CHUNK_PAGES, Place};
 use crate::decision::{Action, Cause, Refusal};
 use crate::engine::Engine;
 use rustc_hash::FxHashSet;
-use warmswap_policy::admission::Candidate;
+use warmswap_policy::admission::{Candidate, SAMPLE_BYTES, Verdict};
 use warmswap_policy::page::Mark;
 use warmswap_policy::reclaim::{Arrival, Urgency};
-use warmswap_policy::{ChunkId, Hotness, PageId, PageState};
+use warmswap_policy::{ChunkId, Hotness, PageId, PageState, Stored};
 use warmswap_trace::PAGE_BYTES;
 
 /// Pages that are taken off the lists at a time, as the kernel's SWAP_CLUSTER_MAX.
@@ -38,13 +38,9 @@ impl Engine {
     pub(crate) fn send_off(&mut self, pages: &mut Vec<PageId>, cause: Cause) {
         for page in pages.drain(..) {
             self.table[page].take(Mark::Prefetched);
-            if self.table.is_file(page) {
-                let dirty = self.table[page].take(Mark::Dirty);
-                self.table[page].state = PageState::Discarded;
-                self.budget.usage.frames -= 1;
-                self.counters.discarded += 1;
-                self.counters.discarded_dirty += u64::from(dirty);
-                self.decide(Action::Discard { page, dirty }, cause);
+            let is_file = self.table.is_file(page);
+            if is_file && (!self.scheme.file_pages || self.table[page].has(Mark::Dirty)) {
+                self.discard(page, cause);
             } else if self.table[page].chunk != ChunkId::NONE {
                 self.drop_to_copy(page, cause);
             } else {
@@ -53,6 +49,16 @@ impl Engine {
                 self.outbox.push_back((page, cause));
             }
         }
+    }
+
+    /// The frame of a page of a file is given up; its file has the content, or gets it.
+    fn discard(&mut self, page: PageId, cause: Cause) {
+        let dirty = self.table[page].take(Mark::Dirty);
+        self.table[page].state = PageState::Discarded;
+        self.budget.usage.frames -= 1;
+        self.counters.discarded += 1;
+        self.counters.discarded_dirty += u64::from(dirty);
+        self.decide(Action::Discard { page, dirty }, cause);
     }
 
     /// The page's frame is given up for the copy that its chunk holds.
@@ -69,17 +75,21 @@ impl Engine {
         let Some((hotness, cause)) = self.outbox_head() else {
             return;
         };
-        let app = self.table.owner(self.outbox[0].0);
-        let candidate = Candidate {
-            hotness,
-            is_file: false,
-            pages: 1,
+        let first = self.outbox[0].0;
+        let (app, is_file) = (self.table.owner(first), self.table.is_file(first));
+        let verdict = if self.table[first].has(Mark::Admitted) {
+            Verdict::Admit
+        } else {
+            let candidate = Candidate { hotness, is_file };
+            self.scheme.admission.verdict(candidate)
         };
-        if !self.scheme.admission.admits(candidate) {
-            return self.store_raw(hotness, cause);
+        // What has no other place to go is admitted unseen.
+        let wants_sample = verdict == Verdict::Sample && (is_file || self.backing_takes_a_page());
+        if verdict == Verdict::Refuse {
+            return self.pass_by_pool(cause);
         }
-        if self.budget.pool_is_full() {
-            return self.make_room_or_return(hotness, cause);
+        if self.budget.pool_is_full() && !wants_sample {
+            return self.make_room_or_return(cause);
         }
         let plan = self.scheme.sizing.plan(hotness);
         let mut pages = [PageId::NONE; MAX_CHUNK_PAGES];
@@ -89,7 +99,10 @@ impl Engine {
                 break;
             };
             let page = self.outbox[0].0;
-            if next != hotness || self.table.owner(page) != app {
+            let is_alike = next == hotness
+                && self.table.owner(page) == app
+                && self.table.is_file(page) == is_file;
+            if !is_alike {
                 break;
             }
             // A page that was touched on its way out and then chosen again is in the outbox twice.
@@ -100,6 +113,7 @@ impl Engine {
             self.outbox.pop_front();
         }
         let chunk = self.bind(&pages[..len], hotness);
+        self.chunks[chunk].set_wants_sample(wants_sample);
         self.decide(Action::Store { chunk, plan }, cause);
     }
 
@@ -118,34 +132,51 @@ impl Engine {
 
     fn bind(&mut self, pages: &[PageId], hotness: Hotness) -> ChunkId {
         let chunk = self.chunks.insert(pages, hotness);
+        let is_of_file = self.table.is_file(pages[0]);
+        self.chunks[chunk].set_of_file(is_of_file);
         pages
             .iter()
             .for_each(|&page| self.table[page].chunk = chunk);
         chunk
     }
 
-    /// The first page of the outbox goes to the backing file as it is, or stays.
-    fn store_raw(&mut self, hotness: Hotness, cause: Cause) {
-        let Some((page, _)) = self.outbox.pop_front() else {
-            return;
-        };
-        if self.backing_failed || !self.budget.backing_has_room(PAGE_BYTES as u64) {
-            if self.drop_kept(Place::Backing, cause) {
-                return self.outbox.push_front((page, cause));
-            }
-            return self.take_back(page);
+    /// Whether a page could be written to the backing file as it is.
+    fn backing_takes_a_page(&self) -> bool {
+        !self.backing_failed && self.budget.backing_has_room(PAGE_BYTES as u64)
+    }
+
+    /// The first page of the outbox does not enter the pool: it goes to the backing file as it is, or to
+    /// its file, or stays.
+    fn pass_by_pool(&mut self, cause: Cause) {
+        if let Some((page, _)) = self.outbox.pop_front() {
+            self.pass_page_by_pool(page, cause);
         }
-        let chunk = self.bind(&[page], hotness);
-        self.decide(Action::StoreRaw { chunk }, cause);
+    }
+
+    /// The same of a page that leaves and has no chunk. It returns to the outbox when
+    /// room in the backing file was made for it.
+    fn pass_page_by_pool(&mut self, page: PageId, cause: Cause) {
+        if self.table.is_file(page) {
+            self.budget.leaving -= 1;
+            self.discard(page, cause);
+        } else if self.backing_takes_a_page() {
+            let hotness = self.scheme.reclaim.hotness(&self.table, page);
+            let chunk = self.bind(&[page], hotness);
+            self.decide(Action::StoreRaw { chunk }, cause);
+        } else if self.drop_kept(Place::Backing, cause) {
+            self.outbox.push_front((page, cause));
+        } else {
+            self.take_back(page);
+        }
     }
 
     /// The pool has no room. Something in it gives way; if nothing can, the page goes to the backing
     /// file as it is, as in zswap, or stays in its frame.
-    fn make_room_or_return(&mut self, hotness: Hotness, cause: Cause) {
-        if self.drop_kept(Place::Pool, cause) || self.write_back_one(cause) {
+    fn make_room_or_return(&mut self, cause: Cause) {
+        if self.drop_kept(Place::Pool, cause) || self.evict_one(cause) {
             return;
         }
-        self.store_raw(hotness, cause);
+        self.pass_by_pool(cause);
     }
 
     /// The page stays in its frame, since nobody takes it.
@@ -164,7 +195,7 @@ impl Engine {
     pub(crate) fn give_way(&mut self, cause: Cause) -> bool {
         let gave = self.drop_kept(Place::Pool, cause)
             || self.send_back_buffered(cause)
-            || self.write_back_one(cause)
+            || self.evict_one(cause)
             || self.kill_one(cause);
         self.stuck = !gave;
         gave
@@ -192,9 +223,10 @@ impl Engine {
                 for page in pages {
                     if self.table[page].chunk == chunk {
                         self.table[page].chunk = ChunkId::NONE;
-                        self.table[page].set(Mark::Dirty);
+                        self.has_no_copy(page);
                     }
                 }
+                self.leaves_pool(chunk);
                 self.chunks.remove(chunk);
                 self.decide(Action::Free { chunk, place }, cause);
                 return true;
@@ -227,14 +259,24 @@ impl Engine {
             && !self.is_under_way(chunk)
     }
 
-    /// Sends the next victim of the eviction policy to the backing file.
-    fn write_back_one(&mut self, cause: Cause) -> bool {
-        if self.backing_failed || self.budget.limits.backing_limit_bytes == 0 {
-            return false;
+    /// An anonymous page in its frame has no stored copy: it cannot leave without being stored.
+    pub(crate) fn has_no_copy(&mut self, page: PageId) {
+        if !self.table.is_file(page) {
+            self.table[page].set(Mark::Dirty);
         }
+    }
+
+    /// Sends the next victim of the eviction policy to the backing file, or drops it if it is of a file.
+    fn evict_one(&mut self, cause: Cause) -> bool {
         let Some(chunk) = self.scheme.eviction.victim() else {
             return false;
         };
+        if self.chunks[chunk].is_of_file() {
+            return self.evict_files(chunk);
+        }
+        if self.backing_failed || self.budget.limits.backing_limit_bytes == 0 {
+            return false;
+        }
         let bytes = u64::from(self.chunks[chunk].stored_bytes);
         if !self.budget.backing_has_room(bytes) {
             return self.drop_kept(Place::Backing, cause);
@@ -246,9 +288,100 @@ impl Engine {
         true
     }
 
+    /// Drops the pages of files that are only in this chunk. False when all of them are on their way in.
+    fn evict_files(&mut self, chunk: ChunkId) -> bool {
+        let mut dropped = 0;
+        for page in self.chunks.pages(chunk).to_vec() {
+            let entry = &self.table[page];
+            if entry.chunk == chunk && entry.state == PageState::Stored {
+                self.drop_stored_file(page);
+                dropped += 1;
+            }
+        }
+        self.counters.evicted_files += dropped;
+        dropped > 0
+    }
+
+    /// The copy of a page of a file that is nowhere else in memory is dropped.
+    pub(crate) fn drop_stored_file(&mut self, page: PageId) {
+        self.table[page].state = PageState::Discarded;
+        self.absent_less(self.table[page].chunk);
+        self.drop_copy(page);
+    }
+
+    // ---- what the admission policy hears ----
+
+    /// Whether this chunk's store waits for [`Self::admit`].
+    pub fn wants_sample(&self, chunk: ChunkId) -> bool {
+        self.chunks[chunk].wants_sample()
+    }
+
+    /// The head of the first page of a chunk whose `Store` [wants](Self::wants_sample) it. True: the chunk
+    /// is to be stored now. False: the engine has taken the chunk back, and nothing is to be reported of
+    /// it; its pages pass by the pool, or wait for room in it.
+    pub fn admit(&mut self, chunk: ChunkId, sample: &[u8; SAMPLE_BYTES], cause: Cause) -> bool {
+        debug_assert!(self.wants_sample(chunk));
+        self.chunks[chunk].set_wants_sample(false);
+        let candidate = Candidate {
+            hotness: self.chunks[chunk].hotness(),
+            is_file: self.chunks[chunk].is_of_file(),
+        };
+        self.counters.sampled_chunks += 1;
+        let limit_bytes = self.budget.limits.pool_limit_bytes;
+        let admitted = self.scheme.admission.admits(candidate, sample, limit_bytes);
+        if admitted && !self.budget.pool_is_full() {
+            return true;
+        }
+        for page in self.unbind(chunk).into_iter().rev() {
+            if admitted {
+                self.table[page].set(Mark::Admitted);
+                self.outbox.push_front((page, cause));
+            } else {
+                self.counters.not_admitted += 1;
+                self.pass_page_by_pool(page, cause);
+            }
+        }
+        false
+    }
+
+    fn describe(&self, chunk: ChunkId) -> Stored {
+        let entry = &self.chunks[chunk];
+        Stored {
+            hotness: entry.hotness(),
+            is_file: entry.is_of_file(),
+            pages: entry.page_count(),
+            bytes: entry.stored_bytes,
+        }
+    }
+
+    /// The chunk, if it is in the pool, leaves it: before it is removed or moved.
+    fn leaves_pool(&mut self, chunk: ChunkId) {
+        if matches!(self.chunks[chunk].place(), Place::Pool | Place::WritingBack) {
+            let stored = self.describe(chunk);
+            self.scheme.admission.left(stored);
+        }
+    }
+
+    fn may_be_evicted(&mut self, chunk: ChunkId) {
+        let stored = self.describe(chunk);
+        self.scheme.eviction.insert(chunk, stored);
+    }
+
     /// A `Store` or `StoreRaw` was done: the chunk takes `stored_bytes` where it is. The frames of its
     /// pages are free, except of those that were touched in the meantime.
     pub fn stored(&mut self, chunk: ChunkId, place: Place, stored_bytes: u32) {
+        self.stored_at(chunk, place, stored_bytes, None);
+    }
+
+    /// The same, with the page of the pool that holds the object, where its layout is one of pages with a
+    /// few objects each: what eviction by page goes by.
+    pub fn stored_at(
+        &mut self,
+        chunk: ChunkId,
+        place: Place,
+        stored_bytes: u32,
+        pool_page: Option<u32>,
+    ) {
         debug_assert!(matches!(place, Place::Pool | Place::Backing));
         let entry = &mut self.chunks[chunk];
         debug_assert_eq!(entry.place(), Place::Storing);
@@ -260,14 +393,20 @@ impl Engine {
             if entry.chunk == chunk && entry.state == PageState::Leaving {
                 entry.state = PageState::Stored;
                 entry.take(Mark::Dirty);
+                entry.take(Mark::Admitted);
                 absent += 1;
             }
         }
         self.budget.leaving -= u64::from(absent);
         self.budget.usage.frames -= u64::from(absent);
-        match place {
-            Place::Pool => self.counters.stored += u64::from(absent),
-            _ => self.counters.stored_raw += u64::from(absent),
+        if place == Place::Pool {
+            let stored = self.describe(chunk);
+            self.scheme.admission.entered(stored);
+            self.scheme.eviction.placed(chunk, pool_page);
+            self.counters.stored += u64::from(absent);
+            self.counters.stored_files += u64::from(stored.is_file) * u64::from(absent);
+        } else {
+            self.counters.stored_raw += u64::from(absent);
         }
         (0..absent).for_each(|_| self.absent_more(chunk));
         self.settle(chunk);
@@ -275,26 +414,37 @@ impl Engine {
 
     /// A `Store` or `StoreRaw` could not be done: its pages still have their frames.
     pub fn refused(&mut self, chunk: ChunkId, refusal: Refusal) {
-        let pages: Vec<_> = self.chunks.pages(chunk).to_vec();
-        self.chunks.remove(chunk);
+        let pages = self.unbind(chunk);
         match refusal {
             Refusal::PoolFull => self.budget.mark_pool_full(),
             Refusal::BackingFailed => self.backing_failed = true,
+            Refusal::TooLarge => self.counters.too_large += pages.len() as u64,
         }
-        for &page in pages.iter().rev() {
-            if self.table[page].chunk != chunk {
-                continue;
-            }
-            self.table[page].chunk = ChunkId::NONE;
-            if self.table[page].state == PageState::Leaving {
+        for page in pages.into_iter().rev() {
+            if refusal == Refusal::TooLarge {
+                self.pass_page_by_pool(page, Cause::DirectReclaim);
+            } else {
                 self.outbox.push_front((page, Cause::DirectReclaim));
             }
         }
     }
 
+    /// Takes a chunk apart that was to be stored: those of its pages that still leave.
+    fn unbind(&mut self, chunk: ChunkId) -> Vec<PageId> {
+        let mut pages = self.chunks.pages(chunk).to_vec();
+        self.chunks.remove(chunk);
+        pages.retain(|&page| self.table[page].chunk == chunk);
+        for &page in &pages {
+            self.table[page].chunk = ChunkId::NONE;
+        }
+        pages.retain(|&page| self.table[page].state == PageState::Leaving);
+        pages
+    }
+
     /// A `WriteBack` was done: the chunk is in the backing file, and no longer in the pool.
     pub fn written_back(&mut self, chunk: ChunkId) {
         let bytes = u64::from(self.chunks[chunk].stored_bytes);
+        self.leaves_pool(chunk);
         self.chunks[chunk].set_place(Place::Backing);
         self.budget.writing_back_bytes -= bytes;
         self.counters.written_back_chunks += 1;
@@ -309,20 +459,18 @@ impl Engine {
         self.chunks[chunk].set_place(Place::Pool);
         self.budget.writing_back_bytes -= u64::from(self.chunks[chunk].stored_bytes);
         if self.chunks[chunk].absent > 0 {
-            self.scheme
-                .eviction
-                .insert(chunk, self.chunks[chunk].hotness());
+            self.may_be_evicted(chunk);
         }
         self.settle(chunk);
     }
 
-    /// One more page's content is only in this chunk. A chunk of the pool is a candidate for write-back
+    /// One more page's content is only in this chunk. A chunk of the pool is a candidate for eviction
     /// exactly while that holds for one of its pages.
     pub(crate) fn absent_more(&mut self, chunk: ChunkId) {
         let entry = &mut self.chunks[chunk];
         entry.absent += 1;
         if entry.absent == 1 && entry.place() == Place::Pool {
-            self.scheme.eviction.insert(chunk, entry.hotness());
+            self.may_be_evicted(chunk);
         }
     }
 
@@ -346,6 +494,7 @@ impl Engine {
         if entry.live > 0 {
             self.note_kept(chunk, place);
         } else if !self.is_under_way(chunk) {
+            self.leaves_pool(chunk);
             self.chunks.remove(chunk);
             self.decide(Action::Free { chunk, place }, Cause::Background);
         }

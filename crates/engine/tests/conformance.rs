@@ -45,7 +45,8 @@ fn conforms(spec: &SchemeSpec, pace: impl Fn(u64) -> Pace) {
     }
 }
 
-/// Every scheme by name, and `warmswap` and `zram` with each policy of each slot in turn.
+/// Every scheme by name, `warmswap` and `zram` with each policy of each slot in turn, and mixtures that
+/// no name stands for.
 fn all_specs() -> Vec<SchemeSpec> {
     let named = SchemeSpec::all_names().into_iter().map(|(name, _)| name);
     let exchanged = ["warmswap", "zram"].into_iter().flat_map(|base| {
@@ -53,8 +54,17 @@ fn all_specs() -> Vec<SchemeSpec> {
             .into_iter()
             .map(move |row| format!("{base}+{}={}", row.slot, row.name))
     });
+    let more = [
+        "warmswap+file-pages=on",
+        "warmswap+file-pages=on+admission=selective+eviction=lottery",
+        "ariadne-al-1k-2k-16k+file-pages=on+admission=selective",
+        "ezswap+keep-copies=on",
+        "ezswap+layout=size-classes",
+        "ariadne+layout=zbud",
+    ];
     named
         .chain(exchanged)
+        .chain(more.map(str::to_owned))
         .map(|text| SchemeSpec::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}")))
         .collect()
 }

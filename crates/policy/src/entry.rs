@@ -40,7 +40,7 @@ pub enum PolicyError {
     },
     /// No slot has that name.
     #[error(
-        "unknown slot '{0}': it is one of reclaim, sizing, admission, eviction, prefetch, codec, keep-copies"
+        "unknown slot '{0}': it is one of reclaim, sizing, admission, eviction, prefetch, codec, keep-copies, file-pages, layout"
     )]
     UnknownSlot(String),
     /// No scheme has that name.

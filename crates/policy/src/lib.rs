@@ -9,7 +9,7 @@
 //! | [`reclaim`] | which resident pages leave, in which order, and how hot are they? |
 //! | [`sizing`] | how are the leaving pages cut into chunks, and by which codec? |
 //! | [`admission`] | does this page enter the compressed pool at all? |
-//! | [`eviction`] | when the pool is full, what goes to the backing file? |
+//! | [`eviction`] | when the pool is full, what leaves it? |
 //! | [`prefetch`] | what comes back before it is asked for? |
 //!
 //! Policies hold no page contents, do no I/O and know no clock. What they know of a page stands in the
@@ -24,7 +24,9 @@ pub mod prefetch;
 pub mod reclaim;
 pub mod scheme;
 pub mod sizing;
+pub mod stored;
 
 pub use entry::{Entry, PolicyError};
 pub use page::{AppIndex, ChunkId, Hotness, Page, PageId, PageState, PageTable};
 pub use scheme::{Scheme, SchemeSpec};
+pub use stored::Stored;

@@ -108,12 +108,15 @@ pub struct Page {
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub enum Mark {
-    /// Written since it last had a valid stored copy, or never stored.
+    /// Written since it last had a valid stored copy, or never stored; for a page of a file, written since
+    /// it was read.
     Dirty = 1,
     /// Touched since the reclaim policy last looked.
     Referenced = 2,
     /// Came into its frame by prefetch and was not touched since.
     Prefetched = 4,
+    /// The admission policy has admitted it, on its way out.
+    Admitted = 8,
 }
 
 impl Page {

@@ -8,6 +8,7 @@ use crate::reclaim::{self, Reclaim};
 use crate::sizing::{self, Sizing};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use warmswap_pool::Layout;
 
 /// The text of a scheme: what stands in each slot, as on the command line and in a config file.
 ///
@@ -36,6 +37,12 @@ pub struct SchemeSpec {
     pub prefetch: Cow<'static, str>,
     /// True: the stored copy of a page that came back is kept while it is clean and there is room.
     pub keep_copies: bool,
+    /// True: clean pages of files enter the pool, too (ezswap section III-A).
+    #[serde(default)]
+    pub file_pages: bool,
+    /// How the pool lays its objects out.
+    #[serde(default)]
+    pub layout: Layout,
 }
 
 /// A scheme that can run.
@@ -53,6 +60,10 @@ pub struct Scheme {
     pub prefetch: Box<dyn Prefetch>,
     /// True: the stored copy of a page that came back is kept while it is clean and there is room.
     pub keep_copies: bool,
+    /// True: clean pages of files enter the pool, too.
+    pub file_pages: bool,
+    /// How the host's pool lays its objects out.
+    pub layout: Layout,
 }
 
 /// One line of the table of schemes.
@@ -60,6 +71,8 @@ struct Named {
     name: &'static str,
     slots: [&'static str; 5],
     keep_copies: bool,
+    file_pages: bool,
+    layout: Layout,
     summary: &'static str,
 }
 
@@ -73,7 +86,28 @@ const fn named(
         name,
         slots,
         keep_copies,
+        file_pages: false,
+        layout: Layout::SizeClasses,
         summary,
+    }
+}
+
+/// A part of ezswap, or all of it: over the pool of its paper, three objects a page.
+const fn ezswap(
+    name: &'static str,
+    [admission, eviction]: [&'static str; 2],
+    file_pages: bool,
+    summary: &'static str,
+) -> Named {
+    Named {
+        file_pages,
+        layout: Layout::Z3fold,
+        ..named(
+            name,
+            ["lru", "page", admission, eviction, "none"],
+            false,
+            summary,
+        )
     }
 }
 
@@ -106,6 +140,42 @@ const SCHEMES: &[Named] = &[
         ["lru", "page", "all", "lru", "none"],
         false,
         "the kernel's zswap before flash swap",
+    ),
+    ezswap(
+        "ezswap",
+        ["selective", "lottery"],
+        true,
+        "ezswap: all three of its parts",
+    ),
+    ezswap(
+        "ezswap-zswap",
+        ["all", "lru-pages"],
+        false,
+        "ezswap's baseline: zswap over z3fold",
+    ),
+    ezswap(
+        "ezswap-apa",
+        ["all", "lru-pages"],
+        true,
+        "the same, and clean pages of files",
+    ),
+    ezswap(
+        "ezswap-apa-ca",
+        ["all", "lottery"],
+        true,
+        "ezswap without its admission",
+    ),
+    ezswap(
+        "ezswap-apa-sa",
+        ["selective", "lru-pages"],
+        true,
+        "ezswap without its eviction",
+    ),
+    ezswap(
+        "ezswap-ca-sa",
+        ["selective", "lottery"],
+        false,
+        "ezswap without pages of files",
     ),
     named(
         "warmswap",
@@ -160,7 +230,6 @@ impl SchemeSpec {
         };
         if let Some(found) = SCHEMES.iter().find(|scheme| scheme.name == name) {
             let [reclaim, sizing, admission, eviction, prefetch] = found.slots.map(Cow::Borrowed);
-            let keep_copies = found.keep_copies;
             return Ok(Self {
                 name: name.to_owned(),
                 reclaim,
@@ -168,7 +237,9 @@ impl SchemeSpec {
                 admission,
                 eviction,
                 prefetch,
-                keep_copies,
+                keep_copies: found.keep_copies,
+                file_pages: found.file_pages,
+                layout: found.layout,
             });
         }
         let full = if name == "ariadne" {
@@ -193,11 +264,14 @@ impl SchemeSpec {
             eviction: "coldest".into(),
             prefetch: "next".into(),
             keep_copies: false,
+            file_pages: false,
+            layout: Layout::SizeClasses,
         };
         spec.build().map(|_| spec).map_err(|_| unknown())
     }
 
-    /// Exchanges one slot: `prefetch=none`, `sizing=adaptive:1k-4k-16k`, `codec=zstd`, `keep-copies=on`.
+    /// Exchanges one slot: `prefetch=none`, `sizing=adaptive:1k-4k-16k`, `codec=zstd`, `keep-copies=on`,
+    /// `file-pages=on`, `layout=z3fold`.
     /// The name says so afterwards.
     ///
     /// # Errors
@@ -218,18 +292,17 @@ impl SchemeSpec {
                 let joint = if next.sizing.contains(':') { ',' } else { ':' };
                 next.sizing = format!("{}{joint}codec={value}", next.sizing).into();
             }
-            "keep-copies" => {
-                next.keep_copies = match value {
-                    "on" => true,
-                    "off" => false,
-                    _ => {
-                        return Err(PolicyError::BadSetting {
-                            setting: "keep-copies",
-                            value: value.to_owned(),
-                            reason: "it is on or off".to_owned(),
-                        });
-                    }
-                }
+            "keep-copies" => next.keep_copies = on_or_off("keep-copies", value)?,
+            "file-pages" => next.file_pages = on_or_off("file-pages", value)?,
+            "layout" => {
+                let found = Layout::ALL
+                    .into_iter()
+                    .find(|layout| layout.name() == value);
+                next.layout = found.ok_or_else(|| PolicyError::BadSetting {
+                    setting: "layout",
+                    value: value.to_owned(),
+                    reason: format!("it is one of {}", Layout::ALL.map(Layout::name).join(", ")),
+                })?;
             }
             _ => return Err(PolicyError::UnknownSlot(slot.to_owned())),
         }
@@ -262,7 +335,22 @@ impl SchemeSpec {
             eviction: build("eviction", eviction::ENTRIES, &self.eviction)?,
             prefetch: build("prefetch", prefetch::ENTRIES, &self.prefetch)?,
             keep_copies: self.keep_copies,
+            file_pages: self.file_pages,
+            layout: self.layout,
         })
+    }
+}
+
+/// The value of a setting that is a switch.
+fn on_or_off(setting: &'static str, value: &str) -> Result<bool, PolicyError> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(PolicyError::BadSetting {
+            setting,
+            value: value.to_owned(),
+            reason: "it is on or off".to_owned(),
+        }),
     }
 }
 
@@ -350,11 +438,30 @@ mod tests {
             "colour=red",
             "prefetch",
             "keep-copies=maybe",
+            "file-pages=",
+            "layout=zsmalloc",
+            "eviction=lottery:seed=x",
             "codec=gzip",
             "eviction=none:x",
         ] {
             assert!(spec.set(bad).is_err(), "{bad}");
             assert_eq!(spec, before);
+        }
+    }
+
+    #[test]
+    fn ezswap_is_its_three_parts_and_each_can_be_switched_off() {
+        let ezswap = SchemeSpec::named("ezswap").unwrap();
+        assert_eq!(ezswap.layout, Layout::Z3fold);
+        for (name, change) in [
+            ("ezswap-apa-ca", "admission=all"),
+            ("ezswap-apa-sa", "eviction=lru-pages"),
+            ("ezswap-ca-sa", "file-pages=off"),
+        ] {
+            let mut without = ezswap.clone();
+            without.set(change).unwrap();
+            without.name = name.to_owned();
+            assert_eq!(without, SchemeSpec::named(name).unwrap());
         }
     }
 

@@ -4,13 +4,14 @@ mod models;
 
 use models::Model;
 use models::hotness::HotnessModel;
+use models::lottery::LotteryModel;
 use models::lru::LruModel;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::collections::BTreeMap;
-use warmswap_policy::eviction::{Coldest, Eviction, LruChunks};
+use warmswap_policy::eviction::{Coldest, Eviction, Lottery, LruChunks, LruPages};
 use warmswap_policy::reclaim::{Arrival, HotnessOrg, Lru, Reclaim, Urgency};
-use warmswap_policy::{ChunkId, Hotness, PageId, PageState, PageTable, entry, reclaim};
+use warmswap_policy::{ChunkId, Hotness, PageId, PageState, PageTable, Stored, entry, reclaim};
 use warmswap_trace::{AppId, FileId, LaunchKind, PageAddr};
 
 /// What happens to a reclaim policy.
@@ -231,7 +232,13 @@ fn compare_eviction(
             policy.remove(chunk);
             entered.retain(|&(other, _)| other != chunk);
         } else {
-            policy.insert(chunk, Hotness::ALL[class]);
+            let stored = Stored {
+                hotness: Hotness::ALL[class],
+                is_file: false,
+                pages: 1,
+                bytes: 1000,
+            };
+            policy.insert(chunk, stored);
             entered.push((chunk, Hotness::ALL[class]));
         }
         assert_eq!(policy.victim(), expected(&entered), "{entered:?}");
@@ -253,4 +260,72 @@ fn evictions_name_the_oldest_and_the_oldest_of_the_coldest() {
             });
         },
     );
+}
+
+/// A chunk that comes into the pool or, when it is there, leaves it: page of the pool, of a file or not,
+/// bytes. Chunks of one page have neighbouring numbers.
+type Change = (u32, bool, u32);
+
+fn change() -> impl Strategy<Value = Change> {
+    (
+        0..36_u32,
+        any::<bool>(),
+        prop_oneof![1 => Just(0), 9 => 1..1400_u32],
+    )
+}
+
+/// What is evicted by page: the same to policy and model, `by_page` or each chunk by itself, with evictions
+/// between.
+fn compare_by_page(
+    policy: &mut dyn Eviction,
+    model: &mut LotteryModel,
+    changes: &[Change],
+    by_page: bool,
+) {
+    for (step, &(number, is_file, bytes)) in changes.iter().enumerate() {
+        let chunk = ChunkId(number);
+        let page = by_page.then_some(number / 3);
+        if model.contains(chunk) {
+            policy.remove(chunk);
+            model.remove(chunk);
+        } else {
+            let stored = Stored {
+                hotness: Hotness::Cold,
+                is_file,
+                pages: 1,
+                bytes,
+            };
+            policy.placed(chunk, page);
+            policy.insert(chunk, stored);
+            model.insert(chunk, page, stored);
+        }
+        if step % 3 == 0 {
+            let victim = policy.victim();
+            assert_eq!(victim, model.victim(), "step {step}");
+            if let Some(victim) = victim {
+                policy.remove(victim);
+                model.remove(victim);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_lottery_draws_as_the_paper_says() {
+    for by_page in [true, false] {
+        for_all(prop::collection::vec(change(), 1..300), |changes| {
+            let mut model = LotteryModel::new(7);
+            compare_by_page(&mut Lottery::new(7), &mut model, &changes, by_page);
+        });
+    }
+}
+
+#[test]
+fn lru_by_page_names_the_chunks_of_the_page_that_changed_first() {
+    for by_page in [true, false] {
+        for_all(prop::collection::vec(change(), 1..300), |changes| {
+            let mut model = LotteryModel::lru();
+            compare_by_page(&mut LruPages::default(), &mut model, &changes, by_page);
+        });
+    }
 }

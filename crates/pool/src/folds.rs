@@ -349,9 +349,10 @@ impl Folds {
             for (slot, &chunks) in page.chunks.iter().enumerate() {
                 assert_eq!(chunks > 0, page.owners[slot].is_some());
                 let start = usize::from(bytes[slot]);
-                for chunk in start..start + usize::from(chunks) {
-                    assert!(chunk >= HEADER_CHUNKS && !taken[chunk], "page {number}");
-                    taken[chunk] = true;
+                assert!(start >= HEADER_CHUNKS || chunks == 0, "page {number}");
+                for taken in &mut taken[start..start + usize::from(chunks)] {
+                    assert!(!*taken, "objects of page {number} overlap");
+                    *taken = true;
                 }
             }
             let gaps = (HEADER_CHUNKS..CHUNKS).filter(|&at| {

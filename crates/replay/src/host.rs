@@ -5,8 +5,9 @@ use crate::error::ReplayError;
 use crate::result::{AppResult, Latency, Relaunch, ReplayResult, Totals};
 use crate::store::Store;
 use crate::window::Launches;
+use warmswap_codec::ChunkPlan;
 use warmswap_engine::{
-    ANTICIPATED_PAGES, Action, Cause, Decision, Engine, Limits, Outcome, Place, Refusal, Touch,
+    ANTICIPATED_PAGES, Action, Cause, Decision, Engine, Limits, Outcome, Place, Touch,
 };
 use warmswap_policy::{ChunkId, PageId, PageState, SchemeSpec};
 use warmswap_trace::{
@@ -217,14 +218,17 @@ impl<S: Store, O: Observer> Replay<S, O> {
             return Ok(None);
         }
         let changes = match content {
-            Some(content) if !is_file => {
+            Some(content) => {
                 let page = self.engine.page(app, addr);
                 !self.store.holds(page, content)
             }
-            _ => false,
+            None => false,
         };
-        // A change that the trace calls a read is a write.
-        let touch = self.engine.touch(app, addr, write || changes);
+        if changes && is_file && !write {
+            self.file_content(app, addr, content)?;
+        }
+        // A change of anonymous memory that the trace calls a read is a write.
+        let touch = self.engine.touch(app, addr, write || changes && !is_file);
         let device = &self.config.device;
         let page_access_ns = device.page_access_ns;
         let modelled = page_access_ns
@@ -280,6 +284,9 @@ impl<S: Store, O: Observer> Replay<S, O> {
         content: ContentId,
     ) -> Result<Option<Touch>, ReplayError> {
         if matches!(addr, PageAddr::File { .. }) {
+            if self.config.file_pages {
+                self.file_content(app, addr, Some(content))?;
+            }
             return Ok(None);
         }
         let page = self.engine.page(app, addr);
@@ -292,6 +299,23 @@ impl<S: Store, O: Observer> Replay<S, O> {
         self.store.set_content(page, content);
         self.carry_out(None)?;
         Ok(Some(touch))
+    }
+
+    /// A page of a file holds something else than was known, without an access: it was written in its
+    /// file.
+    fn file_content(
+        &mut self,
+        app: AppId,
+        addr: PageAddr,
+        content: Option<ContentId>,
+    ) -> Result<(), ReplayError> {
+        let page = self.engine.page(app, addr);
+        if let Some(content) = content.filter(|&content| !self.store.holds(page, content)) {
+            self.engine.file_written(app, addr);
+            self.carry_out(None)?;
+            self.store.set_content(page, content);
+        }
+        Ok(())
     }
 
     fn lifecycle(&mut self, event: &Event, kind: EventKind) -> Result<(), ReplayError> {
@@ -393,32 +417,7 @@ impl<S: Store, O: Observer> Replay<S, O> {
         let waiting = waiting.filter(|_| matches!(cause, Cause::Fault | Cause::DirectReclaim));
         let page_bytes = PAGE_BYTES as u64;
         let pages = match action {
-            Action::Store { chunk, plan } => {
-                let pages = self.engine.chunk_pages(chunk).len() as u64;
-                let owner = self.engine.locate(self.engine.chunk_pages(chunk)[0]).0;
-                match self.store.store(&self.engine, chunk, plan)? {
-                    Some(stored) => {
-                        self.engine.stored(chunk, Place::Pool, stored.bytes);
-                        self.totals.original_bytes += pages * page_bytes;
-                        self.totals.compressed_bytes += u64::from(stored.bytes);
-                        self.totals.cpu.add_compression(cause, stored.cpu_ns);
-                        self.app(owner)
-                            .result
-                            .cpu
-                            .add_compression(cause, stored.cpu_ns);
-                        let modelled_ns = pages * self.config.device.remove_ns;
-                        self.charge_if(
-                            waiting,
-                            Latency {
-                                measured_ns: stored.cpu_ns,
-                                modelled_ns,
-                            },
-                        );
-                    }
-                    None => self.engine.refused(chunk, Refusal::PoolFull),
-                }
-                pages
-            }
+            Action::Store { chunk, plan } => self.store(chunk, plan, cause, waiting)?,
             Action::StoreRaw { chunk } => {
                 self.store.store_raw(&self.engine, chunk);
                 self.engine.stored(chunk, Place::Backing, PAGE_BYTES as u32);
@@ -463,6 +462,42 @@ impl<S: Store, O: Observer> Replay<S, O> {
             }
         };
         self.report_usage();
+        Ok(pages)
+    }
+
+    fn store(
+        &mut self,
+        chunk: ChunkId,
+        plan: ChunkPlan,
+        cause: Cause,
+        waiting: Option<AppId>,
+    ) -> Result<u64, ReplayError> {
+        let first = self.engine.chunk_pages(chunk)[0];
+        let pages = self.engine.chunk_pages(chunk).len() as u64;
+        if self.engine.wants_sample(chunk) {
+            let sample = self.store.sample(first)?;
+            if !self.engine.admit(chunk, &sample, cause) {
+                return Ok(0);
+            }
+        }
+        let owner = self.engine.locate(first).0;
+        match self.store.store(&self.engine, chunk, plan)? {
+            Ok(stored) => {
+                self.engine
+                    .stored_at(chunk, Place::Pool, stored.bytes, stored.pool_page);
+                self.totals.original_bytes += pages * PAGE_BYTES as u64;
+                self.totals.compressed_bytes += u64::from(stored.bytes);
+                self.totals.cpu.add_compression(cause, stored.cpu_ns);
+                let cpu = &mut self.app(owner).result.cpu;
+                cpu.add_compression(cause, stored.cpu_ns);
+                let latency = Latency {
+                    measured_ns: stored.cpu_ns,
+                    modelled_ns: pages * self.config.device.remove_ns,
+                };
+                self.charge_if(waiting, latency);
+            }
+            Err(refusal) => self.engine.refused(chunk, refusal),
+        }
         Ok(pages)
     }
 

@@ -8,7 +8,8 @@ pub use compressed::CompressedStore;
 
 use crate::error::ReplayError;
 use warmswap_codec::ChunkPlan;
-use warmswap_engine::{Engine, Place};
+use warmswap_engine::{Engine, Place, Refusal};
+use warmswap_policy::admission::SAMPLE_BYTES;
 use warmswap_policy::{ChunkId, PageId};
 use warmswap_trace::ContentId;
 
@@ -19,6 +20,8 @@ pub struct Stored {
     pub bytes: u32,
     /// Nanoseconds of compression and of the pool, measured or assumed.
     pub cpu_ns: u64,
+    /// The page of the pool that holds the object, where its layout is one of pages with a few objects.
+    pub pool_page: Option<u32>,
 }
 
 /// Keeps what the engine stores. One object for each chunk, in the pool or in the backing file.
@@ -29,7 +32,13 @@ pub trait Store {
     /// The page holds this from now on.
     fn set_content(&mut self, page: PageId, content: ContentId);
 
-    /// Compresses the pages of a chunk into the pool. `Ok(None)`: the pool is full.
+    /// The first 512 bytes of a page.
+    ///
+    /// # Errors
+    /// A content cannot be read.
+    fn sample(&self, page: PageId) -> Result<[u8; SAMPLE_BYTES], ReplayError>;
+
+    /// Compresses the pages of a chunk into the pool, unless the pool refuses it.
     ///
     /// # Errors
     /// A content cannot be read.
@@ -38,7 +47,7 @@ pub trait Store {
         engine: &Engine,
         chunk: ChunkId,
         plan: ChunkPlan,
-    ) -> Result<Option<Stored>, ReplayError>;
+    ) -> Result<Result<Stored, Refusal>, ReplayError>;
 
     /// Brings back the pages of a chunk for which [`Engine::is_loading`], and compares them with what
     /// they held. Nanoseconds of decompression.

@@ -115,8 +115,10 @@ pub fn replay<O: Observer>(
     let pool_limit_bytes = config.limits.pool_limit_bytes;
     let contents = subject.contents.as_ref().filter(|_| options.contents);
     let found = match contents {
-        Some(contents) => CompressedStore::new(contents.clone(), pool_limit_bytes)
-            .and_then(|store| run(subject, config, store, (observer, on_events))),
+        Some(contents) => {
+            CompressedStore::with_layout(contents.clone(), pool_limit_bytes, scheme.layout)
+                .and_then(|store| run(subject, config, store, (observer, on_events)))
+        }
         None => {
             let store = AssumedStore::new(Assumption::default(), pool_limit_bytes);
             run(subject, config, store, (observer, on_events))

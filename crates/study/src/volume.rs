@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 use warmswap_codec::ChunkPlan;
-use warmswap_engine::{Engine, Place};
+use warmswap_engine::{Engine, Place, Refusal};
+use warmswap_policy::admission::SAMPLE_BYTES;
 use warmswap_policy::{ChunkId, PageId};
 use warmswap_replay::ReplayError;
 use warmswap_replay::store::{Store, Stored};
@@ -47,9 +48,9 @@ impl<S: Store> Store for Metered<S> {
         engine: &Engine,
         chunk: ChunkId,
         plan: ChunkPlan,
-    ) -> Result<Option<Stored>, ReplayError> {
+    ) -> Result<Result<Stored, Refusal>, ReplayError> {
         let stored = self.inner.store(engine, chunk, plan)?;
-        if let Some(stored) = stored {
+        if let Ok(stored) = stored {
             let pages = engine.chunk_pages(chunk);
             // A chunk holds pages of one application.
             let app = usize::from(engine.locate(pages[0]).0.0);
@@ -61,6 +62,10 @@ impl<S: Store> Store for Metered<S> {
             volumes[app].compressed_bytes += u64::from(stored.bytes);
         }
         Ok(stored)
+    }
+
+    fn sample(&self, page: PageId) -> Result<[u8; SAMPLE_BYTES], ReplayError> {
+        self.inner.sample(page)
     }
 
     fn holds(&self, page: PageId, content: ContentId) -> bool {

@@ -6,7 +6,7 @@
 //! only when the engine knows all its pages to be elsewhere.
 
 use super::{Engine, Outcome};
-use crate::chunks::{MAX_CHUNK_PAGES, Place};
+use crate::chunks::MAX_CHUNK_PAGES;
 use crate::decision::Cause;
 use warmswap_policy::page::Mark;
 use warmswap_policy::reclaim::Arrival;
@@ -28,7 +28,7 @@ impl Engine {
             (PageState::Leaving, _) => {
                 self.budget.leaving -= 1;
                 self.make_resident(page, arrival);
-                self.table[page].set(Mark::Dirty);
+                self.has_no_copy(page);
                 self.drop_copy(page);
                 Outcome::Hit
             }
@@ -52,10 +52,7 @@ impl Engine {
         let touched = arrival == Arrival::Touched;
         if touched {
             self.used(app);
-            match place {
-                Place::Backing => self.counters.backing_faults += 1,
-                _ => self.counters.pool_faults += 1,
-            }
+            self.count_fault(place);
         }
         self.budget.usage.frames += 1;
         self.absent_less(chunk);
@@ -156,7 +153,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Action, Limits};
+    use crate::{Action, Limits, Place};
     use warmswap_policy::SchemeSpec;
 
     const APP: AppId = AppId(0);

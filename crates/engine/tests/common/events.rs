@@ -22,6 +22,11 @@ pub enum Event {
         from: PageAddr,
         pages: u64,
     },
+    /// Pages of a file are written in their file.
+    FileWritten {
+        from: PageAddr,
+        pages: u64,
+    },
     LaunchBegin(u16, LaunchKind),
     LaunchEnd(u16),
     Background(u16),
@@ -48,6 +53,7 @@ impl fmt::Debug for Event {
                 write!(f, "Touch app {app} {from:?} +{pages} write {write}")
             }
             Self::Changed { app, from, pages } => write!(f, "Changed app {app} {from:?} +{pages}"),
+            Self::FileWritten { from, pages } => write!(f, "FileWritten {from:?} +{pages}"),
             Self::LaunchBegin(app, kind) => write!(f, "LaunchBegin app {app} {kind:?}"),
             Self::LaunchEnd(app) => write!(f, "LaunchEnd app {app}"),
             Self::Background(app) => write!(f, "Background app {app}"),
@@ -114,10 +120,17 @@ pub fn setup() -> impl Strategy<Value = Setup> {
         )
 }
 
+fn file_address() -> impl Strategy<Value = PageAddr> {
+    (0..2_u32, 0..60_u64).prop_map(|(file, number)| PageAddr::File {
+        file: FileId(file),
+        number,
+    })
+}
+
 fn address() -> impl Strategy<Value = PageAddr> {
     prop_oneof![
-        5 => (0..120_u64).prop_map(|number| PageAddr::Anon { number }),
-        1 => (0..2_u32, 0..60_u64).prop_map(|(file, number)| PageAddr::File { file: FileId(file), number }),
+        3 => (0..120_u64).prop_map(|number| PageAddr::Anon { number }),
+        1 => file_address(),
     ]
 }
 
@@ -130,6 +143,8 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(app, from, pages, write)| Event::Touch { app, from, pages, write }),
         1 => (app.clone(), address(), run.clone())
             .prop_map(|(app, from, pages)| Event::Changed { app, from, pages }),
+        1 => (file_address(), 1..8_u64)
+            .prop_map(|(from, pages)| Event::FileWritten { from, pages }),
         2 => (app.clone(), kind).prop_map(|(app, kind)| Event::LaunchBegin(app, kind)),
         2 => app.clone().prop_map(Event::LaunchEnd),
         2 => app.clone().prop_map(Event::Background),

@@ -14,8 +14,9 @@
 use super::events::{Event, Setup, app_of, nth};
 use super::memory::{Key, Memory, SPAN_BYTES, Shape, key};
 use std::collections::{BTreeMap, BTreeSet};
-use warmswap_engine::{Action, Decision, Engine, Limits, Outcome, Place, Refusal};
+use warmswap_engine::{Action, Cause, Decision, Engine, Limits, Outcome, Place, Refusal};
 use warmswap_policy::{ChunkId, PageId, PageState, SchemeSpec};
+use warmswap_pool::Layout;
 use warmswap_trace::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 
 /// When decisions are carried out.
@@ -58,15 +59,22 @@ pub struct Host {
     pub(super) exceeded_before: u64,
     /// Decisions taken since the last event.
     taken: usize,
+    /// The pool has pages of three objects, and takes none of more than a page.
+    by_page: bool,
 }
 
 impl Host {
     pub fn new(spec: &SchemeSpec, limits: Limits, shape: Shape, pace: Pace) -> Self {
         let scheme = spec.build().unwrap_or_else(|error| panic!("{error}"));
         let holds_budget = !scheme.reclaim.is_unlimited();
+        let by_page = scheme.layout != Layout::SizeClasses;
+        let mut memory = Memory::new(shape, limits.pool_limit_bytes, limits.backing_limit_bytes);
+        if by_page {
+            memory.largest_object = 4032;
+        }
         Self {
             engine: Engine::new(scheme, limits).unwrap_or_else(|error| panic!("{error}")),
-            memory: Memory::new(shape, limits.pool_limit_bytes, limits.backing_limit_bytes),
+            memory,
             log: Vec::new(),
             truth: BTreeMap::new(),
             pages: BTreeMap::new(),
@@ -80,6 +88,7 @@ impl Host {
             holds_budget,
             exceeded_before: 0,
             taken: 0,
+            by_page,
         }
     }
 
@@ -105,6 +114,9 @@ impl Host {
             }),
             Event::Changed { app, from, pages } => {
                 (0..pages).for_each(|n| self.changed(app, nth(from, n)));
+            }
+            Event::FileWritten { from, pages } => {
+                (0..pages).for_each(|n| self.file_written(nth(from, n)));
             }
             Event::LaunchBegin(app, kind) => self.launch_begin(app, kind),
             Event::LaunchEnd(app) => self.engine.launch_end(app_of(app)),
@@ -143,6 +155,26 @@ impl Host {
         }
         let touch = self.engine.changed(app, addr);
         self.access(key, touch.page, touch.outcome, true);
+        self.settle();
+    }
+
+    /// A page of a file is written past the memory; not while it is on its way in.
+    pub fn file_written(&mut self, addr: PageAddr) {
+        let key = key(app_of(0), addr);
+        let page = self.pages.get(&key).copied();
+        let state = page.map(|page| self.engine.page_state(page));
+        if state == Some(PageState::Loading) {
+            return;
+        }
+        self.version += 1;
+        self.memory.write_file(key, self.version);
+        if let Some(page) = page {
+            self.truth.insert(key, self.version);
+            if let Some(content) = self.memory.frames.get_mut(&page) {
+                *content = self.version;
+            }
+        }
+        self.engine.file_written(app_of(0), addr);
         self.settle();
     }
 
@@ -400,10 +432,16 @@ impl Host {
             Action::Store { chunk, plan } => {
                 let pages = self.engine.chunk_pages(chunk).to_vec();
                 assert!(pages.len() <= plan.max_pages(), "{pages:?} for {plan}");
-                if self.memory.store(chunk, read) {
-                    self.stored(chunk, Place::Pool);
-                } else {
-                    self.engine.refused(chunk, Refusal::PoolFull);
+                if self.engine.wants_sample(chunk) {
+                    let content = read.values().next().copied().unwrap_or_default();
+                    let sample = self.memory.sample(content);
+                    if !self.engine.admit(chunk, &sample, Cause::Background) {
+                        return;
+                    }
+                }
+                match self.memory.store(chunk, read) {
+                    Ok(()) => self.stored(chunk, Place::Pool),
+                    Err(refusal) => self.engine.refused(chunk, refusal),
                 }
             }
             Action::StoreRaw { chunk } => {
@@ -445,7 +483,9 @@ impl Host {
                 self.copies.insert(page, chunk);
             }
         }
-        self.engine.stored(chunk, place, bytes);
+        // At most three chunks have neighbouring numbers, as three objects have a page.
+        let pool_page = (self.by_page && bytes > 0).then_some(chunk.0 / 3);
+        self.engine.stored_at(chunk, place, bytes, pool_page);
     }
 
     fn loaded(&mut self, chunk: ChunkId, read: &BTreeMap<PageId, u64>) {

@@ -1,7 +1,8 @@
 //! Frames, pool, backing file and files. A page's content is a version number.
 
 use std::collections::BTreeMap;
-use warmswap_engine::Place;
+use warmswap_engine::{Place, Refusal};
+use warmswap_policy::admission::SAMPLE_BYTES;
 use warmswap_policy::{ChunkId, PageId};
 use warmswap_trace::{AppId, PAGE_BYTES, PageAddr};
 
@@ -74,6 +75,8 @@ pub struct Memory {
     pub backing_bytes: u64,
     /// Of so many writes to the backing file one fails; 0: none does.
     pub fail_every: u32,
+    /// Bytes of the largest object that the pool takes.
+    pub largest_object: u32,
     writes: u32,
 }
 
@@ -90,6 +93,7 @@ impl Memory {
             backing_limit_bytes,
             backing_bytes: 0,
             fail_every: 0,
+            largest_object: u32::MAX,
             writes: 0,
         }
     }
@@ -120,16 +124,29 @@ impl Memory {
         self.disk.insert(key, content);
     }
 
-    /// Compresses into the pool; false when it is full.
-    pub fn store(&mut self, chunk: ChunkId, contents: BTreeMap<PageId, u64>) -> bool {
+    /// Compresses into the pool, unless it is full or the object is too large.
+    pub fn store(
+        &mut self,
+        chunk: ChunkId,
+        contents: BTreeMap<PageId, u64>,
+    ) -> Result<(), Refusal> {
         let bytes = self.shape.chunk_bytes(contents.values().copied());
         let data = self.pool_data_bytes + u64::from(bytes);
+        if bytes > self.largest_object {
+            return Err(Refusal::TooLarge);
+        }
         if data.next_multiple_of(SPAN_BYTES) > self.pool_limit_bytes {
-            return false;
+            return Err(Refusal::PoolFull);
         }
         self.put(chunk, Place::Pool, bytes, contents);
         self.set_pool_data(data);
-        true
+        Ok(())
+    }
+
+    /// The head of a page: as many different bytes as its size says, so that its entropy is about right.
+    pub fn sample(&self, content: u64) -> [u8; SAMPLE_BYTES] {
+        let values = 1 + self.shape.page_bytes(content) * 255 / PAGE_BYTES as u32;
+        std::array::from_fn(|at| (at as u32 % values) as u8)
     }
 
     /// Writes to the backing file as it is; false when that fails.

@@ -1,6 +1,6 @@
 //! `all`: every page enters the pool, as in zram and zswap.
 
-use super::{Admission, Candidate};
+use super::{Admission, Candidate, Verdict};
 use crate::entry::{Entry, no_arguments};
 
 pub(super) const ENTRY: Entry<dyn Admission> = Entry {
@@ -18,7 +18,7 @@ pub(super) const ENTRY: Entry<dyn Admission> = Entry {
 pub struct All;
 
 impl Admission for All {
-    fn admits(&mut self, _: Candidate) -> bool {
-        true
+    fn verdict(&mut self, _: Candidate) -> Verdict {
+        Verdict::Admit
     }
 }

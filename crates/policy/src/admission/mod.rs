@@ -1,30 +1,78 @@
 //! Admission: does this page enter the compressed pool at all?
 
 mod all;
+pub mod entropy;
 mod nothing;
+mod selective;
 
 pub use all::All;
 pub use nothing::Nothing;
+pub use selective::Selective;
 
 use crate::entry::Entry;
 use crate::page::Hotness;
+use crate::stored::Stored;
 
 /// The admission policies.
-pub const ENTRIES: &[Entry<dyn Admission>] = &[all::ENTRY, nothing::ENTRY];
+pub const ENTRIES: &[Entry<dyn Admission>] = &[all::ENTRY, nothing::ENTRY, selective::ENTRY];
+
+/// Bytes at the head of a page that a policy may ask for.
+pub const SAMPLE_BYTES: usize = 512;
 
 /// What is known of a chunk that is about to be stored.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     /// How hot its pages are.
     pub hotness: Hotness,
-    /// True for pages of a file.
+    /// True for clean pages of a file.
     pub is_file: bool,
-    /// How many pages it joins.
-    pub pages: u32,
 }
 
-/// Decides what enters the pool. What is refused goes to the backing file as it is.
+/// What a policy says of a candidate whose content it has not seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It enters the pool.
+    Admit,
+    /// It does not.
+    Refuse,
+    /// The head of its first page decides: [`Admission::admits`].
+    Sample,
+}
+
+/// Decides what enters the pool. Anonymous pages that are refused go to the backing file as they are;
+/// clean pages of files are dropped.
+///
+/// The engine guarantees: `entered` once for a chunk that came into the pool, `left` once with the same
+/// values when it left it, whichever way. A policy that answers every [`Verdict`] without a sample costs
+/// one call a chunk, and no page is read for it.
 pub trait Admission: Send + std::fmt::Debug {
-    /// True: the chunk is compressed into the pool.
-    fn admits(&mut self, candidate: Candidate) -> bool;
+    /// What is said without the content.
+    fn verdict(&mut self, candidate: Candidate) -> Verdict;
+
+    /// The head of the first page of a chunk for which the verdict was [`Verdict::Sample`]: true when the
+    /// chunk enters the pool, which may hold `pool_limit_bytes`.
+    fn admits(
+        &mut self,
+        candidate: Candidate,
+        sample: &[u8; SAMPLE_BYTES],
+        pool_limit_bytes: u64,
+    ) -> bool {
+        let _ = (candidate, sample, pool_limit_bytes);
+        true
+    }
+
+    /// The chunk came into the pool.
+    fn entered(&mut self, stored: Stored) {
+        let _ = stored;
+    }
+
+    /// The chunk left the pool.
+    fn left(&mut self, stored: Stored) {
+        let _ = stored;
+    }
+
+    /// A page was asked for that is not in a frame; true when the pool had it.
+    fn page_in(&mut self, from_pool: bool) {
+        let _ = from_pool;
+    }
 }

@@ -1,6 +1,6 @@
 //! `nothing`: no page enters the pool; all go to the backing file, as in flash swap.
 
-use super::{Admission, Candidate};
+use super::{Admission, Candidate, Verdict};
 use crate::entry::{Entry, no_arguments};
 
 pub(super) const ENTRY: Entry<dyn Admission> = Entry {
@@ -18,7 +18,7 @@ pub(super) const ENTRY: Entry<dyn Admission> = Entry {
 pub struct Nothing;
 
 impl Admission for Nothing {
-    fn admits(&mut self, _: Candidate) -> bool {
-        false
+    fn verdict(&mut self, _: Candidate) -> Verdict {
+        Verdict::Refuse
     }
 }

@@ -4,6 +4,7 @@ use super::Eviction;
 use super::chunk_list::ChunkLists;
 use crate::entry::{Entry, no_arguments};
 use crate::page::{ChunkId, Hotness};
+use crate::stored::Stored;
 
 pub(super) const ENTRY: Entry<dyn Eviction> = Entry {
     name: "coldest",
@@ -22,8 +23,8 @@ pub struct Coldest {
 }
 
 impl Eviction for Coldest {
-    fn insert(&mut self, chunk: ChunkId, hotness: Hotness) {
-        self.lists.push_back(hotness.index(), chunk);
+    fn insert(&mut self, chunk: ChunkId, stored: Stored) {
+        self.lists.push_back(stored.hotness.index(), chunk);
     }
     fn remove(&mut self, chunk: ChunkId) {
         self.lists.remove(chunk);
@@ -46,9 +47,15 @@ mod tests {
     fn the_oldest_cold_chunk_goes_first_and_hot_ones_last() {
         let mut policy = Coldest::default();
         let classes = [Hotness::Hot, Hotness::Warm, Hotness::Cold, Hotness::Cold];
-        (0..)
-            .zip(classes)
-            .for_each(|(n, class)| policy.insert(ChunkId(n), class));
+        (0..).zip(classes).for_each(|(n, hotness)| {
+            let stored = Stored {
+                hotness,
+                is_file: false,
+                pages: 1,
+                bytes: 1000,
+            };
+            policy.insert(ChunkId(n), stored);
+        });
         let order: Vec<_> = std::iter::from_fn(|| {
             let victim = policy.victim()?;
             policy.remove(victim);

@@ -3,7 +3,8 @@
 use super::Eviction;
 use super::chunk_list::ChunkLists;
 use crate::entry::{Entry, no_arguments};
-use crate::page::{ChunkId, Hotness};
+use crate::page::ChunkId;
+use crate::stored::Stored;
 
 pub(super) const ENTRY: Entry<dyn Eviction> = Entry {
     name: "lru",
@@ -23,7 +24,7 @@ pub struct LruChunks {
 }
 
 impl Eviction for LruChunks {
-    fn insert(&mut self, chunk: ChunkId, _: Hotness) {
+    fn insert(&mut self, chunk: ChunkId, _: Stored) {
         self.lists.push_back(0, chunk);
     }
     fn remove(&mut self, chunk: ChunkId) {

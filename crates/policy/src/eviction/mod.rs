@@ -1,32 +1,51 @@
-//! Eviction: when the pool is full, which chunk goes to the backing file?
+//! Eviction: when the pool is full, which chunk leaves it, for the backing file or, if it is of a file, for good?
 
 mod chunk_list;
 mod coldest;
+mod groups;
+mod lottery;
 mod lru;
+mod lru_pages;
 mod none;
 
 pub use coldest::Coldest;
+pub use lottery::{CATEGORIES, Lottery};
 pub use lru::LruChunks;
+pub use lru_pages::LruPages;
 pub use none::Refuse;
 
 use crate::entry::Entry;
-use crate::page::{ChunkId, Hotness};
+use crate::page::ChunkId;
+use crate::stored::Stored;
 
 /// The eviction policies.
-pub const ENTRIES: &[Entry<dyn Eviction>] = &[none::ENTRY, lru::ENTRY, coldest::ENTRY];
+pub const ENTRIES: &[Entry<dyn Eviction>] = &[
+    none::ENTRY,
+    lru::ENTRY,
+    lru_pages::ENTRY,
+    coldest::ENTRY,
+    lottery::ENTRY,
+];
 
 /// Orders the chunks of the pool.
 ///
-/// The engine guarantees: `insert` once for a chunk that is in the pool, then `remove` once when it
-/// leaves it, whichever way; `victim` names a chunk and leaves it in place.
+/// The engine guarantees: `placed` for every chunk that comes into the pool; `insert` once while it is
+/// in the pool and may be evicted, then `remove` once when it no longer may, whichever way, any number of
+/// times in turn; `victim` names a chunk and leaves it in place.
 pub trait Eviction: Send + std::fmt::Debug {
-    /// The chunk entered the pool.
-    fn insert(&mut self, chunk: ChunkId, hotness: Hotness);
+    /// The chunk's object lies in this page of the pool, where the pool's layout is one of pages with a
+    /// few objects each; that holds until the chunk leaves the pool.
+    fn placed(&mut self, chunk: ChunkId, pool_page: Option<u32>) {
+        let _ = (chunk, pool_page);
+    }
 
-    /// The chunk left the pool.
+    /// The chunk is in the pool and may be evicted.
+    fn insert(&mut self, chunk: ChunkId, stored: Stored);
+
+    /// The chunk left the pool, or may stay.
     fn remove(&mut self, chunk: ChunkId);
 
-    /// The next chunk to be written back, `None` when nothing is to be written back. Constant time.
+    /// The next chunk that is to leave, `None` when none is. Constant time.
     fn victim(&mut self) -> Option<ChunkId>;
 
     /// Bytes of memory that the policy holds.

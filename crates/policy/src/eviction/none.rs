@@ -2,7 +2,8 @@
 
 use super::Eviction;
 use crate::entry::{Entry, no_arguments};
-use crate::page::{ChunkId, Hotness};
+use crate::page::ChunkId;
+use crate::stored::Stored;
 
 pub(super) const ENTRY: Entry<dyn Eviction> = Entry {
     name: "none",
@@ -19,7 +20,7 @@ pub(super) const ENTRY: Entry<dyn Eviction> = Entry {
 pub struct Refuse;
 
 impl Eviction for Refuse {
-    fn insert(&mut self, _: ChunkId, _: Hotness) {}
+    fn insert(&mut self, _: ChunkId, _: Stored) {}
     fn remove(&mut self, _: ChunkId) {}
     fn victim(&mut self) -> Option<ChunkId> {
         None

@@ -1,6 +1,7 @@
-//! Slow models of the reclaim policies, made of plain vectors.
+//! Slow models of the list-based policies, made of plain vectors.
 
 pub mod hotness;
+pub mod lottery;
 pub mod lru;
 
 use warmswap_policy::reclaim::Urgency;

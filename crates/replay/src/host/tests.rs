@@ -2,6 +2,7 @@ use super::*;
 use crate::contents::Contents;
 use crate::store::{AssumedStore, Assumption, CompressedStore};
 use std::sync::Arc;
+use warmswap_engine::Refusal;
 use warmswap_trace::FileId;
 use warmswap_trace::synth::{SynthConfig, SynthEvents};
 
@@ -52,7 +53,8 @@ fn trace() -> Vec<Event> {
 }
 
 fn run(config: ReplayConfig, events: &[Event]) -> ReplayResult {
-    let store = CompressedStore::new(contents(), config.limits.pool_limit_bytes).unwrap();
+    let (limit_bytes, layout) = (config.limits.pool_limit_bytes, config.scheme.layout);
+    let store = CompressedStore::with_layout(contents(), limit_bytes, layout).unwrap();
     let is_unlimited = config.scheme.build().unwrap().reclaim.is_unlimited();
     let mut replay = Replay::new(config, store, NoObserver).unwrap();
     for event in events {
@@ -246,6 +248,103 @@ fn pages_of_files_are_read_again_after_they_left() {
     assert_eq!(run(without, &events).counters.file_reads, 0);
 }
 
+fn file_page(number: u32) -> PageAddr {
+    PageAddr::File {
+        file: FileId(0),
+        number: number.into(),
+    }
+}
+
+/// Pages of a file that hold something, read in turn, and half of them written past the memory.
+fn file_events() -> Vec<Event> {
+    let event = |time_ns, kind| Event {
+        time_ns,
+        app: AppId(0),
+        kind,
+    };
+    let mut events = Vec::new();
+    for round in 0..4_u32 {
+        for number in 0..300_u32 {
+            let time_ns = u64::from(round * 300 + number) * 1_000_000;
+            // Contents that shrink well: one of three kinds.
+            let content = ContentId((number * 3 + 1) % 300);
+            let page = file_page(number);
+            events.push(event(
+                time_ns,
+                EventKind::Access {
+                    page,
+                    write: false,
+                    content: (round == 0).then_some(content),
+                },
+            ));
+            if round == 1 && number % 2 == 0 {
+                let content = ContentId((number * 3 + 4) % 300);
+                let page = file_page((number + 150) % 300);
+                events.push(event(time_ns, EventKind::Content { page, content }));
+            }
+        }
+    }
+    events
+}
+
+#[test]
+fn clean_pages_of_files_come_back_from_the_pool_and_leave_it_when_their_file_is_written() {
+    let events = file_events();
+    let without = run(config("ezswap-zswap", 256, 1000), &events);
+    assert_eq!(without.counters.stored, 0);
+    assert_eq!(without.counters.file_reads, 1200);
+    let with = run(config("ezswap-apa", 256, 1000), &events);
+    let counters = with.counters;
+    assert!(counters.pool_faults > 500, "{counters:?}");
+    assert_eq!(counters.stored_files, counters.stored);
+    assert_eq!(counters.pool_faults + counters.file_reads, 1200);
+    assert_eq!(with.totals.flash_written_bytes, 0, "they are never written");
+    assert!(with.totals.flash_read_bytes < without.totals.flash_read_bytes);
+    // Those that were written while they were in the pool are read again.
+    let unwritten: Vec<_> = events
+        .iter()
+        .filter(|event| matches!(event.kind, EventKind::Access { .. }))
+        .copied()
+        .collect();
+    let reads = run(config("ezswap-apa", 256, 1000), &unwritten)
+        .counters
+        .file_reads;
+    assert!(
+        reads < counters.file_reads,
+        "{reads} of {}",
+        counters.file_reads
+    );
+}
+
+#[test]
+fn a_full_pool_drops_pages_of_files_and_writes_back_the_others() {
+    let mut config = config("ezswap-apa-ca", 1600, 4000);
+    config.limits.pool_limit_bytes = 60 * 4096;
+    let with = run(config, &trace());
+    assert!(with.counters.written_back_chunks > 0);
+    let mut small = self::config("ezswap-apa-ca", 128, 1000);
+    small.limits.pool_limit_bytes = 20 * 4096;
+    let files = run(small, &file_events()).counters;
+    assert!(files.evicted_files > 100, "{files:?}");
+    assert_eq!(files.written_back_chunks, 0);
+}
+
+#[test]
+fn selective_admission_keeps_what_does_not_shrink_out_of_a_pool_that_is_hit() {
+    let limits = |scheme| {
+        let mut config = config(scheme, 1600, 4000);
+        config.limits.pool_limit_bytes = 200 * 4096;
+        config
+    };
+    let all = run(limits("ezswap-zswap"), &trace());
+    let some = run(limits("ezswap-ca-sa"), &trace());
+    let counters = some.counters;
+    assert!(counters.not_admitted > 0 && counters.stored_raw >= counters.not_admitted);
+    assert_eq!(all.counters.sampled_chunks, 0, "nobody asked");
+    assert!(counters.sampled_chunks >= counters.stored + counters.not_admitted);
+    assert!(some.totals.data_ratio() > all.totals.data_ratio());
+}
+
 #[test]
 fn a_wrong_page_stops_the_replay() {
     /// Gives back a page that changed behind the store's back.
@@ -257,12 +356,15 @@ fn a_wrong_page_stops_the_replay() {
         fn set_content(&mut self, page: PageId, content: ContentId) {
             self.0.set_content(page, content);
         }
+        fn sample(&self, page: PageId) -> Result<[u8; 512], ReplayError> {
+            self.0.sample(page)
+        }
         fn store(
             &mut self,
             engine: &Engine,
             chunk: ChunkId,
             plan: warmswap_codec::ChunkPlan,
-        ) -> Result<Option<crate::store::Stored>, ReplayError> {
+        ) -> Result<Result<crate::store::Stored, Refusal>, ReplayError> {
             let stored = self.0.store(engine, chunk, plan);
             let page = engine.chunk_pages(chunk)[0];
             self.0.set_content(page, ContentId(1));

@@ -3,7 +3,8 @@
 use super::{Store, Stored};
 use crate::error::ReplayError;
 use warmswap_codec::ChunkPlan;
-use warmswap_engine::{Engine, Place};
+use warmswap_engine::{Engine, Place, Refusal};
+use warmswap_policy::admission::SAMPLE_BYTES;
 use warmswap_policy::{ChunkId, PageId};
 use warmswap_trace::{ContentId, PAGE_BYTES};
 
@@ -67,23 +68,31 @@ impl Store for AssumedStore {
 
     fn set_content(&mut self, _: PageId, _: ContentId) {}
 
+    /// As many values as give the assumed size by their entropy.
+    fn sample(&self, _: PageId) -> Result<[u8; SAMPLE_BYTES], ReplayError> {
+        let bits = f64::from(self.assumption.bytes_per_page) * 8.0 / PAGE_BYTES as f64;
+        let values = bits.exp2().round().clamp(1.0, 256.0) as usize;
+        Ok(std::array::from_fn(|at| (at % values) as u8))
+    }
+
     fn store(
         &mut self,
         engine: &Engine,
         chunk: ChunkId,
         _: ChunkPlan,
-    ) -> Result<Option<Stored>, ReplayError> {
+    ) -> Result<Result<Stored, Refusal>, ReplayError> {
         let pages = engine.chunk_pages(chunk).len();
         let bytes = self.assumption.bytes_per_page * pages as u32;
         if self.pool_bytes + u64::from(bytes) > self.pool_limit_bytes {
-            return Ok(None);
+            return Ok(Err(Refusal::PoolFull));
         }
         self.note(chunk, bytes, pages);
         self.pool_bytes += u64::from(bytes);
         self.pool_pages += pages as u64;
-        Ok(Some(Stored {
+        Ok(Ok(Stored {
             bytes,
             cpu_ns: self.assumption.compress_ns * pages as u64,
+            pool_page: None,
         }))
     }
 

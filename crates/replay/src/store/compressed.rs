@@ -8,9 +8,10 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use warmswap_codec::{ChunkPlan, Codec, Scratch, decode, encode_contiguous, same_filled};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
-use warmswap_engine::{Engine, Place};
+use warmswap_engine::{Engine, Place, Refusal};
+use warmswap_policy::admission::SAMPLE_BYTES;
 use warmswap_policy::{ChunkId, PageId};
-use warmswap_pool::{Content, Handle, Pool, PoolConfig, Refusal};
+use warmswap_pool::{self as pool, Content, Handle, Layout, Pool, PoolConfig};
 use warmswap_trace::{ContentId, PAGE_BYTES};
 
 /// A page of which the trace has not said what it holds.
@@ -73,11 +74,23 @@ pub struct CompressedStore {
 }
 
 impl CompressedStore {
-    /// An empty store whose pool holds at most `pool_limit_bytes`.
+    /// An empty store whose pool holds at most `pool_limit_bytes`, laid out by size classes.
     ///
     /// # Errors
     /// The limit is too small for a pool.
     pub fn new(contents: Arc<Contents>, pool_limit_bytes: u64) -> Result<Self, ReplayError> {
+        Self::with_layout(contents, pool_limit_bytes, Layout::SizeClasses)
+    }
+
+    /// The same with another layout.
+    ///
+    /// # Errors
+    /// The limit is too small for a pool.
+    pub fn with_layout(
+        contents: Arc<Contents>,
+        pool_limit_bytes: u64,
+        layout: Layout,
+    ) -> Result<Self, ReplayError> {
         // The engine keeps the hysteresis, so the pool itself has none; what it keeps for reuse must not be
         // what fills a small one; and every load is compared with the trace, in every build alike.
         let default = PoolConfig::default();
@@ -86,6 +99,7 @@ impl CompressedStore {
             resume_percent: 100,
             verify: false,
             cache_bytes: default.cache_bytes.min(pool_limit_bytes / 64),
+            layout,
             ..default
         };
         let longest = Codec::ALL
@@ -188,7 +202,7 @@ enum Encoding<'a> {
 }
 
 impl Encoding<'_> {
-    fn put(&self, pool: &Pool, pages: usize) -> Result<Handle, Refusal> {
+    fn put(&self, pool: &Pool, pages: usize) -> Result<Handle, pool::Refusal> {
         match *self {
             Self::Filled(word) => pool.store_filled(word, pages as u32),
             Self::Bytes(bytes) => pool.store(bytes, pages as u32),
@@ -232,12 +246,19 @@ impl Store for CompressedStore {
         self.current[page.index()] = content;
     }
 
+    fn sample(&self, page: PageId) -> Result<[u8; SAMPLE_BYTES], ReplayError> {
+        let mut bytes = ZERO_PAGE;
+        self.read(self.content(page), &mut bytes)?;
+        let (sample, _) = bytes.split_first_chunk().expect("a page is longer");
+        Ok(*sample)
+    }
+
     fn store(
         &mut self,
         engine: &Engine,
         chunk: ChunkId,
         plan: ChunkPlan,
-    ) -> Result<Option<Stored>, ReplayError> {
+    ) -> Result<Result<Stored, Refusal>, ReplayError> {
         let pages = engine.chunk_pages(chunk);
         let len = pages.len() * PAGE_BYTES;
         let mut plain = std::mem::take(&mut self.plain);
@@ -259,7 +280,7 @@ impl Store for CompressedStore {
             }
         };
         let mut handle = encoded.put(&self.pool, pages.len());
-        if matches!(handle, Err(Refusal::Full { .. }))
+        if matches!(handle, Err(pool::Refusal::Full { .. }))
             && wastes(&self.pool, WASTE_WHEN_FULL_PERCENT)
         {
             self.pool.compact(u64::MAX);
@@ -279,13 +300,22 @@ impl Store for CompressedStore {
                     pages,
                     bytes,
                 });
-                Ok(Some(Stored { bytes, cpu_ns }))
+                // The handle was given out just now.
+                let pool_page = self.pool.info(handle).ok().and_then(|info| info.pool_page);
+                Ok(Ok(Stored {
+                    bytes,
+                    cpu_ns,
+                    pool_page,
+                }))
             }
-            Err(Refusal::Full { .. } | Refusal::OutOfMemory { .. }) => Ok(None),
-            Err(
-                Refusal::TooLarge { .. } | Refusal::Incompressible { .. } | Refusal::Invalid { .. },
-            ) => {
-                unreachable!("a chunk of at most {MAX_CHUNK_PAGES} pages fits the pool's classes")
+            Err(pool::Refusal::Full { .. } | pool::Refusal::OutOfMemory { .. }) => {
+                Ok(Err(Refusal::PoolFull))
+            }
+            Err(pool::Refusal::TooLarge { .. } | pool::Refusal::Incompressible { .. }) => {
+                Ok(Err(Refusal::TooLarge))
+            }
+            Err(pool::Refusal::Invalid { .. }) => {
+                unreachable!("a chunk has 1 to {MAX_CHUNK_PAGES} pages and at least a byte")
             }
         }
     }
