@@ -7,6 +7,7 @@ use crate::decision::{Action, Cause, Decision};
 use crate::swap_in::PrefetchBuffer;
 use std::collections::VecDeque;
 use thiserror::Error;
+use warmswap_policy::eviction::Chosen;
 use warmswap_policy::page::Mark;
 use warmswap_policy::reclaim::{Arrival, Urgency};
 use warmswap_policy::{ChunkId, Hotness, PageId, PageState, PageTable, Scheme};
@@ -459,6 +460,11 @@ impl Engine {
     /// Counters since the beginning.
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// The pages of the pool that were chosen for eviction, where the scheme evicts by page.
+    pub fn evicted_pool_pages(&self) -> Option<Chosen> {
+        self.scheme.eviction.chosen()
     }
 
     /// What is used now.

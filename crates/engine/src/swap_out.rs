@@ -424,6 +424,10 @@ impl Engine {
             if refusal == Refusal::TooLarge {
                 self.pass_page_by_pool(page, Cause::DirectReclaim);
             } else {
+                if refusal == Refusal::PoolFull {
+                    // Admitted, by the policy or by a host that did not ask it.
+                    self.table[page].set(Mark::Admitted);
+                }
                 self.outbox.push_front((page, Cause::DirectReclaim));
             }
         }

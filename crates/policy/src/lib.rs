@@ -30,3 +30,4 @@ pub use entry::{Entry, PolicyError};
 pub use page::{AppIndex, ChunkId, Hotness, Page, PageId, PageState, PageTable};
 pub use scheme::{Scheme, SchemeSpec};
 pub use stored::Stored;
+pub use warmswap_pool::Layout;

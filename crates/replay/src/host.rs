@@ -184,6 +184,7 @@ impl<S: Store, O: Observer> Replay<S, O> {
         for index in 0..self.apps.len() {
             self.keep(index);
         }
+        self.totals.evicted_pool_pages = self.engine.evicted_pool_pages().unwrap_or_default();
         self.totals.engine_state_bytes = self.engine.state_bytes() as u64;
         let mut apps: Vec<_> = self.apps.into_iter().map(|app| app.result).collect();
         for (index, name) in names.into_iter().enumerate() {
@@ -329,6 +330,8 @@ impl<S: Store, O: Observer> Replay<S, O> {
             EventKind::Background => {
                 self.launches.end(index);
                 self.engine.background(app);
+                self.totals.background_pool_pages += self.store.pool_load().0;
+                self.totals.background_pool_bytes += self.store.pool_bytes();
                 if self.config.pressure == Pressure::Full {
                     self.engine.shrink(app);
                 }

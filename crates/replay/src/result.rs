@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use warmswap_engine::{Cause, Counters};
+use warmswap_policy::eviction::Chosen;
 
 /// Nanoseconds, in the part that was measured (codec and pool) and the part that was modelled (faults,
 /// frames, flash, memory).
@@ -153,6 +154,13 @@ pub struct Totals {
     pub pool_peak_original_bytes: u64,
     /// The most that was used of the budget.
     pub peak_bytes: u64,
+    /// Pages in the pool, summed over the times that an application went to the background.
+    pub background_pool_pages: u64,
+    /// Memory that the pool held at these times, summed.
+    pub background_pool_bytes: u64,
+    /// Pages of the pool that were chosen for eviction, by what they held; all 0 where chunks are evicted
+    /// one by one.
+    pub evicted_pool_pages: Chosen,
     /// Bytes read from flash: the backing file and files.
     pub flash_read_bytes: u64,
     /// Bytes written to flash.

@@ -13,6 +13,8 @@
 //! | [`mod@compression`] | times and ratio of compression for each application (Figures 11 to 13) |
 //! | [`mod@coverage`] | how well the hot list predicts (Figure 14) |
 //! | [`sensitivity`] | unsuitable chunk sizes (Figure 15) |
+//! | [`entropy`] | whether entropy tells how a page compresses (ezswap Figures 5 and 6) |
+//! | [`mod@ezswap`] | the parts of ezswap (ezswap Figures 8 to 11 and Table 3) |
 //! | [`mod@calibrate`] | the cost table of the `measured` sizing |
 //! | [`subject`], [`options`], [`run`], [`sample`] | traces, limits, replays and page contents for all of these |
 
@@ -25,7 +27,9 @@ mod codec_bench;
 pub mod compare;
 pub mod compression;
 pub mod coverage;
+pub mod entropy;
 mod error;
+pub mod ezswap;
 pub mod footprint;
 pub mod hotness_order;
 pub mod locality;
@@ -48,7 +52,9 @@ pub use chunk_size::{ChunkSizes, chunk_sizes};
 pub use compare::{Comparison, compare};
 pub use compression::{CompressionStudy, compression};
 pub use coverage::{CoverageRow, coverage};
+pub use entropy::{EntropyStudy, entropy_study};
 pub use error::StudyError;
+pub use ezswap::{EzswapStudy, ezswap};
 pub use footprint::{Footprint, footprint};
 pub use hotness_order::{HotnessOrder, hotness_order};
 pub use locality::{Locality, locality};

@@ -3,8 +3,8 @@
 use crate::output::Output;
 use anyhow::Result;
 use serde::Serialize;
-use warmswap_policy::SchemeSpec;
 use warmswap_policy::scheme::{PolicyRow, policies};
+use warmswap_policy::{Layout, SchemeSpec};
 use warmswap_replay::DeviceModel;
 use warmswap_report::table::{Column, Table};
 use warmswap_report::units::{Kind, Quantity};
@@ -59,6 +59,15 @@ pub fn run(output: &Output) -> Result<()> {
         } else {
             ""
         };
+        slots += if spec.file_pages {
+            "; pages of files too"
+        } else {
+            ""
+        };
+        if spec.layout != Layout::default() {
+            slots += "; ";
+            slots += spec.layout.name();
+        }
         schemes.row(texts([&spec.name, &slots]))?;
     }
     let titles = [

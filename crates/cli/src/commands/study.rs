@@ -1,4 +1,4 @@
-//! `warmswap study`: the figures and tables of the Ariadne paper.
+//! `warmswap study`: the figures and tables of the papers.
 
 use crate::output::Output;
 use crate::progress::Bar;
@@ -9,10 +9,10 @@ use serde::Serialize;
 use std::path::PathBuf;
 use warmswap_codec::Codec;
 use warmswap_report::table::Table;
-use warmswap_report::tables::studies;
+use warmswap_report::tables::{self, studies};
 use warmswap_study::{
-    Options, Progress, Sample, Subject, chunk_sizes, compression, coverage, hotness_order,
-    locality, sensitivity, similarity,
+    Options, Progress, Sample, Subject, chunk_sizes, compression, coverage, entropy_study, ezswap,
+    hotness_order, locality, sensitivity, similarity,
 };
 
 #[derive(Debug, Subcommand)]
@@ -31,6 +31,32 @@ pub enum StudyCommand {
     Coverage(StudyArgs),
     /// Unsuitable chunk sizes (Figure 15)
     Sensitivity(StudyArgs),
+    /// Whether entropy tells how a page compresses (ezswap Figures 5 and 6)
+    Entropy(EntropyArgs),
+    /// The parts of ezswap (ezswap Figures 8 to 11 and Table 3)
+    Ezswap(EzswapArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct EntropyArgs {
+    /// The trace
+    trace: PathBuf,
+    /// Distinct pages to take from it
+    #[arg(long, default_value_t = 200_000)]
+    pages: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct EzswapArgs {
+    /// The traces
+    #[arg(required = true)]
+    traces: Vec<PathBuf>,
+    /// Memory for resident pages and pool together, in percent of the trace's footprint
+    #[arg(long, default_value_t = 50, value_name = "PERCENT")]
+    budget: u32,
+    /// Of it, at most this for the pool, in percent
+    #[arg(long, default_value_t = 10.0, value_name = "PERCENT")]
+    pool: f64,
 }
 
 #[derive(Debug, Args)]
@@ -139,6 +165,18 @@ pub fn run(command: StudyCommand, output: &Output) -> Result<()> {
                 &studies::compression(&result)?,
                 output,
             )
+        }
+        StudyCommand::Entropy(args) => {
+            let subject = &open(&[args.trace], true)?[0];
+            let result = entropy_study(subject, args.pages, &progress)?;
+            let tables = tables::ezswap::entropy(&result)?;
+            show("warmswap.study.entropy", &result, &tables, output)
+        }
+        StudyCommand::Ezswap(args) => {
+            let subjects = open(&args.traces, true)?;
+            let result = ezswap(&subjects, args.budget, args.pool, &progress)?;
+            let tables = tables::ezswap::ezswap(&result)?;
+            show("warmswap.study.ezswap", &result, &tables, output)
         }
     }
 }

@@ -3,7 +3,7 @@
 //! What the engine decides depends on the trace, the scheme and the compressed sizes alone: neither on
 //! time nor on the machine. With assumed sizes it does not depend on compressors either, nor on the
 //! checksum that the pool adds to each object in debug builds. So the counters with assumed sizes are
-//! kept in `tests/golden/mixed.json`, and every change of them is deliberate: run these tests with
+//! kept in `tests/golden`, and every change of them is deliberate: run these tests with
 //! `WARMSWAP_UPDATE_GOLDEN=1` in the environment to write the file anew, and read what changed before
 //! it is committed.
 //!
@@ -14,13 +14,19 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-const SCHEMES: [&str; 7] = [
+const SCHEMES: [&str; 13] = [
     "dram",
     "swap",
     "zram",
     "zswap",
     "ariadne-al-1k-2k-16k",
     "ariadne-ehl-1k-2k-16k",
+    "ezswap",
+    "ezswap-zswap",
+    "ezswap-apa",
+    "ezswap-apa-ca",
+    "ezswap-apa-sa",
+    "ezswap-ca-sa",
     "warmswap",
 ];
 const BUDGET: &str = "60%";
@@ -137,10 +143,17 @@ fn counts_with_assumed_sizes() {
     assert_golden("mixed.json", &["--no-contents"]);
 }
 
+/// A pool so small that it evicts, and pages of files.
+#[test]
+fn counts_with_assumed_sizes_a_small_pool_and_files() {
+    let more = ["--no-contents", "--files", "--pool", "10%"];
+    assert_golden("mixed-files.json", &more);
+}
+
 /// With contents and files, and under the hardest pressure, too.
 #[test]
 fn a_replay_repeats_itself() {
-    for scheme in ["zswap", "ariadne-ehl-1k-2k-16k", "warmswap"] {
+    for scheme in ["zswap", "ariadne-ehl-1k-2k-16k", "ezswap", "warmswap"] {
         let more = ["--files", "--pressure", "full", "--pool", "50%"];
         let (first, second) = (counts(scheme, &more), counts(scheme, &more));
         assert_eq!(first, second, "{scheme}");

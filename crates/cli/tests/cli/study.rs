@@ -52,6 +52,24 @@ fn chunk_size_is_figure_6() {
 }
 
 #[test]
+fn entropy_is_figures_5_and_6_of_ezswap() {
+    let data = study("entropy", "(Figures 5 and 6), mixed\n", &["--pages", "500"]);
+    assert_eq!(data["pages"], 500);
+    assert!(data["head_512"].as_f64().expect("a coefficient") > 0.5);
+}
+
+#[test]
+fn ezswap_is_figures_8_to_11_and_table_3() {
+    let data = study(
+        "ezswap",
+        "Parts of ezswap beside swap (Figure 8, Table 3)",
+        &[],
+    );
+    assert_eq!(data["rows"].as_array().map(Vec::len), Some(7));
+    assert_eq!(data["pressure"].as_array().map(Vec::len), Some(16));
+}
+
+#[test]
 fn locality_is_table_3() {
     let rows = study("locality", "that a relaunch uses (Table 3)\n", &[]);
     assert_eq!(apps(&rows), ALL);

@@ -4,6 +4,7 @@ mod accounts;
 mod chunk_numbers;
 #[path = "../../tests/common/mod.rs"]
 mod common;
+mod ezswap;
 mod life;
 mod pressure;
 mod under_way;

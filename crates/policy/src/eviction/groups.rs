@@ -4,6 +4,7 @@
 //! classes an object shares its memory with dozens of others, none of which need leave with it: there,
 //! each chunk is a group of its own.
 
+use super::Chosen;
 use crate::page::ChunkId;
 use crate::stored::Stored;
 
@@ -293,6 +294,7 @@ impl std::ops::Index<u32> for Groups {
 #[derive(Debug, Default)]
 pub(super) struct Condemned {
     chunks: Vec<ChunkId>,
+    chosen: Chosen,
 }
 
 impl Condemned {
@@ -305,6 +307,12 @@ impl Condemned {
     pub fn choose(&mut self, group: &Group) {
         self.chunks.clear();
         self.chunks.extend(group.members());
+        self.chosen.add(group.len(), group.files());
+    }
+
+    /// What was chosen so far.
+    pub fn chosen(&self) -> Chosen {
+        self.chosen
     }
 
     /// The chunk left the pool.

@@ -1,8 +1,8 @@
 //! `lottery`: pages of the pool whose loss costs little are likely to be evicted, old ones first (ezswap
 //! section III-C).
 
-use super::Eviction;
 use super::groups::{Condemned, Group, Groups, List, PAGE_CHUNKS};
+use super::{Chosen, Eviction};
 use crate::entry::{Entry, arguments};
 use crate::page::ChunkId;
 use crate::stored::{Stored, cost};
@@ -174,6 +174,10 @@ impl Eviction for Lottery {
             self.condemned.choose(&self.groups[group]);
         }
         self.condemned.next()
+    }
+
+    fn chosen(&self) -> Option<Chosen> {
+        Some(self.condemned.chosen())
     }
 
     fn state_bytes(&self) -> usize {

@@ -1,7 +1,7 @@
 //! `lru-pages`: the page of the pool that took in no chunk for the longest time, with all its chunks.
 
-use super::Eviction;
 use super::groups::{Condemned, End, Groups, List};
+use super::{Chosen, Eviction};
 use crate::entry::{Entry, no_arguments};
 use crate::page::ChunkId;
 use crate::stored::Stored;
@@ -63,6 +63,10 @@ impl Eviction for LruPages {
             self.condemned.choose(&self.groups[group]);
         }
         self.condemned.next()
+    }
+
+    fn chosen(&self) -> Option<Chosen> {
+        Some(self.condemned.chosen())
     }
 
     fn state_bytes(&self) -> usize {

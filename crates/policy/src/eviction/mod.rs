@@ -17,6 +17,7 @@ pub use none::Refuse;
 use crate::entry::Entry;
 use crate::page::ChunkId;
 use crate::stored::Stored;
+use serde::{Deserialize, Serialize};
 
 /// The eviction policies.
 pub const ENTRIES: &[Entry<dyn Eviction>] = &[
@@ -26,6 +27,34 @@ pub const ENTRIES: &[Entry<dyn Eviction>] = &[
     coldest::ENTRY,
     lottery::ENTRY,
 ];
+
+/// Pages of the pool that were chosen for eviction, by how many chunks they had, and how many of these
+/// were of files: 1/0, 1/1, 2/0, 2/1, 2/2, 3/0, 3/1, 3/2, 3/3 (ezswap Figure 11).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Chosen(pub [u64; 9]);
+
+impl Chosen {
+    /// What stands at each place: chunks, and those of files among them.
+    pub const KINDS: [(usize, usize); 9] = [
+        (1, 0),
+        (1, 1),
+        (2, 0),
+        (2, 1),
+        (2, 2),
+        (3, 0),
+        (3, 1),
+        (3, 2),
+        (3, 3),
+    ];
+
+    fn add(&mut self, chunks: usize, files: usize) {
+        let kind = Self::KINDS.iter().position(|&kind| kind == (chunks, files));
+        if let Some(kind) = kind {
+            self.0[kind] += 1;
+        }
+    }
+}
 
 /// Orders the chunks of the pool.
 ///
@@ -47,6 +76,11 @@ pub trait Eviction: Send + std::fmt::Debug {
 
     /// The next chunk that is to leave, `None` when none is. Constant time.
     fn victim(&mut self) -> Option<ChunkId>;
+
+    /// What was chosen so far, by a policy that evicts by page of the pool.
+    fn chosen(&self) -> Option<Chosen> {
+        None
+    }
 
     /// Bytes of memory that the policy holds.
     fn state_bytes(&self) -> usize;

@@ -9,6 +9,7 @@
 //! | [`compare`] | schemes side by side |
 //! | [`mod@replay`] | one replay in detail |
 //! | [`studies`] | the figures of the Ariadne paper, with the paper's numbers beside ours |
+//! | [`mod@ezswap`] | the figures of the ezswap paper |
 //! | [`calibrate`] | a cost table |
 //! | [`mod@doctor`] | what of this machine is as it must be |
 //! | [`programs`] | programs that are paged |
@@ -19,6 +20,7 @@ mod cells;
 pub mod compare;
 pub mod doctor;
 pub mod programs;
+pub mod ezswap;
 pub mod replay;
 pub mod studies;
 pub mod trace_info;

@@ -1,0 +1,204 @@
+//! Pages of files in the pool, and what is not admitted to it (ezswap).
+
+use super::common::{anon, app, file, pages};
+use super::{decisions, engine, kinds};
+use crate::{Action, Cause, Engine, Outcome, Place, Refusal};
+use warmswap_policy::admission::SAMPLE_BYTES;
+use warmswap_policy::{ChunkId, PageState};
+use warmswap_trace::PageAddr;
+
+/// The head of a page that does not shrink.
+fn noise() -> [u8; SAMPLE_BYTES] {
+    std::array::from_fn(|at| at as u8)
+}
+
+const ZEROS: [u8; SAMPLE_BYTES] = [0; SAMPLE_BYTES];
+
+/// The chunk that is to be stored now, which must be the only decision.
+fn to_store(engine: &mut Engine) -> ChunkId {
+    match decisions(engine)[..] {
+        [Action::Store { chunk, .. }] => chunk,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+/// Touches a page, sends it away, and gives the chunk that it is to be stored in.
+fn send(engine: &mut Engine, addr: PageAddr) -> ChunkId {
+    engine.touch(app(0), addr, false);
+    assert!(engine.send_away(app(0), addr));
+    to_store(engine)
+}
+
+fn state(engine: &mut Engine, addr: PageAddr) -> PageState {
+    let page = engine.page(app(0), addr);
+    engine.page_state(page)
+}
+
+/// A pool that holds one page of 100 bytes and was hit 256 times, so that it has a standard.
+fn with_standard(scheme: &str) -> Engine {
+    let mut e = engine(scheme, pages(256, 1, 100));
+    for _ in 0..256 {
+        let chunk = send(&mut e, anon(0));
+        assert!(!e.wants_sample(chunk) || e.admit(chunk, &ZEROS, Cause::Background));
+        e.stored(chunk, Place::Pool, 100);
+        assert_eq!(
+            e.touch(app(0), anon(0), false).outcome,
+            Outcome::Fault(Place::Pool)
+        );
+        assert_eq!(kinds(&decisions(&mut e)), ["load"]);
+        e.loaded(chunk);
+        assert_eq!(kinds(&decisions(&mut e)), ["free"]);
+    }
+    let chunk = send(&mut e, anon(0));
+    assert!(!e.wants_sample(chunk) || e.admit(chunk, &ZEROS, Cause::Background));
+    e.stored(chunk, Place::Pool, 2000);
+    e
+}
+
+#[test]
+fn a_clean_page_of_a_file_comes_back_from_the_pool_and_a_dirty_one_never_enters_it() {
+    let mut e = engine("ezswap-apa", pages(256, 100, 100));
+    let chunk = send(&mut e, file(1));
+    e.stored(chunk, Place::Pool, 500);
+    assert_eq!(state(&mut e, file(1)), PageState::Stored);
+    let touch = e.touch(app(0), file(1), true);
+    assert_eq!(touch.outcome, Outcome::Fault(Place::Pool));
+    assert_eq!(kinds(&decisions(&mut e)), ["load"]);
+    e.loaded(chunk);
+    assert_eq!(kinds(&decisions(&mut e)), ["free"]);
+    assert!(e.send_away(app(0), file(1)));
+    let page = touch.page;
+    assert_eq!(decisions(&mut e), [Action::Discard { page, dirty: true }]);
+    assert_eq!(e.counters().file_reads, 1);
+    e.check().expect("invariants");
+}
+
+#[test]
+fn a_stored_page_leaves_the_pool_when_its_file_is_written() {
+    let mut e = engine("ezswap-apa", pages(256, 100, 100));
+    let chunk = send(&mut e, file(1));
+    e.stored(chunk, Place::Pool, 500);
+    e.file_written(app(0), file(1));
+    let place = Place::Pool;
+    assert_eq!(decisions(&mut e), [Action::Free { chunk, place }]);
+    assert_eq!(e.touch(app(0), file(1), false).outcome, Outcome::FileRead);
+    e.check().expect("invariants");
+}
+
+#[test]
+fn a_page_that_is_being_stored_when_its_file_is_written_stays_and_its_store_is_void() {
+    let mut e = engine("ezswap-apa", pages(256, 100, 100));
+    let chunk = send(&mut e, file(1));
+    e.file_written(app(0), file(1));
+    e.stored(chunk, Place::Pool, 500);
+    assert_eq!(kinds(&decisions(&mut e)), ["free"]);
+    assert_eq!(state(&mut e, file(1)), PageState::Resident);
+    e.check().expect("invariants");
+}
+
+#[test]
+fn a_page_on_its_way_in_when_its_file_is_written_keeps_no_copy() {
+    let mut e = engine("ezswap-apa+keep-copies=on", pages(256, 100, 100));
+    let chunk = send(&mut e, file(1));
+    e.stored(chunk, Place::Pool, 500);
+    e.touch(app(0), file(1), false);
+    assert_eq!(kinds(&decisions(&mut e)), ["load"]);
+    e.file_written(app(0), file(1));
+    e.loaded(chunk);
+    assert_eq!(kinds(&decisions(&mut e)), ["free"]);
+    e.check().expect("invariants");
+}
+
+#[test]
+fn what_is_not_admitted_goes_to_the_backing_file_or_back_to_its_own() {
+    let mut e = with_standard("ezswap");
+    let chunk = send(&mut e, anon(1));
+    assert!(!e.admit(chunk, &noise(), Cause::Background));
+    let raw = decisions(&mut e);
+    let [Action::StoreRaw { chunk }] = raw[..] else {
+        panic!("{raw:?}");
+    };
+    e.stored(chunk, Place::Backing, 4096);
+    assert_eq!(state(&mut e, anon(1)), PageState::Stored);
+    let chunk = send(&mut e, file(1));
+    assert!(!e.admit(chunk, &noise(), Cause::Background));
+    assert_eq!(kinds(&decisions(&mut e)), ["discard"]);
+    assert_eq!(state(&mut e, file(1)), PageState::Discarded);
+    let counters = e.counters();
+    assert_eq!((counters.not_admitted, counters.stored_raw), (2, 1));
+    e.check().expect("invariants");
+}
+
+#[test]
+fn a_page_that_can_go_nowhere_else_is_admitted_unseen() {
+    let mut e = engine("ezswap", pages(256, 100, 0));
+    let chunk = send(&mut e, anon(1));
+    assert!(!e.wants_sample(chunk));
+    let mut e = engine("zram", pages(256, 100, 100));
+    let chunk = send(&mut e, anon(1));
+    assert!(!e.wants_sample(chunk), "`all` asks for nothing");
+}
+
+#[test]
+fn what_is_admitted_to_a_full_pool_waits_for_room_and_is_not_asked_again() {
+    let mut e = with_standard("ezswap");
+    e.set_pool_bytes(4096);
+    let chunk = send(&mut e, anon(1));
+    assert!(
+        !e.admit(chunk, &ZEROS, Cause::Background),
+        "the pool is full"
+    );
+    let back = decisions(&mut e);
+    let [Action::WriteBack { chunk }] = back[..] else {
+        panic!("{back:?}");
+    };
+    e.written_back(chunk);
+    e.set_pool_bytes(0);
+    let chunk = to_store(&mut e);
+    assert!(!e.wants_sample(chunk));
+    e.stored(chunk, Place::Pool, 100);
+    assert_eq!(e.counters().not_admitted, 0);
+    e.check().expect("invariants");
+}
+
+#[test]
+fn a_full_pool_gives_up_pages_of_files_without_writing_them() {
+    let mut e = engine("ezswap-apa", pages(256, 2, 100));
+    let chunk = send(&mut e, file(1));
+    e.stored(chunk, Place::Pool, 500);
+    e.set_pool_bytes(2 * 4096);
+    e.touch(app(0), anon(1), true);
+    assert!(e.send_away(app(0), anon(1)));
+    let free = e.next_decision().map(|decision| decision.action);
+    let place = Place::Pool;
+    assert_eq!(free, Some(Action::Free { chunk, place }));
+    e.set_pool_bytes(0);
+    assert_eq!(kinds(&decisions(&mut e)), ["store"]);
+    assert_eq!(state(&mut e, file(1)), PageState::Discarded);
+    assert_eq!(e.counters().evicted_files, 1);
+    e.check().expect("invariants");
+}
+
+#[test]
+fn what_the_pool_holds_to_be_too_large_passes_by_it() {
+    let mut e = engine("ezswap-apa", pages(256, 100, 100));
+    let chunk = send(&mut e, file(1));
+    e.refused(chunk, Refusal::TooLarge);
+    assert_eq!(kinds(&decisions(&mut e)), ["discard"]);
+    let chunk = send(&mut e, anon(1));
+    e.refused(chunk, Refusal::TooLarge);
+    assert_eq!(kinds(&decisions(&mut e)), ["store raw"]);
+    assert_eq!(e.counters().too_large, 2);
+    e.check().expect("invariants");
+}
+
+#[test]
+fn a_host_that_does_not_ask_admits() {
+    let mut e = with_standard("ezswap");
+    e.set_pool_bytes(4096);
+    let chunk = send(&mut e, anon(1));
+    assert!(e.wants_sample(chunk));
+    e.refused(chunk, Refusal::PoolFull);
+    assert_eq!(kinds(&decisions(&mut e)), ["write back"]);
+    e.check().expect("invariants");
+}
