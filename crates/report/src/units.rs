@@ -55,6 +55,8 @@ pub enum Kind {
     Percent,
     /// Number of events or things.
     Count,
+    /// A number without a unit, such as a coefficient.
+    Number,
 }
 
 impl Kind {
@@ -62,7 +64,7 @@ impl Kind {
     #[must_use]
     pub fn unit(self) -> &'static str {
         match self {
-            Self::Text | Self::Ratio | Self::Count => "",
+            Self::Text | Self::Ratio | Self::Count | Self::Number => "",
             Self::Bytes => "bytes",
             Self::Pages => "pages",
             Self::Duration => "ns",
@@ -94,6 +96,8 @@ pub enum Quantity {
     Fraction(f64),
     /// Number of events or things.
     Count(u64),
+    /// A number without a unit.
+    Number(f64),
     /// Not known or not applicable; fits every kind.
     Missing,
 }
@@ -122,6 +126,7 @@ impl Quantity {
             Self::Ratio(_) => Some(Kind::Ratio),
             Self::Fraction(_) => Some(Kind::Percent),
             Self::Count(_) => Some(Kind::Count),
+            Self::Number(_) => Some(Kind::Number),
             Self::Missing => None,
         }
     }
@@ -132,7 +137,7 @@ impl Quantity {
         if style.raw { self.raw() } else { self.human() }
     }
 
-    /// The form for people: `1.50 MiB`, `12.3 µs`, `2.77×`, `81.3 %`, `1,234 pages`.
+    /// The form for people: `1.50 MiB`, `12.3 µs`, `2.77×`, `81.3 %`, `1,234 pages`, `0.955`.
     ///
     /// What is not known, and any number that is not finite, is a dash.
     #[must_use]
@@ -146,6 +151,7 @@ impl Quantity {
             Self::Ratio(value) => finite(*value, |value| format!("{}×", three_digits(value))),
             Self::Fraction(value) => finite(*value, |value| format!("{:.1} %", value * 100.0)),
             Self::Count(count) => grouped(*count),
+            Self::Number(value) => finite(*value, |value| format!("{value:.3}")),
             Self::Missing => MISSING.to_owned(),
         }
     }
@@ -157,7 +163,10 @@ impl Quantity {
         match self {
             Self::Text(text) => text.clone(),
             Self::Bytes(value) | Self::Pages(value) | Self::Count(value) => value.to_string(),
-            Self::Nanoseconds(value) | Self::Ratio(value) | Self::Fraction(value) => {
+            Self::Nanoseconds(value)
+            | Self::Ratio(value)
+            | Self::Fraction(value)
+            | Self::Number(value) => {
                 if value.is_finite() {
                     value.to_string()
                 } else {
@@ -175,9 +184,10 @@ impl Quantity {
             Self::Text(text) => Value::from(text.as_str()),
             Self::Bytes(value) | Self::Pages(value) | Self::Count(value) => Value::from(*value),
             // `Value::from` makes `null` of a number that is not finite.
-            Self::Nanoseconds(value) | Self::Ratio(value) | Self::Fraction(value) => {
-                Value::from(*value)
-            }
+            Self::Nanoseconds(value)
+            | Self::Ratio(value)
+            | Self::Fraction(value)
+            | Self::Number(value) => Value::from(*value),
             Self::Missing => Value::Null,
         }
     }

@@ -18,11 +18,15 @@ pub fn entropy(study: &EntropyStudy) -> Result<Vec<Table>, TableError> {
     Ok(vec![correlations(study)?, sizes(study)?])
 }
 
+fn number(value: Option<f64>) -> Quantity {
+    value.map_or(Quantity::Missing, Quantity::Number)
+}
+
 fn correlations(study: &EntropyStudy) -> Result<Table, TableError> {
     let mut columns = names(["first", "second"]);
     columns.extend([
-        Column::new("correlation", "correlation", Kind::Ratio),
-        Column::new("correlation_paper", "correlation", Kind::Ratio).from(Origin::Paper),
+        Column::new("correlation", "correlation", Kind::Number),
+        Column::new("correlation_paper", "correlation", Kind::Number).from(Origin::Paper),
         Column::new("time", "time of a page", Kind::Duration).from(Origin::Measured),
         Column::new("estimate_share", "estimate's share", Kind::Percent).from(Origin::Measured),
         Column::new("estimate_share_paper", "estimate's share", Kind::Percent).from(Origin::Paper),
@@ -39,8 +43,8 @@ fn correlations(study: &EntropyStudy) -> Result<Table, TableError> {
         table.row([
             text(head),
             text("entropy, 4 KiB"),
-            ratio(found),
-            Quantity::Ratio(paper.value),
+            number(found),
+            Quantity::Number(paper.value),
             Quantity::Missing,
             Quantity::Missing,
             Quantity::Missing,
@@ -51,8 +55,8 @@ fn correlations(study: &EntropyStudy) -> Result<Table, TableError> {
         table.row([
             text("estimate, 512 B"),
             text(&format!("{} bytes", row.codec.name())),
-            ratio(row.correlation),
-            ratio(is_of_paper.then_some(PAPER_SIZE.value)),
+            number(row.correlation),
+            number(is_of_paper.then_some(PAPER_SIZE.value)),
             Quantity::Nanoseconds(row.compress_ns),
             Quantity::Fraction(study.estimate_ns / row.compress_ns),
             fraction(is_of_paper.then_some(PAPER_TIME.value)),
@@ -75,7 +79,7 @@ fn sizes(study: &EntropyStudy) -> Result<Table, TableError> {
     let mut columns = names(["estimate"]);
     columns.extend([
         Column::new("pages", "pages", Kind::Count),
-        Column::new("entropy_bits", "entropy, 4 KiB", Kind::Ratio),
+        Column::new("entropy_bits", "bits a byte, 4 KiB", Kind::Number),
     ]);
     columns.extend(CODECS.map(|codec| {
         let title = format!("{} size", codec.name());
@@ -89,7 +93,11 @@ fn sizes(study: &EntropyStudy) -> Result<Table, TableError> {
             Some(bytes) => Quantity::Bytes(bytes.round() as u64),
             None => Quantity::Missing,
         });
-        let cells = [text(&range), Quantity::Count(row.pages), ratio(row.entropy)];
+        let cells = [
+            text(&range),
+            Quantity::Count(row.pages),
+            number(row.entropy),
+        ];
         table.row(cells.into_iter().chain(sizes))?;
     }
     Ok(table)
@@ -160,7 +168,9 @@ fn parts(rows: &[EzswapRow]) -> Result<Table, TableError> {
             count(paper.and_then(|paper| paper.density)),
         ])?;
     }
-    table.footnote("Time: mean of the relaunches. Read and written: flash, bytes.");
+    table.footnote(
+        "Time: mean of the relaunches. Read and written: bytes of flash; what is written back is compressed.",
+    );
     table.footnote(LATENCY_NOTE);
     Ok(table)
 }

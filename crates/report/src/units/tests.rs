@@ -112,3 +112,11 @@ proptest::proptest! {
         proptest::prop_assert_eq!(grouped(value).replace(',', ""), value.to_string());
     }
 }
+
+#[test]
+fn a_coefficient_has_three_decimals_and_no_unit() {
+    assert_eq!(Quantity::Number(0.9553).human(), "0.955");
+    assert_eq!(Quantity::Number(0.9553).raw(), "0.9553");
+    assert_eq!(Quantity::Number(f64::NAN).human(), "–");
+    assert_eq!(Quantity::Number(1.0).kind(), Some(Kind::Number));
+}
