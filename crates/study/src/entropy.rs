@@ -245,11 +245,12 @@ mod tests {
         let mut state = 1_u64;
         for n in 0..64_u64 {
             let mut page = [0; PAGE_BYTES];
-            for byte in page.iter_mut().filter(|_| n > 0) {
+            // Of every 64 bytes, n are noise and the rest zeros.
+            for (at, byte) in (0..).zip(&mut page) {
                 state = state
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1);
-                *byte = ((state >> 33) % (4 * n)) as u8;
+                *byte = if at % 64 < n { (state >> 33) as u8 } else { 0 };
             }
             script.content(0, n, &page);
         }
