@@ -1,5 +1,6 @@
 //! The subcommands.
 
+pub mod bench;
 pub mod calibrate;
 pub mod compare;
 pub mod doctor;

@@ -47,6 +47,9 @@ enum Command {
     Study(commands::study::StudyCommand),
     /// Measure what codecs and chunk sizes cost here, for the sizing policy `measured`
     Calibrate(commands::calibrate::CalibrateArgs),
+    /// Measure live memory beside the kernel's own swap
+    #[command(subcommand)]
+    Bench(commands::bench::BenchCommand),
     /// List the schemes, the policies of every slot, and the device presets
     Schemes,
 }
@@ -63,6 +66,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Compare(args) => commands::compare::run(args, &output),
         Command::Study(command) => commands::study::run(command, &output),
         Command::Calibrate(args) => commands::calibrate::run(args, &output),
+        Command::Bench(command) => commands::bench::run(command, &output),
         Command::Schemes => commands::schemes::run(&output),
         Command::Switch(args) => commands::switch::run(args, &output),
         Command::Status(args) => commands::status::run(args, &output),

@@ -1,6 +1,6 @@
 //! The carrying out of decisions.
 
-use warmswap_codec::{ChunkPlan, decode, encode_contiguous, fill, same_filled};
+use warmswap_codec::{ChunkPlan, Scratch, decode, encode_contiguous, fill, same_filled};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_engine::{Action, Decision, Place, Refusal};
 use warmswap_policy::{ChunkId, PageId, PageState};
@@ -19,8 +19,43 @@ use crate::store::{Body, MEMBER_BYTES, StoreError, prefix_bytes};
 /// percent.
 const WASTE_WHEN_FULL_PERCENT: u64 = 5;
 
-/// The pages of a chunk that is being stored, with their words as they were when they were read.
-type Taken = [Option<Word>; MAX_CHUNK_PAGES];
+/// A page of a chunk, and what the engine calls it.
+type Member = (usize, PageId);
+
+/// The pages of a chunk that is being stored: their words as they were when they were read, and the hashes of what
+/// was read (for schemes that keep copies).
+type Taken = [Option<(Word, u128)>; MAX_CHUNK_PAGES];
+
+/// The content of a chunk, ready for the pool.
+#[derive(Clone, Copy)]
+enum Ready {
+    /// One word all over.
+    Filled(u64),
+    /// So many bytes of members and object.
+    Bytes(usize),
+}
+
+/// Encodes the pages of a chunk, its members in front.
+fn encode(
+    scratch: &mut Scratch,
+    plan: ChunkPlan,
+    plain: &[u8],
+    members: &[Member],
+    room: &mut [u8],
+) -> Result<Ready, Refusal> {
+    if let Some(word) = same_filled(plain) {
+        return Ok(Ready::Filled(word));
+    }
+    let prefix = prefix_bytes(members.len());
+    let (numbers, object) = room.split_at_mut(prefix);
+    let numbers = numbers.as_chunks_mut::<MEMBER_BYTES>().0;
+    for (number, &(page, _)) in numbers.iter_mut().zip(members) {
+        *number = (page as u32).to_le_bytes();
+    }
+    // Room is there for the largest chunk of any codec, so that this does not fail.
+    let encoded = encode_contiguous(scratch, plan, plain, object).map_err(|_| Refusal::PoolFull)?;
+    Ok(Ready::Bytes(prefix + encoded.bytes))
+}
 
 impl Brain {
     pub(super) fn carry_out(&mut self, core: &Core, decision: Decision) -> Result<(), ServeError> {
@@ -58,39 +93,54 @@ impl Brain {
         plan: Option<ChunkPlan>,
     ) -> Result<(), ServeError> {
         self.chunks = self.chunks.max(chunk.index() + 1);
-        let ids = self.engine.chunk_pages(chunk).to_vec();
-        let pages: Vec<_> = ids.iter().map(|&id| self.number(id)).collect();
+        let members = self.members(chunk);
         let mut taken: Taken = [None; MAX_CHUNK_PAGES];
-        let mut count = 0;
-        for (i, (&id, &page)) in ids.iter().zip(&pages).enumerate() {
+        let mut ready = None;
+        for (i, &(page, id)) in members.iter().enumerate() {
+            let leaves = self.engine.is_leaving(chunk, id);
             let room = &mut self.plain[i * PAGE_BYTES..][..PAGE_BYTES];
-            if self.engine.is_leaving(chunk, id) {
-                taken[i] = Self::look(core, page, |bytes| room.copy_from_slice(bytes));
-                if taken[i].is_none() {
-                    self.stays(page);
+            let keep_copies = self.keep_copies;
+            let take = |bytes: &[u8; PAGE_BYTES]| {
+                let hash = if keep_copies { xxh3_128(bytes) } else { 0 };
+                match plan {
+                    // A single page is encoded where it is; who touches it meanwhile waits for that.
+                    Some(plan) if members.len() == 1 => {
+                        let (scratch, room) = (&mut self.scratch, &mut self.encoded);
+                        ready = Some(encode(scratch, plan, bytes, &members, room));
+                    }
+                    _ => room.copy_from_slice(bytes),
                 }
-            }
+                hash
+            };
+            taken[i] = leaves.then(|| Self::look(core, page, take)).flatten();
             if taken[i].is_none() {
                 // A hole: nobody asks for it.
                 self.plain[i * PAGE_BYTES..][..PAGE_BYTES].fill(0);
-            } else {
-                count += 1;
+                if leaves {
+                    self.stays(page);
+                }
             }
         }
-        self.counts.compressed += count;
+        self.counts.compressed += taken.iter().flatten().count() as u64;
+        let plain = &self.plain[..members.len() * PAGE_BYTES];
         let stored = match plan {
-            Some(plan) => self.put(core, chunk, plan, &pages),
+            Some(plan) => {
+                let ready = ready.unwrap_or_else(|| {
+                    encode(&mut self.scratch, plan, plain, &members, &mut self.encoded)
+                });
+                ready.and_then(|ready| self.put(core, chunk, (plan, members.len()), ready))
+            }
             None => core
                 .store
-                .put_raw(chunk, &self.plain[..PAGE_BYTES])
+                .put_raw(chunk, plain)
                 .map(|()| PAGE_BYTES)
                 .map_err(|_| Refusal::BackingFailed),
         };
         match stored {
-            Ok(bytes) => self.stored(core, chunk, (&pages, &taken), (plan.is_some(), bytes)),
+            Ok(bytes) => self.stored(core, chunk, (&members, &taken), (plan.is_some(), bytes)),
             Err(refusal) => {
-                for (&page, word) in pages.iter().zip(&taken) {
-                    if let Some(word) = *word {
+                for (&(page, _), taken) in members.iter().zip(&taken) {
+                    if let Some((word, _)) = *taken {
                         Self::put_back(core, page, word)?;
                     }
                 }
@@ -100,42 +150,37 @@ impl Brain {
         }
     }
 
-    /// Encodes the pages in `plain` into the pool; bytes stored.
+    /// The pages of a chunk, with what the engine calls them, in the order in which the chunk holds them: that of
+    /// their addresses, so that neighbours come back together.
+    fn members(&self, chunk: ChunkId) -> Vec<Member> {
+        let ids = self.engine.chunk_pages(chunk).to_vec();
+        let mut members: Vec<_> = ids.into_iter().map(|id| (self.number(id), id)).collect();
+        members.sort_unstable_by_key(|&(page, _)| page);
+        members
+    }
+
+    /// Puts what was encoded into the pool; bytes stored.
     fn put(
-        &mut self,
+        &self,
         core: &Core,
         chunk: ChunkId,
-        plan: ChunkPlan,
-        pages: &[usize],
+        (plan, pages): (ChunkPlan, usize),
+        ready: Ready,
     ) -> Result<usize, Refusal> {
-        let plain = &self.plain[..pages.len() * PAGE_BYTES];
-        let content = if let Some(word) = same_filled(plain) {
-            Content::Filled(word)
-        } else {
-            let prefix = prefix_bytes(pages.len());
-            let (members, object) = self.encoded.split_at_mut(prefix);
-            for (room, &page) in members
-                .as_chunks_mut::<MEMBER_BYTES>()
-                .0
-                .iter_mut()
-                .zip(pages)
-            {
-                *room = (page as u32).to_le_bytes();
-            }
-            let encoded = encode_contiguous(&mut self.scratch, plan, plain, object)
-                .map_err(|_| Refusal::PoolFull)?;
-            Content::Bytes(&self.encoded[..prefix + encoded.bytes])
+        let content = match ready {
+            Ready::Filled(word) => Content::Filled(word),
+            Ready::Bytes(bytes) => Content::Bytes(&self.encoded[..bytes]),
         };
-        let stored = core.store.put(chunk, plan, pages.len(), content);
-        let stats = core.store.pool.stats();
-        match stored {
-            Err(_) if stats.waste_bytes() * 100 > stats.memory_bytes * WASTE_WHEN_FULL_PERCENT => {
-                core.store.pool.compact(u64::MAX);
-                core.store.put(chunk, plan, pages.len(), content)
+        let put = || core.store.put(chunk, plan, pages, content);
+        let stored = put().or_else(|refusal| {
+            let stats = core.store.pool.stats();
+            if stats.waste_bytes() * 100 <= stats.memory_bytes * WASTE_WHEN_FULL_PERCENT {
+                return Err(refusal);
             }
-            stored => stored,
-        }
-        .map_err(|_| Refusal::PoolFull)
+            core.store.pool.compact(u64::MAX);
+            put()
+        });
+        stored.map_err(|_| Refusal::PoolFull)
     }
 
     /// A chunk is stored: its pages give their frames up, but those that were touched meanwhile.
@@ -143,16 +188,13 @@ impl Brain {
         &mut self,
         core: &Core,
         chunk: ChunkId,
-        (pages, taken): (&[usize], &Taken),
+        (members, taken): (&[Member], &Taken),
         (in_pool, bytes): (bool, usize),
     ) -> Result<(), ServeError> {
-        let mut freed = Vec::with_capacity(pages.len());
-        for (i, (&page, word)) in pages.iter().zip(taken).enumerate() {
-            let Some(word) = *word else { continue };
-            if self.keep_copies {
-                let plain = &self.plain[i * PAGE_BYTES..][..PAGE_BYTES];
-                core.directory.set_hash(page, xxh3_128(plain));
-            }
+        let mut freed = Vec::with_capacity(members.len());
+        for (i, (&(page, _), taken)) in members.iter().zip(taken).enumerate() {
+            let Some((word, hash)) = *taken else { continue };
+            core.directory.set_hash(page, hash);
             let now = Word::of(State::Stored).stored(chunk, i as u8);
             match Self::give_up(core, page, word, now)? {
                 Some(slot) => freed.extend(slot),
@@ -177,9 +219,8 @@ impl Brain {
     /// A page leaves for the copy that its chunk holds, if it was not written to since.
     fn drop_frame(&mut self, core: &Core, id: PageId) -> Result<(), ServeError> {
         let page = self.number(id);
-        let mut hash = 0;
-        let looked = Self::look(core, page, |bytes| hash = xxh3_128(bytes));
-        let Some(word) = looked else {
+        let looked = Self::look(core, page, |bytes| xxh3_128(bytes));
+        let Some((word, hash)) = looked else {
             self.stayed.push(page);
             return Ok(());
         };
@@ -212,11 +253,9 @@ impl Brain {
 
     /// Decompresses a chunk ahead of use: its pages wait in staging.
     fn prefetch(&mut self, core: &Core, chunk: ChunkId) -> Result<(), ServeError> {
-        let ids = self.engine.chunk_pages(chunk).to_vec();
-        let wanted = ids
-            .iter()
-            .filter(|&&id| self.engine.is_loading(chunk, id))
-            .count();
+        let members = self.members(chunk);
+        let is_wanted = |&&(_, id): &&Member| self.engine.is_loading(chunk, id);
+        let wanted = members.iter().filter(is_wanted).count();
         let Some(mut slots) = spare_slots(core, wanted)? else {
             self.engine.load_abandoned(chunk);
             return Ok(());
@@ -242,11 +281,11 @@ impl Brain {
             self.engine.load_abandoned(chunk);
             return Ok(());
         }
-        for (i, &id) in ids.iter().enumerate() {
+        for (i, &(page, id)) in members.iter().enumerate() {
             if !self.engine.is_loading(chunk, id) {
                 continue;
             }
-            let Some(claim) = claim_stored(core, self.number(id), chunk, i) else {
+            let Some(claim) = claim_stored(core, page, chunk, i) else {
                 continue;
             };
             // As many slots were taken as pages are loading.

@@ -60,23 +60,21 @@ impl Brain {
         Ok(())
     }
 
-    /// Shows the content of a page that is out of sight; its word afterwards. `None` when it is in its place
-    /// again, or never left.
-    pub(super) fn look(
+    /// Shows the content of a page that is out of sight; its word, and what `show` made of it. `None` when it is
+    /// in its place again, or never left. The page is held meanwhile.
+    pub(super) fn look<R>(
         core: &Core,
         page: usize,
-        show: impl FnOnce(&[u8; PAGE_BYTES]),
-    ) -> Option<Word> {
+        show: impl FnOnce(&[u8; PAGE_BYTES]) -> R,
+    ) -> Option<(Word, R)> {
         let word = core.directory.word(page);
         match word.state {
             State::Staged => {
                 let mut claim = core.directory.claim(page, word)?;
                 let slot = claim.take_slot()?;
-                if let Some(bytes) = core.memory.bytes(&slot).first_chunk() {
-                    show(bytes);
-                }
+                let shown = core.memory.bytes(&slot).first_chunk().map(show);
                 claim.release(word.staged(slot));
-                Some(word)
+                Some((word, shown?))
             }
             State::Protected => {
                 // Held for the copy, so that the page is not given up under it; a writer waits as long.
@@ -84,8 +82,7 @@ impl Brain {
                 let mut copy = [0; PAGE_BYTES];
                 core.memory.read_page(page, &mut copy);
                 claim.release_unchanged();
-                show(&copy);
-                Some(word)
+                Some((word, show(&copy)))
             }
             _ => None,
         }

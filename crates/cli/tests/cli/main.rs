@@ -1,5 +1,6 @@
 //! The command, run as people and scripts run it.
 
+mod bench;
 mod command;
 mod common;
 mod golden;

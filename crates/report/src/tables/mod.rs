@@ -13,6 +13,7 @@
 //! | [`calibrate`] | a cost table |
 //! | [`mod@doctor`] | what of this machine is as it must be |
 //! | [`programs`] | programs that are paged |
+//! | [`mod@faults`] | live memory beside the kernel's zram |
 //! | [`mod@trace_info`] | what is in a trace |
 
 pub mod calibrate;
@@ -20,6 +21,7 @@ mod cells;
 pub mod compare;
 pub mod doctor;
 pub mod ezswap;
+pub mod faults;
 pub mod programs;
 pub mod replay;
 pub mod studies;
@@ -28,6 +30,7 @@ pub mod trace_info;
 pub use calibrate::calibration;
 pub use compare::comparison;
 pub use doctor::doctor;
+pub use faults::faults;
 pub use replay::replay;
 pub use trace_info::trace_info;
 

@@ -1,0 +1,76 @@
+//! Why a benchmark cannot run.
+
+use warmswap_arena::ArenaError;
+use warmswap_codec::ChunkError;
+use warmswap_policy::PolicyError;
+use warmswap_sys::FileError;
+use warmswap_sys::undo::UndoError;
+use warmswap_sys::zram::ZramError;
+use warmswap_trace::TraceError;
+
+/// A benchmark cannot run, or would measure something else than it says.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// No zram device can be had.
+    #[error(transparent)]
+    Zram(#[from] ZramError),
+    /// The arena cannot be made.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// The scheme is none.
+    #[error(transparent)]
+    Scheme(#[from] PolicyError),
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The codec failed.
+    #[error(transparent)]
+    Codec(#[from] ChunkError),
+    /// A file of the kernel cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// What is changed on the machine cannot be noted or taken back.
+    #[error(transparent)]
+    Undo(#[from] UndoError),
+    /// A system call failed.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The trace was recorded without contents.
+    #[error("{0} holds no page contents: record one, or use traces/mixed.wst")]
+    NoContents(String),
+    /// Other programs take the processor.
+    #[error(
+        "this thread gets {share_percent} % of a processor: end what else runs here, or measure anyway with \
+         --allow-busy"
+    )]
+    Busy {
+        /// What it gets, of what it asked for.
+        share_percent: u32,
+    },
+    /// The pages did not go where they are measured.
+    #[error(
+        "the kernel put {stored_pages} of {pages} pages on our zram device: another swap area of the same \
+         priority, or a memory cgroup that forbids swap, is in the way"
+    )]
+    OtherSwap {
+        /// Pages on our device.
+        stored_pages: u64,
+        /// Pages that were paged out.
+        pages: usize,
+    },
+}
+
+impl BenchError {
+    pub(crate) fn system(action: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
+        move |errno| Self::System {
+            action,
+            source: errno.into(),
+        }
+    }
+}

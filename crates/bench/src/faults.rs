@@ -1,0 +1,455 @@
+//! The ways of a page out of memory and back, beside the kernel's zram.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use warmswap_arena::FaultMode;
+use warmswap_codec::{
+    ChunkPlan, Codec, PAGE_BYTES, Scratch, decode, encode_contiguous, same_filled,
+};
+use warmswap_sys::undo::Undo;
+
+use crate::arena_side::ArenaSide;
+use crate::clock::{Cpu, cpu_of, cpu_share, median};
+use crate::fits::program;
+use crate::kernel_side::KernelSide;
+use crate::latency::{Latency, touch_each};
+use crate::memory::{Plain, Touch};
+use crate::pages::RUN_PAGES;
+use crate::{BenchError, Pages};
+
+/// A page in a chunk of its own, as in zram.
+const BY_PAGE: &str = "zram";
+/// 16 pages in a chunk.
+const BY_RUN: &str = "zram+sizing=adaptive:64k-64k-64k";
+/// Touches of a round that are served by a handler thread, which takes about 100 us each.
+const SLOW_TOUCHES: usize = 256;
+/// What share of a processor the measuring thread must get.
+const LEAST_SHARE: f64 = 0.75;
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct FaultsOptions {
+    /// How often all is measured, kernel and arena in turn; medians count.
+    pub rounds: usize,
+    /// Measure although other programs take the processor.
+    pub allow_busy: bool,
+}
+
+impl Default for FaultsOptions {
+    fn default() -> Self {
+        Self {
+            rounds: 9,
+            allow_busy: false,
+        }
+    }
+}
+
+/// One comparison.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measure {
+    /// What is measured, as one word.
+    pub key: &'static str,
+    /// What is measured.
+    pub what: &'static str,
+    /// CPU nanoseconds in the arena, a page; median of the rounds.
+    pub ours_ns: f64,
+    /// The same for what it is compared with.
+    pub other_ns: f64,
+    /// What it is compared with.
+    pub other: &'static str,
+    /// Median of the rounds' ratios.
+    pub ratio: f64,
+    /// The ratio is to be at most this.
+    pub at_most: Option<f64>,
+    /// The ratio is to be at least this.
+    pub at_least: Option<f64>,
+}
+
+impl Measure {
+    /// Whether the ratio is what it is to be.
+    #[must_use]
+    pub fn is_reached(&self) -> bool {
+        self.at_most.is_none_or(|most| self.ratio <= most)
+            && self.at_least.is_none_or(|least| self.ratio >= least)
+    }
+}
+
+/// All comparisons of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FaultsReport {
+    /// Pages of each round.
+    pub pages: usize,
+    /// Rounds.
+    pub rounds: usize,
+    /// What share of a processor the measuring thread got before the rounds, 0 to 1.
+    pub cpu_share: f64,
+    /// CPU time.
+    pub measures: Vec<Measure>,
+    /// Waiting times of single random pages.
+    pub latencies: Vec<Latency>,
+}
+
+/// CPU nanoseconds a page in one round.
+#[derive(Debug, Default)]
+struct Round {
+    kernel_out: f64,
+    kernel_touch: f64,
+    kernel_bulk: f64,
+    out: f64,
+    touch: f64,
+    bulk: f64,
+    out_run: f64,
+    touch_run: f64,
+    bulk_run: f64,
+    decompress_run: f64,
+    compress_page: f64,
+    native: f64,
+    fits: f64,
+}
+
+/// Measures. Changes on the machine (a zram device) are noted in `undo` and taken back.
+///
+/// # Errors
+/// [`BenchError`], when it cannot run or would measure something else.
+pub fn faults(
+    pages: &Pages,
+    options: FaultsOptions,
+    undo: &Undo,
+    progress: &dyn Fn(u64, u64),
+) -> Result<FaultsReport, BenchError> {
+    warmswap_sys::zram::probe(undo.root())?;
+    let share = cpu_share(Duration::from_millis(300));
+    if share < LEAST_SHARE && !options.allow_busy {
+        return Err(BenchError::Busy {
+            share_percent: (share * 100.0) as u32,
+        });
+    }
+    let subjects = Subjects {
+        order: pages.shuffled(),
+        kernel: KernelSide::new(undo, pages.len())?,
+        by_page: ArenaSide::new(BY_PAGE, FaultMode::Signal, pages.len())?,
+        by_run: ArenaSide::new(BY_RUN, FaultMode::Signal, pages.len())?,
+        by_thread: ArenaSide::new(BY_PAGE, FaultMode::Thread, pages.len())?,
+        chunks: chunks(pages)?,
+        pages,
+    };
+    let mut waits: [Vec<u64>; 3] = Default::default();
+    let mut rounds = Vec::with_capacity(options.rounds);
+    // The first round warms up.
+    for n in 0..=options.rounds {
+        let round = subjects.round(n % 2 == 0, &mut waits)?;
+        if n > 0 {
+            rounds.push(round);
+        } else {
+            waits.iter_mut().for_each(Vec::clear);
+        }
+        progress(n as u64 + 1, options.rounds as u64 + 1);
+    }
+    let [kernel, in_thread, by_thread] = waits;
+    subjects.kernel.remove()?;
+    Ok(FaultsReport {
+        pages: pages.len(),
+        rounds: rounds.len(),
+        cpu_share: share,
+        measures: measures(&rounds),
+        latencies: vec![
+            Latency::of("kernel zram", kernel),
+            Latency::of("arena, in the thread", in_thread),
+            Latency::of("arena, by a handler thread", by_thread),
+        ],
+    })
+}
+
+struct Subjects<'a> {
+    pages: &'a Pages,
+    order: Vec<usize>,
+    kernel: KernelSide,
+    by_page: ArenaSide,
+    by_run: ArenaSide,
+    by_thread: ArenaSide,
+    chunks: Vec<Vec<u8>>,
+}
+
+impl Subjects<'_> {
+    fn round(&self, kernel_first: bool, waits: &mut [Vec<u64>; 3]) -> Result<Round, BenchError> {
+        let mut round = Round::default();
+        if kernel_first {
+            self.kernel_round(&mut round)?;
+        }
+        (round.out, round.touch, round.bulk) = self.arena_round(&self.by_page)?;
+        (round.out_run, round.touch_run, round.bulk_run) = self.arena_round(&self.by_run)?;
+        if !kernel_first {
+            self.kernel_round(&mut round)?;
+        }
+        round.decompress_run = self.decompress()?;
+        round.compress_page = self.compress()?;
+        self.waits(waits)?;
+        let (native, ours) = (self.native()?, self.fitting()?);
+        (round.native, round.fits) = (native, ours);
+        Ok(round)
+    }
+
+    fn per_page(&self, ns: u64) -> f64 {
+        ns as f64 / self.pages.len() as f64
+    }
+
+    fn kernel_round(&self, round: &mut Round) -> Result<(), BenchError> {
+        let kernel = &self.kernel;
+        kernel.write(self.pages);
+        round.kernel_out = kernel.page_out()?;
+        round.kernel_touch = self.touch_in(&self.order, &kernel.memory);
+        kernel.write(self.pages);
+        kernel.page_out()?;
+        let (ns, result) = cpu_of(Cpu::Thread, || {
+            kernel.memory.will_need()?;
+            (0..self.pages.len()).for_each(|page| kernel.memory.touch(page));
+            Ok::<_, BenchError>(())
+        });
+        result?;
+        round.kernel_bulk = self.per_page(ns);
+        Ok(())
+    }
+
+    /// Swap-out, random touch, bulk restore.
+    fn arena_round(&self, side: &ArenaSide) -> Result<(f64, f64, f64), BenchError> {
+        side.write(self.pages);
+        let out = side.page_out()?;
+        let touch = self.touch_in(&self.order, &side.region);
+        side.write(self.pages);
+        side.page_out()?;
+        let (ns, result) = cpu_of(Cpu::Thread, || {
+            side.restore()?;
+            (0..self.pages.len()).for_each(|page| side.region.touch(page));
+            Ok::<_, BenchError>(())
+        });
+        result?;
+        Ok((out, touch, self.per_page(ns)))
+    }
+
+    fn touch_in(&self, order: &[usize], memory: &impl Touch) -> f64 {
+        let touch = || order.iter().for_each(|&page| memory.touch(page));
+        self.per_page(cpu_of(Cpu::Thread, touch).0)
+    }
+
+    /// Decompression alone, of the chunks that a bulk restore decompresses, into memory that is there.
+    fn decompress(&self) -> Result<f64, BenchError> {
+        let plan = run_plan()?;
+        let mut scratch = Scratch::new();
+        let mut room = vec![1u8; self.pages.len() * PAGE_BYTES];
+        let (ns, result) = cpu_of(Cpu::Thread, || {
+            let rooms = room.chunks_mut(RUN_PAGES * PAGE_BYTES);
+            for (chunk, room) in self.chunks.iter().zip(rooms) {
+                decode(&mut scratch, plan, chunk, room)?;
+            }
+            Ok::<_, BenchError>(())
+        });
+        result?;
+        std::hint::black_box(&room);
+        Ok(self.per_page(ns))
+    }
+
+    /// Compression alone, of each page by itself.
+    fn compress(&self) -> Result<f64, BenchError> {
+        let plan = ChunkPlan::page(Codec::Lz4);
+        let mut scratch = Scratch::new();
+        let mut room = vec![0; plan.max_encoded_bytes(1)];
+        let (ns, result) = cpu_of(Cpu::Thread, || {
+            for page in self
+                .pages
+                .iter()
+                .filter(|&page| same_filled(page).is_none())
+            {
+                encode_contiguous(&mut scratch, plan, page, &mut room)?;
+            }
+            Ok::<_, BenchError>(())
+        });
+        result?;
+        Ok(self.per_page(ns))
+    }
+
+    fn waits(&self, waits: &mut [Vec<u64>; 3]) -> Result<(), BenchError> {
+        let few = &self.order[..SLOW_TOUCHES.min(self.order.len())];
+        self.kernel.write(self.pages);
+        self.kernel.page_out()?;
+        touch_each(&self.kernel.memory, few, &mut waits[0]);
+        for (side, waits) in [&self.by_page, &self.by_thread]
+            .into_iter()
+            .zip(&mut waits[1..])
+        {
+            side.write(self.pages);
+            side.page_out()?;
+            touch_each(&side.region, few, waits);
+        }
+        Ok(())
+    }
+
+    fn native(&self) -> Result<f64, BenchError> {
+        let memory = Plain::new(self.pages.len())?;
+        let (ns, sum) = cpu_of(Cpu::Process, || program(&memory));
+        std::hint::black_box(sum);
+        Ok(self.per_page(ns))
+    }
+
+    fn fitting(&self) -> Result<f64, BenchError> {
+        let side = ArenaSide::new("warmswap", FaultMode::Signal, self.pages.len())?;
+        let (ns, sum) = cpu_of(Cpu::Process, || program(&side.region));
+        std::hint::black_box(sum);
+        Ok(self.per_page(ns))
+    }
+}
+
+fn run_plan() -> Result<ChunkPlan, BenchError> {
+    Ok(ChunkPlan::new(Codec::Lz4, (RUN_PAGES * PAGE_BYTES) as u32)?)
+}
+
+/// The pages in chunks of 64 KiB.
+fn chunks(pages: &Pages) -> Result<Vec<Vec<u8>>, BenchError> {
+    let (plan, mut scratch) = (run_plan()?, Scratch::new());
+    let plain: Vec<u8> = pages.iter().flatten().copied().collect();
+    let mut room = vec![0; plan.max_encoded_bytes(RUN_PAGES)];
+    plain
+        .chunks(RUN_PAGES * PAGE_BYTES)
+        .map(|chunk| {
+            let encoded = encode_contiguous(&mut scratch, plan, chunk, &mut room)?;
+            Ok(room[..encoded.bytes].to_vec())
+        })
+        .collect()
+}
+
+/// A measure out of two numbers of each round.
+fn measure(
+    rounds: &[Round],
+    (key, what, other): (&'static str, &'static str, &'static str),
+    numbers: impl Fn(&Round) -> (f64, f64),
+) -> Measure {
+    let each =
+        |number: fn((f64, f64)) -> f64| median(rounds.iter().map(|r| number(numbers(r))).collect());
+    Measure {
+        key,
+        what,
+        ours_ns: each(|(ours, _)| ours),
+        other_ns: each(|(_, other)| other),
+        other,
+        ratio: each(|(ours, other)| ours / other),
+        at_most: None,
+        at_least: None,
+    }
+}
+
+fn measures(rounds: &[Round]) -> Vec<Measure> {
+    let at_most = |most, measure| Measure {
+        at_most: Some(most),
+        ..measure
+    };
+    let touch = "MADV_PAGEOUT, then touch at random";
+    let bulk = "MADV_WILLNEED, then touch";
+    let out = "MADV_PAGEOUT";
+    let mut fits = measure(
+        rounds,
+        (
+            "fits",
+            "a program that fits its budget, warmswap",
+            "plain memory",
+        ),
+        |r| (r.fits, r.native),
+    );
+    fits.ratio = median(rounds.iter().map(|r| r.native / r.fits).collect());
+    fits.at_least = Some(0.98);
+    vec![
+        at_most(
+            0.9,
+            measure(
+                rounds,
+                ("touch_page", "single random pages, a page a chunk", touch),
+                |r| (r.touch, r.kernel_touch),
+            ),
+        ),
+        at_most(
+            0.35,
+            measure(
+                rounds,
+                (
+                    "touch_run",
+                    "random touch of a set in chunks of 64 KiB",
+                    touch,
+                ),
+                |r| (r.touch_run, r.kernel_touch),
+            ),
+        ),
+        at_most(
+            0.35,
+            measure(
+                rounds,
+                ("bulk_run", "bulk restore and touch, chunks of 64 KiB", bulk),
+                |r| (r.bulk_run, r.kernel_bulk),
+            ),
+        ),
+        measure(
+            rounds,
+            ("decompress_run", "of that, decompression alone", bulk),
+            |r| (r.decompress_run, r.kernel_bulk),
+        ),
+        at_most(
+            1.3,
+            measure(
+                rounds,
+                ("bulk_decompress", "the same", "decompression alone"),
+                |r| (r.bulk_run, r.decompress_run),
+            ),
+        ),
+        measure(
+            rounds,
+            ("bulk_page", "bulk restore and touch, a page a chunk", bulk),
+            |r| (r.bulk, r.kernel_bulk),
+        ),
+        at_most(
+            0.6,
+            measure(
+                rounds,
+                ("out_page", "swap-out, all threads, a page a chunk", out),
+                |r| (r.out, r.kernel_out),
+            ),
+        ),
+        measure(
+            rounds,
+            ("compress_page", "of that, compression alone", out),
+            |r| (r.compress_page, r.kernel_out),
+        ),
+        measure(
+            rounds,
+            ("out_run", "swap-out, all threads, chunks of 64 KiB", out),
+            |r| (r.out_run, r.kernel_out),
+        ),
+        fits,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_of_rounds_and_targets_are_checked() {
+        let rounds = [(1.0, 4.0), (2.0, 4.0), (3.0, 12.0)].map(|(touch, kernel_touch)| Round {
+            touch,
+            kernel_touch,
+            native: 98.0,
+            fits: 100.0,
+            ..Round::default()
+        });
+        let all = measures(&rounds);
+        let of = |key| all.iter().find(|m| m.key == key).expect("measured");
+        assert_eq!(
+            (of("touch_page").ours_ns, of("touch_page").ratio),
+            (2.0, 0.25)
+        );
+        assert!(of("touch_page").is_reached());
+        assert!(of("fits").is_reached());
+        let worse = Measure {
+            ratio: 0.91,
+            ..of("touch_page").clone()
+        };
+        assert!(!worse.is_reached());
+    }
+}

@@ -1,0 +1,91 @@
+//! The kernel's side: plain memory on a zram device of our own.
+
+use warmswap_sys::pagemap::Pagemap;
+use warmswap_sys::undo::Undo;
+use warmswap_sys::zram::{ZramConfig, ZramSwap};
+use warmswap_sys::{PAGE_BYTES, Root};
+
+use crate::clock::{Cpu, cpu_of};
+use crate::memory::{Plain, Touch};
+use crate::{BenchError, Pages};
+
+/// Calls of MADV_PAGEOUT until all pages are out: some wait in a batch of another processor.
+const TRIES: usize = 20;
+
+/// Plain memory, and the only swap device that the kernel prefers.
+#[derive(Debug)]
+pub struct KernelSide {
+    pub memory: Plain,
+    pagemap: Pagemap,
+    // Removed last: that brings all pages back.
+    zram: ZramSwap,
+}
+
+impl KernelSide {
+    /// Sets the device up; `undo` takes it back on every way out.
+    pub fn new(undo: &Undo, pages: usize) -> Result<Self, BenchError> {
+        let zram = ZramSwap::create(
+            undo,
+            &ZramConfig {
+                disk_bytes: (2 * pages * PAGE_BYTES) as u64 + (1 << 20),
+                algorithm: "lz4".to_owned(),
+                memory_limit_bytes: None,
+                priority: 32767,
+            },
+        )?;
+        Ok(Self {
+            memory: Plain::new(pages)?,
+            pagemap: Pagemap::open(&Root::machine(), std::process::id())?,
+            zram,
+        })
+    }
+
+    /// Writes all pages, so that no copy of them in the swap is valid any more.
+    pub fn write(&self, pages: &Pages) {
+        for (page, content) in pages.iter().enumerate() {
+            self.memory.write(page, content);
+        }
+    }
+
+    fn swapped(&self) -> Result<usize, BenchError> {
+        let (start, mut swapped) = (self.memory.start().addr() as u64, 0);
+        let end = start + (self.memory.pages() * PAGE_BYTES) as u64;
+        self.pagemap.scan(start, end, |_, entry| {
+            swapped += usize::from(entry.swapped())
+        })?;
+        Ok(swapped)
+    }
+
+    /// Pages everything out; CPU nanoseconds a page of the first call, by the pages that it brought out.
+    ///
+    /// # Errors
+    /// [`BenchError::OtherSwap`] when the pages are not on our device.
+    pub fn page_out(&self) -> Result<f64, BenchError> {
+        let before = self.swapped()?;
+        let (ns, result) = cpu_of(Cpu::Thread, || self.memory.page_out());
+        result?;
+        let cost = ns as f64 / (self.swapped()? - before).max(1) as f64;
+        for _ in 0..TRIES {
+            if self.swapped()? == self.memory.pages() {
+                break;
+            }
+            std::thread::yield_now();
+            self.memory.page_out()?;
+        }
+        let stats = self.zram.stats()?;
+        let stored_pages = stats.original_bytes / PAGE_BYTES as u64 + stats.same_filled_pages;
+        if stored_pages * 100 < 95 * self.memory.pages() as u64 {
+            return Err(BenchError::OtherSwap {
+                stored_pages,
+                pages: self.memory.pages(),
+            });
+        }
+        Ok(cost)
+    }
+
+    /// Switches the device off and removes it.
+    pub fn remove(self) -> Result<(), BenchError> {
+        drop(self.memory);
+        Ok(self.zram.remove()?)
+    }
+}

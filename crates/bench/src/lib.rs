@@ -1,0 +1,21 @@
+//! Live memory beside the kernel's own swap: the same pages, the same codec, alternating in one run.
+//!
+//! [`faults`] measures what a page costs on its way out of memory and back: in an arena of this process, and
+//! under the kernel's zram on a device of its own. What is compared is CPU time (`CLOCK_THREAD_CPUTIME_ID` where
+//! the work is done in the calling thread, `CLOCK_PROCESS_CPUTIME_ID` where threads of the arena do it), which
+//! other programs stretch far less than the time on the wall; waiting times are reported beside it.
+
+mod arena_side;
+mod clock;
+mod error;
+mod faults;
+mod fits;
+mod kernel_side;
+mod latency;
+mod memory;
+mod pages;
+
+pub use error::BenchError;
+pub use faults::{FaultsOptions, FaultsReport, Measure, faults};
+pub use latency::Latency;
+pub use pages::Pages;
