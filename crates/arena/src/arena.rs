@@ -138,6 +138,7 @@ impl Arena {
         let slots = frames.min(MAX_SLOTS - 64) + 64;
         let (memory, empty) = PagedMemory::new(PagedConfig {
             pages,
+            addresses: uffd::Addresses::Parts,
             slots: slots.next_multiple_of(64),
             mechanism: mechanism(config.mechanism)?,
             delivery: match config.fault_mode {

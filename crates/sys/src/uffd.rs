@@ -22,7 +22,8 @@ pub use event::Event;
 pub use features::{Feature, Features};
 pub use idle::be_idle;
 pub use lazy::{AtomicTable, Word};
-pub use paged::{FaultDelivery, Mechanism, PagedConfig, PagedError, PagedMemory};
+pub use paged::{Addresses, FaultDelivery, Mechanism, PagedConfig, PagedError, PagedMemory};
+pub use reserve::Protection;
 pub use slots::{SlotBag, Slots};
 
 use std::io;

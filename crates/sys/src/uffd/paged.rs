@@ -1,5 +1,7 @@
 //! Memory in pages, and the ways of a page in and out of it.
 
+mod program;
+
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -30,11 +32,26 @@ pub enum FaultDelivery {
     Events,
 }
 
+/// How the address space is mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Addresses {
+    /// Parts of it are mapped and unmapped. A child of `fork` does not have them.
+    Parts,
+    /// It is one mapping, at this address if nothing is there, of which parts are made accessible; see
+    /// [`PagedMemory::protect`]. A child of `fork` can have it.
+    Whole {
+        /// The address that is wanted.
+        at: usize,
+    },
+}
+
 /// What memory to make.
 #[derive(Debug, Clone, Copy)]
 pub struct PagedConfig {
     /// Pages of address space.
     pub pages: usize,
+    /// How they are mapped.
+    pub addresses: Addresses,
     /// Slots of the staging area.
     pub slots: usize,
     /// How frames come and go.
@@ -92,27 +109,7 @@ impl PagedMemory {
     /// # Errors
     /// [`PagedError`].
     pub fn new(config: PagedConfig) -> Result<(Self, Slots), PagedError> {
-        let mut features = Vec::new();
-        features.push(match config.mechanism {
-            Mechanism::Move => Feature::Move,
-            Mechanism::Copy => Feature::WriteProtect,
-        });
-        let (uffd, reach) = match config.delivery {
-            FaultDelivery::Signal => {
-                features.push(Feature::Sigbus);
-                let uffd = Uffd::open(Reach::UserOnly, Features::of(&features))?;
-                (uffd, Reach::UserOnly)
-            }
-            // With the right to it, faults within system calls are served as well.
-            FaultDelivery::Events => match Uffd::open(Reach::Everything, Features::of(&features)) {
-                Ok(uffd) => (uffd, Reach::Everything),
-                Err(OpenError::Open(_)) => {
-                    let uffd = Uffd::open(Reach::UserOnly, Features::of(&features))?;
-                    (uffd, Reach::UserOnly)
-                }
-                Err(error) => return Err(error.into()),
-            },
-        };
+        let (uffd, reach) = open_uffd(config)?;
         let reserve = |len: usize| {
             Reserve::new(len, PAGE_BYTES << 9).map_err(|errno| PagedError::Map {
                 address: 0,
@@ -120,14 +117,12 @@ impl PagedMemory {
                 source: errno.into(),
             })
         };
-        let space = reserve(config.pages * PAGE_BYTES)?;
+        let space = match config.addresses {
+            Addresses::Parts => reserve(config.pages * PAGE_BYTES)?,
+            Addresses::Whole { at } => program::space(at, config.pages * PAGE_BYTES)?,
+        };
         let staging = reserve(config.slots * PAGE_BYTES)?;
-        let pagemap = rustix::fs::open(
-            "/proc/self/pagemap",
-            OFlags::RDONLY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .map_err(|errno| PagedError::Pagemap(errno.into()))?;
+        let pagemap = open_pagemap()?;
         let memory = Self {
             uffd,
             space,
@@ -455,6 +450,37 @@ impl PagedMemory {
     pub fn bag(&self) -> SlotBag {
         SlotBag::new(self.config.slots)
     }
+}
+
+/// Opens a descriptor for such memory.
+fn open_uffd(config: PagedConfig) -> Result<(Uffd, Reach), OpenError> {
+    let mut features = vec![match config.mechanism {
+        Mechanism::Move => Feature::Move,
+        Mechanism::Copy => Feature::WriteProtect,
+    }];
+    let open = |reach, features: &[Feature]| {
+        Uffd::open(reach, Features::of(features)).map(|uffd| (uffd, reach))
+    };
+    match config.delivery {
+        FaultDelivery::Signal => {
+            features.push(Feature::Sigbus);
+            open(Reach::UserOnly, &features)
+        }
+        // With the right to it, faults within system calls are served as well.
+        FaultDelivery::Events => match open(Reach::Everything, &features) {
+            Err(OpenError::Open(_)) => open(Reach::UserOnly, &features),
+            result => result,
+        },
+    }
+}
+
+fn open_pagemap() -> Result<OwnedFd, PagedError> {
+    rustix::fs::open(
+        "/proc/self/pagemap",
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map_err(|errno| PagedError::Pagemap(errno.into()))
 }
 
 /// A page of zeros.

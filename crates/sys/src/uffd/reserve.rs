@@ -3,7 +3,20 @@
 use std::ptr;
 
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
+};
+
+/// What may be done with memory: the bits of `PROT_READ`, `PROT_WRITE` and the like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Protection(pub u32);
+
+impl Protection {
+    /// No access.
+    pub const NONE: Self = Self(0);
+    /// Reading and writing: the only kind whose frames the kernel moves.
+    pub const READ_WRITE: Self = Self(1 | 2);
+}
 
 /// A reserved range of addresses: an inaccessible private mapping, in parts of which memory is made
 /// accessible. Given back on drop.
@@ -36,6 +49,24 @@ impl Reserve {
             }
         }
         Ok(Self { address, len })
+    }
+
+    /// Reserves `len` bytes at that address, if nothing is there.
+    pub fn at(address: usize, len: usize) -> Result<Self, Errno> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+        let wanted = ptr::with_exposed_provenance_mut(address);
+        // SAFETY: the kernel replaces nothing that is there.
+        let base = unsafe { mmap_anonymous(wanted, len, ProtFlags::empty(), flags)? };
+        let reserve = Self {
+            address: base.expose_provenance(),
+            len,
+        };
+        // A kernel before 4.17 takes the address for a mere wish.
+        if reserve.address == address {
+            Ok(reserve)
+        } else {
+            Err(Errno::EXIST)
+        }
     }
 
     /// First address.
@@ -89,6 +120,27 @@ impl Reserve {
             )?;
         }
         Ok(())
+    }
+
+    /// Changes what may be done with the memory at `offset`.
+    ///
+    /// # Safety
+    /// Nobody relies on an access that is not possible any more.
+    pub unsafe fn protect(&self, offset: usize, len: usize, to: Protection) -> Result<(), Errno> {
+        let address = ptr::with_exposed_provenance_mut(self.check(offset, len)?);
+        // SAFETY: passed on to the caller.
+        unsafe { mprotect(address, len, MprotectFlags::from_bits_retain(to.0)) }
+    }
+
+    /// Gives the mapping at `offset` an attribute: small pages, or whether a child of this process has it.
+    pub fn advise(&self, offset: usize, len: usize, advice: Advice) -> Result<(), Errno> {
+        debug_assert!(matches!(
+            advice,
+            Advice::LinuxNoHugepage | Advice::LinuxDontFork | Advice::LinuxDoFork
+        ));
+        let address = ptr::with_exposed_provenance_mut(self.check(offset, len)?);
+        // SAFETY: these change no content.
+        unsafe { madvise(address, len, advice) }
     }
 
     /// Gives the memory of `len` bytes at `offset` back; the pages are missing afterwards.

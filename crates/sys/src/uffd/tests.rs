@@ -13,6 +13,7 @@ fn memory(
     delivery: FaultDelivery,
 ) -> Option<(PagedMemory, Slots)> {
     let config = PagedConfig {
+        addresses: Addresses::Parts,
         pages: 1024,
         slots: 64,
         mechanism,
