@@ -3,8 +3,10 @@
 
 mod carry_out;
 mod leave;
+mod program;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use warmswap_codec::{ChunkPlan, Codec, Scratch};
@@ -14,16 +16,21 @@ use warmswap_policy::PageId;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_trace::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 
-use crate::directory::{Directory, State, Word};
+use crate::directory::{Claim, Directory, State, Word};
 use crate::error::{ArenaError, ServeError};
 use crate::service::Core;
 use crate::store::{Store, prefix_bytes};
+
+pub use program::{Mapped, Program};
 
 /// Pages that are put out of sight at a time.
 const BATCH_PAGES: usize = 64;
 
 /// Batches between two chances for others to get the lock.
 const BATCHES_PER_TURN: usize = 8;
+
+/// Pages whose content is given up at a time.
+const EMPTIED_PAGES: usize = 512;
 
 /// What the pager counts; all in pages unless they say otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -53,6 +60,8 @@ pub struct Brain {
     owners: Vec<AppId>,
     apps: Vec<App>,
     mapped_pages: usize,
+    /// The addresses of a program whose whole memory this is.
+    pub program: Program,
     /// How many want each pinned page to stay.
     pins: FxHashMap<usize, usize>,
     /// Chunk numbers used so far.
@@ -91,6 +100,7 @@ impl Brain {
             owners: vec![AppId(0); space_pages / Directory::GRAIN_PAGES],
             apps: Vec::new(),
             mapped_pages: 0,
+            program: Program::new(space_pages),
             pins: FxHashMap::default(),
             chunks: 0,
             budget_bytes,
@@ -194,34 +204,8 @@ impl Brain {
         first: usize,
         pages: usize,
     ) -> Result<(), ServeError> {
-        // What is still in the queue would be told of pages that are no more.
-        self.hear(core);
-        let mut in_place = 0;
-        for page in first..first + pages {
-            loop {
-                let word = core.directory.word(page);
-                if word.state == State::Busy {
-                    // Whoever holds it does not wait for us.
-                    std::thread::yield_now();
-                    continue;
-                }
-                let Some(mut claim) = core.directory.claim(page, word) else {
-                    continue;
-                };
-                in_place += usize::from(matches!(word.state, State::Resident | State::Protected));
-                if let Some(slot) = claim.take_slot() {
-                    core.frames.put_free(slot);
-                }
-                claim.release(Word::of(State::Unmapped));
-                break;
-            }
-        }
+        self.empty(core, app, first..first + pages, Word::of(State::Unmapped))?;
         core.memory.unmap(first, pages)?;
-        core.frames.released(in_place);
-        let addr = PageAddr::Anon {
-            number: first as u64,
-        };
-        self.engine.free(app, addr, pages as u32);
         if let Some(whole) = self.regions.remove(&first) {
             self.mapped_pages -= whole;
             // Words of unmapped pages are zero: giving their memory back changes nothing but that.
@@ -231,11 +215,49 @@ impl Brain {
         Ok(())
     }
 
+    /// Gives up the content of pages. Each has this word then, while its frame is gone already.
+    fn empty(
+        &mut self,
+        core: &Core,
+        app: AppId,
+        pages: Range<usize>,
+        after: Word,
+    ) -> Result<(), ServeError> {
+        // What is still in the queue would be told of pages that are no more.
+        self.hear(core);
+        let mut first = pages.start;
+        while first < pages.end {
+            let end = pages.end.min(first + EMPTIED_PAGES);
+            // Held until the frames are gone: a touch meanwhile waits, and finds the page fresh.
+            let claims: Vec<_> = (first..end).map(|page| hold(core, page)).collect();
+            core.memory.discard(first, end - first)?;
+            let mut in_place = 0;
+            for mut claim in claims.into_iter().flatten() {
+                in_place += usize::from(matches!(
+                    claim.before.state,
+                    State::Resident | State::Protected
+                ));
+                if let Some(slot) = claim.take_slot() {
+                    core.frames.put_free(slot);
+                }
+                let pinned = claim.before.pinned;
+                claim.release(after.pinned(pinned && after.state != State::Unmapped));
+            }
+            core.frames.released(in_place);
+            let number = first as u64;
+            self.engine
+                .free(app, PageAddr::Anon { number }, (end - first) as u32);
+            first = end;
+        }
+        Ok(())
+    }
+
     /// Every page of every region, and those of the unmapped grain behind each.
     pub fn pages(&self) -> impl Iterator<Item = usize> + '_ {
         self.regions
             .iter()
             .flat_map(|(&first, &n)| first..first + n)
+            .chain(self.program.adopted_pages())
     }
 
     /// One more wants the page to stay; how many they are now.
@@ -379,5 +401,22 @@ impl Brain {
         self.counts.overcommits += 1;
         core.frames
             .set_limits(core.frames.held() + core.frames.waiting(), 0);
+    }
+}
+
+/// Takes hold of a page that has a word, waiting for whoever holds it: they do not wait for us.
+fn hold(core: &Core, page: usize) -> Option<Claim<'_>> {
+    loop {
+        let word = core.directory.word(page);
+        match word.state {
+            State::Unmapped => return None,
+            State::Busy => std::thread::yield_now(),
+            _ => {
+                let claim = core.directory.claim(page, word);
+                if claim.is_some() {
+                    return claim;
+                }
+            }
+        }
     }
 }

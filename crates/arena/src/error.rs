@@ -47,6 +47,15 @@ pub enum ArenaError {
     /// There are 65,535 applications.
     #[error("no more applications")]
     Applications,
+    /// Faults within system calls cannot be served.
+    #[error(
+        "no right to serve page faults within system calls: needs root, CAP_SYS_PTRACE, or \
+         `sysctl vm.unprivileged_userfaultfd=1`"
+    )]
+    UserOnly,
+    /// A program's memory cannot be made ours.
+    #[error("cannot take over the program's memory: {0}")]
+    Adopt(String),
     /// Not whole within the region.
     #[error("{len} bytes at {offset:#x} are not within a region of {region_bytes} bytes")]
     OutOfRange {
@@ -62,6 +71,38 @@ pub enum ArenaError {
 impl ArenaError {
     pub(crate) fn system(action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::System { action, source }
+    }
+}
+
+/// A program cannot map, protect or discard what it wants to.
+#[derive(Debug, thiserror::Error)]
+pub enum SpaceError {
+    /// No free addresses, or some that are not mapped (ENOMEM).
+    #[error("no room for {bytes} bytes")]
+    Full {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// Something else is mapped there.
+    #[error("what is at {address:#x} is not the space's")]
+    NotOurs {
+        /// First address.
+        address: usize,
+    },
+    /// The kernel refuses.
+    #[error(transparent)]
+    Memory(#[from] PagedError),
+    /// A page cannot be given up.
+    #[error("{0}")]
+    Serve(String),
+}
+
+impl From<ServeError> for SpaceError {
+    fn from(error: ServeError) -> Self {
+        match error {
+            ServeError::Memory(error) => Self::Memory(error),
+            error => Self::Serve(error.to_string()),
+        }
     }
 }
 
@@ -81,6 +122,8 @@ pub(crate) enum ServeError {
     NotMapped,
     #[error("somebody discarded or replaced the page behind the arena's back")]
     Vanished,
+    #[error("the page was used between a fork and the take-over of the child's memory")]
+    UsedInFork,
     #[error("the chunk does not hold the page")]
     NotInChunk,
 }

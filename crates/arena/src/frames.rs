@@ -171,6 +171,12 @@ impl Frames {
             .map(|held| NewFrames(room(held)))
     }
 
+    /// So many frames are in pages' places already.
+    pub fn adopted(&self, count: usize) {
+        self.held.fetch_add(count, Ordering::AcqRel);
+        self.call_pager();
+    }
+
     /// A new frame beyond the limit, where nothing else helps: the caller needs a second one for a moment.
     pub fn force_new(&self) -> NewFrames {
         self.held.fetch_add(1, Ordering::AcqRel);

@@ -59,20 +59,30 @@
 //!   touched page counts as touched, and so does what is brought back in bulk: a hot set is complete rather
 //!   than exact.
 
+mod application;
 mod arena;
 mod brain;
 mod config;
 mod directory;
 mod error;
 mod frames;
+mod gate;
+mod lock;
+mod region;
 mod restore;
 mod service;
+mod shared;
+mod space;
 mod stats;
 mod store;
 mod threads;
 
-pub use arena::{Advice, Application, Arena, Pinned, Region};
+pub use application::Application;
+pub use arena::Arena;
 pub use brain::PagerCounts;
 pub use config::{ArenaConfig, FaultMode, Mechanism};
-pub use error::ArenaError;
+pub use error::{ArenaError, SpaceError};
+pub use region::{Advice, Pinned, Region};
+pub use space::Space;
 pub use stats::ArenaStats;
+pub use warmswap_sys::uffd::Protection;

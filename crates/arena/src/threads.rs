@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
 use warmswap_sys::uffd::{Event, be_idle};
 
 use crate::brain::Brain;
-use crate::error::{AbortOnPanic, die};
+use crate::error::{AbortOnPanic, ServeError, die};
+use crate::lock::Mutex;
 use crate::restore::Jobs;
-use crate::service::Core;
+use crate::service::{Core, Wanted};
 
 /// How long the pager sleeps when nobody calls it.
 const PAGER_SLEEP: Duration = Duration::from_millis(50);
@@ -90,6 +90,7 @@ fn pager(core: &Core, brain: &Mutex<Brain>, is_stopped: &AtomicBool) {
     let mut generation = core.frames.generation();
     let mut idle_turns = 0;
     while !is_stopped.load(Ordering::Acquire) {
+        let inside = core.gate.enter_as_pager();
         let mut guard = brain.lock();
         let has_more = match guard.work(core) {
             Ok(has_more) => has_more,
@@ -104,7 +105,9 @@ fn pager(core: &Core, brain: &Mutex<Brain>, is_stopped: &AtomicBool) {
             idle_turns = 0;
         }
         generation = core.frames.generation();
-        MutexGuard::unlock_fair(guard);
+        drop(guard);
+        drop(inside);
+        brain.give_way();
         if is_stuck {
             // Faults under way may be about to be heard of.
             std::thread::yield_now();
@@ -121,20 +124,31 @@ fn handle_faults(core: &Core, is_stopped: &AtomicBool) {
             die(core.memory.address(0), &error);
         }
         loop {
+            // An event that was read is served before a fork.
+            let _inside = core.gate.enter();
             match core.memory.read_event() {
-                Ok(Some(Event::Fault { address, .. })) => {
-                    core.serve_address(address);
-                    // Whoever found it served already was not woken by that.
-                    if let Some(page) = core.memory.page_of(address)
-                        && let Err(error) = core.memory.wake(page)
-                    {
-                        die(address, &error);
-                    }
-                }
+                Ok(Some(Event::Fault { address, .. })) => serve(core, address),
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(error) => die(core.memory.address(0), &error),
             }
         }
+    }
+}
+
+/// Serves a fault that somebody waits for.
+fn serve(core: &Core, address: usize) {
+    let Some(page) = core.memory.page_of(address) else {
+        die(address, &ServeError::NotMapped);
+    };
+    match core.serve_page(page, Wanted::Now) {
+        Ok(_) => {}
+        // The program unmapped it meanwhile: its next access tells it so.
+        Err(ServeError::NotMapped) if core.is_program => {}
+        Err(error) => die(address, &error),
+    }
+    // Whoever found it served already was not woken by that.
+    if let Err(error) = core.memory.wake(page) {
+        die(address, &error);
     }
 }

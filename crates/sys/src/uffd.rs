@@ -48,6 +48,9 @@ pub enum Failure {
     /// The page is pinned, or shared with another process (EBUSY).
     #[error("the page is pinned or shared")]
     Busy,
+    /// The mappings differ in protection or locking (EINVAL).
+    #[error("the mappings are not alike")]
+    Unlike,
     /// There is no page, or the range is not registered (ENOENT).
     #[error("no page is there, or the range is not registered")]
     Missing,
@@ -69,6 +72,7 @@ impl Failure {
             libc::EAGAIN => Self::Again,
             libc::EEXIST => Self::PageExists,
             libc::EBUSY => Self::Busy,
+            libc::EINVAL => Self::Unlike,
             libc::ENOENT => Self::Missing,
             libc::ESRCH => Self::Gone,
             libc::ENOMEM => Self::OutOfMemory,

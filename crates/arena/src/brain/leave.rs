@@ -130,7 +130,7 @@ fn move_out(core: &Core, mut claims: Vec<Claim<'_>>) -> Result<(), ServeError> {
                 ..
             }) => bytes / PAGE_BYTES,
             Err(UffdError {
-                failure: Failure::Busy,
+                failure: Failure::Busy | Failure::Unlike,
                 ..
             }) => 0,
             Err(UffdError {
@@ -145,7 +145,7 @@ fn move_out(core: &Core, mut claims: Vec<Claim<'_>>) -> Result<(), ServeError> {
         }
         core.frames.put_empty(slots);
         if moved == 0 {
-            // Pinned or shared: it stays.
+            // Pinned, shared, or protected otherwise: it stays.
             core.release(claims.remove(0), |before| before);
         }
     }

@@ -1,0 +1,110 @@
+//! Applications: who uses the arena, and when.
+
+use std::sync::Arc;
+
+use warmswap_trace::{AppId, PAGE_BYTES};
+
+use crate::error::ArenaError;
+use crate::lock::Mutex;
+use crate::region::Region;
+use crate::restore::Job;
+use crate::shared::Shared;
+
+/// A user of the arena whose launches and pauses the scheme is told of.
+#[derive(Clone, Debug)]
+pub struct Application {
+    pub(crate) inner: Arc<AppInner>,
+}
+
+#[derive(Debug)]
+pub struct AppInner {
+    pub shared: Arc<Shared>,
+    pub id: AppId,
+    pub name: String,
+    pub job: Mutex<Option<Arc<Job>>>,
+}
+
+impl Application {
+    /// The name that it was given.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Maps a region of at least `bytes` bytes, rounded up to whole pages; it reads as zeros.
+    ///
+    /// # Errors
+    /// [`ArenaError::AddressSpace`], and what the kernel refuses.
+    pub fn region(&self, bytes: usize) -> Result<Region, ArenaError> {
+        let pages = bytes.div_ceil(PAGE_BYTES).max(1);
+        let shared = &self.inner.shared;
+        let first = shared
+            .brain()
+            .add_region(&shared.core, self.inner.id, pages)?;
+        Ok(Region {
+            app: Arc::clone(&self.inner),
+            first,
+            pages,
+        })
+    }
+
+    /// The application comes to the foreground: its launch window opens, and its hot set begins to come back
+    /// on idle processor time.
+    pub fn foreground(&self) {
+        let shared = &self.inner.shared;
+        let pages = {
+            let mut brain = shared.brain();
+            brain.hear(&shared.core);
+            let pages = brain.hot_set(self.inner.id);
+            brain.launch_begin(self.inner.id);
+            pages
+        };
+        let job = Arc::new(Job::new(pages));
+        if let Some(earlier) = self.inner.job.lock().replace(Arc::clone(&job)) {
+            earlier.cancel();
+        }
+        let jobs = Arc::clone(&shared.threads.lock().jobs);
+        jobs.push(job);
+    }
+
+    /// The application has answered: the launch window closes. What is left of its hot set is brought back
+    /// first, with the help of the calling thread.
+    pub fn launch_done(&self) {
+        let shared = &self.inner.shared;
+        if let Some(job) = self.inner.job.lock().take() {
+            job.finish(&shared.core);
+        }
+        let mut brain = shared.brain();
+        shared.settle(&mut brain);
+        brain.launch_end(self.inner.id);
+    }
+
+    /// The application goes to the background. What it holds leaves when others need room.
+    pub fn background(&self) {
+        let shared = &self.inner.shared;
+        if let Some(job) = self.inner.job.lock().take() {
+            job.cancel();
+        }
+        let mut brain = shared.brain();
+        shared.settle(&mut brain);
+        brain.launch_end(self.inner.id);
+        brain.engine.background(self.inner.id);
+    }
+
+    /// Pages that are held to be hot.
+    #[must_use]
+    pub fn hot_pages(&self) -> u64 {
+        let shared = &self.inner.shared;
+        let mut brain = shared.brain();
+        brain.hear(&shared.core);
+        brain.engine.hot_pages(self.inner.id)
+    }
+}
+
+impl Drop for AppInner {
+    fn drop(&mut self) {
+        if !self.shared.is_in_child() {
+            self.shared.brain().remove_app(self.id);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! The addresses of a program: what it mapped where, and what of that is ours.
+//!
+//! Until it is adopted, the program's memory is the kernel's business alone; only what is mapped is known then,
+//! and no page has a word. From the adoption on, the pages that the program made accessible are like those of
+//! a region.
+
+use std::ops::Range;
+
+use rangemap::RangeMap;
+use warmswap_sys::uffd::Protection;
+use warmswap_trace::AppId;
+
+use super::Brain;
+use crate::directory::{State, Word};
+use crate::error::{ServeError, die};
+use crate::service::Core;
+
+/// What is at an address of the program. What is nothing at all is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mapped {
+    /// Reserved, and never accessible so far: nothing is there.
+    Reserved,
+    /// Memory, and what may be done with it.
+    Open(Protection),
+    /// Something else that the program mapped over it.
+    Foreign,
+    /// Something else was there, so that its faults are not ours: not used again.
+    Lost,
+}
+
+/// The map of a program's addresses, in pages.
+#[derive(Debug)]
+pub struct Program {
+    map: RangeMap<usize, Mapped>,
+    space_pages: usize,
+    /// Pages of [`Mapped::Open`].
+    open_pages: usize,
+    /// Its pages have words.
+    is_adopted: bool,
+}
+
+/// The program of every address is the first application.
+const APP: AppId = AppId(0);
+
+impl Program {
+    pub fn new(space_pages: usize) -> Self {
+        Self {
+            map: RangeMap::new(),
+            space_pages,
+            open_pages: 0,
+            is_adopted: false,
+        }
+    }
+
+    /// Whether its pages are ours.
+    pub fn is_adopted(&self) -> bool {
+        self.is_adopted
+    }
+
+    /// Pages that the program can use.
+    pub fn open_pages(&self) -> usize {
+        self.open_pages
+    }
+
+    /// What is mapped in a range, piece by piece; `None` for what is free.
+    pub fn pieces(&self, range: Range<usize>) -> Vec<(Range<usize>, Option<Mapped>)> {
+        let mut pieces = Vec::new();
+        let mut at = range.start;
+        for (piece, &mapped) in self.map.overlapping(&range) {
+            let (start, end) = (piece.start.max(range.start), piece.end.min(range.end));
+            if at < start {
+                pieces.push((at..start, None));
+            }
+            pieces.push((start..end, Some(mapped)));
+            at = end;
+        }
+        if at < range.end {
+            pieces.push((at..range.end, None));
+        }
+        pieces
+    }
+
+    /// A free range of so many pages, first of all at `hint`; else aligned like an address space of huge pages
+    /// where it is large.
+    pub fn gap(&self, hint: Option<usize>, pages: usize, align: usize) -> Option<Range<usize>> {
+        let space = 0..self.space_pages;
+        if let Some(first) = hint
+            && let Some(end) = first.checked_add(pages)
+            && end <= space.end
+            && !self.map.overlaps(&(first..end))
+        {
+            return Some(first..end);
+        }
+        self.map.gaps(&space).find_map(|gap| {
+            let first = gap.start.next_multiple_of(align);
+            (first + pages <= gap.end).then(|| first..first + pages)
+        })
+    }
+
+    /// Whether a range is free.
+    pub fn is_free(&self, range: Range<usize>) -> bool {
+        range.end <= self.space_pages && !self.map.overlaps(&range)
+    }
+
+    fn set(&mut self, range: Range<usize>, mapped: Option<Mapped>) {
+        let open = |(piece, mapped): &(Range<usize>, Option<Mapped>)| match mapped {
+            Some(Mapped::Open(_)) => piece.len(),
+            _ => 0,
+        };
+        self.open_pages -= self.pieces(range.clone()).iter().map(open).sum::<usize>();
+        match mapped {
+            Some(mapped) => {
+                self.open_pages += open(&(range.clone(), Some(mapped)));
+                self.map.insert(range, mapped);
+            }
+            None => self.map.remove(range),
+        }
+    }
+
+    /// Pages with words.
+    pub fn adopted_pages(&self) -> impl Iterator<Item = usize> + '_ {
+        let open = |(range, mapped): (&Range<usize>, &Mapped)| match mapped {
+            Mapped::Open(_) => range.clone(),
+            _ => 0..0,
+        };
+        self.map.iter().filter(|_| self.is_adopted).flat_map(open)
+    }
+
+    /// Stretches whose faults can be ours.
+    fn own(&self) -> Vec<Range<usize>> {
+        let pieces = self.pieces(0..self.space_pages);
+        let mut own: Vec<Range<usize>> = Vec::new();
+        for (range, mapped) in pieces {
+            if matches!(mapped, Some(Mapped::Foreign | Mapped::Lost)) {
+                continue;
+            }
+            match own.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => own.push(range),
+            }
+        }
+        own
+    }
+}
+
+impl Brain {
+    /// The program maps a range anew: what was there is gone, and it is as `mapped` says.
+    pub fn program_map(
+        &mut self,
+        core: &Core,
+        range: Range<usize>,
+        mapped: Option<Mapped>,
+    ) -> Result<(), ServeError> {
+        for (piece, before) in self.program.pieces(range.clone()) {
+            if let Some(Mapped::Open(_)) = before {
+                self.program_close(core, piece)?;
+            }
+        }
+        self.program.set(range.clone(), mapped);
+        if let Some(Mapped::Open(protection)) = mapped {
+            self.program_open(core, range, protection);
+        }
+        Ok(())
+    }
+
+    /// Gives up the content of a range's memory: it reads as zeros.
+    pub fn program_discard(&mut self, core: &Core, range: Range<usize>) -> Result<(), ServeError> {
+        for (piece, mapped) in self.program.pieces(range) {
+            if let Some(Mapped::Open(_)) = mapped {
+                if self.program.is_adopted {
+                    self.empty(core, APP, piece, Word::of(State::Fresh))?;
+                } else {
+                    core.memory.discard(piece.start, piece.len())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The program changes what may be done with memory that it has. Frames of memory that cannot be both
+    /// read and written cannot be moved: such pages come back when they are touched, and then stay.
+    pub fn program_protect(&mut self, core: &Core, range: Range<usize>, protection: Protection) {
+        for (piece, mapped) in self.program.pieces(range) {
+            match mapped {
+                Some(Mapped::Open(before)) if before != protection => {
+                    self.program
+                        .set(piece.clone(), Some(Mapped::Open(protection)));
+                    let pinned = protection != Protection::READ_WRITE;
+                    if self.program.is_adopted && pinned != (before != Protection::READ_WRITE) {
+                        piece.for_each(|page| {
+                            core.directory
+                                .update(page, |word| Some(word.pinned(pinned)));
+                        });
+                    }
+                }
+                Some(Mapped::Reserved) if protection != Protection::NONE => {
+                    self.program
+                        .set(piece.clone(), Some(Mapped::Open(protection)));
+                    self.program_open(core, piece, protection);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn program_open(&mut self, core: &Core, range: Range<usize>, protection: Protection) {
+        if !self.program.is_adopted {
+            return;
+        }
+        self.mapped_pages += range.len();
+        let fresh = Word::of(State::Fresh).pinned(protection != Protection::READ_WRITE);
+        for page in range {
+            core.directory.update(page, |_| Some(fresh));
+        }
+        self.report(core);
+    }
+
+    fn program_close(&mut self, core: &Core, range: Range<usize>) -> Result<(), ServeError> {
+        if !self.program.is_adopted {
+            return Ok(core.memory.discard(range.start, range.len())?);
+        }
+        self.empty(core, APP, range.clone(), Word::of(State::Unmapped))?;
+        self.mapped_pages -= range.len();
+        // Words of unmapped pages are zero: giving their memory back changes nothing but that.
+        let _ = core.directory.discard(range.start, range.len());
+        self.report(core);
+        Ok(())
+    }
+
+    /// Makes the program's memory ours. Nobody serves faults yet: a thread that makes one waits.
+    pub fn program_adopt(&mut self, core: &Core) -> Result<(), ServeError> {
+        for range in self.program.own() {
+            core.memory.adopt(range.start, range.len())?;
+        }
+        self.program.is_adopted = true;
+        for (range, mapped) in self.program.pieces(0..self.program.space_pages) {
+            if let Some(Mapped::Open(protection)) = mapped {
+                self.program_open(core, range.clone(), protection);
+                let mut in_place = 0;
+                core.memory.for_frames(range.start, range.len(), |page| {
+                    in_place += 1;
+                    core.directory.update(page, |word| {
+                        Some(word.arrived(warmswap_policy::reclaim::Arrival::Touched))
+                    });
+                    core.news.push(page);
+                })?;
+                core.frames.adopted(in_place);
+            }
+        }
+        self.hear(core);
+        self.report(core);
+        Ok(())
+    }
+
+    /// The child of a `fork` or its parent: says whether children get the program's memory.
+    pub fn program_inherit(&self, core: &Core, yes: bool) -> Result<(), ServeError> {
+        for range in self.program.own() {
+            core.memory.inherit(range.start, range.len(), yes)?;
+        }
+        Ok(core.memory.inherit_staging(yes)?)
+    }
+
+    /// In the child of a `fork`: the memory that the parent adopted becomes ours here.
+    ///
+    /// Ends the process if a page that is not in its place was used before: it read as zeros.
+    pub fn program_adopt_in_child(&mut self, core: &Core) -> Result<(), ServeError> {
+        core.memory.reopen()?;
+        if !self.program.is_adopted {
+            return Ok(());
+        }
+        for range in self.program.own() {
+            core.memory.adopt(range.start, range.len())?;
+        }
+        for (range, mapped) in self.program.pieces(0..self.program.space_pages) {
+            let Some(Mapped::Open(_)) = mapped else {
+                continue;
+            };
+            let mut in_place = 0;
+            core.memory.for_frames(range.start, range.len(), |page| {
+                match core.directory.word(page).state {
+                    State::Resident | State::Protected => {}
+                    State::Fresh => {
+                        in_place += 1;
+                        core.directory.update(page, |word| {
+                            Some(word.arrived(warmswap_policy::reclaim::Arrival::Touched))
+                        });
+                        core.news.push(page);
+                    }
+                    _ => die(core.memory.address(page), &ServeError::UsedInFork),
+                }
+            })?;
+            core.frames.adopted(in_place);
+        }
+        self.hear(core);
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! Regions: memory that an application uses.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use warmswap_policy::reclaim::Arrival;
+use warmswap_trace::PAGE_BYTES;
+
+use crate::application::AppInner;
+use crate::directory::{State, Word};
+use crate::error::{ArenaError, die};
+use crate::service::{Core, Wanted};
+use crate::shared::Shared;
+
+/// What a region's owner knows of its use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// Not needed for long: it leaves now.
+    Cold,
+    /// Needed now and at every launch: it comes back and counts as touched.
+    Hot,
+    /// Needed soon: it comes back, and is as hot as it was.
+    WorkingSet,
+}
+
+/// Anonymous memory of an application. Unmapped on drop.
+///
+/// It is reached through a raw pointer: whoever makes references of it sees to it that the region outlives
+/// them, as for memory of `mmap`. A child of `fork` does not have it: an access there is a segmentation fault,
+/// never zeros.
+#[derive(Debug)]
+pub struct Region {
+    pub(crate) app: Arc<AppInner>,
+    pub(crate) first: usize,
+    pub(crate) pages: usize,
+}
+
+impl Region {
+    /// First byte. Valid for reads and writes of [`Self::len`] bytes as long as the region lives.
+    #[must_use]
+    pub fn as_mut_ptr(&self) -> *mut u8 {
+        std::ptr::with_exposed_provenance_mut(self.core().memory.address(self.first))
+    }
+
+    /// Bytes; whole pages.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pages * PAGE_BYTES
+    }
+
+    /// Never: a region has at least a page.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    fn core(&self) -> &Core {
+        &self.app.shared.core
+    }
+
+    /// The pages that a range of bytes touches.
+    fn pages_of(&self, bytes: Range<usize>) -> Result<Range<usize>, ArenaError> {
+        if bytes.start > bytes.end || bytes.end > self.len() {
+            return Err(ArenaError::OutOfRange {
+                offset: bytes.start,
+                len: bytes.end.saturating_sub(bytes.start),
+                region_bytes: self.len(),
+            });
+        }
+        let first = self.first + bytes.start / PAGE_BYTES;
+        Ok(first..self.first + bytes.end.div_ceil(PAGE_BYTES))
+    }
+
+    /// Says what a range of bytes is needed for. Pages that leave are only those that lie wholly within.
+    ///
+    /// # Errors
+    /// [`ArenaError::OutOfRange`].
+    pub fn advise(&self, bytes: Range<usize>, advice: Advice) -> Result<(), ArenaError> {
+        let pages = self.pages_of(bytes.clone())?;
+        let shared = &self.app.shared;
+        if advice == Advice::Cold {
+            let first = self.first + bytes.start.div_ceil(PAGE_BYTES);
+            let end = self.first + bytes.end / PAGE_BYTES;
+            let mut brain = shared.brain();
+            brain.hear(&shared.core);
+            for page in first..end {
+                let (app, addr) = brain.locate(page);
+                brain.engine.send_away(app, addr);
+            }
+            drop(brain);
+            shared.core.frames.call_pager();
+            return Ok(());
+        }
+        let mut away = Vec::new();
+        for page in pages {
+            match shared.core.directory.word(page).state {
+                // Nothing was ever there.
+                State::Fresh => {}
+                State::Resident => {
+                    if advice == Advice::Hot {
+                        let mut brain = shared.brain();
+                        brain.hear(&shared.core);
+                        let (app, addr) = brain.locate(page);
+                        brain.engine.served(app, addr, Arrival::Touched);
+                    }
+                }
+                _ => away.push(page as u32),
+            }
+        }
+        let arrival = match advice {
+            Advice::Hot => Arrival::Touched,
+            _ => Arrival::Untouched,
+        };
+        shared.restore(&away, arrival);
+        Ok(())
+    }
+
+    /// Brings a range of bytes to its place and keeps it there as long as the result lives.
+    ///
+    /// # Errors
+    /// [`ArenaError::OutOfRange`].
+    pub fn pin(&self, bytes: Range<usize>) -> Result<Pinned, ArenaError> {
+        let pages = self.pages_of(bytes)?;
+        Ok(Pinned::new(Arc::clone(&self.app.shared), pages))
+    }
+
+    /// How many pages of a range of bytes are in their place. For tests and reports: a moment later it may be
+    /// another number.
+    ///
+    /// # Errors
+    /// [`ArenaError::OutOfRange`].
+    pub fn resident_pages(&self, bytes: Range<usize>) -> Result<usize, ArenaError> {
+        let directory = &self.core().directory;
+        let pages = self.pages_of(bytes)?;
+        Ok(pages
+            .filter(|&page| {
+                matches!(
+                    directory.word(page).state,
+                    State::Resident | State::Protected
+                )
+            })
+            .count())
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        let shared = &self.app.shared;
+        if shared.is_in_child() {
+            return;
+        }
+        let mut brain = shared.brain();
+        let removed = brain.remove_region(&shared.core, self.app.id, self.first, self.pages);
+        if let Err(error) = removed {
+            die(shared.core.memory.address(self.first), &error);
+        }
+        drop(brain);
+        // What it held in the pool is freed by the pager.
+        shared.core.frames.call_pager();
+    }
+}
+
+/// Pages that are in their place and stay there until this is dropped. The region must live as long.
+#[derive(Debug)]
+pub struct Pinned {
+    shared: Arc<Shared>,
+    pages: Range<usize>,
+}
+
+impl Pinned {
+    pub(crate) fn new(shared: Arc<Shared>, pages: Range<usize>) -> Self {
+        for page in pages.clone() {
+            if shared.brain().pin(page) > 1 {
+                continue;
+            }
+            loop {
+                shared.bring(page, Wanted::Now);
+                let pin = |word: Word| {
+                    let is_there = word.state == State::Resident;
+                    is_there.then_some(word.pinned(true))
+                };
+                if shared.core.directory.update(page, pin).is_some() {
+                    break;
+                }
+            }
+        }
+        Self { shared, pages }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if self.shared.is_in_child() {
+            return;
+        }
+        for page in self.pages.clone() {
+            let mut brain = self.shared.brain();
+            if brain.unpin(page) == 0 {
+                let unpin = |word: Word| {
+                    let is_there = word.state == State::Resident;
+                    is_there.then_some(word.pinned(false))
+                };
+                self.shared.core.directory.update(page, unpin);
+            }
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! A program's whole memory as an arena: for a library that stands between a program and its calls of `mmap`.
+//!
+//! The space is one stretch of addresses. The program maps, protects, discards and unmaps within it as it
+//! would with the kernel; all ranges are whole pages of the space. Until the program comes near its budget its
+//! memory is the kernel's ([`Space::adopt`]), and costs nothing.
+//!
+//! # What the caller sees to
+//!
+//! - Signals are blocked around every call: a handler that waits for a page while its thread holds a lock here
+//!   would wait for ever.
+//! - What is called here allocates, so the allocator is not one whose memory lies in the space.
+//! - [`Space::new`], [`Space::adopt`] and [`Space::after_fork_in_child`] are called by a thread whose
+//!   descriptors the program does not see; the space's threads share them.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use warmswap_backing::Backing;
+use warmswap_sys::uffd::{Addresses, Protection};
+use warmswap_trace::PAGE_BYTES;
+
+use crate::application::Application;
+use crate::arena::{Arena, backing_config};
+use crate::brain::Mapped;
+use crate::config::{ArenaConfig, FaultMode};
+use crate::error::{ArenaError, SpaceError};
+use crate::shared::Shared;
+use crate::stats::ArenaStats;
+use crate::threads::Threads;
+
+/// Mappings at least this large are aligned to it, so that what the program aligns itself fits.
+const ALIGNMENTS_BYTES: [usize; 3] = [32 << 20, 4 << 20, 64 << 10];
+
+/// The memory of a program. Ends with the process.
+#[derive(Debug)]
+pub struct Space {
+    shared: Arc<Shared>,
+    app: Application,
+    config: ArenaConfig,
+}
+
+impl Space {
+    /// An empty space of `config.address_space_bytes`, at this address if nothing is there.
+    ///
+    /// Faults are served by threads ([`FaultMode::Thread`], whatever `config` says), since a program gives
+    /// its memory to system calls.
+    ///
+    /// # Errors
+    /// [`ArenaError`]; besides what an arena needs, [`ArenaError::UserOnly`] without the right to serve faults
+    /// within system calls.
+    pub fn new(mut config: ArenaConfig, name: &str, at: usize) -> Result<Self, ArenaError> {
+        config.fault_mode = FaultMode::Thread;
+        let backing = match &config.backing {
+            Some(path) => Some(Backing::create(path, backing_config(&config))?),
+            None => None,
+        };
+        let shared = Arena::make(&config, backing, Addresses::Whole { at })?;
+        if shared.core.memory.reach() == warmswap_sys::uffd::Reach::UserOnly {
+            return Err(ArenaError::UserOnly);
+        }
+        let arena = Arena {
+            shared: Arc::new(shared),
+        };
+        let app = arena.application(name)?;
+        Ok(Self {
+            shared: arena.shared,
+            app,
+            config,
+        })
+    }
+
+    /// Its addresses.
+    #[must_use]
+    pub fn range(&self) -> Range<usize> {
+        self.shared.core.memory.range()
+    }
+
+    /// The program, which goes to the background and comes to the foreground.
+    #[must_use]
+    pub fn application(&self) -> &Application {
+        &self.app
+    }
+
+    /// What it holds and has done. Linear in the pages that the program has mapped.
+    #[must_use]
+    pub fn stats(&self) -> ArenaStats {
+        self.shared.stats()
+    }
+
+    /// Bytes that the program can use, touched or not.
+    #[must_use]
+    pub fn mapped_bytes(&self) -> u64 {
+        (self.shared.brain().program.open_pages() * PAGE_BYTES) as u64
+    }
+
+    // ---- what the program does ----
+
+    /// Maps `len` bytes (whole pages) somewhere, at `hint` if that is free; the first address.
+    ///
+    /// # Errors
+    /// [`SpaceError`]: no room, or the kernel refuses.
+    pub fn map(
+        &self,
+        hint: Option<usize>,
+        len: usize,
+        protection: Protection,
+    ) -> Result<usize, SpaceError> {
+        let pages = len / PAGE_BYTES;
+        let align = ALIGNMENTS_BYTES.into_iter().find(|&align| len >= align);
+        let start = self.range().start;
+        let hint = hint.and_then(|hint| hint.checked_sub(start));
+        let mut brain = self.shared.brain();
+        let range = brain
+            .program
+            .gap(
+                hint.map(|hint| hint / PAGE_BYTES),
+                pages,
+                align.unwrap_or(PAGE_BYTES) / PAGE_BYTES,
+            )
+            .ok_or(SpaceError::Full { bytes: len })?;
+        self.map_pages(&mut brain, range.clone(), protection)?;
+        Ok(start + range.start * PAGE_BYTES)
+    }
+
+    /// Maps memory at an address of the space, in place of what is there.
+    ///
+    /// # Errors
+    /// [`SpaceError`].
+    pub fn map_at(
+        &self,
+        address: usize,
+        len: usize,
+        protection: Protection,
+    ) -> Result<(), SpaceError> {
+        let mut brain = self.shared.brain();
+        let range = self.pages(address, len);
+        let pieces = brain.program.pieces(range.clone());
+        let is_ours = |(_, mapped): &(_, Option<Mapped>)| {
+            !matches!(mapped, Some(Mapped::Foreign | Mapped::Lost))
+        };
+        if !pieces.iter().all(is_ours) {
+            return Err(SpaceError::NotOurs { address });
+        }
+        self.map_pages(&mut brain, range, protection)
+    }
+
+    fn map_pages(
+        &self,
+        brain: &mut crate::brain::Brain,
+        range: Range<usize>,
+        protection: Protection,
+    ) -> Result<(), SpaceError> {
+        let core = &self.shared.core;
+        let mapped = match protection {
+            Protection::NONE => Mapped::Reserved,
+            protection => Mapped::Open(protection),
+        };
+        brain.program_map(core, range.clone(), Some(mapped))?;
+        core.memory.protect(range.start, range.len(), protection)?;
+        Ok(())
+    }
+
+    /// Whether nothing is mapped in a range of addresses, all of it in the space.
+    #[must_use]
+    pub fn is_free(&self, address: usize, len: usize) -> bool {
+        let range = self.pages(address, len);
+        self.shared.brain().program.is_free(range)
+    }
+
+    /// The program is about to map something else over these addresses: their content is given up, and from
+    /// now on they are not ours.
+    ///
+    /// # Errors
+    /// [`SpaceError`].
+    pub fn give_away(&self, address: usize, len: usize) -> Result<(), SpaceError> {
+        let range = self.pages(address, len);
+        let mut brain = self.shared.brain();
+        brain.program_map(&self.shared.core, range, Some(Mapped::Foreign))?;
+        Ok(())
+    }
+
+    /// Unmaps a range: an access is a segmentation fault from now on.
+    ///
+    /// # Errors
+    /// [`SpaceError`].
+    pub fn unmap(&self, address: usize, len: usize) -> Result<(), SpaceError> {
+        let core = &self.shared.core;
+        let mut brain = self.shared.brain();
+        let is_adopted = brain.program.is_adopted();
+        for (range, mapped) in brain.program.pieces(self.pages(address, len)) {
+            match mapped {
+                None | Some(Mapped::Lost) => {}
+                Some(Mapped::Foreign) => {
+                    core.memory.unmap(range.start, range.len())?;
+                    core.memory.inherit(range.start, range.len(), false)?;
+                    let now = is_adopted.then_some(Mapped::Lost);
+                    brain.program_map(core, range, now)?;
+                }
+                Some(Mapped::Open(_) | Mapped::Reserved) => {
+                    core.memory
+                        .protect(range.start, range.len(), Protection::NONE)?;
+                    brain.program_map(core, range, None)?;
+                }
+            }
+        }
+        drop(brain);
+        core.frames.call_pager();
+        Ok(())
+    }
+
+    /// Changes what may be done with a range.
+    ///
+    /// # Errors
+    /// [`SpaceError::Full`] when some of it is not mapped, as the kernel would have it.
+    pub fn protect(
+        &self,
+        address: usize,
+        len: usize,
+        protection: Protection,
+    ) -> Result<(), SpaceError> {
+        let range = self.pages(address, len);
+        let mut brain = self.shared.brain();
+        let is_mapped = |(_, mapped): &(_, Option<Mapped>)| mapped.is_some();
+        if !brain.program.pieces(range.clone()).iter().all(is_mapped) {
+            return Err(SpaceError::Full { bytes: len });
+        }
+        let core = &self.shared.core;
+        brain.program_protect(core, range.clone(), protection);
+        core.memory.protect(range.start, range.len(), protection)?;
+        Ok(())
+    }
+
+    /// Gives up the content of a range, which reads as zeros from now on.
+    ///
+    /// # Errors
+    /// [`SpaceError`].
+    pub fn discard(&self, address: usize, len: usize) -> Result<(), SpaceError> {
+        let range = self.pages(address, len);
+        self.shared
+            .brain()
+            .program_discard(&self.shared.core, range)?;
+        self.shared.core.frames.call_pager();
+        Ok(())
+    }
+
+    // ---- adoption and fork ----
+
+    /// Whether its pages are ours.
+    #[must_use]
+    pub fn is_adopted(&self) -> bool {
+        self.shared.brain().program.is_adopted()
+    }
+
+    /// Makes the program's memory ours: from now on it is kept within its budget.
+    ///
+    /// # Errors
+    /// [`ArenaError`]: no threads, or the kernel refuses.
+    pub fn adopt(&self) -> Result<(), ArenaError> {
+        let mut brain = self.shared.brain();
+        if brain.program.is_adopted() {
+            return Ok(());
+        }
+        brain
+            .program_adopt(&self.shared.core)
+            .map_err(|error| ArenaError::Adopt(error.to_string()))?;
+        drop(brain);
+        self.start_threads()
+    }
+
+    fn start_threads(&self) -> Result<(), ArenaError> {
+        let (core, threads) = (&self.shared.core, || ArenaError::system("start a thread"));
+        let mut workers = self.shared.threads.lock();
+        workers
+            .start_handlers(core, self.config.handler_threads)
+            .map_err(threads())?;
+        workers
+            .start_pager(core, &self.shared.brain)
+            .map_err(threads())?;
+        workers
+            .start_restorers(core, self.config.restore_threads)
+            .map_err(threads())
+    }
+
+    /// Before a `fork`: waits until all work has ended and lets none begin. The thread that calls this must
+    /// not use the space until [`Self::after_fork_in_parent`] or [`Self::after_fork_in_child`].
+    ///
+    /// # Errors
+    /// [`SpaceError`].
+    pub fn before_fork(&self) -> Result<(), SpaceError> {
+        self.shared.core.gate.close();
+        let brain = self.shared.brain.lock();
+        Ok(brain.program_inherit(&self.shared.core, true)?)
+    }
+
+    /// After a `fork`, in the process that called it.
+    ///
+    /// # Errors
+    /// [`SpaceError`].
+    pub fn after_fork_in_parent(&self) -> Result<(), SpaceError> {
+        let result = {
+            let brain = self.shared.brain.lock();
+            brain.program_inherit(&self.shared.core, false)
+        };
+        self.shared.core.gate.open();
+        Ok(result?)
+    }
+
+    /// After a `fork`, in the child, by a thread that has closed all descriptors of its own: the child's memory
+    /// is its own space, with all its pages, its own threads and the same budget.
+    ///
+    /// # Errors
+    /// [`ArenaError`].
+    pub fn after_fork_in_child(&self) -> Result<(), ArenaError> {
+        let shared = &self.shared;
+        shared.process.store(std::process::id(), Relaxed);
+        shared.brain.forget_waiting();
+        std::mem::forget(std::mem::replace(
+            &mut *shared.threads.lock(),
+            Threads::default(),
+        ));
+        let mut brain = shared.brain.lock();
+        let adopted = brain
+            .program_adopt_in_child(&shared.core)
+            .and_then(|()| brain.program_inherit(&shared.core, false));
+        adopted.map_err(|error| ArenaError::Adopt(error.to_string()))?;
+        let is_adopted = brain.program.is_adopted();
+        drop(brain);
+        shared.core.gate.open();
+        if is_adopted {
+            self.start_threads()?;
+        }
+        Ok(())
+    }
+
+    /// Whether all pages of a range of addresses are in their place. To be asked while nothing works.
+    #[must_use]
+    pub fn is_resident(&self, address: usize, len: usize) -> bool {
+        use crate::directory::State;
+        let ours = self.range();
+        let (start, end) = (address.max(ours.start), (address + len).min(ours.end));
+        let pages = start.saturating_sub(ours.start) / PAGE_BYTES
+            ..end.saturating_sub(ours.start).div_ceil(PAGE_BYTES);
+        !self.shared.brain.lock().program.is_adopted()
+            || pages.into_iter().all(|page| {
+                let state = self.shared.core.directory.word(page).state;
+                matches!(state, State::Resident | State::Protected)
+            })
+    }
+
+    fn pages(&self, address: usize, len: usize) -> Range<usize> {
+        let ours = self.range();
+        debug_assert!(address >= ours.start && address + len <= ours.end);
+        let first = (address - ours.start) / PAGE_BYTES;
+        first..first + len.div_ceil(PAGE_BYTES)
+    }
+}
