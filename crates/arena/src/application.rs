@@ -91,6 +91,11 @@ impl Application {
         brain.engine.background(self.inner.id);
     }
 
+    /// In the child of a `fork`: the threads that bring pages back are the parent's.
+    pub(crate) fn forget_job(&self) {
+        std::mem::forget(self.inner.job.lock().take());
+    }
+
     /// Pages that are held to be hot.
     #[must_use]
     pub fn hot_pages(&self) -> u64 {

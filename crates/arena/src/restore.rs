@@ -48,16 +48,9 @@ impl Job {
                 return;
             };
             let step = &rest[..rest.len().min(STEP_PAGES)];
-<<<<<<< HEAD
+            let _inside = core.gate.enter();
             if !self.is_cancelled() && !bring(core, step) {
                 self.cancel();
-=======
-            let _inside = core.gate.enter();
-            for &page in step {
-                if !self.is_cancelled() && !bring(core, page as usize) {
-                    self.cancel();
-                }
->>>>>>> f4c57e9 (Give the arena a space for a program's whole memory, with a gate for forks)
             }
             self.done.fetch_add(step.len(), Ordering::AcqRel);
             if first + step.len() >= self.pages.len() {

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use warmswap_codec::{PAGE_BYTES, Scratch};
+use warmswap_control::LatencyHistogram;
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::uffd::sigbus::FaultService;
@@ -26,12 +27,8 @@ use warmswap_sys::uffd::{Mechanism, PagedMemory, Slots};
 use crate::directory::{Claim, Directory, News, State, Word};
 use crate::error::{ServeError, die};
 use crate::frames::{Frame, Frames};
-<<<<<<< HEAD
-use crate::store::{MEMBER_BYTES, Store};
-=======
 use crate::gate::Gate;
-use crate::store::{Body, Chunk, MEMBER_BYTES, Store};
->>>>>>> f4c57e9 (Give the arena a space for a program's whole memory, with a gate for forks)
+use crate::store::{MEMBER_BYTES, Store};
 
 /// What the fault path and the pager share. Everything here is used without the engine's lock.
 #[derive(Debug)]
@@ -67,6 +64,8 @@ pub struct ServiceCounts {
     pub neighbours: AtomicU64,
     /// Frames that could not be moved, so that the page was copied.
     pub copied: AtomicU64,
+    /// Time that a fault took, from its arrival at a handler thread to its page in place.
+    pub latency: LatencyHistogram,
 }
 
 /// Scratch memory for one fault at a time.
@@ -279,216 +278,6 @@ impl Core {
         Ok(())
     }
 
-<<<<<<< HEAD
-=======
-    fn serve_fresh(
-        &self,
-        claim: Claim<'_>,
-        frame: Frame,
-        wanted: Wanted,
-    ) -> Result<(), ServeError> {
-        static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
-        self.counts.faults.fetch_add(1, Ordering::Relaxed);
-        self.counts.first_touches.fetch_add(1, Ordering::Relaxed);
-        self.install_copy(claim.page, frame, &ZEROS)?;
-        self.release(claim, |before| before.arrived(wanted.arrival()));
-        Ok(())
-    }
-
-    /// Brings a page back from its chunk, and the chunk's other pages as far as there are frames.
-    fn serve_stored(
-        &self,
-        claim: Claim<'_>,
-        frame: Frame,
-        wanted: Wanted,
-    ) -> Result<(), ServeError> {
-        if wanted == Wanted::Now {
-            self.counts.faults.fetch_add(1, Ordering::Relaxed);
-        }
-        self.counts.chunks_read.fetch_add(1, Ordering::Relaxed);
-        let mut service = self.service_slot();
-        let Service {
-            scratch,
-            plain,
-            record,
-        } = &mut *service;
-        let mut others: [Option<Claim<'_>>; MAX_CHUNK_PAGES] = [const { None }; MAX_CHUNK_PAGES];
-        let (chunk, index) = (claim.before.chunk, usize::from(claim.before.index));
-        self.store.read(chunk, record, |content| {
-            let out = plain
-                .get_mut(..content.pages * PAGE_BYTES)
-                .ok_or(ServeError::NotInChunk)?;
-            if index >= content.pages {
-                return Err(ServeError::NotInChunk);
-            }
-            match content.body {
-                Body::Filled(word) => fill(word, out),
-                Body::Object(object) => decode(scratch, content.plan, object, out)?,
-            }
-            self.claim_neighbours(chunk, content, claim.page, &mut others);
-            Ok(())
-        })??;
-        let bytes = |index: usize| &plain[index * PAGE_BYTES..][..PAGE_BYTES];
-        let arrival = wanted.arrival();
-        self.install_copy(claim.page, frame, bytes(index))?;
-        // The page that is waited for is let go first. The chunk stays as long as another page of it is held,
-        // and is not looked at any more anyway.
-        self.release(claim, |before| before.arrived(arrival));
-        let along = match wanted {
-            Wanted::Now => Arrival::Untouched,
-            Wanted::Ahead(arrival) => arrival,
-        };
-        self.install_neighbours(&mut others, plain, along)
-    }
-
-    /// Claims those pages of a chunk that are stored in it and for which there is a spare frame.
-    fn claim_neighbours<'a>(
-        &'a self,
-        chunk: ChunkId,
-        content: Chunk<'_>,
-        page: usize,
-        others: &mut [Option<Claim<'a>>; MAX_CHUNK_PAGES],
-    ) {
-        let room = self
-            .frames
-            .available()
-            .saturating_sub(self.neighbour_reserve);
-        let members = content.members.as_chunks::<MEMBER_BYTES>().0;
-        let mut count = 0;
-        for (i, (member, place)) in members.iter().zip(others).enumerate() {
-            let member = u32::from_le_bytes(*member) as usize;
-            if member == page || count >= room {
-                continue;
-            }
-            let word = self.directory.word(member);
-            let is_here =
-                word.state == State::Stored && word.chunk == chunk && usize::from(word.index) == i;
-            if is_here {
-                *place = self.directory.claim(member, word);
-                count += usize::from(place.is_some());
-            }
-        }
-    }
-
-    /// Puts claimed neighbours in their places, neighbours in memory together; lets those go as they were for
-    /// which there is no frame after all.
-    fn install_neighbours(
-        &self,
-        others: &mut [Option<Claim<'_>>; MAX_CHUNK_PAGES],
-        plain: &[u8],
-        arrival: Arrival,
-    ) -> Result<(), ServeError> {
-        let mut at = 0;
-        while at < others.len() {
-            let Some(first) = others[at].as_ref().map(|claim| claim.page) else {
-                at += 1;
-                continue;
-            };
-            let in_row = |n: usize| {
-                let claim = others.get(at + n).and_then(Option::as_ref);
-                claim.is_some_and(|claim| claim.page == first + n)
-            };
-            let run = (1..).take_while(|&n| in_row(n)).count() + 1;
-            let bytes = &plain[at * PAGE_BYTES..][..run * PAGE_BYTES];
-            let done = self.install_run(first, bytes)?;
-            for claim in others[at..at + run].iter_mut().enumerate() {
-                match claim {
-                    (i, claim) if i < done => {
-                        if let Some(claim) = claim.take() {
-                            self.counts.neighbours.fetch_add(1, Ordering::Relaxed);
-                            self.release(claim, |before| before.arrived(arrival));
-                        }
-                    }
-                    (_, claim) => {
-                        if let Some(claim) = claim.take() {
-                            claim.release_unchanged();
-                        }
-                    }
-                }
-            }
-            at += run;
-        }
-        Ok(())
-    }
-
-    /// Installs as many pages of a run as there are frames for; how many.
-    fn install_run(&self, first: usize, bytes: &[u8]) -> Result<usize, ServeError> {
-        let pages = bytes.len() / PAGE_BYTES;
-        let mut done = 0;
-        while done < pages {
-            let rest = &bytes[done * PAGE_BYTES..];
-            if self.memory.mechanism() == Mechanism::Move
-                && let Some(mut slots) = self.frames.take_spare(pages - done, 0)
-            {
-                let len = slots.len();
-                let bytes = &rest[..len * PAGE_BYTES];
-                self.memory.bytes_mut(&mut slots).copy_from_slice(bytes);
-                self.install(first + done, slots)?;
-                done += len;
-            } else if let Some(frame) = self.frames.try_take() {
-                self.install_copy(first + done, frame, &rest[..PAGE_BYTES])?;
-                done += 1;
-            } else {
-                break;
-            }
-        }
-        Ok(done)
-    }
-
-    /// Puts a copy of `bytes` (a page) in the place of a missing page, with this frame.
-    fn install_copy(&self, page: usize, frame: Frame, bytes: &[u8]) -> Result<(), ServeError> {
-        match frame {
-            Frame::Free(mut slot) if self.memory.mechanism() == Mechanism::Move => {
-                self.memory.bytes_mut(&mut slot).copy_from_slice(bytes);
-                self.install(page, slot)
-            }
-            Frame::Free(mut slot) => {
-                // The kernel takes a frame of its own choice: this one goes back for it.
-                self.memory.discard_slots(&mut slot)?;
-                self.frames.put_empty(slot);
-                Ok(self.memory.copy_in(page, bytes)?)
-            }
-            Frame::New(_) => Ok(self.memory.copy_in(page, bytes)?),
-        }
-    }
-
-    /// Puts the content of slots in the place of missing pages.
-    fn install(&self, first: usize, mut slots: Slots) -> Result<(), ServeError> {
-        let mut page = first;
-        while !slots.is_empty() {
-            let moved = match self.memory.mechanism() {
-                Mechanism::Move => match self.memory.move_in(page, &mut slots) {
-                    Ok(()) => slots.len(),
-                    Err(UffdError {
-                        failure: Failure::Partially(bytes),
-                        ..
-                    }) => bytes / PAGE_BYTES,
-                    // The slot's frame is pinned or shared, or the page's protection is another.
-                    Err(UffdError {
-                        failure: Failure::Busy | Failure::Unlike,
-                        ..
-                    }) => 0,
-                    Err(error) => return Err(error.into()),
-                },
-                Mechanism::Copy => 0,
-            };
-            if moved > 0 {
-                self.frames.put_empty(slots.split_front(moved));
-                page += moved;
-                continue;
-            }
-            let slot = slots.split_front(1);
-            let copy = self.frames.force_new();
-            self.memory.copy_in(page, self.memory.bytes(&slot))?;
-            let _in_place = copy;
-            self.counts.copied.fetch_add(1, Ordering::Relaxed);
-            self.frames.put_free(slot);
-            page += 1;
-        }
-        Ok(())
-    }
-
->>>>>>> f4c57e9 (Give the arena a space for a program's whole memory, with a gate for forks)
     /// Lets a page go, and says so if the engine is to hear of it.
     pub fn release(&self, claim: Claim<'_>, word: impl FnOnce(Word) -> Word) {
         let (page, word) = (claim.page, word(claim.before));

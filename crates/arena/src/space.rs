@@ -9,15 +9,19 @@
 //! - Signals are blocked around every call: a handler that waits for a page while its thread holds a lock here
 //!   would wait for ever.
 //! - What is called here allocates, so the allocator is not one whose memory lies in the space.
-//! - [`Space::new`], [`Space::adopt`] and [`Space::after_fork_in_child`] are called by a thread whose
-//!   descriptors the program does not see; the space's threads share them.
+//! - [`Space::attach`], [`Space::adopt`] and [`Space::attach_in_child`] are called by a thread whose descriptors
+//!   the program does not see; the space's threads share them.
+
+mod file;
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use warmswap_backing::Backing;
-use warmswap_sys::uffd::{Addresses, Protection};
+use warmswap_control::LatencySummary;
+use warmswap_sys::uffd::{Addresses, Protection, Reach};
 use warmswap_trace::PAGE_BYTES;
 
 use crate::application::Application;
@@ -27,7 +31,7 @@ use crate::config::{ArenaConfig, FaultMode};
 use crate::error::{ArenaError, SpaceError};
 use crate::shared::Shared;
 use crate::stats::ArenaStats;
-use crate::threads::Threads;
+use file::SpaceFile;
 
 /// Mappings at least this large are aligned to it, so that what the program aligns itself fits.
 const ALIGNMENTS_BYTES: [usize; 3] = [32 << 20, 4 << 20, 64 << 10];
@@ -38,27 +42,35 @@ pub struct Space {
     shared: Arc<Shared>,
     app: Application,
     config: ArenaConfig,
+    file: Option<SpaceFile>,
 }
 
 impl Space {
-    /// An empty space of `config.address_space_bytes`, at this address if nothing is there.
+    /// An empty space of `config.address_space_bytes`, at this address if nothing is there. It has no open
+    /// descriptors until [`Self::attach`].
     ///
     /// Faults are served by threads ([`FaultMode::Thread`], whatever `config` says), since a program gives
-    /// its memory to system calls.
+    /// its memory to system calls. The backing file is an unnamed one in the folder of `config.backing`, or in
+    /// `config.backing` itself if that is a folder.
     ///
     /// # Errors
     /// [`ArenaError`]; besides what an arena needs, [`ArenaError::UserOnly`] without the right to serve faults
     /// within system calls.
     pub fn new(mut config: ArenaConfig, name: &str, at: usize) -> Result<Self, ArenaError> {
         config.fault_mode = FaultMode::Thread;
-        let backing = match &config.backing {
-            Some(path) => Some(Backing::create(path, backing_config(&config))?),
+        let file = config.backing.as_deref().map(SpaceFile::at);
+        let backing = match &file {
+            Some(file) => Some(Backing::on(
+                Box::new(file.clone()),
+                backing_config(&config),
+            )?),
             None => None,
         };
         let shared = Arena::make(&config, backing, Addresses::Whole { at })?;
-        if shared.core.memory.reach() == warmswap_sys::uffd::Reach::UserOnly {
+        if shared.core.memory.reach() == Reach::UserOnly {
             return Err(ArenaError::UserOnly);
         }
+        shared.core.memory.close();
         let arena = Arena {
             shared: Arc::new(shared),
         };
@@ -67,7 +79,21 @@ impl Space {
             shared: arena.shared,
             app,
             config,
+            file,
         })
+    }
+
+    /// Opens the space's descriptors among those of the calling thread, which the program must not see.
+    ///
+    /// # Errors
+    /// [`ArenaError`].
+    pub fn attach(&self) -> Result<(), ArenaError> {
+        self.shared.core.memory.reopen()?;
+        if let Some(file) = &self.file {
+            file.open()
+                .map_err(ArenaError::system("open the backing file"))?;
+        }
+        Ok(())
     }
 
     /// Its addresses.
@@ -306,31 +332,62 @@ impl Space {
         Ok(result?)
     }
 
-    /// After a `fork`, in the child, by a thread that has closed all descriptors of its own: the child's memory
-    /// is its own space, with all its pages, its own threads and the same budget.
+    /// After a `fork`, in the child, by the thread that called it: true when the child's memory has to be taken
+    /// over at once, by a thread that calls [`Self::attach_in_child`]. Until then the space must not be used.
     ///
     /// # Errors
-    /// [`ArenaError`].
-    pub fn after_fork_in_child(&self) -> Result<(), ArenaError> {
+    /// [`SpaceError`].
+    pub fn after_fork_in_child(&self) -> Result<bool, SpaceError> {
         let shared = &self.shared;
         shared.process.store(std::process::id(), Relaxed);
         shared.brain.forget_waiting();
-        std::mem::forget(std::mem::replace(
-            &mut *shared.threads.lock(),
-            Threads::default(),
-        ));
+        std::mem::forget(std::mem::take(&mut *shared.threads.lock()));
+        self.app.forget_job();
+        if shared.brain.lock().program.is_adopted() {
+            return Ok(true);
+        }
+        self.after_fork_in_parent()?;
+        Ok(false)
+    }
+
+    /// After a `fork`, in the child, by a thread whose descriptors the program must not see: the child's memory
+    /// is a space of its own, with all its pages, its own threads and the same budget. The parent's calls wait
+    /// until this is done, if it has a backing file ([`Self::has_stored_in_file`]).
+    ///
+    /// # Errors
+    /// [`ArenaError`].
+    pub fn attach_in_child(&self) -> Result<(), ArenaError> {
+        let shared = &self.shared;
+        if let Some(file) = &self.file {
+            file.open_copy()
+                .map_err(ArenaError::system("copy the backing file of the parent"))?;
+        }
         let mut brain = shared.brain.lock();
         let adopted = brain
             .program_adopt_in_child(&shared.core)
             .and_then(|()| brain.program_inherit(&shared.core, false));
         adopted.map_err(|error| ArenaError::Adopt(error.to_string()))?;
-        let is_adopted = brain.program.is_adopted();
         drop(brain);
         shared.core.gate.open();
-        if is_adopted {
-            self.start_threads()?;
-        }
-        Ok(())
+        self.start_threads()
+    }
+
+    /// Whether a child of `fork` needs the parent's backing file. To be asked while nothing works.
+    #[must_use]
+    pub fn has_stored_in_file(&self) -> bool {
+        self.shared.core.store.backing_bytes() > 0
+    }
+
+    /// CPU time of the space's threads so far.
+    #[must_use]
+    pub fn cpu_time(&self) -> Duration {
+        self.shared.threads.lock().cpu_time()
+    }
+
+    /// How long faults took, from their arrival at a thread to the page in place.
+    #[must_use]
+    pub fn fault_latency(&self) -> LatencySummary {
+        self.shared.core.counts.latency.summary()
     }
 
     /// Whether all pages of a range of addresses are in their place. To be asked while nothing works.

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warmswap_sys::uffd::{Event, be_idle};
 
@@ -24,6 +24,8 @@ const HANDLER_POLL_MS: i32 = 50;
 #[derive(Debug, Default)]
 pub struct Threads {
     handles: Vec<JoinHandle<()>>,
+    /// Their numbers, to ask for their CPU time.
+    numbers: Arc<Mutex<Vec<i32>>>,
     is_stopped: Arc<AtomicBool>,
     pub jobs: Arc<Jobs>,
 }
@@ -67,11 +69,25 @@ impl Threads {
         body: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
         let builder = std::thread::Builder::new().name(format!("warmswap {name}"));
+        let numbers = Arc::clone(&self.numbers);
         self.handles.push(builder.spawn(move || {
             let _abort = AbortOnPanic(name);
+            let number = rustix::thread::gettid().as_raw_nonzero().get();
+            numbers.lock().push(number);
             body();
         })?);
         Ok(())
+    }
+
+    /// CPU time of the threads so far.
+    pub fn cpu_time(&self) -> Duration {
+        let cpu_ns = |number: &i32| -> Option<u64> {
+            let file = format!("/proc/self/task/{number}/schedstat");
+            let text = std::fs::read_to_string(file).ok()?;
+            text.split_whitespace().next()?.parse().ok()
+        };
+        let numbers = self.numbers.lock();
+        Duration::from_nanos(numbers.iter().filter_map(cpu_ns).sum())
     }
 
     /// Ends all threads and waits for them.
@@ -127,7 +143,13 @@ fn handle_faults(core: &Core, is_stopped: &AtomicBool) {
             // An event that was read is served before a fork.
             let _inside = core.gate.enter();
             match core.memory.read_event() {
-                Ok(Some(Event::Fault { address, .. })) => serve(core, address),
+                Ok(Some(Event::Fault { address, .. })) => {
+                    let start = Instant::now();
+                    serve(core, address);
+                    core.counts
+                        .latency
+                        .record(start.elapsed().as_nanos() as u64);
+                }
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(error) => die(core.memory.address(0), &error),

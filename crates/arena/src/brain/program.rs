@@ -265,9 +265,6 @@ impl Brain {
     /// Ends the process if a page that is not in its place was used before: it read as zeros.
     pub fn program_adopt_in_child(&mut self, core: &Core) -> Result<(), ServeError> {
         core.memory.reopen()?;
-        if !self.program.is_adopted {
-            return Ok(());
-        }
         for range in self.program.own() {
             core.memory.adopt(range.start, range.len())?;
         }

@@ -55,9 +55,9 @@ impl Core {
                         failure: Failure::Partially(bytes),
                         ..
                     }) => bytes / PAGE_BYTES,
-                    // The slot's frame is pinned or shared.
+                    // The slot's frame is pinned or shared, or the page's protection is another.
                     Err(UffdError {
-                        failure: Failure::Busy,
+                        failure: Failure::Busy | Failure::Unlike,
                         ..
                     }) => 0,
                     Err(error) => return Err(error.into()),

@@ -80,9 +80,19 @@ impl PagedMemory {
         })
     }
 
-    /// In the child of a `fork`: opens descriptors for this process under the numbers of the parent's, which
-    /// mean nothing here (the caller has closed what had these numbers), and makes the staging area's faults
-    /// ours again.
+    /// Closes the descriptors. Until [`Self::reopen`], memory can be protected and discarded, and nothing else;
+    /// nothing may be adopted.
+    pub fn close(&self) {
+        for fd in [self.uffd.as_fd(), self.pagemap.as_fd()] {
+            // SAFETY: the descriptor is this value's, and from now on its number stands for nothing. It is
+            // closed again at the end of the value, which lives as long as the process.
+            unsafe { rustix::io::close(fd.as_raw_fd()) };
+        }
+    }
+
+    /// Opens descriptors for this process under the numbers that they had, and makes the staging area's faults
+    /// ours. The calling thread and those that share its descriptors have nothing else under these numbers:
+    /// they are a thread of whoever called [`Self::close`], or in the child of a `fork`.
     ///
     /// # Errors
     /// [`PagedError`].
