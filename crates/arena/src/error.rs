@@ -141,8 +141,25 @@ pub(crate) fn die(address: usize, reason: &dyn std::fmt::Display) -> ! {
     let len = line.len() - left;
     // A line that did not fit still ends.
     line[len - 1] = b'\n';
-    let _ = rustix::io::write(rustix::stdio::stderr(), &line[..len]);
+    write_line(&line[..len]);
     std::process::abort()
+}
+
+/// Says something on the program's standard error, also on threads that do not have it among their descriptors.
+pub fn say(line: &str) {
+    write_line(line.as_bytes());
+}
+
+fn write_line(line: &[u8]) {
+    use rustix::fs::{Mode, OFlags};
+    if rustix::io::write(rustix::stdio::stderr(), line).is_ok() {
+        return;
+    }
+    // What the process's first thread has there.
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOCTTY | OFlags::CLOEXEC;
+    if let Ok(stderr) = rustix::fs::open("/proc/self/fd/2", flags, Mode::empty()) {
+        let _ = rustix::io::write(stderr, line);
+    }
 }
 
 /// Ends the process if the thread panics, with what it was: a host that lives on without it would hang.
@@ -151,10 +168,10 @@ pub(crate) struct AbortOnPanic(pub &'static str);
 impl Drop for AbortOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!(
-                "warmswap: the {} panicked; the pages that it serves would be lost",
+            say(&format!(
+                "warmswap: the {} panicked; the pages that it serves would be lost\n",
                 self.0
-            );
+            ));
             std::process::abort();
         }
     }

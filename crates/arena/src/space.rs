@@ -36,6 +36,17 @@ use file::SpaceFile;
 /// Mappings at least this large are aligned to it, so that what the program aligns itself fits.
 const ALIGNMENTS_BYTES: [usize; 3] = [32 << 20, 4 << 20, 64 << 10];
 
+/// What a program's memory takes, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceUsage {
+    /// Memory that the program has touched, wherever its content is. Copies that are kept count twice.
+    pub virtual_bytes: u64,
+    /// Frames, staging included.
+    pub resident_bytes: u64,
+    /// Memory of the pool.
+    pub pool_bytes: u64,
+}
+
 /// The memory of a program. Ends with the process.
 #[derive(Debug)]
 pub struct Space {
@@ -112,6 +123,43 @@ impl Space {
     #[must_use]
     pub fn stats(&self) -> ArenaStats {
         self.shared.stats()
+    }
+
+    /// What it uses, at little cost. All 0 until the program's memory is adopted.
+    #[must_use]
+    pub fn usage(&self) -> SpaceUsage {
+        let core = &self.shared.core;
+        if !self.is_adopted() {
+            return SpaceUsage::default();
+        }
+        let pool = core.store.pool.stats();
+        let page_bytes = PAGE_BYTES as u64;
+        let in_use = core.frames.held().saturating_sub(core.frames.free()) as u64;
+        SpaceUsage {
+            virtual_bytes: (in_use + pool.stored_pages) * page_bytes + core.store.backing_bytes(),
+            resident_bytes: core.frames.held() as u64 * page_bytes,
+            pool_bytes: pool.memory_bytes,
+        }
+    }
+
+    /// What may be done with the page at an address; `None` when no memory of the space is there.
+    #[must_use]
+    pub fn protection(&self, address: usize) -> Option<Protection> {
+        let pieces = self.shared.brain().program.pieces(self.pages(address, 1));
+        match pieces.first()?.1? {
+            Mapped::Open(protection) => Some(protection),
+            Mapped::Reserved => Some(Protection::NONE),
+            Mapped::Foreign | Mapped::Lost => None,
+        }
+    }
+
+    /// Whether the program has mapped something else there, all over the range.
+    #[must_use]
+    pub fn is_foreign(&self, address: usize, len: usize) -> bool {
+        let pieces = self.shared.brain().program.pieces(self.pages(address, len));
+        pieces
+            .iter()
+            .all(|(_, mapped)| *mapped == Some(Mapped::Foreign))
     }
 
     /// Bytes that the program can use, touched or not.

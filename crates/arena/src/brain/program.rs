@@ -166,12 +166,15 @@ impl Brain {
     /// Gives up the content of a range's memory: it reads as zeros.
     pub fn program_discard(&mut self, core: &Core, range: Range<usize>) -> Result<(), ServeError> {
         for (piece, mapped) in self.program.pieces(range) {
-            if let Some(Mapped::Open(_)) = mapped {
-                if self.program.is_adopted {
+            match mapped {
+                Some(Mapped::Open(_)) if self.program.is_adopted => {
                     self.empty(core, APP, piece, Word::of(State::Fresh))?;
-                } else {
+                }
+                // For what else is mapped there it means the same.
+                Some(Mapped::Open(_) | Mapped::Foreign) => {
                     core.memory.discard(piece.start, piece.len())?;
                 }
+                _ => {}
             }
         }
         Ok(())

@@ -1,0 +1,189 @@
+//! Memory of this library's own, apart from the program's and never paged.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::UnsafeCell;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use dlmalloc::{Allocator, Dlmalloc};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+use rustix::thread::futex;
+
+/// Addresses that the heap may use. They cost nothing until they are used.
+const RANGE_BYTES: usize = 32 << 30;
+
+/// First address of the heap's range, once it is reserved.
+static START: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of the range that were handed to the allocator.
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+/// The heap: one allocator behind one lock. It is used for tables that grow seldom.
+pub struct Heap {
+    allocator: UnsafeCell<Dlmalloc<Range>>,
+    lock: Lock,
+}
+
+// SAFETY: the allocator is used only by who has the lock.
+unsafe impl Sync for Heap {}
+
+/// A lock of one word, that whoever forks can hold over the fork.
+struct Lock(AtomicU32);
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const WAITED_FOR: u32 = 2;
+
+impl Lock {
+    fn acquire(&self) {
+        let word = &self.0;
+        if word
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+        {
+            return;
+        }
+        while word.swap(WAITED_FOR, Ordering::Acquire) != FREE {
+            let _ = futex::wait(word, futex::Flags::PRIVATE, WAITED_FOR, None);
+        }
+    }
+
+    fn release(&self) {
+        if self.0.swap(FREE, Ordering::Release) == WAITED_FOR {
+            let _ = futex::wake(&self.0, futex::Flags::PRIVATE, 1);
+        }
+    }
+}
+
+impl Heap {
+    pub const fn new() -> Self {
+        Self {
+            allocator: UnsafeCell::new(Dlmalloc::new_with_allocator(Range)),
+            lock: Lock(AtomicU32::new(FREE)),
+        }
+    }
+
+    fn with<R>(&self, use_it: impl FnOnce(&mut Dlmalloc<Range>) -> R) -> R {
+        self.lock.acquire();
+        // SAFETY: the lock is held, and `use_it` does not come back here.
+        let result = use_it(unsafe { &mut *self.allocator.get() });
+        self.lock.release();
+        result
+    }
+
+    /// Holds the lock over a `fork`.
+    pub fn lock(&self) {
+        self.lock.acquire();
+    }
+
+    /// Gives up what [`Self::lock`] holds, in parent or child.
+    pub fn unlock(&self) {
+        self.lock.release();
+    }
+
+    /// Whether the heap gave out this address.
+    pub fn owns(address: usize) -> bool {
+        let start = START.load(Ordering::Relaxed);
+        start != 0 && address.wrapping_sub(start) < RANGE_BYTES
+    }
+
+    /// Memory of that size and alignment; null when there is none.
+    pub fn allocate(&self, size: usize, align: usize) -> *mut u8 {
+        // SAFETY: the caller frees it by `free` only.
+        self.with(|allocator| unsafe { allocator.malloc(size.max(1), align) })
+    }
+
+    /// Bytes that can be used at an address of the heap.
+    ///
+    /// # Safety
+    /// The heap gave it out.
+    pub unsafe fn usable(address: *mut u8) -> usize {
+        // SAFETY: passed on to the caller; the size is in the word before, with its lowest bits as flags.
+        let head = unsafe { address.cast::<usize>().sub(1).read() };
+        (head & !7) - 2 * size_of::<usize>()
+    }
+
+    /// Gives memory back.
+    ///
+    /// # Safety
+    /// The heap gave it out, and nobody uses it.
+    pub unsafe fn free(&self, address: *mut u8) {
+        // SAFETY: passed on to the caller. Size and alignment are looked at by nobody.
+        self.with(|allocator| unsafe { allocator.free(address, 0, 1) });
+    }
+}
+
+// SAFETY: the allocator keeps the contract; the lock makes it one thread's at a time.
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        self.allocate(layout.size(), layout.align())
+    }
+
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        // SAFETY: passed on to the caller.
+        self.with(|allocator| unsafe { allocator.free(address, layout.size(), layout.align()) });
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: passed on to the caller.
+        self.with(|allocator| unsafe { allocator.calloc(layout.size(), layout.align()) })
+    }
+
+    unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let (old, align) = (layout.size(), layout.align());
+        // SAFETY: passed on to the caller.
+        self.with(|allocator| unsafe { allocator.realloc(address, old, align, size) })
+    }
+}
+
+/// Where the allocator gets its memory: the range, from its start on.
+struct Range;
+
+// SAFETY: memory of the range is handed out once, is mapped for reading and writing, and is never taken back.
+unsafe impl Allocator for Range {
+    fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
+        let none = (ptr::null_mut(), 0, 0);
+        let mut start = START.load(Ordering::Relaxed);
+        if start == 0 {
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: a new mapping where the kernel likes.
+            let mapped = unsafe { mmap_anonymous(ptr::null_mut(), RANGE_BYTES, access, flags) };
+            let Ok(mapped) = mapped else { return none };
+            // SAFETY: it changes no content. A kernel without huge pages refuses, which is just as well.
+            let _ = unsafe { madvise(mapped, RANGE_BYTES, Advice::LinuxNoHugepage) };
+            start = mapped.expose_provenance();
+            START.store(start, Ordering::Relaxed);
+        }
+        let size = size.next_multiple_of(64 << 10);
+        let used = USED.load(Ordering::Relaxed);
+        if RANGE_BYTES - used < size {
+            return none;
+        }
+        USED.store(used + size, Ordering::Relaxed);
+        (ptr::with_exposed_provenance_mut(start + used), size, 0)
+    }
+
+    fn remap(&self, _: *mut u8, _: usize, _: usize, _: bool) -> *mut u8 {
+        ptr::null_mut()
+    }
+
+    fn free_part(&self, _: *mut u8, _: usize, _: usize) -> bool {
+        false
+    }
+
+    fn free(&self, _: *mut u8, _: usize) -> bool {
+        false
+    }
+
+    fn can_release_part(&self, _: u32) -> bool {
+        false
+    }
+
+    fn allocates_zeros(&self) -> bool {
+        true
+    }
+
+    fn page_size(&self) -> usize {
+        4096
+    }
+}

@@ -1,0 +1,283 @@
+//! The thread that takes the program's memory over when it nears its budget, and answers the command.
+//!
+//! There is none until the program has mapped more than its budget, unless somebody wants to talk to it: a
+//! program that fits has nothing of this library running.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use warmswap_arena::Space;
+use warmswap_control::{Answer, Phase, Reply, Request, Server, socket_path};
+
+use crate::report;
+use crate::settings::{Program, program, say};
+
+/// How often the keeper looks at what the program uses, until it is taken over.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How often it looks at what the program does afterwards.
+const TICK: Duration = Duration::from_millis(50);
+/// A launch window that nobody closes ends after so long without faults.
+const LAUNCH_QUIET: Duration = Duration::from_millis(500);
+/// CPU time in a tick below which a program does nothing.
+const IDLE_CPU: Duration = Duration::from_micros(500);
+
+/// Whether there is a keeper.
+static IS_STARTED: AtomicBool = AtomicBool::new(false);
+/// Where the program stands: 0 foreground, 1 launch, 2 background.
+static PHASE: AtomicU32 = AtomicU32::new(0);
+
+pub fn phase() -> Phase {
+    match PHASE.load(Ordering::Relaxed) {
+        0 => Phase::Foreground,
+        1 => Phase::Launch,
+        _ => Phase::Background,
+    }
+}
+
+/// The program mapped something.
+pub fn mapped(space: &Space) {
+    if !IS_STARTED.load(Ordering::Relaxed)
+        && let Some(program) = program()
+        && space.mapped_bytes() > program.settings.budget_bytes
+    {
+        start();
+    }
+}
+
+/// Starts the keeper, unless there is one.
+pub fn start() {
+    if !IS_STARTED.swap(true, Ordering::AcqRel) {
+        spawn(|program| program.space.attach().map_err(|error| error.to_string()));
+    }
+}
+
+/// In the child of a `fork`: the keeper is the parent's.
+pub fn forget() {
+    IS_STARTED.store(false, Ordering::Relaxed);
+    PHASE.store(0, Ordering::Relaxed);
+    report::forget();
+    if program().is_some_and(|program| program.settings.idle_after_ms.is_some()) {
+        start();
+    }
+}
+
+/// In the child of a `fork`, whose memory is to be taken over: returns when that is done.
+pub fn start_in_child() {
+    PHASE.store(0, Ordering::Relaxed);
+    report::forget();
+    let (done, is_done) = mpsc::sync_channel(1);
+    spawn(move |program| {
+        let attached = program.space.attach_in_child();
+        if let Err(error) = attached {
+            // Pages that are not in their places would read as zeros.
+            die(&format!("cannot go on in the child of a fork: {error}"));
+        }
+        let _ = done.send(());
+        Ok(())
+    });
+    let _ = is_done.recv();
+}
+
+fn die(line: &str) -> ! {
+    warmswap_arena::say(&format!("warmswap: {line}\n"));
+    std::process::abort()
+}
+
+fn spawn(attach: impl FnOnce(&'static Program) -> Result<(), String> + Send + 'static) {
+    let thread = std::thread::Builder::new().name("warmswap keeper".into());
+    let started = thread.spawn(move || {
+        let Some(program) = program() else { return };
+        close_all();
+        match attach(program) {
+            Ok(()) => Keeper::new(program).run(),
+            Err(error) => warmswap_arena::say(&format!(
+                "warmswap: this program runs without paging: {error}\n"
+            )),
+        }
+    });
+    if let Err(error) = started {
+        say(&format!(
+            "this program runs without paging: no thread: {error}"
+        ));
+    }
+}
+
+/// Gives the thread a table of descriptors of its own, an empty one.
+fn close_all() {
+    const CLOSE_RANGE_UNSHARE: libc::c_int = 1 << 1;
+    // SAFETY: no descriptor of the new table is in use by anybody.
+    let done = unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, CLOSE_RANGE_UNSHARE) };
+    if done != 0 {
+        die(&format!(
+            "no table of descriptors of its own (Linux 5.9): {}",
+            std::io::Error::last_os_error()
+        ));
+    }
+}
+
+struct Keeper {
+    program: &'static Program,
+    server: Option<Server>,
+    is_adopted: bool,
+    launched: Option<Instant>,
+    activity: Activity,
+}
+
+/// What the program does, from tick to tick.
+#[derive(Default)]
+struct Activity {
+    cpu: Duration,
+    faults: u64,
+    active_at: Option<Instant>,
+    faulted_at: Option<Instant>,
+}
+
+impl Keeper {
+    fn new(program: &'static Program) -> Self {
+        Self {
+            program,
+            server: listen(program),
+            is_adopted: program.space.is_adopted(),
+            launched: None,
+            activity: Activity::default(),
+        }
+    }
+
+    fn run(mut self) {
+        loop {
+            if !self.is_adopted && self.is_near_budget() {
+                if let Err(error) = self.program.space.adopt() {
+                    die(&error.to_string());
+                }
+                self.is_adopted = true;
+            }
+            let timeout = if self.is_adopted { TICK } else { LOOK_EVERY };
+            self.answer(timeout);
+            report::look(self.program);
+            self.look();
+        }
+    }
+
+    /// Whether the program uses half of its budget already. More than that is mapped.
+    fn is_near_budget(&self) -> bool {
+        let budget = self.program.settings.budget_bytes;
+        self.program.space.mapped_bytes() > budget && anonymous_bytes() > budget / 2
+    }
+
+    fn answer(&mut self, timeout: Duration) {
+        let Some(mut server) = self.server.take() else {
+            std::thread::sleep(timeout);
+            return;
+        };
+        let polled = server.poll_once(Some(timeout), |request| self.carry_out(&request));
+        if polled.is_err() {
+            std::thread::sleep(timeout);
+        }
+        self.server = Some(server);
+    }
+
+    fn carry_out(&mut self, request: &Request) -> Reply {
+        match request {
+            Request::Status => Ok(Answer::Status(report::stats(self.program).status())),
+            Request::Stats => Ok(Answer::Stats(Box::new(report::stats(self.program)))),
+            Request::Background => {
+                self.background();
+                Ok(Answer::Done)
+            }
+            Request::Foreground => {
+                self.foreground();
+                Ok(Answer::Done)
+            }
+            Request::LaunchDone => {
+                self.launch_done();
+                Ok(Answer::Done)
+            }
+            _ => Err(warmswap_control::Refusal::new(
+                warmswap_control::RefusalKind::Unknown,
+                "not known to paged programs of this version",
+            )),
+        }
+    }
+
+    fn background(&mut self) {
+        self.launched = None;
+        PHASE.store(2, Ordering::Relaxed);
+        self.program.space.application().background();
+    }
+
+    fn foreground(&mut self) {
+        if self.launched.replace(Instant::now()).is_none() {
+            PHASE.store(1, Ordering::Relaxed);
+            self.activity.faulted_at = self.launched;
+            self.program.space.application().foreground();
+        }
+    }
+
+    fn launch_done(&mut self) {
+        if let Some(start) = self.launched.take() {
+            self.program.space.application().launch_done();
+            PHASE.store(0, Ordering::Relaxed);
+            report::launched(start.elapsed());
+        }
+    }
+
+    /// Notices what the program does: a launch that has ended, a program that rests, one that is back.
+    fn look(&mut self) {
+        let now = Instant::now();
+        let cpu = report::program_cpu().saturating_sub(self.program.space.cpu_time());
+        let faults = self.program.space.fault_latency().count;
+        let activity = &mut self.activity;
+        let has_faulted = faults != activity.faults;
+        let is_active = has_faulted || cpu.saturating_sub(activity.cpu) > IDLE_CPU;
+        (activity.cpu, activity.faults) = (cpu, faults);
+        if has_faulted {
+            activity.faulted_at = Some(now);
+        }
+        if is_active || activity.active_at.is_none() {
+            activity.active_at = Some(now);
+        }
+        let since = |time: Option<Instant>| time.map_or(Duration::ZERO, |time| now - time);
+        let (resting, without_faults) = (since(activity.active_at), since(activity.faulted_at));
+        if self.launched.is_some() && without_faults > LAUNCH_QUIET {
+            self.launch_done();
+        }
+        let Some(idle_after_ms) = self.program.settings.idle_after_ms else {
+            return;
+        };
+        if is_active && phase() == Phase::Background {
+            self.foreground();
+        } else if resting > Duration::from_millis(idle_after_ms) && phase() == Phase::Foreground {
+            self.background();
+        }
+    }
+}
+
+/// Listens where the command looks for the program. Without a socket the program is paged all the same.
+fn listen(program: &Program) -> Option<Server> {
+    let own = || socket_path(std::process::id()).map_err(|error| error.to_string());
+    let bind = |path: &std::path::Path| Server::bind(path).map_err(|error| error.to_string());
+    let server = match &program.settings.control {
+        // Another process of the same program may be there already.
+        Some(path) => bind(path).or_else(|_| bind(&own()?)),
+        None => own().and_then(|path| bind(&path)),
+    };
+    match server {
+        Ok(server) => {
+            report::listens_at(server.path());
+            Some(server)
+        }
+        Err(error) => {
+            warmswap_arena::say(&format!("warmswap: no control socket: {error}\n"));
+            None
+        }
+    }
+}
+
+/// Anonymous memory of this process in frames.
+fn anonymous_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let mut fields = statm.split(' ').map(|field| field.parse().unwrap_or(0u64));
+    let (resident, shared) = (fields.nth(1).unwrap_or(0), fields.next().unwrap_or(0));
+    resident.saturating_sub(shared) * 4096
+}

@@ -1,0 +1,80 @@
+//! System calls that nobody stands between, with the C library's way of saying that they failed.
+
+use std::ffi::c_void;
+
+use libc::{c_int, off_t, size_t};
+
+/// `mmap`.
+///
+/// # Safety
+/// That of the system call.
+pub unsafe fn mmap(
+    address: *mut c_void,
+    len: size_t,
+    protection: c_int,
+    flags: c_int,
+    (file, offset): (c_int, off_t),
+) -> *mut c_void {
+    // SAFETY: passed on to the caller.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mmap,
+            address,
+            len,
+            protection,
+            flags,
+            file,
+            offset,
+        )
+    };
+    result as *mut c_void
+}
+
+/// `munmap`.
+///
+/// # Safety
+/// That of the system call.
+pub unsafe fn munmap(address: *mut c_void, len: size_t) -> c_int {
+    // SAFETY: passed on to the caller.
+    unsafe { libc::syscall(libc::SYS_munmap, address, len) as c_int }
+}
+
+/// `mprotect`.
+///
+/// # Safety
+/// That of the system call.
+pub unsafe fn mprotect(address: *mut c_void, len: size_t, protection: c_int) -> c_int {
+    // SAFETY: passed on to the caller.
+    unsafe { libc::syscall(libc::SYS_mprotect, address, len, protection) as c_int }
+}
+
+/// `madvise`.
+///
+/// # Safety
+/// That of the system call.
+pub unsafe fn madvise(address: *mut c_void, len: size_t, advice: c_int) -> c_int {
+    // SAFETY: passed on to the caller.
+    unsafe { libc::syscall(libc::SYS_madvise, address, len, advice) as c_int }
+}
+
+/// `mremap`.
+///
+/// # Safety
+/// That of the system call.
+pub unsafe fn mremap(
+    address: *mut c_void,
+    old: size_t,
+    new: size_t,
+    flags: c_int,
+    to: *mut c_void,
+) -> *mut c_void {
+    // SAFETY: passed on to the caller.
+    unsafe { libc::syscall(libc::SYS_mremap, address, old, new, flags, to) as *mut c_void }
+}
+
+/// Sets `errno` and gives what a call that failed returns.
+pub fn fail(errno: c_int) -> c_int {
+    // SAFETY: the location is the calling thread's own and always valid.
+    unsafe { *libc::__errno_location() = errno };
+    -1
+}

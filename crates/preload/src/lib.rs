@@ -1,0 +1,51 @@
+//! The library that `warmswap run` preloads into unmodified programs: their memory becomes an arena's
+//! ([`warmswap_arena::Space`]), within a budget.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`settings`] | what the command asked for, and the space that it asked for |
+//! | [`malloc`] | `malloc` and friends, by mimalloc, whose memory comes from `mmap` |
+//! | [`mapping`], [`remap`] | `mmap`, `munmap`, `mprotect`, `madvise`, `mremap`: large private anonymous mappings are made in the space |
+//! | [`fork`] | both sides of a `fork` go on with all their memory |
+//! | [`keeper`] | the thread that takes the program's memory over when it nears its budget, and answers the command |
+//! | [`report`] | what the program reports |
+//! | [`heap`] | memory of this library's own, which is never paged |
+//! | [`threads`] | threads of this library are known from their first instruction |
+//! | [`within`] | when a thread works for this library |
+//! | [`kernel`] | system calls that nobody stands between |
+//!
+//! # Rules
+//!
+//! - This library's own data lies in its own heap, its threads' stacks in memory of the kernel's: nothing that
+//!   is needed to bring a page back is paged.
+//! - A program that never maps more than its budget has no thread of this library, and no descriptor.
+//! - The library's threads have a table of descriptors of their own. The program cannot close what they need,
+//!   and they hold nothing of the program's open.
+//! - What is not a large, private, anonymous mapping for reading and writing goes to the kernel as it is.
+#![allow(unsafe_code)] // Functions of the C library, with the C library's own obligations.
+
+mod fork;
+mod heap;
+mod keeper;
+mod kernel;
+mod malloc;
+mod mapping;
+mod remap;
+mod report;
+mod settings;
+mod threads;
+mod within;
+
+#[global_allocator]
+static HEAP: heap::Heap = heap::Heap::new();
+
+/// Called when the library is loaded, before the program begins.
+extern "C" fn start() {
+    let _within = within::Within::enter();
+    threads::start();
+    settings::start();
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;

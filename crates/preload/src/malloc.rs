@@ -1,0 +1,169 @@
+//! `malloc` and friends: the program's from mimalloc, the library's own from its heap.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use libc::{c_int, size_t};
+use libmimalloc_sys as mi;
+
+use crate::HEAP;
+use crate::heap::Heap;
+use crate::kernel::fail;
+use crate::within::Within;
+
+/// What every allocation is aligned to.
+const ALIGN: usize = 16;
+
+fn null(errno: c_int) -> *mut c_void {
+    fail(errno);
+    ptr::null_mut()
+}
+
+fn own(size: size_t, align: size_t) -> *mut c_void {
+    let memory = HEAP.allocate(size, align.max(ALIGN));
+    if memory.is_null() {
+        null(libc::ENOMEM)
+    } else {
+        memory.cast()
+    }
+}
+
+fn checked(memory: *mut c_void) -> *mut c_void {
+    if memory.is_null() {
+        return null(libc::ENOMEM);
+    }
+    memory
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn malloc(size: size_t) -> *mut c_void {
+    if Within::is() {
+        return own(size, ALIGN);
+    }
+    // SAFETY: any size will do.
+    checked(unsafe { mi::mi_malloc(size) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn calloc(count: size_t, size: size_t) -> *mut c_void {
+    if Within::is() {
+        let Some(bytes) = count.checked_mul(size) else {
+            return null(libc::ENOMEM);
+        };
+        let memory = own(bytes, ALIGN);
+        if !memory.is_null() {
+            // SAFETY: that many bytes were just given out.
+            unsafe { memory.cast::<u8>().write_bytes(0, bytes) };
+        }
+        return memory;
+    }
+    // SAFETY: any sizes will do.
+    checked(unsafe { mi::mi_calloc(count, size) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn free(memory: *mut c_void) {
+    if Heap::owns(memory.addr()) {
+        // SAFETY: the heap gave it out, and the caller gives it up.
+        return unsafe { HEAP.free(memory.cast()) };
+    }
+    // SAFETY: mimalloc gave it out, and the caller gives it up.
+    unsafe { mi::mi_free(memory) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn realloc(memory: *mut c_void, size: size_t) -> *mut c_void {
+    let is_own = Heap::owns(memory.addr());
+    if !is_own && !(Within::is() && memory.is_null()) {
+        // SAFETY: mimalloc gave it out, or it is null.
+        return checked(unsafe { mi::mi_realloc(memory, size) });
+    }
+    // SAFETY: any size will do.
+    let new = unsafe { malloc(size) };
+    if is_own && !new.is_null() {
+        // SAFETY: both are live and do not overlap; the old one is the caller's to give up.
+        unsafe {
+            let bytes = Heap::usable(memory.cast()).min(size);
+            ptr::copy_nonoverlapping(memory.cast::<u8>(), new.cast(), bytes);
+            HEAP.free(memory.cast());
+        }
+    }
+    new
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn reallocarray(memory: *mut c_void, count: size_t, size: size_t) -> *mut c_void {
+    match count.checked_mul(size) {
+        // SAFETY: passed on to the caller.
+        Some(bytes) => unsafe { realloc(memory, bytes) },
+        None => null(libc::ENOMEM),
+    }
+}
+
+fn aligned(align: size_t, size: size_t) -> *mut c_void {
+    if !align.is_power_of_two() {
+        return null(libc::EINVAL);
+    }
+    if Within::is() {
+        return own(size, align);
+    }
+    // SAFETY: the alignment is a power of two.
+    checked(unsafe { mi::mi_malloc_aligned(size, align) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memalign(align: size_t, size: size_t) -> *mut c_void {
+    aligned(align, size)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn aligned_alloc(align: size_t, size: size_t) -> *mut c_void {
+    aligned(align, size)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_memalign(
+    result: *mut *mut c_void,
+    align: size_t,
+    size: size_t,
+) -> c_int {
+    if !align.is_power_of_two() || align % size_of::<usize>() != 0 {
+        return libc::EINVAL;
+    }
+    let memory = aligned(align, size);
+    if memory.is_null() {
+        return libc::ENOMEM;
+    }
+    // SAFETY: the caller's place for it.
+    unsafe { result.write(memory) };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn valloc(size: size_t) -> *mut c_void {
+    aligned(4096, size)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pvalloc(size: size_t) -> *mut c_void {
+    aligned(4096, size.next_multiple_of(4096))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn malloc_usable_size(memory: *mut c_void) -> size_t {
+    if Heap::owns(memory.addr()) {
+        // SAFETY: the heap gave it out.
+        return unsafe { Heap::usable(memory.cast()) };
+    }
+    // SAFETY: mimalloc gave it out, or it is null.
+    unsafe { mi::mi_usable_size(memory) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn malloc_trim(_keep: size_t) -> c_int {
+    if !Within::is() {
+        // SAFETY: it may be called at any time.
+        unsafe { mi::mi_collect(true) };
+    }
+    1
+}

@@ -1,0 +1,288 @@
+//! `mmap` and friends: large private anonymous mappings are made in the space.
+
+use std::ffi::c_void;
+use std::ops::Range;
+use std::ptr;
+
+use libc::{MAP_FAILED, c_int, off_t, size_t};
+use warmswap_arena::{Protection, Space, SpaceError};
+
+use crate::kernel::{self, fail};
+use crate::within::Within;
+use crate::{keeper, settings};
+
+const PAGE_BYTES: usize = 4096;
+
+/// Mappings smaller than this are the kernel's, but for those within the space.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// With any of these a mapping is not ours.
+const NOT_OURS: c_int = libc::MAP_SHARED
+    | libc::MAP_GROWSDOWN
+    | libc::MAP_HUGETLB
+    | libc::MAP_LOCKED
+    | libc::MAP_STACK
+    | libc::MAP_32BIT;
+
+/// The space, for a call of the program's; `None` when the call is the kernel's business.
+pub fn space() -> Option<&'static Space> {
+    (!Within::is()).then(settings::space).flatten()
+}
+
+/// A range of whole pages; `None` if the kernel would not have it.
+pub fn whole_pages(address: *mut c_void, len: size_t) -> Option<Range<usize>> {
+    let start = address.addr();
+    let len = len.checked_next_multiple_of(PAGE_BYTES)?;
+    (start.is_multiple_of(PAGE_BYTES) && len > 0).then_some(start..start.checked_add(len)?)
+}
+
+/// The part of a range that is in the space, and the parts before and behind.
+pub fn split(space: &Space, range: &Range<usize>) -> (Range<usize>, [Range<usize>; 2]) {
+    let ours = space.range();
+    let start = range.start.clamp(ours.start, ours.end);
+    let end = range.end.clamp(start, ours.end);
+    if start == end {
+        return (start..start, [range.clone(), 0..0]);
+    }
+    (start..end, [range.start..start, end..range.end])
+}
+
+pub fn errno_of(error: &SpaceError) -> c_int {
+    match error {
+        SpaceError::NotOurs { .. } => libc::EINVAL,
+        _ => libc::ENOMEM,
+    }
+}
+
+pub fn protection_of(bits: c_int) -> Protection {
+    Protection(bits as u32)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mmap(
+    address: *mut c_void,
+    len: size_t,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    if let Some(space) = space()
+        && let Some(range) = whole_pages(address, len)
+    {
+        let is_ours = is_ours(protection, flags);
+        let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0;
+        if fixed {
+            let (within, outside) = split(space, &range);
+            if !within.is_empty() {
+                let keeps = flags & libc::MAP_FIXED_NOREPLACE == libc::MAP_FIXED_NOREPLACE;
+                let whole = outside.iter().all(Range::is_empty);
+                let placed = map_fixed(space, within, is_ours && whole, (protection, keeps));
+                match placed {
+                    Ok(true) => return address,
+                    Ok(false) => {}
+                    Err(errno) => {
+                        fail(errno);
+                        return MAP_FAILED;
+                    }
+                }
+                // What follows replaces the inaccessible mapping that the space has there.
+                let flags = flags & !libc::MAP_FIXED_NOREPLACE | libc::MAP_FIXED;
+                // SAFETY: passed on to the caller.
+                return unsafe { kernel::mmap(address, len, protection, flags, (file, offset)) };
+            }
+        } else if is_ours
+            && len >= LARGE_BYTES
+            && let Some(mapped) = map_anywhere(space, &range, protection, flags)
+        {
+            return mapped;
+        }
+    }
+    // SAFETY: passed on to the caller.
+    unsafe { kernel::mmap(address, len, protection, flags, (file, offset)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mmap64(
+    address: *mut c_void,
+    len: size_t,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    // SAFETY: passed on to the caller.
+    unsafe { mmap(address, len, protection, flags, file, offset) }
+}
+
+/// Whether a mapping is of the kind that the space has.
+fn is_ours(protection: c_int, flags: c_int) -> bool {
+    flags & libc::MAP_PRIVATE != 0
+        && flags & libc::MAP_ANONYMOUS != 0
+        && flags & NOT_OURS == 0
+        && protection & !(libc::PROT_READ | libc::PROT_WRITE) == 0
+}
+
+/// Maps in the space where there is room; `None` when there is none.
+fn map_anywhere(
+    space: &Space,
+    range: &Range<usize>,
+    protection: c_int,
+    flags: c_int,
+) -> Option<*mut c_void> {
+    let _within = Within::enter();
+    let hint = (range.start != 0).then_some(range.start);
+    let len = range.len();
+    let address = space.map(hint, len, protection_of(protection)).ok()?;
+    keeper::mapped(space);
+    let memory = ptr::with_exposed_provenance_mut(address);
+    if flags & libc::MAP_POPULATE != 0 {
+        // SAFETY: it was just mapped. That it cannot be filled at once is no failure.
+        unsafe { kernel::madvise(memory, len, libc::MADV_POPULATE_WRITE) };
+    }
+    Some(memory)
+}
+
+/// Maps at addresses of the space: true when it is done, false when the kernel has to, since the mapping is of
+/// another kind; the space does not have the addresses then.
+fn map_fixed(
+    space: &Space,
+    range: Range<usize>,
+    is_ours: bool,
+    (protection, keeps): (c_int, bool),
+) -> Result<bool, c_int> {
+    let _within = Within::enter();
+    let (start, len) = (range.start, range.len());
+    if keeps && !space.is_free(start, len) {
+        return Err(libc::EEXIST);
+    }
+    if is_ours {
+        match space.map_at(start, len, protection_of(protection)) {
+            Ok(()) => {
+                keeper::mapped(space);
+                return Ok(true);
+            }
+            Err(SpaceError::NotOurs { .. }) => {}
+            Err(error) => return Err(errno_of(&error)),
+        }
+    }
+    space
+        .give_away(start, len)
+        .map(|()| false)
+        .map_err(|error| errno_of(&error))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn munmap(address: *mut c_void, len: size_t) -> c_int {
+    let (Some(space), Some(range)) = (space(), whole_pages(address, len)) else {
+        // SAFETY: passed on to the caller.
+        return unsafe { kernel::munmap(address, len) };
+    };
+    let (within, outside) = split(space, &range);
+    if !within.is_empty() {
+        let _within = Within::enter();
+        if let Err(error) = space.unmap(within.start, within.len()) {
+            return fail(errno_of(&error));
+        }
+    }
+    on_each(outside, |address, len| {
+        // SAFETY: passed on to the caller.
+        unsafe { kernel::munmap(address, len) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mprotect(address: *mut c_void, len: size_t, protection: c_int) -> c_int {
+    let (Some(space), Some(range)) = (space(), whole_pages(address, len)) else {
+        // SAFETY: passed on to the caller.
+        return unsafe { kernel::mprotect(address, len, protection) };
+    };
+    let (within, outside) = split(space, &range);
+    if !within.is_empty() {
+        let _within = Within::enter();
+        let (start, len) = (within.start, within.len());
+        if let Err(error) = space.protect(start, len, protection_of(protection)) {
+            return fail(errno_of(&error));
+        }
+        keeper::mapped(space);
+    }
+    on_each(outside, |address, len| {
+        // SAFETY: passed on to the caller.
+        unsafe { kernel::mprotect(address, len, protection) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn madvise(address: *mut c_void, len: size_t, advice: c_int) -> c_int {
+    let (Some(space), Some(range)) = (space(), whole_pages(address, len)) else {
+        // SAFETY: passed on to the caller.
+        return unsafe { kernel::madvise(address, len, advice) };
+    };
+    let (within, outside) = split(space, &range);
+    if !within.is_empty() {
+        let done = advise(space, &within, advice);
+        if done != 0 {
+            return done;
+        }
+    }
+    on_each(outside, |address, len| {
+        // SAFETY: passed on to the caller.
+        unsafe { kernel::madvise(address, len, advice) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_madvise(address: *mut c_void, len: size_t, advice: c_int) -> c_int {
+    // POSIX_MADV_DONTNEED does not give content up, and the others are hints that the space does not need.
+    match space().zip(whole_pages(address, len)) {
+        Some((space, range)) if !split(space, &range).0.is_empty() => 0,
+        _ if advice == libc::POSIX_MADV_DONTNEED => 0,
+        // SAFETY: passed on to the caller.
+        _ => match unsafe { kernel::madvise(address, len, advice) } {
+            0 => 0,
+            // SAFETY: the location is the calling thread's own and always valid.
+            _ => unsafe { *libc::__errno_location() },
+        },
+    }
+}
+
+/// Advice on memory of the space.
+fn advise(space: &Space, range: &Range<usize>, advice: c_int) -> c_int {
+    if space.is_foreign(range.start, range.len()) {
+        let address = ptr::with_exposed_provenance_mut(range.start);
+        // SAFETY: the program's own mapping, which it gives advice on.
+        return unsafe { kernel::madvise(address, range.len(), advice) };
+    }
+    match advice {
+        libc::MADV_DONTNEED | libc::MADV_FREE | libc::MADV_DONTNEED_LOCKED => {
+            let _within = Within::enter();
+            match space.discard(range.start, range.len()) {
+                Ok(()) => 0,
+                Err(error) => fail(errno_of(&error)),
+            }
+        }
+        // Bringing pages in is what the fault path does, for the kernel's own accesses too.
+        libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => {
+            let address = ptr::with_exposed_provenance_mut(range.start);
+            // SAFETY: it changes no content.
+            unsafe { kernel::madvise(address, range.len(), advice) }
+        }
+        // The space cannot keep what these promise.
+        libc::MADV_WIPEONFORK | libc::MADV_REMOVE | libc::MADV_MERGEABLE => fail(libc::EINVAL),
+        // Hints, about huge pages, order of use, and core dumps.
+        _ => 0,
+    }
+}
+
+/// Calls the kernel for what is outside of the space; the first failure ends it.
+fn on_each(ranges: [Range<usize>; 2], call: impl Fn(*mut c_void, size_t) -> c_int) -> c_int {
+    for range in ranges {
+        if !range.is_empty() {
+            let done = call(ptr::with_exposed_provenance_mut(range.start), range.len());
+            if done != 0 {
+                return done;
+            }
+        }
+    }
+    0
+}

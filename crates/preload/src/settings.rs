@@ -1,0 +1,100 @@
+//! What the command asked for, and the space that it asked for.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use libmimalloc_sys as mi;
+use warmswap_arena::{ArenaConfig, Mechanism, Space};
+use warmswap_control::{RUN_VARIABLE, RunSettings};
+use warmswap_policy::SchemeSpec;
+
+use crate::{fork, keeper, report};
+
+/// Where the space is, if nothing else is there: low enough for runtimes that like addresses of 35 bits.
+const SPACE_ADDRESS: usize = 4 << 30;
+/// Addresses of the space.
+const SPACE_BYTES: usize = 64 << 30;
+
+/// Options of mimalloc that its crate has no names for.
+const ARENA_EAGER_COMMIT: mi::mi_option_t = 4;
+const PURGE_DELAY: mi::mi_option_t = 15;
+
+/// What was asked for, and what came of it.
+#[derive(Debug)]
+pub struct Program {
+    pub settings: RunSettings,
+    pub space: Space,
+}
+
+static PROGRAM: OnceLock<Program> = OnceLock::new();
+
+/// The program's settings and space. `None` before the start, and for a program that is not paged.
+pub fn program() -> Option<&'static Program> {
+    PROGRAM.get()
+}
+
+/// The program's space.
+pub fn space() -> Option<&'static Space> {
+    PROGRAM.get().map(|program| &program.space)
+}
+
+/// Says something about the program on standard error.
+pub fn say(line: &str) {
+    let line = format!("warmswap: {line}\n");
+    let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
+}
+
+/// Reads the settings and makes the space. A program that cannot be paged runs as it would otherwise, after a
+/// line that says so.
+pub fn start() {
+    let Some(value) = std::env::var_os(RUN_VARIABLE) else {
+        return;
+    };
+    // Commit memory as it is used, so that what is mapped says what may be used.
+    // SAFETY: options may be set at any time.
+    unsafe {
+        mi::mi_option_set(ARENA_EAGER_COMMIT, 0);
+        mi::mi_option_set(PURGE_DELAY, 100);
+    }
+    let made = RunSettings::from_variable(&value)
+        .map_err(|error| error.to_string())
+        .and_then(make);
+    match made {
+        Ok(program) => {
+            let needs_keeper =
+                program.settings.control.is_some() || program.settings.idle_after_ms.is_some();
+            let Ok(()) = PROGRAM.set(program) else { return };
+            report::start();
+            fork::start();
+            if needs_keeper {
+                keeper::start();
+            }
+        }
+        Err(error) => say(&format!("this program runs without paging: {error}")),
+    }
+}
+
+fn make(settings: RunSettings) -> Result<Program, String> {
+    let scheme = SchemeSpec::parse(&settings.scheme).map_err(|error| error.to_string())?;
+    let config = ArenaConfig {
+        backing: settings.backing.clone(),
+        backing_limit_bytes: settings.backing_limit_bytes,
+        mechanism: match settings.mechanism {
+            warmswap_control::Mechanism::Auto => Mechanism::Auto,
+            warmswap_control::Mechanism::Move => Mechanism::Move,
+            warmswap_control::Mechanism::Copy => Mechanism::Copy,
+        },
+        handler_threads: settings.fault_threads,
+        address_space_bytes: SPACE_BYTES,
+        ..ArenaConfig::new(settings.budget_bytes, scheme)
+    };
+    let space = Space::new(config, &name(), SPACE_ADDRESS).map_err(|error| error.to_string())?;
+    Ok(Program { settings, space })
+}
+
+/// Name of the program's file.
+pub fn name() -> String {
+    let exe = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    let name = exe.file_name().unwrap_or(Path::new("?").as_os_str());
+    name.to_string_lossy().into_owned()
+}
