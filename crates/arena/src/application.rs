@@ -60,10 +60,10 @@ impl Application {
             pages
         };
         let job = Arc::new(Job::new(pages));
-        if let Some(earlier) = self.inner.job.lock().replace(Arc::clone(&job)) {
+        if let Some(earlier) = self.inner.swap_job(Some(Arc::clone(&job))) {
             earlier.cancel();
         }
-        let jobs = Arc::clone(&shared.threads.lock().jobs);
+        let jobs = Arc::clone(&shared.workers().jobs);
         jobs.push(job);
     }
 
@@ -71,7 +71,7 @@ impl Application {
     /// first, with the help of the calling thread.
     pub fn launch_done(&self) {
         let shared = &self.inner.shared;
-        if let Some(job) = self.inner.job.lock().take() {
+        if let Some(job) = self.inner.swap_job(None) {
             job.finish(&shared.core);
         }
         let mut brain = shared.brain();
@@ -82,7 +82,7 @@ impl Application {
     /// The application goes to the background. What it holds leaves when others need room.
     pub fn background(&self) {
         let shared = &self.inner.shared;
-        if let Some(job) = self.inner.job.lock().take() {
+        if let Some(job) = self.inner.swap_job(None) {
             job.cancel();
         }
         let mut brain = shared.brain();
@@ -103,6 +103,14 @@ impl Application {
         let mut brain = shared.brain();
         brain.hear(&shared.core);
         brain.engine.hot_pages(self.inner.id)
+    }
+}
+
+impl AppInner {
+    /// Puts a job, or none, in place of the one that there is.
+    fn swap_job(&self, job: Option<Arc<Job>>) -> Option<Arc<Job>> {
+        let _inside = self.shared.core.gate.enter();
+        std::mem::replace(&mut *self.job.lock(), job)
     }
 }
 

@@ -122,6 +122,8 @@ pub(crate) enum ServeError {
     NotMapped,
     #[error("somebody discarded or replaced the page behind the arena's back")]
     Vanished,
+    #[error("cannot read page faults: {0}")]
+    Events(#[source] std::io::Error),
     #[error("the page was used between a fork and the take-over of the child's memory")]
     UsedInFork,
     #[error("the chunk does not hold the page")]

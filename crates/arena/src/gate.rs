@@ -32,6 +32,34 @@ impl Gate {
         self.enter_unless(CLOSING | CLOSED)
     }
 
+    /// Goes inside, unless the gate is closed.
+    pub fn enter_unless_closed(&self) -> Option<Inside<'_>> {
+        loop {
+            let word = self.word.load(Ordering::Acquire);
+            if word & CLOSED != 0 {
+                return None;
+            }
+            if word & CLOSING != 0 {
+                self.wait(word);
+                continue;
+            }
+            let entered = self.word.compare_exchange_weak(
+                word,
+                word + 1,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            if entered.is_ok() {
+                return Some(Inside(self));
+            }
+        }
+    }
+
+    /// Whether nobody is inside, and nobody enters.
+    pub fn is_closed(&self) -> bool {
+        self.word.load(Ordering::Acquire) & CLOSED != 0
+    }
+
     /// Goes inside as the pager, for whose work others inside may wait.
     pub fn enter_as_pager(&self) -> Inside<'_> {
         self.enter_unless(CLOSED)
@@ -85,6 +113,8 @@ impl Gate {
                 self.word
                     .compare_exchange(word, CLOSED, Ordering::AcqRel, Ordering::Acquire);
             if closed.is_ok() {
+                // Those who wait can do without now.
+                self.wake();
                 return;
             }
         }

@@ -65,6 +65,7 @@ mod brain;
 mod config;
 mod directory;
 mod error;
+mod forked;
 mod frames;
 mod gate;
 mod lock;

@@ -16,6 +16,7 @@ mod stored;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use arc_swap::ArcSwap;
 use parking_lot::{Mutex, MutexGuard};
 use warmswap_codec::{PAGE_BYTES, Scratch};
 use warmswap_control::LatencyHistogram;
@@ -26,6 +27,7 @@ use warmswap_sys::uffd::{Mechanism, PagedMemory, Slots};
 
 use crate::directory::{Claim, Directory, News, State, Word};
 use crate::error::{ServeError, die};
+use crate::forked::Forked;
 use crate::frames::{Frame, Frames};
 use crate::gate::Gate;
 use crate::store::{MEMBER_BYTES, Store};
@@ -41,6 +43,10 @@ pub struct Core {
     pub counts: ServiceCounts,
     /// What threads of the arena go through.
     pub gate: Gate,
+    /// A fork that is under way.
+    ///
+    /// Threads of the parent have its locks at the moment of the fork, so the child has another.
+    pub forked: ArcSwap<Forked>,
     /// The pages are a program's, which maps and unmaps them as it likes.
     pub is_program: bool,
     slots: Box<[Mutex<Service>]>,
@@ -85,6 +91,11 @@ impl Service {
             // A record is a chunk that did not shrink, with its members, at worst; and its trailer.
             record: Vec::with_capacity(plain_bytes + MAX_CHUNK_PAGES * MEMBER_BYTES + PAGE_BYTES),
         }
+    }
+
+    /// Scratch of the codecs, room for a chunk, room for a record.
+    pub fn parts(&mut self) -> (&mut Scratch, &mut [u8], &mut Vec<u8>) {
+        (&mut self.scratch, &mut self.plain, &mut self.record)
     }
 
     /// Bytes of scratch memory, about.
@@ -148,6 +159,7 @@ impl Core {
             news: News::new(1 << 16),
             counts: ServiceCounts::default(),
             gate: Gate::default(),
+            forked: ArcSwap::default(),
             is_program: false,
             slots: (0..service_slots.max(1))
                 .map(|_| Mutex::new(Service::new()))
@@ -242,7 +254,7 @@ impl Core {
         if !self.memory.has_frame(page) {
             return Ok(false);
         }
-        if self.memory.mechanism() == Mechanism::Copy {
+        if self.memory.can_protect() {
             // Only while the page is held: else the pager could have protected it anew for a reason.
             let Some(claim) = self.directory.claim(page, word) else {
                 return Ok(false);
@@ -319,7 +331,7 @@ impl Core {
     }
 
     /// A service slot that nobody uses. Those who have one wait for nobody who has none.
-    fn service_slot(&self) -> MutexGuard<'_, Service> {
+    pub(crate) fn service_slot(&self) -> MutexGuard<'_, Service> {
         loop {
             let start = self.next_slot.fetch_add(1, Ordering::Relaxed);
             let n = self.slots.len();

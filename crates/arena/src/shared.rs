@@ -51,11 +51,34 @@ impl DerefMut for BrainGuard<'_> {
     }
 }
 
+/// The arena's threads. Who has this is inside the gate.
+pub struct WorkersGuard<'a> {
+    threads: MutexGuard<'a, Threads>,
+    _inside: Inside<'a>,
+}
+
+impl Deref for WorkersGuard<'_> {
+    type Target = Threads;
+
+    fn deref(&self) -> &Threads {
+        &self.threads
+    }
+}
+
 impl Shared {
     pub fn brain(&self) -> BrainGuard<'_> {
         let _inside = self.core.gate.enter();
         BrainGuard {
             brain: self.brain.lock(),
+            _inside,
+        }
+    }
+
+    /// The arena's threads. Who has this is inside the gate.
+    pub fn workers(&self) -> WorkersGuard<'_> {
+        let _inside = self.core.gate.enter();
+        WorkersGuard {
+            threads: self.threads.lock(),
             _inside,
         }
     }

@@ -363,6 +363,7 @@ impl Space {
     /// [`SpaceError`].
     pub fn before_fork(&self) -> Result<(), SpaceError> {
         self.shared.core.gate.close();
+        self.shared.core.forked.load().begin();
         let brain = self.shared.brain.lock();
         Ok(brain.program_inherit(&self.shared.core, true)?)
     }
@@ -372,6 +373,7 @@ impl Space {
     /// # Errors
     /// [`SpaceError`].
     pub fn after_fork_in_parent(&self) -> Result<(), SpaceError> {
+        self.shared.core.forked.load().end();
         let result = {
             let brain = self.shared.brain.lock();
             brain.program_inherit(&self.shared.core, false)
@@ -391,6 +393,8 @@ impl Space {
         shared.brain.forget_waiting();
         std::mem::forget(std::mem::take(&mut *shared.threads.lock()));
         self.app.forget_job();
+        // The descriptors that the parent's may hold mean nothing here.
+        std::mem::forget(shared.core.forked.swap(Arc::default()));
         if shared.brain.lock().program.is_adopted() {
             return Ok(true);
         }
@@ -399,17 +403,21 @@ impl Space {
     }
 
     /// After a `fork`, in the child, by a thread whose descriptors the program must not see: the child's memory
-    /// is a space of its own, with all its pages, its own threads and the same budget. The parent's calls wait
-    /// until this is done, if it has a backing file ([`Self::has_stored_in_file`]).
+    /// is a space of its own, with all its pages, its own threads and the same budget.
+    ///
+    /// The parent must be in rest until `tell_parent` is called, and then call [`Self::after_fork_in_parent`]:
+    /// until then it serves the child's faults, and its backing file is as it was.
     ///
     /// # Errors
     /// [`ArenaError`].
-    pub fn attach_in_child(&self) -> Result<(), ArenaError> {
+    pub fn attach_in_child(&self, tell_parent: impl FnOnce()) -> Result<(), ArenaError> {
         let shared = &self.shared;
         if let Some(file) = &self.file {
             file.open_copy()
                 .map_err(ArenaError::system("copy the backing file of the parent"))?;
         }
+        // No thread of the child uses the space from here until it is adopted.
+        tell_parent();
         let mut brain = shared.brain.lock();
         let adopted = brain
             .program_adopt_in_child(&shared.core)
@@ -420,37 +428,22 @@ impl Space {
         self.start_threads()
     }
 
-    /// Whether a child of `fork` needs the parent's backing file. To be asked while nothing works.
+    /// As [`Self::is_adopted`], asked between [`Self::before_fork`] and what follows it.
     #[must_use]
-    pub fn has_stored_in_file(&self) -> bool {
-        self.shared.core.store.backing_bytes() > 0
+    pub fn is_adopted_at_rest(&self) -> bool {
+        self.shared.brain.lock().program.is_adopted()
     }
 
     /// CPU time of the space's threads so far.
     #[must_use]
     pub fn cpu_time(&self) -> Duration {
-        self.shared.threads.lock().cpu_time()
+        self.shared.workers().cpu_time()
     }
 
     /// How long faults took, from their arrival at a thread to the page in place.
     #[must_use]
     pub fn fault_latency(&self) -> LatencySummary {
         self.shared.core.counts.latency.summary()
-    }
-
-    /// Whether all pages of a range of addresses are in their place. To be asked while nothing works.
-    #[must_use]
-    pub fn is_resident(&self, address: usize, len: usize) -> bool {
-        use crate::directory::State;
-        let ours = self.range();
-        let (start, end) = (address.max(ours.start), (address + len).min(ours.end));
-        let pages = start.saturating_sub(ours.start) / PAGE_BYTES
-            ..end.saturating_sub(ours.start).div_ceil(PAGE_BYTES);
-        !self.shared.brain.lock().program.is_adopted()
-            || pages.into_iter().all(|page| {
-                let state = self.shared.core.directory.word(page).state;
-                matches!(state, State::Resident | State::Protected)
-            })
     }
 
     fn pages(&self, address: usize, len: usize) -> Range<usize> {

@@ -139,21 +139,31 @@ fn handle_faults(core: &Core, is_stopped: &AtomicBool) {
         if let Err(error) = core.memory.wait_event(HANDLER_POLL_MS) {
             die(core.memory.address(0), &error);
         }
-        loop {
-            // An event that was read is served before a fork.
-            let _inside = core.gate.enter();
-            match core.memory.read_event() {
-                Ok(Some(Event::Fault { address, .. })) => {
-                    let start = Instant::now();
-                    serve(core, address);
-                    core.counts
-                        .latency
-                        .record(start.elapsed().as_nanos() as u64);
-                }
-                Ok(Some(_)) => {}
-                Ok(None) => break,
-                Err(error) => die(core.memory.address(0), &error),
+        if let Err(error) = handle_what_is_there(core) {
+            die(core.memory.address(0), &error);
+        }
+    }
+}
+
+fn handle_what_is_there(core: &Core) -> Result<(), ServeError> {
+    loop {
+        // An event that was read is served before a fork.
+        let Some(_inside) = core.gate.enter_unless_closed() else {
+            return core.serve_fork();
+        };
+        core.forked.load().let_go();
+        while let Some(page) = core.forked.load().take_put_off() {
+            serve(core, core.memory.address(page));
+        }
+        match core.memory.read_event().map_err(ServeError::Events)? {
+            Some(Event::Fault { address, .. }) => {
+                let start = Instant::now();
+                serve(core, address);
+                let time_ns = start.elapsed().as_nanos() as u64;
+                core.counts.latency.record(time_ns);
             }
+            Some(_) => {}
+            None => return Ok(()),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use libc::c_int;
 use warmswap_arena::Space;
 use warmswap_control::{Answer, Phase, Reply, Request, Server, socket_path};
 
@@ -57,26 +58,28 @@ pub fn forget() {
     IS_STARTED.store(false, Ordering::Relaxed);
     PHASE.store(0, Ordering::Relaxed);
     report::forget();
-    if program().is_some_and(|program| program.settings.idle_after_ms.is_some()) {
-        start();
-    }
 }
 
-/// In the child of a `fork`, whose memory is to be taken over: returns when that is done.
-pub fn start_in_child() {
+/// In the child of a `fork`, whose memory is to be taken over: returns when that is done. `tell_parent` is
+/// called on this thread when the child can do without the parent.
+pub fn start_in_child(tell_parent: impl FnOnce()) {
     PHASE.store(0, Ordering::Relaxed);
     report::forget();
-    let (done, is_done) = mpsc::sync_channel(1);
+    let (step, next) = mpsc::sync_channel(2);
     spawn(move |program| {
-        let attached = program.space.attach_in_child();
+        let attached = program.space.attach_in_child(|| {
+            let _ = step.send(());
+        });
         if let Err(error) = attached {
             // Pages that are not in their places would read as zeros.
             die(&format!("cannot go on in the child of a fork: {error}"));
         }
-        let _ = done.send(());
+        let _ = step.send(());
         Ok(())
     });
-    let _ = is_done.recv();
+    let _ = next.recv();
+    tell_parent();
+    let _ = next.recv();
 }
 
 fn die(line: &str) -> ! {
@@ -103,16 +106,29 @@ fn spawn(attach: impl FnOnce(&'static Program) -> Result<(), String> + Send + 's
     }
 }
 
-/// Gives the thread a table of descriptors of its own, an empty one.
+/// Gives the thread a table of descriptors of its own, empty but for standard error.
 fn close_all() {
     const CLOSE_RANGE_UNSHARE: libc::c_int = 1 << 1;
-    // SAFETY: no descriptor of the new table is in use by anybody.
-    let done = unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, CLOSE_RANGE_UNSHARE) };
-    if done != 0 {
+    let close = |first: c_int, last: u32, flags: c_int| {
+        // SAFETY: no descriptor of the new table is in use by anybody.
+        unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) }
+    };
+    let (stderr, last) = (libc::STDERR_FILENO, u32::MAX);
+    if close(stderr + 1, last, CLOSE_RANGE_UNSHARE) != 0 || close(0, 1, 0) != 0 {
         die(&format!(
             "no table of descriptors of its own (Linux 5.9): {}",
             std::io::Error::last_os_error()
         ));
+    }
+}
+
+/// Lets go of the program's standard error once the program has let go of it.
+fn check_stderr() {
+    let what = |folder: &str| std::fs::read_link(format!("/proc/{folder}/fd/2")).ok();
+    let own = what("thread-self");
+    if own.is_some() && own != what("self") {
+        // SAFETY: the number means nothing else in this table.
+        unsafe { libc::close(libc::STDERR_FILENO) };
     }
 }
 
@@ -155,6 +171,7 @@ impl Keeper {
             let timeout = if self.is_adopted { TICK } else { LOOK_EVERY };
             self.answer(timeout);
             report::look(self.program);
+            check_stderr();
             self.look();
         }
     }

@@ -1,9 +1,13 @@
 //! What the program reports: while it runs, and in a file at its end.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
+use libc::c_int;
 use warmswap_control::{ExitState, FaultCounts, LatencyHistogram, ProgramStats};
 
 use crate::keeper;
@@ -12,65 +16,78 @@ use crate::within::Within;
 
 static STARTED: OnceLock<Instant> = OnceLock::new();
 static LAUNCHES: LatencyHistogram = LatencyHistogram::new();
-static SEEN: Mutex<Seen> = Mutex::new(Seen {
-    virtual_peak_bytes: 0,
-    resident_peak_bytes: 0,
-    pool_peak_bytes: 0,
-    last_launch_ns: None,
-    socket: None,
-});
+static SEEN: Seen = Seen::new();
+/// Whose memory this is.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// The report is written.
+static HAS_FINISHED: AtomicBool = AtomicBool::new(false);
 
-/// What has to be noted when it happens.
+/// What has to be noted when it happens. Without a lock, which somebody might hold when the program forks.
 struct Seen {
-    virtual_peak_bytes: u64,
-    resident_peak_bytes: u64,
-    pool_peak_bytes: u64,
-    last_launch_ns: Option<u64>,
-    socket: Option<PathBuf>,
+    virtual_peak_bytes: AtomicU64,
+    resident_peak_bytes: AtomicU64,
+    pool_peak_bytes: AtomicU64,
+    /// 0 for none.
+    last_launch_ns: AtomicU64,
+    /// A path that is never freed, or null.
+    socket: AtomicPtr<PathBuf>,
 }
 
-fn seen() -> MutexGuard<'static, Seen> {
-    SEEN.lock().unwrap_or_else(PoisonError::into_inner)
+impl Seen {
+    const fn new() -> Self {
+        Self {
+            virtual_peak_bytes: AtomicU64::new(0),
+            resident_peak_bytes: AtomicU64::new(0),
+            pool_peak_bytes: AtomicU64::new(0),
+            last_launch_ns: AtomicU64::new(0),
+            socket: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
 }
 
 /// Notes the time, and asks the C library to call [`finish`] at the program's end.
 pub fn start() {
     STARTED.get_or_init(Instant::now);
+    PROCESS.store(std::process::id(), Relaxed);
     // SAFETY: the function lives as long as the process.
     unsafe { libc::atexit(finish) };
 }
 
 /// In the child of a `fork`: socket and peaks are the parent's.
 pub fn forget() {
-    let mut seen = seen();
-    seen.socket = None;
-    seen.last_launch_ns = None;
-    (
-        seen.virtual_peak_bytes,
-        seen.resident_peak_bytes,
-        seen.pool_peak_bytes,
-    ) = (0, 0, 0);
+    PROCESS.store(std::process::id(), Relaxed);
+    HAS_FINISHED.store(false, Relaxed);
+    SEEN.socket.store(ptr::null_mut(), Relaxed);
+    let peaks = [
+        &SEEN.virtual_peak_bytes,
+        &SEEN.resident_peak_bytes,
+        &SEEN.pool_peak_bytes,
+        &SEEN.last_launch_ns,
+    ];
+    peaks.into_iter().for_each(|peak| peak.store(0, Relaxed));
 }
 
 /// Notes where the program listens.
 pub fn listens_at(path: &Path) {
-    seen().socket = Some(path.to_owned());
+    let path = Box::into_raw(Box::new(path.to_owned()));
+    SEEN.socket.store(path, Relaxed);
 }
 
 /// Notes how long a launch took.
 pub fn launched(time: Duration) {
     let ns = time.as_nanos() as u64;
     LAUNCHES.record(ns);
-    seen().last_launch_ns = Some(ns);
+    SEEN.last_launch_ns.store(ns, Relaxed);
 }
 
 /// Notes peaks.
 pub fn look(program: &Program) {
     let now = program.space.usage();
-    let mut seen = seen();
-    seen.virtual_peak_bytes = seen.virtual_peak_bytes.max(now.virtual_bytes);
-    seen.resident_peak_bytes = seen.resident_peak_bytes.max(now.resident_bytes);
-    seen.pool_peak_bytes = seen.pool_peak_bytes.max(now.pool_bytes);
+    SEEN.virtual_peak_bytes
+        .fetch_max(now.virtual_bytes, Relaxed);
+    SEEN.resident_peak_bytes
+        .fetch_max(now.resident_bytes, Relaxed);
+    SEEN.pool_peak_bytes.fetch_max(now.pool_bytes, Relaxed);
 }
 
 /// CPU time of all threads of the process.
@@ -100,7 +117,6 @@ pub fn stats(program: &Program) -> ProgramStats {
     command.pop();
     let from_backing = arena.engine.backing_faults;
     let stored_bytes = arena.pool.stored_pages * 4096;
-    let seen = seen();
     ProgramStats {
         pid: std::process::id(),
         name: name(),
@@ -115,11 +131,11 @@ pub fn stats(program: &Program) -> ProgramStats {
         budget_bytes: program.settings.budget_bytes,
         used_bytes: arena.used_bytes(),
         virtual_bytes: usage.virtual_bytes,
-        virtual_peak_bytes: seen.virtual_peak_bytes,
+        virtual_peak_bytes: SEEN.virtual_peak_bytes.load(Relaxed),
         resident_bytes: usage.resident_bytes,
-        resident_peak_bytes: seen.resident_peak_bytes,
+        resident_peak_bytes: SEEN.resident_peak_bytes.load(Relaxed),
         pool_bytes: usage.pool_bytes,
-        pool_peak_bytes: seen.pool_peak_bytes,
+        pool_peak_bytes: SEEN.pool_peak_bytes.load(Relaxed),
         backing_bytes: arena.backing.map_or(0, |backing| backing.live_bytes),
         data_ratio: ratio(stored_bytes, arena.pool.compressed_bytes),
         memory_ratio: ratio(stored_bytes, arena.pool_bytes),
@@ -136,7 +152,7 @@ pub fn stats(program: &Program) -> ProgramStats {
         swapped_out_pages: arena.pager.compressed + arena.pager.left_clean,
         swapped_in_pages: (arena.faults - arena.first_touches) + arena.neighbours,
         launches: LAUNCHES.summary(),
-        last_launch_ns: seen.last_launch_ns,
+        last_launch_ns: Some(SEEN.last_launch_ns.load(Relaxed)).filter(|&ns| ns > 0),
         pager_cpu_seconds: program.space.cpu_time().as_secs_f64(),
         program_cpu_seconds: program_cpu().as_secs_f64(),
     }
@@ -150,8 +166,12 @@ fn ratio(plain: u64, stored: u64) -> Option<f64> {
 extern "C" fn finish() {
     let _within = Within::enter();
     let Some(program) = program() else { return };
-    let socket = seen().socket.take();
-    if let Some(socket) = socket {
+    // A child of `vfork` shares all of this with its parent, which goes on.
+    if HAS_FINISHED.swap(true, Relaxed) || PROCESS.load(Relaxed) != std::process::id() {
+        return;
+    }
+    // SAFETY: what was put there is never freed.
+    if let Some(socket) = unsafe { SEEN.socket.swap(ptr::null_mut(), Relaxed).as_ref() } {
         let _ = std::fs::remove_file(socket);
     }
     let Some(path) = program.settings.stats_path(std::process::id()) else {
@@ -170,4 +190,19 @@ extern "C" fn finish() {
         let _ = std::fs::remove_file(&draft);
         crate::settings::say(&format!("cannot write {}: {error}", path.display()));
     }
+}
+
+/// Programs that end without the C library's ceremony report, too.
+#[unsafe(no_mangle)]
+extern "C" fn _exit(status: c_int) -> ! {
+    finish();
+    loop {
+        // SAFETY: the process ends here.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn _Exit(status: c_int) -> ! {
+    _exit(status)
 }

@@ -61,8 +61,8 @@ pub fn start() {
         .and_then(make);
     match made {
         Ok(program) => {
-            let needs_keeper =
-                program.settings.control.is_some() || program.settings.idle_after_ms.is_some();
+            // Somebody may want to talk to it before it is paged.
+            let needs_keeper = program.settings.control.is_some();
             let Ok(()) = PROGRAM.set(program) else { return };
             report::start();
             fork::start();

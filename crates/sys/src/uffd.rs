@@ -22,7 +22,9 @@ pub use event::Event;
 pub use features::{Feature, Features};
 pub use idle::be_idle;
 pub use lazy::{AtomicTable, Word};
-pub use paged::{Addresses, FaultDelivery, Mechanism, PagedConfig, PagedError, PagedMemory};
+pub use paged::{
+    Addresses, FaultDelivery, ForkedMemory, Mechanism, PagedConfig, PagedError, PagedMemory,
+};
 pub use reserve::Protection;
 pub use slots::{SlotBag, Slots};
 
@@ -161,6 +163,11 @@ impl Uffd {
         let fd = open(reach).map_err(OpenError::Open)?;
         handshake(&fd, features)?;
         Ok(Self { fd, features })
+    }
+
+    /// The descriptor of a forked child, which the parent's came with.
+    fn of_child(fd: OwnedFd, features: Features) -> Self {
+        Self { fd, features }
     }
 
     /// The features that it was opened with.

@@ -145,8 +145,18 @@ fn move_out(core: &Core, mut claims: Vec<Claim<'_>>) -> Result<(), ServeError> {
         }
         core.frames.put_empty(slots);
         if moved == 0 {
-            // Pinned, shared, or protected otherwise: it stays.
-            core.release(claims.remove(0), |before| before);
+            let claim = claims.remove(0);
+            if !core.memory.can_protect() {
+                // Pinned, shared, or protected otherwise: it stays.
+                core.release(claim, |before| before);
+            } else if core.memory.is_shared(claim.page) {
+                // A frame of a child, too, cannot be moved; it is given up as where pages are copied.
+                protect(core, vec![claim])?;
+            } else {
+                // A frame that was a child's, too, can be moved the next time. One that is pinned cannot.
+                core.memory.take_frame(claim.page);
+                core.release(claim, |before| before);
+            }
         }
     }
     Ok(())

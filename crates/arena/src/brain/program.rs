@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use rangemap::RangeMap;
+use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::uffd::Protection;
 use warmswap_trace::AppId;
 
@@ -242,9 +243,8 @@ impl Brain {
                 let mut in_place = 0;
                 core.memory.for_frames(range.start, range.len(), |page| {
                     in_place += 1;
-                    core.directory.update(page, |word| {
-                        Some(word.arrived(warmswap_policy::reclaim::Arrival::Touched))
-                    });
+                    core.directory
+                        .update(page, |word| Some(word.arrived(Arrival::Touched)));
                     core.news.push(page);
                 })?;
                 core.frames.adopted(in_place);
@@ -265,33 +265,40 @@ impl Brain {
 
     /// In the child of a `fork`: the memory that the parent adopted becomes ours here.
     ///
-    /// Ends the process if a page that is not in its place was used before: it read as zeros.
+    /// Ends the process if a page that is not in its place was used before and nobody served it: it read as
+    /// zeros.
     pub fn program_adopt_in_child(&mut self, core: &Core) -> Result<(), ServeError> {
+        let was_served = core.memory.hears_of_forks();
         core.memory.reopen()?;
         for range in self.program.own() {
             core.memory.adopt(range.start, range.len())?;
         }
         for (range, mapped) in self.program.pieces(0..self.program.space_pages) {
-            let Some(Mapped::Open(_)) = mapped else {
-                continue;
-            };
-            let mut in_place = 0;
-            core.memory.for_frames(range.start, range.len(), |page| {
-                match core.directory.word(page).state {
-                    State::Resident | State::Protected => {}
-                    State::Fresh => {
-                        in_place += 1;
-                        core.directory.update(page, |word| {
-                            Some(word.arrived(warmswap_policy::reclaim::Arrival::Touched))
-                        });
-                        core.news.push(page);
-                    }
-                    _ => die(core.memory.address(page), &ServeError::UsedInFork),
-                }
-            })?;
-            core.frames.adopted(in_place);
+            if let Some(Mapped::Open(_)) = mapped {
+                core.memory.for_frames(range.start, range.len(), |page| {
+                    Self::found_in_child(core, page, was_served);
+                })?;
+            }
         }
         self.hear(core);
         Ok(())
+    }
+
+    /// A page is in its place in the child.
+    fn found_in_child(core: &Core, page: usize, was_served: bool) {
+        let word = core.directory.word(page);
+        let has_content = match word.state {
+            State::Resident | State::Protected => return,
+            State::Fresh => true,
+            _ => was_served,
+        };
+        let Some(mut claim) = core.directory.claim(page, word).filter(|_| has_content) else {
+            die(core.memory.address(page), &ServeError::UsedInFork);
+        };
+        if let Some(slot) = claim.take_slot() {
+            core.frames.put_free(slot);
+        }
+        core.frames.adopted(1);
+        core.release(claim, |before| before.arrived(Arrival::Touched));
     }
 }

@@ -17,17 +17,15 @@ static ZEROS: [u8; WINDOW_PAGES * PAGE_BYTES] = [0; WINDOW_PAGES * PAGE_BYTES];
 
 impl Core {
     /// How many pages from this one on are likely to be touched next, this one included: as many as were
-    /// touched right before it. 1 unless at least half of the frames that there may be are still to be had.
+    /// touched right before it, while there are plenty of frames.
     pub(super) fn fresh_window(&self, page: usize) -> usize {
-        if self.frames.available() < self.frames.limit() / 2 {
-            return 1;
-        }
         let is_touched = |&before: &usize| {
             let state = self.directory.word(before).state;
             !matches!(state, State::Fresh | State::Unmapped)
         };
         let touched = (page.saturating_sub(WINDOW_PAGES)..page).rev();
-        touched.take_while(is_touched).count().max(1)
+        let plenty = self.frames.available() / 4;
+        touched.take_while(is_touched).count().min(plenty).max(1)
     }
 
     /// Brings a page of zeros, and those behind it as far as there are frames.

@@ -48,6 +48,26 @@ pub enum Event {
     Unknown(u8),
 }
 
+/// Waits until one of the descriptors has an event, or `timeout_ms` milliseconds have passed; whether there may
+/// be an event. At most two descriptors.
+pub(super) fn wait(descriptors: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<bool> {
+    let mut fds = [libc::pollfd {
+        fd: -1,
+        events: libc::POLLIN,
+        revents: 0,
+    }; 2];
+    for (place, descriptor) in fds.iter_mut().zip(descriptors) {
+        place.fd = descriptor.as_raw_fd();
+    }
+    // SAFETY: the array is live and its length is given; a negative descriptor is passed over.
+    let count = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout_ms) };
+    match count {
+        0.. => Ok(count > 0),
+        _ if super::errno() == libc::EINTR => Ok(false),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Reads one event from a descriptor that does not block.
 pub(super) fn read(fd: BorrowedFd<'_>) -> io::Result<Option<Event>> {
     let mut message = abi::Message::default();

@@ -2,9 +2,11 @@
 
 mod program;
 
+pub use program::ForkedMemory;
+
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -227,9 +229,8 @@ impl PagedMemory {
             len,
             source: errno.into(),
         })?;
-        let protects = self.config.mechanism == Mechanism::Copy;
         // SAFETY: our own new mapping; its users know that their accesses may wait or raise SIGBUS.
-        unsafe { self.uffd.register(address, len, protects)? };
+        unsafe { self.uffd.register(address, len, self.can_protect())? };
         Ok(())
     }
 
@@ -402,10 +403,25 @@ impl PagedMemory {
     #[must_use]
     pub fn has_frame(&self, page: usize) -> bool {
         const PRESENT_OR_SWAPPED: u64 = 3 << 62;
+        self.entry(page) & PRESENT_OR_SWAPPED != 0
+    }
+
+    /// What the kernel says of a page (Documentation/admin-guide/mm/pagemap.rst); 0 when it does not.
+    fn entry(&self, page: usize) -> u64 {
         let mut entry = [0; 8];
         let offset = (self.address(page) / PAGE_BYTES * entry.len()) as u64;
-        let read = rustix::io::pread(&self.pagemap, &mut entry, offset);
-        read == Ok(entry.len()) && u64::from_ne_bytes(entry) & PRESENT_OR_SWAPPED != 0
+        match rustix::io::pread(&self.pagemap, &mut entry, offset) {
+            Ok(8) => u64::from_ne_bytes(entry),
+            _ => 0,
+        }
+    }
+
+    /// Whether pages can be protected against writing: where they are copied, and in a program, whose frames
+    /// may be shared with a child.
+    #[must_use]
+    pub fn can_protect(&self) -> bool {
+        self.config.mechanism == Mechanism::Copy
+            || matches!(self.config.addresses, Addresses::Whole { .. })
     }
 
     /// Wakes threads that wait for a page.
@@ -430,19 +446,7 @@ impl PagedMemory {
     /// # Errors
     /// The system's answer.
     pub fn wait_event(&self, timeout_ms: i32) -> io::Result<bool> {
-        use std::os::fd::AsFd;
-        let mut fds = [libc::pollfd {
-            fd: self.uffd.as_fd().as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        }];
-        // SAFETY: the array is live and its length is given.
-        let count = unsafe { libc::poll(fds.as_mut_ptr(), 1, timeout_ms) };
-        match count {
-            0.. => Ok(count > 0),
-            _ if super::errno() == libc::EINTR => Ok(false),
-            _ => Err(io::Error::last_os_error()),
-        }
+        super::event::wait(&[self.uffd.as_fd()], timeout_ms)
     }
 
     /// A bag for the slots of this staging area.
@@ -467,10 +471,20 @@ fn open_uffd(config: PagedConfig) -> Result<(Uffd, Reach), OpenError> {
             open(Reach::UserOnly, &features)
         }
         // With the right to it, faults within system calls are served as well.
-        FaultDelivery::Events => match open(Reach::Everything, &features) {
-            Err(OpenError::Open(_)) => open(Reach::UserOnly, &features),
-            result => result,
-        },
+        FaultDelivery::Events => {
+            if matches!(config.addresses, Addresses::Whole { .. }) {
+                features.extend([Feature::ThreadId, Feature::WriteProtect]);
+                // To hear of forks takes another right (CAP_SYS_PTRACE).
+                let forks = [&features[..], &[Feature::EventFork]].concat();
+                if let Ok(opened) = open(Reach::Everything, &forks) {
+                    return Ok(opened);
+                }
+            }
+            match open(Reach::Everything, &features) {
+                Err(OpenError::Open(_)) => open(Reach::UserOnly, &features),
+                result => result,
+            }
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The memory of a whole program: one mapping, parts of which the program makes accessible as it likes, and
 //! which becomes ours only when it is adopted. A child of `fork` can have it.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::io::{DupFlags, dup3};
 use rustix::mm::Advice;
@@ -9,6 +10,7 @@ use rustix::mm::Advice;
 use super::{Addresses, PagedError, PagedMemory, open_pagemap, open_uffd};
 use crate::PAGE_BYTES;
 use crate::uffd::reserve::{Protection, Reserve};
+use crate::uffd::{Failure, Feature, Uffd, UffdError, Wake, event};
 
 /// What huge pages would be aligned to, so that nobody's alignment is worse than the kernel's.
 const ALIGN_BYTES: usize = PAGE_BYTES << 9;
@@ -48,10 +50,22 @@ impl PagedMemory {
     /// # Errors
     /// [`PagedError`].
     pub fn adopt(&self, first: usize, pages: usize) -> Result<(), PagedError> {
-        let (address, len) = (self.address(first), pages * PAGE_BYTES);
-        let protects = self.config.mechanism == super::Mechanism::Copy;
-        // SAFETY: part of our own mapping; for who uses it an access waits, and is served.
-        Ok(unsafe { self.uffd.register(address, len, protects)? })
+        self.register_waiting(self.address(first), pages * PAGE_BYTES)
+    }
+
+    /// Makes the faults of parts of our mappings ours.
+    fn register_waiting(&self, address: usize, len: usize) -> Result<(), PagedError> {
+        loop {
+            // SAFETY: part of our own mapping; for who uses it an access waits, and is served.
+            match unsafe { self.uffd.register(address, len, self.can_protect()) } {
+                // In a child: the parent has not let it go yet.
+                Err(UffdError {
+                    failure: Failure::Busy,
+                    ..
+                }) => std::thread::yield_now(),
+                result => return Ok(result?),
+            }
+        }
     }
 
     /// Says whether a child of `fork` has these pages. A child that does not ends by a segmentation fault
@@ -101,9 +115,56 @@ impl PagedMemory {
         replace(self.uffd.as_fd(), uffd.as_fd())?;
         replace(self.pagemap.as_fd(), open_pagemap()?.as_fd())?;
         let (address, len) = (self.staging.address(), self.config.slots * PAGE_BYTES);
-        let protects = self.config.mechanism == super::Mechanism::Copy;
-        // SAFETY: the staging area is ours alone.
-        Ok(unsafe { self.uffd.register(address, len, protects)? })
+        self.register_waiting(address, len)
+    }
+
+    /// Whether the page's frame is also another process's, after a fork.
+    #[must_use]
+    pub fn is_shared(&self, page: usize) -> bool {
+        const PRESENT: u64 = 1 << 63;
+        const EXCLUSIVE: u64 = 1 << 56;
+        self.entry(page) & (PRESENT | EXCLUSIVE) == PRESENT
+    }
+
+    /// Writes what a page holds to it, for one byte and at once: if its frame was another process's before and
+    /// is this one's alone by now, the kernel notices. The page is present, and stays so meanwhile.
+    pub fn take_frame(&self, page: usize) {
+        let byte: *mut u8 = std::ptr::with_exposed_provenance_mut(self.address(page));
+        // SAFETY: the page is mapped for writing as long as the caller holds it, and every access to this byte
+        // here is atomic; the value does not change.
+        let byte = unsafe { AtomicU8::from_ptr(byte) };
+        let value = byte.load(Ordering::Relaxed);
+        // If somebody else wrote to it, that has done as well.
+        let _ = byte.compare_exchange(value, value, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Whether forks are events, and the child's faults come to this process until [`ForkedMemory`] is dropped.
+    #[must_use]
+    pub fn hears_of_forks(&self) -> bool {
+        self.uffd.features().has(Feature::EventFork)
+    }
+
+    /// The memory of a child whose descriptor came with an [`Event::Fork`](crate::uffd::Event::Fork).
+    #[must_use]
+    pub fn forked(&self, descriptor: OwnedFd) -> ForkedMemory {
+        ForkedMemory {
+            uffd: Uffd::of_child(descriptor, self.uffd.features()),
+        }
+    }
+
+    /// Waits for an event of this memory or of a child's, as [`Self::wait_event`].
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn wait_events(
+        &self,
+        child: Option<&ForkedMemory>,
+        timeout_ms: i32,
+    ) -> std::io::Result<bool> {
+        match child {
+            Some(child) => event::wait(&[self.uffd.as_fd(), child.uffd.as_fd()], timeout_ms),
+            None => self.wait_event(timeout_ms),
+        }
     }
 
     /// Calls `visit` with each page of a range that has a frame, ascending.
@@ -143,6 +204,47 @@ impl PagedMemory {
             len: pages * PAGE_BYTES,
             source: errno.into(),
         }
+    }
+}
+
+/// The memory of a forked child, seen from its parent. Its addresses are the parent's. When this is dropped, the
+/// faults of the child are its own.
+#[derive(Debug)]
+pub struct ForkedMemory {
+    uffd: Uffd,
+}
+
+impl ForkedMemory {
+    /// The next event; `None` when there is none now.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn read_event(&self) -> std::io::Result<Option<crate::uffd::Event>> {
+        self.uffd.read_event()
+    }
+
+    /// Brings a page that a thread of the child waits for.
+    ///
+    /// # Errors
+    /// [`UffdError`].
+    pub fn copy_in(&self, address: usize, page: &[u8; PAGE_BYTES]) -> Result<(), UffdError> {
+        // SAFETY: the child's users reach its memory by raw pointers only; the kernel refuses what is not
+        // registered, and pages that are there.
+        match unsafe { self.uffd.copy(address, page, Wake::Yes, false) } {
+            Err(UffdError {
+                failure: Failure::PageExists,
+                ..
+            }) => self.uffd.wake(address, PAGE_BYTES),
+            result => result,
+        }
+    }
+
+    /// Lets a thread of the child write that waits to.
+    ///
+    /// # Errors
+    /// [`UffdError`].
+    pub fn unprotect(&self, address: usize) -> Result<(), UffdError> {
+        self.uffd.write_protect(address, PAGE_BYTES, false)
     }
 }
 

@@ -1,0 +1,190 @@
+//! The moment of a fork: all is at rest, but faults that the fork itself needs are served.
+//!
+//! The thread that forks runs code of the C library before and after, in parent and child, which may touch any
+//! page. Its own faults in the parent are served while the gate is closed: it cannot fork before they are.
+//! Those of other threads wait. The child's faults come to the parent, which has the same content for them,
+//! until the child has its own descriptor.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use warmswap_codec::{PAGE_BYTES, decode, fill};
+use warmswap_sys::uffd::{Event, ForkedMemory};
+
+use crate::directory::State;
+use crate::error::ServeError;
+use crate::lock::Mutex;
+use crate::service::{Core, Wanted};
+use crate::store::Body;
+
+/// How long to wait for an event before looking whether the gate is open.
+const WAIT_MS: i32 = 2;
+
+/// What is known of a fork that is under way, and what it left to do.
+#[derive(Debug)]
+pub struct Forked {
+    /// The thread that forks.
+    forker: AtomicU32,
+    child: Mutex<Option<ForkedMemory>>,
+    /// Pages that other threads wait for.
+    put_off: Mutex<VecDeque<usize>>,
+    has_put_off: AtomicBool,
+    /// The child needs the parent no more.
+    is_over: AtomicBool,
+    /// One thread serves the fork.
+    turn: Mutex<()>,
+}
+
+/// Threads that can be put off at a time. The room is made before: whoever forks holds the allocator.
+const MOST_PUT_OFF: usize = 4096;
+
+impl Default for Forked {
+    fn default() -> Self {
+        Self {
+            forker: AtomicU32::new(0),
+            child: Mutex::default(),
+            put_off: Mutex::new(VecDeque::with_capacity(MOST_PUT_OFF)),
+            has_put_off: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            turn: Mutex::default(),
+        }
+    }
+}
+
+impl Forked {
+    /// The calling thread is about to fork.
+    pub fn begin(&self) {
+        let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        self.forker.store(thread, Ordering::Release);
+    }
+
+    /// The child needs the parent no more.
+    pub fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    /// Lets the child go, if it needs the parent no more. Only a thread that has the child's descriptor among
+    /// its own can.
+    pub fn let_go(&self) {
+        if self.is_over.swap(false, Ordering::AcqRel) {
+            *self.child.lock() = None;
+        }
+    }
+
+    /// Puts a page off until the fork is over; false when there is no room.
+    fn put_off(&self, page: usize) -> bool {
+        let mut put_off = self.put_off.lock();
+        let has_room = put_off.len() < MOST_PUT_OFF;
+        if has_room {
+            put_off.push_back(page);
+            self.has_put_off.store(true, Ordering::Release);
+        }
+        has_room
+    }
+
+    /// A page that a thread waited for during a fork.
+    pub fn take_put_off(&self) -> Option<usize> {
+        if !self.has_put_off.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut put_off = self.put_off.lock();
+        let page = put_off.pop_front();
+        self.has_put_off
+            .store(!put_off.is_empty(), Ordering::Release);
+        page
+    }
+}
+
+impl Core {
+    /// Serves what a fork needs, for a while; the gate is closed.
+    pub fn serve_fork(&self) -> Result<(), ServeError> {
+        let forked = self.forked.load();
+        let _turn = forked.turn.lock();
+        let mut child = forked.child.lock();
+        let waited = self.memory.wait_events(child.as_ref(), WAIT_MS);
+        waited.map_err(ServeError::Events)?;
+        while self.gate.is_closed()
+            && let Some(event) = self.memory.read_event().map_err(ServeError::Events)?
+        {
+            match event {
+                Event::Fork(descriptor) => *child = Some(self.memory.forked(descriptor)),
+                Event::Fault {
+                    address, thread, ..
+                } => {
+                    let page = self.memory.page_of(address).ok_or(ServeError::NotMapped)?;
+                    if thread == forked.forker.load(Ordering::Acquire) {
+                        self.serve_forker(page)?;
+                    } else if !forked.put_off(page) {
+                        // It tries again, and comes back.
+                        self.memory.wake(page)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        let Some(child) = &*child else { return Ok(()) };
+        while let Some(event) = child.read_event().map_err(ServeError::Events)? {
+            match event {
+                Event::Fault {
+                    address,
+                    protected: true,
+                    ..
+                } => child.unprotect(address)?,
+                Event::Fault { address, .. } => self.serve_child(child, address)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The thread that forks is in a fault, and so does not fork meanwhile.
+    fn serve_forker(&self, page: usize) -> Result<(), ServeError> {
+        // Nobody gives frames up while the gate is closed.
+        if self.frames.available() == 0 {
+            self.frames.set_limits(self.frames.held() + 1, 0);
+        }
+        self.serve_page(page, Wanted::Now)?;
+        Ok(self.memory.wake(page)?)
+    }
+
+    /// Copies the page to the child as it was at the fork, and still is here.
+    fn serve_child(&self, child: &ForkedMemory, address: usize) -> Result<(), ServeError> {
+        let page = self.memory.page_of(address).ok_or(ServeError::NotMapped)?;
+        let address = self.memory.address(page);
+        let word = self.directory.word(page);
+        let mut copy = [0; PAGE_BYTES];
+        match word.state {
+            State::Fresh => {}
+            State::Staged => {
+                let claim = self.directory.claim(page, word);
+                let mut claim = claim.ok_or(ServeError::UsedInFork)?;
+                if let Some(slot) = claim.take_slot() {
+                    copy.copy_from_slice(self.memory.bytes(&slot));
+                    claim.release(word.staged(slot));
+                }
+            }
+            State::Stored => {
+                let mut service = self.service_slot();
+                let (scratch, plain, record) = service.parts();
+                self.store.read(word.chunk, record, |content| {
+                    let out = plain
+                        .get_mut(..content.pages * PAGE_BYTES)
+                        .ok_or(ServeError::NotInChunk)?;
+                    match content.body {
+                        Body::Filled(word) => fill(word, out),
+                        Body::Object(object) => decode(scratch, content.plan, object, out)?,
+                    }
+                    let start = usize::from(word.index) * PAGE_BYTES;
+                    let bytes = out
+                        .get(start..start + PAGE_BYTES)
+                        .ok_or(ServeError::NotInChunk)?;
+                    copy.copy_from_slice(bytes);
+                    Ok::<_, ServeError>(())
+                })??;
+            }
+            // It is there, and the child has it; or it is nobody's, and the next access says so.
+            _ => return Ok(()),
+        }
+        Ok(child.copy_in(address, &copy)?)
+    }
+}
