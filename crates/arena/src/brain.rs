@@ -29,6 +29,9 @@ const BATCH_PAGES: usize = 64;
 /// Batches between two chances for others to get the lock.
 const BATCHES_PER_TURN: usize = 8;
 
+/// Frames beyond what is waited for, when faults go beyond the budget: others follow.
+const OVERCOMMIT_FRAMES: usize = 32;
+
 /// Pages whose content is given up at a time.
 const EMPTIED_PAGES: usize = 512;
 
@@ -399,8 +402,10 @@ impl Brain {
     /// Lets faults that wait go beyond the budget, since nothing can be given up.
     pub fn overcommit(&mut self, core: &Core) {
         self.counts.overcommits += 1;
-        core.frames
-            .set_limits(core.frames.held() + core.frames.waiting(), 0);
+        core.frames.set_limits(
+            core.frames.held() + core.frames.waiting() + OVERCOMMIT_FRAMES,
+            0,
+        );
     }
 }
 

@@ -110,11 +110,6 @@ impl Frames {
         limit.saturating_sub(self.held()) + self.free.len()
     }
 
-    /// Frames that there may be.
-    pub fn limit(&self) -> usize {
-        self.limit.load(Ordering::Acquire)
-    }
-
     /// Threads that wait for a frame.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Acquire) as usize

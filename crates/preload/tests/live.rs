@@ -1,0 +1,158 @@
+//! The library in real programs: small ones in C for one subject each, and large ones that everybody knows, whose
+//! answers are compared with those of a run without it.
+
+mod common;
+
+use common::{Budget, Case, program, run};
+
+/// What the C programs use is four times as much, or more.
+const SMALL: Budget = Budget { mib: 12 };
+
+fn in_every_way(name: &str) {
+    for mechanism in ["move", "copy"] {
+        let case = Case {
+            mechanism,
+            ..Case::new(SMALL)
+        };
+        let Some(stats) = program(name, &case) else {
+            return;
+        };
+        assert!(stats.managed, "{name}, {mechanism}: it was never paged");
+        assert!(stats.faults.pool > 1000, "{name}, {mechanism}: {stats:?}");
+    }
+}
+
+#[test]
+fn threads_that_touch_pages_in_random_order_and_are_interrupted() {
+    in_every_way("touch");
+}
+
+#[test]
+fn forks_with_copy_on_write() {
+    in_every_way("fork");
+}
+
+#[test]
+fn remapping_unmapping_protecting_and_discarding() {
+    in_every_way("layout");
+}
+
+#[test]
+fn system_calls_on_memory_that_is_not_in_place() {
+    in_every_way("calls");
+}
+
+#[test]
+fn every_scheme_that_pages_programs() {
+    for scheme in ["zram", "ariadne-ehl-1k-2k-16k", "warmswap"] {
+        let case = Case {
+            scheme,
+            ..Case::new(SMALL)
+        };
+        let Some(stats) = program("touch", &case) else {
+            return;
+        };
+        assert!(stats.managed, "{scheme}: it was never paged");
+    }
+}
+
+#[test]
+fn forks_with_a_backing_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let case = Case {
+        scheme: "zswap",
+        backing: Some(folder.path().join("swap")),
+        ..Case::new(SMALL)
+    };
+    let Some(stats) = program("fork", &case) else {
+        return;
+    };
+    assert!(stats.managed);
+    assert!(
+        stats.backing_bytes > 0 || stats.faults.backing > 0,
+        "{stats:?}"
+    );
+    let left: Vec<_> = folder.path().read_dir().expect("a folder").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// Its answer is the same as without the library.
+fn same_answer(budget: Budget, command: &[&str]) {
+    let Some((plain, paged)) = run(&Case::new(budget), command) else {
+        return;
+    };
+    assert_eq!(plain.answer, paged.answer, "{command:?}");
+    let stats = paged.stats.expect("a report");
+    assert!(stats.managed, "{command:?} was never paged: {stats:?}");
+}
+
+#[test]
+fn sqlite() {
+    let script = "create table t(a integer primary key, b text, c text); \
+        with recursive n(i) as (select 1 union all select i+1 from n where i<150000) \
+        insert into t select i, hex(i*7919), printf('%.100c', 'x') || i from n; \
+        create index tb on t(b); select count(*), sum(length(c)) from t; \
+        select a from t order by b desc limit 3; pragma integrity_check;";
+    same_answer(Budget { mib: 16 }, &["sqlite3", ":memory:", script]);
+}
+
+#[test]
+fn python() {
+    let script = "import hashlib,json,re,subprocess\n\
+        rows=[{'id':i,'name':'n%d'%(i*7919%100003),'tags':[str(j) for j in range(i%7)]} for i in range(120000)]\n\
+        text=json.dumps(rows); again=json.loads(text); assert again==rows\n\
+        print(hashlib.sha256(text.encode()).hexdigest(), len(re.findall('n9+',text)))\n\
+        print(subprocess.run(['echo','from a child'],capture_output=True,text=True).stdout)\n\
+        rows.sort(key=lambda r:r['name']); print(rows[0]['name'], rows[-1]['name'])";
+    same_answer(Budget { mib: 40 }, &["python3", "-c", script]);
+}
+
+#[test]
+fn python_s_own_tests() {
+    let modules = ["test_dict", "test_list", "test_json", "test_heapq"];
+    // Their output has times in it; that they pass is the answer.
+    let mut command = vec!["python3", "-m", "unittest", "-q"];
+    let names: Vec<_> = modules.iter().map(|name| format!("test.{name}")).collect();
+    command.extend(names.iter().map(String::as_str));
+    let Some((plain, paged)) = run(&Case::new(Budget { mib: 16 }), &command) else {
+        return;
+    };
+    assert_eq!(plain.status, paged.status);
+}
+
+#[test]
+fn node() {
+    let script = "const a=[];for(let i=0;i<300;i++)a.push(Buffer.alloc(300000,i%251));\
+        const o=[];for(let i=0;i<200000;i++)o.push({i,s:'x'+i});\
+        let t=0;for(let r=0;r<3;r++){for(const b of a)t+=b[1000]+b[299999];for(const e of o)t+=e.s.length}\
+        console.log(t)";
+    same_answer(Budget { mib: 48 }, &["node", "-e", script]);
+}
+
+#[test]
+fn stress_ng() {
+    // Its own check of every byte; the answer holds times.
+    let command = [
+        "stress-ng",
+        "--vm",
+        "2",
+        "--vm-bytes",
+        "96m",
+        "--vm-keep",
+        "--verify",
+        "--vm-ops",
+        "4000",
+        "--timeout",
+        "40",
+        "--quiet",
+    ];
+    let Some((plain, paged)) = run(&Case::new(Budget { mib: 24 }), &command) else {
+        return;
+    };
+    assert_eq!(
+        (plain.status, paged.status),
+        (Some(0), Some(0)),
+        "{}",
+        paged.errors
+    );
+}

@@ -1,0 +1,72 @@
+/* Memory with a pattern, larger than the budget of the tests, and how to check it. */
+#ifndef MEMORY_H
+#define MEMORY_H
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE 4096ul
+#define WORDS (PAGE / sizeof(uint64_t))
+
+#define CHECK(condition)                                                              \
+    do {                                                                              \
+        if (!(condition)) {                                                           \
+            fprintf(stderr, "%s:%d: %s (errno %d)\n", __FILE__, __LINE__, #condition, \
+                    errno);                                                           \
+            abort();                                                                  \
+        }                                                                             \
+    } while (0)
+
+static inline uint64_t *map_pages(size_t pages) {
+    void *memory = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    return memory;
+}
+
+/* Most of a page says which page it is and how often it was written; the rest is hard to compress. */
+static inline uint64_t word_of(uint64_t page, uint64_t version, size_t word) {
+    uint64_t mixed = (page * 0x9e3779b97f4a7c15ul + version) ^ (word << 32);
+    return word % 16 ? page * 1000 + version : mixed * 0xbf58476d1ce4e5b9ul;
+}
+
+static inline void fill(uint64_t *memory, uint64_t page, uint64_t version) {
+    for (size_t word = 0; word < WORDS; word++)
+        memory[page * WORDS + word] = word_of(page, version, word);
+}
+
+static inline int holds(const uint64_t *memory, uint64_t page, uint64_t version) {
+    for (size_t word = 0; word < WORDS; word++)
+        if (memory[page * WORDS + word] != word_of(page, version, word)) return 0;
+    return 1;
+}
+
+static inline int is_zero(const uint64_t *memory, uint64_t page) {
+    for (size_t word = 0; word < WORDS; word++)
+        if (memory[page * WORDS + word]) return 0;
+    return 1;
+}
+
+static inline uint64_t next_random(uint64_t *state) {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+/* Waits for a child that is to end well. */
+static inline void join_child(pid_t child) {
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+#endif
