@@ -5,7 +5,7 @@ use crate::chunks::{MAX_CHUNK_PAGES, Place};
 use crate::decision::{Action, Cause, Refusal};
 use crate::engine::Engine;
 use rustc_hash::FxHashSet;
-use warmswap_policy::admission::{Candidate, SAMPLE_BYTES, Verdict};
+use warmswap_policy::admission::{Candidate, Verdict};
 use warmswap_policy::page::Mark;
 use warmswap_policy::reclaim::{Arrival, Urgency};
 use warmswap_policy::{ChunkId, Hotness, PageId, PageState, Stored};
@@ -155,7 +155,7 @@ impl Engine {
 
     /// The same of a page that leaves and has no chunk. It returns to the outbox when
     /// room in the backing file was made for it.
-    fn pass_page_by_pool(&mut self, page: PageId, cause: Cause) {
+    pub(crate) fn pass_page_by_pool(&mut self, page: PageId, cause: Cause) {
         if self.table.is_file(page) {
             self.budget.leaving -= 1;
             self.discard(page, cause);
@@ -309,41 +309,6 @@ impl Engine {
         self.drop_copy(page);
     }
 
-    // ---- what the admission policy hears ----
-
-    /// Whether this chunk's store waits for [`Self::admit`].
-    pub fn wants_sample(&self, chunk: ChunkId) -> bool {
-        self.chunks[chunk].wants_sample()
-    }
-
-    /// The head of the first page of a chunk whose `Store` [wants](Self::wants_sample) it. True: the chunk
-    /// is to be stored now. False: the engine has taken the chunk back, and nothing is to be reported of
-    /// it; its pages pass by the pool, or wait for room in it.
-    pub fn admit(&mut self, chunk: ChunkId, sample: &[u8; SAMPLE_BYTES], cause: Cause) -> bool {
-        debug_assert!(self.wants_sample(chunk));
-        self.chunks[chunk].set_wants_sample(false);
-        let candidate = Candidate {
-            hotness: self.chunks[chunk].hotness(),
-            is_file: self.chunks[chunk].is_of_file(),
-        };
-        self.counters.sampled_chunks += 1;
-        let limit_bytes = self.budget.limits.pool_limit_bytes;
-        let admitted = self.scheme.admission.admits(candidate, sample, limit_bytes);
-        if admitted && !self.budget.pool_is_full() {
-            return true;
-        }
-        for page in self.unbind(chunk).into_iter().rev() {
-            if admitted {
-                self.table[page].set(Mark::Admitted);
-                self.outbox.push_front((page, cause));
-            } else {
-                self.counters.not_admitted += 1;
-                self.pass_page_by_pool(page, cause);
-            }
-        }
-        false
-    }
-
     fn describe(&self, chunk: ChunkId) -> Stored {
         let entry = &self.chunks[chunk];
         Stored {
@@ -434,7 +399,7 @@ impl Engine {
     }
 
     /// Takes a chunk apart that was to be stored: those of its pages that still leave.
-    fn unbind(&mut self, chunk: ChunkId) -> Vec<PageId> {
+    pub(crate) fn unbind(&mut self, chunk: ChunkId) -> Vec<PageId> {
         let mut pages = self.chunks.pages(chunk).to_vec();
         self.chunks.remove(chunk);
         pages.retain(|&page| self.table[page].chunk == chunk);

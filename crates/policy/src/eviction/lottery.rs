@@ -193,14 +193,14 @@ impl SplitMix64 {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
     }
 
     /// A number below `n`, which is not 0.
     fn below(&mut self, n: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(n) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
 }
 
@@ -284,16 +284,15 @@ mod tests {
         let mut lottery = Lottery::new(42);
         // 1000 pages with one page of a file that did not shrink, 1000 with one anonymous page.
         for n in 0..2000 {
-            lottery.insert(ChunkId(n), stored(n % 2 == 0, 4000));
+            lottery.insert(ChunkId(n), stored(n.is_multiple_of(2), 4000));
         }
         let mut files = 0;
-        for n in 0..10_000 {
+        for _ in 0..10_000 {
             let victim = lottery.victim().unwrap();
-            files += u32::from(victim.0 % 2 == 0);
+            files += u32::from(victim.0.is_multiple_of(2));
             lottery.remove(victim);
             lottery.placed(victim, None);
-            lottery.insert(victim, stored(victim.0 % 2 == 0, 4000));
-            assert!(n < 10 || files > 0);
+            lottery.insert(victim, stored(victim.0.is_multiple_of(2), 4000));
         }
         // 10,000 tickets to 2,500: four of five.
         assert!((7_800..8_200).contains(&files), "{files}");

@@ -177,7 +177,7 @@ impl LotteryModel {
                         return None;
                     }
                     let mut ticket =
-                        (u128::from(split_mix(state)) * u128::from(total) >> 64) as u64;
+                        ((u128::from(split_mix(state)) * u128::from(total)) >> 64) as u64;
                     let drawn = self.lists.iter().find(|(_, pages)| {
                         let of_list = tickets(pages);
                         let is_it = ticket < of_list;

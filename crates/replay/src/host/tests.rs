@@ -3,6 +3,7 @@ use crate::contents::Contents;
 use crate::store::{AssumedStore, Assumption, CompressedStore};
 use std::sync::Arc;
 use warmswap_engine::Refusal;
+use warmswap_policy::{ChunkId, PageId};
 use warmswap_trace::FileId;
 use warmswap_trace::synth::{SynthConfig, SynthEvents};
 

@@ -1,0 +1,42 @@
+//! What the admission policy is shown of a page before it is stored.
+
+use super::Engine;
+use crate::decision::Cause;
+use warmswap_policy::ChunkId;
+use warmswap_policy::admission::{Candidate, SAMPLE_BYTES};
+use warmswap_policy::page::Mark;
+
+impl Engine {
+    /// Whether this chunk's store waits for [`Self::admit`].
+    pub fn wants_sample(&self, chunk: ChunkId) -> bool {
+        self.chunks[chunk].wants_sample()
+    }
+
+    /// The head of the first page of a chunk whose `Store` [wants](Self::wants_sample) it. True: the chunk
+    /// is to be stored now. False: the engine has taken the chunk back, and nothing is to be reported of
+    /// it; its pages pass by the pool, or wait for room in it.
+    pub fn admit(&mut self, chunk: ChunkId, sample: &[u8; SAMPLE_BYTES], cause: Cause) -> bool {
+        debug_assert!(self.wants_sample(chunk));
+        self.chunks[chunk].set_wants_sample(false);
+        let candidate = Candidate {
+            hotness: self.chunks[chunk].hotness(),
+            is_file: self.chunks[chunk].is_of_file(),
+        };
+        self.counters.sampled_chunks += 1;
+        let limit_bytes = self.budget.limits.pool_limit_bytes;
+        let admitted = self.scheme.admission.admits(candidate, sample, limit_bytes);
+        if admitted && !self.budget.pool_is_full() {
+            return true;
+        }
+        for page in self.unbind(chunk).into_iter().rev() {
+            if admitted {
+                self.table[page].set(Mark::Admitted);
+                self.outbox.push_front((page, cause));
+            } else {
+                self.counters.not_admitted += 1;
+                self.pass_page_by_pool(page, cause);
+            }
+        }
+        false
+    }
+}

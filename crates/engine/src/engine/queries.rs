@@ -1,0 +1,88 @@
+//! What a host may ask of an engine.
+
+use super::Engine;
+use crate::budget::{Limits, Usage};
+use crate::chunks::ChunkPages;
+use crate::counters::Counters;
+use warmswap_policy::eviction::Chosen;
+use warmswap_policy::{ChunkId, Hotness, PageId, PageState};
+use warmswap_trace::{AppId, PageAddr};
+
+impl Engine {
+    /// The pages of a chunk, in the order in which they were stored.
+    pub fn chunk_pages(&self, chunk: ChunkId) -> ChunkPages<'_> {
+        self.chunks.pages(chunk)
+    }
+
+    /// Whether the `Load` of this chunk that is under way is to bring back this page of it. It may become
+    /// false before the load is reported, when the page is freed, but not true.
+    pub fn is_loading(&self, chunk: ChunkId, page: PageId) -> bool {
+        self.table[page].chunk == chunk
+            && self.table[page].state == PageState::Loading
+            && !self.late.contains(&(chunk, page))
+    }
+
+    /// Whether a `Store` of this chunk still has to include this page; a page that was touched or freed
+    /// since has a hole in the chunk.
+    pub fn is_leaving(&self, chunk: ChunkId, page: PageId) -> bool {
+        self.table[page].chunk == chunk && self.table[page].state == PageState::Leaving
+    }
+
+    /// The application that owns a page, and the page's address.
+    pub fn locate(&self, page: PageId) -> (AppId, PageAddr) {
+        (self.table.owner(page), self.table.addr(page))
+    }
+
+    /// The page at an address, made known if it was not.
+    pub fn page(&mut self, app: AppId, addr: PageAddr) -> PageId {
+        self.table.find_or_insert(app, addr)
+    }
+
+    /// The application's anonymous pages that are held to be hot, resident or not. Linear in its pages.
+    pub fn hot_set(&self, app: AppId) -> impl Iterator<Item = PageId> + '_ {
+        self.table.pages_of(app).filter(|&page| {
+            self.table[page].state != PageState::Absent
+                && self.scheme.reclaim.hotness(&self.table, page) == Hotness::Hot
+        })
+    }
+
+    /// Where the content of a page is.
+    pub fn page_state(&self, page: PageId) -> PageState {
+        self.table[page].state
+    }
+
+    /// How many pages of the application are held to be hot.
+    pub fn hot_pages(&self, app: AppId) -> u64 {
+        self.scheme.reclaim.hot_pages(app)
+    }
+
+    /// Counters since the beginning.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The pages of the pool that were chosen for eviction, where the scheme evicts by page.
+    pub fn evicted_pool_pages(&self) -> Option<Chosen> {
+        self.scheme.eviction.chosen()
+    }
+
+    /// What is used now.
+    pub fn usage(&self) -> Usage {
+        self.budget.usage
+    }
+
+    /// Bytes used beyond the budget; not 0 only after every background application was killed.
+    pub fn exceeded_bytes(&self) -> u64 {
+        self.budget.exceeded_bytes()
+    }
+
+    /// What may be used.
+    pub fn limits(&self) -> Limits {
+        self.budget.limits
+    }
+
+    /// Bytes of memory that the engine itself holds for pages and chunks.
+    pub fn state_bytes(&self) -> usize {
+        self.table.state_bytes() + self.chunks.state_bytes() + self.scheme.eviction.state_bytes()
+    }
+}
