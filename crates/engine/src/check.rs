@@ -63,8 +63,9 @@ impl Engine {
         ensure(leaving == self.budget.leaving, || {
             format!("{leaving} leaving, {} accounted", self.budget.leaving)
         })?;
-        ensure(buffered == self.buffer.len(), || {
-            format!("{buffered} buffered, {} in the buffer", self.buffer.len())
+        let in_buffers = self.buffer.len() + self.prepaging.len();
+        ensure(buffered == in_buffers, || {
+            format!("{buffered} buffered, {in_buffers} in the buffers")
         })?;
         for (chunk, entry) in self.chunks.iter() {
             let (pages, absent) = live.remove(&chunk).unwrap_or_default();

@@ -15,16 +15,20 @@ pub struct Counters {
     pub pool_faults: u64,
     /// Touches that found their page in the backing file: each waits for a load.
     pub backing_faults: u64,
-    /// Touches that found their page in the prefetch buffer.
+    /// Touches that found their page prefetched.
     pub buffer_hits: u64,
     /// Pages that came back together with the one that was asked for, out of its chunk.
     pub neighbours_loaded: u64,
     /// Of them, those that were touched before they left again.
     pub neighbours_used: u64,
-    /// Pages that were loaded into the prefetch buffer.
+    /// Pages that were brought back before they were asked for, on demand or for a launch.
     pub prefetched: u64,
-    /// Of them, those that left the buffer without having been touched.
+    /// Of them, those that left the buffer, or whose launch window closed, without having been touched.
     pub prefetch_wasted: u64,
+    /// Of the prefetched pages, those that belonged to the footprint of a launch.
+    pub prepaged: u64,
+    /// Of them, those that were touched in its window.
+    pub prepaged_used: u64,
     /// Pages whose store in the pool was reported.
     pub stored: u64,
     /// Pages whose store in the backing file, as they are, was reported.

@@ -3,7 +3,7 @@
 use crate::chunks::Place;
 use warmswap_codec::ChunkPlan;
 use warmswap_policy::{ChunkId, PageId};
-use warmswap_trace::AppId;
+use warmswap_trace::{AppId, FileId};
 
 /// One thing to do, and on whose behalf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +23,11 @@ pub enum Cause {
     DirectReclaim,
     /// Nobody waits: reclaim between the watermarks, or of an application that was asked to shrink.
     Background,
-    /// Nobody waits yet: prediction.
+    /// Nobody waits yet: prediction of the next fault. The pages wait in the prefetch buffer.
     Prefetch,
+    /// Nobody waits yet: the footprint of the launch under way. A host with idle processors puts the pages in
+    /// their place, several batches at a time, at a priority below that of the application.
+    Prepage,
 }
 
 /// What is to be done. The chunk's pages are [`Engine::chunk_pages`](crate::Engine::chunk_pages).
@@ -61,6 +64,20 @@ pub enum Action {
         chunk: ChunkId,
         /// Where it is.
         place: Place,
+    },
+    /// Read these pages of a file that are not in memory into frames, as one request: they are accounted
+    /// from now on, and a touch of them waits for the read. Nothing is reported. A host whose read fails
+    /// [frees](crate::Engine::free) them.
+    ReadFile {
+        /// The file.
+        file: FileId,
+        /// Offset of the first page, in pages.
+        first: u64,
+        /// How many; at most 512.
+        pages: u32,
+        /// True for a single page that is read for the file system's metadata around it: it goes ahead of
+        /// the large reads of the file.
+        is_metadata: bool,
     },
     /// The chunk is no longer needed. Report the new usage.
     Free {

@@ -4,6 +4,7 @@ use crate::budget::{Budget, Limits, Watermarks};
 use crate::chunks::{ChunkTable, Place};
 use crate::counters::Counters;
 use crate::decision::{Action, Cause, Decision};
+use crate::prepage::{Prepaging, Step};
 use crate::swap_in::PrefetchBuffer;
 use std::collections::VecDeque;
 use thiserror::Error;
@@ -61,6 +62,8 @@ pub enum Outcome {
     FileRead,
     /// A page that was prefetched: it has only to be put in its place.
     BufferHit,
+    /// A page of the launch's footprint that was brought back ahead: it may be in its place already.
+    Prepaged,
     /// The page comes back from its chunk; a `Load` is among the decisions.
     Fault(Place),
     /// The page is on its way already.
@@ -68,11 +71,13 @@ pub enum Outcome {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct App {
+pub(crate) struct App {
     last_used: u64,
     /// Anonymous pages that exist.
     pages: u64,
     is_foreground: bool,
+    /// Its launch window is open, and the prefetch policy hears of accesses in it.
+    pub(crate) in_window: bool,
 }
 
 /// Page states, budget and scheme. See the [crate] for how a host drives it.
@@ -91,6 +96,7 @@ pub struct Engine {
     /// Pages that were chosen to leave and have no chunk yet; some may have been touched since.
     pub(crate) outbox: VecDeque<(PageId, Cause)>,
     pub(crate) buffer: PrefetchBuffer,
+    pub(crate) prepaging: Prepaging,
     /// Chunks all of whose pages are resident, oldest first; some may have changed since.
     pub(crate) kept: [VecDeque<ChunkId>; 2],
     /// Loads under way, one of a chunk at a time, each with its chunk and a page of it that is waited for,
@@ -139,6 +145,7 @@ impl Engine {
             }
         }
         let buffer = PrefetchBuffer::new(scheme.prefetch.buffer_pages());
+        let prepaging = Prepaging::new(&*scheme.prefetch, limits);
         Ok(Self {
             table: PageTable::default(),
             chunks: ChunkTable::default(),
@@ -148,6 +155,7 @@ impl Engine {
             decisions: VecDeque::new(),
             outbox: VecDeque::new(),
             buffer,
+            prepaging,
             kept: [VecDeque::new(), VecDeque::new()],
             loads: Vec::new(),
             late: Vec::new(),
@@ -200,6 +208,7 @@ impl Engine {
                 Outcome::InFlight
             }
         };
+        self.note_access(app, addr, outcome);
         if write {
             self.written(page);
         }
@@ -280,16 +289,19 @@ impl Engine {
         self.used(app);
         self.app(app).is_foreground = true;
         self.scheme.reclaim.launch_begin(&mut self.table, app, kind);
+        self.open_window(app, kind);
     }
 
     /// The application has answered.
     pub fn launch_end(&mut self, app: AppId) {
         self.scheme.reclaim.launch_end(app);
+        self.close_window(app);
     }
 
     /// The application goes to the background.
     pub fn background(&mut self, app: AppId) {
         self.stuck = false;
+        self.close_window(app);
         self.app(app).is_foreground = false;
     }
 
@@ -327,6 +339,7 @@ impl Engine {
             self.dying = None;
         }
         self.stuck = false;
+        self.void_window(app);
         let pages: Vec<_> = self.table.pages_of(app).collect();
         pages.into_iter().for_each(|page| self.forget(page));
         self.table.forget_app(app);
@@ -382,13 +395,18 @@ impl Engine {
         free < self.budget.watermarks.min_frames / 2 && before.is_some_and(|before| free <= before)
     }
 
-    /// What is to be done when nobody waits: reclaim from the low up to the high watermark. `None` when
-    /// there is enough.
+    /// What is to be done when nobody waits: the footprint of the launch under way comes back, and reclaim
+    /// works from the low up to the high watermark. `None` when there is enough.
     pub fn next_background_decision(&mut self) -> Option<Decision> {
         loop {
             if let Some(decision) = self.next_decision() {
                 return Some(decision);
             }
+            let lacks_room = match self.prepage() {
+                Step::Decided => continue,
+                Step::NoRoom => true,
+                Step::Done => false,
+            };
             let free = self.budget.free_soon();
             let Watermarks {
                 low_frames,
@@ -396,12 +414,18 @@ impl Engine {
                 ..
             } = self.budget.watermarks;
             self.background_is_active =
-                free < low_frames || self.background_is_active && free < high_frames;
-            if !self.background_is_active || !self.can_reclaim() {
+                lacks_room || free < low_frames || self.background_is_active && free < high_frames;
+            if !self.background_is_active {
+                return None;
+            }
+            if !self.can_reclaim() {
+                self.prepaging.stop();
                 return None;
             }
             if !self.reclaim(Cause::Background, Urgency::Background) {
                 self.background_is_active = false;
+                // No room for the rest of the footprint: what is touched of it comes back by faults.
+                self.prepaging.stop();
                 return None;
             }
         }
@@ -409,7 +433,7 @@ impl Engine {
 
     // ---- within ----
 
-    fn app(&mut self, app: AppId) -> &mut App {
+    pub(crate) fn app(&mut self, app: AppId) -> &mut App {
         let index = usize::from(app.0);
         if self.apps.len() <= index {
             self.apps.resize(index + 1, App::default());
@@ -506,7 +530,7 @@ impl Engine {
                 self.budget.usage.frames -= 1;
             }
             PageState::Buffered => {
-                self.buffer.remove(page);
+                self.unbuffer(page);
                 self.counters.prefetch_wasted += 1;
                 self.budget.usage.frames -= 1;
             }

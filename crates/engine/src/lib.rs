@@ -18,6 +18,7 @@
 //! | [`counters`] | what happened so far |
 //! | `engine` | the engine's events |
 //! | `swap_out`, `swap_in` | the way of a page out of its frame, and back |
+//! | `prepage` | the footprint of a launch, brought back ahead of use |
 
 // The tests within share the host of those without.
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub mod chunks;
 pub mod counters;
 pub mod decision;
 mod engine;
+mod prepage;
 mod swap_in;
 mod swap_out;
 

@@ -39,7 +39,7 @@ impl PrefetchBuffer {
         self.order.len()
     }
 
-    fn insert(&mut self, page: PageId, origin: ChunkId) {
+    pub fn insert(&mut self, page: PageId, origin: ChunkId) {
         self.serial += 1;
         self.order.push_back((page, self.serial));
         self.entries.insert(page, (origin, self.serial));
@@ -63,7 +63,7 @@ impl PrefetchBuffer {
         self.pop_oldest()
     }
 
-    fn pop_oldest(&mut self) -> Option<PageId> {
+    pub fn pop_oldest(&mut self) -> Option<PageId> {
         loop {
             let entry = self.order.pop_front()?;
             if is_current(&self.entries, entry) {
@@ -132,9 +132,16 @@ impl Engine {
         }
     }
 
-    /// A prefetched page was touched: it is used, and what is behind it is asked for next.
+    /// A prefetched page was touched: it is used, and what is behind it is asked for next, if it was
+    /// prefetched on demand itself.
     pub(crate) fn touch_buffered(&mut self, page: PageId) -> Outcome {
         self.counters.buffer_hits += 1;
+        if self.table[page].has(Mark::Expected) {
+            self.counters.prepaged_used += 1;
+            self.unbuffer(page);
+            self.make_resident(page, Arrival::Touched);
+            return Outcome::Prepaged;
+        }
         let origin = self.buffer.remove(page);
         self.make_resident(page, Arrival::Touched);
         if let Some(origin) = origin {
@@ -143,7 +150,7 @@ impl Engine {
         Outcome::BufferHit
     }
 
-    fn start_loading(&mut self, page: PageId) {
+    pub(crate) fn start_loading(&mut self, page: PageId) {
         self.table[page].state = PageState::Loading;
         self.budget.usage.frames += 1;
     }
@@ -225,8 +232,11 @@ impl Engine {
         waited_for: bool,
         is_prefetch: bool,
     ) {
+        let expected = self.table[page].take(Mark::Expected);
         if waited_for {
             self.make_resident(page, Arrival::Touched);
+        } else if expected {
+            self.arrive_expected(page, chunk);
         } else if is_prefetch {
             self.counters.prefetched += 1;
             self.table[page].state = PageState::Buffered;
@@ -270,7 +280,8 @@ impl Engine {
 
     /// Sends the oldest prefetched page back, since its frame is needed. False when there is none.
     pub(crate) fn send_back_buffered(&mut self, cause: Cause) -> bool {
-        let Some(page) = self.buffer.pop_oldest() else {
+        let oldest = self.buffer.pop_oldest();
+        let Some(page) = oldest.or_else(|| self.pop_expected()) else {
             return false;
         };
         self.counters.prefetch_wasted += 1;

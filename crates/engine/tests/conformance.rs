@@ -62,9 +62,18 @@ fn all_specs() -> Vec<SchemeSpec> {
         "ezswap+layout=size-classes",
         "ariadne+layout=zbud",
     ];
+    // Windows of random runs are few: these learn from each, and at once.
+    let quick = [
+        "footprint:profile=1,cold=learn",
+        "both:profile=1,cold=learn,timeout=2",
+    ];
+    let learning = ["warmswap", "zram", "ariadne-al-1k-2k-16k", "ezswap"]
+        .into_iter()
+        .flat_map(|base| quick.map(|prefetch| format!("{base}+prefetch={prefetch}")));
     named
         .chain(exchanged)
         .chain(more.map(str::to_owned))
+        .chain(learning)
         .map(|text| SchemeSpec::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}")))
         .collect()
 }

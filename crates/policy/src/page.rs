@@ -117,6 +117,8 @@ pub enum Mark {
     Prefetched = 4,
     /// The admission policy has admitted it, on its way out.
     Admitted = 8,
+    /// Part of the footprint of the launch under way: brought back, or on its way, and not touched since.
+    Expected = 16,
 }
 
 impl Page {

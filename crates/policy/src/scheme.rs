@@ -178,6 +178,24 @@ const SCHEMES: &[Named] = &[
         "ezswap without pages of files",
     ),
     named(
+        "asap",
+        ["lru", "page", "all", "none", "footprint"],
+        false,
+        "ASAP: zram, and each launch brings its footprint back",
+    ),
+    named(
+        "asap-anon",
+        ["lru", "page", "all", "none", "footprint:only=anon"],
+        false,
+        "ASAP, anonymous pages only",
+    ),
+    named(
+        "asap-file",
+        ["lru", "page", "all", "none", "footprint:only=file"],
+        false,
+        "ASAP, pages of files only",
+    ),
+    named(
         "warmswap",
         ["hotness:hot=keep", "measured", "all", "coldest", "next"],
         true,

@@ -33,7 +33,7 @@ impl Engine {
                 Outcome::Hit
             }
             (PageState::Buffered, _) => {
-                self.buffer.remove(page);
+                self.unbuffer(page);
                 self.make_resident(page, arrival);
                 Outcome::BufferHit
             }
@@ -59,6 +59,7 @@ impl Engine {
         self.arrive(page, chunk, touched, false);
         self.settle(chunk);
         if touched {
+            self.note_access(app, self.table.addr(page), Outcome::Fault(place));
             self.prefetch_behind(chunk);
         }
         Outcome::Fault(place)
@@ -103,6 +104,7 @@ impl Engine {
                 self.arrive(page, chunk, true, false);
             } else {
                 self.table[page].state = PageState::Stored;
+                self.table[page].take(Mark::Expected);
                 self.budget.usage.frames -= 1;
             }
         }
@@ -129,7 +131,7 @@ impl Engine {
             _ if self.scheme.reclaim.is_unlimited() => return false,
             PageState::Resident => self.scheme.reclaim.remove(&mut self.table, page),
             PageState::Buffered => {
-                self.buffer.remove(page);
+                self.unbuffer(page);
                 self.counters.prefetch_wasted += 1;
             }
             _ => return false,

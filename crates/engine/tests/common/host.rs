@@ -1,7 +1,7 @@
 //! Drives an engine over a [`Memory`], checks every content that is read, and the budget at every step.
 //!
 //! What a host does with a decision, and when:
-//! - `Drop`, `Discard` and `Free` are carried out when they are taken; they wait for nothing.
+//! - `Drop`, `Discard`, `ReadFile` and `Free` are carried out when they are taken; they wait for nothing.
 //! - `Store`, `StoreRaw`, `WriteBack`, `Load` and `Kill` may be carried out later, and reported in any
 //!   order. Each has a beginning, where contents are read, and an end, where they are put in place and the
 //!   report is made; other events may come between. Both ask the engine again which pages still count.
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use warmswap_engine::{Action, Cause, Decision, Engine, Limits, Outcome, Place, Refusal};
 use warmswap_policy::{ChunkId, PageId, PageState, SchemeSpec};
 use warmswap_pool::Layout;
-use warmswap_trace::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
+use warmswap_trace::{AppId, FileId, LaunchKind, PAGE_BYTES, PageAddr};
 
 /// When decisions are carried out.
 #[derive(Clone, Copy, Debug)]
@@ -253,7 +253,7 @@ impl Host {
     fn access(&mut self, key: Key, page: PageId, outcome: Outcome, write: bool) {
         self.pages.insert(key, page);
         match outcome {
-            Outcome::Hit | Outcome::BufferHit => {}
+            Outcome::Hit | Outcome::BufferHit | Outcome::Prepaged => {}
             Outcome::FirstTouch => {
                 assert!(key.0.is_some(), "{key:?} is in a file");
                 let before = self.truth.insert(key, 0);
@@ -342,6 +342,12 @@ impl Host {
                 assert_eq!(copy.contents.get(&page), Some(&content), "{page:?}'s copy");
             }
             Action::Discard { page, dirty } => self.discard(page, dirty),
+            Action::ReadFile {
+                file, first, pages, ..
+            } => {
+                assert!(pages <= 512, "{action:?}");
+                (first..first + u64::from(pages)).for_each(|number| self.read_file(file, number));
+            }
             Action::Free { chunk, place } => {
                 self.memory.free(chunk, place);
                 self.report_usage();
@@ -358,6 +364,17 @@ impl Host {
             }
         }
         self.check_budget();
+    }
+
+    fn read_file(&mut self, file: FileId, number: u64) {
+        let addr = PageAddr::File { file, number };
+        let key = key(AppId(0), addr);
+        let page = self.engine.page(AppId(0), addr);
+        assert_eq!(self.engine.page_state(page), PageState::Buffered, "{key:?}");
+        let content = self.memory.read_file(key);
+        self.memory.fill(page, content);
+        self.pages.insert(key, page);
+        self.truth.entry(key).or_insert(content);
     }
 
     fn discard(&mut self, page: PageId, dirty: bool) {
@@ -461,7 +478,10 @@ impl Host {
             }
             Action::Load { chunk, .. } => self.loaded(chunk, &read),
             Action::Kill { app } => self.end(app),
-            Action::Free { .. } | Action::Drop { .. } | Action::Discard { .. } => {
+            Action::Free { .. }
+            | Action::Drop { .. }
+            | Action::Discard { .. }
+            | Action::ReadFile { .. } => {
                 unreachable!("carried out when it was taken")
             }
         }

@@ -1,0 +1,302 @@
+//! `footprint`: what the last switches touched comes back at the next one (ASAP).
+//!
+//! The estimators stand by themselves: they know page numbers and names of files, do no I/O, and any host
+//! may drive them with what its own system calls tell it.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`anon`] | anonymous pages: candidates, targets, time-outs (section 4.3) |
+//! | [`profile`] | pages of files: the offline profile (section 4.2) |
+//! | [`file`] | pages of files: fault log, targets, merging, splitting (section 4.2) |
+//! | [`plan`] | the order in which a footprint comes back (section 5) |
+//! | [`extents`] | ranges of pages of a file |
+
+pub mod anon;
+pub mod extents;
+pub mod file;
+pub mod plan;
+pub mod profile;
+
+pub use anon::{AnonEstimator, AnonUpdate};
+pub use extents::{Extent, Extents};
+pub use file::{FileEstimator, FileUpdate};
+pub use plan::{Batch, FilePlan};
+pub use profile::{FileTable, Profiler};
+
+use super::{Access, Prefetch};
+use crate::entry::{Entry, arguments};
+use crate::page::ChunkId;
+use std::collections::VecDeque;
+use warmswap_trace::{AppId, FileId, LaunchKind, PageAddr};
+
+pub(super) const ENTRY: Entry<dyn Prefetch> = Entry {
+    name: "footprint",
+    summary: "a launch brings back what earlier ones touched; footprint:only=anon|file,timeout=SWITCHES (5),profile=SWITCHES (10),cold=learn,most=PAGES (65536)",
+    source: "ASAP sections 4 and 5; cold=learn counts cold launches as switches, which it does not",
+    build: |text| Ok(Box::new(Footprint::parse(text)?)),
+};
+
+/// What a [`Footprint`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Anonymous pages are brought back.
+    pub anon: bool,
+    /// Pages of files are brought back.
+    pub files: bool,
+    /// Switches that an anonymous page may miss before it is forgotten.
+    pub timeout_switches: u8,
+    /// Switches of the offline profile.
+    pub profile_switches: u32,
+    /// A cold launch is learned from, too: its pages become candidates.
+    pub learn_cold: bool,
+    /// The most pages that one launch brings back.
+    pub most_pages: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            anon: true,
+            files: true,
+            timeout_switches: anon::TIMEOUT_SWITCHES,
+            profile_switches: profile::PROFILE_SWITCHES,
+            learn_cold: false,
+            most_pages: 65_536,
+        }
+    }
+}
+
+/// The estimators of one application.
+#[derive(Debug, Default)]
+struct App {
+    anon: AnonEstimator,
+    /// Without one there is no profile yet; `profiler` makes it.
+    file: Option<FileEstimator<FileId>>,
+    profiler: Profiler<FileId>,
+    /// The open window is one that counts.
+    learns: bool,
+}
+
+impl App {
+    fn new(config: Config) -> Self {
+        Self {
+            anon: AnonEstimator::new(config.timeout_switches),
+            ..Self::default()
+        }
+    }
+}
+
+/// The footprint estimators of all applications, and what is left to do for the launch under way.
+///
+/// The offline profile of an application's files is made of its first `profile_switches` switches, unless
+/// one was learned earlier; file pages are brought back from then on.
+#[derive(Debug)]
+pub struct Footprint {
+    config: Config,
+    apps: Vec<App>,
+    /// Work for the launch under way: anonymous pages for one worker, files for another.
+    anon_work: VecDeque<Batch<FileId>>,
+    file_work: VecDeque<Batch<FileId>>,
+    /// Whose turn it is: both workers go on side by side.
+    files_next: bool,
+}
+
+impl Footprint {
+    /// Estimators that know nothing.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            apps: Vec::new(),
+            anon_work: VecDeque::new(),
+            file_work: VecDeque::new(),
+            files_next: true,
+        }
+    }
+
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut config = Config::default();
+        for (key, value) in arguments(text) {
+            match (key, value, value.parse::<u32>()) {
+                ("only", "anon", _) => config.files = false,
+                ("only", "file", _) => config.anon = false,
+                ("timeout", _, Ok(switches @ 1..=255)) => config.timeout_switches = switches as u8,
+                ("profile", _, Ok(switches @ 1..=200)) => config.profile_switches = switches,
+                ("cold", "learn", _) => config.learn_cold = true,
+                ("most", _, Ok(pages @ 1..=16_777_216)) => config.most_pages = pages as usize,
+                _ => {
+                    return Err(format!(
+                        "'{key}={value}' is none of only=anon|file, timeout=1..255, profile=1..200, cold=learn, most=1..16777216"
+                    ));
+                }
+            }
+        }
+        if !(config.anon || config.files) {
+            return Err("only=anon and only=file together leave nothing".to_owned());
+        }
+        Ok(Self::new(config))
+    }
+
+    fn app(&mut self, app: AppId) -> &mut App {
+        let index = usize::from(app.0);
+        let config = self.config;
+        if self.apps.len() <= index {
+            self.apps.resize_with(index + 1, || App::new(config));
+        }
+        &mut self.apps[index]
+    }
+
+    fn drop_work(&mut self) {
+        self.anon_work.clear();
+        self.file_work.clear();
+    }
+
+    /// The anonymous estimator of an application, for a look.
+    pub fn anon(&self, app: AppId) -> Option<&AnonEstimator> {
+        Some(&self.apps.get(usize::from(app.0))?.anon)
+    }
+
+    /// The file estimator of an application, once it has a profile.
+    pub fn file(&self, app: AppId) -> Option<&FileEstimator<FileId>> {
+        self.apps.get(usize::from(app.0))?.file.as_ref()
+    }
+}
+
+impl Prefetch for Footprint {
+    fn on_demand(&mut self, _: ChunkId, _: &mut Vec<ChunkId>) {}
+
+    fn buffer_pages(&self) -> usize {
+        0
+    }
+
+    fn footprint_pages(&self) -> usize {
+        self.config.most_pages
+    }
+
+    fn launch_begin(&mut self, app: AppId, kind: LaunchKind) {
+        self.drop_work();
+        let config = self.config;
+        let state = self.app(app);
+        state.learns = kind == LaunchKind::Relaunch || config.learn_cold;
+        state.anon.window_begin();
+        let anon = if config.anon {
+            state.anon.targets()
+        } else {
+            Vec::new()
+        };
+        let mut files = VecDeque::new();
+        if let Some(file) = state.file.as_mut().filter(|_| config.files) {
+            file.window_begin();
+            for plan in plan::files_largest_first(file.targets()) {
+                files.extend(plan.batches());
+            }
+        }
+        self.anon_work.extend(plan::anon_batches(&anon));
+        self.file_work = files;
+        self.files_next = true;
+    }
+
+    fn window_access(&mut self, app: AppId, addr: PageAddr, access: Access) {
+        let config = self.config;
+        let state = self.app(app);
+        let faulted = access == Access::Fault;
+        match addr {
+            PageAddr::Anon { number } if config.anon && state.learns => {
+                state.anon.accessed(number, faulted);
+            }
+            PageAddr::File { file, number } if config.files => match &mut state.file {
+                Some(estimator) => {
+                    estimator.accessed(file, number);
+                    if faulted {
+                        estimator.faulted(file, Extent::page(number));
+                    }
+                }
+                None if state.learns => state.profiler.accessed(file, number),
+                None => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn launch_end(&mut self, app: AppId) {
+        self.drop_work();
+        let config = self.config;
+        let state = self.app(app);
+        let learns = std::mem::take(&mut state.learns);
+        if config.anon && learns {
+            state.anon.window_end();
+        }
+        if !config.files {
+            return;
+        }
+        match &mut state.file {
+            Some(file) => {
+                file.window_end();
+            }
+            None if learns => {
+                state.profiler.window_end();
+                if state.profiler.windows() >= config.profile_switches {
+                    let profiler = std::mem::take(&mut state.profiler);
+                    state.file = Some(FileEstimator::new(profiler.table()));
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn next_batch(&mut self) -> Option<Batch<FileId>> {
+        let (first, second) = if self.files_next {
+            (&mut self.file_work, &mut self.anon_work)
+        } else {
+            (&mut self.anon_work, &mut self.file_work)
+        };
+        self.files_next = !self.files_next;
+        first.pop_front().or_else(|| second.pop_front())
+    }
+
+    fn expects(&self, app: AppId, addr: PageAddr) -> bool {
+        let Some(state) = self.apps.get(usize::from(app.0)) else {
+            return false;
+        };
+        match addr {
+            PageAddr::Anon { number } => self.config.anon && state.anon.is_target(number),
+            PageAddr::File { file, number } => {
+                let estimator = state.file.as_ref().filter(|_| self.config.files);
+                estimator.is_some_and(|estimator| estimator.is_target(file, number))
+            }
+        }
+    }
+
+    fn fetched(&mut self, app: AppId, addr: PageAddr) {
+        if let PageAddr::File { file, number } = addr
+            && let Some(estimator) = &mut self.app(app).file
+        {
+            estimator.fetched(file, Extent::page(number));
+        }
+    }
+
+    fn exit(&mut self, app: AppId) {
+        self.drop_work();
+        let state = self.app(app);
+        state.anon.clear();
+        state.learns = false;
+        // What an unfinished window fetched or missed says nothing.
+        if let Some(file) = &mut state.file {
+            file.window_begin();
+        }
+    }
+
+    fn watches_launches(&self) -> bool {
+        true
+    }
+
+    fn state_bytes(&self, app: AppId) -> usize {
+        self.apps.get(usize::from(app.0)).map_or(0, |app| {
+            app.anon.state_bytes()
+                + app.profiler.state_bytes()
+                + app.file.as_ref().map_or(0, FileEstimator::state_bytes)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
