@@ -51,7 +51,11 @@ fn what_two_launches_touched_is_in_memory_at_the_third() {
     assert_eq!(counters.prefetch_wasted, 0);
     let load = |decision: &&Decision| matches!(decision.action, Action::Load { .. });
     let loads: Vec<_> = h.log.iter().filter(load).collect();
-    assert!(loads.iter().all(|decision| decision.cause == Cause::Prepage));
+    assert!(
+        loads
+            .iter()
+            .all(|decision| decision.cause == Cause::Prepage)
+    );
     assert_eq!(loads.len(), 40);
 }
 

@@ -1,5 +1,6 @@
 //! The host: feeds a trace to the engine, carries out its decisions, and accounts for them.
 
+use crate::ahead::Ahead;
 use crate::device::DeviceModel;
 use crate::error::ReplayError;
 use crate::result::{AppResult, Latency, Relaunch, ReplayResult, Totals};
@@ -74,8 +75,9 @@ pub struct Replay<S, O> {
     totals: Totals,
     /// Until when background reclaim is busy, on the trace's clock.
     background_until_ns: u64,
-    /// Until when the prefetch worker is busy, on the clock of the open window's latency.
-    prefetch_until_ns: u64,
+    ahead: Ahead,
+    /// The application that was launched last, whose footprint comes back.
+    launched: AppId,
 }
 
 #[derive(Debug, Default)]
@@ -100,7 +102,8 @@ impl<S: Store, O: Observer> Replay<S, O> {
             apps: Vec::new(),
             totals: Totals::default(),
             background_until_ns: 0,
-            prefetch_until_ns: 0,
+            ahead: Ahead::default(),
+            launched: AppId(0),
         })
     }
 
@@ -227,7 +230,7 @@ impl<S: Store, O: Observer> Replay<S, O> {
         let page_access_ns = device.page_access_ns;
         let modelled = page_access_ns
             + match touch.outcome {
-                Outcome::Hit => 0,
+                Outcome::Hit | Outcome::Prepaged => 0,
                 Outcome::FirstTouch => device.first_touch_ns,
                 Outcome::FileRead => {
                     self.totals.flash_read_bytes += PAGE_BYTES as u64;
@@ -243,15 +246,14 @@ impl<S: Store, O: Observer> Replay<S, O> {
                 modelled_ns: modelled,
             },
         );
-        if touch.outcome == Outcome::BufferHit {
-            self.wait_for_prefetch(app);
-        }
         if let Some(window) = self.launches.open_window(app.0.into()) {
             match touch.outcome {
                 Outcome::Fault(Place::Backing) => window.backing_faults += 1,
                 Outcome::Fault(_) => window.pool_faults += 1,
                 Outcome::BufferHit => window.buffer_hits += 1,
                 Outcome::FileRead => window.file_reads += 1,
+                Outcome::Prepaged if is_file => window.prepaged_file_used += 1,
+                Outcome::Prepaged => window.prepaged_used += 1,
                 _ => {}
             }
         }
@@ -263,6 +265,12 @@ impl<S: Store, O: Observer> Replay<S, O> {
             );
         }
         self.bring_back(touch.page, Some(app))?;
+        if matches!(
+            touch.outcome,
+            Outcome::BufferHit | Outcome::Prepaged | Outcome::InFlight
+        ) {
+            self.wait_for_worker(app, touch.page);
+        }
         if let Some(content) = content {
             self.store.set_content(touch.page, content);
         }
@@ -354,7 +362,8 @@ impl<S: Store, O: Observer> Replay<S, O> {
             .begin(index, relaunch, self.engine.hot_set(app));
         let kind = if was_killed { LaunchKind::Cold } else { kind };
         self.engine.launch_begin(app, kind);
-        self.prefetch_until_ns = 0;
+        self.ahead.launch();
+        self.launched = app;
     }
 
     /// Keeps the result of an application's last launch, which nothing can change any more.

@@ -10,12 +10,14 @@
 //! | module | subject |
 //! |---|---|
 //! | [`device`] | what faults, frames and flash cost |
+//! | `ahead` | when a page that is brought back ahead of use is ready |
 //! | [`contents`] | what the pages hold |
 //! | [`store`] | pool and backing file: chunks really compressed, or of assumed size |
 //! | [`host`] | carries out the engine's decisions and accounts for them |
 //! | [`window`] | one launch: its latency, its pages, what was predicted of them |
 //! | [`result`] | what comes out |
 
+mod ahead;
 pub mod contents;
 pub mod device;
 mod error;

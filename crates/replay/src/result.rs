@@ -63,13 +63,13 @@ impl CpuTime {
         match cause {
             Cause::Fault | Cause::DirectReclaim => self.direct_compress_ns += ns,
             Cause::Background => self.background_compress_ns += ns,
-            Cause::Prefetch => self.prefetch_compress_ns += ns,
+            Cause::Prefetch | Cause::Prepage => self.prefetch_compress_ns += ns,
         }
     }
 
     pub(crate) fn add_decompression(&mut self, cause: Cause, ns: u64) {
         match cause {
-            Cause::Prefetch => self.prefetch_decompress_ns += ns,
+            Cause::Prefetch | Cause::Prepage => self.prefetch_decompress_ns += ns,
             _ => self.fault_decompress_ns += ns,
         }
     }
@@ -91,8 +91,16 @@ pub struct Relaunch {
     pub pool_faults: u64,
     /// Touches that found their page in the backing file.
     pub backing_faults: u64,
-    /// Touches that found their page prefetched.
+    /// Touches that found their page prefetched on demand.
     pub buffer_hits: u64,
+    /// Anonymous pages that were brought back for this launch before they were asked for.
+    pub prepaged_pages: u64,
+    /// Of them, those that the window touched.
+    pub prepaged_used: u64,
+    /// Pages of files that were read for this launch before they were asked for.
+    pub prepaged_file_pages: u64,
+    /// Of them, those that the window touched.
+    pub prepaged_file_used: u64,
     /// Reads of files.
     pub file_reads: u64,
     /// Pages of the hot list when the window began.
@@ -115,6 +123,30 @@ impl Relaunch {
     /// Share of the hot list that was used in relaunch or execution (section 6.2).
     pub fn accuracy(&self) -> Option<f64> {
         ratio(self.hot_used, self.hot_pages)
+    }
+
+    /// Of the anonymous pages that were brought back for this launch, the share that it touched (ASAP
+    /// section 6.3). `None` when there were none, here and below.
+    pub fn anon_precision(&self) -> Option<f64> {
+        ratio(self.prepaged_used, self.prepaged_pages)
+    }
+
+    /// Of the anonymous pages that would have faulted without the footprint, the share that it brought back
+    /// (ASAP section 6.3).
+    pub fn anon_recall(&self) -> Option<f64> {
+        let faults = self.pool_faults + self.backing_faults + self.buffer_hits;
+        ratio(self.prepaged_used, self.prepaged_used + faults)
+    }
+
+    /// [`Self::anon_precision`] of pages of files.
+    pub fn file_precision(&self) -> Option<f64> {
+        ratio(self.prepaged_file_used, self.prepaged_file_pages)
+    }
+
+    /// [`Self::anon_recall`] of pages of files.
+    pub fn file_recall(&self) -> Option<f64> {
+        let used = self.prepaged_file_used;
+        ratio(used, used + self.file_reads)
     }
 }
 

@@ -76,7 +76,7 @@ impl Brain {
                 self.engine.kill_refused();
                 Ok(())
             }
-            Action::Discard { .. } => {
+            Action::Discard { .. } | Action::ReadFile { .. } => {
                 debug_assert!(false, "an arena has no pages of files");
                 Ok(())
             }

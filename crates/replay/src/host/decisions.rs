@@ -1,13 +1,14 @@
-//! The carrying out of decisions.
+//! The carrying out of decisions, and what they cost.
 
 use super::{Observer, Replay};
+use crate::ahead::Worker;
 use crate::error::ReplayError;
 use crate::result::Latency;
 use crate::store::Store;
 use warmswap_codec::ChunkPlan;
 use warmswap_engine::{Action, Cause, Decision, Place};
 use warmswap_policy::{ChunkId, PageId, PageState};
-use warmswap_trace::{AppId, PAGE_BYTES};
+use warmswap_trace::{AppId, FileId, PAGE_BYTES, PageAddr};
 
 /// Nanoseconds that background reclaim is taken to need for a page, when its place in time is decided:
 /// a constant, so that decisions do not depend on measured time.
@@ -24,8 +25,7 @@ impl<S: Store, O: Observer> Replay<S, O> {
                 self.background_until_ns = time_ns;
                 return Ok(());
             };
-            let pages = self.execute(decision, None)?;
-            self.background_until_ns += pages * BACKGROUND_NS_PER_PAGE;
+            self.background_until_ns += self.execute(decision, None)?;
         }
         Ok(())
     }
@@ -41,7 +41,7 @@ impl<S: Store, O: Observer> Replay<S, O> {
             let Some(decision) = self.engine.next_decision() else {
                 break;
             };
-            self.execute(decision, waiting)?;
+            self.execute_now(decision, waiting)?;
         }
         Ok(())
     }
@@ -49,12 +49,27 @@ impl<S: Store, O: Observer> Replay<S, O> {
     /// Carries out all decisions; `waiting` is the application that waits meanwhile.
     pub(super) fn carry_out(&mut self, waiting: Option<AppId>) -> Result<(), ReplayError> {
         while let Some(decision) = self.engine.next_decision() {
-            self.execute(decision, waiting)?;
+            self.execute_now(decision, waiting)?;
         }
         Ok(())
     }
 
-    /// Carries out one decision. How many pages it moved.
+    /// Carries out one decision in the middle of an event. What belongs to a footprint takes its worker's
+    /// time all the same.
+    fn execute_now(
+        &mut self,
+        decision: Decision,
+        waiting: Option<AppId>,
+    ) -> Result<(), ReplayError> {
+        let worker_ns = self.execute(decision, waiting)?;
+        if decision.cause == Cause::Prepage {
+            self.background_until_ns += worker_ns;
+        }
+        Ok(())
+    }
+
+    /// Carries out one decision. How long that is taken to occupy a worker in the background, in
+    /// nanoseconds.
     fn execute(&mut self, decision: Decision, waiting: Option<AppId>) -> Result<u64, ReplayError> {
         self.observer.decision(&self.engine, decision);
         let Decision { action, cause } = decision;
@@ -97,6 +112,13 @@ impl<S: Store, O: Observer> Replay<S, O> {
                 }
                 1
             }
+            Action::ReadFile {
+                file, first, pages, ..
+            } => {
+                let worker_ns = self.read_file(file, first, pages);
+                self.report_usage();
+                return Ok(worker_ns);
+            }
             Action::Kill { app } => {
                 self.totals.kills += 1;
                 let killed = self.app(app);
@@ -107,7 +129,7 @@ impl<S: Store, O: Observer> Replay<S, O> {
             }
         };
         self.report_usage();
-        Ok(pages)
+        Ok(pages * BACKGROUND_NS_PER_PAGE)
     }
 
     fn store(
@@ -175,12 +197,8 @@ impl<S: Store, O: Observer> Replay<S, O> {
                 modelled_ns,
             },
         );
-        if cause == Cause::Prefetch {
-            let now_ns = self
-                .launches
-                .open_window(owner.0.into())
-                .map_or(0, |window| window.latency.total_ns());
-            self.prefetch_until_ns = self.prefetch_until_ns.max(now_ns) + cpu_ns;
+        if matches!(cause, Cause::Prefetch | Cause::Prepage) {
+            self.decompressed_ahead(chunk, cause, (cpu_ns, modelled_ns));
         }
         self.engine.loaded(chunk);
         Ok(loading)
@@ -198,15 +216,68 @@ impl<S: Store, O: Observer> Replay<S, O> {
         );
     }
 
-    /// A prefetched page was touched: if the worker that decompresses ahead, on another core, has not
-    /// come to its end on the window's clock, the application waits for it.
-    pub(super) fn wait_for_prefetch(&mut self, app: AppId) {
+    /// A worker brought the pages of a chunk back. Those of a footprint it puts in their place; others wait
+    /// in the prefetch buffer.
+    fn decompressed_ahead(
+        &mut self,
+        chunk: ChunkId,
+        cause: Cause,
+        (cpu_ns, modelled_ns): (u64, u64),
+    ) {
+        let pages = self.engine.chunk_pages(chunk);
+        let pages = pages
+            .iter()
+            .filter(|&&page| self.engine.is_loading(chunk, page));
+        let pages: Vec<_> = pages.copied().collect();
+        let Some(&first) = pages.first() else {
+            return;
+        };
+        let (owner, addr) = self.engine.locate(first);
+        let is_footprint = cause == Cause::Prepage;
+        let app = if is_footprint { self.launched } else { owner };
         let Some(window) = self.launches.open_window(app.0.into()) else {
             return;
         };
-        let behind_ns = self
-            .prefetch_until_ns
-            .saturating_sub(window.latency.total_ns());
-        window.latency.measured_ns += behind_ns;
+        let now_ns = window.latency.total_ns();
+        let mut cost_ns = cpu_ns;
+        if is_footprint {
+            cost_ns += modelled_ns;
+            match addr {
+                PageAddr::Anon { .. } => window.prepaged_pages += pages.len() as u64,
+                PageAddr::File { .. } => window.prepaged_file_pages += pages.len() as u64,
+            }
+        }
+        let alone_ns = self.config.device.fault_ns + cpu_ns + modelled_ns;
+        let times = (now_ns, cost_ns, alone_ns);
+        self.ahead.work(Worker::Chunks, times, pages.into_iter());
+    }
+
+    /// Pages of a file are read ahead, at once. How long that takes.
+    fn read_file(&mut self, file: FileId, first: u64, pages: u32) -> u64 {
+        let bytes = u64::from(pages) * PAGE_BYTES as u64;
+        self.totals.flash_read_bytes += bytes;
+        let device = &self.config.device;
+        let read_ns = device.flash_read(bytes);
+        let alone_ns = device.flash_read(PAGE_BYTES as u64);
+        let app = self.launched;
+        if let Some(window) = self.launches.open_window(app.0.into()) {
+            window.prepaged_file_pages += u64::from(pages);
+            let times = (window.latency.total_ns(), read_ns, alone_ns);
+            let numbers = first..first + u64::from(pages);
+            let engine = &mut self.engine;
+            let pages = numbers.map(|number| engine.page(app, PageAddr::File { file, number }));
+            self.ahead.work(Worker::Files, times, pages);
+        }
+        read_ns
+    }
+
+    /// A page that a worker brings back was touched: if it is not ready on the window's clock, the
+    /// application waits for it, or brings it back by itself.
+    pub(super) fn wait_for_worker(&mut self, app: AppId, page: PageId) {
+        let Some(window) = self.launches.open_window(app.0.into()) else {
+            return;
+        };
+        // How far the worker is depends on what was measured, and so does the wait.
+        window.latency.measured_ns += self.ahead.wait(page, window.latency.total_ns());
     }
 }
