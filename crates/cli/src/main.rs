@@ -42,7 +42,7 @@ enum Command {
     Replay(commands::replay::ReplayCommand),
     /// Replay traces under several schemes and compare
     Compare(commands::compare::CompareArgs),
-    /// Compute a figure or table of the Ariadne paper from traces
+    /// Compute a figure or table of the papers from traces
     #[command(subcommand)]
     Study(commands::study::StudyCommand),
     /// Measure what codecs and chunk sizes cost here, for the sizing policy `measured`

@@ -18,6 +18,7 @@
 //! | [`counters`] | what happened so far |
 //! | `engine` | the engine's events |
 //! | `swap_out`, `swap_in` | the way of a page out of its frame, and back |
+//! | `learn` | what survives a restart |
 //! | `prepage` | the footprint of a launch, brought back ahead of use |
 
 // The tests within share the host of those without.
@@ -30,6 +31,7 @@ pub mod chunks;
 pub mod counters;
 pub mod decision;
 mod engine;
+mod learn;
 mod prepage;
 mod swap_in;
 mod swap_out;

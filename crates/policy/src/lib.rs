@@ -18,6 +18,7 @@
 pub mod admission;
 pub mod entry;
 pub mod eviction;
+pub mod learned;
 pub mod list;
 pub mod page;
 pub mod prefetch;
@@ -27,6 +28,7 @@ pub mod sizing;
 pub mod stored;
 
 pub use entry::{Entry, PolicyError};
+pub use learned::Learned;
 pub use page::{AppIndex, ChunkId, Hotness, Page, PageId, PageState, PageTable};
 pub use scheme::{Scheme, SchemeSpec};
 pub use stored::Stored;

@@ -15,6 +15,8 @@
 //! | [`sensitivity`] | unsuitable chunk sizes (Figure 15) |
 //! | [`entropy`] | whether entropy tells how a page compresses (ezswap Figures 5 and 6) |
 //! | [`mod@ezswap`] | the parts of ezswap (ezswap Figures 8 to 11 and Table 3) |
+//! | [`mod@switches`] | how alike the footprints of ten switches are (ASAP Figures 5 to 7) |
+//! | [`mod@prepaging`] | how well footprints predict, and how large their tables are (ASAP Figure 12) |
 //! | [`mod@calibrate`] | the cost table of the `measured` sizing |
 //! | [`subject`], [`options`], [`run`], [`sample`] | traces, limits, replays and page contents for all of these |
 
@@ -37,12 +39,14 @@ mod mean;
 pub mod options;
 pub mod paper;
 pub mod phases;
+pub mod prepaging;
 pub mod run;
 pub mod sample;
 pub mod sensitivity;
 pub mod similarity;
 pub mod subject;
 pub mod swap_order;
+pub mod switches;
 #[cfg(test)]
 mod testing;
 pub mod volume;
@@ -60,8 +64,10 @@ pub use hotness_order::{HotnessOrder, hotness_order};
 pub use locality::{Locality, locality};
 pub use options::{Amount, Options};
 pub use paper::Published;
+pub use prepaging::{PrepagingRow, prepaging};
 pub use run::{OnProgress, Progress, Run, replay, replay_all};
 pub use sample::Sample;
 pub use similarity::{Similarity, similarity};
 pub use subject::Subject;
+pub use switches::{SwitchFootprint, switches};
 pub use volume::Volume;

@@ -9,10 +9,10 @@ use serde::Serialize;
 use std::path::PathBuf;
 use warmswap_codec::Codec;
 use warmswap_report::table::Table;
-use warmswap_report::tables::{self, studies};
+use warmswap_report::tables::{self, asap, studies};
 use warmswap_study::{
     Options, Progress, Sample, Subject, chunk_sizes, compression, coverage, entropy_study, ezswap,
-    hotness_order, locality, sensitivity, similarity,
+    hotness_order, locality, prepaging, sensitivity, similarity, switches,
 };
 
 #[derive(Debug, Subcommand)]
@@ -35,6 +35,10 @@ pub enum StudyCommand {
     Entropy(EntropyArgs),
     /// The parts of ezswap (ezswap Figures 8 to 11 and Table 3)
     Ezswap(EzswapArgs),
+    /// How many of ten relaunches touch a page (ASAP Figures 5 to 7)
+    Switches(StudyArgs),
+    /// How well footprints predict a relaunch (ASAP Figure 12)
+    Prepaging(StudyArgs),
 }
 
 #[derive(Debug, Args)]
@@ -177,6 +181,21 @@ pub fn run(command: StudyCommand, output: &Output) -> Result<()> {
             let result = ezswap(&subjects, args.budget, args.pool, &progress)?;
             let tables = tables::ezswap::ezswap(&result)?;
             show("warmswap.study.ezswap", &result, &tables, output)
+        }
+        StudyCommand::Switches(args) => {
+            let result = switches(&open(&args.traces, false)?)?;
+            let table = asap::switches(&result)?;
+            show("warmswap.study.switches", &result, &[table], output)
+        }
+        StudyCommand::Prepaging(args) => {
+            let options = Options {
+                file_pages: true,
+                ..Options::full_pressure()
+            };
+            let schemes = args.schemes(warmswap_study::prepaging::SCHEME)?;
+            let result = prepaging(&args.open()?, &schemes, &options, &progress)?;
+            let table = asap::prepaging(&result)?;
+            show("warmswap.study.prepaging", &result, &[table], output)
         }
     }
 }

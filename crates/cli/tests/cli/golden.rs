@@ -14,11 +14,14 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-const SCHEMES: [&str; 13] = [
+const SCHEMES: [&str; 16] = [
     "dram",
     "swap",
     "zram",
     "zswap",
+    "asap",
+    "asap-anon",
+    "asap-file",
     "ariadne-al-1k-2k-16k",
     "ariadne-ehl-1k-2k-16k",
     "ezswap",
@@ -153,7 +156,7 @@ fn counts_with_assumed_sizes_a_small_pool_and_files() {
 /// With contents and files, and under the hardest pressure, too.
 #[test]
 fn a_replay_repeats_itself() {
-    for scheme in ["zswap", "ariadne-ehl-1k-2k-16k", "ezswap", "warmswap"] {
+    for scheme in ["zswap", "asap", "ariadne-ehl-1k-2k-16k", "ezswap", "warmswap"] {
         let more = ["--files", "--pressure", "full", "--pool", "50%"];
         let (first, second) = (counts(scheme, &more), counts(scheme, &more));
         assert_eq!(first, second, "{scheme}");
@@ -173,6 +176,8 @@ fn counters_add_up() {
         );
         assert!(get("prefetch_wasted") <= get("prefetched"), "{scheme}");
         assert!(get("buffer_hits") <= get("prefetched"), "{scheme}");
+        assert!(get("prepaged_used") <= get("prepaged"), "{scheme}");
+        assert!(get("prepaged") <= get("prefetched"), "{scheme}");
         assert!(get("hot_touched") <= get("touched_pages"), "{scheme}");
         assert_eq!(get("budget_exceeded"), 0, "{scheme}");
         for name in ["relaunches", "touched_pages"] {

@@ -99,6 +99,22 @@ fn sensitivity_is_figure_15() {
 }
 
 #[test]
+fn switches_are_figures_5_to_7_of_asap() {
+    let rows = study("switches", "that touch them (Figures 5 to 7)\n", &[]);
+    let named = apps(&rows);
+    assert!(ALL.iter().all(|app| named.contains(app)), "{named:?}");
+}
+
+#[test]
+fn prepaging_is_figure_12_of_asap() {
+    let rows = study("prepaging", "Footprints of launches (Figure 12)\n", &[]);
+    assert_eq!(apps(&rows), ALL);
+    let rows = rows.as_array().expect("a list");
+    let used = |row: &Value| row["anon"]["used"].as_u64().expect("a count");
+    assert!(rows.iter().all(|row| used(row) > 0), "{rows:?}");
+}
+
+#[test]
 fn studies_refuse_what_they_cannot_use() {
     let trace = shipped_trace();
     let trace = trace.to_str().expect("the path is UTF-8");

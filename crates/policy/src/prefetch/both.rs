@@ -3,6 +3,7 @@
 use super::footprint::{Batch, Footprint};
 use super::{Access, Next, Prefetch};
 use crate::entry::Entry;
+use crate::learned::Learned;
 use crate::page::ChunkId;
 use warmswap_trace::{AppId, FileId, LaunchKind, PageAddr};
 
@@ -62,6 +63,12 @@ impl Prefetch for Both {
     }
     fn exit(&mut self, app: AppId) {
         self.footprint.exit(app);
+    }
+    fn learned(&self, app: AppId, learned: &mut Learned<FileId>) {
+        self.footprint.learned(app, learned);
+    }
+    fn teach(&mut self, app: AppId, learned: &Learned<FileId>) {
+        self.footprint.teach(app, learned);
     }
     fn state_bytes(&self, app: AppId) -> usize {
         self.footprint.state_bytes(app)

@@ -11,6 +11,7 @@ pub use next::Next;
 pub use none::OnDemand;
 
 use crate::entry::Entry;
+use crate::learned::Learned;
 use crate::page::ChunkId;
 use footprint::Batch;
 use warmswap_trace::{AppId, FileId, LaunchKind, PageAddr};
@@ -93,6 +94,16 @@ pub trait Prefetch: Send + std::fmt::Debug {
     /// The application ended; an open window is void.
     fn exit(&mut self, app: AppId) {
         let _ = app;
+    }
+
+    /// Notes what it learned about an application. Constant time but for what is noted.
+    fn learned(&self, app: AppId, learned: &mut Learned<FileId>) {
+        let _ = (app, learned);
+    }
+
+    /// Takes what was learned earlier in place of what it knows of the application.
+    fn teach(&mut self, app: AppId, learned: &Learned<FileId>) {
+        let _ = (app, learned);
     }
 
     /// Bytes of memory held for an application.

@@ -3,8 +3,8 @@
 use super::{Arrival, Reclaim, Urgency};
 use crate::entry::{Entry, arguments};
 use crate::list::PageList;
-use crate::page::{Hotness, Mark, PageId, PageTable};
-use warmswap_trace::{AppId, LaunchKind};
+use crate::page::{Hotness, Mark, PageId, PageState, PageTable};
+use warmswap_trace::{AppId, LaunchKind, PageAddr};
 
 pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
     name: "hotness",
@@ -60,6 +60,8 @@ struct App {
     window: Window,
     /// Pages labelled hot in this epoch, resident or not.
     hot_total: u64,
+    /// The hot list was learned in an earlier run, and no launch was seen since.
+    is_taught: bool,
     /// When one of its pages was last touched, on the clock of switches between applications.
     last_used: u64,
 }
@@ -78,6 +80,7 @@ enum Window {
 ///   starts cold, and moves to warm when it is touched again.
 /// - At a relaunch the old hot list moves to warm; the pages that the relaunch touches become hot, in the
 ///   order of their first touch.
+/// - A hot list that was learned in an earlier run ([`Reclaim::teach`]) takes the place of the initial one.
 /// - Cold pages of all applications leave first, applications least recently used first, then warm, then
 ///   hot. The foreground application is the most recently used one, so that its pages of a class stay
 ///   longest.
@@ -307,6 +310,11 @@ impl Reclaim for HotnessOrg {
         let initial = self.initial_hot_pages;
         self.used(app);
         let this = self.app(app);
+        if std::mem::take(&mut this.is_taught) && kind == LaunchKind::Cold {
+            // The first launch touches far more than a relaunch: what was learned is the better list.
+            this.window = Window::Open { room: 0 };
+            return;
+        }
         // Old hot -> warm: only those that are resident are on a list; the others' labels age by epoch.
         let mut old_hot = std::mem::take(&mut this.lists[Hotness::Hot.index()]);
         let pages: Vec<_> = old_hot.iter(table).collect();
@@ -328,6 +336,19 @@ impl Reclaim for HotnessOrg {
 
     fn launch_end(&mut self, app: AppId) {
         self.app(app).window = Window::Closed;
+    }
+
+    fn teach(&mut self, table: &mut PageTable, app: AppId, hot: &[u64]) {
+        self.launch_begin(table, app, LaunchKind::Relaunch);
+        self.launch_end(app);
+        for &number in hot {
+            let page = table.find_or_insert(app, PageAddr::Anon { number });
+            // A page that exists has earned its class.
+            if table[page].state == PageState::Absent {
+                self.label(table, page, HOT);
+            }
+        }
+        self.app(app).is_taught = true;
     }
 
     fn forget(&mut self, table: &PageTable, page: PageId) {

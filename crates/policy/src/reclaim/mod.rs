@@ -87,6 +87,12 @@ pub trait Reclaim: Send + std::fmt::Debug {
         let _ = (table, page);
     }
 
+    /// These anonymous pages of the application were hot when it ran before: they take the place of the hot
+    /// list, and of what the first launch would make of it.
+    fn teach(&mut self, table: &mut PageTable, app: AppId, hot: &[u64]) {
+        let _ = (table, app, hot);
+    }
+
     /// True when pages never leave, so that no budget can hold.
     fn is_unlimited(&self) -> bool {
         false

@@ -10,12 +10,14 @@
 //! | [`mod@replay`] | one replay in detail |
 //! | [`studies`] | the figures of the Ariadne paper, with the paper's numbers beside ours |
 //! | [`mod@ezswap`] | the figures of the ezswap paper |
+//! | [`asap`] | the figures of the ASAP paper |
 //! | [`calibrate`] | a cost table |
 //! | [`mod@doctor`] | what of this machine is as it must be |
 //! | [`programs`] | programs that are paged |
 //! | [`mod@faults`] | live memory beside the kernel's zram |
 //! | [`mod@trace_info`] | what is in a trace |
 
+pub mod asap;
 pub mod calibrate;
 mod cells;
 pub mod compare;

@@ -25,6 +25,7 @@ pub use profile::{FileTable, Profiler};
 
 use super::{Access, Prefetch};
 use crate::entry::{Entry, arguments};
+use crate::learned::Learned;
 use crate::page::ChunkId;
 use std::collections::VecDeque;
 use warmswap_trace::{AppId, FileId, LaunchKind, PageAddr};
@@ -282,6 +283,29 @@ impl Prefetch for Footprint {
         // What an unfinished window fetched or missed says nothing.
         if let Some(file) = &mut state.file {
             file.window_begin();
+        }
+    }
+
+    fn learned(&self, app: AppId, learned: &mut Learned<FileId>) {
+        let Some(state) = self.apps.get(usize::from(app.0)) else {
+            return;
+        };
+        learned.anon_targets = state.anon.targets();
+        learned.anon_candidates = state.anon.candidates();
+        if let Some(file) = &state.file {
+            learned.set_files(file.profile(), file.targets());
+        }
+    }
+
+    fn teach(&mut self, app: AppId, learned: &Learned<FileId>) {
+        let state = self.app(app);
+        state
+            .anon
+            .restore(&learned.anon_targets, &learned.anon_candidates);
+        if let Some((profile, targets)) = learned.file_tables() {
+            let mut estimator = FileEstimator::new(profile);
+            estimator.restore(targets);
+            state.file = Some(estimator);
         }
     }
 

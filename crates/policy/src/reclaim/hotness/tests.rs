@@ -168,3 +168,29 @@ fn hot_pages_leave_in_the_order_in_which_the_relaunch_touched_them() {
         .collect();
     assert_eq!(order, [0, 2, 4, 5, 1, 3]);
 }
+
+#[test]
+fn a_learned_hot_list_takes_the_place_of_the_first_launch() {
+    let mut world = World::new();
+    world.policy.teach(&mut world.table, A, &[1, 2, 9]);
+    assert_eq!(world.policy.hot_pages(A), 3);
+    let hotness = |world: &mut World, number| {
+        let page = world.table.find_or_insert(A, PageAddr::Anon { number });
+        world.policy.hotness(&world.table, page)
+    };
+    world
+        .policy
+        .launch_begin(&mut world.table, A, LaunchKind::Cold);
+    world.touch(A, [1, 5]);
+    world.policy.launch_end(A);
+    world.touch(A, [2]);
+    let classes = [1, 5, 2].map(|number| hotness(&mut world, number));
+    assert_eq!(classes, [Hotness::Hot, Hotness::Cold, Hotness::Hot]);
+    assert_eq!(world.policy.dump(&world.table).len(), 3);
+    // The next launch makes a list of its own, and the learned pages age as others do.
+    world
+        .policy
+        .launch_begin(&mut world.table, A, LaunchKind::Relaunch);
+    assert_eq!(hotness(&mut world, 9), Hotness::Warm);
+    assert_eq!(world.policy.hot_pages(A), 0);
+}

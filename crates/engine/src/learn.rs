@@ -1,0 +1,32 @@
+//! What the scheme learned about an application, taken out and given back, so that it survives a restart.
+
+use crate::engine::Engine;
+use warmswap_policy::Learned;
+use warmswap_trace::{AppId, FileId, PageAddr};
+
+impl Engine {
+    /// What the scheme learned about the application: hot list and footprint. Files have the numbers that the
+    /// host gave them; between two runs they are named by their paths ([`Learned::rename`]). To be asked for
+    /// before [`exit`](Self::exit). Linear in the application's pages.
+    pub fn learned(&self, app: AppId) -> Learned<FileId> {
+        let mut learned = Learned::default();
+        learned.hot = self
+            .hot_set(app)
+            .filter_map(|page| match self.table.addr(page) {
+                PageAddr::Anon { number } => Some(number),
+                PageAddr::File { .. } => None,
+            })
+            .collect();
+        self.scheme.prefetch.learned(app, &mut learned);
+        learned
+    }
+
+    /// Gives back what was learned in an earlier run, before the application's first launch. What does not fit
+    /// is forgotten in a few launches; no page and no frame comes into being.
+    pub fn teach(&mut self, app: AppId, learned: &Learned<FileId>) {
+        self.scheme
+            .reclaim
+            .teach(&mut self.table, app, &learned.hot);
+        self.scheme.prefetch.teach(app, learned);
+    }
+}

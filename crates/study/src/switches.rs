@@ -1,0 +1,199 @@
+//! How alike the footprints of ten switches are (ASAP Figures 5 to 7 and section 4.1).
+//!
+//! For each page that the launch windows of some relaunches in a row touch: how many of them do? Anonymous
+//! pages and pages of files apart; nothing is replayed.
+
+use serde::{Deserialize, Serialize};
+use warmswap_policy::prefetch::footprint::Profiler;
+use warmswap_policy::prefetch::footprint::profile::{KEPT_ABOVE_TENTHS, PROFILE_SWITCHES};
+use warmswap_trace::{EventKind, LaunchKind, PageAddr};
+
+use crate::error::StudyError;
+use crate::mean::{mean, share};
+use crate::paper::Published;
+use crate::subject::Subject;
+
+/// Share of the pages of files that nine or ten of ten switches touch.
+pub const PAPER_FILE_INVARIANT: Published = Published::new(0.75, "ASAP, Figure 5 and section 4.1");
+
+/// Share of the anonymous pages that nine or ten of ten switches touch.
+pub const PAPER_ANON_INVARIANT: Published = Published::new(0.44, "ASAP, Figure 6 and section 4.1");
+
+/// Which pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Memory {
+    /// Of the application's own memory.
+    Anonymous,
+    /// Of files.
+    File,
+}
+
+impl Memory {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Anonymous, Self::File];
+
+    /// The paper's share of invariant pages.
+    pub fn paper(self) -> Published {
+        match self {
+            Self::Anonymous => PAPER_ANON_INVARIANT,
+            Self::File => PAPER_FILE_INVARIANT,
+        }
+    }
+
+    fn of(page: PageAddr) -> Self {
+        match page {
+            PageAddr::Anon { .. } => Self::Anonymous,
+            PageAddr::File { .. } => Self::File,
+        }
+    }
+}
+
+/// One application and one kind of memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SwitchFootprint {
+    /// The trace.
+    pub trace: String,
+    /// The application.
+    pub app: String,
+    /// Which pages.
+    pub memory: Memory,
+    /// Relaunches that were looked at: the first ten, or all if there are fewer.
+    pub switches: u32,
+    /// Mean number of pages that one of them touches (Figure 7).
+    pub pages: f64,
+    /// Distinct pages that they touch together, by how many of them touch a page; the place is the number.
+    pub by_switches: Vec<u64>,
+    /// Share of the distinct pages that more than eight tenths of the switches touch: with ten, 9 or 10.
+    pub invariant: f64,
+    /// Share of them that less than half of the switches touch.
+    pub rare: f64,
+}
+
+#[derive(Default)]
+struct Windows {
+    profilers: [Profiler<u32>; 2],
+    /// Pages of each finished window, one entry for each.
+    pages: [Vec<u64>; 2],
+    touched: [rustc_hash::FxHashSet<(u32, u64)>; 2],
+    is_open: bool,
+}
+
+/// Looks at the first ten relaunches of every application; those with fewer than two are left out. One pass
+/// over each trace.
+///
+/// # Errors
+/// A trace cannot be read.
+pub fn switches(subjects: &[Subject]) -> Result<Vec<SwitchFootprint>, StudyError> {
+    let mut rows = Vec::new();
+    for subject in subjects {
+        let names = subject.app_names();
+        let mut apps: Vec<Windows> = names.iter().map(|_| Windows::default()).collect();
+        let mut events = subject.reader.events();
+        let mut block = Vec::new();
+        while events.next_block(&mut block)? {
+            for event in &block {
+                // The reader has checked that every application is in the table.
+                apps[usize::from(event.app.0)].event(event.kind);
+            }
+        }
+        for (name, app) in names.iter().zip(&apps) {
+            let of_kind = |memory| app.row(&subject.name, name, memory);
+            rows.extend(Memory::ALL.into_iter().filter_map(of_kind));
+        }
+    }
+    Ok(rows)
+}
+
+impl Windows {
+    fn event(&mut self, kind: EventKind) {
+        match kind {
+            EventKind::LaunchBegin(kind) => {
+                self.close();
+                let enough = self.profilers[0].windows() >= PROFILE_SWITCHES;
+                self.is_open = kind == LaunchKind::Relaunch && !enough;
+            }
+            EventKind::LaunchEnd | EventKind::Background | EventKind::Exit => self.close(),
+            EventKind::Access { page, .. } if self.is_open => {
+                let key = match page {
+                    PageAddr::Anon { number } => (0, number),
+                    PageAddr::File { file, number } => (file.0, number),
+                };
+                let memory = Memory::of(page) as usize;
+                self.profilers[memory].accessed(key.0, key.1);
+                self.touched[memory].insert(key);
+            }
+            _ => {}
+        }
+    }
+
+    fn close(&mut self) {
+        if std::mem::take(&mut self.is_open) {
+            for memory in Memory::ALL.map(|memory| memory as usize) {
+                self.profilers[memory].window_end();
+                self.pages[memory].push(self.touched[memory].len() as u64);
+                self.touched[memory].clear();
+            }
+        }
+    }
+
+    fn row(&self, trace: &str, app: &str, memory: Memory) -> Option<SwitchFootprint> {
+        let profiler = &self.profilers[memory as usize];
+        let switches = profiler.windows();
+        let by_switches = profiler.histogram();
+        let total: u64 = by_switches.iter().sum();
+        let pages_of = |wanted: &dyn Fn(u32) -> bool| {
+            let counts = (0_u32..).zip(&by_switches);
+            counts
+                .filter(|&(n, _)| wanted(n))
+                .map(|(_, &pages)| pages)
+                .sum()
+        };
+        let invariant = share(pages_of(&|n| n * 10 > KEPT_ABOVE_TENTHS * switches), total)?;
+        let rare = share(pages_of(&|n| n * 2 < switches), total)?;
+        (switches >= 2).then(|| SwitchFootprint {
+            trace: trace.to_owned(),
+            app: app.to_owned(),
+            memory,
+            switches,
+            pages: mean(self.pages[memory as usize].iter().map(|&n| n as f64)).unwrap_or_default(),
+            by_switches,
+            invariant,
+            rare,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Script;
+
+    #[test]
+    fn pages_are_counted_by_the_switches_that_touch_them() {
+        let mut script = Script::new(2);
+        script.launch(0, &[1, 2, 3]).launch(1, &[1]);
+        script.launch(0, &[1, 2, 2, 9]).execute(0, &[5]);
+        script
+            .launch(0, &[1, 9])
+            .launch(0, &[1, 9, 7])
+            .launch(0, &[1]);
+        let rows = switches(&[script.subject()]).unwrap();
+        assert_eq!(rows.len(), 1, "one relaunch is not enough, nor is no file");
+        let row = &rows[0];
+        assert_eq!((row.switches, row.memory), (4, Memory::Anonymous));
+        assert_eq!(row.by_switches, [0, 2, 0, 1, 1]);
+        assert_eq!(row.pages, 9.0 / 4.0);
+        assert_eq!((row.invariant, row.rare), (0.25, 0.5));
+    }
+
+    #[test]
+    fn the_first_ten_switches_count() {
+        let mut script = Script::new(1);
+        script.launch(0, &[1]);
+        (0..10).for_each(|_| drop(script.launch(0, &[1, 2])));
+        script.launch(0, &[3]);
+        let rows = switches(&[script.subject()]).unwrap();
+        assert_eq!((rows[0].switches, rows[0].invariant), (10, 1.0));
+    }
+}
