@@ -9,14 +9,16 @@ impl Engine {
     /// host gave them; between two runs they are named by their paths ([`Learned::rename`]). To be asked for
     /// before [`exit`](Self::exit). Linear in the application's pages.
     pub fn learned(&self, app: AppId) -> Learned<FileId> {
-        let mut learned = Learned::default();
-        learned.hot = self
+        let hot = self
             .hot_set(app)
             .filter_map(|page| match self.table.addr(page) {
                 PageAddr::Anon { number } => Some(number),
                 PageAddr::File { .. } => None,
-            })
-            .collect();
+            });
+        let mut learned = Learned {
+            hot: hot.collect(),
+            ..Learned::default()
+        };
         self.scheme.prefetch.learned(app, &mut learned);
         learned
     }

@@ -237,19 +237,20 @@ impl Engine {
             number,
         };
         let (mut first, end) = (read.extent.first, read.extent.end());
+        let mut left = room;
         let is_away = |state| matches!(state, PageState::Absent | PageState::Discarded);
         while first < end {
             let page = self.table.find_or_insert(app, page_addr(first));
             match self.table[page].state {
                 state if is_away(state) => break,
                 // A host that keeps clean pages of files in the pool.
-                PageState::Stored => self.load_expected(app, page, &mut room.clone()),
+                PageState::Stored => self.load_expected(app, page, &mut left),
                 _ => {}
             }
             first += 1;
         }
         let mut next = first;
-        while next < end && next - first < room {
+        while next < end && next - first < left {
             let page = self.table.find_or_insert(app, page_addr(next));
             if !is_away(self.table[page].state) {
                 break;

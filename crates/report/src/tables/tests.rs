@@ -360,3 +360,43 @@ fn a_calibration_shows_what_it_chooses() {
         (&"trace".into(), &"defaults".into())
     );
 }
+
+#[test]
+fn footprints_stand_beside_the_papers_numbers() {
+    let row = warmswap_study::SwitchFootprint {
+        trace: "phone".into(),
+        app: "mail".into(),
+        memory: warmswap_study::switches::Memory::File,
+        switches: 10,
+        pages: 12.4,
+        by_switches: vec![0; 11],
+        invariant: 0.8,
+        rare: 0.1,
+    };
+    let row = &asap::switches(&[row]).unwrap().json()["rows"][0];
+    assert_eq!(row["invariant_paper"], 0.75);
+    assert_eq!(row["memory"], "file");
+    let prediction = warmswap_study::prepaging::Prediction {
+        launches: 2,
+        pages: 10,
+        used: 5,
+        missed: 15,
+    };
+    let row = warmswap_study::PrepagingRow {
+        trace: "phone".into(),
+        app: "mail".into(),
+        scheme: "asap".into(),
+        relaunches: 3,
+        anon: prediction,
+        file: warmswap_study::prepaging::Prediction::default(),
+        table_peak_bytes: 4096,
+    };
+    let json = asap::prepaging(&[row]).unwrap().json();
+    let (anon, file) = (&json["rows"][0], &json["rows"][1]);
+    assert_eq!(
+        (&anon["precision"], &anon["recall"]),
+        (&0.5.into(), &0.25.into())
+    );
+    assert_eq!(anon["recall_paper"], 0.604);
+    assert!(file["precision"].is_null());
+}
