@@ -224,6 +224,8 @@ impl Engine {
                 self.prepaging.brought_pages += 1;
                 self.table[other].set(Mark::Expected);
                 self.start_loading(other);
+                let addr = self.table.addr(other);
+                self.scheme.prefetch.fetched(app, addr);
             }
         }
         self.loads.push((chunk, None));
@@ -237,20 +239,22 @@ impl Engine {
             number,
         };
         let (mut first, end) = (read.extent.first, read.extent.end());
-        let mut left = room;
         let is_away = |state| matches!(state, PageState::Absent | PageState::Discarded);
         while first < end {
             let page = self.table.find_or_insert(app, page_addr(first));
             match self.table[page].state {
                 state if is_away(state) => break,
-                // A host that keeps clean pages of files in the pool.
-                PageState::Stored => self.load_expected(app, page, &mut left),
-                _ => {}
+                PageState::Stored => {
+                    // The pool has it, as it may have clean pages of files.
+                    let mut left = room;
+                    self.load_expected(app, page, &mut left);
+                    return self.read_later(read, first + 1);
+                }
+                _ => first += 1,
             }
-            first += 1;
         }
         let mut next = first;
-        while next < end && next - first < left {
+        while next < end && next - first < room {
             let page = self.table.find_or_insert(app, page_addr(next));
             if !is_away(self.table[page].state) {
                 break;
@@ -271,6 +275,12 @@ impl Engine {
             };
             self.decide(action, Cause::Prepage);
         }
+        self.read_later(read, next);
+    }
+
+    /// The pages from `next` on are for the next step.
+    fn read_later(&mut self, read: Read, next: u64) {
+        let end = read.extent.end();
         if next < end {
             let extent = Extent {
                 first: next,

@@ -156,7 +156,13 @@ fn counts_with_assumed_sizes_a_small_pool_and_files() {
 /// With contents and files, and under the hardest pressure, too.
 #[test]
 fn a_replay_repeats_itself() {
-    for scheme in ["zswap", "asap", "ariadne-ehl-1k-2k-16k", "ezswap", "warmswap"] {
+    for scheme in [
+        "zswap",
+        "asap",
+        "ariadne-ehl-1k-2k-16k",
+        "ezswap",
+        "warmswap",
+    ] {
         let more = ["--files", "--pressure", "full", "--pool", "50%"];
         let (first, second) = (counts(scheme, &more), counts(scheme, &more));
         assert_eq!(first, second, "{scheme}");
