@@ -13,7 +13,7 @@ const PAGES: [u64; 3] = [1_000, 10_000, 100_000];
 
 /// Page `n` of a footprint: runs of eight neighbours, strewn over the address space.
 fn page(n: u64) -> u64 {
-    (n / 8).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20 & !7 | n % 8
+    (n / 8).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20 & !7 | (n % 8)
 }
 
 /// One switch: what is to come back, four of five pages in place, the others by fault, and a tenth of the

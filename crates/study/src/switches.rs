@@ -191,7 +191,9 @@ mod tests {
     fn the_first_ten_switches_count() {
         let mut script = Script::new(1);
         script.launch(0, &[1]);
-        (0..10).for_each(|_| drop(script.launch(0, &[1, 2])));
+        for _ in 0..10 {
+            script.launch(0, &[1, 2]);
+        }
         script.launch(0, &[3]);
         let rows = switches(&[script.subject()]).unwrap();
         assert_eq!((rows[0].switches, rows[0].invariant), (10, 1.0));
