@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use warmswap_engine::calls::Call;
 use warmswap_trace::{AppId, PAGE_BYTES};
 
 use crate::error::ArenaError;
@@ -88,7 +89,7 @@ impl Application {
         let mut brain = shared.brain();
         shared.settle(&mut brain);
         brain.launch_end(self.inner.id);
-        brain.engine.background(self.inner.id);
+        brain.engine.call(Call::Background(self.inner.id));
     }
 
     /// In the child of a `fork`: the threads that bring pages back are the parent's.

@@ -20,6 +20,7 @@ use crate::service::Core;
 use crate::shared::Shared;
 use crate::stats::ArenaStats;
 use crate::store::Store;
+use crate::tape::Taped;
 
 /// Memory of this process that may be larger than what it takes: pages that are not needed are compressed,
 /// and come back when they are touched. See the [crate] for how.
@@ -80,6 +81,8 @@ impl Arena {
             },
         };
         let engine = Engine::new(scheme, limits)?;
+        let engine = Taped::new(engine, config.tape.as_deref(), &config.scheme, limits)
+            .map_err(ArenaError::system("write the tape"))?;
         let marks = Watermarks::of(config.budget_bytes);
         // The engine keeps the hysteresis; what the pool keeps for reuse must not be what fills a small one.
         let defaults = PoolConfig::default();

@@ -10,8 +10,9 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use warmswap_codec::{ChunkPlan, Codec, Scratch};
+use warmswap_engine::Decision;
+use warmswap_engine::calls::Call;
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
-use warmswap_engine::{Decision, Engine};
 use warmswap_policy::PageId;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_trace::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
@@ -19,7 +20,8 @@ use warmswap_trace::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 use crate::directory::{Claim, Directory, State, Word};
 use crate::error::{ArenaError, ServeError};
 use crate::service::Core;
-use crate::store::{Store, prefix_bytes};
+use crate::store::prefix_bytes;
+use crate::tape::Taped;
 
 pub use program::{Mapped, Program};
 
@@ -55,7 +57,7 @@ pub struct PagerCounts {
 /// The engine and its accounts. See the module.
 #[derive(Debug)]
 pub struct Brain {
-    pub engine: Engine,
+    pub engine: Taped,
     pub counts: PagerCounts,
     /// First page and number of pages of each region; all whole grains.
     regions: BTreeMap<usize, usize>,
@@ -89,7 +91,7 @@ struct App {
 }
 
 impl Brain {
-    pub fn new(engine: Engine, budget_bytes: u64, keep_copies: bool, space_pages: usize) -> Self {
+    pub fn new(engine: Taped, budget_bytes: u64, keep_copies: bool, space_pages: usize) -> Self {
         let longest = Codec::ALL
             .iter()
             .filter_map(|&codec| ChunkPlan::new(codec, (MAX_CHUNK_PAGES * PAGE_BYTES) as u32).ok())
@@ -138,7 +140,7 @@ impl Brain {
 
     /// Forgets an application, all of whose regions are gone.
     pub fn remove_app(&mut self, app: AppId) {
-        self.engine.exit(app);
+        self.engine.call(Call::Exit(app));
         self.apps[usize::from(app.0)] = App::default();
     }
 
@@ -151,14 +153,14 @@ impl Brain {
         } else {
             LaunchKind::Cold
         };
-        self.engine.launch_begin(app, kind);
+        self.engine.call(Call::LaunchBegin(app, kind));
     }
 
     /// The launch window, if it is open, closes.
     pub fn launch_end(&mut self, app: AppId) {
         let state = &mut self.apps[usize::from(app.0)];
         if std::mem::replace(&mut state.is_launching, false) {
-            self.engine.launch_end(app);
+            self.engine.call(Call::LaunchEnd(app));
         }
     }
 
@@ -248,8 +250,11 @@ impl Brain {
             }
             core.frames.released(in_place);
             let number = first as u64;
-            self.engine
-                .free(app, PageAddr::Anon { number }, (end - first) as u32);
+            self.engine.call(Call::Free(
+                app,
+                PageAddr::Anon { number },
+                (end - first) as u32,
+            ));
             first = end;
         }
         Ok(())
@@ -323,11 +328,11 @@ impl Brain {
     fn hear_of(&mut self, core: &Core, page: usize) {
         if let Some(arrival) = core.directory.take_news(page) {
             let (app, addr) = self.locate(page);
-            self.engine.served(app, addr, arrival);
+            self.engine.call(Call::Served(app, addr, arrival));
             // Touches of pages that are in their place are not seen. So that the hot set is complete, what
             // comes along with a touched page in a launch window, or ahead of it, counts as touched.
             if arrival == Arrival::Untouched && self.apps[usize::from(app.0)].is_launching {
-                self.engine.touch(app, addr, false);
+                self.engine.call(Call::Touch(app, addr, false));
             }
         }
     }
@@ -336,7 +341,7 @@ impl Brain {
     fn stays(&mut self, page: usize) {
         self.counts.stayed += 1;
         let (app, addr) = self.locate(page);
-        self.engine.served(app, addr, Arrival::Touched);
+        self.engine.call(Call::Served(app, addr, Arrival::Touched));
     }
 
     // ---- accounts ----
@@ -344,8 +349,7 @@ impl Brain {
     /// Bytes that describe pages and chunks.
     pub fn state_bytes(&self, core: &Core) -> (usize, usize) {
         let directory = self.mapped_pages * core.directory.bytes_per_page()
-            + (self.chunks * Store::BYTES_PER_CHUNK).next_multiple_of(PAGE_BYTES)
-            + core.store.record_bytes()
+            + (self.chunks * core.store.bytes_per_chunk()).next_multiple_of(PAGE_BYTES)
             + core.frames.state_bytes();
         (self.engine.state_bytes(), directory)
     }
@@ -354,8 +358,9 @@ impl Brain {
     pub fn report(&mut self, core: &Core) {
         let (engine, directory) = self.state_bytes(core);
         let other_bytes = core.store.pool.stats().memory_bytes + engine as u64 + directory as u64;
-        self.engine.set_pool_bytes(other_bytes);
-        self.engine.set_backing_bytes(core.store.backing_bytes());
+        self.engine.call(Call::SetPoolBytes(other_bytes));
+        self.engine
+            .call(Call::SetBackingBytes(core.store.backing_bytes()));
         let marks = self.engine.watermarks();
         let reserve = marks.min_frames / 2;
         let frames = self.budget_bytes.saturating_sub(other_bytes) / PAGE_BYTES as u64;

@@ -57,6 +57,10 @@ pub struct ArenaConfig {
     pub service_slots: usize,
     /// Addresses for all regions together, in bytes. They cost nothing until they are used.
     pub address_space_bytes: usize,
+    /// Where to write down all that the engine hears and decides, for [`replay_tape`](crate::replay_tape); about
+    /// 100 bytes a page that comes or goes. `None`: nowhere.
+    #[serde(default)]
+    pub tape: Option<PathBuf>,
     /// Whether each object of the pool carries a checksum that is checked when it is loaded.
     pub verify: bool,
 }
@@ -79,6 +83,7 @@ impl ArenaConfig {
             restore_threads: processors.div_ceil(2),
             service_slots: (2 * processors).clamp(4, 32),
             address_space_bytes: 64 << 30,
+            tape: None,
             verify: true,
         }
     }

@@ -76,6 +76,7 @@ mod shared;
 mod space;
 mod stats;
 mod store;
+mod tape;
 mod threads;
 
 pub use application::Application;
@@ -86,4 +87,5 @@ pub use error::{ArenaError, SpaceError, say};
 pub use region::{Advice, Pinned, Region};
 pub use space::{Space, SpaceUsage};
 pub use stats::ArenaStats;
+pub use tape::{Replayed, TapeError, replay_tape};
 pub use warmswap_sys::uffd::Protection;

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use warmswap_engine::calls::Call;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_trace::PAGE_BYTES;
 
@@ -85,7 +86,7 @@ impl Region {
             brain.hear(&shared.core);
             for page in first..end {
                 let (app, addr) = brain.locate(page);
-                brain.engine.send_away(app, addr);
+                brain.engine.call(Call::SendAway(app, addr));
             }
             drop(brain);
             shared.core.frames.call_pager();
@@ -101,7 +102,7 @@ impl Region {
                         let mut brain = shared.brain();
                         brain.hear(&shared.core);
                         let (app, addr) = brain.locate(page);
-                        brain.engine.served(app, addr, Arrival::Touched);
+                        brain.engine.call(Call::Served(app, addr, Arrival::Touched));
                     }
                 }
                 _ => away.push(page as u32),

@@ -180,6 +180,8 @@ impl Drop for Shared {
             // Nothing here is the child's; and the descriptor, if it were used, would change the parent.
             std::mem::forget(self.registration.take());
             std::mem::forget(Arc::clone(&self.core));
+            // What is not yet on the tape is the parent's to write.
+            std::mem::forget(Arc::clone(&self.brain));
             std::mem::forget(std::mem::take(&mut *self.threads.lock()));
             return;
         }

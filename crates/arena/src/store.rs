@@ -8,8 +8,6 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use parking_lot::RwLock;
-use rustc_hash::FxHashMap;
 use warmswap_backing::{Backing, BackingError, RecordId};
 use warmswap_codec::{ChunkPlan, Codec};
 use warmswap_policy::ChunkId;
@@ -111,8 +109,8 @@ pub struct Store {
     pub backing: Option<Backing>,
     places: AtomicTable<AtomicU64>,
     readers: AtomicTable<AtomicU32>,
-    /// Records of the chunks in the backing file. Held for a look-up; input and output are outside.
-    records: RwLock<FxHashMap<u32, RecordId>>,
+    /// Records of the chunks whose place says that they are in the backing file; with one only.
+    records: Option<AtomicTable<AtomicU64>>,
 }
 
 impl Store {
@@ -122,24 +120,20 @@ impl Store {
         backing: Option<Backing>,
         chunks: usize,
     ) -> Result<Self, std::io::Error> {
+        let records = backing.is_some().then(|| AtomicTable::new(chunks));
         Ok(Self {
             pool,
             backing,
+            records: records.transpose()?,
             places: AtomicTable::new(chunks)?,
             readers: AtomicTable::new(chunks)?,
-            records: RwLock::default(),
         })
     }
 
     /// Bytes of state for each chunk.
-    pub const BYTES_PER_CHUNK: usize = size_of::<u64>() + size_of::<u32>();
-
-    /// Bytes of state for each chunk in the backing file.
-    pub const BYTES_PER_RECORD: usize = size_of::<(u32, RecordId)>() + 1;
-
-    /// Memory of the table of records.
-    pub fn record_bytes(&self) -> usize {
-        self.records.read().capacity() * Self::BYTES_PER_RECORD
+    pub fn bytes_per_chunk(&self) -> usize {
+        let record = if self.records.is_some() { 8 } else { 0 };
+        size_of::<u64>() + size_of::<u32>() + record
     }
 
     /// Bytes of the backing file in use.
@@ -147,6 +141,22 @@ impl Store {
         self.backing
             .as_ref()
             .map_or(0, |backing| backing.stats().live_bytes)
+    }
+
+    fn record(&self, chunk: ChunkId) -> Option<RecordId> {
+        let cell = self.records.as_ref()?.get(chunk.index())?;
+        Some(RecordId::from_bits(cell.load(Ordering::SeqCst)))
+    }
+
+    /// Before the place says that there is one.
+    fn set_record(&self, chunk: ChunkId, id: RecordId) {
+        if let Some(cell) = self
+            .records
+            .as_ref()
+            .and_then(|records| records.get(chunk.index()))
+        {
+            cell.store(id.to_bits(), Ordering::SeqCst);
+        }
     }
 
     fn place(&self, chunk: ChunkId) -> Result<(&AtomicU64, &AtomicU32), StoreError> {
@@ -201,8 +211,7 @@ impl Store {
                 Content::Filled(word) => read(filled(at, word)),
             })?);
         }
-        let id = self.records.read().get(&chunk.0).copied();
-        let (Some(id), Some(backing)) = (id, &self.backing) else {
+        let (Some(id), Some(backing)) = (self.record(chunk), &self.backing) else {
             return Err(missing);
         };
         backing.read(id, record)?;
@@ -247,7 +256,7 @@ impl Store {
             return Err(missing);
         };
         let id = backing.append(page)?;
-        self.records.write().insert(chunk.0, id);
+        self.set_record(chunk, id);
         let at = At {
             is_backing: true,
             is_filled: false,
@@ -272,7 +281,7 @@ impl Store {
             Content::Filled(word) => word.to_le_bytes().to_vec(),
         })?;
         let id = backing.append(&bytes)?;
-        self.records.write().insert(chunk.0, id);
+        self.set_record(chunk, id);
         let at = At {
             is_backing: true,
             handle: 0,
@@ -296,7 +305,7 @@ impl Store {
             let handle = Handle::from_number(at.handle).ok_or_else(missing)?;
             return Ok(self.pool.free(handle)?);
         }
-        let id = self.records.write().remove(&chunk.0).ok_or_else(missing)?;
+        let id = self.record(chunk).ok_or_else(missing)?;
         let backing = self.backing.as_ref().ok_or_else(missing)?;
         Ok(backing.free(id)?)
     }

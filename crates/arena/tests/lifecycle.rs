@@ -168,3 +168,38 @@ fn what_does_not_fit_is_served_beyond_the_budget_and_counted() {
     let stats = arena.stats();
     assert!(stats.pager.overcommits > 0, "{stats:#?}");
 }
+
+#[test]
+fn memory_that_is_filled_in_order_comes_in_larger_and_larger_pieces() {
+    for way in ALL_WAYS {
+        if !can_run("memory_that_is_filled_in_order", way.0) {
+            continue;
+        }
+        let arena = Arena::new(ArenaConfig {
+            mechanism: way.0,
+            fault_mode: way.1,
+            ..config(16 * MIB, "zram")
+        })
+        .expect("an arena");
+        let app = arena.application("app").expect("room");
+        let filled = app.region(4 * MIB).expect("a region");
+        let memory = words(&filled);
+        let pages = filled.len() / PAGE;
+        (0..pages).for_each(|page| write_page(memory, page, 1));
+        let in_order = arena.stats().first_touches;
+        assert!(in_order < pages as u64 / 8, "{way:?}: {in_order} faults");
+        (0..pages).for_each(|page| check_page(memory, page, 1));
+        // Alone, a page brings nothing along.
+        let scattered = app.region(4 * MIB).expect("a region");
+        for page in (0..pages).step_by(2) {
+            let word = words(&scattered)[page * 512].load(std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(word, 0);
+        }
+        let alone = arena.stats().first_touches - in_order;
+        assert_eq!(alone, pages as u64 / 2, "{way:?}");
+        let all = 0..scattered.len();
+        let resident = scattered.resident_pages(all).expect("in the region");
+        assert_eq!(resident, pages / 2, "{way:?}");
+        check_account(&arena);
+    }
+}

@@ -334,3 +334,79 @@ fn pinned_pages_can_be_given_to_the_kernel() {
         (0..16).for_each(|page| check_page(words(&region), page, 1));
     }
 }
+
+/// The kernel's own hold on memory: buffers that are registered with an io_uring stay pinned until it is closed.
+struct KernelHold(std::os::fd::OwnedFd);
+
+impl KernelHold {
+    /// Holds `len` bytes; `None` where there is no io_uring.
+    fn of(start: *mut u8, len: usize) -> Option<Self> {
+        use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+        const REGISTER_BUFFERS: libc::c_uint = 0;
+        let mut params = [0u64; 15];
+        // SAFETY: the kernel fills in a structure of 120 bytes, which is there.
+        let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, params.as_mut_ptr()) };
+        if fd < 0 {
+            return None;
+        }
+        // SAFETY: the call gave this descriptor to nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+        let buffer = libc::iovec {
+            iov_base: start.cast(),
+            iov_len: len,
+        };
+        // SAFETY: one buffer, which the caller keeps mapped; nothing is read or written there.
+        let result = unsafe {
+            let request = (fd.as_raw_fd(), REGISTER_BUFFERS, &raw const buffer, 1);
+            libc::syscall(
+                libc::SYS_io_uring_register,
+                request.0,
+                request.1,
+                request.2,
+                request.3,
+            )
+        };
+        (result == 0).then_some(Self(fd))
+    }
+}
+
+#[test]
+fn a_page_that_the_kernel_holds_stays_and_the_arena_goes_on() {
+    let name = "a_page_that_the_kernel_holds_stays_and_the_arena_goes_on";
+    if !can_run(name, Mechanism::Move) {
+        return;
+    }
+    let arena = Arena::new(ArenaConfig {
+        mechanism: Mechanism::Move,
+        ..config(8 * MIB, "zram")
+    })
+    .expect("an arena");
+    let app = arena.application("app").expect("room");
+    let region = app.region(64 * PAGE).expect("a region");
+    let memory = words(&region);
+    (0..64).for_each(|page| write_page(memory, page, 1));
+    let held = 20 * PAGE..22 * PAGE;
+    let start = region.as_mut_ptr().wrapping_add(held.start);
+    let Some(hold) = KernelHold::of(start, held.len()) else {
+        warmswap_testkit::skip!(name, "needs io_uring");
+    };
+    let others = || {
+        let resident = |bytes| region.resident_pages(bytes).expect("in the region");
+        resident(0..held.start) + resident(held.end..region.len())
+    };
+    while others() > 0 {
+        region
+            .advise(0..region.len(), Advice::Cold)
+            .expect("in the region");
+        std::thread::yield_now();
+    }
+    let stats = arena.stats();
+    assert!(stats.pager.stayed >= 2, "{stats:#?}");
+    assert_eq!(region.resident_pages(held).expect("in the region"), 2);
+    (0..64).for_each(|page| check_page(memory, page, 1));
+    drop(hold.0);
+    // The kernel lets go of the pages a moment after the descriptor is closed.
+    leave(&region);
+    (0..64).for_each(|page| check_page(memory, page, 1));
+    check_account(&arena);
+}

@@ -17,6 +17,23 @@ pub struct RecordId {
     pub(crate) generation: u32,
 }
 
+impl RecordId {
+    /// The id as one number, to be kept in an atomic word or elsewhere.
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        (self.generation as u64) << 32 | self.number as u64
+    }
+
+    /// The id of a number that [`Self::to_bits`] gave; another number is the id of no record.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self {
+            number: bits as u32,
+            generation: (bits >> 32) as u32,
+        }
+    }
+}
+
 impl fmt::Display for RecordId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.number, self.generation)
@@ -93,6 +110,14 @@ pub(crate) fn verify(id: RecordId, record: &[u8]) -> Result<(), Damage> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_survive_as_numbers() {
+        for (number, generation) in [(0, 0), (7, u32::MAX), (u32::MAX, 1)] {
+            let id = RecordId { number, generation };
+            assert_eq!(RecordId::from_bits(id.to_bits()), id);
+        }
+    }
 
     const ID: RecordId = RecordId {
         number: 7,

@@ -1,10 +1,10 @@
 //! The chunks of pool and backing file: where each is, and which pages it holds. 12 bytes a chunk.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use warmswap_policy::{ChunkId, Hotness, PageId};
 
 /// Where a chunk is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Place {

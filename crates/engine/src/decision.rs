@@ -1,6 +1,7 @@
 //! What the engine asks a host to do.
 
 use crate::chunks::Place;
+use serde::{Deserialize, Serialize};
 use warmswap_codec::ChunkPlan;
 use warmswap_policy::{ChunkId, PageId};
 use warmswap_trace::{AppId, FileId};
@@ -107,7 +108,7 @@ pub enum Action {
 }
 
 /// Why a host could not store a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
     /// The pool is full, whatever the engine's account says.
     PoolFull,

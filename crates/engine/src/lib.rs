@@ -13,6 +13,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`budget`] | frames, pool and backing bytes; watermarks |
+//! | [`calls`] | the calls of an engine as values |
 //! | [`chunks`] | the chunks of pool and backing file, and which pages they hold |
 //! | [`decision`] | what the engine asks a host to do |
 //! | [`counters`] | what happened so far |
@@ -26,6 +27,7 @@
 extern crate self as warmswap_engine;
 
 pub mod budget;
+pub mod calls;
 mod check;
 pub mod chunks;
 pub mod counters;

@@ -2,6 +2,7 @@
 
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
+use serde::{Deserialize, Serialize};
 use std::hash::BuildHasher;
 use warmswap_trace::{AppId, FileId, PageAddr};
 
@@ -10,7 +11,7 @@ pub const BLOCK_PAGES: usize = 64;
 const BLOCK_SHIFT: u32 = BLOCK_PAGES.trailing_zeros();
 
 /// A page that the table knows; dense, so that lists and marks are plain arrays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PageId(pub u32);
 
 impl PageId {
@@ -25,7 +26,7 @@ impl PageId {
 
 /// A chunk in the pool or in the backing file; its number is its place in store order, as the sector
 /// is in a zram device: a chunk stored right after another has, as a rule, the next number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ChunkId(pub u32);
 
 impl ChunkId {

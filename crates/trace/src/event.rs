@@ -1,5 +1,6 @@
 //! The vocabulary of a trace: what happened, when, in which application, to which page.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Bytes in one page. warmswap knows one page size; a trace from a machine with another is refused.
@@ -8,11 +9,11 @@ pub const PAGE_BYTES: usize = 4096;
 /// An application: the unit that a person launches, leaves and returns to.
 ///
 /// Dense and small, so that a host can index a table with it. The trace's header maps it to a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AppId(pub u16);
 
 /// A file, identified for the whole trace; the trace's file table gives path, device, inode and size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FileId(pub u32);
 
 /// One distinct page content of a trace. Equal contents have equal ids.
@@ -24,7 +25,7 @@ pub struct ContentId(pub u32);
 /// `number` is the address, or the offset in the file, divided by [`PAGE_BYTES`]; it fits 52 bits.
 /// An anonymous page is identified together with the application of its event; a page of a file by
 /// itself, since applications share it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PageAddr {
     /// A page of the application's anonymous memory (heap, stack, private maps).
     Anon {
@@ -41,7 +42,7 @@ pub enum PageAddr {
 }
 
 /// How an application came to the foreground.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LaunchKind {
     /// The process was started.
     Cold,

@@ -1,6 +1,7 @@
 //! The carrying out of decisions.
 
 use warmswap_codec::{ChunkPlan, Scratch, decode, encode_contiguous, fill, same_filled};
+use warmswap_engine::calls::Call;
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_engine::{Action, Decision, Place, Refusal};
 use warmswap_policy::{ChunkId, PageId, PageState};
@@ -65,15 +66,15 @@ impl Brain {
             Action::Drop { page } => self.drop_frame(core, page),
             Action::Load { chunk, .. } => self.prefetch(core, chunk),
             Action::WriteBack { chunk } => {
-                match core.store.write_back(chunk) {
-                    Ok(()) => self.engine.written_back(chunk),
-                    Err(_) => self.engine.write_back_failed(chunk),
-                }
+                self.engine.call(match core.store.write_back(chunk) {
+                    Ok(()) => Call::WrittenBack(chunk),
+                    Err(_) => Call::WriteBackFailed(chunk),
+                });
                 Ok(())
             }
             Action::Free { chunk, .. } => Ok(core.store.free(chunk)?),
             Action::Kill { .. } => {
-                self.engine.kill_refused();
+                self.engine.call(Call::KillRefused());
                 Ok(())
             }
             Action::Discard { .. } | Action::ReadFile { .. } => {
@@ -144,7 +145,7 @@ impl Brain {
                         Self::put_back(core, page, word)?;
                     }
                 }
-                self.engine.refused(chunk, refusal);
+                self.engine.call(Call::Refused(chunk, refusal));
                 Ok(())
             }
         }
@@ -203,7 +204,7 @@ impl Brain {
             }
         }
         let place = if in_pool { Place::Pool } else { Place::Backing };
-        self.engine.stored(chunk, place, bytes as u32);
+        self.engine.call(Call::Stored(chunk, place, bytes as u32));
         self.free_frames(core, freed)
     }
 
@@ -233,7 +234,7 @@ impl Brain {
                 self.stayed.push(page);
                 return Self::put_back(core, page, word);
             }
-            self.engine.copy_is_stale(id);
+            self.engine.call(Call::CopyIsStale(id));
             return Ok(());
         }
         let now = Word::of(State::Stored).stored(word.chunk, word.index);
@@ -257,7 +258,7 @@ impl Brain {
         let is_wanted = |&&(_, id): &&Member| self.engine.is_loading(chunk, id);
         let wanted = members.iter().filter(is_wanted).count();
         let Some(mut slots) = spare_slots(core, wanted)? else {
-            self.engine.load_abandoned(chunk);
+            self.engine.call(Call::LoadAbandoned(chunk));
             return Ok(());
         };
         let (plain, scratch) = (&mut self.plain, &mut self.scratch);
@@ -278,7 +279,7 @@ impl Brain {
             slots
                 .into_iter()
                 .for_each(|slot| core.frames.put_free(slot));
-            self.engine.load_abandoned(chunk);
+            self.engine.call(Call::LoadAbandoned(chunk));
             return Ok(());
         }
         for (i, &(page, id)) in members.iter().enumerate() {
@@ -301,7 +302,7 @@ impl Brain {
             .into_iter()
             .for_each(|slot| core.frames.put_free(slot));
         self.counts.prefetched_chunks += 1;
-        self.engine.loaded(chunk);
+        self.engine.call(Call::Loaded(chunk));
         Ok(())
     }
 }

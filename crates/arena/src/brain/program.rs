@@ -268,6 +268,7 @@ impl Brain {
     /// Ends the process if a page that is not in its place was used before and nobody served it: it read as
     /// zeros.
     pub fn program_adopt_in_child(&mut self, core: &Core) -> Result<(), ServeError> {
+        self.engine.leave_tape();
         let was_served = core.memory.hears_of_forks();
         core.memory.reopen()?;
         for range in self.program.own() {

@@ -157,6 +157,7 @@ mod tests {
     use super::*;
     use crate::{Action, Limits, Place};
     use warmswap_policy::SchemeSpec;
+    use warmswap_trace::LaunchKind;
 
     const APP: AppId = AppId(0);
     const ADDR: PageAddr = PageAddr::Anon { number: 7 };
@@ -216,5 +217,95 @@ mod tests {
         assert_eq!(next(&mut engine), Some(Action::Free { chunk, place }));
         assert!(matches!(next(&mut engine), Some(Action::Store { .. })));
         engine.check().expect("invariants");
+    }
+
+    /// An engine that is bringing the second of two stored pages back by prediction; both pages, and the chunk
+    /// that is loading.
+    fn predicting() -> (Engine, [PageId; 2], ChunkId) {
+        let (mut engine, first, _) = stored("zram+prefetch=next");
+        engine.served(APP, OTHER, Arrival::Touched);
+        assert!(engine.send_away(APP, OTHER));
+        let Some(Action::Store { chunk, .. }) = next(&mut engine) else {
+            panic!("a page that was sent away is stored");
+        };
+        engine.stored(chunk, Place::Pool, 100);
+        engine.served(APP, ADDR, Arrival::Touched);
+        let loads: Vec<_> = std::iter::from_fn(|| next(&mut engine))
+            .filter(|action| matches!(action, Action::Load { .. }))
+            .collect();
+        let place = Place::Pool;
+        assert_eq!(loads, [Action::Load { chunk, place }]);
+        let second = engine.page(APP, OTHER);
+        assert_eq!(engine.page_state(second), PageState::Loading);
+        (engine, [first, second], chunk)
+    }
+
+    const OTHER: PageAddr = PageAddr::Anon { number: 8 };
+
+    #[test]
+    fn an_abandoned_load_leaves_its_pages_stored() {
+        let (mut engine, [first, second], chunk) = predicting();
+        let frames = engine.usage().frames;
+        engine.load_abandoned(chunk);
+        assert_eq!(engine.page_state(second), PageState::Stored);
+        assert_eq!(engine.page_state(first), PageState::Resident);
+        assert_eq!(engine.usage().frames, frames - 1);
+        assert_eq!(engine.chunk_of(second), Some(chunk));
+        assert_eq!(next(&mut engine), None);
+        engine.check().expect("invariants");
+        let outcome = engine.served(APP, OTHER, Arrival::Touched);
+        assert_eq!(outcome, Outcome::Fault(Place::Pool));
+        engine.check().expect("invariants");
+    }
+
+    #[test]
+    fn a_page_that_was_served_during_an_abandoned_load_is_in_its_frame() {
+        let (mut engine, [_, second], chunk) = predicting();
+        let frames = engine.usage().frames;
+        let outcome = engine.served(APP, OTHER, Arrival::Touched);
+        assert_eq!(outcome, Outcome::InFlight);
+        engine.load_abandoned(chunk);
+        assert_eq!(engine.page_state(second), PageState::Resident);
+        assert_eq!(engine.usage().frames, frames);
+        let place = Place::Pool;
+        assert_eq!(next(&mut engine), Some(Action::Free { chunk, place }));
+        engine.check().expect("invariants");
+    }
+
+    #[test]
+    fn a_refused_kill_is_not_asked_for_again_until_something_happens() {
+        // No pool and no backing file: applications are all that can be given up.
+        let limits = Limits {
+            budget_bytes: 64 << 12,
+            pool_limit_bytes: 0,
+            backing_limit_bytes: 0,
+        };
+        let scheme = SchemeSpec::parse("zram").and_then(|spec| spec.build());
+        let mut engine = Engine::new(scheme.expect("a scheme"), limits).expect("limits");
+        engine.set_pool_bytes(0);
+        for app in [APP, AppId(1)] {
+            engine.launch_begin(app, LaunchKind::Cold);
+            for number in 0..30 {
+                engine.served(app, PageAddr::Anon { number }, Arrival::Touched);
+            }
+        }
+        assert_eq!(next(&mut engine), None, "nobody is in the background");
+        engine.background(APP);
+        assert_eq!(next(&mut engine), Some(Action::Kill { app: APP }));
+        let exceeded = engine.counters().budget_exceeded;
+
+        engine.kill_refused();
+
+        let counters = engine.counters();
+        assert_eq!(
+            (counters.kills, counters.budget_exceeded),
+            (0, exceeded + 1)
+        );
+        assert_eq!(next(&mut engine), None);
+        let page = engine.page(APP, PageAddr::Anon { number: 3 });
+        assert_eq!(engine.page_state(page), PageState::Resident);
+        engine.check().expect("invariants");
+        engine.background(APP);
+        assert_eq!(next(&mut engine), Some(Action::Kill { app: APP }));
     }
 }

@@ -8,6 +8,8 @@ pub use hotness::{HotPages, HotnessOrg};
 pub use lru::Lru;
 pub use never::Never;
 
+use serde::{Deserialize, Serialize};
+
 use crate::entry::Entry;
 use crate::page::{Hotness, PageId, PageTable};
 use warmswap_trace::{AppId, LaunchKind};
@@ -16,7 +18,7 @@ use warmswap_trace::{AppId, LaunchKind};
 pub const ENTRIES: &[Entry<dyn Reclaim>] = &[never::ENTRY, lru::ENTRY, hotness::ENTRY];
 
 /// How a page came into its frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Arrival {
     /// The application touched it, for the first time or after it had been away.
     Touched,

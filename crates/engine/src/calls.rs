@@ -1,0 +1,113 @@
+//! An engine's calls as values: what a live host said to its engine can be kept, and said to a fresh one.
+
+use serde::{Deserialize, Serialize};
+use warmswap_policy::reclaim::Arrival;
+use warmswap_policy::{ChunkId, PageId};
+use warmswap_trace::{AppId, LaunchKind, PageAddr};
+
+use crate::{Decision, Engine, Outcome, Place, Refusal, Touch};
+
+/// What the engine answers to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing.
+    Done,
+    /// Yes or no.
+    Said(bool),
+    /// What a touch costs.
+    Outcome(Outcome),
+    /// What is to be done, if anything.
+    Decision(Option<Decision>),
+}
+
+impl From<()> for Answer {
+    fn from((): ()) -> Self {
+        Self::Done
+    }
+}
+
+impl From<bool> for Answer {
+    fn from(said: bool) -> Self {
+        Self::Said(said)
+    }
+}
+
+impl From<Outcome> for Answer {
+    fn from(outcome: Outcome) -> Self {
+        Self::Outcome(outcome)
+    }
+}
+
+impl From<Touch> for Answer {
+    fn from(touch: Touch) -> Self {
+        Self::Outcome(touch.outcome)
+    }
+}
+
+impl From<Option<Decision>> for Answer {
+    fn from(decision: Option<Decision>) -> Self {
+        Self::Decision(decision)
+    }
+}
+
+macro_rules! calls {
+    ($($(#[$doc:meta])* $call:ident($($name:ident: $kind:ty),*) => $method:ident;)+) => {
+        /// A call of an engine that may change it, by the name of the method.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum Call {
+            $($(#[$doc])* $call($($kind),*),)+
+        }
+
+        impl Call {
+            /// Makes the call.
+            pub fn make(self, engine: &mut Engine) -> Answer {
+                match self {
+                    $(Self::$call($($name),*) => engine.$method($($name),*).into(),)+
+                }
+            }
+        }
+    };
+}
+
+calls! {
+    /// [`Engine::launch_begin`].
+    LaunchBegin(app: AppId, kind: LaunchKind) => launch_begin;
+    /// [`Engine::launch_end`].
+    LaunchEnd(app: AppId) => launch_end;
+    /// [`Engine::background`].
+    Background(app: AppId) => background;
+    /// [`Engine::exit`].
+    Exit(app: AppId) => exit;
+    /// [`Engine::touch`].
+    Touch(app: AppId, addr: PageAddr, write: bool) => touch;
+    /// [`Engine::served`].
+    Served(app: AppId, addr: PageAddr, arrival: Arrival) => served;
+    /// [`Engine::send_away`].
+    SendAway(app: AppId, addr: PageAddr) => send_away;
+    /// [`Engine::free`].
+    Free(app: AppId, addr: PageAddr, pages: u32) => free;
+    /// [`Engine::set_pool_bytes`].
+    SetPoolBytes(bytes: u64) => set_pool_bytes;
+    /// [`Engine::set_backing_bytes`].
+    SetBackingBytes(bytes: u64) => set_backing_bytes;
+    /// [`Engine::next_decision`].
+    NextDecision() => next_decision;
+    /// [`Engine::next_background_decision`].
+    NextBackgroundDecision() => next_background_decision;
+    /// [`Engine::stored`].
+    Stored(chunk: ChunkId, place: Place, bytes: u32) => stored;
+    /// [`Engine::refused`].
+    Refused(chunk: ChunkId, refusal: Refusal) => refused;
+    /// [`Engine::written_back`].
+    WrittenBack(chunk: ChunkId) => written_back;
+    /// [`Engine::write_back_failed`].
+    WriteBackFailed(chunk: ChunkId) => write_back_failed;
+    /// [`Engine::loaded`].
+    Loaded(chunk: ChunkId) => loaded;
+    /// [`Engine::load_abandoned`].
+    LoadAbandoned(chunk: ChunkId) => load_abandoned;
+    /// [`Engine::copy_is_stale`].
+    CopyIsStale(page: PageId) => copy_is_stale;
+    /// [`Engine::kill_refused`].
+    KillRefused() => kill_refused;
+}
