@@ -39,7 +39,8 @@
 //! - A chunk is freed when the engine knows all its pages to be elsewhere; whoever reads a chunk holds a page of
 //!   it that the engine still takes for stored. A write-back changes the chunk's place first and frees the
 //!   pool's copy when nobody reads it any more.
-//! - A store takes a copy of its pages and gives a frame up only if the word has not changed since; a page that
+//! - What a store takes is read while the page is held: a single page is encoded so, the pages of a larger chunk
+//!   are copied. It gives a frame up only if the word has not changed since; a page that
 //!   was touched leaves a hole in the chunk, of which the engine hears before it hears of the store.
 //! - Writes are not seen. A page that leaves for a kept copy does so only if its 128-bit hash is the copy's.
 //! - News of arrivals go through a lock-free queue of hints. A hint that is doubled finds nothing new; one that

@@ -108,11 +108,12 @@ impl Shared {
         let core = &self.core;
         let mut brain = self.brain();
         brain.hear(core);
-        let (mut resident, mut staged) = (0, 0);
+        let (mut resident, mut staged, mut stored) = (0, 0, 0);
         for page in brain.pages() {
             match core.directory.word(page).state {
                 State::Resident | State::Protected => resident += 1,
                 State::Staged => staged += 1,
+                State::Stored => stored += 1,
                 _ => {}
             }
         }
@@ -125,6 +126,7 @@ impl Shared {
             resident_frames: resident,
             staged_frames: staged,
             free_frames: core.frames.free() as u64,
+            stored_pages: stored,
             pool_bytes: pool.memory_bytes,
             engine_bytes: engine_bytes as u64,
             directory_bytes: directory_bytes as u64,

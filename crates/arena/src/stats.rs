@@ -22,6 +22,8 @@ pub struct ArenaStats {
     pub staged_frames: u64,
     /// Frames in staging that are free.
     pub free_frames: u64,
+    /// Pages whose content is in the pool or the backing file only.
+    pub stored_pages: u64,
     /// Memory that the pool holds.
     pub pool_bytes: u64,
     /// Memory of the engine's state.
