@@ -26,17 +26,9 @@ fn compiler() -> Option<String> {
 /// The static library that was built with this test: it lies beside it.
 fn library() -> PathBuf {
     let test = std::env::current_exe().expect("this program");
-    let folder = test.parent().expect("a folder");
-    let is_ours = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with("libwarmswap_c") && name.ends_with(".a"))
-    };
-    let libraries = std::fs::read_dir(folder).expect("the folder of tests");
-    let libraries = libraries.map(|entry| entry.expect("an entry").path());
-    libraries
-        .filter(is_ours)
-        .max_by_key(|path| path.metadata().and_then(|data| data.modified()).ok())
-        .expect("the static library is built with the tests")
+    let path = test.with_file_name("libwarmswap_c.a");
+    assert!(path.exists(), "{} is built with the tests", path.display());
+    path
 }
 
 #[track_caller]
