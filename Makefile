@@ -3,7 +3,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test bench demo clean
+.PHONY: help setup build test soak bench demo clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -11,11 +11,14 @@ help: ## this list
 setup: ## install what building and testing needs (Debian, Ubuntu)
 	@scripts/bootstrap
 
-build: setup ## build the command: target/release/warmswap
-	cargo build --release --package warmswap
+build: setup ## build the command and the library that it preloads: target/release/
+	cargo build --release --package warmswap --package warmswap-preload
 
 test: setup ## all checks and tests; STEPS="fmt clippy" runs only some
 	@cargo xtask test $(STEPS)
+
+soak: setup ## live programs again and again, with faults injected, for MINUTES=10
+	@scripts/soak $(or $(MINUTES),10)
 
 bench: setup ## microbenchmarks of all crates
 	cargo bench --workspace
