@@ -121,7 +121,11 @@ impl Storage for SpaceFile {
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.with(|file| file.set_len(bytes))
+        match &*self.file() {
+            Some(file) => file.set_len(bytes),
+            // It is empty when it is opened, and made as long as it is written to.
+            None => Ok(()),
+        }
     }
 
     fn sync(&self) -> io::Result<()> {

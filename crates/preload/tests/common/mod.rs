@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 use warmswap_control::{Mechanism, PRELOAD_LIBRARY, ProgramStats, RUN_VARIABLE, RunSettings};
 use warmswap_testkit::skip;
@@ -39,14 +40,26 @@ pub struct Run {
     pub stats: Option<ProgramStats>,
 }
 
-/// The library, beside the tests.
+/// The library, beside the tests. Cargo makes libraries that no Rust program links only when it is asked to.
 fn library() -> PathBuf {
-    let test = std::env::current_exe().expect("a test has a file");
-    let folders = test.ancestors().skip(1).take(2);
-    let mut places = folders.map(|folder| folder.join(PRELOAD_LIBRARY));
-    places
-        .find(|place| place.exists())
-        .expect("the library is built along with its tests")
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        let mut build = Command::new(env!("CARGO"));
+        build.current_dir(env!("CARGO_MANIFEST_DIR"));
+        build.args(["build", "--quiet", "--lib", "--package", "warmswap-preload"]);
+        if !cfg!(debug_assertions) {
+            build.arg("--release");
+        }
+        let status = build.status().expect("cargo runs its own tests");
+        assert!(status.success(), "the library does not compile");
+        let test = std::env::current_exe().expect("a test has a file");
+        let folder = test
+            .ancestors()
+            .nth(2)
+            .expect("it is in TARGET/PROFILE/deps");
+        folder.join(PRELOAD_LIBRARY)
+    });
+    built.clone()
 }
 
 fn why_not(case: &Case) -> Option<String> {
@@ -71,6 +84,11 @@ fn finish(output: Output, stats: Option<ProgramStats>) -> Run {
 }
 
 fn paged(case: &Case, command: &mut Command) -> Run {
+    paged_while(case, command, || ()).0
+}
+
+/// Runs the command, and something else meanwhile.
+fn paged_while<R>(case: &Case, command: &mut Command, meanwhile: impl FnOnce() -> R) -> (Run, R) {
     let folder = tempfile::tempdir().expect("a folder");
     let settings = RunSettings {
         stats_json: Some(RunSettings::stats_in(folder.path())),
@@ -90,12 +108,11 @@ fn paged(case: &Case, command: &mut Command) -> Run {
         .stderr(std::process::Stdio::piped());
     let child = command.spawn().expect("the program is there");
     let path = settings.stats_path(child.id()).expect("a place");
+    let result = meanwhile();
     let output = child.wait_with_output().expect("our child");
     let stats = std::fs::read(path).ok();
-    finish(
-        output,
-        stats.map(|json| serde_json::from_slice(&json).expect("a report")),
-    )
+    let stats = stats.map(|json| serde_json::from_slice(&json).expect("a report"));
+    (finish(output, stats), result)
 }
 
 /// Compiles and runs one of the C programs, which checks itself; what it reported. `None` where it cannot run.
@@ -153,4 +170,81 @@ fn find(name: &str) -> Option<PathBuf> {
         |file: &PathBuf| std::fs::read(file).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF"));
     let folders = std::env::split_paths(&path);
     folders.map(|folder| folder.join(name)).find(is_program)
+}
+
+/// Compiles a Java program; the folder that it is in. `None` where there is no compiler.
+pub fn java_program(name: &str, source: &str) -> Option<tempfile::TempDir> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join(format!("{name}.java"));
+    std::fs::write(&file, source).expect("a new file");
+    match Command::new("javac").arg(&file).status() {
+        Err(error) => skip!(name, "no Java compiler: {error}"; None),
+        Ok(status) => assert!(status.success(), "{name}.java does not compile"),
+    }
+    Some(folder)
+}
+
+/// A Redis server, without the library and with it: loaded, asked for a digest, used, saved by a forked child, and
+/// asked again. What is compared are the digests.
+pub fn redis(case: &Case) -> Option<[Run; 2]> {
+    if let Some(reason) = why_not(case) {
+        skip!("redis", "{reason}"; None);
+    }
+    let (Some(server), Some(cli)) = (find("redis-server"), find("redis-cli")) else {
+        skip!("redis", "it is not installed"; None);
+    };
+    Some([false, true].map(|is_paged| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("socket");
+        let mut command = Command::new(&server);
+        command.current_dir(folder.path());
+        command.args(["--port", "0", "--save", "", "--enable-debug-command", "yes"]);
+        command.arg("--unixsocket").arg(&socket);
+        let ask = |arguments: &[&str]| {
+            let output = Command::new(&cli)
+                .arg("-s")
+                .arg(&socket)
+                .args(arguments)
+                .output();
+            String::from_utf8_lossy(&output.expect("it is there").stdout).into_owned()
+        };
+        let session = || {
+            while ask(&["PING"]) != "PONG\n" {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            assert_eq!(ask(&["DEBUG", "POPULATE", "200000", "key", "300"]), "OK\n");
+            let mut digests = ask(&["DEBUG", "DIGEST"]);
+            let walk = "for i = 0, 199999, 3 do redis.call('append', 'key:' .. i, i) end return 1";
+            assert_eq!(ask(&["EVAL", walk, "0"]), "1\n");
+            digests += &ask(&["DEBUG", "DIGEST"]);
+            assert!(ask(&["BGSAVE"]).contains("started"));
+            while ask(&["INFO", "persistence"]).contains("rdb_bgsave_in_progress:1") {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+            assert!(ask(&["INFO", "persistence"]).contains("rdb_last_bgsave_status:ok"));
+            digests += &ask(&["DEBUG", "DIGEST"]);
+            ask(&["SHUTDOWN", "NOSAVE"]);
+            digests
+        };
+        let mut run = if is_paged {
+            let (run, digests) = paged_while(case, &mut command, session);
+            Run {
+                answer: digests,
+                ..run
+            }
+        } else {
+            let quiet = std::process::Stdio::null;
+            let mut child = command.stdout(quiet()).spawn().expect("it is there");
+            let answer = session();
+            let status = child.wait().expect("our child");
+            Run {
+                answer,
+                errors: String::new(),
+                status: status.code(),
+                stats: None,
+            }
+        };
+        assert_eq!(run.status.take(), Some(0), "{}", run.errors);
+        run
+    }))
 }

@@ -260,15 +260,14 @@ impl PagedMemory {
     /// # Errors
     /// [`Failure::Partially`] names the bytes at the front that were done.
     pub fn copy_in(&self, first: usize, bytes: &[u8]) -> Result<(), UffdError> {
-        let mut done = 0;
-        loop {
-            let address = self.address(first) + done;
+        let mut parts = Parts::new(bytes.len());
+        while let Some(part) = parts.next() {
+            let address = self.address(first) + part.start;
             // SAFETY: users reach pages by raw pointers only; the kernel refuses what is not registered.
-            let result = unsafe { self.uffd.copy(address, &bytes[done..], self.wake, false) };
-            if !advance(&mut done, bytes.len(), result)? {
-                return Ok(());
-            }
+            let result = unsafe { self.uffd.copy(address, &bytes[part], self.wake, false) };
+            parts.note(result)?;
         }
+        Ok(())
     }
 
     /// # Safety
@@ -280,17 +279,16 @@ impl PagedMemory {
         len: usize,
         wake: Wake,
     ) -> Result<(), UffdError> {
-        let mut done = 0;
-        loop {
+        let mut parts = Parts::new(len);
+        while let Some(part) = parts.next() {
             // SAFETY: passed on to the caller.
             let result = unsafe {
                 self.uffd
-                    .move_pages(to + done, from + done, len - done, wake)
+                    .move_pages(to + part.start, from + part.start, part.len(), wake)
             };
-            if !advance(&mut done, len, result)? {
-                return Ok(());
-            }
+            parts.note(result)?;
         }
+        Ok(())
     }
 
     /// Protects present pages against writing, or lifts that and wakes who waits.
@@ -500,25 +498,53 @@ fn open_pagemap() -> Result<OwnedFd, PagedError> {
 /// A page of zeros.
 static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
-/// Notes what a call did: `Ok(true)` when there is more to do. Without progress the processor is given up
-/// once, since somebody changes the layout. An error counts what was done before.
-fn advance(done: &mut usize, len: usize, result: Result<(), UffdError>) -> Result<bool, UffdError> {
-    match result {
-        Ok(()) => Ok(false),
-        Err(error) => match error.failure {
-            Failure::Partially(bytes) => {
-                *done += bytes;
-                Ok(*done < len)
+/// A range of bytes that is worked on by calls that may do a part of it.
+///
+/// The kernel takes a range only if it lies in one of its mappings, of which a program's memory has many, for
+/// reasons that cannot be seen from here. So a part that it refuses as a whole is done page by page.
+struct Parts {
+    done: usize,
+    len: usize,
+    /// Bytes of the next part, at most.
+    step: usize,
+}
+
+impl Parts {
+    fn new(len: usize) -> Self {
+        Self {
+            done: 0,
+            len,
+            step: len,
+        }
+    }
+
+    /// The next part; `None` when all is done.
+    fn next(&self) -> Option<Range<usize>> {
+        let end = self.len.min(self.done + self.step);
+        (self.done < end).then_some(self.done..end)
+    }
+
+    /// Notes what a call did with the next part. Without progress the processor is given up once, since somebody
+    /// changes the layout. An error counts what was done before.
+    fn note(&mut self, result: Result<(), UffdError>) -> Result<(), UffdError> {
+        let part = self.len.min(self.done + self.step) - self.done;
+        let Err(error) = result else {
+            self.done += part;
+            self.step = part.saturating_mul(2);
+            return Ok(());
+        };
+        match error.failure {
+            Failure::Partially(bytes) => self.done += bytes,
+            Failure::Again => std::thread::yield_now(),
+            Failure::Unlike | Failure::Missing if part > PAGE_BYTES => self.step = PAGE_BYTES,
+            _ if self.done > 0 => {
+                return Err(UffdError {
+                    failure: Failure::Partially(self.done),
+                    ..error
+                });
             }
-            Failure::Again => {
-                std::thread::yield_now();
-                Ok(true)
-            }
-            _ if *done > 0 => Err(UffdError {
-                failure: Failure::Partially(*done),
-                ..error
-            }),
-            _ => Err(error),
-        },
+            _ => return Err(error),
+        }
+        Ok(())
     }
 }

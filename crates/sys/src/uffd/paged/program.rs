@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use rustix::io::{DupFlags, dup3};
 use rustix::mm::Advice;
 
-use super::{Addresses, PagedError, PagedMemory, open_pagemap, open_uffd};
+use super::{Addresses, Mechanism, PagedError, PagedMemory, open_pagemap, open_uffd};
 use crate::PAGE_BYTES;
 use crate::uffd::reserve::{Protection, Reserve};
 use crate::uffd::{Failure, Feature, Uffd, UffdError, Wake, event};
@@ -114,8 +114,14 @@ impl PagedMemory {
         let (uffd, _) = open_uffd(self.config)?;
         replace(self.uffd.as_fd(), uffd.as_fd())?;
         replace(self.pagemap.as_fd(), open_pagemap()?.as_fd())?;
-        let (address, len) = (self.staging.address(), self.config.slots * PAGE_BYTES);
-        self.register_waiting(address, len)
+        match self.config.mechanism {
+            // Frames can only be moved to registered memory.
+            Mechanism::Move => {
+                let len = self.config.slots * PAGE_BYTES;
+                self.register_waiting(self.staging.address(), len)
+            }
+            Mechanism::Copy => Ok(()),
+        }
     }
 
     /// Whether the page's frame is also another process's, after a fork.
