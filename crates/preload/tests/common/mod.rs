@@ -25,7 +25,7 @@ impl Case {
     pub fn new(budget: Budget) -> Self {
         Self {
             budget,
-            scheme: "warmswap",
+            scheme: "zram",
             mechanism: "auto",
             backing: None,
         }
