@@ -170,6 +170,10 @@ impl Uffd {
         Self { fd, features }
     }
 
+    fn into_descriptor(self) -> OwnedFd {
+        self.fd
+    }
+
     /// The features that it was opened with.
     #[must_use]
     pub fn features(&self) -> Features {

@@ -12,6 +12,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rustix::fs::{Mode, OFlags};
 use warmswap_backing::Storage;
 
+/// Numbers below this are for the descriptors of the memory, which are opened anew under those that they had.
+const FIRST_NUMBER: i32 = 64;
+
 /// The file, or none yet. Clones are the same file.
 #[derive(Clone, Debug)]
 pub struct SpaceFile {
@@ -80,7 +83,7 @@ impl SpaceFile {
     fn create(&self) -> io::Result<File> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = rustix::fs::open(&self.inner.folder, flags, Mode::RUSR | Mode::WUSR)?;
-        Ok(file.into())
+        Ok(rustix::io::fcntl_dupfd_cloexec(file, FIRST_NUMBER)?.into())
     }
 
     fn put(&self, new: File) {

@@ -112,8 +112,8 @@ impl PagedMemory {
     /// [`PagedError`].
     pub fn reopen(&self) -> Result<(), PagedError> {
         let (uffd, _) = open_uffd(self.config)?;
-        replace(self.uffd.as_fd(), uffd.as_fd())?;
-        replace(self.pagemap.as_fd(), open_pagemap()?.as_fd())?;
+        replace(self.uffd.as_fd(), uffd.into_descriptor())?;
+        replace(self.pagemap.as_fd(), open_pagemap()?)?;
         match self.config.mechanism {
             // Frames can only be moved to registered memory.
             Mechanism::Move => {
@@ -263,10 +263,15 @@ fn fork_advice(inherited: bool) -> Advice {
 }
 
 /// Makes the number of `old` mean what `new` does.
-fn replace(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<(), PagedError> {
+fn replace(old: BorrowedFd<'_>, new: OwnedFd) -> Result<(), PagedError> {
+    if old.as_raw_fd() == new.as_raw_fd() {
+        // It came to have that number by itself.
+        std::mem::forget(new);
+        return Ok(());
+    }
     // SAFETY: the number is one of this crate's descriptors, which nobody else closes; it stays open.
     let mut old = std::mem::ManuallyDrop::new(unsafe {
-        <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(old.as_raw_fd())
+        <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(old.as_raw_fd())
     });
     dup3(new, &mut old, DupFlags::CLOEXEC).map_err(|errno| PagedError::Pagemap(errno.into()))
 }
