@@ -74,7 +74,7 @@ unsafe extern "C" fn free(memory: *mut c_void) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn realloc(memory: *mut c_void, size: size_t) -> *mut c_void {
     let is_own = Heap::owns(memory.addr());
-    if !is_own && !(Within::is() && memory.is_null()) {
+    if !(is_own || Within::is() && memory.is_null()) {
         // SAFETY: mimalloc gave it out, or it is null.
         return checked(unsafe { mi::mi_realloc(memory, size) });
     }
@@ -127,7 +127,7 @@ unsafe extern "C" fn posix_memalign(
     align: size_t,
     size: size_t,
 ) -> c_int {
-    if !align.is_power_of_two() || align % size_of::<usize>() != 0 {
+    if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
         return libc::EINVAL;
     }
     let memory = aligned(align, size);
