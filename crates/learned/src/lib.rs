@@ -6,7 +6,7 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`format`] | the bytes: one line of header with version and checksum, then JSON |
+//! | [`mod@format`] | the bytes: one line of header with version and checksum, then JSON |
 //! | [`folder`] | the files: names, replacement as a whole, reading |
 
 #![forbid(unsafe_code)]

@@ -3,16 +3,16 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`settings`] | what the command asked for, and the space that it asked for |
-//! | [`malloc`] | `malloc` and friends, by mimalloc, whose memory comes from `mmap` |
-//! | [`mapping`], [`remap`] | `mmap`, `munmap`, `mprotect`, `madvise`, `mremap`: large private anonymous mappings are made in the space |
-//! | [`fork`] | both sides of a `fork` go on with all their memory |
-//! | [`keeper`] | the thread that takes the program's memory over when it nears its budget, and answers the command |
-//! | [`report`] | what the program reports |
-//! | [`heap`] | memory of this library's own, which is never paged |
-//! | [`threads`] | threads of this library are known from their first instruction |
-//! | [`within`] | when a thread works for this library |
-//! | [`kernel`] | system calls that nobody stands between |
+//! | `settings` | what the command asked for, and the space that it asked for |
+//! | `malloc` | `malloc` and friends, by mimalloc, whose memory comes from `mmap` |
+//! | `mapping`, `remap` | `mmap`, `munmap`, `mprotect`, `madvise`, `mremap`: large private anonymous mappings are made in the space |
+//! | `fork` | both sides of a `fork` go on with all their memory |
+//! | `keeper` | the thread that takes the program's memory over when it nears its budget, and answers the command |
+//! | `report` | what the program reports |
+//! | `heap` | memory of this library's own, which is never paged |
+//! | `threads` | threads of this library are known from their first instruction |
+//! | `within` | when a thread works for this library |
+//! | `kernel` | system calls that nobody stands between |
 //!
 //! # Rules
 //!

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`anon`] | anonymous pages: candidates, targets, time-outs (section 4.3) |
 //! | [`profile`] | pages of files: the offline profile (section 4.2) |
-//! | [`file`] | pages of files: fault log, targets, merging, splitting (section 4.2) |
+//! | [`mod@file`] | pages of files: fault log, targets, merging, splitting (section 4.2) |
 //! | [`plan`] | the order in which a footprint comes back (section 5) |
 //! | [`extents`] | ranges of pages of a file |
 
