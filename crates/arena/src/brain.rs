@@ -417,16 +417,13 @@ impl Brain {
 /// Takes hold of a page that has a word, waiting for whoever holds it: they do not wait for us.
 fn hold(core: &Core, page: usize) -> Option<Claim<'_>> {
     loop {
-        let word = core.directory.word(page);
-        match word.state {
-            State::Unmapped => return None,
-            State::Busy => std::thread::yield_now(),
-            _ => {
-                let claim = core.directory.claim(page, word);
-                if claim.is_some() {
-                    return claim;
-                }
-            }
+        let word = core.directory.settled(page);
+        if word.state == State::Unmapped {
+            return None;
+        }
+        let claim = core.directory.claim(page, word);
+        if claim.is_some() {
+            return claim;
         }
     }
 }

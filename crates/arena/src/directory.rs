@@ -229,6 +229,17 @@ impl Directory {
         })
     }
 
+    /// The page's word when nobody holds it; waits for whoever does.
+    pub fn settled(&self, page: usize) -> Word {
+        loop {
+            let word = self.word(page);
+            if word.state != State::Busy {
+                return word;
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// Takes hold of the page if its word is still `expected`.
     pub fn claim(&self, page: usize, expected: Word) -> Option<Claim<'_>> {
         debug_assert!(expected.state != State::Busy);

@@ -218,8 +218,22 @@ impl Brain {
     }
 
     /// A page leaves for the copy that its chunk holds, if it was not written to since.
+    ///
+    /// Decisions wait while others have the engine: the page may have come back or have been freed since, and one
+    /// that was chosen again meanwhile is dropped twice. Then its content is not in its frame, or must stay there.
     fn drop_frame(&mut self, core: &Core, id: PageId) -> Result<(), ServeError> {
         let page = self.number(id);
+        let before = core.directory.settled(page);
+        if !self.engine.is_dropped(id) {
+            // It may be out of sight since before the engine heard of it.
+            if matches!(before.state, State::Staged | State::Protected) {
+                return Self::put_back(core, page, before);
+            }
+            return Ok(());
+        }
+        if matches!(before.state, State::Unmapped | State::Fresh | State::Stored) {
+            return Ok(());
+        }
         let looked = Self::look(core, page, |bytes| xxh3_128(bytes));
         let Some((word, hash)) = looked else {
             self.stayed.push(page);
@@ -311,9 +325,8 @@ impl Brain {
 /// which the engine may free once it takes the page for loaded: so that is waited for. They do not wait for us.
 fn claim_stored(core: &Core, page: usize, chunk: ChunkId, index: usize) -> Option<Claim<'_>> {
     loop {
-        let word = core.directory.word(page);
+        let word = core.directory.settled(page);
         match word.state {
-            State::Busy => std::thread::yield_now(),
             State::Stored if word.chunk == chunk && usize::from(word.index) == index => {
                 let claim = core.directory.claim(page, word);
                 if claim.is_some() {

@@ -18,7 +18,7 @@ impl Brain {
                 let leaving = |&page: &_| self.engine.is_leaving(chunk, page);
                 pages.into_iter().filter(leaving).collect()
             }
-            Action::Drop { page } => vec![page],
+            Action::Drop { page } if self.engine.is_dropped(page) => vec![page],
             _ => Vec::new(),
         };
         let pages: Vec<_> = pages.into_iter().map(|page| self.number(page)).collect();

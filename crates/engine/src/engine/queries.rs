@@ -28,6 +28,14 @@ impl Engine {
         self.table[page].chunk == chunk && self.table[page].state == PageState::Leaving
     }
 
+    /// Whether a `Drop` of this page still holds. It does not when the page came back or was freed since; a
+    /// page that was chosen again meanwhile has two of them.
+    pub fn is_dropped(&self, page: PageId) -> bool {
+        let entry = &self.table[page];
+        entry.chunk != ChunkId::NONE
+            && matches!(entry.state, PageState::Stored | PageState::Loading)
+    }
+
     /// The application that owns a page, and the page's address.
     pub fn locate(&self, page: PageId) -> (AppId, PageAddr) {
         (self.table.owner(page), self.table.addr(page))
