@@ -29,7 +29,7 @@ pub use protocol::{
 };
 pub use server::{MAX_CLIENTS, Server, ServerError};
 pub use settings::{
-    DEFAULT_BACKING_LIMIT_BYTES, Mechanism, PRELOAD_LIBRARY, PRELOAD_VARIABLE, RUN_SCHEMES,
-    RUN_VARIABLE, RunSettings, SettingsError,
+    DEFAULT_BACKING_LIMIT_BYTES, Mechanism, PRELOAD_LIBRARY, PRELOAD_VARIABLE, RUN_VARIABLE,
+    RunSettings, SettingsError,
 };
 pub use stats::{ExitState, FaultCounts, Phase, ProgramStats, ProgramStatus};

@@ -11,10 +11,6 @@ pub const RUN_VARIABLE: &str = "WARMSWAP_RUN";
 /// The environment variable that names the library to preload, in place of the one that is installed.
 pub const PRELOAD_VARIABLE: &str = "WARMSWAP_PRELOAD";
 
-/// Schemes that programs run under. The others form chunks of several pages, keep copies or prefetch: under them
-/// a program's pages were seen to come back wrong, which is not explained yet, so that they are refused.
-pub const RUN_SCHEMES: [&str; 2] = ["zram", "zswap"];
-
 /// File name of the library.
 pub const PRELOAD_LIBRARY: &str = "libwarmswap_preload.so";
 

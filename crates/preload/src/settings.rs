@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use libmimalloc_sys as mi;
 use warmswap_arena::{ArenaConfig, Mechanism, Space};
-use warmswap_control::{RUN_SCHEMES, RUN_VARIABLE, RunSettings};
+use warmswap_control::{RUN_VARIABLE, RunSettings};
 use warmswap_policy::SchemeSpec;
 
 use crate::{fork, keeper, report};
@@ -75,9 +75,6 @@ pub fn start() {
 }
 
 fn make(settings: RunSettings) -> Result<Program, String> {
-    if !RUN_SCHEMES.contains(&settings.scheme.as_str()) {
-        return Err(format!("not under the scheme {}", settings.scheme));
-    }
     let scheme = SchemeSpec::parse(&settings.scheme).map_err(|error| error.to_string())?;
     let config = ArenaConfig {
         backing: settings.backing.clone(),

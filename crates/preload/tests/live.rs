@@ -48,21 +48,17 @@ fn addresses_that_are_used_again_all_the_time() {
 }
 
 #[test]
-fn a_scheme_that_programs_do_not_run_under_is_refused() {
-    let case = Case {
-        scheme: "warmswap",
-        ..Case::new(Budget { mib: 256 })
-    };
-    let Some((plain, paged)) = run(&case, &["echo", "hello"]) else {
-        return;
-    };
-    assert_eq!(plain.answer, paged.answer);
-    assert!(
-        paged.errors.contains("not under the scheme warmswap"),
-        "{}",
-        paged.errors
-    );
-    assert!(paged.stats.is_none());
+fn every_scheme_that_pages_programs() {
+    for scheme in ["zram", "ariadne-ehl-1k-2k-16k", "warmswap"] {
+        let case = Case {
+            scheme,
+            ..Case::new(SMALL)
+        };
+        let Some(stats) = program("touch", &case) else {
+            return;
+        };
+        assert!(stats.managed, "{scheme}: it was never paged");
+    }
 }
 
 #[test]

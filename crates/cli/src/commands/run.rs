@@ -13,8 +13,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use warmswap_control::{
-    DEFAULT_BACKING_LIMIT_BYTES, ExitState, Mechanism, ProgramStats, RUN_SCHEMES, RUN_VARIABLE,
-    RunSettings,
+    DEFAULT_BACKING_LIMIT_BYTES, ExitState, Mechanism, ProgramStats, RUN_VARIABLE, RunSettings,
 };
 use warmswap_doctor::{Machine, Part, preload_library, require};
 use warmswap_policy::SchemeSpec;
@@ -31,8 +30,8 @@ const LD_PRELOAD: &str = "LD_PRELOAD";
 /// The program, and how it is paged.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The scheme: `zram`, or `zswap` with a backing file
-    #[arg(long, default_value = "zram")]
+    /// The scheme: a name from `warmswap schemes`, with changes as `zram+codec=zstd`
+    #[arg(long, default_value = "warmswap")]
     scheme: String,
     /// Memory for resident pages, pool and state together: a size, or a share of this machine's memory
     #[arg(long, default_value = "50%", value_name = "SIZE")]
@@ -138,14 +137,6 @@ pub fn run(args: RunArgs, output: &Output) -> Result<ExitCode> {
 
 fn settings(args: &RunArgs) -> Result<RunSettings> {
     SchemeSpec::parse(&args.scheme)?;
-    if !RUN_SCHEMES.contains(&args.scheme.as_str()) {
-        return Err(BadInput(format!(
-            "programs do not run under {} yet: use --scheme {}",
-            args.scheme,
-            RUN_SCHEMES.join(" or ")
-        ))
-        .into());
-    }
     let memory_bytes = warmswap_report::Machine::read()?.memory_bytes;
     let budget_bytes = args.budget.resolve(memory_bytes);
     if budget_bytes < MIN_BUDGET_BYTES {

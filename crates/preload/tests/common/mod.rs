@@ -25,7 +25,7 @@ impl Case {
     pub fn new(budget: Budget) -> Self {
         Self {
             budget,
-            scheme: "zram",
+            scheme: "warmswap",
             mechanism: "auto",
             backing: None,
         }
