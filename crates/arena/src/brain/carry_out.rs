@@ -367,3 +367,120 @@ fn spare_slots(core: &Core, count: usize) -> Result<Option<Vec<Slots>>, ServeErr
         .for_each(|slot| core.frames.put_free(slot));
     Ok(None)
 }
+
+#[cfg(test)]
+#[allow(unsafe_code)] // A page is written and read through the region's pointer.
+mod tests {
+    use warmswap_engine::calls::{Answer, Call};
+    use warmswap_engine::{Outcome, Place};
+    use warmswap_policy::SchemeSpec;
+    use warmswap_policy::reclaim::Arrival;
+    use warmswap_trace::{AppId, PageAddr};
+
+    use crate::directory::{State, Word};
+    use crate::{Arena, ArenaConfig, Region};
+
+    const CONTENT: u64 = 0x5eed;
+
+    type Say = fn(AppId, PageAddr) -> Call;
+    const AWAY: Say = Call::SendAway;
+    const BACK: Say = |app, addr| Call::Served(app, addr, Arrival::Touched);
+
+    /// A page in its frame, of which the pool keeps a copy. None where userfaultfd does not work.
+    fn page_with_a_copy(test: &str) -> Option<(Arena, Region)> {
+        let scheme = SchemeSpec::parse("zram+keep-copies=on").expect("a scheme");
+        let config = ArenaConfig {
+            address_space_bytes: 64 << 20,
+            ..ArenaConfig::new(16 << 20, scheme)
+        };
+        let arena = match Arena::new(config) {
+            Ok(arena) => arena,
+            Err(error) => {
+                warmswap_testkit::record_skip(test, &error.to_string());
+                return None;
+            }
+        };
+        let app = arena.application("a page").expect("an application");
+        let region = app.region(4096).expect("a region");
+        // SAFETY: the region has a page, which is aligned, and nobody else uses it.
+        unsafe { region.as_mut_ptr().cast::<u64>().write(CONTENT) };
+        say(&arena, &region, &[AWAY]);
+        assert_eq!(word(&arena, &region), State::Stored);
+        assert_eq!(content(&region), CONTENT);
+        Some((arena, region))
+    }
+
+    /// Says all of this to the engine, and only then has carried out what it decided.
+    fn say(arena: &Arena, region: &Region, calls: &[Say]) {
+        let shared = &arena.shared;
+        let mut brain = shared.brain();
+        brain.hear(&shared.core);
+        let (app, addr) = brain.locate(region.first);
+        for call in calls {
+            brain.engine.call(call(app, addr));
+        }
+        shared.settle(&mut brain);
+        brain.engine.check().expect("invariants");
+    }
+
+    fn word(arena: &Arena, region: &Region) -> State {
+        arena.shared.core.directory.word(region.first).state
+    }
+
+    /// Where the engine has the page: its answer to a touch.
+    fn touch(arena: &Arena, region: &Region) -> Answer {
+        let mut brain = arena.shared.brain();
+        let (app, addr) = brain.locate(region.first);
+        brain.engine.call(BACK(app, addr))
+    }
+
+    fn content(region: &Region) -> u64 {
+        // SAFETY: the region has a page, which is aligned, and nobody else uses it.
+        unsafe { region.as_mut_ptr().cast::<u64>().read() }
+    }
+
+    #[test]
+    fn a_page_that_is_dropped_twice_is_stored() {
+        let Some((arena, region)) = page_with_a_copy("a page that is dropped twice") else {
+            return;
+        };
+        say(&arena, &region, &[AWAY, BACK, AWAY]);
+        assert_eq!(word(&arena, &region), State::Stored);
+        let fault = Outcome::Fault(Place::Pool);
+        assert_eq!(touch(&arena, &region), Answer::Outcome(fault));
+        assert_eq!(content(&region), CONTENT);
+    }
+
+    #[test]
+    fn a_page_that_came_back_before_it_was_dropped_stays() {
+        let Some((arena, region)) = page_with_a_copy("a page that came back") else {
+            return;
+        };
+        say(&arena, &region, &[AWAY, BACK]);
+        assert_eq!(word(&arena, &region), State::Resident);
+        assert_eq!(touch(&arena, &region), Answer::Outcome(Outcome::Hit));
+        assert_eq!(content(&region), CONTENT);
+    }
+
+    #[test]
+    fn a_page_that_was_freed_before_it_was_dropped_is_no_more() {
+        let Some((arena, region)) = page_with_a_copy("a page that was freed") else {
+            return;
+        };
+        let shared = &arena.shared;
+        let mut brain = shared.brain();
+        brain.hear(&shared.core);
+        let (app, addr) = brain.locate(region.first);
+        brain.engine.call(AWAY(app, addr));
+        let fresh = Word::of(State::Fresh);
+        let pages = region.first..region.first + 1;
+        brain
+            .empty(&shared.core, app, pages, fresh)
+            .expect("memory");
+        shared.settle(&mut brain);
+        drop(brain);
+        assert_eq!(word(&arena, &region), State::Fresh);
+        assert_eq!(touch(&arena, &region), Answer::Outcome(Outcome::FirstTouch));
+        assert_eq!(content(&region), 0);
+    }
+}
