@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use warmswap_backing::{Backing, BackingConfig, Storage};
+use warmswap_control::Mechanism;
 use warmswap_engine::{Engine, Limits, Watermarks};
 use warmswap_pool::{Pool, PoolConfig};
 use warmswap_sys::uffd::{self, Addresses, FaultDelivery, Feature, PagedConfig, PagedMemory, Uffd};
@@ -11,7 +12,7 @@ use warmswap_trace::PAGE_BYTES;
 
 use crate::application::{AppInner, Application};
 use crate::brain::Brain;
-use crate::config::{ArenaConfig, FaultMode, Mechanism};
+use crate::config::{ArenaConfig, FaultMode};
 use crate::directory::{Directory, MAX_SLOTS};
 use crate::error::ArenaError;
 use crate::lock::Mutex;

@@ -3,20 +3,8 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use warmswap_control::Mechanism;
 use warmswap_policy::SchemeSpec;
-
-/// How frames come and go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mechanism {
-    /// Frames are moved where the kernel can (Linux 6.8), else pages are copied.
-    #[default]
-    Auto,
-    /// Frames are moved.
-    Move,
-    /// Pages are copied (Linux 5.11).
-    Copy,
-}
 
 /// Who serves a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -32,25 +32,18 @@ impl Gate {
         self.enter_unless(CLOSING | CLOSED)
     }
 
-    /// Goes inside, unless the gate is closed.
+    /// Goes inside as the pager, for whose work others inside may wait.
+    pub fn enter_as_pager(&self) -> Inside<'_> {
+        self.enter_unless(CLOSED)
+    }
+
+    /// Goes inside, unless the gate is closed; waits while it is closing.
     pub fn enter_unless_closed(&self) -> Option<Inside<'_>> {
         loop {
-            let word = self.word.load(Ordering::Acquire);
-            if word & CLOSED != 0 {
-                return None;
-            }
-            if word & CLOSING != 0 {
-                self.wait(word);
-                continue;
-            }
-            let entered = self.word.compare_exchange_weak(
-                word,
-                word + 1,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
-            if entered.is_ok() {
-                return Some(Inside(self));
+            match self.try_enter(CLOSING | CLOSED) {
+                Ok(inside) => return Some(inside),
+                Err(word) if word & CLOSED != 0 => return None,
+                Err(word) => self.wait(word),
             }
         }
     }
@@ -60,47 +53,34 @@ impl Gate {
         self.word.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// Goes inside as the pager, for whose work others inside may wait.
-    pub fn enter_as_pager(&self) -> Inside<'_> {
-        self.enter_unless(CLOSED)
-    }
-
     fn enter_unless(&self, shut: u32) -> Inside<'_> {
         loop {
-            let word = self.word.load(Ordering::Acquire);
-            if word & shut != 0 {
-                self.wait(word);
-                continue;
-            }
-            let entered = self.word.compare_exchange_weak(
-                word,
-                word + 1,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
-            if entered.is_ok() {
-                return Inside(self);
+            match self.try_enter(shut) {
+                Ok(inside) => return inside,
+                Err(word) => self.wait(word),
             }
         }
+    }
+
+    /// Goes inside unless the word has one of the bits `shut`; else the word.
+    fn try_enter(&self, shut: u32) -> Result<Inside<'_>, u32> {
+        let enter = |word| (word & shut == 0).then_some(word + 1);
+        self.word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, enter)
+            .map(|_| Inside(self))
     }
 
     /// Closes the gate and waits until nobody is inside. One thread at a time closes it; others wait for their
     /// turn. Not to be called from inside.
     pub fn close(&self) {
         loop {
-            let word = self.word.load(Ordering::Acquire);
-            if word & (CLOSING | CLOSED) != 0 {
-                self.wait(word);
-                continue;
-            }
-            let begun = self.word.compare_exchange_weak(
-                word,
-                word | CLOSING,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
-            if begun.is_ok() {
-                break;
+            let begin = |word| (word & (CLOSING | CLOSED) == 0).then_some(word | CLOSING);
+            let begun = self
+                .word
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, begin);
+            match begun {
+                Ok(_) => break,
+                Err(word) => self.wait(word),
             }
         }
         loop {

@@ -317,112 +317,84 @@ fn chunks(pages: &Pages) -> Result<Vec<Vec<u8>>, BenchError> {
         .collect()
 }
 
-/// A measure out of two numbers of each round.
-fn measure(
-    rounds: &[Round],
-    (key, what, other): (&'static str, &'static str, &'static str),
-    numbers: impl Fn(&Round) -> (f64, f64),
-) -> Measure {
-    let each =
-        |number: fn((f64, f64)) -> f64| median(rounds.iter().map(|r| number(numbers(r))).collect());
-    Measure {
+/// What is measured, and how a round tells.
+struct Subject {
+    key: &'static str,
+    what: &'static str,
+    other: &'static str,
+    /// What the ratio is to be at most.
+    at_most: Option<f64>,
+    /// Ours, and what it is compared with.
+    of: fn(&Round) -> (f64, f64),
+}
+
+const TOUCH: &str = "MADV_PAGEOUT, then touch at random";
+const BULK: &str = "MADV_WILLNEED, then touch";
+const OUT: &str = "MADV_PAGEOUT";
+
+const fn subject(
+    key: &'static str,
+    what: &'static str,
+    other: &'static str,
+    at_most: Option<f64>,
+    of: fn(&Round) -> (f64, f64),
+) -> Subject {
+    Subject {
         key,
         what,
-        ours_ns: each(|(ours, _)| ours),
-        other_ns: each(|(_, other)| other),
         other,
-        ratio: each(|(ours, other)| ours / other),
-        at_most: None,
-        at_least: None,
+        at_most,
+        of,
+    }
+}
+
+#[rustfmt::skip]
+const SUBJECTS: [Subject; 9] = [
+    subject("touch_page", "single random pages, a page a chunk", TOUCH, Some(0.9), |r| (r.touch, r.kernel_touch)),
+    subject("touch_run", "random touch of a set in chunks of 64 KiB", TOUCH, Some(0.35), |r| (r.touch_run, r.kernel_touch)),
+    subject("bulk_run", "bulk restore and touch, chunks of 64 KiB", BULK, Some(0.35), |r| (r.bulk_run, r.kernel_bulk)),
+    subject("decompress_run", "of that, decompression alone", BULK, None, |r| (r.decompress_run, r.kernel_bulk)),
+    subject("bulk_decompress", "the same", "decompression alone", Some(1.3), |r| (r.bulk_run, r.decompress_run)),
+    subject("bulk_page", "bulk restore and touch, a page a chunk", BULK, None, |r| (r.bulk, r.kernel_bulk)),
+    subject("out_page", "swap-out, all threads, a page a chunk", OUT, Some(0.6), |r| (r.out, r.kernel_out)),
+    subject("compress_page", "of that, compression alone", OUT, None, |r| (r.compress_page, r.kernel_out)),
+    subject("out_run", "swap-out, all threads, chunks of 64 KiB", OUT, None, |r| (r.out_run, r.kernel_out)),
+];
+
+impl Subject {
+    /// The medians of the rounds.
+    fn measure(&self, rounds: &[Round]) -> Measure {
+        let each = |number: fn((f64, f64)) -> f64| {
+            median(rounds.iter().map(|r| number((self.of)(r))).collect())
+        };
+        Measure {
+            key: self.key,
+            what: self.what,
+            ours_ns: each(|(ours, _)| ours),
+            other_ns: each(|(_, other)| other),
+            other: self.other,
+            ratio: each(|(ours, other)| ours / other),
+            at_most: self.at_most,
+            at_least: None,
+        }
     }
 }
 
 fn measures(rounds: &[Round]) -> Vec<Measure> {
-    let at_most = |most, measure| Measure {
-        at_most: Some(most),
-        ..measure
+    let fits = Subject {
+        key: "fits",
+        what: "a program that fits its budget, warmswap",
+        other: "plain memory",
+        at_most: None,
+        of: |r| (r.fits, r.native),
     };
-    let touch = "MADV_PAGEOUT, then touch at random";
-    let bulk = "MADV_WILLNEED, then touch";
-    let out = "MADV_PAGEOUT";
-    let mut fits = measure(
-        rounds,
-        (
-            "fits",
-            "a program that fits its budget, warmswap",
-            "plain memory",
-        ),
-        |r| (r.fits, r.native),
-    );
-    fits.ratio = median(rounds.iter().map(|r| r.native / r.fits).collect());
-    fits.at_least = Some(0.98);
-    vec![
-        at_most(
-            0.9,
-            measure(
-                rounds,
-                ("touch_page", "single random pages, a page a chunk", touch),
-                |r| (r.touch, r.kernel_touch),
-            ),
-        ),
-        at_most(
-            0.35,
-            measure(
-                rounds,
-                (
-                    "touch_run",
-                    "random touch of a set in chunks of 64 KiB",
-                    touch,
-                ),
-                |r| (r.touch_run, r.kernel_touch),
-            ),
-        ),
-        at_most(
-            0.35,
-            measure(
-                rounds,
-                ("bulk_run", "bulk restore and touch, chunks of 64 KiB", bulk),
-                |r| (r.bulk_run, r.kernel_bulk),
-            ),
-        ),
-        measure(
-            rounds,
-            ("decompress_run", "of that, decompression alone", bulk),
-            |r| (r.decompress_run, r.kernel_bulk),
-        ),
-        at_most(
-            1.3,
-            measure(
-                rounds,
-                ("bulk_decompress", "the same", "decompression alone"),
-                |r| (r.bulk_run, r.decompress_run),
-            ),
-        ),
-        measure(
-            rounds,
-            ("bulk_page", "bulk restore and touch, a page a chunk", bulk),
-            |r| (r.bulk, r.kernel_bulk),
-        ),
-        at_most(
-            0.6,
-            measure(
-                rounds,
-                ("out_page", "swap-out, all threads, a page a chunk", out),
-                |r| (r.out, r.kernel_out),
-            ),
-        ),
-        measure(
-            rounds,
-            ("compress_page", "of that, compression alone", out),
-            |r| (r.compress_page, r.kernel_out),
-        ),
-        measure(
-            rounds,
-            ("out_run", "swap-out, all threads, chunks of 64 KiB", out),
-            |r| (r.out_run, r.kernel_out),
-        ),
-        fits,
-    ]
+    let fits = Measure {
+        ratio: median(rounds.iter().map(|r| r.native / r.fits).collect()),
+        at_least: Some(0.98),
+        ..fits.measure(rounds)
+    };
+    let subjects = SUBJECTS.iter().map(|subject| subject.measure(rounds));
+    subjects.chain([fits]).collect()
 }
 
 #[cfg(test)]

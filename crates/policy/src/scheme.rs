@@ -76,132 +76,45 @@ struct Named {
     summary: &'static str,
 }
 
-const fn named(
-    name: &'static str,
-    slots: [&'static str; 5],
-    keep_copies: bool,
-    summary: &'static str,
-) -> Named {
-    Named {
-        name,
-        slots,
-        keep_copies,
-        file_pages: false,
-        layout: Layout::SizeClasses,
-        summary,
-    }
-}
-
-/// A part of ezswap, or all of it: over the pool of its paper, three objects a page.
-const fn ezswap(
-    name: &'static str,
-    [admission, eviction]: [&'static str; 2],
-    file_pages: bool,
-    summary: &'static str,
-) -> Named {
-    Named {
-        file_pages,
-        layout: Layout::Z3fold,
-        ..named(
-            name,
-            ["lru", "page", admission, eviction, "none"],
-            false,
-            summary,
-        )
-    }
-}
-
 /// The configuration that plain `ariadne` stands for.
 const ARIADNE_DEFAULT: &str = "ariadne-ehl-1k-2k-16k";
 
+/// The table of schemes, a line each.
+macro_rules! schemes {
+    (@yes) => { true };
+    (@no) => { false };
+    ($($name:literal | $reclaim:literal $sizing:literal $admission:literal $eviction:literal
+        $prefetch:literal | $kept:ident $files:ident $layout:ident | $summary:literal;)+) => {
+        &[$(Named {
+            name: $name,
+            slots: [$reclaim, $sizing, $admission, $eviction, $prefetch],
+            keep_copies: schemes!(@$kept),
+            file_pages: schemes!(@$files),
+            layout: Layout::$layout,
+            summary: $summary,
+        },)+]
+    };
+}
+
 /// The schemes with a name of their own; `ariadne-{al,ehl}-SMALL-MEDIUM-LARGE` is a pattern beside them.
-/// Slots: reclaim, sizing, admission, eviction, prefetch.
-const SCHEMES: &[Named] = &[
-    named(
-        "dram",
-        ["never", "page", "all", "none", "none"],
-        false,
-        "memory without pressure",
-    ),
-    named(
-        "swap",
-        ["lru", "page", "nothing", "none", "none"],
-        true,
-        "swap on flash only",
-    ),
-    named(
-        "zram",
-        ["lru", "page", "all", "none", "none"],
-        false,
-        "the kernel's zram",
-    ),
-    named(
-        "zswap",
-        ["lru", "page", "all", "lru", "none"],
-        false,
-        "the kernel's zswap before flash swap",
-    ),
-    ezswap(
-        "ezswap",
-        ["selective", "lottery"],
-        true,
-        "ezswap: all three of its parts",
-    ),
-    ezswap(
-        "ezswap-zswap",
-        ["all", "lru-pages"],
-        false,
-        "ezswap's baseline: zswap over z3fold",
-    ),
-    ezswap(
-        "ezswap-apa",
-        ["all", "lru-pages"],
-        true,
-        "the same, and clean pages of files",
-    ),
-    ezswap(
-        "ezswap-apa-ca",
-        ["all", "lottery"],
-        true,
-        "ezswap without its admission",
-    ),
-    ezswap(
-        "ezswap-apa-sa",
-        ["selective", "lru-pages"],
-        true,
-        "ezswap without its eviction",
-    ),
-    ezswap(
-        "ezswap-ca-sa",
-        ["selective", "lottery"],
-        false,
-        "ezswap without pages of files",
-    ),
-    named(
-        "asap",
-        ["lru", "page", "all", "none", "footprint"],
-        false,
-        "ASAP: zram, and each launch brings its footprint back",
-    ),
-    named(
-        "asap-anon",
-        ["lru", "page", "all", "none", "footprint:only=anon"],
-        false,
-        "ASAP, anonymous pages only",
-    ),
-    named(
-        "asap-file",
-        ["lru", "page", "all", "none", "footprint:only=file"],
-        false,
-        "ASAP, pages of files only",
-    ),
-    named(
-        "warmswap",
-        ["hotness:hot=keep", "measured", "all", "coldest", "next"],
-        true,
-        "ours",
-    ),
-];
+/// The parts of ezswap are over the pool of its paper, three objects a page.
+const SCHEMES: &[Named] = schemes! {
+    // name           | reclaim            sizing      admission    eviction     prefetch              | keeps copies, takes file pages, layout | what it is
+    "dram" |         "never"             "page"      "all"        "none"       "none"                 | no   no   SizeClasses | "memory without pressure";
+    "swap" |         "lru"               "page"      "nothing"    "none"       "none"                 | yes  no   SizeClasses | "swap on flash only";
+    "zram" |         "lru"               "page"      "all"        "none"       "none"                 | no   no   SizeClasses | "the kernel's zram";
+    "zswap" |        "lru"               "page"      "all"        "lru"        "none"                 | no   no   SizeClasses | "the kernel's zswap before flash swap";
+    "ezswap" |       "lru"               "page"      "selective"  "lottery"    "none"                 | no   yes  Z3fold      | "ezswap: all three of its parts";
+    "ezswap-zswap" | "lru"               "page"      "all"        "lru-pages"  "none"                 | no   no   Z3fold      | "ezswap's baseline: zswap over z3fold";
+    "ezswap-apa" |   "lru"               "page"      "all"        "lru-pages"  "none"                 | no   yes  Z3fold      | "the same, and clean pages of files";
+    "ezswap-apa-ca" |"lru"               "page"      "all"        "lottery"    "none"                 | no   yes  Z3fold      | "ezswap without its admission";
+    "ezswap-apa-sa" |"lru"               "page"      "selective"  "lru-pages"  "none"                 | no   yes  Z3fold      | "ezswap without its eviction";
+    "ezswap-ca-sa" | "lru"               "page"      "selective"  "lottery"    "none"                 | no   no   Z3fold      | "ezswap without pages of files";
+    "asap" |         "lru"               "page"      "all"        "none"       "footprint"            | no   no   SizeClasses | "ASAP: zram, and each launch brings its footprint back";
+    "asap-anon" |    "lru"               "page"      "all"        "none"       "footprint:only=anon"  | no   no   SizeClasses | "ASAP, anonymous pages only";
+    "asap-file" |    "lru"               "page"      "all"        "none"       "footprint:only=file"  | no   no   SizeClasses | "ASAP, pages of files only";
+    "warmswap" |     "hotness:hot=keep"  "measured"  "all"        "coldest"    "next"                 | yes  no   SizeClasses | "ours";
+};
 
 /// The size configurations of the paper's section 6.
 pub const ARIADNE_SIZES: [&str; 6] = [

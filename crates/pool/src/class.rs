@@ -26,6 +26,15 @@ pub(crate) struct Shared<'a> {
     pub(crate) cache_bytes: u64,
 }
 
+impl Shared<'_> {
+    /// Says where the object of a handle is now.
+    pub(crate) fn publish(&self, handle: Handle, placed: Placed) {
+        if let Some(entry) = self.handles.entry(handle) {
+            entry.store(Entry::Placed(placed).pack(), Ordering::Release);
+        }
+    }
+}
+
 /// What is to be stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Object<'a> {
@@ -54,6 +63,19 @@ pub(crate) struct ObjectRef<'a> {
     pub(crate) range: Range<usize>,
     /// The checksum that was stored with it; meaningless in a pool without checksums.
     pub(crate) checksum: u32,
+}
+
+impl<'a> ObjectRef<'a> {
+    /// The object in this range of a span, whose checksum stands at `checksum_at`.
+    #[inline]
+    pub(crate) fn new(span: SpanRef<'a>, range: Range<usize>, checksum_at: usize) -> Self {
+        let checksum = span[checksum_at..].first_chunk();
+        Self {
+            checksum: checksum.map_or(0, |bytes| u32::from_ne_bytes(*bytes)),
+            span,
+            range,
+        }
+    }
 }
 
 impl Deref for ObjectRef<'_> {
@@ -116,9 +138,7 @@ impl Class {
             }
         }
         self.set_taken(&mut slots, placed.location, Some(handle));
-        if let Some(entry) = shared.handles.entry(handle) {
-            entry.store(Entry::Placed(placed).pack(), Ordering::Release);
-        }
+        shared.publish(handle, placed);
         Ok(())
     }
 
@@ -138,12 +158,7 @@ impl Class {
         if entry.load(Ordering::Acquire) != raw {
             return None;
         }
-        let trailer = span[end..].first_chunk();
-        Some(ObjectRef {
-            checksum: trailer.map_or(0, |bytes| u32::from_ne_bytes(*bytes)),
-            span,
-            range: start..end,
-        })
+        Some(ObjectRef::new(span, start..end, end))
     }
 
     /// Frees the slot of `handle`, if its entry still places an object of `length` bytes; the

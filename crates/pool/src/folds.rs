@@ -163,9 +163,7 @@ impl Folds {
             slot: slot as u32,
         };
         pages.link(number, self.fold);
-        if let Some(entry) = shared.handles.entry(handle) {
-            entry.store(Entry::Placed(placed).pack(), Ordering::Release);
-        }
+        shared.publish(handle, placed);
         Ok(())
     }
 
@@ -184,12 +182,8 @@ impl Folds {
         }
         let slot = placed.location.slot as usize;
         let start = usize::from(span[slot]) * CHUNK_BYTES;
-        let trailer = span[CHECKSUMS_AT + 4 * slot..].first_chunk();
-        Some(ObjectRef {
-            checksum: trailer.map_or(0, |bytes| u32::from_ne_bytes(*bytes)),
-            range: start..start + placed.length as usize,
-            span,
-        })
+        let range = start..start + placed.length as usize;
+        Some(ObjectRef::new(span, range, CHECKSUMS_AT + 4 * slot))
     }
 
     /// Frees the object of `handle`, if its entry still places one; the entry then reads as free.

@@ -172,20 +172,41 @@ fn map_fixed(
         .map_err(|error| errno_of(&error))
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn munmap(address: *mut c_void, len: size_t) -> c_int {
+/// Does to a range of the program's what a call asks for: `ours` where the space has it, `theirs` elsewhere. The
+/// first failure is the call's.
+fn on_both(
+    (address, len): (*mut c_void, size_t),
+    ours: impl FnOnce(&'static Space, &Range<usize>) -> c_int,
+    theirs: impl Fn(*mut c_void, size_t) -> c_int,
+) -> c_int {
     let (Some(space), Some(range)) = (space(), whole_pages(address, len)) else {
-        // SAFETY: passed on to the caller.
-        return unsafe { kernel::munmap(address, len) };
+        return theirs(address, len);
     };
     let (within, outside) = split(space, &range);
     if !within.is_empty() {
-        let _within = Within::enter();
-        if let Err(error) = space.unmap(within.start, within.len()) {
-            return fail(errno_of(&error));
+        let done = ours(space, &within);
+        if done != 0 {
+            return done;
         }
     }
-    on_each(outside, |address, len| {
+    on_each(outside, theirs)
+}
+
+/// What the program is told of what was done with its memory.
+fn answer(result: Result<(), SpaceError>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(error) => fail(errno_of(&error)),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn munmap(address: *mut c_void, len: size_t) -> c_int {
+    let ours = |space: &Space, range: &Range<usize>| {
+        let _within = Within::enter();
+        answer(space.unmap(range.start, range.len()))
+    };
+    on_both((address, len), ours, |address, len| {
         // SAFETY: passed on to the caller.
         unsafe { kernel::munmap(address, len) }
     })
@@ -193,20 +214,15 @@ unsafe extern "C" fn munmap(address: *mut c_void, len: size_t) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mprotect(address: *mut c_void, len: size_t, protection: c_int) -> c_int {
-    let (Some(space), Some(range)) = (space(), whole_pages(address, len)) else {
-        // SAFETY: passed on to the caller.
-        return unsafe { kernel::mprotect(address, len, protection) };
-    };
-    let (within, outside) = split(space, &range);
-    if !within.is_empty() {
+    let ours = |space: &'static Space, range: &Range<usize>| {
         let _within = Within::enter();
-        let (start, len) = (within.start, within.len());
-        if let Err(error) = space.protect(start, len, protection_of(protection)) {
-            return fail(errno_of(&error));
+        let done = answer(space.protect(range.start, range.len(), protection_of(protection)));
+        if done == 0 {
+            keeper::mapped(space);
         }
-        keeper::mapped(space);
-    }
-    on_each(outside, |address, len| {
+        done
+    };
+    on_both((address, len), ours, |address, len| {
         // SAFETY: passed on to the caller.
         unsafe { kernel::mprotect(address, len, protection) }
     })
@@ -214,18 +230,8 @@ unsafe extern "C" fn mprotect(address: *mut c_void, len: size_t, protection: c_i
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn madvise(address: *mut c_void, len: size_t, advice: c_int) -> c_int {
-    let (Some(space), Some(range)) = (space(), whole_pages(address, len)) else {
-        // SAFETY: passed on to the caller.
-        return unsafe { kernel::madvise(address, len, advice) };
-    };
-    let (within, outside) = split(space, &range);
-    if !within.is_empty() {
-        let done = advise(space, &within, advice);
-        if done != 0 {
-            return done;
-        }
-    }
-    on_each(outside, |address, len| {
+    let ours = |space: &Space, range: &Range<usize>| advise(space, range, advice);
+    on_both((address, len), ours, |address, len| {
         // SAFETY: passed on to the caller.
         unsafe { kernel::madvise(address, len, advice) }
     })

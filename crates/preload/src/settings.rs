@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use libmimalloc_sys as mi;
-use warmswap_arena::{ArenaConfig, Mechanism, Space};
+use warmswap_arena::{ArenaConfig, Space};
 use warmswap_control::{RUN_VARIABLE, RunSettings};
 use warmswap_policy::SchemeSpec;
 
@@ -79,11 +79,7 @@ fn make(settings: RunSettings) -> Result<Program, String> {
     let config = ArenaConfig {
         backing: settings.backing.clone(),
         backing_limit_bytes: settings.backing_limit_bytes,
-        mechanism: match settings.mechanism {
-            warmswap_control::Mechanism::Auto => Mechanism::Auto,
-            warmswap_control::Mechanism::Move => Mechanism::Move,
-            warmswap_control::Mechanism::Copy => Mechanism::Copy,
-        },
+        mechanism: settings.mechanism,
         handler_threads: settings.fault_threads,
         address_space_bytes: SPACE_BYTES,
         ..ArenaConfig::new(settings.budget_bytes, scheme)

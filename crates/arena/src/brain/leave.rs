@@ -124,15 +124,7 @@ fn move_out(core: &Core, mut claims: Vec<Claim<'_>>) -> Result<(), ServeError> {
             return Ok(());
         };
         let moved = match core.memory.move_out(first, &mut slots) {
-            Ok(()) => slots.len(),
-            Err(UffdError {
-                failure: Failure::Partially(bytes),
-                ..
-            }) => bytes / PAGE_BYTES,
-            Err(UffdError {
-                failure: Failure::Busy | Failure::Unlike,
-                ..
-            }) => 0,
+            Ok(moved) => moved,
             Err(UffdError {
                 failure: Failure::Missing,
                 ..

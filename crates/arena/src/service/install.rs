@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use warmswap_codec::PAGE_BYTES;
 use warmswap_policy::reclaim::Arrival;
-use warmswap_sys::uffd::{Failure, Mechanism, Slots, UffdError};
+use warmswap_sys::uffd::{Mechanism, Slots};
 
 use super::Core;
 use crate::directory::Claim;
@@ -49,19 +49,7 @@ impl Core {
         let mut page = first;
         while !slots.is_empty() {
             let moved = match self.memory.mechanism() {
-                Mechanism::Move => match self.memory.move_in(page, &mut slots) {
-                    Ok(()) => slots.len(),
-                    Err(UffdError {
-                        failure: Failure::Partially(bytes),
-                        ..
-                    }) => bytes / PAGE_BYTES,
-                    // The slot's frame is pinned or shared, or the page's protection is another.
-                    Err(UffdError {
-                        failure: Failure::Busy | Failure::Unlike,
-                        ..
-                    }) => 0,
-                    Err(error) => return Err(error.into()),
-                },
+                Mechanism::Move => self.memory.move_in(page, &mut slots)?,
                 Mechanism::Copy => 0,
             };
             if moved > 0 {
@@ -69,6 +57,7 @@ impl Core {
                 page += moved;
                 continue;
             }
+            // The slot's frame is pinned or shared, or the page's protection is another.
             let slot = slots.split_front(1);
             let copy = self.frames.force_new();
             self.memory.copy_in(page, self.memory.bytes(&slot))?;

@@ -19,7 +19,7 @@ const NONE: u32 = u32::MAX;
 
 /// The chunks of one page of the pool. 56 bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
+pub struct Group {
     /// Sum of the stamps of its chunks.
     pub stamps: u64,
     members: [ChunkId; MEMBERS],
@@ -72,7 +72,7 @@ impl Group {
 
 /// A list of groups, with the sum of their stamps.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct List {
+pub struct List {
     head: u32,
     tail: u32,
     pub len: u64,
@@ -104,7 +104,7 @@ impl List {
 
 /// Which end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub enum End {
     /// The young one.
     Head,
     /// The old one.
@@ -121,7 +121,7 @@ struct Place {
 
 /// All groups: 56 bytes each, 8 bytes a chunk number, 4 bytes a page of the pool.
 #[derive(Debug, Default)]
-pub(super) struct Groups {
+pub struct Groups {
     groups: Vec<Group>,
     free: Vec<u32>,
     places: Vec<Place>,

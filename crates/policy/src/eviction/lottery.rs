@@ -1,11 +1,11 @@
 //! `lottery`: pages of the pool whose loss costs little are likely to be evicted, old ones first (ezswap
 //! section III-C).
 
-use super::groups::{Condemned, Group, Groups, List, PAGE_CHUNKS};
-use super::{Chosen, Eviction};
+use super::Eviction;
+use super::by_page::{ByPage, Order};
+use super::groups::{Group, Groups, List, PAGE_CHUNKS};
 use crate::entry::{Entry, arguments};
-use crate::page::ChunkId;
-use crate::stored::{Stored, cost};
+use crate::stored::cost;
 
 pub(super) const ENTRY: Entry<dyn Eviction> = Entry {
     name: "lottery",
@@ -82,43 +82,44 @@ fn category(group: &Group) -> usize {
 ///
 /// In a pool of size classes, which wins nothing by evicting by page, each chunk counts as a page with
 /// one chunk: what it does not take of 4 KiB is free. A chunk of several pages counts with the mean size
-/// of its pages. Same-filled chunks take no room and are never evicted.
+/// of its pages.
 ///
 /// Lists are in order of age by approximation: a page goes to the young end when the sum of its chunks'
 /// stamps is above the list's average, else to the old end. Every operation is constant time. The same
 /// seed and the same calls make the same choices.
-#[derive(Debug)]
-pub struct Lottery {
-    groups: Groups,
-    lists: [List; CATEGORIES],
-    condemned: Condemned,
-    random: SplitMix64,
-}
+pub type Lottery = ByPage<Draw>;
 
 impl Lottery {
     /// An empty one.
     pub fn new(seed: u64) -> Self {
-        Self {
-            groups: Groups::default(),
+        Self::in_order(Draw {
             lists: [List::default(); CATEGORIES],
-            condemned: Condemned::default(),
             random: SplitMix64(seed),
-        }
+        })
+    }
+}
+
+/// The lists of a [`Lottery`], and its source of chance.
+#[derive(Debug)]
+pub struct Draw {
+    lists: [List; CATEGORIES],
+    random: SplitMix64,
+}
+
+impl Order for Draw {
+    fn link(&mut self, groups: &mut Groups, page: u32) {
+        let list = &mut self.lists[category(&groups[page])];
+        let end = groups.end_by_age(list, page);
+        groups.link(list, page, end);
     }
 
-    fn link(&mut self, group: u32) {
-        let list = &mut self.lists[category(&self.groups[group])];
-        let end = self.groups.end_by_age(list, group);
-        self.groups.link(list, group, end);
-    }
-
-    fn unlink(&mut self, group: u32) {
-        let list = &mut self.lists[category(&self.groups[group])];
-        self.groups.unlink(list, group);
+    fn unlink(&mut self, groups: &mut Groups, page: u32) {
+        let list = &mut self.lists[category(&groups[page])];
+        groups.unlink(list, page);
     }
 
     /// Draws a list, and names its oldest page.
-    fn draw(&mut self) -> Option<u32> {
+    fn next(&mut self) -> Option<u32> {
         let tickets = |list: &List, weight: &u64| list.len * weight;
         let total: u64 = self
             .lists
@@ -138,50 +139,6 @@ impl Lottery {
             ticket -= of_list;
         }
         None
-    }
-}
-
-impl Eviction for Lottery {
-    fn placed(&mut self, chunk: ChunkId, pool_page: Option<u32>) {
-        self.groups.placed(chunk, pool_page);
-    }
-
-    fn insert(&mut self, chunk: ChunkId, stored: Stored) {
-        if stored.bytes == 0 {
-            return;
-        }
-        if let Some(group) = self.groups.of(chunk) {
-            self.unlink(group);
-        }
-        let group = self.groups.add(chunk, stored);
-        self.link(group);
-    }
-
-    fn remove(&mut self, chunk: ChunkId) {
-        self.condemned.strike(chunk);
-        let Some(group) = self.groups.group_of(chunk) else {
-            return;
-        };
-        self.unlink(group);
-        if let Some(group) = self.groups.take(chunk) {
-            self.link(group);
-        }
-    }
-
-    fn victim(&mut self) -> Option<ChunkId> {
-        if self.condemned.next().is_none() {
-            let group = self.draw()?;
-            self.condemned.choose(&self.groups[group]);
-        }
-        self.condemned.next()
-    }
-
-    fn chosen(&self) -> Option<Chosen> {
-        Some(self.condemned.chosen())
-    }
-
-    fn state_bytes(&self) -> usize {
-        self.groups.state_bytes()
     }
 }
 
@@ -207,7 +164,8 @@ impl SplitMix64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::Hotness;
+    use crate::page::{ChunkId, Hotness};
+    use crate::stored::Stored;
 
     #[test]
     fn the_weights_are_those_of_figure_7() {

@@ -1,10 +1,10 @@
 //! `lru-pages`: the page of the pool that took in no chunk for the longest time, with all its chunks.
 
-use super::groups::{Condemned, End, Groups, List};
-use super::{Chosen, Eviction};
+use super::Eviction;
+use super::by_page::{ByPage, Order};
+use super::groups::{End, Groups, List};
 use crate::entry::{Entry, no_arguments};
 use crate::page::ChunkId;
-use crate::stored::Stored;
 
 pub(super) const ENTRY: Entry<dyn Eviction> = Entry {
     name: "lru-pages",
@@ -18,58 +18,36 @@ pub(super) const ENTRY: Entry<dyn Eviction> = Entry {
 
 /// One list of the pages of the pool; a page that takes in a chunk goes to its young end. In a pool of size
 /// classes each chunk is a page of its own, which makes it `lru`. Constant time.
+pub type LruPages = ByPage<ByAge>;
+
+/// The list of [`LruPages`].
 #[derive(Debug, Default)]
-pub struct LruPages {
-    groups: Groups,
+pub struct ByAge {
     list: List,
-    condemned: Condemned,
 }
 
-impl Eviction for LruPages {
-    fn placed(&mut self, chunk: ChunkId, pool_page: Option<u32>) {
-        self.groups.placed(chunk, pool_page);
+impl Order for ByAge {
+    fn link(&mut self, groups: &mut Groups, page: u32) {
+        groups.link(&mut self.list, page, End::Head);
     }
 
-    fn insert(&mut self, chunk: ChunkId, stored: Stored) {
-        if stored.bytes == 0 {
-            return;
-        }
-        if let Some(group) = self.groups.of(chunk) {
-            self.groups.unlink(&mut self.list, group);
-        }
-        let group = self.groups.add(chunk, stored);
-        self.groups.link(&mut self.list, group, End::Head);
+    fn unlink(&mut self, groups: &mut Groups, page: u32) {
+        groups.unlink(&mut self.list, page);
     }
 
-    fn remove(&mut self, chunk: ChunkId) {
-        self.condemned.strike(chunk);
-        let Some(group) = self.groups.group_of(chunk) else {
-            return;
-        };
-        // The page keeps its place: losing a chunk makes it no younger.
-        if self.groups[group].len() == 1 {
-            self.groups.unlink(&mut self.list, group);
-            self.groups.take(chunk);
+    /// The page keeps its place: losing a chunk makes it no younger.
+    fn take(&mut self, groups: &mut Groups, page: u32, chunk: ChunkId) {
+        if groups[page].len() == 1 {
+            groups.unlink(&mut self.list, page);
+            groups.take(chunk);
         } else {
-            let before = self.groups[group].stamps;
-            self.groups.take(chunk);
-            self.list.lose(before - self.groups[group].stamps);
+            let before = groups[page].stamps;
+            groups.take(chunk);
+            self.list.lose(before - groups[page].stamps);
         }
     }
 
-    fn victim(&mut self) -> Option<ChunkId> {
-        if self.condemned.next().is_none() {
-            let group = self.list.tail()?;
-            self.condemned.choose(&self.groups[group]);
-        }
-        self.condemned.next()
-    }
-
-    fn chosen(&self) -> Option<Chosen> {
-        Some(self.condemned.chosen())
-    }
-
-    fn state_bytes(&self) -> usize {
-        self.groups.state_bytes()
+    fn next(&mut self) -> Option<u32> {
+        self.list.tail()
     }
 }

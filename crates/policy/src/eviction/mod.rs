@@ -1,5 +1,6 @@
 //! Eviction: when the pool is full, which chunk leaves it, for the backing file or, if it is of a file, for good?
 
+mod by_page;
 mod chunk_list;
 mod coldest;
 mod groups;
@@ -8,6 +9,7 @@ mod lru;
 mod lru_pages;
 mod none;
 
+pub use by_page::ByPage;
 pub use coldest::Coldest;
 pub use lottery::{CATEGORIES, Lottery};
 pub use lru::LruChunks;

@@ -234,25 +234,27 @@ impl PagedMemory {
         Ok(())
     }
 
-    /// Moves `slots.len()` frames from pages into empty slots; the pages are missing afterwards.
+    /// Moves frames of pages into empty slots, as many as there are slots or until one cannot be moved; how many
+    /// were. The pages are missing afterwards.
     ///
     /// # Errors
-    /// [`Failure::Partially`] names the bytes at the front that were moved.
-    pub fn move_out(&self, first: usize, slots: &mut Slots) -> Result<(), UffdError> {
+    /// [`UffdError`]; not of a frame that is pinned or shared, nor of a mapping that is not like the slots'.
+    pub fn move_out(&self, first: usize, slots: &mut Slots) -> Result<usize, UffdError> {
         let (from, to) = (self.address(first), self.slot_address(slots));
         // SAFETY: the slots are the caller's alone; users reach pages by raw pointers only, and for them
         // nothing changes but that the next access is a fault. Nobody waits for a slot.
-        unsafe { self.retrying_move(to, from, slots.len() * PAGE_BYTES, Wake::No) }
+        unsafe { self.move_frames(to, from, slots.len(), Wake::No) }
     }
 
-    /// Moves the frames of slots to missing pages and wakes who waits for those; the slots are empty afterwards.
+    /// Moves the frames of slots to missing pages and wakes who waits for those, until one cannot be moved; how
+    /// many were. The slots are empty afterwards.
     ///
     /// # Errors
-    /// [`Failure::Partially`] names the bytes at the front that were moved.
-    pub fn move_in(&self, first: usize, slots: &mut Slots) -> Result<(), UffdError> {
+    /// As [`Self::move_out`].
+    pub fn move_in(&self, first: usize, slots: &mut Slots) -> Result<usize, UffdError> {
         let (from, to) = (self.slot_address(slots), self.address(first));
         // SAFETY: the slots are the caller's alone; users reach pages by raw pointers only.
-        unsafe { self.retrying_move(to, from, slots.len() * PAGE_BYTES, self.wake) }
+        unsafe { self.move_frames(to, from, slots.len(), self.wake) }
     }
 
     /// Fills missing pages with copies of `bytes` (whole pages), in new frames, and wakes who waits for them.
@@ -272,23 +274,28 @@ impl PagedMemory {
 
     /// # Safety
     /// As [`Uffd::move_pages`].
-    unsafe fn retrying_move(
+    unsafe fn move_frames(
         &self,
         to: usize,
         from: usize,
-        len: usize,
+        pages: usize,
         wake: Wake,
-    ) -> Result<(), UffdError> {
-        let mut parts = Parts::new(len);
+    ) -> Result<usize, UffdError> {
+        let mut parts = Parts::new(pages * PAGE_BYTES);
         while let Some(part) = parts.next() {
             // SAFETY: passed on to the caller.
             let result = unsafe {
                 self.uffd
                     .move_pages(to + part.start, from + part.start, part.len(), wake)
             };
-            parts.note(result)?;
+            match parts.note(result).map_err(|error| (error.failure, error)) {
+                Ok(()) => {}
+                Err((Failure::Partially(bytes), _)) => return Ok(bytes / PAGE_BYTES),
+                Err((Failure::Busy | Failure::Unlike, _)) => return Ok(0),
+                Err((_, error)) => return Err(error),
+            }
         }
-        Ok(())
+        Ok(pages)
     }
 
     /// Protects present pages against writing, or lifts that and wakes who waits.
