@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::BenchError;
+
 /// Whose time counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cpu {
@@ -30,12 +32,29 @@ pub fn cpu_of<R>(cpu: Cpu, work: impl FnOnce() -> R) -> (u64, R) {
 }
 
 /// What share of a processor this thread gets when it asks for all of one for a while, 0 to 1.
-pub fn cpu_share(duration: Duration) -> f64 {
+fn cpu_share(duration: Duration) -> f64 {
     let (begin, cpu) = (Instant::now(), cpu_ns(Cpu::Thread));
     while begin.elapsed() < duration {
         std::hint::spin_loop();
     }
     (cpu_ns(Cpu::Thread) - cpu) as f64 / begin.elapsed().as_nanos() as f64
+}
+
+/// What share of a processor the measuring thread must get.
+const LEAST_SHARE: f64 = 0.75;
+
+/// The same, when it is enough to measure anything, or when any will do.
+///
+/// # Errors
+/// [`BenchError::Busy`].
+pub fn busy_share(duration: Duration, allow_busy: bool) -> Result<f64, BenchError> {
+    let share = cpu_share(duration);
+    if share < LEAST_SHARE && !allow_busy {
+        return Err(BenchError::Busy {
+            share_percent: (share * 100.0) as u32,
+        });
+    }
+    Ok(share)
 }
 
 /// The middle of samples; 0 of none.

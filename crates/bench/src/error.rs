@@ -2,8 +2,10 @@
 
 use warmswap_arena::ArenaError;
 use warmswap_codec::ChunkError;
+use warmswap_control::SettingsError;
 use warmswap_policy::PolicyError;
 use warmswap_sys::FileError;
+use warmswap_sys::memcg::MemcgError;
 use warmswap_sys::undo::UndoError;
 use warmswap_sys::zram::ZramError;
 use warmswap_trace::TraceError;
@@ -41,6 +43,44 @@ pub enum BenchError {
         #[source]
         source: std::io::Error,
     },
+    /// A program, or its folder, cannot be used.
+    #[error("cannot {action}: {source}")]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A memory cgroup cannot be had.
+    #[error(transparent)]
+    Memcg(#[from] MemcgError),
+    /// The settings of a paged program cannot be handed over.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The Redis server does not answer, or with an error.
+    #[error("redis-server: {0}")]
+    Redis(#[from] redis::RedisError),
+    /// The Redis server gave back something else than was stored.
+    #[error("redis-server gave back a wrong value for {key}: its memory is damaged")]
+    WrongAnswer {
+        /// The key.
+        key: String,
+    },
+    /// A server cannot be brought down to the memory that it is to be measured with.
+    #[error(
+        "the kernel does not bring the server down to {total_bytes} bytes: its zram device is full, or slow"
+    )]
+    NotSqueezed {
+        /// Memory that it was to have, with what it takes on the device.
+        total_bytes: u64,
+    },
+    /// There is nothing to ask for.
+    #[error("at least one key is needed")]
+    NoKeys,
+    /// A measuring thread ended early.
+    #[error("a measuring thread ended early")]
+    Thread,
     /// The trace was recorded without contents.
     #[error("{0} holds no page contents: record one, or use traces/mixed.wst")]
     NoContents(String),
@@ -72,5 +112,9 @@ impl BenchError {
             action,
             source: errno.into(),
         }
+    }
+
+    pub(crate) fn io(action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { action, source }
     }
 }

@@ -10,7 +10,7 @@ use warmswap_codec::{
 use warmswap_sys::undo::Undo;
 
 use crate::arena_side::ArenaSide;
-use crate::clock::{Cpu, cpu_of, cpu_share, median};
+use crate::clock::{Cpu, busy_share, cpu_of, median};
 use crate::fits::program;
 use crate::kernel_side::KernelSide;
 use crate::latency::{Latency, touch_each};
@@ -24,8 +24,6 @@ const BY_PAGE: &str = "zram";
 const BY_RUN: &str = "zram+sizing=adaptive:64k-64k-64k";
 /// Touches of a round that are served by a handler thread, which takes about 100 us each.
 const SLOW_TOUCHES: usize = 256;
-/// What share of a processor the measuring thread must get.
-const LEAST_SHARE: f64 = 0.75;
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -119,12 +117,7 @@ pub fn faults(
     progress: &dyn Fn(u64, u64),
 ) -> Result<FaultsReport, BenchError> {
     warmswap_sys::zram::probe(undo.root())?;
-    let share = cpu_share(Duration::from_millis(300));
-    if share < LEAST_SHARE && !options.allow_busy {
-        return Err(BenchError::Busy {
-            share_percent: (share * 100.0) as u32,
-        });
-    }
+    let share = busy_share(Duration::from_millis(300), options.allow_busy)?;
     let subjects = Subjects {
         order: pages.shuffled(),
         kernel: KernelSide::new(undo, pages.len())?,

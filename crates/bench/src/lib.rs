@@ -4,6 +4,9 @@
 //! under the kernel's zram on a device of its own. What is compared is CPU time (`CLOCK_THREAD_CPUTIME_ID` where
 //! the work is done in the calling thread, `CLOCK_PROCESS_CPUTIME_ID` where threads of the arena do it), which
 //! other programs stretch far less than the time on the wall; waiting times are reported beside it.
+//!
+//! [`redis`](mod@redis) asks a Redis server that has half the memory it needs, under the preloaded library and
+//! under zram.
 
 mod arena_side;
 mod clock;
@@ -14,6 +17,7 @@ mod kernel_side;
 mod latency;
 mod memory;
 mod pages;
+pub mod redis;
 
 pub use error::BenchError;
 pub use faults::{FaultsOptions, FaultsReport, Measure, faults};

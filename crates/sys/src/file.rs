@@ -43,6 +43,12 @@ impl FileError {
         self.source.kind() == io::ErrorKind::NotFound
             || self.source.raw_os_error() == Some(libc::ESRCH)
     }
+
+    /// True when the kernel could not do it now (EBUSY).
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.source.raw_os_error() == Some(libc::EBUSY)
+    }
 }
 
 /// Reads a whole text file. Bytes that are not UTF-8 are replaced.

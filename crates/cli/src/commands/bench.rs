@@ -5,8 +5,11 @@ use crate::output::Output;
 use crate::progress::Bar;
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use warmswap_bench::redis::{RedisOptions, redis};
 use warmswap_bench::{FaultsOptions, Pages, faults};
+use warmswap_doctor::{Machine, preload_library};
+use warmswap_policy::SchemeSpec;
 use warmswap_report::tables;
 use warmswap_study::Progress;
 use warmswap_sys::{Root, undo::Undo};
@@ -17,6 +20,8 @@ use warmswap_trace::TraceReader;
 pub enum BenchCommand {
     /// What a page costs on its way out of memory and back, beside the kernel's zram (root, zram)
     Faults(FaultsArgs),
+    /// A Redis server with half the memory that it needs, under the library and under zram (root, zram)
+    Redis(RedisArgs),
 }
 
 /// Which pages, and how often.
@@ -36,18 +41,49 @@ pub struct FaultsArgs {
     allow_busy: bool,
 }
 
+/// How many keys, and how often.
+#[derive(Debug, Args)]
+pub struct RedisArgs {
+    /// The scheme of the paged server
+    #[arg(long, default_value = "warmswap")]
+    scheme: String,
+    /// A trace whose page contents are used
+    #[arg(long, default_value = "traces/mixed.wst", value_name = "TRACE")]
+    pages_of: PathBuf,
+    /// Keys of each server, with 1 KiB each
+    #[arg(long, default_value_t = 150_000)]
+    keys: usize,
+    /// Turns of each server with each choice of keys; the median counts
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Requests of a turn
+    #[arg(long, default_value_t = 20_000)]
+    requests: usize,
+    /// Connections that ask at the same time
+    #[arg(long, default_value_t = 4)]
+    connections: usize,
+    /// Seed of the keys that are asked for
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Measure although other programs take the processor
+    #[arg(long)]
+    allow_busy: bool,
+}
+
 /// Measures and shows.
 pub fn run(command: BenchCommand, output: &Output) -> Result<()> {
-    let BenchCommand::Faults(args) = command;
+    match command {
+        BenchCommand::Faults(args) => run_faults(args, output),
+        BenchCommand::Redis(args) => run_redis(args, output),
+    }
+}
+
+fn run_faults(args: FaultsArgs, output: &Output) -> Result<()> {
     if args.pages < 256 || args.rounds == 0 {
         return Err(BadInput("at least 256 pages and one round are needed".to_owned()).into());
     }
-    let trace = TraceReader::open(&args.pages_of)?;
-    let pages = Pages::sample(&trace, args.pages.next_multiple_of(16))?;
-    let root = Root::machine();
-    warmswap_sys::zram::probe(&root)?;
-    let undo = Undo::open(&root, &Undo::default_folder(&root))?;
-    undo.on_signals()?;
+    let pages = pages(&args.pages_of, args.pages)?;
+    let undo = undo()?;
     let options = FaultsOptions {
         rounds: args.rounds,
         allow_busy: args.allow_busy,
@@ -59,4 +95,50 @@ pub fn run(command: BenchCommand, output: &Output) -> Result<()> {
     drop(bar);
     let tables = tables::faults(&report)?;
     output.emit("warmswap.bench.faults", report, &tables)
+}
+
+fn run_redis(args: RedisArgs, output: &Output) -> Result<()> {
+    SchemeSpec::parse(&args.scheme)?;
+    if args.keys < 10_000 || args.rounds == 0 || args.connections == 0 {
+        return Err(BadInput(
+            "at least 10000 keys, one round and one connection are needed".to_owned(),
+        )
+        .into());
+    }
+    let pages = pages(&args.pages_of, VALUE_PAGES)?;
+    let options = RedisOptions {
+        library: preload_library(&Machine::this())?,
+        scheme: args.scheme,
+        keys: args.keys,
+        rounds: args.rounds,
+        requests: args.requests,
+        connections: args.connections,
+        seed: args.seed,
+        allow_busy: args.allow_busy,
+    };
+    let undo = undo()?;
+    let bar = Bar::new("measuring");
+    let report = redis(&pages, &options, &undo, &|done, total| {
+        bar.set(Progress { done, total });
+    })?;
+    drop(bar);
+    let tables = [tables::redis(&report)?];
+    output.emit("warmswap.bench.redis", report, &tables)
+}
+
+/// Recorded pages that values are cut out of.
+const VALUE_PAGES: usize = 4096;
+
+fn pages(trace: &Path, count: usize) -> Result<Pages> {
+    let trace = TraceReader::open(trace)?;
+    Ok(Pages::sample(&trace, count.next_multiple_of(16))?)
+}
+
+/// For what is changed on the machine, which needs a zram device.
+fn undo() -> Result<Undo> {
+    let root = Root::machine();
+    warmswap_sys::zram::probe(&root)?;
+    let undo = Undo::open(&root, &Undo::default_folder(&root))?;
+    undo.on_signals()?;
+    Ok(undo)
 }

@@ -15,6 +15,7 @@
 //! | [`mod@doctor`] | what of this machine is as it must be |
 //! | [`programs`] | programs that are paged |
 //! | [`mod@faults`] | live memory beside the kernel's zram |
+//! | [`mod@redis`] | a Redis server with half of its memory |
 //! | [`mod@trace_info`] | what is in a trace |
 
 pub mod asap;
@@ -25,6 +26,7 @@ pub mod doctor;
 pub mod ezswap;
 pub mod faults;
 pub mod programs;
+pub mod redis;
 pub mod replay;
 pub mod studies;
 pub mod trace_info;
@@ -33,6 +35,7 @@ pub use calibrate::calibration;
 pub use compare::comparison;
 pub use doctor::doctor;
 pub use faults::faults;
+pub use redis::redis;
 pub use replay::replay;
 pub use trace_info::trace_info;
 
