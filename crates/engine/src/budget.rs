@@ -81,6 +81,11 @@ impl Budget {
         }
     }
 
+    pub fn set_budget_bytes(&mut self, bytes: u64) {
+        self.limits.budget_bytes = bytes;
+        self.watermarks = Watermarks::of(bytes);
+    }
+
     /// Frames that could be taken without exceeding the budget.
     pub fn free_frames(&self) -> u64 {
         let for_frames = self

@@ -90,6 +90,8 @@ calls! {
     SetPoolBytes(bytes: u64) => set_pool_bytes;
     /// [`Engine::set_backing_bytes`].
     SetBackingBytes(bytes: u64) => set_backing_bytes;
+    /// [`Engine::set_budget_bytes`].
+    SetBudgetBytes(bytes: u64) => set_budget_bytes;
     /// [`Engine::next_decision`].
     NextDecision() => next_decision;
     /// [`Engine::next_background_decision`].

@@ -360,6 +360,13 @@ impl Engine {
         self.budget.usage.backing_bytes = bytes;
     }
 
+    /// The budget for frames and pool is this from now on, and the watermarks follow; less than the minimum
+    /// counts as the minimum. For a host whose memory is shared with others who come and go.
+    pub fn set_budget_bytes(&mut self, bytes: u64) {
+        self.stuck = false;
+        self.budget.set_budget_bytes(bytes.max(MINIMUM_BUDGET_BYTES));
+    }
+
     // ---- decisions ----
 
     /// What is to be done now, before anybody goes on; `None` when nothing is.

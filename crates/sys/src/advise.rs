@@ -59,8 +59,27 @@ pub fn ranges(numbers: impl IntoIterator<Item = u64>) -> Vec<PageRange> {
 pub struct Advised {
     /// Pages in ranges that the kernel went through. It does not tell how many of them it acted on.
     pub pages: u64,
-    /// Ranges that were left out because they are not mapped or cannot take the advice.
+    /// Ranges that were left out, whatever the reason.
     pub refused_ranges: u64,
+    /// Of these, ranges that were not mapped (any more).
+    pub unmapped_ranges: u64,
+    /// Of these, ranges that cannot take the advice: locked, huge or device memory.
+    pub unsuitable_ranges: u64,
+    /// Of these, ranges that the kernel had no time for, again and again (EAGAIN).
+    pub busy_ranges: u64,
+    /// Of these, ranges whose pages could not be read or written.
+    pub failed_ranges: u64,
+}
+
+impl std::ops::AddAssign for Advised {
+    fn add_assign(&mut self, other: Self) {
+        self.pages += other.pages;
+        self.refused_ranges += other.refused_ranges;
+        self.unmapped_ranges += other.unmapped_ranges;
+        self.unsuitable_ranges += other.unsuitable_ranges;
+        self.busy_ranges += other.busy_ranges;
+        self.failed_ranges += other.failed_ranges;
+    }
 }
 
 /// Ranges handed to the kernel by one system call (`IOV_MAX`).
@@ -162,10 +181,17 @@ fn advise_batch(
                 std::thread::yield_now();
             }
             Some(
-                libc::EINTR | libc::EAGAIN | libc::ENOMEM | libc::EINVAL | libc::EBADF | libc::EIO,
+                code @ (libc::EINTR | libc::EAGAIN | libc::ENOMEM | libc::EINVAL | libc::EBADF
+                | libc::EIO),
             ) => {
                 idle = 0;
                 done.refused_ranges += 1;
+                *match code {
+                    libc::ENOMEM => &mut done.unmapped_ranges,
+                    libc::EINTR | libc::EAGAIN => &mut done.busy_ranges,
+                    libc::EIO => &mut done.failed_ranges,
+                    _ => &mut done.unsuitable_ranges,
+                } += 1;
                 rest = &mut rest[1..];
             }
             _ => return Err(ProcessError::new("advise", process.pid(), error)),

@@ -1,5 +1,9 @@
 //! Memory control groups, version 1 and 2.
 
+mod group;
+
+pub use group::Group;
+
 use std::path::{Path, PathBuf};
 
 use crate::undo::{Action, Pending, Undo, UndoError};
@@ -147,6 +151,12 @@ impl Memcg {
     /// [`FileError`].
     pub fn stats(&self) -> Result<MemcgStats, FileError> {
         read_stats(&self.path, self.version)
+    }
+
+    /// The group as anybody sees it, who does not own it.
+    #[must_use]
+    pub fn group(&self) -> Group {
+        Group::new(self.path.clone(), self.version)
     }
 
     /// The group's folder.

@@ -1,5 +1,9 @@
 //! The page table of a process, seen through `/proc/PID/pagemap`.
 
+mod regions;
+
+pub use regions::{Region, Residence};
+
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;

@@ -100,6 +100,22 @@ impl AsFd for Process {
     }
 }
 
+/// Gives the calling thread the idle policy: it runs when no other thread wants the processor, and may be
+/// held up for long when others do.
+///
+/// # Errors
+/// [`io::Error`]; no privilege is needed.
+pub fn idle_priority() -> io::Result<()> {
+    let parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: 0 is the calling thread; `parameter` is a live `sched_param`, which the kernel only reads.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
 /// Makes `command` start as the leader of a new session, out of reach of the terminal's signals.
 pub fn in_new_session(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt as _;
@@ -126,12 +142,16 @@ pub struct Stat {
     pub parent: u32,
     /// Session.
     pub session: u32,
+    /// Minor faults (the page was in memory, or is new).
+    pub minor_faults: u64,
     /// Major faults (the page had to be read or decompressed).
     pub major_faults: u64,
     /// CPU time in user and kernel mode, in clock ticks.
     pub cpu_ticks: u64,
     /// Start, in clock ticks since boot; with the number it identifies a process for ever.
     pub start_ticks: u64,
+    /// Resident pages, anonymous and of files; the kernel lets it lag by some dozens.
+    pub resident_pages: u64,
 }
 
 impl Stat {
@@ -162,9 +182,11 @@ impl Stat {
             state: fields.first()?.chars().next()?,
             parent: number(4)? as u32,
             session: fields.get(3)?.parse::<i64>().ok()?.max(0) as u32,
+            minor_faults: number(10)?,
             major_faults: number(12)?,
             cpu_ticks: number(14)? + number(15)?,
             start_ticks: number(22)?,
+            resident_pages: number(24)?,
         })
     }
 

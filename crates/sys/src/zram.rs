@@ -3,6 +3,10 @@
 //! The device is added for us by the kernel and removed afterwards; a device that exists is never used.
 //! Kernel documentation: admin-guide/blockdev/zram.rst.
 
+mod device;
+
+pub use device::{Device, Upkeep, WriteBackStats};
+
 use std::path::{Path, PathBuf};
 
 use crate::swap::{self, Owner, Uuid};

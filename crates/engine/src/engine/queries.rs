@@ -59,6 +59,17 @@ impl Engine {
         self.table[page].state
     }
 
+    /// The application's anonymous pages in frames, by [`Hotness::index`]. Linear in its pages.
+    pub fn frames_by_hotness(&self, app: AppId) -> [u64; 3] {
+        let mut frames = [0; 3];
+        for page in self.table.pages_of(app) {
+            if self.table[page].in_frame() {
+                frames[self.scheme.reclaim.hotness(&self.table, page).index()] += 1;
+            }
+        }
+        frames
+    }
+
     /// How many pages of the application are held to be hot.
     pub fn hot_pages(&self, app: AppId) -> u64 {
         self.scheme.reclaim.hot_pages(app)

@@ -1,0 +1,287 @@
+//! Which processes make up an application, found again as they fork, exec and exit.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
+use warmswap_sys::memcg::Group;
+use warmswap_sys::process::Stat;
+use warmswap_sys::{Root, tree};
+
+use crate::error::HostError;
+
+/// How the processes of an application are found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Members {
+    /// A process and all its descendants.
+    Tree {
+        /// The process.
+        pid: u32,
+        /// Its start in clock ticks since boot, so that a later process of its number is not taken for it; 0
+        /// for the one that has the number now.
+        #[serde(default)]
+        start_ticks: u64,
+        /// Whether the process itself belongs to it, and not only its descendants.
+        with_root: bool,
+    },
+    /// All processes of a memory control group and the groups below it.
+    Group(PathBuf),
+    /// All processes whose executable has this path, or, without a slash, this file name. A `*` stands for any
+    /// characters, slashes included; a ` (deleted)` of a program that was replaced is not looked at.
+    Executable(String),
+}
+
+/// One application.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Application {
+    /// Its name; learned tables are kept under it.
+    pub name: String,
+    /// Its processes.
+    pub members: Members,
+}
+
+/// A process by number and start: an identity for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProcessId {
+    /// Its number.
+    pub pid: u32,
+    /// Its start in clock ticks since boot.
+    pub start_ticks: u64,
+}
+
+/// Finds the processes of many applications with one look at the machine's processes.
+#[derive(Debug)]
+pub struct Applications {
+    root: Root,
+    own_pid: u32,
+}
+
+impl Applications {
+    /// A finder on this machine.
+    #[must_use]
+    pub fn new(root: &Root) -> Self {
+        Self {
+            root: root.clone(),
+            own_pid: std::process::id(),
+        }
+    }
+
+    /// The living processes of each application, ascending by number. A process belongs to the first
+    /// application that it fits; this process itself belongs to none, and neither do threads of the kernel.
+    /// Costs about 20 µs a process of the machine.
+    ///
+    /// # Errors
+    /// [`HostError::File`] when `/proc` cannot be listed. A control group that is gone has no processes.
+    pub fn find(&self, applications: &[&Application]) -> Result<Vec<Vec<ProcessId>>, HostError> {
+        let all = tree::all(&self.root)?;
+        let mut free: FxHashMap<u32, &Stat> = all
+            .iter()
+            .filter(|s| !matches!(s.state, 'Z' | 'X') && s.pid != self.own_pid && s.pid != KTHREADD)
+            .filter(|s| s.parent != KTHREADD)
+            .map(|s| (s.pid, s))
+            .collect();
+        let mut executables = FxHashMap::default();
+        let found = applications.iter().map(|application| {
+            let mut pids = self.members(&application.members, &all, &free, &mut executables);
+            pids.sort_unstable();
+            pids.iter()
+                .filter_map(|pid| free.remove(pid))
+                .map(|s| ProcessId {
+                    pid: s.pid,
+                    start_ticks: s.start_ticks,
+                })
+                .collect()
+        });
+        Ok(found.collect())
+    }
+
+    fn members(
+        &self,
+        members: &Members,
+        all: &[Stat],
+        free: &FxHashMap<u32, &Stat>,
+        executables: &mut FxHashMap<u32, Option<PathBuf>>,
+    ) -> Vec<u32> {
+        match members {
+            Members::Tree {
+                pid,
+                start_ticks,
+                with_root,
+            } => {
+                let is_it = |s: &&Stat| *start_ticks == 0 || s.start_ticks == *start_ticks;
+                match free.get(pid).copied().filter(is_it) {
+                    Some(_) => descendants(all, *pid, *with_root),
+                    None => Vec::new(),
+                }
+            }
+            Members::Group(path) => Group::open(&self.root, path)
+                .and_then(|group| Ok(group.pids()?))
+                .unwrap_or_default(),
+            Members::Executable(pattern) => {
+                let mut fits = |pid: &u32| {
+                    let path = executables.entry(*pid).or_insert_with(|| self.executable(*pid));
+                    path.as_deref().is_some_and(|path| matches(pattern, path))
+                };
+                free.keys().copied().filter(|pid| fits(pid)).collect()
+            }
+        }
+    }
+
+    /// The program that a process runs; none when it may not be asked, or has none.
+    fn executable(&self, pid: u32) -> Option<PathBuf> {
+        let path = std::fs::read_link(self.root.proc_file(pid, "exe")).ok()?;
+        let name = path.as_os_str().as_bytes();
+        let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
+        Some(PathBuf::from(std::ffi::OsStr::from_bytes(name)))
+    }
+}
+
+/// The parent of all threads of the kernel.
+const KTHREADD: u32 = 2;
+
+fn descendants(all: &[Stat], ancestor: u32, with_root: bool) -> Vec<u32> {
+    let mut children: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+    for stat in all {
+        children.entry(stat.parent).or_default().push(stat.pid);
+    }
+    let mut seen = FxHashSet::from_iter([ancestor]);
+    let mut found = vec![ancestor];
+    let mut next = 0;
+    while let Some(&parent) = found.get(next) {
+        let family = children.remove(&parent).unwrap_or_default();
+        // A list read while processes come and go may hold a ring.
+        found.extend(family.into_iter().filter(|&pid| seen.insert(pid)));
+        next += 1;
+    }
+    found.split_off(usize::from(!with_root))
+}
+
+/// Whether a path fits a pattern; see [`Members::Executable`].
+#[must_use]
+pub fn matches(pattern: &str, path: &Path) -> bool {
+    let text = if pattern.contains('/') {
+        path.as_os_str().as_bytes()
+    } else {
+        path.file_name().map_or(&[][..], |name| name.as_bytes())
+    };
+    let mut parts = pattern.as_bytes().split(|&b| b == b'*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        let Some(at) = find(rest, part) else {
+            return false;
+        };
+        rest = &rest[at + part.len()..];
+    }
+    true
+}
+
+fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    if part.is_empty() {
+        return Some(0);
+    }
+    text.windows(part.len()).position(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine with these processes: number, parent, executable.
+    fn machine(processes: &[(u32, u32, &str)]) -> (tempfile::TempDir, Applications) {
+        let dir = tempfile::tempdir().unwrap();
+        for &(pid, parent, exe) in processes {
+            let folder = dir.path().join(format!("proc/{pid}"));
+            std::fs::create_dir_all(&folder).unwrap();
+            let line = format!(
+                "{pid} (p) S {parent} 1 5 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 {} 0 0",
+                pid * 10
+            );
+            std::fs::write(folder.join("stat"), line).unwrap();
+            std::os::unix::fs::symlink(exe, folder.join("exe")).unwrap();
+        }
+        let applications = Applications::new(&Root::at(dir.path()));
+        (dir, applications)
+    }
+
+    fn app(members: Members) -> Application {
+        Application {
+            name: "a".to_owned(),
+            members,
+        }
+    }
+
+    fn tree(pid: u32, with_root: bool) -> Application {
+        app(Members::Tree {
+            pid,
+            start_ticks: 0,
+            with_root,
+        })
+    }
+
+    fn found(applications: &Applications, apps: &[&Application]) -> Vec<Vec<u32>> {
+        let found = applications.find(apps).unwrap();
+        let pids = |processes: Vec<ProcessId>| processes.into_iter().map(|p| p.pid).collect();
+        found.into_iter().map(pids).collect()
+    }
+
+    #[test]
+    fn a_tree_follows_its_descendants() {
+        let (_dir, machine) = machine(&[
+            (50, 1, "/bin/a"),
+            (70, 50, "/bin/b"),
+            (90, 70, "/bin/b"),
+            (60, 1, "/bin/b"),
+        ]);
+
+        assert_eq!(found(&machine, &[&tree(50, true)]), [[50, 70, 90]]);
+        assert_eq!(found(&machine, &[&tree(50, false)]), [[70, 90]]);
+        assert!(found(&machine, &[&tree(99, true)])[0].is_empty());
+        let later = app(Members::Tree {
+            pid: 50,
+            start_ticks: 501,
+            with_root: true,
+        });
+        assert!(found(&machine, &[&later])[0].is_empty(), "another process of that number");
+    }
+
+    #[test]
+    fn a_process_belongs_to_the_first_that_fits_and_kernel_threads_to_none() {
+        let (_dir, machine) = machine(&[
+            (2, 0, "/none"),
+            (3, 2, "/usr/lib/web/web"),
+            (50, 1, "/usr/lib/web/web"),
+            (70, 50, "/usr/lib/web/web (deleted)"),
+            (80, 1, "/usr/bin/edit"),
+        ]);
+        let web = app(Members::Executable("web".to_owned()));
+        let paths = app(Members::Executable("/usr/*".to_owned()));
+
+        let found = found(&machine, &[&tree(70, true), &web, &paths]);
+
+        assert_eq!(found, [vec![70], vec![50], vec![80]]);
+    }
+
+    #[test]
+    fn patterns_fit_names_or_whole_paths() {
+        let fits = |pattern: &str| matches(pattern, Path::new("/opt/app/bin/chromium-x"));
+
+        for yes in ["chromium-x", "chromium*", "*", "ch*um-*", "/opt/*/bin/*", "/opt/app/bin/chromium-x"] {
+            assert!(fits(yes), "{yes}");
+        }
+        for no in ["chromium", "app", "/opt", "/app/*", "ch*y", "", "*x*x*x"] {
+            assert!(!fits(no), "{no}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What a host does, and how eagerly.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::goal::Goal;
+
+/// By which system call pages come back ahead of use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrepageBy {
+    /// `process_madvise(MADV_WILLNEED)`: into the swap cache. The touch is a minor fault of about 2 µs, and
+    /// tells that the page was needed; a page that is not touched can leave again for nothing.
+    #[default]
+    WillNeed,
+    /// `process_vm_readv` of one byte a page: into the page table. The touch costs nothing, and is not seen.
+    Read,
+}
+
+/// How a host works.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct HostConfig {
+    /// The engine's scheme, as `warmswap schemes` lists them. Slots that are about a pool of its own (sizing,
+    /// admission, eviction) have no effect: the kernel's swap is the pool.
+    pub scheme: String,
+    /// When and how far applications are paged out.
+    pub goal: Goal,
+    /// Most pages that are paged out in a second.
+    pub page_out_pages_per_second: u64,
+    /// By which call footprints come back.
+    pub prepage_by: PrepageBy,
+    /// Threads that bring footprints back; 0 for no prefetch.
+    pub prepage_threads: usize,
+    /// Launches for which a page that stays in memory is taken for accessed after it was last seen to be
+    /// (ASAP section 4.3 forgets a page after as many).
+    pub evidence_launches: u8,
+    /// A launch window that nobody closes ends after so long, in milliseconds.
+    pub launch_window_ms: u64,
+    /// Swap that is always left free, in bytes.
+    pub swap_reserve_bytes: u64,
+    /// Where learned tables are kept; none forgets them at the end.
+    pub learned_folder: Option<PathBuf>,
+}
+
+impl Default for HostConfig {
+    fn default() -> Self {
+        Self {
+            scheme: "asap-anon+reclaim=hotness".to_owned(),
+            goal: Goal::default(),
+            page_out_pages_per_second: 50_000,
+            prepage_by: PrepageBy::default(),
+            prepage_threads: 1,
+            evidence_launches: 5,
+            launch_window_ms: 3_000,
+            swap_reserve_bytes: 4 << 20,
+            learned_folder: None,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What a host did, and what it was refused, by reason.
+
+use serde::{Deserialize, Serialize};
+
+/// Counters since the host began. Each says when it moves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counters {
+    /// Pages that a page-out was asked for.
+    pub page_out_asked: u64,
+    /// Of these, pages that were seen in swap afterwards.
+    pub page_out_done: u64,
+    /// Of these, pages that were still in memory: mapped by several processes, touched at once, or under way.
+    pub page_out_kept: u64,
+    /// Of these, pages that were gone: freed or unmapped meanwhile.
+    pub page_out_freed: u64,
+    /// Pages that the kernel paged out by itself.
+    pub left_by_kernel: u64,
+    /// Pages that came back because they were touched.
+    pub came_back: u64,
+    /// Pages that prepaging was asked for.
+    pub prepage_asked: u64,
+    /// Of these, pages that the kernel went through.
+    pub prepage_done: u64,
+    /// Of these, pages that were touched before the launch window closed.
+    pub prepage_used: u64,
+    /// Of these, pages that were not.
+    pub prepage_wasted: u64,
+    /// Ranges refused because they were not mapped any more.
+    pub refused_unmapped: u64,
+    /// Ranges refused because they are locked, huge or device memory.
+    pub refused_unsuitable: u64,
+    /// Ranges refused because the kernel had no time for them.
+    pub refused_busy: u64,
+    /// Ranges whose pages could not be read or written: the swap device failed.
+    pub refused_failed: u64,
+    /// Calls refused because the process may not be touched (EPERM): a set-user program, or one under a tracer
+    /// that the security module protects.
+    pub refused_permission: u64,
+    /// Calls that found the process gone (ESRCH).
+    pub process_gone: u64,
+    /// Processes that could not be watched for another reason.
+    pub process_unreadable: u64,
+    /// Processes that were found to have executed another program: what was known of them was dropped.
+    pub process_executed: u64,
+    /// Page-outs put off because the swap has no room.
+    pub put_off_no_swap: u64,
+    /// Page-outs put off because so many pages had left in this second.
+    pub put_off_rate: u64,
+    /// Page-outs put off because all that was left belongs to a launch under way.
+    pub put_off_launch: u64,
+    /// Scans of a process's page table.
+    pub scans: u64,
+    /// Nanoseconds of CPU time of the host's calls (observation and page-out).
+    pub host_cpu_ns: u64,
+    /// Nanoseconds of CPU time of the prefetch threads.
+    pub prepage_cpu_ns: u64,
+}

@@ -1,0 +1,254 @@
+//! How much memory there is to be, and how much of it is missing.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use warmswap_sys::memcg::Group;
+use warmswap_sys::meminfo::Meminfo;
+use warmswap_sys::psi::MemoryPressure;
+use warmswap_sys::zram::Device;
+use warmswap_sys::{FileError, Root};
+
+use crate::error::HostError;
+use crate::status::SwapStatus;
+
+/// When applications are paged out, and how far. All that is given must hold; with nothing given, nothing is
+/// ever paged out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Goal {
+    /// Most memory for the applications and the compressed pool together, in bytes.
+    pub budget_bytes: Option<u64>,
+    /// The memory control group whose use counts as the applications'; without one, their resident anonymous
+    /// memory does. If the group has a limit of its own, the host keeps clear of it, so that the kernel need
+    /// not reclaim.
+    pub group: Option<PathBuf>,
+    /// Least memory that is to be available on the machine, in bytes.
+    pub free_bytes: Option<u64>,
+    /// Most of the time, in percent of the last 10 s, that tasks may wait for memory (PSI, "some"); no effect
+    /// where the kernel does not keep it.
+    pub pressure_percent: Option<f64>,
+    /// What is kept free below budget and limit for the next launch, in bytes; by default what the last
+    /// launches needed.
+    pub headroom_bytes: Option<u64>,
+}
+
+impl Goal {
+    /// True when it can never ask for a page-out.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        let given = self.budget_bytes.is_some()
+            || self.group.is_some()
+            || self.free_bytes.is_some()
+            || self.pressure_percent.is_some();
+        !given
+    }
+}
+
+/// What is missing to a goal, and what there is beyond it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Room {
+    /// To be paged out, in bytes.
+    pub missing_bytes: u64,
+    /// What could be brought back before budget or limit are exceeded, in bytes.
+    pub spare_bytes: u64,
+}
+
+/// Reads the machine for a goal.
+#[derive(Debug)]
+pub(crate) struct Gauge {
+    root: Root,
+    goal: Goal,
+    group: Option<Group>,
+    devices: Vec<Device>,
+}
+
+impl Gauge {
+    pub fn new(root: &Root, goal: &Goal) -> Result<Self, HostError> {
+        let group = goal
+            .group
+            .as_deref()
+            .map(|path| Group::open(root, path))
+            .transpose()?;
+        let mut gauge = Self {
+            root: root.clone(),
+            goal: goal.clone(),
+            group,
+            devices: Vec::new(),
+        };
+        gauge.find_devices();
+        Ok(gauge)
+    }
+
+    /// Looks for zram devices that were swapped on or off.
+    pub fn find_devices(&mut self) {
+        self.devices = Device::in_swap(&self.root).unwrap_or_default();
+    }
+
+    /// Swap and pool as they are now. Costs about 50 µs.
+    pub fn swap(&self) -> Result<SwapStatus, FileError> {
+        let memory = Meminfo::read(&self.root)?;
+        let mut status = SwapStatus {
+            total_bytes: memory.swap_total_bytes,
+            free_bytes: memory.swap_free_bytes,
+            pool_bytes: memory.zswap_pool_bytes,
+            stored_bytes: memory.zswap_stored_bytes,
+        };
+        for device in &self.devices {
+            // A device that was just removed holds nothing.
+            let Ok(stats) = device.stats() else { continue };
+            status.pool_bytes += stats.memory_bytes;
+            status.stored_bytes += stats.original_bytes;
+            if let Ok(Some(limit)) = device.memory_limit_bytes() {
+                // A page may need all of its size.
+                let room = limit.saturating_sub(stats.memory_bytes);
+                status.free_bytes = status.free_bytes.min(room);
+            }
+        }
+        Ok(status)
+    }
+
+    /// Compares the machine with the goal, where the applications have `resident_bytes` of anonymous memory.
+    pub fn room(
+        &self,
+        pool_bytes: u64,
+        resident_bytes: u64,
+        headroom_bytes: u64,
+    ) -> Result<Room, FileError> {
+        let headroom = self.goal.headroom_bytes.unwrap_or(headroom_bytes);
+        let mut room = Room {
+            missing_bytes: 0,
+            spare_bytes: u64::MAX,
+        };
+        let mut bound = |used: u64, most: u64| {
+            room.missing_bytes = room.missing_bytes.max((used + headroom).saturating_sub(most));
+            room.spare_bytes = room.spare_bytes.min(most.saturating_sub(used));
+        };
+        let mut used = resident_bytes;
+        if let Some(group) = &self.group {
+            used = group.usage_bytes()?;
+            if let Some(limit) = group.limit_bytes()? {
+                bound(used, limit);
+            }
+        }
+        if let Some(budget) = self.goal.budget_bytes {
+            bound(used + pool_bytes, budget);
+        }
+        if let Some(free) = self.goal.free_bytes {
+            let available = Meminfo::read(&self.root)?.available_bytes;
+            room.missing_bytes = room.missing_bytes.max(free.saturating_sub(available));
+            room.spare_bytes = room.spare_bytes.min(available);
+        }
+        if let Some(most) = self.goal.pressure_percent
+            && let Some(pressure) = MemoryPressure::read(&self.root)?
+            && pressure.some.avg10_percent > most
+        {
+            // It says that too little is free, and not how much: a little more at each look.
+            room.missing_bytes = room.missing_bytes.max(resident_bytes / 64);
+        }
+        Ok(room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A machine with 100 MiB available, 40 MiB of free swap and one zram device; pressure 12 %.
+    fn machine(limit: &str) -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("proc/self/mounts", "none /cg cgroup2 rw 0 0\n");
+        write("cg/cgroup.controllers", "memory\n");
+        write("cg/apps/memory.current", &(300 * MIB).to_string());
+        write("cg/apps/memory.max", limit);
+        write(
+            "proc/meminfo",
+            "MemTotal: 1048576 kB\nMemAvailable: 102400 kB\nSwapTotal: 81920 kB\nSwapFree: 40960 kB\n\
+             Zswap: 1024 kB\nZswapped: 4096 kB\n",
+        );
+        write("proc/swaps", "F T S U P\n/dev/zram3 partition 81920 40960 5\n");
+        let mm_stat = format!("{} 1 {} {} 0 0 0\n", 40 * MIB, 10 * MIB, 30 * MIB);
+        write("sys/block/zram3/mm_stat", &mm_stat);
+        write(
+            "proc/pressure/memory",
+            "some avg10=12.00 avg60=0 total=1\nfull avg10=0 avg60=0 total=0\n",
+        );
+        let root = Root::at(dir.path());
+        (dir, root)
+    }
+
+    fn room(goal: &Goal, limit: &str) -> Room {
+        let (_dir, root) = machine(limit);
+        let gauge = Gauge::new(&root, goal).unwrap();
+        let pool = gauge.swap().unwrap().pool_bytes;
+        gauge.room(pool, 640 * MIB, 20 * MIB).unwrap()
+    }
+
+    #[test]
+    fn the_pool_counts_and_its_limit_bounds_the_swap() {
+        let (_dir, root) = machine("max");
+
+        let swap = Gauge::new(&root, &Goal::default()).unwrap().swap().unwrap();
+
+        assert_eq!(swap.pool_bytes, 11 * MIB, "zram and zswap");
+        assert_eq!(swap.stored_bytes, 44 * MIB);
+        assert_eq!(swap.free_bytes, 20 * MIB, "30 MiB limit, 10 MiB used");
+    }
+
+    #[test]
+    fn without_a_goal_nothing_is_missing() {
+        let goal = Goal::default();
+        assert!(goal.is_none());
+        assert_eq!(room(&goal, "max").missing_bytes, 0);
+    }
+
+    #[test]
+    fn a_budget_holds_group_pool_and_headroom() {
+        let goal = Goal {
+            budget_bytes: Some(320 * MIB),
+            group: Some("/apps".into()),
+            ..Goal::default()
+        };
+        let expected = Room {
+            missing_bytes: 11 * MIB,
+            spare_bytes: 9 * MIB,
+        };
+        assert_eq!(room(&goal, "max"), expected);
+        let limited = room(&goal, &(310 * MIB).to_string());
+        assert_eq!((limited.missing_bytes, limited.spare_bytes), (11 * MIB, 9 * MIB));
+        let tight = room(&goal, &(301 * MIB).to_string());
+        assert_eq!((tight.missing_bytes, tight.spare_bytes), (19 * MIB, MIB));
+    }
+
+    #[test]
+    fn free_memory_and_pressure_ask_too() {
+        let free = Goal {
+            free_bytes: Some(150 * MIB),
+            ..Goal::default()
+        };
+        assert_eq!(room(&free, "max").missing_bytes, 50 * MIB);
+        let pressure = |percent| Goal {
+            pressure_percent: Some(percent),
+            ..Goal::default()
+        };
+        assert_eq!(room(&pressure(10.0), "max").missing_bytes, 10 * MIB);
+        assert_eq!(room(&pressure(15.0), "max").missing_bytes, 0);
+    }
+
+    #[test]
+    fn a_group_that_is_not_there_is_an_error() {
+        let (_dir, root) = machine("max");
+        let goal = Goal {
+            group: Some("/absent".into()),
+            ..Goal::default()
+        };
+        assert!(Gauge::new(&root, &goal).is_err());
+    }
+}

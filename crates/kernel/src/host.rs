@@ -1,0 +1,439 @@
+//! The engine over the memory of applications, and the system calls that carry out what it decides.
+
+mod app;
+mod core;
+mod launch;
+mod reclaim;
+mod report;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use warmswap_engine::{Engine, Limits};
+use warmswap_learned::{LoadError, SaveError};
+use warmswap_policy::SchemeSpec;
+use warmswap_sys::{PAGE_BYTES, Root, monotonic_ns};
+use warmswap_trace::AppId;
+
+use self::app::App;
+use self::core::{Core, UNBOUNDED_BYTES};
+use self::launch::REMEMBERED_GROWTHS;
+use self::reclaim::{Patience, Rate};
+use crate::application::{Application, Applications, ProcessId};
+use crate::config::HostConfig;
+use crate::error::HostError;
+use crate::goal::Gauge;
+use crate::learned;
+use crate::prepage::{Prepagers, thread_cpu_ns};
+use crate::status::SwapStatus;
+use crate::watch::Watched;
+
+/// How often processes and swap devices are looked for, in nanoseconds.
+const FIND_INTERVAL_NS: u64 = 2_000_000_000;
+
+/// The least that is kept free for the next launch, in bytes.
+const LEAST_HEADROOM_BYTES: u64 = 4 << 20;
+
+/// What a tick did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tick {
+    /// Pages that it paged out.
+    pub paged_out: u64,
+    /// What was missing to the goal before, in bytes.
+    pub missing_bytes: u64,
+    /// There is more to do at once: do not wait long until the next tick.
+    pub is_busy: bool,
+}
+
+/// The kernel host. One thread drives it; it has threads of its own for prepaging only.
+///
+/// Dropping it ends these threads and changes nothing else: the kernel holds all pages.
+#[derive(Debug)]
+pub struct Host {
+    config: HostConfig,
+    core: Core,
+    apps: Vec<Option<App>>,
+    finder: Applications,
+    gauge: Gauge,
+    prepagers: Option<Prepagers>,
+    swap: SwapStatus,
+    missing_bytes: u64,
+    /// Counts launch windows of all applications.
+    launches: u64,
+    foreground: Option<usize>,
+    found_ns: Option<u64>,
+    rate: Rate,
+    patience: Patience,
+    growths: VecDeque<u64>,
+}
+
+impl Host {
+    /// A host without applications.
+    ///
+    /// # Errors
+    /// [`HostError`] when the scheme is none, the goal's group does not exist, or the machine's pages have
+    /// another size. Whether processes may be watched is seen when they are found.
+    pub fn new(config: HostConfig, root: &Root) -> Result<Self, HostError> {
+        warmswap_sys::check_page_size()?;
+        let scheme = SchemeSpec::parse(&config.scheme)?.build()?;
+        let limits = Limits {
+            budget_bytes: UNBOUNDED_BYTES,
+            pool_limit_bytes: UNBOUNDED_BYTES,
+            backing_limit_bytes: UNBOUNDED_BYTES,
+        };
+        let engine = Engine::new(scheme, limits)?;
+        let gauge = Gauge::new(root, &config.goal)?;
+        let prepagers = match config.prepage_threads {
+            0 => None,
+            threads => Some(Prepagers::start(threads, config.prepage_by)?),
+        };
+        Ok(Self {
+            core: Core::new(root, engine, config.prepage_by, config.evidence_launches),
+            apps: Vec::new(),
+            finder: Applications::new(root),
+            gauge,
+            prepagers,
+            swap: SwapStatus::default(),
+            missing_bytes: 0,
+            launches: 0,
+            foreground: None,
+            found_ns: None,
+            rate: Rate::new(config.page_out_pages_per_second),
+            patience: Patience::default(),
+            growths: VecDeque::new(),
+            config,
+        })
+    }
+
+    // ---- applications ----
+
+    /// Watches one more application. Its processes are found at the next tick, or switch to it. What is kept of
+    /// it in the folder of learned tables is taught.
+    ///
+    /// # Errors
+    /// [`HostError::NameTaken`], [`HostError::TooManyApps`].
+    pub fn add(&mut self, application: Application) -> Result<AppId, HostError> {
+        if self.id(&application.name).is_some() {
+            return Err(HostError::NameTaken(application.name));
+        }
+        let at = u16::try_from(self.apps.len())
+            .ok()
+            .filter(|&at| at < u16::MAX);
+        let id = AppId(at.ok_or(HostError::TooManyApps)?);
+        self.apps.push(Some(App::new(id, application)));
+        self.found_ns = None;
+        Ok(id)
+    }
+
+    /// Teaches what the folder of learned tables keeps of an application, before its first launch.
+    ///
+    /// # Errors
+    /// [`LoadError`]: a warning, since all that is lost is what was learned.
+    pub fn load_learned(&mut self, app: AppId) -> Result<(), LoadError> {
+        let (Some(folder), Some(Some(watched))) = (
+            &self.config.learned_folder,
+            self.apps.get(usize::from(app.0)),
+        ) else {
+            return Ok(());
+        };
+        let name = &watched.application.name;
+        learned::teach(&mut self.core.engine, folder, name, app)
+    }
+
+    /// Keeps what was learned of all applications, in the folder of learned tables.
+    ///
+    /// # Errors
+    /// The first [`SaveError`]; the others are kept all the same.
+    pub fn save_learned(&self) -> Result<(), SaveError> {
+        let Some(folder) = &self.config.learned_folder else {
+            return Ok(());
+        };
+        let mut result = Ok(());
+        for app in self.apps.iter().flatten() {
+            let name = &app.application.name;
+            result = result.and(learned::keep(&self.core.engine, folder, name, app.id));
+        }
+        result
+    }
+
+    /// Watches an application no more. Its pages stay where they are.
+    ///
+    /// # Errors
+    /// [`HostError::NoSuchApp`].
+    pub fn remove(&mut self, app: AppId) -> Result<(), HostError> {
+        let at = self.known(app)?;
+        if self.foreground == Some(at) {
+            self.foreground = None;
+        }
+        self.apps[at] = None;
+        self.core.engine.set_budget_bytes(UNBOUNDED_BYTES);
+        self.core.engine.exit(app);
+        self.core.drain();
+        Ok(())
+    }
+
+    /// The number of the application of that name.
+    #[must_use]
+    pub fn id(&self, name: &str) -> Option<AppId> {
+        let app = self.apps.iter().flatten();
+        app.filter(|app| app.application.name == name)
+            .map(|app| app.id)
+            .next()
+    }
+
+    /// All applications under watch.
+    pub fn applications(&self) -> impl Iterator<Item = (AppId, &Application)> {
+        self.apps.iter().flatten().map(|a| (a.id, &a.application))
+    }
+
+    /// The application in the foreground.
+    #[must_use]
+    pub fn foreground(&self) -> Option<AppId> {
+        self.foreground.map(|at| AppId(at as u16))
+    }
+
+    /// Its processes as they were last found.
+    ///
+    /// # Errors
+    /// [`HostError::NoSuchApp`].
+    pub fn processes(&self, app: AppId) -> Result<Vec<ProcessId>, HostError> {
+        let at = self.known(app)?;
+        let processes = self.apps[at].iter().flat_map(|app| &app.processes);
+        Ok(processes.map(Watched::id).collect())
+    }
+
+    fn known(&self, app: AppId) -> Result<usize, HostError> {
+        let at = usize::from(app.0);
+        match self.apps.get(at) {
+            Some(Some(_)) => Ok(at),
+            _ => Err(HostError::NoSuchApp(format!("number {}", app.0))),
+        }
+    }
+
+    // ---- events ----
+
+    /// The application comes to the foreground: its footprint begins to come back, and its launch window is
+    /// open until [`Self::launch_done`]. The one that was in the foreground goes to the background. Costs
+    /// about 1 µs for each page of the footprint that is in swap.
+    ///
+    /// # Errors
+    /// [`HostError::NoSuchApp`].
+    pub fn switch_to(&mut self, app: AppId) -> Result<(), HostError> {
+        let at = self.known(app)?;
+        self.timed(|host| {
+            if let Some(last) = host.foreground.filter(|&last| last != at) {
+                host.to_background(last);
+            }
+            host.close_window(at, false);
+            host.foreground = Some(at);
+            host.open_window(at);
+        });
+        Ok(())
+    }
+
+    /// The application has answered: what it touched since the switch is learned. Does nothing if no launch
+    /// window of it is open.
+    ///
+    /// # Errors
+    /// [`HostError::NoSuchApp`].
+    pub fn launch_done(&mut self, app: AppId) -> Result<(), HostError> {
+        let at = self.known(app)?;
+        self.timed(|host| host.close_window(at, true));
+        Ok(())
+    }
+
+    /// The application goes to the background.
+    ///
+    /// # Errors
+    /// [`HostError::NoSuchApp`].
+    pub fn background(&mut self, app: AppId) -> Result<(), HostError> {
+        let at = self.known(app)?;
+        self.timed(|host| host.to_background(at));
+        Ok(())
+    }
+
+    fn to_background(&mut self, at: usize) {
+        self.close_window(at, false);
+        if self.foreground == Some(at) {
+            self.foreground = None;
+        }
+        let Some(app) = &mut self.apps[at] else { return };
+        self.core.look(app, false);
+        self.core.engine.background(app.id);
+        self.core.drain();
+        if std::mem::take(&mut app.is_foreground) {
+            if self.growths.len() == REMEMBERED_GROWTHS {
+                self.growths.pop_front();
+            }
+            self.growths.push_back(app.grown_bytes);
+        }
+    }
+
+    /// One step: looks for processes now and then, looks at what stirred, closes windows that nobody closed, and
+    /// pages out one round if something is missing to the goal. Costs about 10 µs a process when nothing
+    /// happened.
+    pub fn tick(&mut self) -> Tick {
+        self.timed(Self::step)
+    }
+
+    fn step(&mut self) -> Tick {
+        let now_ns = monotonic_ns();
+        if self
+            .found_ns
+            .is_none_or(|at| now_ns.saturating_sub(at) >= FIND_INTERVAL_NS)
+        {
+            self.found_ns = Some(now_ns);
+            self.find_processes();
+            self.gauge.find_devices();
+        }
+        let overdue = Duration::from_millis(self.config.launch_window_ms).as_nanos() as u64;
+        for at in 0..self.apps.len() {
+            let Some(app) = &mut self.apps[at] else { continue };
+            let window = app.window.as_ref().map(|window| window.begin_ns);
+            match window {
+                Some(begin_ns) if now_ns.saturating_sub(begin_ns) >= overdue => {
+                    self.close_window(at, false);
+                }
+                // What happens in a window is looked at when it closes.
+                Some(_) => {}
+                None => self.core.look(app, false),
+            }
+        }
+        self.read_swap();
+        self.reclaim(now_ns)
+    }
+
+    fn read_swap(&mut self) {
+        if let Ok(swap) = self.gauge.swap() {
+            self.swap = swap;
+            self.core.engine.set_pool_bytes(swap.pool_bytes);
+            let stored_pages = swap.stored_bytes / PAGE_BYTES as u64;
+            if let Some(mean) = swap.pool_bytes.checked_div(stored_pages) {
+                self.core.mean_page_bytes = mean.clamp(1, PAGE_BYTES as u64) as u32;
+            }
+        }
+    }
+
+    fn reclaim(&mut self, now_ns: u64) -> Tick {
+        let resident = self.core.engine.usage().frames * PAGE_BYTES as u64;
+        let room = self
+            .gauge
+            .room(self.swap.pool_bytes, resident, self.headroom_bytes());
+        self.missing_bytes = room.map_or(0, |room| room.missing_bytes);
+        let mut tick = Tick {
+            missing_bytes: self.missing_bytes,
+            ..Tick::default()
+        };
+        if self.missing_bytes == 0 || self.patience.pauses() {
+            return tick;
+        }
+        // What leaves takes memory in the pool: to gain n bytes, more must leave.
+        let gain = PAGE_BYTES as u64 - u64::from(self.core.mean_page_bytes).min(3 * PAGE_BYTES as u64 / 4);
+        let want = self.missing_bytes.div_ceil(gain);
+        let swap_room = self
+            .swap
+            .free_bytes
+            .saturating_sub(self.config.swap_reserve_bytes)
+            / PAGE_BYTES as u64;
+        let allowed = self.rate.available(now_ns);
+        let counters = &mut self.core.counters;
+        counters.put_off_no_swap += u64::from(swap_room == 0);
+        counters.put_off_rate += u64::from(allowed == 0);
+        let pages = want.min(swap_room).min(allowed);
+        if pages == 0 {
+            return tick;
+        }
+        tick.paged_out = self.core.page_out(&mut self.apps, pages);
+        self.rate.spend(tick.paged_out);
+        self.patience.ended(tick.paged_out > 0);
+        tick.is_busy = tick.paged_out > 0 && want > tick.paged_out;
+        tick
+    }
+
+    /// What is kept free for the next launch: what the largest of the last ones needed, and a quarter more.
+    fn headroom_bytes(&self) -> u64 {
+        let largest = self.growths.iter().copied().max().unwrap_or(0);
+        let most = self.config.goal.budget_bytes.map_or(u64::MAX, |b| b / 8);
+        (largest + largest / 4)
+            .min(most)
+            .max(LEAST_HEADROOM_BYTES)
+    }
+
+    // ---- processes ----
+
+    fn find_processes(&mut self) {
+        let apps: Vec<usize> = (0..self.apps.len())
+            .filter(|&at| self.apps[at].is_some())
+            .collect();
+        let applications: Vec<&Application> =
+            self.apps.iter().flatten().map(|a| &a.application).collect();
+        let Ok(found) = self.finder.find(&applications) else {
+            return;
+        };
+        for (at, now) in apps.into_iter().zip(found) {
+            let Some(app) = &mut self.apps[at] else { continue };
+            for process in (0..app.processes.len()).rev() {
+                if !now.contains(&app.processes[process].id()) {
+                    self.core.forget(app, process);
+                }
+            }
+            app.unreadable.retain(|id| now.contains(id));
+            for id in now {
+                let is_known = app.processes.iter().any(|p| p.id() == id);
+                if !is_known && !app.unreadable.contains(&id) {
+                    self.core.watch(app, id);
+                }
+            }
+        }
+    }
+
+    /// Runs an event, and counts what it costs.
+    fn timed<R>(&mut self, event: impl FnOnce(&mut Self) -> R) -> R {
+        let begin = thread_cpu_ns();
+        let result = event(self);
+        self.core.counters.host_cpu_ns += thread_cpu_ns() - begin;
+        result
+    }
+}
+
+impl Core {
+    /// Watches one more process of the application.
+    fn watch(&mut self, app: &mut App, id: ProcessId) {
+        let Some(slice) = app.free_slice(id) else { return };
+        match Watched::open(&self.root, id, slice) {
+            Ok(watched) => {
+                app.processes.push(watched);
+                let at = app.processes.len() - 1;
+                // A child that is forked in a launch is news; what was there before is not.
+                self.look_at(app, at, app.window.is_none());
+                self.mark_taught(app, at);
+            }
+            Err(e) if e.is_gone() => self.counters.process_gone += 1,
+            Err(e) => {
+                if e.is_refused() {
+                    self.counters.refused_permission += 1;
+                } else {
+                    self.counters.process_unreadable += 1;
+                }
+                app.unreadable.push(id);
+            }
+        }
+    }
+
+    /// What was learned to be hot in an earlier run is evidence in this one.
+    fn mark_taught(&mut self, app: &mut App, at: usize) {
+        let slice = app.processes[at].slice();
+        let hot: Vec<u64> = self
+            .engine
+            .hot_set(app.id)
+            .filter_map(|page| match self.engine.locate(page).1 {
+                warmswap_trace::PageAddr::Anon { number } => Some(app::place(number)),
+                warmswap_trace::PageAddr::File { .. } => None,
+            })
+            .filter_map(|(of, page)| (of == slice).then_some(page))
+            .collect();
+        for page in hot {
+            app.processes[at].mark_seen(page, app.launch);
+        }
+    }
+}

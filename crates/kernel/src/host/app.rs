@@ -1,0 +1,170 @@
+//! An application as a host sees it.
+
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+
+use rustc_hash::FxHasher;
+use warmswap_trace::{AppId, PageAddr};
+
+use crate::application::{Application, ProcessId};
+use crate::status::Relaunch;
+use crate::watch::Watched;
+
+/// Bits of a page number that hold the address within one process; its process's slice stands above.
+const SLICE_BITS: u32 = 36;
+/// Slices of an application: page numbers have 52 bits.
+const SLICES: u64 = 1 << (52 - SLICE_BITS);
+
+/// Relaunches that are remembered one by one.
+const REMEMBERED: usize = 16;
+
+/// What the pages of a page table are called towards the engine.
+pub(super) fn addr(slice: u64, page: u64) -> PageAddr {
+    PageAddr::Anon {
+        number: slice << SLICE_BITS | page,
+    }
+}
+
+/// The slice and the page of such a number.
+pub(super) fn place(number: u64) -> (u64, u64) {
+    (number >> SLICE_BITS, number & ((1 << SLICE_BITS) - 1))
+}
+
+/// A launch under way.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    pub begin_ns: u64,
+    /// Pages that were asked back ahead of use: slice and page.
+    pub ahead: Vec<(u64, u64)>,
+    pub faults: u64,
+    /// Of `ahead`, those that were touched so far.
+    pub used: u64,
+    /// Where the application was brought back for the first time, nothing is known of it.
+    pub is_relaunch: bool,
+}
+
+/// Sums since the host began.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    pub relaunches: u64,
+    pub prefetched: u64,
+    pub prefetch_used: u64,
+    pub prefetch_wasted: u64,
+    pub paged_out: u64,
+    pub cpu_ns: u64,
+}
+
+/// An application under watch.
+#[derive(Debug)]
+pub(super) struct App {
+    pub id: AppId,
+    pub application: Application,
+    pub processes: Vec<Watched>,
+    /// Processes that may not be watched; not tried again.
+    pub unreadable: Vec<ProcessId>,
+    pub is_foreground: bool,
+    pub window: Option<Window>,
+    /// Counts launches from 1 to 255, over and over.
+    pub launch: u8,
+    /// Bytes that came into memory since the application came to the foreground.
+    pub grown_bytes: u64,
+    pub relaunches: VecDeque<Relaunch>,
+    pub sums: Sums,
+}
+
+impl App {
+    pub fn new(id: AppId, application: Application) -> Self {
+        Self {
+            id,
+            application,
+            processes: Vec::new(),
+            unreadable: Vec::new(),
+            is_foreground: false,
+            window: None,
+            launch: 1,
+            grown_bytes: 0,
+            relaunches: VecDeque::new(),
+            sums: Sums::default(),
+        }
+    }
+
+    /// A slice for a process: the same one after a restart of the host, as a rule.
+    pub fn free_slice(&self, id: ProcessId) -> Option<u64> {
+        let mut hasher = FxHasher::default();
+        id.hash(&mut hasher);
+        let first = hasher.finish() >> 20;
+        (0..SLICES)
+            .map(|i| (first + i) % SLICES)
+            .find(|slice| self.processes.iter().all(|p| p.slice() != *slice))
+    }
+
+    pub fn by_slice(&self, slice: u64) -> Option<usize> {
+        self.processes.iter().position(|p| p.slice() == slice)
+    }
+
+    pub fn remember(&mut self, relaunch: Relaunch) {
+        if self.relaunches.len() == REMEMBERED {
+            self.relaunches.pop_front();
+        }
+        self.relaunches.push_back(relaunch);
+        self.sums.relaunches += 1;
+        self.sums.prefetched += relaunch.prefetched;
+        self.sums.prefetch_used += relaunch.prefetch_used;
+        self.sums.prefetch_wasted += relaunch.prefetched - relaunch.prefetch_used;
+    }
+
+    pub fn present_pages(&self) -> u64 {
+        self.processes.iter().map(Watched::present_pages).sum()
+    }
+
+    pub fn swapped_pages(&self) -> u64 {
+        self.processes.iter().map(Watched::swapped_pages).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::application::Members;
+
+    fn app() -> App {
+        let members = Members::Executable("x".to_owned());
+        let name = "x".to_owned();
+        App::new(AppId(0), Application { name, members })
+    }
+
+    #[test]
+    fn numbers_hold_slice_and_page() {
+        let PageAddr::Anon { number } = addr(65535, (1 << 36) - 1) else {
+            panic!("anonymous")
+        };
+        assert!(number < 1 << 52);
+        assert_eq!(place(number), (65535, (1 << 36) - 1));
+    }
+
+    #[test]
+    fn a_process_keeps_its_slice_over_a_restart() {
+        let id = ProcessId {
+            pid: 4711,
+            start_ticks: 99,
+        };
+        let slice = app().free_slice(id).unwrap();
+        assert!(slice < SLICES);
+        assert_eq!(app().free_slice(id), Some(slice));
+    }
+
+    #[test]
+    fn the_last_relaunches_are_remembered_and_all_are_counted() {
+        let mut app = app();
+        for n in 0..20 {
+            app.remember(Relaunch {
+                faults: n,
+                prefetched: 3,
+                prefetch_used: 2,
+                ..Relaunch::default()
+            });
+        }
+        assert_eq!((app.relaunches.len(), app.relaunches[0].faults), (16, 4));
+        assert_eq!((app.sums.relaunches, app.sums.prefetch_wasted), (20, 20));
+    }
+}

@@ -1,0 +1,180 @@
+//! The engine, and what it is told of the page tables.
+
+use warmswap_engine::{Action, Decision, Engine, Place};
+use warmswap_policy::reclaim::Arrival;
+use warmswap_sys::{PAGE_BYTES, Root};
+use warmswap_trace::{AppId, PageAddr};
+
+use super::app::{App, addr};
+use crate::config::PrepageBy;
+use crate::counters::Counters;
+use crate::prepage::thread_cpu_ns;
+use crate::watch::{Change, What};
+
+/// A budget that nothing exceeds: the engine is told what happened, and is not to decide anything.
+pub(super) const UNBOUNDED_BYTES: u64 = 1 << 50;
+
+/// What all applications share.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub root: Root,
+    pub engine: Engine,
+    pub counters: Counters,
+    pub prepage_by: PrepageBy,
+    pub evidence_launches: u8,
+    /// What a page takes in the compressed pool, in bytes; the kernel does not say it of each.
+    pub mean_page_bytes: u32,
+    changes: Vec<Change>,
+}
+
+impl Core {
+    pub fn new(root: &Root, engine: Engine, prepage_by: PrepageBy, evidence_launches: u8) -> Self {
+        Self {
+            root: root.clone(),
+            engine,
+            counters: Counters::default(),
+            prepage_by,
+            evidence_launches,
+            mean_page_bytes: PAGE_BYTES as u32 / 3,
+            changes: Vec::new(),
+        }
+    }
+
+    /// Looks at those processes of the application that something may have happened to; at all of them if
+    /// `all`. Processes that are gone are left to the next search.
+    pub fn look(&mut self, app: &mut App, all: bool) {
+        let begin = thread_cpu_ns();
+        for at in 0..app.processes.len() {
+            let process = &app.processes[at];
+            if !process.is_untouchable && (all || process.is_stirred(&self.root)) {
+                self.look_at(app, at, false);
+            }
+        }
+        app.sums.cpu_ns += thread_cpu_ns() - begin;
+    }
+
+    /// Looks at one process. All that is found at the `first` look was there before.
+    pub fn look_at(&mut self, app: &mut App, at: usize, first: bool) {
+        let mut changes = std::mem::take(&mut self.changes);
+        changes.clear();
+        let executed = app.processes[at].executed;
+        self.counters.scans += 1;
+        match app.processes[at].look(&self.root, &mut changes) {
+            Ok(()) => {}
+            Err(e) if e.is_gone() => self.counters.process_gone += 1,
+            Err(_) => self.counters.process_unreadable += 1,
+        }
+        self.counters.process_executed += app.processes[at].executed - executed;
+        self.engine.set_budget_bytes(UNBOUNDED_BYTES);
+        for &change in &changes {
+            self.tell(app, at, change, first);
+        }
+        self.drain();
+        self.changes = changes;
+    }
+
+    fn tell(&mut self, app: &mut App, at: usize, change: Change, first: bool) {
+        let page = addr(app.processes[at].slice(), change.page);
+        match change.what {
+            What::Appeared => {
+                let arrival = if first {
+                    Arrival::Untouched
+                } else {
+                    Arrival::Touched
+                };
+                self.engine.served(app.id, page, arrival);
+                app.grown_bytes += PAGE_BYTES as u64;
+            }
+            What::AppearedSwapped => {
+                self.engine.served(app.id, page, Arrival::Untouched);
+                self.engine.send_away(app.id, page);
+            }
+            What::CameBack { ahead } => self.came_back(app, at, change.page, ahead),
+            What::Left => {
+                self.counters.left_by_kernel += 1;
+                self.engine.send_away(app.id, page);
+            }
+            What::Freed => self.engine.free(app.id, page, 1),
+        }
+    }
+
+    fn came_back(&mut self, app: &mut App, at: usize, number: u64, ahead: bool) {
+        let page = addr(app.processes[at].slice(), number);
+        app.grown_bytes += PAGE_BYTES as u64;
+        let mut arrival = Arrival::Touched;
+        if ahead && self.prepage_by == PrepageBy::Read {
+            // It is there because it was read for it. Whether it is used is not seen: for a while it is held
+            // to be.
+            let is_likely = app.processes[at].was_seen(number, app.launch, self.evidence_launches);
+            if !is_likely {
+                arrival = Arrival::Untouched;
+            }
+        } else {
+            self.counters.came_back += 1;
+            if app.window.is_some() {
+                app.processes[at].mark_seen(number, app.launch);
+            }
+        }
+        if let Some(window) = &mut app.window {
+            window.faults += u64::from(!ahead);
+            window.used += u64::from(ahead && arrival == Arrival::Touched);
+        }
+        self.engine.served(app.id, page, arrival);
+    }
+
+    /// Pages that stayed in memory, and that there is evidence for, are held to be touched in the launch under
+    /// way. How many they are.
+    pub fn hold_touched(&mut self, app: &App) -> u64 {
+        let mut held = 0;
+        for process in &app.processes {
+            for page in process.seen_lately(app.launch, self.evidence_launches) {
+                held += 1;
+                let page = addr(process.slice(), page);
+                self.engine.served(app.id, page, Arrival::Touched);
+            }
+        }
+        held
+    }
+
+    /// Reports what happened already as done, and declines what this host does not do.
+    pub fn drain(&mut self) {
+        while let Some(Decision { action, .. }) = self.engine.next_decision() {
+            self.pass_over(action);
+        }
+    }
+
+    /// One decision that is not carried out, or has been.
+    pub fn pass_over(&mut self, action: Action) {
+        match action {
+            Action::Store { chunk, .. } => {
+                self.engine.stored(chunk, Place::Pool, self.mean_page_bytes);
+            }
+            Action::StoreRaw { chunk } => {
+                self.engine.stored(chunk, Place::Backing, PAGE_BYTES as u32);
+            }
+            Action::Load { chunk, .. } => self.engine.load_abandoned(chunk),
+            Action::WriteBack { chunk } => self.engine.write_back_failed(chunk),
+            Action::Kill { .. } => self.engine.kill_refused(),
+            Action::ReadFile {
+                file, first, pages, ..
+            } => {
+                // Pages of files belong to no application.
+                let first = PageAddr::File {
+                    file,
+                    number: first,
+                };
+                self.engine.free(AppId(0), first, pages);
+            }
+            Action::Free { .. } | Action::Drop { .. } | Action::Discard { .. } => {}
+        }
+    }
+
+    /// Forgets a process that ended, or that is watched no more.
+    pub fn forget(&mut self, app: &mut App, at: usize) {
+        let process = app.processes.swap_remove(at);
+        for page in process.pages() {
+            self.engine.free(app.id, addr(process.slice(), page), 1);
+        }
+        self.drain();
+    }
+}

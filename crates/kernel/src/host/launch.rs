@@ -1,0 +1,134 @@
+//! Launch windows: the footprint comes back, and the end of the window tells what it was worth.
+
+use rustc_hash::FxHashMap;
+use warmswap_engine::{Action, Cause};
+use warmswap_sys::{PAGE_BYTES, monotonic_ns};
+use warmswap_trace::{LaunchKind, PageAddr};
+
+use super::Host;
+use super::app::{App, Window, addr, place};
+use super::core::{Core, UNBOUNDED_BYTES};
+use crate::prepage::Prepagers;
+use crate::status::Relaunch;
+use crate::watch::next_launch;
+
+/// Launches whose growth decides how much is kept free for the next.
+pub(super) const REMEMBERED_GROWTHS: usize = 8;
+
+impl Host {
+    /// Opens a launch window and has the footprint brought back, as far as there is room.
+    pub(super) fn open_window(&mut self, at: usize) {
+        let Some(app) = &mut self.apps[at] else { return };
+        let is_relaunch = !app.processes.is_empty();
+        app.launch = next_launch(app.launch);
+        app.grown_bytes = 0;
+        app.is_foreground = true;
+        app.window = Some(Window {
+            begin_ns: monotonic_ns(),
+            is_relaunch,
+            ..Window::default()
+        });
+        let kind = if is_relaunch {
+            LaunchKind::Relaunch
+        } else {
+            LaunchKind::Cold
+        };
+        self.core.engine.set_budget_bytes(UNBOUNDED_BYTES);
+        self.core.engine.launch_begin(app.id, kind);
+        self.launches += 1;
+        let Some(prepagers) = &self.prepagers else {
+            return self.core.drain();
+        };
+        prepagers.only(self.launches);
+        let resident = self.core.engine.usage().frames * PAGE_BYTES as u64;
+        let room = self.gauge.room(self.swap.pool_bytes, resident, 0);
+        // Where the machine cannot be read, nothing is risked.
+        let spare_bytes = room.map_or(0, |room| room.spare_bytes);
+        let room_pages = spare_bytes / PAGE_BYTES as u64;
+        self.core
+            .bring_back(app, room_pages, prepagers, self.launches);
+    }
+
+    /// Closes the launch window of an application, if one is open: what was touched in it is learned.
+    pub(super) fn close_window(&mut self, at: usize, is_answered: bool) {
+        let now_ns = monotonic_ns();
+        let Some(app) = &mut self.apps[at] else { return };
+        if app.window.is_none() {
+            return;
+        }
+        if let Some(prepagers) = &self.prepagers {
+            prepagers.only(u64::MAX);
+        }
+        self.core.look(app, false);
+        let held = self.core.hold_touched(app);
+        self.core.engine.launch_end(app.id);
+        let Some(window) = app.window.take() else { return };
+        self.core.release(app, &window);
+        let prefetched = window.ahead.len() as u64;
+        self.core.counters.prepage_used += window.used;
+        self.core.counters.prepage_wasted += prefetched - window.used;
+        if window.is_relaunch {
+            app.remember(Relaunch {
+                begin_ns: window.begin_ns,
+                latency_ns: now_ns - window.begin_ns,
+                is_answered,
+                faults: window.faults,
+                faults_avoided: held + window.used,
+                prefetched,
+                prefetch_used: window.used,
+            });
+        }
+    }
+}
+
+impl Core {
+    /// Takes the engine's plan for the launch that just began, and hands it to the threads.
+    fn bring_back(&mut self, app: &mut App, room_pages: u64, prepagers: &Prepagers, launch: u64) {
+        let mut by_process: FxHashMap<usize, Vec<u64>> = FxHashMap::default();
+        let mut count = 0;
+        while let Some(decision) = self.engine.next_background_decision() {
+            let (Action::Load { chunk, .. }, Cause::Prepage) = (decision.action, decision.cause)
+            else {
+                self.pass_over(decision.action);
+                continue;
+            };
+            if count >= room_pages {
+                self.engine.load_abandoned(chunk);
+                continue;
+            }
+            for page in self.engine.chunk_pages(chunk).to_vec() {
+                if !self.engine.is_loading(chunk, page) {
+                    continue;
+                }
+                let (_, PageAddr::Anon { number }) = self.engine.locate(page) else {
+                    continue;
+                };
+                let (slice, page) = place(number);
+                let Some(at) = app.by_slice(slice) else { continue };
+                app.processes[at].mark_ahead(page);
+                by_process.entry(at).or_default().push(page);
+                if let Some(window) = &mut app.window {
+                    window.ahead.push((slice, page));
+                }
+                count += 1;
+            }
+            // They count as being there from now on: a touch comes for them or it does not.
+            self.engine.loaded(chunk);
+        }
+        self.counters.prepage_asked += count;
+        for (at, pages) in by_process {
+            prepagers.bring(app.processes[at].process(), &pages, launch);
+        }
+    }
+
+    /// What was brought back and not touched is where it was: in swap.
+    fn release(&mut self, app: &mut App, window: &Window) {
+        for &(slice, page) in &window.ahead {
+            let Some(at) = app.by_slice(slice) else { continue };
+            if app.processes[at].take_ahead(page) {
+                self.engine.send_away(app.id, addr(slice, page));
+            }
+        }
+        self.drain();
+    }
+}

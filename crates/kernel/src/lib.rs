@@ -1,0 +1,59 @@
+//! The kernel host: an engine over the memory of unmodified programs, with the kernel's own swap as its pool.
+//!
+//! [`Host`] watches *applications* (a process tree, a control group, or all processes of an executable). It
+//! hears who comes to the foreground ([`Host::switch_to`], [`Host::launch_done`], [`Host::background`]) and is
+//! given a moment now and then ([`Host::tick`]). It sees which pages come and go, tells its engine, and carries
+//! out what the engine decides by system calls that any stock kernel has.
+//!
+//! # How an access is seen
+//!
+//! A page that was in swap and is in memory again was accessed ([`watch`]). A page that stayed in memory is
+//! taken for accessed in a launch as long as there is evidence that it was in one of the last
+//! [`HostConfig::evidence_launches`]; after that it may leave like others, and comes back as a fault if it is
+//! still needed. Pages that are prepaged by `MADV_WILLNEED` wait in the swap cache: their page table entries
+//! change at the first real access only, so that hits and misses are told apart exactly.
+//!
+//! # What it does
+//!
+//! - *Page-out* ([`reclaim`](host)): under pressure or towards a stated goal only ([`Goal`]), coldest first
+//!   across applications, the one in its launch window spared, so many pages a second, never more than the swap
+//!   has room for.
+//! - *Prepaging*: at a switch, the footprint of earlier launches comes back on idle-priority threads.
+//! - Whatever the kernel refuses is counted by its reason ([`Counters`]) and left alone; nothing is fatal.
+//!
+//! The kernel goes on reclaiming by itself when memory runs out before the host acts; the host sees that as
+//! pages that left, and nothing is lost.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`application`] | which processes make up an application |
+//! | [`watch`] | one process: which of its pages came and went |
+//! | [`goal`] | how much memory is to be had, and how much is missing |
+//! | [`host`] | the engine over it all |
+//! | [`prepage`] | the threads that bring pages back |
+//! | [`upkeep`] | recompression and write-back of idle pages in zram |
+//! | [`status`], [`counters`] | what happened |
+
+#![forbid(unsafe_code)]
+
+pub mod application;
+pub mod config;
+pub mod counters;
+mod error;
+pub mod goal;
+pub mod host;
+mod learned;
+pub mod prepage;
+pub mod status;
+pub mod upkeep;
+pub mod watch;
+
+pub use application::{Application, Applications, Members};
+pub use config::{HostConfig, PrepageBy};
+pub use counters::Counters;
+pub use error::HostError;
+pub use goal::Goal;
+pub use host::Host;
+pub use status::{AppStatus, HostStatus, Relaunch, SwapStatus};
+pub use upkeep::Upkeep;
+pub use warmswap_trace::AppId;

@@ -1,0 +1,226 @@
+//! The threads that bring pages back ahead of use, at idle priority.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rustix::time::{ClockId, clock_gettime};
+use warmswap_sys::advise::{Advice, advise, ranges};
+use warmswap_sys::prepage::prepage;
+use warmswap_sys::process::{Process, ProcessError, idle_priority};
+
+use crate::config::PrepageBy;
+use crate::error::HostError;
+
+/// Pages that one thread takes at a time: about a millisecond of work.
+pub const BATCH_PAGES: usize = 256;
+
+/// Pages of one process that are wanted back.
+#[derive(Debug)]
+struct Job {
+    process: Arc<Process>,
+    /// Ascending.
+    pages: Vec<u64>,
+    /// The launch that wants them; void once another one is under way.
+    launch: u64,
+}
+
+/// What the threads did so far.
+#[derive(Debug, Default)]
+struct Shared {
+    launch: AtomicU64,
+    done_pages: AtomicU64,
+    refused_ranges: AtomicU64,
+    refused_permission: AtomicU64,
+    process_gone: AtomicU64,
+    cpu_ns: AtomicU64,
+}
+
+/// What the threads did so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Prepaged {
+    /// Pages that the kernel went through.
+    pub done_pages: u64,
+    /// Ranges that were not mapped any more, or cannot be brought back.
+    pub refused_ranges: u64,
+    /// Calls refused for want of permission.
+    pub refused_permission: u64,
+    /// Calls that found the process gone.
+    pub process_gone: u64,
+    /// CPU time in nanoseconds.
+    pub cpu_ns: u64,
+}
+
+/// The threads. Dropping them ends them after the batches under way.
+#[derive(Debug)]
+pub struct Prepagers {
+    jobs: Option<Sender<Job>>,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Prepagers {
+    /// Starts `threads` threads.
+    ///
+    /// # Errors
+    /// [`HostError::Thread`].
+    pub fn start(threads: usize, by: PrepageBy) -> Result<Self, HostError> {
+        let (jobs, receiver) = channel();
+        let receiver = Arc::new(Mutex::new(receiver));
+        let shared = Arc::new(Shared::default());
+        let start = |_| {
+            let (receiver, shared) = (Arc::clone(&receiver), Arc::clone(&shared));
+            std::thread::Builder::new()
+                .name("prepage".to_owned())
+                .spawn(move || work(&receiver, &shared, by))
+                .map_err(HostError::Thread)
+        };
+        let threads = (0..threads).map(start).collect::<Result<_, _>>()?;
+        Ok(Self {
+            jobs: Some(jobs),
+            shared,
+            threads,
+        })
+    }
+
+    /// Has pages of a process brought back for a launch, in their order; returns at once.
+    pub fn bring(&self, process: &Arc<Process>, pages: &[u64], launch: u64) {
+        let Some(jobs) = self.jobs.as_ref().filter(|_| !self.threads.is_empty()) else {
+            return;
+        };
+        for batch in pages.chunks(BATCH_PAGES) {
+            let mut pages = batch.to_vec();
+            pages.sort_unstable();
+            // The threads live as long as the sender.
+            let _ = jobs.send(Job {
+                process: Arc::clone(process),
+                pages,
+                launch,
+            });
+        }
+    }
+
+    /// From now on only this launch counts: what is left of others is not brought back.
+    pub fn only(&self, launch: u64) {
+        self.shared.launch.store(launch, Ordering::Release);
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn done(&self) -> Prepaged {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Prepaged {
+            done_pages: load(&self.shared.done_pages),
+            refused_ranges: load(&self.shared.refused_ranges),
+            refused_permission: load(&self.shared.refused_permission),
+            process_gone: load(&self.shared.process_gone),
+            cpu_ns: load(&self.shared.cpu_ns),
+        }
+    }
+}
+
+impl Drop for Prepagers {
+    fn drop(&mut self) {
+        self.only(u64::MAX);
+        drop(self.jobs.take());
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work(jobs: &Mutex<Receiver<Job>>, shared: &Shared, by: PrepageBy) {
+    // Where it is refused, the pages come back at normal priority.
+    let _ = idle_priority();
+    loop {
+        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = job else { return };
+        if shared.launch.load(Ordering::Acquire) != job.launch {
+            continue;
+        }
+        let begin = thread_cpu_ns();
+        if let Err(error) = bring_back(&job, shared, by) {
+            let counter = if error.is_gone() {
+                &shared.process_gone
+            } else {
+                &shared.refused_permission
+            };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        let ns = thread_cpu_ns().saturating_sub(begin);
+        shared.cpu_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+}
+
+fn bring_back(job: &Job, shared: &Shared, by: PrepageBy) -> Result<(), ProcessError> {
+    let (done, refused) = match by {
+        PrepageBy::WillNeed => {
+            let advised = advise(
+                &job.process,
+                Advice::WillNeed,
+                &ranges(job.pages.iter().copied()),
+            )?;
+            (advised.pages, advised.refused_ranges)
+        }
+        PrepageBy::Read => {
+            let read = prepage(job.process.pid(), &job.pages)?;
+            (read, job.pages.len() as u64 - read)
+        }
+    };
+    shared.done_pages.fetch_add(done, Ordering::Relaxed);
+    shared.refused_ranges.fetch_add(refused, Ordering::Relaxed);
+    Ok(())
+}
+
+/// CPU time of this thread in nanoseconds.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_this_process_are_gone_through_and_void_launches_are_not() {
+        let memory = vec![1u8; 1000 * 4096];
+        let first = (memory.as_ptr() as u64).div_ceil(4096);
+        let pages: Vec<u64> = (first..first + 900).collect();
+        let me = Arc::new(Process::open(std::process::id()).unwrap());
+        for by in [PrepageBy::WillNeed, PrepageBy::Read] {
+            let prepagers = Prepagers::start(2, by).unwrap();
+            prepagers.only(3);
+            prepagers.bring(&me, &pages, 2);
+            prepagers.bring(&me, &pages, 3);
+            while prepagers.done().done_pages < 900 && prepagers.done().refused_permission == 0 {
+                std::thread::yield_now();
+            }
+            let shared = Arc::clone(&prepagers.shared);
+            drop(prepagers);
+            let done = shared.done_pages.load(Ordering::Relaxed);
+            assert!(done == 900 || shared.refused_permission.load(Ordering::Relaxed) > 0, "{done}");
+        }
+        assert_eq!(memory[77], 1);
+    }
+
+    #[test]
+    fn a_process_that_ended_is_counted() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let process = Arc::new(Process::open(child.id()).unwrap());
+        child.wait().unwrap();
+        let prepagers = Prepagers::start(1, PrepageBy::WillNeed).unwrap();
+        prepagers.only(1);
+
+        prepagers.bring(&process, &[1, 2], 1);
+
+        while prepagers.done() == Prepaged::default() {
+            std::thread::yield_now();
+        }
+        while prepagers.done().process_gone == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(prepagers.done().done_pages, 0);
+    }
+}

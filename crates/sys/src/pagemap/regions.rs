@@ -1,0 +1,286 @@
+//! Runs of pages in the same state, by one system call for many (`PAGEMAP_SCAN`, Linux 6.7), or by reading
+//! the whole page table where the kernel has no such call.
+
+use std::os::fd::AsRawFd as _;
+
+use super::{Entry, Pagemap};
+use crate::maps::Mapping;
+use crate::{FileError, PAGE_BYTES};
+
+/// Where the pages of a region are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Residence {
+    /// In memory, mapped.
+    Present,
+    /// In swap, or in the swap cache without being mapped.
+    Swapped,
+}
+
+/// Neighbouring anonymous pages in the same state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// Number (address / 4096) of the first page.
+    pub first: u64,
+    /// How many pages, at least 1.
+    pub count: u64,
+    /// Where they are.
+    pub residence: Residence,
+}
+
+/// End of the addresses of a process with four levels of page tables, whose last page is never used; the kernel
+/// gives no other addresses unless asked for.
+const SPACE_END: u64 = (1 << 47) - PAGE_BYTES as u64;
+
+/// Regions that one call may return.
+const BATCH: usize = 1024;
+
+// From the kernel's include/uapi/linux/fs.h.
+const PAGE_IS_FILE: u64 = 1 << 2;
+const PAGE_IS_PRESENT: u64 = 1 << 3;
+const PAGE_IS_SWAPPED: u64 = 1 << 4;
+const PAGE_IS_PFNZERO: u64 = 1 << 5;
+
+/// `struct pm_scan_arg`.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct ScanArg {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+/// `struct page_region`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct PageRegion {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// `_IOWR('f', 16, struct pm_scan_arg)`.
+const PAGEMAP_SCAN: libc::Ioctl =
+    (3 << 30 | (size_of::<ScanArg>() as u64) << 16 | (b'f' as u64) << 8 | 16) as libc::Ioctl;
+
+impl Pagemap {
+    /// Whether this kernel scans page tables by itself (Linux 6.7); otherwise [`Self::anonymous`] needs the
+    /// process's mappings.
+    #[must_use]
+    pub fn can_scan(&self) -> bool {
+        let mut none = ScanArg {
+            size: size_of::<ScanArg>() as u64,
+            ..ScanArg::default()
+        };
+        self.ioctl(&mut none).is_ok()
+    }
+
+    /// Calls `visit` for every region of anonymous pages that are in memory or in swap within the addresses
+    /// `start..end`, ascending. The zero page does not count: it takes no memory. Costs about 10 ns a page
+    /// that exists, and nothing for what is not mapped.
+    ///
+    /// # Errors
+    /// [`FileError`], with `ENOTTY` where the kernel has no such call ([`Self::can_scan`]). A process that
+    /// ended reads as empty.
+    pub fn scan_anonymous(
+        &self,
+        start: u64,
+        end: u64,
+        mut visit: impl FnMut(Region),
+    ) -> Result<(), FileError> {
+        let mut found = [PageRegion::default(); BATCH];
+        let end = end.min(SPACE_END);
+        let mut from = start;
+        while from < end {
+            let mut arg = ScanArg {
+                size: size_of::<ScanArg>() as u64,
+                start: from,
+                end,
+                vec: found.as_mut_ptr() as u64,
+                vec_len: BATCH as u64,
+                category_inverted: PAGE_IS_FILE | PAGE_IS_PFNZERO,
+                category_mask: PAGE_IS_FILE | PAGE_IS_PFNZERO,
+                category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+                return_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+                ..ScanArg::default()
+            };
+            let count = match self.ioctl(&mut arg) {
+                Ok(count) => count,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                // The process has no memory any more.
+                Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Ok(()),
+                Err(e) => return Err(FileError::new("scan", &self.path, e)),
+            };
+            for region in &found[..count.min(BATCH)] {
+                let residence = if region.categories & PAGE_IS_PRESENT != 0 {
+                    Residence::Present
+                } else {
+                    Residence::Swapped
+                };
+                visit(Region {
+                    first: region.start / PAGE_BYTES as u64,
+                    count: (region.end - region.start) / PAGE_BYTES as u64,
+                    residence,
+                });
+            }
+            if arg.walk_end <= from {
+                return Ok(());
+            }
+            from = arg.walk_end;
+        }
+        Ok(())
+    }
+
+    /// As [`Self::scan_anonymous`], by reading the page table of `mappings` entry by entry: for kernels
+    /// without the call. Costs about 50 ns a page that is mapped, whether it exists or not.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn read_anonymous(
+        &self,
+        mappings: &[Mapping],
+        mut visit: impl FnMut(Region),
+    ) -> Result<(), FileError> {
+        let mut open: Option<Region> = None;
+        for mapping in mappings {
+            self.scan(mapping.start, mapping.end, |number, entry| {
+                let Some(residence) = residence(entry, mapping.shared) else {
+                    return;
+                };
+                match &mut open {
+                    Some(r) if r.first + r.count == number && r.residence == residence => {
+                        r.count += 1;
+                    }
+                    _ => {
+                        let next = Region {
+                            first: number,
+                            count: 1,
+                            residence,
+                        };
+                        if let Some(done) = open.replace(next) {
+                            visit(done);
+                        }
+                    }
+                }
+            })?;
+        }
+        if let Some(done) = open {
+            visit(done);
+        }
+        Ok(())
+    }
+
+    fn ioctl(&self, arg: &mut ScanArg) -> std::io::Result<usize> {
+        // SAFETY: `arg` is a live `pm_scan_arg` of the size that it states. The kernel writes to it, and at most
+        // `vec_len` regions to `vec`, which the caller holds for the call (or gives no room for).
+        let result = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN, arg) };
+        usize::try_from(result).map_err(|_| std::io::Error::last_os_error())
+    }
+}
+
+/// Where an anonymous page is; none for a page of a file or of shared memory.
+fn residence(entry: Entry, shared: bool) -> Option<Residence> {
+    if shared || entry.file() {
+        None
+    } else if entry.present() {
+        Some(Residence::Present)
+    } else {
+        entry.swapped().then_some(Residence::Swapped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Root;
+    use crate::maps::Maps;
+
+    fn own_pages(pages: usize) -> (Vec<u8>, u64) {
+        let memory = vec![1u8; (pages + 1) * PAGE_BYTES];
+        let first = (memory.as_ptr() as u64).div_ceil(PAGE_BYTES as u64);
+        (memory, first)
+    }
+
+    #[test]
+    fn both_ways_see_written_pages_as_present() {
+        let (memory, first) = own_pages(300);
+        let pagemap = Pagemap::open(&Root::machine(), std::process::id()).unwrap();
+        let maps = Maps::read(&Root::machine(), std::process::id()).unwrap();
+        let holds = |regions: &[Region]| {
+            (first..first + 299).all(|page| {
+                regions.iter().any(|r| {
+                    (r.first..r.first + r.count).contains(&page)
+                        && r.residence == Residence::Present
+                })
+            })
+        };
+
+        let mut read = Vec::new();
+        pagemap
+            .read_anonymous(maps.as_slice(), |r| read.push(r))
+            .unwrap();
+        assert!(holds(&read));
+
+        if !pagemap.can_scan() {
+            warmswap_testkit::skip!(
+                "both_ways_see_written_pages_as_present",
+                "the kernel has no PAGEMAP_SCAN"
+            );
+        }
+        let mut scanned = Vec::new();
+        pagemap
+            .scan_anonymous(0, u64::MAX, |r| scanned.push(r))
+            .unwrap();
+        assert!(holds(&scanned));
+        assert!(scanned.windows(2).all(|w| w[0].first + w[0].count <= w[1].first));
+        assert_eq!(memory[PAGE_BYTES], 1);
+    }
+
+    #[test]
+    fn a_scan_keeps_to_its_addresses() {
+        let (memory, first) = own_pages(64);
+        let pagemap = Pagemap::open(&Root::machine(), std::process::id()).unwrap();
+        if !pagemap.can_scan() {
+            warmswap_testkit::skip!(
+                "a_scan_keeps_to_its_addresses",
+                "the kernel has no PAGEMAP_SCAN"
+            );
+        }
+        let page = PAGE_BYTES as u64;
+
+        let mut scanned = Vec::new();
+        let range = (first + 3) * page..(first + 10) * page;
+        pagemap
+            .scan_anonymous(range.start, range.end, |r| scanned.push(r))
+            .unwrap();
+
+        let expected = Region {
+            first: first + 3,
+            count: 7,
+            residence: Residence::Present,
+        };
+        assert_eq!(scanned, [expected]);
+        drop(memory);
+    }
+
+    #[test]
+    fn pages_of_files_and_shared_memory_are_not_anonymous() {
+        let present = Entry::from_bits(1 << 63);
+        let file = Entry::from_bits(1 << 63 | 1 << 61);
+        let swapped = Entry::from_bits(1 << 62);
+
+        assert_eq!(residence(present, false), Some(Residence::Present));
+        assert_eq!(residence(swapped, false), Some(Residence::Swapped));
+        assert_eq!(residence(file, false), None);
+        assert_eq!(residence(swapped, true), None);
+        assert_eq!(residence(Entry::default(), false), None);
+    }
+}

@@ -1,0 +1,216 @@
+//! Any zram device, also one that somebody else set up: what it holds, and upkeep of its idle pages where the
+//! kernel was built with it (`CONFIG_ZRAM_MEMORY_TRACKING`, `_WRITEBACK`, `_MULTI_COMP`).
+
+use std::path::{Path, PathBuf};
+
+use super::{ZramStats, block_folder, numbers, read_stats};
+use crate::{FileError, Root, file, swap};
+
+/// A zram device, by its number. It may go at any time: every call then says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    id: u32,
+    folder: PathBuf,
+}
+
+/// What a device wrote back (`bd_stat`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WriteBackStats {
+    /// Bytes in the backing device.
+    pub stored_bytes: u64,
+    /// Bytes read from it.
+    pub read_bytes: u64,
+    /// Bytes written to it.
+    pub written_bytes: u64,
+}
+
+/// What upkeep a device can do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Upkeep {
+    /// Pages can be marked idle by their age, not only all at once.
+    pub marks_idle: bool,
+    /// Idle pages can be compressed anew by a second algorithm, and one is set.
+    pub recompresses: bool,
+    /// Idle pages can be written to a backing device, and there is one.
+    pub writes_back: bool,
+}
+
+impl Device {
+    /// Device number `id`.
+    #[must_use]
+    pub fn new(root: &Root, id: u32) -> Self {
+        Self {
+            id,
+            folder: block_folder(root, id),
+        }
+    }
+
+    /// All zram devices that are swapped on.
+    ///
+    /// # Errors
+    /// [`FileError`] when the list of swap areas cannot be read.
+    pub fn in_swap(root: &Root) -> Result<Vec<Self>, FileError> {
+        let ids = swap::areas(root)?.into_iter().filter_map(|area| {
+            let name = Path::new(&area.path).file_name()?.to_str()?;
+            name.strip_prefix("zram")?.parse().ok()
+        });
+        Ok(ids.map(|id| Self::new(root, id)).collect())
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// What it holds and uses. Costs about 10 µs.
+    ///
+    /// # Errors
+    /// [`FileError`]; [`FileError::is_gone`] when it was removed.
+    pub fn stats(&self) -> Result<ZramStats, FileError> {
+        read_stats(&self.folder.join("mm_stat"))
+    }
+
+    /// Most memory that it may take; `None` for no limit of its own.
+    ///
+    /// The kernel says this in the fourth number of `mm_stat`.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn memory_limit_bytes(&self) -> Result<Option<u64>, FileError> {
+        let limit = numbers(&self.folder.join("mm_stat"), 4)?[3];
+        Ok((limit > 0).then_some(limit))
+    }
+
+    /// What upkeep it can do.
+    #[must_use]
+    pub fn upkeep(&self) -> Upkeep {
+        let text = |name: &str| file::read(&self.folder.join(name)).unwrap_or_default();
+        let backing = text("backing_dev");
+        // Without a second algorithm, the file has no line.
+        let second = text("recomp_algorithm");
+        Upkeep {
+            marks_idle: self.folder.join("idle").exists(),
+            recompresses: self.folder.join("recompress").exists() && second.contains('['),
+            writes_back: self.folder.join("writeback").exists()
+                && !matches!(backing.trim(), "" | "none"),
+        }
+    }
+
+    /// Marks pages idle that were not accessed for `age_s` seconds; `None` marks all. Kernels that do not track
+    /// the time of accesses refuse an age.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn mark_idle(&self, age_s: Option<u64>) -> Result<(), FileError> {
+        let value = age_s.map_or_else(|| "all".to_owned(), |age| age.to_string());
+        file::write(&self.folder.join("idle"), &value)
+    }
+
+    /// Compresses idle pages anew by the second algorithm. Takes as long as that takes.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn recompress_idle(&self) -> Result<(), FileError> {
+        file::write(&self.folder.join("recompress"), "type=idle")
+    }
+
+    /// Writes idle pages to the backing device.
+    ///
+    /// # Errors
+    /// [`FileError`]; "no space" when the backing device or its write budget is used up.
+    pub fn write_back_idle(&self) -> Result<(), FileError> {
+        file::write(&self.folder.join("writeback"), "idle")
+    }
+
+    /// What it wrote back so far.
+    ///
+    /// # Errors
+    /// [`FileError`]; gone where the kernel has no write-back.
+    pub fn write_back_stats(&self) -> Result<WriteBackStats, FileError> {
+        // In units of 4 KiB, whatever the page size.
+        let n = numbers(&self.folder.join("bd_stat"), 3)?;
+        Ok(WriteBackStats {
+            stored_bytes: n[0] * 4096,
+            read_bytes: n[1] * 4096,
+            written_bytes: n[2] * 4096,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine with one swapped-on zram device that has these files.
+    fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Device) {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("sys/block/zram2");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::create_dir_all(dir.path().join("proc")).unwrap();
+        let swaps = "Filename Type Size Used Priority\n/dev/vda2 partition 9 0 -2\n\
+                     /dev/zram2 partition 1048572 2048 100\n";
+        std::fs::write(dir.path().join("proc/swaps"), swaps).unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.join(name), text).unwrap();
+        }
+        let mut devices = Device::in_swap(&Root::at(dir.path())).unwrap();
+        assert_eq!(devices.len(), 1);
+        (dir, devices.remove(0))
+    }
+
+    fn written(dir: &tempfile::TempDir, name: &str) -> String {
+        std::fs::read_to_string(dir.path().join("sys/block/zram2").join(name)).unwrap()
+    }
+
+    #[test]
+    fn a_plain_device_has_statistics_and_no_upkeep() {
+        let (_dir, device) = machine(&[("mm_stat", "8192 100 12288 65536 16384 1 0 0\n")]);
+
+        assert_eq!((device.id(), device.stats().unwrap().memory_bytes), (2, 12288));
+        assert_eq!(device.memory_limit_bytes().unwrap(), Some(65536));
+        assert_eq!(device.upkeep(), Upkeep::default());
+        assert!(device.mark_idle(None).unwrap_err().is_gone());
+        assert!(device.write_back_stats().unwrap_err().is_gone());
+    }
+
+    #[test]
+    fn a_device_with_everything_is_told_what_to_do() {
+        let (dir, device) = machine(&[
+            ("mm_stat", "8192 100 12288 0 16384 1 0 0\n"),
+            ("bd_stat", "       3       1        7\n"),
+            ("backing_dev", "/dev/vdb\n"),
+            ("recomp_algorithm", "#1: lzo [zstd]\n"),
+            ("idle", ""),
+            ("recompress", ""),
+            ("writeback", ""),
+        ]);
+
+        assert_eq!(device.memory_limit_bytes().unwrap(), None);
+        let all = Upkeep {
+            marks_idle: true,
+            recompresses: true,
+            writes_back: true,
+        };
+        assert_eq!(device.upkeep(), all);
+        device.mark_idle(Some(600)).unwrap();
+        device.recompress_idle().unwrap();
+        device.write_back_idle().unwrap();
+        assert_eq!(written(&dir, "idle"), "600");
+        assert_eq!(written(&dir, "recompress"), "type=idle");
+        assert_eq!(written(&dir, "writeback"), "idle");
+        assert_eq!(device.write_back_stats().unwrap().written_bytes, 7 * 4096);
+    }
+
+    #[test]
+    fn without_a_backing_device_or_a_second_algorithm_nothing_is_offered() {
+        let (_dir, device) = machine(&[
+            ("backing_dev", "none\n"),
+            ("recomp_algorithm", ""),
+            ("recompress", ""),
+            ("writeback", ""),
+        ]);
+
+        assert_eq!(device.upkeep(), Upkeep::default());
+    }
+}
