@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn rounds_in_vain_are_left_out_ever_longer_and_success_ends_that() {
         let mut patience = Patience::default();
-        let mut pauses = |patience: &mut Patience| {
+        let pauses = |patience: &mut Patience| {
             let mut n = 0;
             while patience.pauses() {
                 n += 1;
