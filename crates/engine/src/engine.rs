@@ -364,7 +364,8 @@ impl Engine {
     /// counts as the minimum. For a host whose memory is shared with others who come and go.
     pub fn set_budget_bytes(&mut self, bytes: u64) {
         self.stuck = false;
-        self.budget.set_budget_bytes(bytes.max(MINIMUM_BUDGET_BYTES));
+        self.budget
+            .set_budget_bytes(bytes.max(MINIMUM_BUDGET_BYTES));
     }
 
     // ---- decisions ----

@@ -121,7 +121,9 @@ impl Applications {
                 .unwrap_or_default(),
             Members::Executable(pattern) => {
                 let mut fits = |pid: &u32| {
-                    let path = executables.entry(*pid).or_insert_with(|| self.executable(*pid));
+                    let path = executables
+                        .entry(*pid)
+                        .or_insert_with(|| self.executable(*pid));
                     path.as_deref().is_some_and(|path| matches(pattern, path))
                 };
                 free.keys().copied().filter(|pid| fits(pid)).collect()
@@ -253,7 +255,10 @@ mod tests {
             start_ticks: 501,
             with_root: true,
         });
-        assert!(found(&machine, &[&later])[0].is_empty(), "another process of that number");
+        assert!(
+            found(&machine, &[&later])[0].is_empty(),
+            "another process of that number"
+        );
     }
 
     #[test]
@@ -277,7 +282,14 @@ mod tests {
     fn patterns_fit_names_or_whole_paths() {
         let fits = |pattern: &str| matches(pattern, Path::new("/opt/app/bin/chromium-x"));
 
-        for yes in ["chromium-x", "chromium*", "*", "ch*um-*", "/opt/*/bin/*", "/opt/app/bin/chromium-x"] {
+        for yes in [
+            "chromium-x",
+            "chromium*",
+            "*",
+            "ch*um-*",
+            "/opt/*/bin/*",
+            "/opt/app/bin/chromium-x",
+        ] {
             assert!(fits(yes), "{yes}");
         }
         for no in ["chromium", "app", "/opt", "/app/*", "ch*y", "", "*x*x*x"] {

@@ -121,7 +121,9 @@ impl Gauge {
             spare_bytes: u64::MAX,
         };
         let mut bound = |used: u64, most: u64| {
-            room.missing_bytes = room.missing_bytes.max((used + headroom).saturating_sub(most));
+            room.missing_bytes = room
+                .missing_bytes
+                .max((used + headroom).saturating_sub(most));
             room.spare_bytes = room.spare_bytes.min(most.saturating_sub(used));
         };
         let mut used = resident_bytes;
@@ -173,7 +175,10 @@ mod tests {
             "MemTotal: 1048576 kB\nMemAvailable: 102400 kB\nSwapTotal: 81920 kB\nSwapFree: 40960 kB\n\
              Zswap: 1024 kB\nZswapped: 4096 kB\n",
         );
-        write("proc/swaps", "F T S U P\n/dev/zram3 partition 81920 40960 5\n");
+        write(
+            "proc/swaps",
+            "F T S U P\n/dev/zram3 partition 81920 40960 5\n",
+        );
         let mm_stat = format!("{} 1 {} {} 0 0 0\n", 40 * MIB, 10 * MIB, 30 * MIB);
         write("sys/block/zram3/mm_stat", &mm_stat);
         write(
@@ -222,7 +227,10 @@ mod tests {
         };
         assert_eq!(room(&goal, "max"), expected);
         let limited = room(&goal, &(310 * MIB).to_string());
-        assert_eq!((limited.missing_bytes, limited.spare_bytes), (11 * MIB, 9 * MIB));
+        assert_eq!(
+            (limited.missing_bytes, limited.spare_bytes),
+            (11 * MIB, 9 * MIB)
+        );
         let tight = room(&goal, &(301 * MIB).to_string());
         assert_eq!((tight.missing_bytes, tight.spare_bytes), (19 * MIB, MIB));
     }

@@ -257,7 +257,9 @@ impl Host {
         if self.foreground == Some(at) {
             self.foreground = None;
         }
-        let Some(app) = &mut self.apps[at] else { return };
+        let Some(app) = &mut self.apps[at] else {
+            return;
+        };
         self.core.look(app, false);
         self.core.engine.background(app.id);
         self.core.drain();
@@ -288,7 +290,9 @@ impl Host {
         }
         let overdue = Duration::from_millis(self.config.launch_window_ms).as_nanos() as u64;
         for at in 0..self.apps.len() {
-            let Some(app) = &mut self.apps[at] else { continue };
+            let Some(app) = &mut self.apps[at] else {
+                continue;
+            };
             let window = app.window.as_ref().map(|window| window.begin_ns);
             match window {
                 Some(begin_ns) if now_ns.saturating_sub(begin_ns) >= overdue => {
@@ -328,7 +332,8 @@ impl Host {
             return tick;
         }
         // What leaves takes memory in the pool: to gain n bytes, more must leave.
-        let gain = PAGE_BYTES as u64 - u64::from(self.core.mean_page_bytes).min(3 * PAGE_BYTES as u64 / 4);
+        let gain =
+            PAGE_BYTES as u64 - u64::from(self.core.mean_page_bytes).min(3 * PAGE_BYTES as u64 / 4);
         let want = self.missing_bytes.div_ceil(gain);
         let swap_room = self
             .swap
@@ -354,9 +359,7 @@ impl Host {
     fn headroom_bytes(&self) -> u64 {
         let largest = self.growths.iter().copied().max().unwrap_or(0);
         let most = self.config.goal.budget_bytes.map_or(u64::MAX, |b| b / 8);
-        (largest + largest / 4)
-            .min(most)
-            .max(LEAST_HEADROOM_BYTES)
+        (largest + largest / 4).min(most).max(LEAST_HEADROOM_BYTES)
     }
 
     // ---- processes ----
@@ -371,7 +374,9 @@ impl Host {
             return;
         };
         for (at, now) in apps.into_iter().zip(found) {
-            let Some(app) = &mut self.apps[at] else { continue };
+            let Some(app) = &mut self.apps[at] else {
+                continue;
+            };
             for process in (0..app.processes.len()).rev() {
                 if !now.contains(&app.processes[process].id()) {
                     self.core.forget(app, process);
@@ -399,7 +404,9 @@ impl Host {
 impl Core {
     /// Watches one more process of the application.
     fn watch(&mut self, app: &mut App, id: ProcessId) {
-        let Some(slice) = app.free_slice(id) else { return };
+        let Some(slice) = app.free_slice(id) else {
+            return;
+        };
         match Watched::open(&self.root, id, slice) {
             Ok(watched) => {
                 app.processes.push(watched);

@@ -200,7 +200,10 @@ mod tests {
             let shared = Arc::clone(&prepagers.shared);
             drop(prepagers);
             let done = shared.done_pages.load(Ordering::Relaxed);
-            assert!(done == 900 || shared.refused_permission.load(Ordering::Relaxed) > 0, "{done}");
+            assert!(
+                done == 900 || shared.refused_permission.load(Ordering::Relaxed) > 0,
+                "{done}"
+            );
         }
         assert_eq!(memory[77], 1);
     }

@@ -109,11 +109,17 @@ mod tests {
 
         let done = BOTH.run(&root).unwrap();
 
-        assert_eq!((done.recompressed_devices, done.written_back_devices), (1, 0));
+        assert_eq!(
+            (done.recompressed_devices, done.written_back_devices),
+            (1, 0)
+        );
         let read = |name: &str| {
             std::fs::read_to_string(dir.path().join("sys/block/zram0").join(name)).unwrap()
         };
-        assert_eq!((read("idle").as_str(), read("recompress").as_str()), ("60", "type=idle"));
+        assert_eq!(
+            (read("idle").as_str(), read("recompress").as_str()),
+            ("60", "type=idle")
+        );
         assert_eq!(read("writeback"), "");
     }
 

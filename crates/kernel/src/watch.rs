@@ -212,7 +212,9 @@ impl Watched {
             // The page table that the file was opened for is gone: the process executed another program, or ends.
             self.pagemap = Pagemap::open(root, self.id.pid)?;
             self.executed += 1;
-            self.blocks.iter().for_each(|(&n, b)| free_block(n, b, changes));
+            self.blocks
+                .iter()
+                .for_each(|(&n, b)| free_block(n, b, changes));
             self.blocks.clear();
             fresh = self.scan(root)?;
         }
@@ -405,7 +407,11 @@ fn read_pulse(root: &Root, id: ProcessId) -> Result<Pulse, FileError> {
     let stat = Stat::read(root, id.pid)?;
     if stat.start_ticks != id.start_ticks {
         let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
-        return Err(FileError::new("read", &root.proc_file(id.pid, "stat"), gone));
+        return Err(FileError::new(
+            "read",
+            &root.proc_file(id.pid, "stat"),
+            gone,
+        ));
     }
     Ok(Pulse {
         minor_faults: stat.minor_faults,

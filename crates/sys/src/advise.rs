@@ -181,7 +181,11 @@ fn advise_batch(
                 std::thread::yield_now();
             }
             Some(
-                code @ (libc::EINTR | libc::EAGAIN | libc::ENOMEM | libc::EINVAL | libc::EBADF
+                code @ (libc::EINTR
+                | libc::EAGAIN
+                | libc::ENOMEM
+                | libc::EINVAL
+                | libc::EBADF
                 | libc::EIO),
             ) => {
                 idle = 0;

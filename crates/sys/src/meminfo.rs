@@ -98,8 +98,14 @@ mod tests {
         let traffic = SwapTraffic::read(&root).unwrap();
 
         assert_eq!(memory.total_bytes, 24_682_404 << 10);
-        assert_eq!(memory.swap_total_bytes - memory.swap_free_bytes, 100_000 << 10);
-        assert_eq!((memory.zswap_pool_bytes, memory.zswap_stored_bytes), (2 << 20, 8 << 20));
+        assert_eq!(
+            memory.swap_total_bytes - memory.swap_free_bytes,
+            100_000 << 10
+        );
+        assert_eq!(
+            (memory.zswap_pool_bytes, memory.zswap_stored_bytes),
+            (2 << 20, 8 << 20)
+        );
         let expected = SwapTraffic {
             in_pages: 12,
             out_pages: 34,

@@ -56,7 +56,10 @@ impl MemoryPressure {
     /// Parses the text of a pressure file.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let line = |kind: &str| text.lines().find_map(|l| l.strip_prefix(kind)?.strip_prefix(' '));
+        let line = |kind: &str| {
+            text.lines()
+                .find_map(|l| l.strip_prefix(kind)?.strip_prefix(' '))
+        };
         Some(Self {
             some: stall(line("some")?)?,
             full: line("full").and_then(stall).unwrap_or_default(),

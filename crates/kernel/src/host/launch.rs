@@ -18,7 +18,9 @@ pub(super) const REMEMBERED_GROWTHS: usize = 8;
 impl Host {
     /// Opens a launch window and has the footprint brought back, as far as there is room.
     pub(super) fn open_window(&mut self, at: usize) {
-        let Some(app) = &mut self.apps[at] else { return };
+        let Some(app) = &mut self.apps[at] else {
+            return;
+        };
         let is_relaunch = !app.processes.is_empty();
         app.launch = next_launch(app.launch);
         app.grown_bytes = 0;
@@ -52,7 +54,9 @@ impl Host {
     /// Closes the launch window of an application, if one is open: what was touched in it is learned.
     pub(super) fn close_window(&mut self, at: usize, is_answered: bool) {
         let now_ns = monotonic_ns();
-        let Some(app) = &mut self.apps[at] else { return };
+        let Some(app) = &mut self.apps[at] else {
+            return;
+        };
         if app.window.is_none() {
             return;
         }
@@ -62,7 +66,9 @@ impl Host {
         self.core.look(app, false);
         let held = self.core.hold_touched(app);
         self.core.engine.launch_end(app.id);
-        let Some(window) = app.window.take() else { return };
+        let Some(window) = app.window.take() else {
+            return;
+        };
         self.core.release(app, &window);
         let prefetched = window.ahead.len() as u64;
         self.core.counters.prepage_used += window.used;
@@ -104,7 +110,9 @@ impl Core {
                     continue;
                 };
                 let (slice, page) = place(number);
-                let Some(at) = app.by_slice(slice) else { continue };
+                let Some(at) = app.by_slice(slice) else {
+                    continue;
+                };
                 app.processes[at].mark_ahead(page);
                 by_process.entry(at).or_default().push(page);
                 if let Some(window) = &mut app.window {
@@ -124,7 +132,9 @@ impl Core {
     /// What was brought back and not touched is where it was: in swap.
     fn release(&mut self, app: &mut App, window: &Window) {
         for &(slice, page) in &window.ahead {
-            let Some(at) = app.by_slice(slice) else { continue };
+            let Some(at) = app.by_slice(slice) else {
+                continue;
+            };
             if app.processes[at].take_ahead(page) {
                 self.engine.send_away(app.id, addr(slice, page));
             }

@@ -104,7 +104,10 @@ fn evidence_ages_by_launches_and_goes_with_the_page() {
     changes(&mut w, &[region(7, 1, Residence::Present)]);
     changes(&mut w, &[region(7, 3, Residence::Present)]);
     assert_eq!(lately(&w, 4), [7]);
-    assert_eq!((next_launch(0), next_launch(254), next_launch(255)), (1, 255, 1));
+    assert_eq!(
+        (next_launch(0), next_launch(254), next_launch(255)),
+        (1, 255, 1)
+    );
 }
 
 #[test]
@@ -135,5 +138,9 @@ fn another_process_of_that_number_is_not_watched() {
         pid: std::process::id(),
         start_ticks: 1,
     };
-    assert!(Watched::open(&Root::machine(), id, 0).unwrap_err().is_gone());
+    assert!(
+        Watched::open(&Root::machine(), id, 0)
+            .unwrap_err()
+            .is_gone()
+    );
 }

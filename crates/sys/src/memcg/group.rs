@@ -95,7 +95,10 @@ impl Group {
 
 fn collect(folder: &Path, pids: &mut Vec<u32>) -> Result<(), FileError> {
     let text = file::read(&folder.join("cgroup.procs"))?;
-    pids.extend(text.lines().filter_map(|line| line.trim().parse::<u32>().ok()));
+    pids.extend(
+        text.lines()
+            .filter_map(|line| line.trim().parse::<u32>().ok()),
+    );
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             let _ = collect(&entry.path(), pids);
@@ -145,7 +148,10 @@ mod tests {
 
         let group = Group::open(&root, Path::new("a")).unwrap();
 
-        assert_eq!((group.usage_bytes().unwrap(), group.limit_bytes().unwrap()), (901, None));
+        assert_eq!(
+            (group.usage_bytes().unwrap(), group.limit_bytes().unwrap()),
+            (901, None)
+        );
         assert!(Group::open(&root, Path::new("absent")).is_err());
     }
 }

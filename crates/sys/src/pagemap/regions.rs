@@ -240,7 +240,11 @@ mod tests {
             .scan_anonymous(0, u64::MAX, |r| scanned.push(r))
             .unwrap();
         assert!(holds(&scanned));
-        assert!(scanned.windows(2).all(|w| w[0].first + w[0].count <= w[1].first));
+        assert!(
+            scanned
+                .windows(2)
+                .all(|w| w[0].first + w[0].count <= w[1].first)
+        );
         assert_eq!(memory[PAGE_BYTES], 1);
     }
 

@@ -167,7 +167,10 @@ mod tests {
     fn a_plain_device_has_statistics_and_no_upkeep() {
         let (_dir, device) = machine(&[("mm_stat", "8192 100 12288 65536 16384 1 0 0\n")]);
 
-        assert_eq!((device.id(), device.stats().unwrap().memory_bytes), (2, 12288));
+        assert_eq!(
+            (device.id(), device.stats().unwrap().memory_bytes),
+            (2, 12288)
+        );
         assert_eq!(device.memory_limit_bytes().unwrap(), Some(65536));
         assert_eq!(device.upkeep(), Upkeep::default());
         assert!(device.mark_idle(None).unwrap_err().is_gone());
