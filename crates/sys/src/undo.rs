@@ -3,10 +3,11 @@
 //! A change is registered *before* it is made; the returned [`Pending`] takes it back when it is dropped
 //! (return, error, panic). [`Undo::on_signals`] takes everything back at SIGINT and SIGTERM. Against
 //! SIGKILL and lost power the list also stands in a state file, and the next [`Undo::open`] takes back
-//! what an ended process left. Actions check what they find and are done at most once more than needed:
+//! what an ended process left ([`Undo::inherit`] takes it over instead). Actions check what they find and are done at most once more than needed:
 //! a device or swap that was there before, or that somebody else made since, is left alone.
 
 mod action;
+mod leftover;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use action::Action;
 pub(crate) use action::while_busy;
+pub use leftover::Inherited;
 
 use crate::process::Stat;
 use crate::{FileError, Root, file};
@@ -90,13 +92,15 @@ impl Undo {
     /// # Errors
     /// [`UndoError::State`]; [`UndoError::Action`] when a leftover cannot be removed.
     pub fn open(root: &Root, folder: &Path) -> Result<Self, UndoError> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(|e| UndoError::State(FileError::new("make", folder, e)))?;
-        recover(root, folder)?;
+        make_folder(folder)?;
+        for leftover in leftover::leftovers(folder)? {
+            leftover.take_back(root)?;
+        }
+        Self::new(root, folder)
+    }
+
+    /// An empty registry.
+    fn new(root: &Root, folder: &Path) -> Result<Self, UndoError> {
         let pid = std::process::id();
         let start = Stat::read(&Root::machine(), pid)
             .map_err(UndoError::State)?
@@ -297,41 +301,12 @@ fn boot_id(root: &Root) -> String {
         .unwrap_or_default()
 }
 
-/// Takes back what is listed in the state files of processes that are no more.
-fn recover(root: &Root, folder: &Path) -> Result<(), UndoError> {
-    let entries = std::fs::read_dir(folder)
-        .map_err(|e| UndoError::State(FileError::new("list", folder, e)))?;
-    for path in entries
-        .flatten()
-        .map(|e| e.path())
-        .filter(|p| p.extension().is_some_and(|x| x == "json"))
-    {
-        let text = match file::read(&path) {
-            Ok(text) => text,
-            Err(e) if e.is_gone() => continue,
-            Err(e) => return Err(UndoError::State(e)),
-        };
-        let state: State = serde_json::from_str(&text)
-            .map_err(|e| UndoError::State(FileError::unexpected(&path, &e.to_string())))?;
-        let same_boot = state.boot_id == boot_id(&Root::machine());
-        let lives = Stat::read(&Root::machine(), state.pid)
-            .is_ok_and(|s| s.start_ticks == state.start_ticks);
-        if same_boot && lives {
-            continue;
-        }
-        for action in state
-            .actions
-            .iter()
-            .rev()
-            .filter(|a| same_boot || a.outlives_boot())
-        {
-            action.perform(root).map_err(|source| UndoError::Action {
-                what: action.to_string(),
-                source,
-            })?;
-        }
-        std::fs::remove_file(&path)
-            .map_err(|e| UndoError::State(FileError::new("remove", &path, e)))?;
-    }
-    Ok(())
+/// Makes the folder of state files, for the owner only, if it is not there.
+fn make_folder(folder: &Path) -> Result<(), UndoError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|e| UndoError::State(FileError::new("make", folder, e)))
 }

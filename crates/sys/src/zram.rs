@@ -10,7 +10,7 @@ pub use device::{Device, Upkeep, WriteBackStats};
 use std::path::{Path, PathBuf};
 
 use crate::swap::{self, Owner, Uuid};
-use crate::undo::{Action, Pending, Undo, UndoError};
+use crate::undo::{Action, Inherited, Pending, Undo, UndoError};
 use crate::{FileError, Root, file};
 
 /// A zram swap device could not be made or read.
@@ -133,6 +133,30 @@ impl ZramSwap {
         Ok(device)
     }
 
+    /// Goes on with a device that an ended process left ([`Undo::inherit`]), if it is one that is swapped on
+    /// and holds the swap area that the process made.
+    ///
+    /// # Errors
+    /// What was given, when it is anything else; dropping that takes it back.
+    pub fn adopt(undo: &Undo, left: Inherited) -> Result<Self, Inherited> {
+        let root = undo.root().clone();
+        let Action::RemoveZram { id, uuid } = &left.action else {
+            return Err(left);
+        };
+        let id = *id;
+        let device = device_path(&root, id);
+        let is_ours = is_active(&root, id).unwrap_or(false)
+            && swap::owner(&device, uuid).is_ok_and(|owner| owner == Owner::Asked);
+        if !is_ours {
+            return Err(left);
+        }
+        Ok(Self {
+            id,
+            root,
+            pending: left.pending,
+        })
+    }
+
     fn set_up(&self, config: &ZramConfig, uuid: &Uuid) -> Result<(), ZramError> {
         let algorithm = self.control("comp_algorithm");
         let offered = file::read(&algorithm)?;
@@ -166,6 +190,25 @@ impl ZramSwap {
     #[must_use]
     pub fn device(&self) -> PathBuf {
         device_path(&self.root, self.id)
+    }
+
+    /// Its capacity in uncompressed bytes.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn disk_bytes(&self) -> Result<u64, FileError> {
+        file::read_u64(&self.control("disksize"))
+    }
+
+    /// The compression algorithm, by the kernel's name.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn algorithm(&self) -> Result<String, FileError> {
+        let path = self.control("comp_algorithm");
+        chosen(&file::read(&path)?)
+            .map(str::to_owned)
+            .ok_or_else(|| FileError::unexpected(&path, "no algorithm is chosen"))
     }
 
     /// What the device holds and uses.
@@ -237,6 +280,20 @@ fn read_stats(path: &Path) -> Result<ZramStats, FileError> {
     })
 }
 
+/// Of a list such as `lzo [lz4] zstd`, the one in brackets.
+fn chosen(offered: &str) -> Option<&str> {
+    let mut names = offered.split_ascii_whitespace();
+    names.find_map(|name| name.strip_prefix('[')?.strip_suffix(']'))
+}
+
+/// Whether device `id` is swapped on.
+fn is_active(root: &Root, id: u32) -> Result<bool, FileError> {
+    let device = Path::new("/dev").join(format!("zram{id}"));
+    Ok(swap::areas(root)?
+        .iter()
+        .any(|area| Path::new(&area.path) == device))
+}
+
 /// Swaps off and removes device `id`, unless it is gone or has become somebody else's.
 pub(crate) fn remove(root: &Root, id: u32, uuid: &Uuid) -> Result<(), FileError> {
     let folder = block_folder(root, id);
@@ -248,10 +305,7 @@ pub(crate) fn remove(root: &Root, id: u32, uuid: &Uuid) -> Result<(), FileError>
         if swap::owner(&device, uuid)? == Owner::Another {
             return Ok(());
         }
-        let active = swap::areas(root)?
-            .iter()
-            .any(|a| Path::new(&a.path) == Path::new("/dev").join(format!("zram{id}")));
-        if active {
+        if is_active(root, id)? {
             swap::off(&device)?;
         }
         crate::undo::while_busy(|| file::write(&folder.join("reset"), "1"))?;
@@ -298,6 +352,12 @@ mod tests {
         );
         std::fs::write(&path, "1 2 3\n").unwrap();
         assert!(read_stats(&path).is_err());
+    }
+
+    #[test]
+    fn the_algorithm_in_brackets_is_the_chosen_one() {
+        assert_eq!(chosen("lzo-rle lzo [lz4] zstd \n"), Some("lz4"));
+        assert_eq!(chosen("lzo lz4\n"), None);
     }
 
     #[test]

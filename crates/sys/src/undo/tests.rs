@@ -24,6 +24,19 @@ fn state_files(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The state file of a process that ended with `actions` pending.
+fn leave(dir: &Path, actions: Vec<Action>) {
+    let state = State {
+        boot_id: boot_id(&Root::machine()),
+        pid: std::process::id(),
+        start_ticks: 1,
+        actions,
+    };
+    std::fs::create_dir(dir.join("state")).unwrap();
+    let text = serde_json::to_string(&state).unwrap();
+    std::fs::write(dir.join("state/left.json"), text).unwrap();
+}
+
 #[test]
 fn dropping_takes_back_and_removes_the_state_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -172,4 +185,48 @@ fn no_change_begins_after_an_interruption() {
     let refused = undo.register(Action::Nothing);
 
     assert!(matches!(refused, Err(UndoError::Interrupted)));
+}
+
+#[test]
+fn what_an_ended_process_left_can_be_taken_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = value_file(dir.path(), "changed");
+    leave(
+        dir.path(),
+        vec![restore(&path, "old"), restore(&path, "older")],
+    );
+
+    let (undo, inherited) = Undo::inherit(&Root::machine(), &dir.path().join("state")).unwrap();
+
+    let actions: Vec<_> = inherited.iter().map(|left| left.action.clone()).collect();
+    assert_eq!(actions, [restore(&path, "old"), restore(&path, "older")]);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "changed");
+    assert_eq!(
+        state_files(dir.path()).len(),
+        1,
+        "it stands in the heir's file now"
+    );
+    let mut inherited = inherited.into_iter();
+    inherited.next_back().unwrap().take_back().unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "older");
+    drop((inherited, undo));
+    assert!(std::fs::read_to_string(&path).unwrap().starts_with("old"));
+    assert!(state_files(dir.path()).is_empty());
+}
+
+#[test]
+fn of_an_earlier_boot_nothing_is_inherited() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = value_file(dir.path(), "changed");
+    leave(dir.path(), vec![restore(&path, "old")]);
+    let file = state_files(dir.path()).remove(0);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let earlier = text.replace(&boot_id(&Root::machine()), "an earlier boot");
+    std::fs::write(&file, earlier).unwrap();
+
+    let (_undo, inherited) = Undo::inherit(&Root::machine(), &dir.path().join("state")).unwrap();
+
+    assert!(inherited.is_empty());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "changed");
+    assert!(state_files(dir.path()).is_empty());
 }

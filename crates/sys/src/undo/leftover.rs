@@ -1,0 +1,121 @@
+//! What processes left that ended without taking their changes back.
+
+use std::path::{Path, PathBuf};
+
+use super::{Action, Pending, State, Undo, UndoError, boot_id};
+use crate::process::Stat;
+use crate::{FileError, Root, file};
+
+/// The state file of a process that is no more.
+#[derive(Debug)]
+pub(super) struct Leftover {
+    path: PathBuf,
+    /// What of it is still there, in the order in which it was made.
+    actions: Vec<Action>,
+    same_boot: bool,
+}
+
+impl Leftover {
+    /// Takes everything back, the latest first, and removes the file.
+    pub(super) fn take_back(self, root: &Root) -> Result<(), UndoError> {
+        for action in self.actions.iter().rev() {
+            action.perform(root).map_err(|source| UndoError::Action {
+                what: action.to_string(),
+                source,
+            })?;
+        }
+        self.remove()
+    }
+
+    fn remove(self) -> Result<(), UndoError> {
+        std::fs::remove_file(&self.path)
+            .map_err(|e| UndoError::State(FileError::new("remove", &self.path, e)))
+    }
+}
+
+/// The state files in `folder` of processes that are no more.
+pub(super) fn leftovers(folder: &Path) -> Result<Vec<Leftover>, UndoError> {
+    let entries = std::fs::read_dir(folder)
+        .map_err(|e| UndoError::State(FileError::new("list", folder, e)))?;
+    let boot = boot_id(&Root::machine());
+    let mut found = Vec::new();
+    for path in entries
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.extension().is_some_and(|x| x == "json"))
+    {
+        let text = match file::read(&path) {
+            Ok(text) => text,
+            Err(e) if e.is_gone() => continue,
+            Err(e) => return Err(UndoError::State(e)),
+        };
+        let state: State = serde_json::from_str(&text)
+            .map_err(|e| UndoError::State(FileError::unexpected(&path, &e.to_string())))?;
+        let same_boot = state.boot_id == boot;
+        let lives = Stat::read(&Root::machine(), state.pid)
+            .is_ok_and(|s| s.start_ticks == state.start_ticks);
+        if same_boot && lives {
+            continue;
+        }
+        let remains = |action: &Action| same_boot || action.outlives_boot();
+        found.push(Leftover {
+            path,
+            actions: state.actions.into_iter().filter(remains).collect(),
+            same_boot,
+        });
+    }
+    Ok(found)
+}
+
+/// A change that a process made which ended without taking it back, and that is this process's now. Dropping
+/// it takes the change back.
+#[derive(Debug)]
+pub struct Inherited {
+    /// How it is taken back.
+    pub action: Action,
+    pub(crate) pending: Pending,
+}
+
+impl Inherited {
+    /// Takes the change back now.
+    ///
+    /// # Errors
+    /// [`UndoError::Action`]; the action stays in the state file.
+    pub fn take_back(self) -> Result<(), UndoError> {
+        self.pending.finish()
+    }
+}
+
+impl Undo {
+    /// Opens a registry as [`Undo::open`] does, but takes over what ended processes of this boot left in
+    /// `folder`, in the order in which it was made, for an owner who wants to go on with it.
+    ///
+    /// # Errors
+    /// As [`Undo::open`].
+    pub fn inherit(root: &Root, folder: &Path) -> Result<(Self, Vec<Inherited>), UndoError> {
+        super::make_folder(folder)?;
+        let (same_boot, earlier): (Vec<_>, Vec<_>) =
+            leftovers(folder)?.into_iter().partition(|l| l.same_boot);
+        for leftover in earlier {
+            leftover.take_back(root)?;
+        }
+        let undo = Self::new(root, folder)?;
+        let mut inherited: Vec<Inherited> = Vec::new();
+        for leftover in &same_boot {
+            for action in &leftover.actions {
+                // After a loss of power between the two steps here, both files list it.
+                if inherited.iter().all(|known| known.action != *action) {
+                    inherited.push(Inherited {
+                        action: action.clone(),
+                        pending: undo.register(action.clone())?,
+                    });
+                }
+            }
+        }
+        // It stands in this process's file now.
+        for leftover in same_boot {
+            leftover.remove()?;
+        }
+        Ok((undo, inherited))
+    }
+}
