@@ -11,7 +11,7 @@ use rustix::net::{
 };
 
 use crate::protocol::{MAX_ANSWER_BYTES, ReplyError, read_reply, request_line};
-use crate::{Answer, ProgramStats, ProgramStatus, Refusal, Request};
+use crate::{Answer, DaemonStatus, ProgramStats, ProgramStatus, Refusal, Request};
 
 /// A request got no answer.
 #[derive(Debug, thiserror::Error)]
@@ -160,6 +160,17 @@ impl Client {
         }
     }
 
+    /// [`Request::Daemon`].
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn daemon(&mut self) -> Result<DaemonStatus, ClientError> {
+        match self.ask(&Request::Daemon)? {
+            Answer::Daemon(status) => Ok(*status),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
     /// A request that is answered by [`Answer::Done`], such as [`Request::Background`].
     ///
     /// # Errors
@@ -250,6 +261,7 @@ impl Client {
         let kind = match answer {
             Answer::Status(_) => "a status",
             Answer::Stats(_) => "statistics",
+            Answer::Daemon(_) => "the daemon's status",
             Answer::Done => "`done`",
         };
         self.nonsense(format!("{kind}, which was not asked for"))

@@ -1,10 +1,11 @@
-//! What a paged program and the command tell each other.
+//! What a paged program, or the daemon, and the command tell each other.
 //!
 //! | type | direction |
 //! |---|---|
 //! | [`RunSettings`] | from the command to the library that is preloaded, in the environment |
 //! | [`Request`], [`Answer`] | a line of JSON each, over a Unix socket: [`Server`] in the program, [`Client`] in the command |
 //! | [`ProgramStats`] | from the program: over the socket, and in a file at its end |
+//! | [`DaemonStatus`] | from the daemon, which looks after programs that page nothing themselves |
 //! | [`LatencyHistogram`] | within the program: what its statistics are made of |
 //!
 //! The server lives in programs that are not ours. So it starts no thread, never blocks on a client, raises
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod daemon;
 mod latency;
 mod places;
 mod protocol;
@@ -21,13 +23,19 @@ mod settings;
 mod stats;
 
 pub use client::{Client, ClientError};
-pub use latency::{Latencies, LatencyHistogram, LatencySummary};
-pub use places::{PlaceError, Running, running, socket_folder, socket_folders, socket_path};
-pub use protocol::{
-    Answer, MAX_ANSWER_BYTES, MAX_REQUEST_BYTES, PROTOCOL_VERSION, Refusal, RefusalKind, Reply,
-    Request,
+pub use daemon::{
+    AppStatus, DaemonStatus, KEPT_RELAUNCHES, MemoryStatus, RelaunchStatus, SignalStatus,
+    SwapStatus,
 };
-pub use server::{MAX_CLIENTS, Server, ServerError};
+pub use latency::{Latencies, LatencyHistogram, LatencySummary};
+pub use places::{
+    DAEMON_SOCKET, PlaceError, Running, running, socket_folder, socket_folders, socket_path,
+};
+pub use protocol::{
+    Answer, AppEvent, MAX_ANSWER_BYTES, MAX_REQUEST_BYTES, PROTOCOL_VERSION, Refusal, RefusalKind,
+    Reply, Request,
+};
+pub use server::{Access, MAX_CLIENTS, Server, ServerError};
 pub use settings::{
     DEFAULT_BACKING_LIMIT_BYTES, Mechanism, PRELOAD_LIBRARY, PRELOAD_VARIABLE, RUN_VARIABLE,
     RunSettings, SettingsError,

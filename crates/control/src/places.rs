@@ -119,6 +119,9 @@ fn make_private(folder: &Path) -> Result<(), PlaceError> {
     })
 }
 
+/// The daemon's socket where none is configured.
+pub const DAEMON_SOCKET: &str = "/run/warmswap/daemon.sock";
+
 /// The default socket of the process `pid`, in a folder that exists.
 ///
 /// # Errors

@@ -14,7 +14,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ProgramStats, ProgramStatus};
+use crate::{DaemonStatus, ProgramStats, ProgramStatus};
 
 /// The version of the protocol. It changes when old clients or servers would misunderstand.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -40,6 +40,33 @@ pub enum Request {
     Foreground,
     /// The launch is complete, and its window closes. Answered by [`Answer::Done`].
     LaunchDone,
+    /// To the daemon: all that it knows. Answered by [`Answer::Daemon`].
+    Daemon,
+    /// To the daemon: something about one application. Answered by [`Answer::Done`].
+    App {
+        /// Its name.
+        name: String,
+        /// What.
+        event: AppEvent,
+    },
+}
+
+/// What happened to an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AppEvent {
+    /// Its user looks at it: a launch window opens.
+    Switch,
+    /// Its user looks at something else.
+    Background,
+    /// The relaunch is complete, and its window closes.
+    LaunchDone,
+    /// It is being started: the process and all that it starts belong to it.
+    Launch {
+        /// The process.
+        pid: u32,
+    },
 }
 
 /// The answer to a request that was carried out.
@@ -51,6 +78,8 @@ pub enum Answer {
     Status(ProgramStatus),
     /// To [`Request::Stats`].
     Stats(Box<ProgramStats>),
+    /// To [`Request::Daemon`].
+    Daemon(Box<DaemonStatus>),
     /// It is done, and there is nothing to say.
     Done,
 }
@@ -213,15 +242,27 @@ pub(crate) fn read_reply(line: &[u8]) -> Result<Reply, ReplyError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::AppStatus;
     use proptest::prelude::*;
 
-    const REQUESTS: [Request; 5] = [
-        Request::Status,
-        Request::Stats,
-        Request::Background,
-        Request::Foreground,
-        Request::LaunchDone,
-    ];
+    fn requests() -> Vec<Request> {
+        let app = |event| Request::App {
+            name: "an app".to_owned(),
+            event,
+        };
+        vec![
+            Request::Status,
+            Request::Stats,
+            Request::Background,
+            Request::Foreground,
+            Request::LaunchDone,
+            Request::Daemon,
+            app(AppEvent::Switch),
+            app(AppEvent::Background),
+            app(AppEvent::LaunchDone),
+            app(AppEvent::Launch { pid: 7 }),
+        ]
+    }
 
     fn kind(line: &str) -> RefusalKind {
         read_request(line.as_bytes()).unwrap_err().kind
@@ -229,7 +270,7 @@ mod tests {
 
     #[test]
     fn requests_are_read_back() {
-        for request in REQUESTS {
+        for request in requests() {
             let line = request_line(&request).unwrap();
             assert_eq!(read_request(line.trim_ascii_end()), Ok(request));
         }
@@ -246,6 +287,16 @@ mod tests {
             line,
             b"{\"warmswap\":1,\"refusal\":{\"kind\":\"not_now\",\"message\":\"no\"}}\n"
         );
+    }
+
+    #[test]
+    fn requests_to_the_daemon_are_told_from_those_to_programs() {
+        let line = request_line(&requests()[9]).unwrap();
+        let expected = concat!(
+            r#"{"warmswap":1,"request":{"app":{"name":"an app","event":{"launch":{"pid":7}}}}}"#,
+            "\n"
+        );
+        assert_eq!(std::str::from_utf8(&line), Ok(expected));
     }
 
     #[test]
@@ -278,6 +329,10 @@ mod tests {
             Ok(Answer::Done),
             Ok(Answer::Status(stats.status())),
             Ok(Answer::Stats(Box::new(stats))),
+            Ok(Answer::Daemon(Box::new(DaemonStatus {
+                apps: vec![AppStatus::default()],
+                ..DaemonStatus::default()
+            }))),
             Err(Refusal::new(RefusalKind::Failed, "a \"quoted\"\nreason")),
         ] {
             let line = reply_line(reply.clone());

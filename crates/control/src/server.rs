@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FlockOperation, Mode, fchmod, flock};
+use rustix::fs::{FlockOperation, Gid, Mode, chmod, chown, fchmod, flock};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
@@ -31,6 +31,16 @@ const LOCK_TRIES: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 const NONBLOCKING: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+
+/// Who may connect, besides root.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// The user of the server.
+    #[default]
+    Owner,
+    /// The members of a group, by its number, too.
+    Group(u32),
+}
 
 /// A server cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +106,14 @@ impl Server {
     /// # Errors
     /// [`ServerError`].
     pub fn bind(path: &Path) -> Result<Self, ServerError> {
+        Self::bind_for(path, Access::Owner)
+    }
+
+    /// As [`Server::bind`], for those whom `access` names.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub fn bind_for(path: &Path, access: Access) -> Result<Self, ServerError> {
         let address = SocketAddrUnix::new(path).map_err(ServerError::system("use", path))?;
         // Between looking at a dead file and removing it nobody else may do the same.
         let _lock = lock_folder(path)?;
@@ -109,6 +127,7 @@ impl Server {
         bind(&listener, &address).map_err(ServerError::system("bind", path))?;
         let listening = listen(&listener, BACKLOG)
             .map_err(ServerError::system("listen on", path))
+            .and_then(|()| admit(path, access))
             .and_then(|()| identity(path));
         let identity = match listening {
             Ok(identity) => identity,
@@ -215,6 +234,20 @@ impl Drop for Server {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Opens the socket's file to more than its owner.
+fn admit(path: &Path, access: Access) -> Result<(), ServerError> {
+    let Access::Group(group) = access else {
+        return Ok(());
+    };
+    // The group first: it is never one that was not asked for.
+    chown(path, None, Some(Gid::from_raw(group)))
+        .and_then(|()| {
+            let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP;
+            chmod(path, mode)
+        })
+        .map_err(ServerError::system("set the permissions of", path))
 }
 
 fn identity(path: &Path) -> Result<(u64, u64), ServerError> {

@@ -1,0 +1,166 @@
+//! What the daemon reports: about programs as they are, over the kernel's own swap.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Phase;
+
+/// Relaunches that are kept of an application.
+pub const KEPT_RELAUNCHES: usize = 16;
+
+/// All that the daemon reports. Counts go from its start on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DaemonStatus {
+    /// Its process.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+    /// The scheme by name.
+    pub scheme: String,
+    /// Time since its start.
+    pub uptime_seconds: f64,
+    /// CPU time that it took, all threads together.
+    pub cpu_seconds: f64,
+    /// Bytes that it holds for what it knows of pages.
+    pub state_bytes: u64,
+    /// The machine's memory.
+    pub memory: MemoryStatus,
+    /// The machine's swap.
+    pub swap: SwapStatus,
+    /// Applications.
+    pub apps: Vec<AppStatus>,
+    /// Where it hears of switches.
+    pub signals: Vec<SignalStatus>,
+    /// What it did, and what it was refused, by name; as the host names its counters.
+    pub counters: BTreeMap<String, u64>,
+    /// What is wrong and does not end it.
+    pub warnings: Vec<String>,
+}
+
+/// The machine's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemoryStatus {
+    /// All of it.
+    pub total_bytes: u64,
+    /// What programs could still have without swapping.
+    pub available_bytes: u64,
+    /// What is missing to the goal that is configured; 0 when it is met.
+    pub missing_bytes: u64,
+}
+
+/// The machine's swap.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SwapStatus {
+    /// All swap areas.
+    pub total_bytes: u64,
+    /// Of it, unused.
+    pub free_bytes: u64,
+    /// What the compressed pools hold, before compression.
+    pub stored_bytes: u64,
+    /// Memory that they take.
+    pub pool_bytes: u64,
+    /// Devices that the daemon made, by path.
+    pub own_devices: Vec<String>,
+}
+
+/// One application.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AppStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it was found, and not configured or launched.
+    pub discovered: bool,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Its processes.
+    pub processes: u32,
+    /// Of them, those that the daemon may not look at.
+    pub unreadable_processes: u32,
+    /// Anonymous memory that is resident and hot.
+    pub hot_bytes: u64,
+    /// Resident and warm.
+    pub warm_bytes: u64,
+    /// Resident and cold.
+    pub cold_bytes: u64,
+    /// In swap, before compression.
+    pub swapped_bytes: u64,
+    /// What that takes in the pool, by its mean ratio.
+    pub compressed_bytes: u64,
+    /// Relaunches.
+    pub relaunch_count: u64,
+    /// The last of them, oldest first; at most [`KEPT_RELAUNCHES`].
+    pub relaunches: Vec<RelaunchStatus>,
+    /// Pages that were brought back ahead of use.
+    pub prefetched_pages: u64,
+    /// Of them, those that were touched.
+    pub prefetch_used_pages: u64,
+    /// Of them, those that were not.
+    pub prefetch_wasted_pages: u64,
+    /// Pages that the daemon paged out.
+    pub paged_out_pages: u64,
+    /// CPU time that it spent on this application.
+    pub cost_cpu_seconds: f64,
+}
+
+/// One relaunch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RelaunchStatus {
+    /// How long ago it began.
+    pub age_seconds: f64,
+    /// From the switch to its end; the length of the launch window where nobody told the end.
+    pub latency_ns: u64,
+    /// Whether somebody told the end.
+    pub is_answered: bool,
+    /// Pages that came from swap because they were touched.
+    pub faults: u64,
+    /// Pages that were touched without coming from swap: brought back ahead, or kept.
+    pub faults_avoided: u64,
+    /// Pages that were brought back ahead of use.
+    pub prefetched_pages: u64,
+    /// Of them, those that were touched.
+    pub prefetch_used_pages: u64,
+}
+
+/// One source of switch signals.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SignalStatus {
+    /// Its name: `x11`, `sway`, `activity`, `command`.
+    pub name: String,
+    /// Where it stands, for people.
+    pub state: String,
+    /// Whether it is listened to now.
+    pub is_live: bool,
+    /// Switches that it told.
+    pub switches: u64,
+}
+
+impl AppStatus {
+    /// Anonymous memory that is resident.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        self.hot_bytes + self.warm_bytes + self.cold_bytes
+    }
+}
+
+impl DaemonStatus {
+    /// Over all applications: pages brought back ahead of use, of them touched, of them not.
+    #[must_use]
+    pub fn prefetch_pages(&self) -> (u64, u64, u64) {
+        self.apps
+            .iter()
+            .fold((0, 0, 0), |(all, used, wasted), app| {
+                (
+                    all + app.prefetched_pages,
+                    used + app.prefetch_used_pages,
+                    wasted + app.prefetch_wasted_pages,
+                )
+            })
+    }
+}
