@@ -1,0 +1,295 @@
+//! The daemon's configuration, in the style of zram-generator.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`files`] | which files count, and in which order |
+//! | [`ini`] | their syntax |
+//! | [`keys`] | a section as a table of keys |
+//! | [`sections`] | the sections |
+//! | [`size`] | sizes as expressions of the machine's memory |
+//! | [`show`] | the configuration that holds, and an example, as text |
+
+pub mod files;
+pub mod ini;
+pub mod keys;
+pub mod sections;
+pub mod show;
+pub mod size;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use warmswap_sys::{FileError, Root, file};
+
+use self::ini::{Item, Origin, SyntaxError};
+use self::keys::Section;
+use self::sections::{
+    AppSection, DaemonSection, DiscoverSection, HostSection, MetricsSection, SignalsSection,
+    ZramSection,
+};
+use self::size::Facts;
+
+/// Longest name of an application, in bytes: it becomes part of a file's name.
+pub const MAX_APP_NAME_BYTES: usize = 64;
+
+/// A configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A line is no configuration.
+    #[error("{origin}: {source}")]
+    Syntax {
+        /// The line.
+        origin: Origin,
+        /// What is wrong with it.
+        #[source]
+        source: SyntaxError,
+    },
+    /// A value cannot be used.
+    #[error("{origin}: {key} in [{section}]: {why}")]
+    Value {
+        /// The line.
+        origin: Origin,
+        /// The section.
+        section: String,
+        /// The key.
+        key: String,
+        /// What is wrong with the value.
+        why: String,
+    },
+    /// A property stands before the first section.
+    #[error("{origin}: {key} stands in no section; write a line such as [host] before it")]
+    NoSection {
+        /// The line.
+        origin: Origin,
+        /// The key.
+        key: String,
+    },
+    /// A section's name cannot be used.
+    #[error("{origin}: [{section}]: {why}")]
+    Name {
+        /// The line.
+        origin: Origin,
+        /// The section.
+        section: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+}
+
+/// All that is configured.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `[daemon]`.
+    pub daemon: DaemonSection,
+    /// `[host]`.
+    pub host: HostSection,
+    /// `[signals]`.
+    pub signals: SignalsSection,
+    /// `[metrics]`.
+    pub metrics: MetricsSection,
+    /// `[discover]`.
+    pub discover: DiscoverSection,
+    /// `[zram0]` and others, by name.
+    pub zram: BTreeMap<String, ZramSection>,
+    /// `[app NAME]`, by name.
+    pub apps: BTreeMap<String, AppSection>,
+    /// Where each value was written, by section and key.
+    pub origins: BTreeMap<(String, String), Origin>,
+    /// The files that were read, the most important one last.
+    pub files: Vec<PathBuf>,
+    /// What was not understood and is left out, each with file and line.
+    pub warnings: Vec<String>,
+    /// What sizes were computed from.
+    pub facts: Facts,
+}
+
+/// What a section's name stands for.
+enum Kind {
+    Daemon,
+    Host,
+    Signals,
+    Metrics,
+    Discover,
+    Zram,
+    App(String),
+    Unknown,
+}
+
+fn kind(section: &str) -> Result<Kind, &'static str> {
+    let number = section.strip_prefix("zram");
+    Ok(match section {
+        "daemon" => Kind::Daemon,
+        "host" => Kind::Host,
+        "signals" => Kind::Signals,
+        "metrics" => Kind::Metrics,
+        "discover" => Kind::Discover,
+        _ if number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) => {
+            Kind::Zram
+        }
+        _ => match section.split_once(char::is_whitespace) {
+            Some(("app", name)) => Kind::App(app_name(name)?.to_owned()),
+            _ => Kind::Unknown,
+        },
+    })
+}
+
+/// The name of an application as it counts: without the spaces around it.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn app_name(name: &str) -> Result<&str, &'static str> {
+    let name = name.trim();
+    if name.is_empty() || name.len() > MAX_APP_NAME_BYTES {
+        return Err("an application's name has 1 to 64 bytes");
+    }
+    if name.contains(|c: char| c == '/' || c.is_control()) {
+        return Err("an application's name has no / and no control characters");
+    }
+    if name.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("an application's name is not just a number, which would be a process");
+    }
+    Ok(name)
+}
+
+impl Config {
+    /// What holds where nothing is configured.
+    #[must_use]
+    pub fn defaults(facts: Facts) -> Self {
+        Self {
+            daemon: Section::defaults(facts),
+            host: Section::defaults(facts),
+            signals: Section::defaults(facts),
+            metrics: Section::defaults(facts),
+            discover: Section::defaults(facts),
+            zram: BTreeMap::new(),
+            apps: BTreeMap::new(),
+            origins: BTreeMap::new(),
+            files: Vec::new(),
+            warnings: Vec::new(),
+            facts,
+        }
+    }
+
+    /// Reads the files that count ([`files::files`]), or `only` this one.
+    ///
+    /// # Errors
+    /// [`ConfigError`], for the first thing that is wrong.
+    pub fn load(root: &Root, only: Option<&Path>) -> Result<Self, ConfigError> {
+        let mut config = Self::defaults(Facts {
+            ram_bytes: ram_bytes(root)?,
+        });
+        let files = match only {
+            Some(path) => vec![path.to_owned()],
+            None => files::files(root)?,
+        };
+        for path in files {
+            config.merge(&file::read(&path)?, &path)?;
+        }
+        Ok(config)
+    }
+
+    /// Adds what the text of `file` says; it wins over what was there.
+    ///
+    /// # Errors
+    /// [`ConfigError`], for the first thing that is wrong.
+    pub fn merge(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
+        let items = ini::parse(text, file)
+            .map_err(|(origin, source)| ConfigError::Syntax { origin, source })?;
+        self.files.push(file.to_owned());
+        let mut section = None;
+        for (origin, item) in items {
+            match item {
+                Item::Section(name) => section = Some(self.open(name, &origin)?),
+                Item::Property(key, value) => match &section {
+                    Some(name) => self.assign(name, &key, &value, origin)?,
+                    None => return Err(ConfigError::NoSection { origin, key }),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// A section begins: that it is there can be all that it says.
+    fn open(&mut self, section: String, origin: &Origin) -> Result<String, ConfigError> {
+        let facts = self.facts;
+        match kind(&section) {
+            Ok(Kind::Zram) => {
+                let new = || ZramSection::defaults(facts);
+                self.zram.entry(section.clone()).or_insert_with(new);
+            }
+            Ok(Kind::App(name)) => {
+                self.apps.entry(name).or_default();
+            }
+            Ok(Kind::Unknown) => self.warnings.push(format!(
+                "{origin}: there is no section [{section}]; it is ignored"
+            )),
+            Ok(_) => {}
+            Err(why) => {
+                return Err(ConfigError::Name {
+                    origin: origin.clone(),
+                    section,
+                    why,
+                });
+            }
+        }
+        Ok(section)
+    }
+
+    fn assign(
+        &mut self,
+        section: &str,
+        key: &str,
+        value: &str,
+        origin: Origin,
+    ) -> Result<(), ConfigError> {
+        let facts = self.facts;
+        let known = match kind(section) {
+            Ok(Kind::Daemon) => self.daemon.assign(key, value, facts),
+            Ok(Kind::Host) => self.host.assign(key, value, facts),
+            Ok(Kind::Signals) => self.signals.assign(key, value, facts),
+            Ok(Kind::Metrics) => self.metrics.assign(key, value, facts),
+            Ok(Kind::Discover) => self.discover.assign(key, value, facts),
+            Ok(Kind::Zram) => match self.zram.get_mut(section) {
+                Some(zram) => zram.assign(key, value, facts),
+                None => Ok(false),
+            },
+            Ok(Kind::App(name)) => self.apps.entry(name).or_default().assign(key, value, facts),
+            // Warned about, or refused, where the section began.
+            Ok(Kind::Unknown) | Err(_) => return Ok(()),
+        };
+        match known {
+            Ok(true) => {
+                let place = (section.to_owned(), key.to_owned());
+                self.origins.insert(place, origin);
+            }
+            Ok(false) => self.warnings.push(format!(
+                "{origin}: there is no key {key} in [{section}]; it is ignored"
+            )),
+            Err(why) => {
+                return Err(ConfigError::Value {
+                    origin,
+                    section: section.to_owned(),
+                    key: key.to_owned(),
+                    why,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `MemTotal` of `/proc/meminfo`, in bytes.
+fn ram_bytes(root: &Root) -> Result<u64, FileError> {
+    let path = root.path("/proc/meminfo");
+    let text = file::read(&path)?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))
+        .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok())
+        .map(|kib| kib << 10)
+        .ok_or_else(|| FileError::unexpected(&path, "no MemTotal"))
+}

@@ -1,0 +1,96 @@
+//! Which files count, and in which order: as systemd does it.
+//!
+//! Of the main file the first one counts that is found in [`FOLDERS`]. Files of the drop-in folders come after
+//! it, sorted by name; of those with one name only that of the first folder counts, so that an empty file, or a
+//! link to `/dev/null`, in `/etc` switches one of `/usr/lib` off.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use warmswap_sys::{FileError, Root};
+
+/// Where files are looked for; the first one is the administrator's.
+pub const FOLDERS: [&str; 4] = ["/etc", "/run", "/usr/local/lib", "/usr/lib"];
+
+/// Name of the main file.
+pub const FILE: &str = "warmswap.conf";
+
+/// Name of the folders of drop-ins.
+pub const DROP_INS: &str = "warmswap.conf.d";
+
+/// The files that count, the most important one last. None is an ordinary answer.
+///
+/// # Errors
+/// [`FileError`] when a folder is there and cannot be listed.
+pub fn files(root: &Root) -> Result<Vec<PathBuf>, FileError> {
+    let place = |folder: &&str, name| root.path(folder).join(name);
+    let main = FOLDERS
+        .iter()
+        .map(|folder| place(folder, FILE))
+        .find(|path| path.exists());
+    let mut drop_ins: BTreeMap<OsString, PathBuf> = BTreeMap::new();
+    for folder in FOLDERS.iter().map(|folder| place(folder, DROP_INS)) {
+        let entries = match std::fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(FileError::new("list", &folder, error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(|error| FileError::new("list", &folder, error))?;
+            let path = entry.path();
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "conf")
+            {
+                drop_ins.entry(entry.file_name()).or_insert(path);
+            }
+        }
+    }
+    Ok(main.into_iter().chain(drop_ins.into_values()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_administrators_files_come_first_and_mask_others() {
+        let place = tempfile::tempdir().unwrap();
+        let write = |path: &str| {
+            let path = place.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        };
+        let root = Root::at(place.path());
+        assert_eq!(files(&root).unwrap(), Vec::<PathBuf>::new());
+
+        write("usr/lib/warmswap.conf");
+        write("usr/lib/warmswap.conf.d/50-b.conf");
+        write("usr/lib/warmswap.conf.d/60-c.conf");
+        write("run/warmswap.conf");
+        write("run/warmswap.conf.d/50-b.conf");
+        write("etc/warmswap.conf.d/10-a.conf");
+        write("etc/warmswap.conf.d/readme.txt");
+
+        let found: Vec<_> = files(&root)
+            .unwrap()
+            .iter()
+            .map(|path| {
+                path.strip_prefix(place.path())
+                    .unwrap()
+                    .display()
+                    .to_string()
+            })
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "run/warmswap.conf",
+                "etc/warmswap.conf.d/10-a.conf",
+                "run/warmswap.conf.d/50-b.conf",
+                "usr/lib/warmswap.conf.d/60-c.conf",
+            ]
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! The configuration as text: what holds, and an example with every key.
+
+use serde::Serialize;
+
+use super::Config;
+use super::keys::{Key, Section};
+use super::sections::{
+    AppSection, DaemonSection, DiscoverSection, HostSection, MetricsSection, SignalsSection,
+    ZramSection,
+};
+use super::size::Facts;
+
+/// Width of the comments of the example, in characters.
+const WIDTH: usize = 100;
+
+/// One value that holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// Its section.
+    pub section: String,
+    /// Its key.
+    pub key: &'static str,
+    /// The value, as it would be written.
+    pub value: String,
+    /// What it comes to on this machine, where it is an expression.
+    pub comes_to: Option<String>,
+    /// File and line; `None` for a default.
+    pub origin: Option<String>,
+}
+
+impl Config {
+    /// Every value that holds, section by section.
+    #[must_use]
+    pub fn settings(&self) -> Vec<Setting> {
+        let mut settings = Vec::new();
+        self.list("daemon", &self.daemon, &mut settings);
+        self.list("host", &self.host, &mut settings);
+        for (name, zram) in &self.zram {
+            self.list(name, zram, &mut settings);
+        }
+        self.list("signals", &self.signals, &mut settings);
+        self.list("metrics", &self.metrics, &mut settings);
+        self.list("discover", &self.discover, &mut settings);
+        for (name, app) in &self.apps {
+            self.list(&format!("app {name}"), app, &mut settings);
+        }
+        settings
+    }
+
+    fn list<T: Section>(&self, section: &str, values: &T, to: &mut Vec<Setting>) {
+        to.extend(T::KEYS.iter().map(|key| {
+            Setting {
+                section: section.to_owned(),
+                key: key.name,
+                value: (key.show)(values),
+                comes_to: key.comes_to.map(|comes_to| comes_to(values)),
+                origin: self
+                    .origins
+                    .get(&(section.to_owned(), key.name.to_owned()))
+                    .map(ToString::to_string),
+            }
+        }));
+    }
+
+    /// What holds, in the syntax of the files; comments say where each value comes from.
+    #[must_use]
+    pub fn effective(&self) -> String {
+        let mut text = String::new();
+        for file in &self.files {
+            text += &format!("# read: {}\n", file.display());
+        }
+        if self.files.is_empty() {
+            text += "# no file is there: all of this is default\n";
+        }
+        let mut section = String::new();
+        for setting in self.settings() {
+            if setting.section != section {
+                section.clone_from(&setting.section);
+                text += &format!("\n[{section}]\n");
+            }
+            let comes_to = setting.comes_to.filter(|value| *value != "none");
+            let comment: Vec<String> = comes_to.into_iter().chain(setting.origin).collect();
+            if !comment.is_empty() {
+                text += &format!("# {}\n", comment.join(", "));
+            }
+            text += format!("{} = {}", setting.key, setting.value).trim_end();
+            text += "\n";
+        }
+        text
+    }
+}
+
+/// An example of all keys with their defaults, all of them comments but for one device.
+#[must_use]
+pub fn example() -> String {
+    // No default of the example depends on the machine: expressions are shown as they are written.
+    let facts = Facts { ram_bytes: 8 << 30 };
+    let mut text = String::from(
+        "# Configuration of `warmswap daemon`.\n\
+         #\n\
+         # The first of /etc, /run, /usr/local/lib and /usr/lib with a warmswap.conf counts; then files of\n\
+         # warmswap.conf.d in the same folders, by name. `warmswap config --effective` prints what holds. An\n\
+         # empty value is the default. Sizes are in MiB and may speak of `ram`, the machine's memory.\n",
+    );
+    describe::<DaemonSection>("daemon", facts, &mut text);
+    describe::<HostSection>("host", facts, &mut text);
+    describe::<ZramSection>("zram0", facts, &mut text);
+    describe::<SignalsSection>("signals", facts, &mut text);
+    describe::<MetricsSection>("metrics", facts, &mut text);
+    describe::<DiscoverSection>("discover", facts, &mut text);
+    describe::<AppSection>("app NAME", facts, &mut text);
+    text
+}
+
+/// The manual page warmswap.conf(5), in the language of man(7).
+#[must_use]
+pub fn man_page() -> String {
+    let facts = Facts { ram_bytes: 8 << 30 };
+    let mut text = String::from(
+        ".TH WARMSWAP.CONF 5\n\
+         .SH NAME\nwarmswap.conf \\- configuration of the warmswap daemon\n\
+         .SH SYNOPSIS\n\
+         .I /etc/warmswap.conf\n.br\n.I /etc/warmswap.conf.d/*.conf\n.br\n\
+         and the same in /run, /usr/local/lib and /usr/lib\n\
+         .SH DESCRIPTION\n\
+         The first of these folders with a warmswap.conf counts. Files of the drop\\-in folders come after it, \
+         sorted by name, and win over it; of those with one name only that of the first folder counts, so that \
+         an empty file in /etc switches another one off. Lines are [SECTION], KEY = VALUE and comments, which \
+         begin with # or ;. A backslash at the end joins a line with the next. An empty value is the default. \
+         What is not known is warned about and ignored; what is wrong keeps the daemon from starting.\n\
+         .PP\nSizes are expressions in MiB: numbers, + \\- * / % ^, parentheses, min(), max() and others, and \
+         ram, the machine's memory.\n\
+         .PP\n.B warmswap config \\-\\-effective\nprints what holds, and where it was written.\n",
+    );
+    page_section::<DaemonSection>("daemon", facts, &mut text);
+    page_section::<HostSection>("host", facts, &mut text);
+    page_section::<ZramSection>("zram0", facts, &mut text);
+    page_section::<SignalsSection>("signals", facts, &mut text);
+    page_section::<MetricsSection>("metrics", facts, &mut text);
+    page_section::<DiscoverSection>("discover", facts, &mut text);
+    page_section::<AppSection>("app NAME", facts, &mut text);
+    text.push_str(".SH SEE ALSO\n.BR warmswap-daemon (1),\n.BR warmswap-config (1)\n");
+    text
+}
+
+fn page_section<T: Section>(name: &str, facts: Facts, text: &mut String) {
+    let roff = |words: &str| {
+        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        words.replace('\\', "\\e").replace('-', "\\-")
+    };
+    text.push_str(&format!(".SH \"[{name}]\"\n{}\n", roff(T::DOC)));
+    let defaults = T::defaults(facts);
+    for key in T::KEYS {
+        let default = (key.show)(&defaults);
+        let default = if default.is_empty() {
+            "none".to_owned()
+        } else {
+            default
+        };
+        text.push_str(&format!(
+            ".TP\n.B {}\n{} Default: {}.\n",
+            roff(key.name),
+            roff(key.doc),
+            roff(&default)
+        ));
+    }
+}
+
+fn describe<T: Section>(name: &str, facts: Facts, text: &mut String) {
+    text.push('\n');
+    comment(T::DOC, text);
+    text.push_str(&format!("#[{name}]\n"));
+    let defaults = T::defaults(facts);
+    for Key {
+        name, doc, show, ..
+    } in T::KEYS
+    {
+        comment(doc, text);
+        text.push_str(format!("#{name} = {}", show(&defaults)).trim_end());
+        text.push('\n');
+    }
+}
+
+/// Words in lines of comment.
+fn comment(words: &str, text: &mut String) {
+    let mut line = String::from("#");
+    for word in words.split_whitespace() {
+        if line.len() + 1 + word.len() > WIDTH {
+            text.push_str(&line);
+            text.push('\n');
+            line = String::from("#");
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    text.push_str(&line);
+    text.push('\n');
+}

@@ -1,0 +1,92 @@
+//! What the daemon's one thread hears from the others.
+
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+use warmswap_control::{Refusal, RefusalKind, Reply, Request};
+
+/// Something happened.
+#[derive(Debug)]
+pub enum Event {
+    /// A client asks.
+    Request {
+        /// What.
+        request: Request,
+        /// Where the answer goes.
+        answer: SyncSender<Reply>,
+    },
+    /// A window of this process is looked at.
+    Window {
+        /// Who says so.
+        source: Source,
+        /// The process.
+        pid: u32,
+    },
+    /// Where a source of switch signals stands.
+    Source {
+        /// Which.
+        source: Source,
+        /// For people.
+        state: String,
+        /// Whether it is listened to now.
+        is_live: bool,
+    },
+    /// The daemon is to end: a signal came.
+    Stop,
+}
+
+/// A source of switch signals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// `warmswap switch` and `warmswap launch`.
+    Command,
+    /// The active window of an X server.
+    X11,
+    /// The focused window of sway.
+    Sway,
+    /// Work after rest.
+    Activity,
+}
+
+impl Source {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::X11 => "x11",
+            Self::Sway => "sway",
+            Self::Activity => "activity",
+        }
+    }
+}
+
+/// The end for those who tell. Clones tell the same daemon.
+#[derive(Clone, Debug)]
+pub struct Events(Sender<Event>);
+
+impl Events {
+    /// Both ends.
+    #[must_use]
+    pub fn new() -> (Self, Receiver<Event>) {
+        let (sender, receiver) = channel();
+        (Self(sender), receiver)
+    }
+
+    /// Tells; false when nobody listens any more.
+    pub fn tell(&self, event: Event) -> bool {
+        self.0.send(event).is_ok()
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// The daemon's [`Refusal`], or that it is ending.
+    pub fn ask(&self, request: Request) -> Reply {
+        let (answer, answered) = sync_channel(1);
+        let ending = || Refusal::new(RefusalKind::NotNow, "the daemon is ending");
+        if !self.tell(Event::Request { request, answer }) {
+            return Err(ending());
+        }
+        answered.recv().unwrap_or_else(|_| Err(ending()))
+    }
+}

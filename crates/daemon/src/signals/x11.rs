@@ -1,0 +1,190 @@
+//! The active window of an X server.
+//!
+//! Window managers keep the property `_NET_ACTIVE_WINDOW` of the root window (Extended Window Manager Hints).
+//! The process behind a window comes from the X-Resource extension, which asks the kernel who is at the other
+//! end of the socket; where it has none, from the window's own `_NET_WM_PID`.
+
+use std::path::Path;
+
+use x11rb::connection::Connection as _;
+use x11rb::errors::{ConnectError, ConnectionError, ReplyError};
+use x11rb::protocol::Event;
+use x11rb::protocol::res::{ClientIdMask, ClientIdSpec, ConnectionExt as _};
+use x11rb::protocol::xproto::{
+    AtomEnum, ChangeWindowAttributesAux, ConnectionExt as _, EventMask, Window,
+};
+use x11rb::rust_connection::RustConnection;
+
+use super::Heard;
+
+x11rb::atom_manager! {
+    /// The names that are asked for.
+    Atoms: AtomsCookie {
+        _NET_ACTIVE_WINDOW,
+        _NET_WM_PID,
+    }
+}
+
+/// An X server cannot be followed any more.
+#[derive(Debug, thiserror::Error)]
+pub enum X11Error {
+    /// There is none, or it does not let this process in.
+    #[error("display {display}: {source}; is XAUTHORITY set?")]
+    Connect {
+        /// The display.
+        display: String,
+        /// Why.
+        #[source]
+        source: ConnectError,
+    },
+    /// It ended.
+    #[error("display closed: {0}")]
+    Closed(#[from] ConnectionError),
+    /// It refuses what every X server does.
+    #[error("the display refuses: {0}")]
+    Refused(#[from] ReplyError),
+    /// It has no such screen.
+    #[error("the display has no screen {0}")]
+    NoScreen(usize),
+}
+
+/// `$DISPLAY`, or the first display with a socket in `sockets` (`/tmp/.X11-unix`).
+#[must_use]
+pub fn display(sockets: &Path) -> Option<String> {
+    if let Some(display) = std::env::var("DISPLAY").ok().filter(|d| !d.is_empty()) {
+        return Some(display);
+    }
+    let entries = std::fs::read_dir(sockets).ok()?;
+    let names = entries.flatten().map(|entry| entry.file_name());
+    names
+        .filter_map(|name| name.to_str()?.strip_prefix('X')?.parse::<u32>().ok())
+        .min()
+        .map(|number| format!(":{number}"))
+}
+
+/// Tells whose window is active, now and whenever that changes, until `tell` returns false. Sleeps meanwhile.
+///
+/// # Errors
+/// [`X11Error`].
+pub fn follow(display: &str, tell: impl Fn(Heard) -> bool) -> Result<(), X11Error> {
+    let connect = RustConnection::connect(Some(display));
+    let (connection, screen) = connect.map_err(|source| X11Error::Connect {
+        display: display.to_owned(),
+        source,
+    })?;
+    let atoms = Atoms::new(&connection)?.reply()?;
+    let roots = &connection.setup().roots;
+    let root = roots.get(screen).ok_or(X11Error::NoScreen(screen))?.root;
+    let events = ChangeWindowAttributesAux::new().event_mask(EventMask::PROPERTY_CHANGE);
+    connection
+        .change_window_attributes(root, &events)?
+        .check()?;
+    if !tell(Heard::Live(format!("display {display}"))) {
+        return Ok(());
+    }
+    let mut last = None;
+    loop {
+        let active = active_window(&connection, &atoms, root)?;
+        if active != last {
+            last = active;
+            if let Some(window) = active
+                && let Some(pid) = process(&connection, &atoms, window)?
+                && !tell(Heard::Window(pid))
+            {
+                return Ok(());
+            }
+        }
+        loop {
+            if let Event::PropertyNotify(event) = connection.wait_for_event()?
+                && event.atom == atoms._NET_ACTIVE_WINDOW
+            {
+                break;
+            }
+        }
+    }
+}
+
+/// One number of 32 bits that a property holds.
+fn number(
+    connection: &RustConnection,
+    window: Window,
+    property: u32,
+    kind: AtomEnum,
+) -> Result<Option<u32>, X11Error> {
+    let asked = connection.get_property(false, window, property, kind, 0, 1)?;
+    match asked.reply() {
+        Ok(reply) => Ok(reply.value32().and_then(|mut values| values.next())),
+        // The window is gone.
+        Err(ReplyError::X11Error(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn active_window(
+    connection: &RustConnection,
+    atoms: &Atoms,
+    root: Window,
+) -> Result<Option<Window>, X11Error> {
+    let found = number(connection, root, atoms._NET_ACTIVE_WINDOW, AtomEnum::WINDOW)?;
+    Ok(found.filter(|&window| window != 0))
+}
+
+/// The process behind a window; `None` for one of another machine, or one that is gone.
+fn process(
+    connection: &RustConnection,
+    atoms: &Atoms,
+    window: Window,
+) -> Result<Option<u32>, X11Error> {
+    let by_server = server_says(connection, window)?;
+    if by_server.is_some() {
+        return Ok(by_server);
+    }
+    let by_client = number(connection, window, atoms._NET_WM_PID, AtomEnum::CARDINAL)?;
+    Ok(by_client.filter(|&pid| pid != 0))
+}
+
+/// What the X-Resource extension says.
+fn server_says(connection: &RustConnection, window: Window) -> Result<Option<u32>, X11Error> {
+    let spec = ClientIdSpec {
+        client: window,
+        mask: ClientIdMask::LOCAL_CLIENT_PID,
+    };
+    let asked = match connection.res_query_client_ids(&[spec]) {
+        Ok(asked) => asked,
+        Err(ConnectionError::UnsupportedExtension) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    match asked.reply() {
+        Ok(reply) => Ok(reply
+            .ids
+            .iter()
+            .filter(|id| id.spec.mask == ClientIdMask::LOCAL_CLIENT_PID)
+            .find_map(|id| id.value.first().copied())
+            .filter(|&pid| pid != 0)),
+        Err(ReplyError::X11Error(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_display_with_a_socket_is_taken() {
+        if std::env::var_os("DISPLAY").is_some() {
+            warmswap_testkit::skip!(
+                "the_first_display_with_a_socket_is_taken",
+                "DISPLAY is set, and wins"
+            );
+        }
+        let place = tempfile::tempdir().unwrap();
+        assert_eq!(display(place.path()), None);
+        for name in ["X12", "X3", "Xa", "other"] {
+            std::fs::write(place.path().join(name), "").unwrap();
+        }
+
+        assert_eq!(display(place.path()).as_deref(), Some(":3"));
+        assert_eq!(display(Path::new("/nonexistent")), None);
+    }
+}
