@@ -30,6 +30,8 @@ pub struct Frames {
     pager_sleeps: AtomicU32,
     /// Times that somebody had to wait.
     pub waits: AtomicU64,
+    /// Slots that are not used any more.
+    pub lost: AtomicU64,
 }
 
 /// Leave to take so many new frames, already counted as held.
@@ -86,6 +88,7 @@ impl Frames {
             freed: AtomicU32::new(0),
             pager_sleeps: AtomicU32::new(0),
             waits: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
         }
     }
 
@@ -195,6 +198,11 @@ impl Frames {
     /// Slots whose frames were moved away; they are still held.
     pub fn put_empty(&self, slots: Slots) {
         self.empty.put(slots);
+    }
+
+    /// Slots that hold frames nobody knows of: never used again.
+    pub fn lose(&self, slots: Slots) {
+        self.lost.fetch_add(slots.len() as u64, Ordering::Relaxed);
     }
 
     /// Empty slots in a row, at most `most`.

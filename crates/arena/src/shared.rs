@@ -138,6 +138,7 @@ impl Shared {
             neighbours: counts.neighbours.load(Relaxed),
             copied: counts.copied.load(Relaxed),
             frame_waits: core.frames.waits.load(Relaxed),
+            lost_slots: core.frames.lost.load(Relaxed),
             pager: brain.counts,
             engine: brain.engine.counters(),
             pool,

@@ -46,6 +46,9 @@ pub struct ArenaStats {
     pub copied: u64,
     /// Times that a fault waited for a frame.
     pub frame_waits: u64,
+    /// Staging slots that are not used any more, since they held frames that nobody knew of. 0 unless the kernel
+    /// or this library is at fault.
+    pub lost_slots: u64,
     /// What the pager did.
     pub pager: PagerCounts,
     /// What the engine counted.

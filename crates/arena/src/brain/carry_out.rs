@@ -374,6 +374,7 @@ mod tests {
     use warmswap_engine::{Outcome, Place};
     use warmswap_policy::SchemeSpec;
     use warmswap_policy::reclaim::Arrival;
+    use warmswap_sys::uffd::Mechanism;
     use warmswap_trace::{AppId, PageAddr};
 
     use crate::directory::{State, Word};
@@ -472,5 +473,26 @@ mod tests {
         drop(brain);
         assert_eq!(word(&arena, &region), State::Fresh);
         assert_eq!(touch(&arena, &region), Answer::Outcome(Outcome::FirstTouch));
+    }
+
+    #[test]
+    fn a_slot_with_a_frame_of_nobody_is_not_used() {
+        let Some((arena, region)) = page_with_a_copy("a slot with a frame of nobody") else {
+            return;
+        };
+        let core = &arena.shared.core;
+        let mut stray = core.frames.take_empty(1).expect("an empty slot");
+        if core.memory.mechanism() == Mechanism::Copy {
+            return;
+        }
+        core.memory.fill_slots(&mut stray).expect("a frame");
+        core.frames.put_empty(stray);
+        for (lost, state) in [(1, State::Resident), (1, State::Stored)] {
+            say(&arena, &region, &[AWAY]);
+            assert_eq!(
+                (arena.stats().lost_slots, word(&arena, &region)),
+                (lost, state)
+            );
+        }
     }
 }

@@ -126,6 +126,13 @@ fn move_out(core: &Core, mut claims: Vec<Claim<'_>>) -> Result<(), ServeError> {
         let moved = match core.memory.move_out(first, &mut slots) {
             Ok(moved) => moved,
             Err(UffdError {
+                failure: Failure::PageExists,
+                ..
+            }) => {
+                sort_out(core, claims.drain(..slots.len()), slots)?;
+                continue;
+            }
+            Err(UffdError {
                 failure: Failure::Missing,
                 ..
             }) => return Err(ServeError::Vanished),
@@ -148,6 +155,33 @@ fn move_out(core: &Core, mut claims: Vec<Claim<'_>>) -> Result<(), ServeError> {
                 // A frame that was a child's, too, can be moved the next time. One that is pinned cannot.
                 core.memory.take_frame(claim.page);
                 core.release(claim, |before| before);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A slot that should have been empty holds a frame: either one that was moved although the kernel said that it was
+/// not, or one that has nothing to do with these pages. Asks page by page which it is. A frame that is nobody's
+/// stays where it is, and its slot is not used again: whatever it holds is not lost by that.
+fn sort_out<'a>(
+    core: &Core,
+    claims: impl Iterator<Item = Claim<'a>>,
+    mut slots: Slots,
+) -> Result<(), ServeError> {
+    for claim in claims {
+        let slot = slots.split_front(1);
+        let is_in_place = core.memory.has_frame(claim.page);
+        match (is_in_place, core.memory.slot_has_frame(&slot)) {
+            (false, false) => return Err(ServeError::Vanished),
+            (false, true) => core.release(claim, |before| before.staged(slot)),
+            (true, is_taken) => {
+                core.release(claim, |before| before);
+                if is_taken {
+                    core.frames.lose(slot);
+                } else {
+                    core.frames.put_empty(slot);
+                }
             }
         }
     }

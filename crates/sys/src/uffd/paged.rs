@@ -407,14 +407,20 @@ impl PagedMemory {
     /// Whether the kernel holds anything for a page: present, or in the machine's own swap.
     #[must_use]
     pub fn has_frame(&self, page: usize) -> bool {
-        const PRESENT_OR_SWAPPED: u64 = 3 << 62;
-        self.entry(page) & PRESENT_OR_SWAPPED != 0
+        self.entry(self.address(page)) & PRESENT_OR_SWAPPED != 0
     }
 
-    /// What the kernel says of a page (Documentation/admin-guide/mm/pagemap.rst); 0 when it does not.
-    fn entry(&self, page: usize) -> u64 {
+    /// Whether the kernel holds anything for the first of these slots.
+    #[must_use]
+    pub fn slot_has_frame(&self, slots: &Slots) -> bool {
+        self.entry(self.slot_address(slots)) & PRESENT_OR_SWAPPED != 0
+    }
+
+    /// What the kernel says of the page at an address (Documentation/admin-guide/mm/pagemap.rst); 0 when it does
+    /// not.
+    fn entry(&self, address: usize) -> u64 {
         let mut entry = [0; 8];
-        let offset = (self.address(page) / PAGE_BYTES * entry.len()) as u64;
+        let offset = (address / PAGE_BYTES * entry.len()) as u64;
         match rustix::io::pread(&self.pagemap, &mut entry, offset) {
             Ok(8) => u64::from_ne_bytes(entry),
             _ => 0,
@@ -501,6 +507,9 @@ fn open_pagemap() -> Result<OwnedFd, PagedError> {
     )
     .map_err(|errno| PagedError::Pagemap(errno.into()))
 }
+
+/// The bits of an entry of the page map that say that there is a frame, or a page in the machine's own swap.
+const PRESENT_OR_SWAPPED: u64 = 3 << 62;
 
 /// A page of zeros.
 static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];

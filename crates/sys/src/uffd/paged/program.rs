@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use rustix::io::{DupFlags, dup3};
 use rustix::mm::Advice;
 
-use super::{Addresses, Mechanism, PagedError, PagedMemory, open_pagemap, open_uffd};
+use super::{
+    Addresses, Mechanism, PRESENT_OR_SWAPPED, PagedError, PagedMemory, open_pagemap, open_uffd,
+};
 use crate::PAGE_BYTES;
 use crate::uffd::reserve::{Protection, Reserve};
 use crate::uffd::{Failure, Feature, Uffd, UffdError, Wake, event};
@@ -129,7 +131,7 @@ impl PagedMemory {
     pub fn is_shared(&self, page: usize) -> bool {
         const PRESENT: u64 = 1 << 63;
         const EXCLUSIVE: u64 = 1 << 56;
-        self.entry(page) & (PRESENT | EXCLUSIVE) == PRESENT
+        self.entry(self.address(page)) & (PRESENT | EXCLUSIVE) == PRESENT
     }
 
     /// Writes what a page holds to it, for one byte and at once: if its frame was another process's before and
@@ -183,7 +185,6 @@ impl PagedMemory {
         pages: usize,
         mut visit: impl FnMut(usize),
     ) -> Result<(), PagedError> {
-        const PRESENT_OR_SWAPPED: u64 = 3 << 62;
         let mut entries = [0; 4096];
         let mut page = first;
         while page < first + pages {
