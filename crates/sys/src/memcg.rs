@@ -87,6 +87,8 @@ pub struct MemcgStats {
     pub anonymous_bytes: u64,
     /// Page cache.
     pub file_bytes: u64,
+    /// Of it, what was not used lately and the kernel drops first; 0 where it is not said.
+    pub inactive_file_bytes: u64,
     /// Major faults.
     pub major_faults: u64,
 }
@@ -128,12 +130,7 @@ impl Memcg {
     /// # Errors
     /// [`FileError`]; busy when the kernel cannot reclaim enough.
     pub fn limit(&self, bytes: Option<u64>) -> Result<(), FileError> {
-        let (name, none) = match self.version {
-            Version::V1 => ("memory.limit_in_bytes", "-1"),
-            Version::V2 => ("memory.max", "max"),
-        };
-        let value = bytes.map_or_else(|| none.to_owned(), |b| b.to_string());
-        file::write(&self.path.join(name), &value)
+        self.group().set_limit(bytes)
     }
 
     /// Moves process `pid` with all its threads into the group. Memory that it has already stays charged
@@ -175,14 +172,21 @@ impl Memcg {
 }
 
 fn read_stats(group: &Path, version: Version) -> Result<MemcgStats, FileError> {
-    let (usage, anonymous, cache, faults) = match version {
+    let (usage, anonymous, cache, inactive, faults) = match version {
         Version::V1 => (
             "memory.usage_in_bytes",
             "total_rss",
             "total_cache",
+            "total_inactive_file",
             "total_pgmajfault",
         ),
-        Version::V2 => ("memory.current", "anon", "file", "pgmajfault"),
+        Version::V2 => (
+            "memory.current",
+            "anon",
+            "file",
+            "inactive_file",
+            "pgmajfault",
+        ),
     };
     let path = group.join("memory.stat");
     let text = file::read(&path)?;
@@ -201,6 +205,7 @@ fn read_stats(group: &Path, version: Version) -> Result<MemcgStats, FileError> {
         usage_bytes: file::read_u64(&group.join(usage))?,
         anonymous_bytes: field(anonymous)?,
         file_bytes: field(cache)?,
+        inactive_file_bytes: field(inactive).unwrap_or(0),
         major_faults: field(faults)?,
     })
 }
@@ -242,7 +247,7 @@ mod tests {
         write("memory.current", "901\n");
         write(
             "memory.stat",
-            "total_rss 10\ntotal_rss_huge 77\ntotal_cache 20\ntotal_pgmajfault 3\nanon 11\nfile 21\npgmajfault 4\n",
+            "total_rss 10\ntotal_rss_huge 77\ntotal_cache 20\ntotal_inactive_file 5\ntotal_pgmajfault 3\nanon 11\nfile 21\npgmajfault 4\n",
         );
 
         let v1 = read_stats(dir.path(), Version::V1).unwrap();
@@ -254,6 +259,7 @@ mod tests {
                 usage_bytes: 900,
                 anonymous_bytes: 10,
                 file_bytes: 20,
+                inactive_file_bytes: 5,
                 major_faults: 3
             }
         );
@@ -263,6 +269,7 @@ mod tests {
                 usage_bytes: 901,
                 anonymous_bytes: 11,
                 file_bytes: 21,
+                inactive_file_bytes: 0,
                 major_faults: 4
             }
         );

@@ -113,10 +113,6 @@ impl App {
         self.sums.prefetch_wasted += relaunch.prefetched - relaunch.prefetch_used;
     }
 
-    pub fn present_pages(&self) -> u64 {
-        self.processes.iter().map(Watched::present_pages).sum()
-    }
-
     pub fn swapped_pages(&self) -> u64 {
         self.processes.iter().map(Watched::swapped_pages).sum()
     }

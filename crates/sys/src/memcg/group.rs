@@ -72,6 +72,19 @@ impl Group {
         }
     }
 
+    /// Limits its memory; `None` lifts the limit. Lowering it reclaims before it returns.
+    ///
+    /// # Errors
+    /// [`FileError`]; busy when the kernel cannot reclaim enough.
+    pub fn set_limit(&self, bytes: Option<u64>) -> Result<(), FileError> {
+        let (name, none) = match self.version {
+            Version::V1 => ("memory.limit_in_bytes", "-1"),
+            Version::V2 => ("memory.max", "max"),
+        };
+        let value = bytes.map_or_else(|| none.to_owned(), |b| b.to_string());
+        file::write(&self.path.join(name), &value)
+    }
+
     /// Present use by kind. Costs about 50 µs.
     ///
     /// # Errors

@@ -1,0 +1,420 @@
+//! A host over real processes, on a zram device and in a control group of our own.
+
+mod common;
+
+use std::process::{Command, Stdio};
+
+use common::{Machine, bytes, relaunch, settle, wait_for_prepaging, within};
+use warmswap_kernel::{Application, Host, HostConfig, Members, PrepageBy};
+use warmswap_sys::Root;
+use warmswap_testkit::skip;
+
+/// Sets the machine up, or skips the test.
+macro_rules! machine {
+    ($name:expr, $swap_pages:expr) => {
+        match Machine::set_up($name, $swap_pages) {
+            Ok(machine) => machine,
+            Err(reason) => skip!($name, "{reason}"),
+        }
+    };
+}
+
+/// Memory of an interpreter that does nothing, generously.
+const INTERPRETER: u64 = 6 << 20;
+
+fn host(config: HostConfig) -> Host {
+    Host::new(config, &Root::machine()).expect("a host")
+}
+
+#[test]
+fn without_a_goal_nothing_is_paged_out() {
+    let machine = machine!("without_a_goal_nothing_is_paged_out", 8192);
+    let program = machine.program(2000);
+    let mut host = host(HostConfig::default());
+    host.add(program.application("a")).unwrap();
+
+    for _ in 0..5 {
+        assert_eq!(host.tick().paged_out, 0);
+    }
+
+    assert_eq!(host.counters().page_out_asked, 0);
+    assert!(host.status().apps[0].cold_bytes >= bytes(2000));
+}
+
+#[test]
+fn the_hot_set_stays_when_others_need_memory() {
+    let machine = machine!("the_hot_set_stays_when_others_need_memory", 32768);
+    let (mut a, mut b) = (machine.program(3000), machine.program(3000));
+    let mut host = host(within(2 * INTERPRETER + bytes(4000)));
+    let app_a = host.add(a.application("a")).unwrap();
+    let app_b = host.add(b.application("b")).unwrap();
+    settle(&mut host);
+    assert!(
+        host.counters().page_out_done > 1000,
+        "{:?}",
+        host.counters()
+    );
+    // It learns that A needs these pages: each must have been away once to be seen.
+    for round in 0..4 {
+        relaunch(&mut host, app_a, &mut a, 100..500);
+        relaunch(&mut host, app_b, &mut b, round * 500..round * 500 + 500);
+    }
+
+    // All of B comes in, and something of A must go.
+    relaunch(&mut host, app_b, &mut b, 0..3000);
+    let status = host.status();
+    host.switch_to(app_a).unwrap();
+    let (major, _) = a.touch(100, 500);
+
+    assert!(
+        major <= 40,
+        "{major} of 400 pages had left: {:?}",
+        status.apps[0]
+    );
+    assert!(status.apps[0].swapped_bytes >= bytes(1000), "its cold pages left");
+    assert_eq!((a.damaged(), b.damaged()), (0, 0));
+}
+
+/// What a relaunch of 400 pages finds that were all away, after they were learned.
+fn prepaged(name: &str, by: PrepageBy) -> Option<((u64, u64), Host)> {
+    let machine = match Machine::set_up(name, 16384) {
+        Ok(machine) => machine,
+        Err(reason) => skip!(name, "{reason}"; None),
+    };
+    let mut program = machine.program(2000);
+    // There is room for the footprint, once it is wanted.
+    let goal = within(1 << 20).goal;
+    let mut host = host(HostConfig {
+        prepage_by: by,
+        goal: warmswap_kernel::Goal {
+            budget_bytes: Some(64 << 20),
+            headroom_bytes: Some(63 << 20),
+            ..goal
+        },
+        ..within(0)
+    });
+    let app = host.add(program.application("a")).unwrap();
+    settle(&mut host);
+    for _ in 0..3 {
+        relaunch(&mut host, app, &mut program, 100..500);
+    }
+    host.switch_to(app).unwrap();
+    wait_for_prepaging(&host);
+    let faults = program.touch(100, 500);
+    host.launch_done(app).unwrap();
+    assert_eq!(program.damaged(), 0);
+    Some((faults, host))
+}
+
+#[test]
+fn pages_prepaged_by_reading_are_mapped() {
+    let Some((faults, host)) = prepaged("pages_prepaged_by_reading_are_mapped", PrepageBy::Read)
+    else {
+        return;
+    };
+    let last = *host.status().apps[0].relaunches.last().unwrap();
+    assert!(last.prefetched >= 400, "{last:?}");
+    assert!(faults.0 <= 8 && faults.1 <= 40, "{faults:?} of 400 pages");
+}
+
+#[test]
+fn pages_prepaged_into_the_swap_cache_cost_no_major_fault_and_tell_their_use() {
+    let Some((faults, host)) = prepaged(
+        "pages_prepaged_into_the_swap_cache_cost_no_major_fault_and_tell_their_use",
+        PrepageBy::WillNeed,
+    ) else {
+        return;
+    };
+    let last = *host.status().apps[0].relaunches.last().unwrap();
+    assert!(last.prefetched >= 400, "{last:?}");
+    assert!(last.prefetch_used >= 390, "{last:?}");
+    assert!(faults.0 <= 8, "{faults:?} of 400 pages");
+    assert!(last.faults_avoided >= 390 && last.is_answered, "{last:?}");
+}
+
+#[test]
+fn what_was_learned_survives_a_restart() {
+    let machine = machine!("what_was_learned_survives_a_restart", 16384);
+    let mut program = machine.program(2000);
+    let config = HostConfig {
+        learned_folder: Some(machine.folder.path().join("learned")),
+        ..within(64 << 20)
+    };
+    let tight = HostConfig {
+        goal: warmswap_kernel::Goal {
+            headroom_bytes: Some(63 << 20),
+            ..config.goal.clone()
+        },
+        ..config
+    };
+    let mut first = host(tight.clone());
+    let app = first.add(program.application("a")).unwrap();
+    settle(&mut first);
+    for _ in 0..3 {
+        relaunch(&mut first, app, &mut program, 100..500);
+    }
+    first.save_learned().unwrap();
+    drop(first);
+
+    let mut second = host(tight);
+    let app = second.add(program.application("a")).unwrap();
+    second.load_learned(app).unwrap();
+    settle(&mut second);
+    second.switch_to(app).unwrap();
+    wait_for_prepaging(&second);
+    let (major, _) = program.touch(100, 500);
+    second.launch_done(app).unwrap();
+
+    assert!(major <= 8, "{major} of 400 pages");
+    assert!(second.status().apps[0].prefetched >= 390);
+}
+
+#[test]
+fn processes_fork_exec_drop_memory_and_exit_meanwhile() {
+    let machine = machine!("processes_fork_exec_drop_memory_and_exit_meanwhile", 32768);
+    let (mut a, mut b) = (machine.program(1500), machine.program(1500));
+    let mut host = host(within(1 << 20));
+    host.add(a.application("a")).unwrap();
+    let app_b = host.add(b.application("b")).unwrap();
+    settle(&mut host);
+    assert!(
+        host.counters().page_out_done >= 2500,
+        "{:?}",
+        host.counters()
+    );
+
+    // Pages that are freed are forgotten; pages shared with a child are not paged out.
+    assert_eq!(a.ask("drop 0 700"), "dropped");
+    a.touch(700, 1500);
+    let child: u32 = a.ask("fork").parse().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    settle(&mut host);
+    let apps = host.status().apps;
+    assert_eq!(apps[0].processes, 2, "the child is found");
+    assert_eq!(a.damaged(), 0);
+
+    // Another program in the same process: what was known of the old one is dropped.
+    assert_eq!(b.ask("exec"), "ready");
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    host.tick();
+    settle(&mut host);
+    assert!(host.counters().process_executed >= 1);
+    assert_eq!(b.damaged(), 0);
+
+    b.kill();
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    host.tick();
+    let status = host.status();
+    assert_eq!(
+        (status.apps[1].processes, status.apps[1].swapped_bytes),
+        (0, 0)
+    );
+    assert_eq!(status.apps[1].cold_bytes + status.apps[1].warm_bytes, 0);
+    host.switch_to(app_b).unwrap();
+    host.launch_done(app_b).unwrap();
+    let _ = Command::new("kill")
+        .args(["-9", &child.to_string()])
+        .status();
+}
+
+#[test]
+fn locked_memory_is_left_alone_and_counted() {
+    let machine = machine!("locked_memory_is_left_alone_and_counted", 8192);
+    let mut program = machine.program(1000);
+    assert_eq!(program.ask("lock"), "0");
+    let mut host = host(within(1 << 20));
+    host.add(program.application("a")).unwrap();
+
+    settle(&mut host);
+
+    let counters = host.counters();
+    assert!(counters.refused_unsuitable > 0, "{counters:?}");
+    assert!(counters.page_out_kept > 0, "{counters:?}");
+    // The interpreter's own pages are not locked.
+    assert!(program.touch(0, 1000).0 < 100);
+}
+
+#[test]
+fn a_full_swap_ends_page_outs_and_harms_nobody() {
+    let machine = machine!("a_full_swap_ends_page_outs_and_harms_nobody", 1000);
+    let mut program = machine.program(3000);
+    let mut host = host(HostConfig {
+        swap_reserve_bytes: bytes(100),
+        ..within(1 << 20)
+    });
+    host.add(program.application("a")).unwrap();
+
+    settle(&mut host);
+
+    let counters = host.counters();
+    // Other swap areas of the machine may have room; then they take the rest.
+    let total = host.status().swap.total_bytes;
+    if total <= bytes(1001) {
+        assert!(counters.put_off_no_swap > 0, "{counters:?}");
+        assert!(host.status().swap.free_bytes >= bytes(60));
+    }
+    assert_eq!(program.damaged(), 0);
+}
+
+#[test]
+fn a_device_that_is_removed_gives_its_pages_back() {
+    let mut machine = machine!("a_device_that_is_removed_gives_its_pages_back", 8192);
+    let mut program = machine.program(2000);
+    let mut host = host(within(1 << 20));
+    let app = host.add(program.application("a")).unwrap();
+    settle(&mut host);
+    assert!(host.status().swap.pool_bytes > 0);
+
+    machine.zram.take().unwrap().remove().unwrap();
+
+    let paged_out = host.counters().page_out_done;
+    settle(&mut host);
+    host.switch_to(app).unwrap();
+    assert_eq!(program.touch(0, 2000).0, 0);
+    host.launch_done(app).unwrap();
+    let counters = host.counters();
+    if host.status().swap.total_bytes == 0 {
+        assert_eq!(counters.page_out_done, paged_out);
+    }
+    assert_eq!(program.damaged(), 0);
+}
+
+#[test]
+fn two_hundred_processes_are_watched() {
+    let machine = machine!("two_hundred_processes_are_watched", 32768);
+    let many = "read go; i=0; while [ $i -lt 200 ]; do sleep 600 & i=$((i+1)); done; wait";
+    let mut shell = Command::new("sh")
+        .args(["-c", many])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    machine.memcg.add(shell.id()).unwrap();
+    std::io::Write::write_all(shell.stdin.as_mut().unwrap(), b"go\n").unwrap();
+    let mut host = host(within(1 << 20));
+    let app = host
+        .add(Application {
+            name: "many".to_owned(),
+            members: Members::Group(machine.memcg.path().to_owned()),
+        })
+        .unwrap();
+    let mut found = 0;
+    while found < 201 {
+        found = machine.memcg.group().pids().unwrap().len();
+        std::thread::yield_now();
+    }
+
+    settle(&mut host);
+    host.switch_to(app).unwrap();
+    host.launch_done(app).unwrap();
+
+    let status = host.status();
+    assert_eq!(status.apps[0].processes, 201);
+    assert!(status.apps[0].swapped_bytes > 0, "{:?}", status.counters);
+    for pid in machine.memcg.group().pids().unwrap() {
+        let _ = warmswap_sys::process::Process::open(pid).and_then(|p| p.kill());
+    }
+    shell.wait().unwrap();
+}
+
+/// Attaches to a process as a debugger does, and lets go after a line on standard input.
+const TRACER: &str = r#"
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+pid = int(sys.argv[1])
+ATTACH, DETACH = 16, 17
+assert libc.ptrace(ATTACH, pid, None, None) == 0
+os.waitpid(pid, 0)
+print("attached", flush=True)
+sys.stdin.readline()
+libc.ptrace(DETACH, pid, None, None)
+"#;
+
+#[test]
+fn a_process_under_a_tracer_is_paged_out_as_any_other() {
+    let machine = machine!("a_process_under_a_tracer_is_paged_out_as_any_other", 8192);
+    let mut program = machine.program(1500);
+    let mut tracer = Command::new("python3")
+        .args(["-c", TRACER, &program.pid().to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = [0u8; 9];
+    let output = tracer.stdout.as_mut().unwrap();
+    std::io::Read::read_exact(output, &mut line).unwrap();
+    assert_eq!(&line, b"attached\n");
+    let mut host = host(within(1 << 20));
+    host.add(program.application("a")).unwrap();
+
+    settle(&mut host);
+
+    assert!(
+        host.counters().page_out_done >= 1200,
+        "{:?}",
+        host.counters()
+    );
+    drop(tracer.stdin.take());
+    tracer.wait().unwrap();
+    assert_eq!(program.damaged(), 0);
+}
+
+/// Set for a process that watches on behalf of a test, without rights.
+const WATCH: &str = "WARMSWAP_TEST_WATCH_PID";
+
+#[test]
+fn a_process_that_may_not_be_touched_is_counted() {
+    use std::os::unix::process::CommandExt as _;
+    let name = "a_process_that_may_not_be_touched_is_counted";
+    if let Ok(pid) = std::env::var(WATCH) {
+        let mut host = host(within(1 << 20));
+        host.add(Application {
+            name: "a".to_owned(),
+            members: Members::Tree {
+                pid: pid.parse().unwrap(),
+                start_ticks: 0,
+                with_root: true,
+            },
+        })
+        .unwrap();
+        settle(&mut host);
+        let status = host.status();
+        assert_eq!(
+            (
+                status.apps[0].processes,
+                status.apps[0].unreadable_processes
+            ),
+            (0, 1)
+        );
+        assert!(status.counters.refused_permission > 0);
+        assert_eq!(status.counters.page_out_asked, 0);
+        return;
+    }
+    if !warmswap_sys::is_root() {
+        skip!(name, "needs root, to give it up");
+    }
+    // A copy that everybody may run, wherever this one lies.
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("test");
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    for path in [folder.path(), &copy] {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(path, mode).unwrap();
+    }
+    let mut target = Command::new("sleep").arg("600").spawn().unwrap();
+    let output = Command::new(&copy)
+        .args([name, "--exact"])
+        .env(WATCH, target.id().to_string())
+        .current_dir("/")
+        .uid(65534)
+        .gid(65534)
+        .output()
+        .unwrap();
+    target.kill().unwrap();
+    target.wait().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+}
