@@ -68,7 +68,7 @@ impl Arena {
     ) -> Result<Shared, ArenaError> {
         warmswap_sys::check_page_size()?;
         let scheme = config.scheme.build()?;
-        let keep_copies = scheme.keep_copies;
+        let (keep_copies, layout) = (scheme.keep_copies, scheme.layout);
         let pool_limit_bytes = config
             .pool_limit_bytes
             .unwrap_or(config.budget_bytes / 4 * 3);
@@ -92,6 +92,7 @@ impl Arena {
             resume_percent: 100,
             cache_bytes: defaults.cache_bytes.min(pool_limit_bytes / 64),
             verify: config.verify,
+            layout,
             ..defaults
         })?;
         let grain_bytes = Directory::GRAIN_PAGES * PAGE_BYTES;

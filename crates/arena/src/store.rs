@@ -222,14 +222,15 @@ impl Store {
         Ok(read(chunk_of(at, record)))
     }
 
-    /// Puts a chunk into the pool; bytes stored. `bytes` are its members and its object.
+    /// Puts a chunk into the pool: bytes stored, and the pool's page, where its layout is one of pages. The
+    /// content is the chunk's members and its object.
     pub fn put(
         &self,
         chunk: ChunkId,
         plan: ChunkPlan,
         pages: usize,
         content: Content<'_>,
-    ) -> Result<usize, Refusal> {
+    ) -> Result<(usize, Option<u32>), Refusal> {
         let (handle, bytes) = match content {
             Content::Filled(word) => (self.pool.store_filled(word, pages as u32)?, 0),
             Content::Bytes(bytes) => (self.pool.store(bytes, pages as u32)?, bytes.len()),
@@ -246,7 +247,9 @@ impl Store {
             return Err(Refusal::OutOfMemory { errno: 0 });
         };
         place.store(at.pack(), Ordering::SeqCst);
-        Ok(bytes)
+        // The handle was given out just now.
+        let pool_page = self.pool.info(handle).ok().and_then(|info| info.pool_page);
+        Ok((bytes, pool_page))
     }
 
     /// Puts a page as it is into the backing file.

@@ -23,7 +23,7 @@ struct Head {
     limits: Limits,
 }
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// An engine all of whose changes go through [`Taped::call`]; what only looks is reached directly.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ pub enum TapeError {
         source: std::io::Error,
     },
     /// A line is none of a tape.
-    #[error("{path}: line {line} is not one of a tape of version 1: {reason}")]
+    #[error("{path}: line {line} is not one of a tape of version {VERSION}: {reason}")]
     Line {
         /// The file.
         path: PathBuf,

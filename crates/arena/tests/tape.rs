@@ -39,7 +39,7 @@ fn live(config: ArenaConfig) {
 #[test]
 fn a_tape_is_answered_alike_by_a_fresh_engine() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (i, scheme) in ["zram", "zswap", "ariadne", "warmswap"]
+    for (i, scheme) in ["zram", "zswap", "ezswap", "asap", "ariadne", "warmswap"]
         .into_iter()
         .enumerate()
     {

@@ -4,13 +4,23 @@ mod common;
 
 use common::*;
 use std::sync::atomic::{AtomicU64, Ordering};
-use warmswap_arena::{Arena, ArenaConfig, FaultMode, Mechanism};
+use warmswap_arena::{Arena, ArenaConfig, ArenaStats, FaultMode, Mechanism};
 
 const THREADS: usize = 8;
 
 /// Threads touch pages of a shared region at random: each page is written by one thread only, with a version
 /// that its first word tells to all, and is verified by everybody.
 fn random_touch(config: ArenaConfig, data_bytes: usize, rounds: usize) {
+    random_touch_from(1, config, data_bytes, rounds);
+}
+
+/// The same, with this as the first version of each page.
+fn random_touch_from(
+    first: u64,
+    config: ArenaConfig,
+    data_bytes: usize,
+    rounds: usize,
+) -> ArenaStats {
     let name = format!(
         "{} {:?} {:?}",
         config.scheme.name, config.mechanism, config.fault_mode
@@ -28,8 +38,8 @@ fn random_touch(config: ArenaConfig, data_bytes: usize, rounds: usize) {
                 let mut random = Random(thread as u64);
                 let mine = |n: usize| n / THREADS * THREADS + thread;
                 for page in (thread..pages).step_by(THREADS) {
-                    write_page(memory, page, 1);
-                    versions[page].store(1, Ordering::Relaxed);
+                    write_page(memory, page, first);
+                    versions[page].store(first, Ordering::Relaxed);
                 }
                 for _ in 0..rounds {
                     let page = mine(random.below(pages - THREADS));
@@ -57,6 +67,7 @@ fn random_touch(config: ArenaConfig, data_bytes: usize, rounds: usize) {
     );
     check_account(&arena);
     assert_eq!(stats.pager.overcommits, 0, "{name}: {stats:#?}");
+    stats
 }
 
 fn config_of(scheme: &str, way: (Mechanism, FaultMode)) -> ArenaConfig {
@@ -105,4 +116,47 @@ fn random_touch_zswap_with_a_backing_file() {
         };
         random_touch(config, 16 * MIB, 1000);
     }
+}
+
+/// Half of the pages do not shrink, so that the pool is full and what is hit in it sets a standard.
+fn full_pool(test: &str, scheme: &str) -> Vec<ArenaStats> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut all = Vec::new();
+    for (i, way) in ALL_WAYS.into_iter().enumerate() {
+        if !can_run(test, way.0) {
+            continue;
+        }
+        let config = ArenaConfig {
+            backing: Some(directory.path().join(format!("backing-{i}"))),
+            backing_limit_bytes: 64 << 20,
+            pool_limit_bytes: Some(3 * MIB as u64 / 2),
+            ..config_of(scheme, way)
+        };
+        let stats = random_touch_from(NOISE, config, 16 * MIB, 1000);
+        assert!(stats.engine.written_back_chunks > 0, "{way:?}: {stats:#?}");
+        all.push(stats);
+    }
+    all
+}
+
+#[test]
+fn random_touch_ezswap_with_a_backing_file() {
+    for stats in full_pool("random_touch_ezswap_with_a_backing_file", "ezswap") {
+        assert!(stats.engine.sampled_chunks > 0, "{stats:#?}");
+        assert!(stats.engine.not_admitted > 0, "{stats:#?}");
+        assert!(stats.engine.stored_raw > 0, "{stats:#?}");
+    }
+}
+
+#[test]
+fn random_touch_parts_of_ezswap() {
+    for scheme in ["ezswap-apa-ca", "ezswap-ca-sa", "ezswap-zswap+layout=zbud"] {
+        full_pool("random_touch_parts_of_ezswap", scheme);
+    }
+}
+
+#[test]
+fn random_touch_warmswap_with_the_slots_of_others() {
+    let scheme = "warmswap+admission=selective+eviction=lottery+prefetch=both+layout=z3fold";
+    full_pool("random_touch_warmswap_with_the_slots_of_others", scheme);
 }

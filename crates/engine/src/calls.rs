@@ -5,7 +5,7 @@ use warmswap_policy::reclaim::Arrival;
 use warmswap_policy::{ChunkId, PageId};
 use warmswap_trace::{AppId, LaunchKind, PageAddr};
 
-use crate::{Decision, Engine, Outcome, Place, Refusal, Touch};
+use crate::{Cause, Decision, Engine, Outcome, Place, Refusal, Touch};
 
 /// What the engine answers to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,8 +96,10 @@ calls! {
     NextDecision() => next_decision;
     /// [`Engine::next_background_decision`].
     NextBackgroundDecision() => next_background_decision;
-    /// [`Engine::stored`].
-    Stored(chunk: ChunkId, place: Place, bytes: u32) => stored;
+    /// [`Engine::admit`].
+    Admit(chunk: ChunkId, estimated_bytes: u32, cause: Cause) => admit;
+    /// [`Engine::stored_at`].
+    Stored(chunk: ChunkId, place: Place, bytes: u32, pool_page: Option<u32>) => stored_at;
     /// [`Engine::refused`].
     Refused(chunk: ChunkId, refusal: Refusal) => refused;
     /// [`Engine::written_back`].

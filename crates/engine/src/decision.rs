@@ -16,7 +16,7 @@ pub struct Decision {
 }
 
 /// On whose behalf something is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Cause {
     /// The application waits for this page.
     Fault,

@@ -1,11 +1,12 @@
 //! The carrying out of decisions.
 
 use warmswap_codec::{ChunkPlan, Scratch, decode, encode_contiguous, fill, same_filled};
-use warmswap_engine::calls::Call;
+use warmswap_engine::calls::{Answer, Call};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
-use warmswap_engine::{Action, Decision, Place, Refusal};
+use warmswap_engine::{Action, Cause, Decision, Place, Refusal};
+use warmswap_policy::admission::estimate_bytes;
 use warmswap_policy::{ChunkId, PageId, PageState};
-use warmswap_pool::Content;
+use warmswap_pool::{Content, Refusal as PoolRefusal};
 use warmswap_sys::uffd::{Mechanism, Slots};
 use warmswap_trace::PAGE_BYTES;
 use xxhash_rust::xxh3::xxh3_128;
@@ -61,7 +62,12 @@ fn encode(
 impl Brain {
     pub(super) fn carry_out(&mut self, core: &Core, decision: Decision) -> Result<(), ServeError> {
         match decision.action {
-            Action::Store { chunk, plan } => self.store(core, chunk, Some(plan)),
+            Action::Store { chunk, plan } => {
+                if self.engine.wants_sample(chunk) && !self.admit(core, chunk, decision.cause)? {
+                    return Ok(());
+                }
+                self.store(core, chunk, Some(plan))
+            }
             Action::StoreRaw { chunk } => self.store(core, chunk, None),
             Action::Drop { page } => self.drop_frame(core, page),
             Action::Load { chunk, .. } => self.prefetch(core, chunk),
@@ -85,6 +91,33 @@ impl Brain {
     }
 
     // ---- out ----
+
+    /// Shows the head of a chunk's first page to the admission policy; whether the chunk is to be stored. Else
+    /// the engine has taken it back: pages that do not go elsewhere are in their places again.
+    fn admit(&mut self, core: &Core, chunk: ChunkId, cause: Cause) -> Result<bool, ServeError> {
+        let members = self.members(chunk);
+        let seen = members.iter().find_map(|&(page, id)| {
+            let look = || Self::look(core, page, |bytes| bytes.first_chunk().map(estimate_bytes));
+            self.engine.is_leaving(chunk, id).then(look)??.1
+        });
+        let Some(estimated_bytes) = seen else {
+            // All of them were touched again: what is stored is a chunk of holes, which is freed at once.
+            return Ok(true);
+        };
+        let call = Call::Admit(chunk, estimated_bytes, cause);
+        if self.engine.call(call) == Answer::Said(true) {
+            return Ok(true);
+        }
+        for (page, id) in members {
+            let word = core.directory.settled(page);
+            let is_out_of_sight = matches!(word.state, State::Staged | State::Protected);
+            // A page that has a chunk again goes to the backing file with the next decision.
+            if is_out_of_sight && self.engine.chunk_of(id).is_none() {
+                Self::put_back(core, page, word)?;
+            }
+        }
+        Ok(false)
+    }
 
     /// Stores a chunk: with a plan in the pool, without one as it is in the backing file.
     fn store(
@@ -134,11 +167,19 @@ impl Brain {
             None => core
                 .store
                 .put_raw(chunk, plain)
-                .map(|()| PAGE_BYTES)
+                .map(|()| (PAGE_BYTES, None))
                 .map_err(|_| Refusal::BackingFailed),
         };
         match stored {
-            Ok(bytes) => self.stored(core, chunk, (&members, &taken), (plan.is_some(), bytes)),
+            Ok((bytes, pool_page)) => {
+                let place = if plan.is_some() {
+                    Place::Pool
+                } else {
+                    Place::Backing
+                };
+                let call = Call::Stored(chunk, place, bytes as u32, pool_page);
+                self.stored(core, chunk, (&members, &taken), call)
+            }
             Err(refusal) => {
                 for (&(page, _), taken) in members.iter().zip(&taken) {
                     if let Some((word, _)) = *taken {
@@ -160,14 +201,14 @@ impl Brain {
         members
     }
 
-    /// Puts what was encoded into the pool; bytes stored.
+    /// Puts what was encoded into the pool; bytes stored, and the pool's page.
     fn put(
         &self,
         core: &Core,
         chunk: ChunkId,
         (plan, pages): (ChunkPlan, usize),
         ready: Ready,
-    ) -> Result<usize, Refusal> {
+    ) -> Result<(usize, Option<u32>), Refusal> {
         let content = match ready {
             Ready::Filled(word) => Content::Filled(word),
             Ready::Bytes(bytes) => Content::Bytes(&self.encoded[..bytes]),
@@ -181,7 +222,10 @@ impl Brain {
             core.store.pool.compact(u64::MAX);
             put()
         });
-        stored.map_err(|_| Refusal::PoolFull)
+        stored.map_err(|refusal| match refusal {
+            PoolRefusal::TooLarge { .. } | PoolRefusal::Incompressible { .. } => Refusal::TooLarge,
+            _ => Refusal::PoolFull,
+        })
     }
 
     /// A chunk is stored: its pages give their frames up, but those that were touched meanwhile.
@@ -190,7 +234,7 @@ impl Brain {
         core: &Core,
         chunk: ChunkId,
         (members, taken): (&[Member], &Taken),
-        (in_pool, bytes): (bool, usize),
+        call: Call,
     ) -> Result<(), ServeError> {
         let mut freed = Vec::with_capacity(members.len());
         for (i, (&(page, _), taken)) in members.iter().zip(taken).enumerate() {
@@ -203,8 +247,7 @@ impl Brain {
                 None => self.stays(page),
             }
         }
-        let place = if in_pool { Place::Pool } else { Place::Backing };
-        self.engine.call(Call::Stored(chunk, place, bytes as u32));
+        self.engine.call(call);
         self.free_frames(core, freed)
     }
 

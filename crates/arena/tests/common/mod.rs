@@ -81,11 +81,16 @@ pub fn check_page(words: &[AtomicU64], page: usize, version: u64) {
     }
 }
 
+/// A version from here on is of pages of which every second does not shrink.
+pub const NOISE: u64 = 1 << 12;
+
 fn pattern(page: usize, version: u64, word: usize) -> u64 {
     // A few words that do not compress, then a repetition.
-    match word {
-        0..8 => Random((page as u64) << 32 | version << 8 | word as u64).next(),
-        _ => (page as u64) << 20 | version,
+    let is_noise = version >= NOISE && page.is_multiple_of(2);
+    if word < 8 || is_noise {
+        Random((page as u64) << 32 | version << 16 | word as u64).next()
+    } else {
+        (page as u64) << 20 | version
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::decision::Cause;
 use warmswap_policy::ChunkId;
-use warmswap_policy::admission::{Candidate, SAMPLE_BYTES};
+use warmswap_policy::admission::Candidate;
 use warmswap_policy::page::Mark;
 
 impl Engine {
@@ -12,10 +12,11 @@ impl Engine {
         self.chunks[chunk].wants_sample()
     }
 
-    /// The head of the first page of a chunk whose `Store` [wants](Self::wants_sample) it. True: the chunk
+    /// What the first page of a chunk whose `Store` [wants](Self::wants_sample) it is expected to compress
+    /// to, from its head ([`estimate_bytes`](warmswap_policy::admission::estimate_bytes)). True: the chunk
     /// is to be stored now. False: the engine has taken the chunk back, and nothing is to be reported of
     /// it; its pages pass by the pool, or wait for room in it.
-    pub fn admit(&mut self, chunk: ChunkId, sample: &[u8; SAMPLE_BYTES], cause: Cause) -> bool {
+    pub fn admit(&mut self, chunk: ChunkId, estimated_bytes: u32, cause: Cause) -> bool {
         debug_assert!(self.wants_sample(chunk));
         self.chunks[chunk].set_wants_sample(false);
         let candidate = Candidate {
@@ -24,7 +25,8 @@ impl Engine {
         };
         self.counters.sampled_chunks += 1;
         let limit_bytes = self.budget.limits.pool_limit_bytes;
-        let admitted = self.scheme.admission.admits(candidate, sample, limit_bytes);
+        let admission = &mut self.scheme.admission;
+        let admitted = admission.admits(candidate, estimated_bytes, limit_bytes);
         if admitted && !self.budget.pool_is_full() {
             return true;
         }

@@ -451,8 +451,8 @@ impl Host {
                 assert!(pages.len() <= plan.max_pages(), "{pages:?} for {plan}");
                 if self.engine.wants_sample(chunk) {
                     let content = read.values().next().copied().unwrap_or_default();
-                    let sample = self.memory.sample(content);
-                    if !self.engine.admit(chunk, &sample, Cause::Background) {
+                    let estimated_bytes = self.memory.estimated_bytes(content);
+                    if !self.engine.admit(chunk, estimated_bytes, Cause::Background) {
                         return;
                     }
                 }

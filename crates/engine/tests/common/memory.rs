@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use warmswap_engine::{Place, Refusal};
-use warmswap_policy::admission::SAMPLE_BYTES;
+use warmswap_policy::admission::estimate_bytes;
 use warmswap_policy::{ChunkId, PageId};
 use warmswap_trace::{AppId, PAGE_BYTES, PageAddr};
 
@@ -143,10 +143,11 @@ impl Memory {
         Ok(())
     }
 
-    /// The head of a page: as many different bytes as its size says, so that its entropy is about right.
-    pub fn sample(&self, content: u64) -> [u8; SAMPLE_BYTES] {
+    /// What the head of a page lets expect: it has as many different bytes as its size says, so that its
+    /// entropy is about right.
+    pub fn estimated_bytes(&self, content: u64) -> u32 {
         let values = 1 + self.shape.page_bytes(content) * 255 / PAGE_BYTES as u32;
-        std::array::from_fn(|at| (at as u32 % values) as u8)
+        estimate_bytes(&std::array::from_fn(|at| (at as u32 % values) as u8))
     }
 
     /// Writes to the backing file as it is; false when that fails.

@@ -6,6 +6,7 @@ mod nothing;
 mod selective;
 
 pub use all::All;
+pub use entropy::estimate_bytes;
 pub use nothing::Nothing;
 pub use selective::Selective;
 
@@ -35,7 +36,7 @@ pub enum Verdict {
     Admit,
     /// It does not.
     Refuse,
-    /// The head of its first page decides: [`Admission::admits`].
+    /// The size that the head of its first page lets expect decides: [`Admission::admits`].
     Sample,
 }
 
@@ -49,15 +50,16 @@ pub trait Admission: Send + std::fmt::Debug {
     /// What is said without the content.
     fn verdict(&mut self, candidate: Candidate) -> Verdict;
 
-    /// The head of the first page of a chunk for which the verdict was [`Verdict::Sample`]: true when the
-    /// chunk enters the pool, which may hold `pool_limit_bytes`.
+    /// The first page of a chunk for which the verdict was [`Verdict::Sample`] is expected to compress to
+    /// `estimated_bytes` ([`estimate_bytes`]): true when the chunk enters the pool, which may hold
+    /// `pool_limit_bytes`.
     fn admits(
         &mut self,
         candidate: Candidate,
-        sample: &[u8; SAMPLE_BYTES],
+        estimated_bytes: u32,
         pool_limit_bytes: u64,
     ) -> bool {
-        let _ = (candidate, sample, pool_limit_bytes);
+        let _ = (candidate, estimated_bytes, pool_limit_bytes);
         true
     }
 

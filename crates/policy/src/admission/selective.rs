@@ -1,8 +1,7 @@
 //! `selective`: a page enters when that is expected to be worth more than what is in the pool (ezswap
 //! section III-B).
 
-use super::entropy::estimate_bytes;
-use super::{Admission, Candidate, SAMPLE_BYTES, Verdict};
+use super::{Admission, Candidate, Verdict};
 use crate::entry::{Entry, no_arguments};
 use crate::stored::{Stored, cost};
 
@@ -67,10 +66,10 @@ impl Admission for Selective {
     fn admits(
         &mut self,
         candidate: Candidate,
-        sample: &[u8; SAMPLE_BYTES],
+        estimated_bytes: u32,
         pool_limit_bytes: u64,
     ) -> bool {
-        self.reaches_average(candidate.is_file, estimate_bytes(sample), pool_limit_bytes)
+        self.reaches_average(candidate.is_file, estimated_bytes, pool_limit_bytes)
     }
 
     fn entered(&mut self, stored: Stored) {

@@ -3,16 +3,14 @@
 use super::common::{anon, app, file, pages};
 use super::{decisions, engine, kinds};
 use crate::{Action, Cause, Engine, Outcome, Place, Refusal};
-use warmswap_policy::admission::SAMPLE_BYTES;
 use warmswap_policy::{ChunkId, PageState};
 use warmswap_trace::PageAddr;
 
-/// The head of a page that does not shrink.
-fn noise() -> [u8; SAMPLE_BYTES] {
-    std::array::from_fn(|at| at as u8)
-}
+/// A page that is not expected to shrink.
+const NOISE: u32 = 4096;
 
-const ZEROS: [u8; SAMPLE_BYTES] = [0; SAMPLE_BYTES];
+/// A page that is expected to shrink to nothing.
+const ZEROS: u32 = 0;
 
 /// The chunk that is to be stored now, which must be the only decision.
 fn to_store(engine: &mut Engine) -> ChunkId {
@@ -39,7 +37,7 @@ fn with_standard(scheme: &str) -> Engine {
     let mut e = engine(scheme, pages(256, 1, 100));
     for _ in 0..256 {
         let chunk = send(&mut e, anon(0));
-        assert!(!e.wants_sample(chunk) || e.admit(chunk, &ZEROS, Cause::Background));
+        assert!(!e.wants_sample(chunk) || e.admit(chunk, ZEROS, Cause::Background));
         e.stored(chunk, Place::Pool, 100);
         assert_eq!(
             e.touch(app(0), anon(0), false).outcome,
@@ -50,7 +48,7 @@ fn with_standard(scheme: &str) -> Engine {
         assert_eq!(kinds(&decisions(&mut e)), ["free"]);
     }
     let chunk = send(&mut e, anon(0));
-    assert!(!e.wants_sample(chunk) || e.admit(chunk, &ZEROS, Cause::Background));
+    assert!(!e.wants_sample(chunk) || e.admit(chunk, ZEROS, Cause::Background));
     e.stored(chunk, Place::Pool, 2000);
     e
 }
@@ -113,7 +111,7 @@ fn a_page_on_its_way_in_when_its_file_is_written_keeps_no_copy() {
 fn what_is_not_admitted_goes_to_the_backing_file_or_back_to_its_own() {
     let mut e = with_standard("ezswap");
     let chunk = send(&mut e, anon(1));
-    assert!(!e.admit(chunk, &noise(), Cause::Background));
+    assert!(!e.admit(chunk, NOISE, Cause::Background));
     let raw = decisions(&mut e);
     let [Action::StoreRaw { chunk }] = raw[..] else {
         panic!("{raw:?}");
@@ -121,7 +119,7 @@ fn what_is_not_admitted_goes_to_the_backing_file_or_back_to_its_own() {
     e.stored(chunk, Place::Backing, 4096);
     assert_eq!(state(&mut e, anon(1)), PageState::Stored);
     let chunk = send(&mut e, file(1));
-    assert!(!e.admit(chunk, &noise(), Cause::Background));
+    assert!(!e.admit(chunk, NOISE, Cause::Background));
     assert_eq!(kinds(&decisions(&mut e)), ["discard"]);
     assert_eq!(state(&mut e, file(1)), PageState::Discarded);
     let counters = e.counters();
@@ -145,7 +143,7 @@ fn what_is_admitted_to_a_full_pool_waits_for_room_and_is_not_asked_again() {
     e.set_pool_bytes(4096);
     let chunk = send(&mut e, anon(1));
     assert!(
-        !e.admit(chunk, &ZEROS, Cause::Background),
+        !e.admit(chunk, ZEROS, Cause::Background),
         "the pool is full"
     );
     let back = decisions(&mut e);
