@@ -49,8 +49,8 @@ impl Application {
         })
     }
 
-    /// The application comes to the foreground: its launch window opens, and its hot set begins to come back
-    /// on idle processor time.
+    /// The application comes to the foreground: its launch window opens, and its hot set and its footprint,
+    /// as far as the scheme predicts one, begin to come back on idle processor time.
     pub fn foreground(&self) {
         let shared = &self.inner.shared;
         let pages = {
@@ -66,10 +66,12 @@ impl Application {
         }
         let jobs = Arc::clone(&shared.workers().jobs);
         jobs.push(job);
+        // It begins with the footprint.
+        shared.core.frames.call_pager();
     }
 
     /// The application has answered: the launch window closes. What is left of its hot set is brought back
-    /// first, with the help of the calling thread.
+    /// first, with the help of the calling thread; what is left of its footprint, no more.
     pub fn launch_done(&self) {
         let shared = &self.inner.shared;
         if let Some(job) = self.inner.swap_job(None) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use warmswap_backing::{Backing, BackingConfig, Storage};
 use warmswap_control::Mechanism;
+use warmswap_engine::calls::Call;
 use warmswap_engine::{Engine, Limits, Watermarks};
 use warmswap_pool::{Pool, PoolConfig};
 use warmswap_sys::uffd::{self, Addresses, FaultDelivery, Feature, PagedConfig, PagedMemory, Uffd};
@@ -82,8 +83,9 @@ impl Arena {
             },
         };
         let engine = Engine::new(scheme, limits)?;
-        let engine = Taped::new(engine, config.tape.as_deref(), &config.scheme, limits)
+        let mut engine = Taped::new(engine, config.tape.as_deref(), &config.scheme, limits)
             .map_err(ArenaError::system("write the tape"))?;
+        engine.call(Call::TouchesAreUnseen());
         let marks = Watermarks::of(config.budget_bytes);
         // The engine keeps the hysteresis; what the pool keeps for reuse must not be what fills a small one.
         let defaults = PoolConfig::default();

@@ -1,6 +1,7 @@
 //! The engine with all that only the holder of its lock uses: who owns which pages, what is charged to the
 //! budget, and the carrying out of decisions.
 
+mod ahead;
 mod carry_out;
 mod leave;
 mod program;
@@ -10,9 +11,9 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use warmswap_codec::{ChunkPlan, Codec, Scratch};
-use warmswap_engine::Decision;
-use warmswap_engine::calls::Call;
+use warmswap_engine::calls::{Answer, Call};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
+use warmswap_engine::{Decision, Outcome};
 use warmswap_policy::PageId;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_trace::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
@@ -23,6 +24,7 @@ use crate::service::Core;
 use crate::store::prefix_bytes;
 use crate::tape::Taped;
 
+use ahead::Ahead;
 pub use program::{Mapped, Program};
 
 /// Pages that are put out of sight at a time.
@@ -73,6 +75,8 @@ pub struct Brain {
     chunks: usize,
     budget_bytes: u64,
     keep_copies: bool,
+    /// The footprint on its way back.
+    pub ahead: Ahead,
     scratch: Scratch,
     plain: Vec<u8>,
     encoded: Vec<u8>,
@@ -110,6 +114,7 @@ impl Brain {
             chunks: 0,
             budget_bytes,
             keep_copies,
+            ahead: Ahead::default(),
             scratch: Scratch::new(),
             plain: vec![0; MAX_CHUNK_PAGES * PAGE_BYTES],
             encoded: vec![0; longest + prefix_bytes(MAX_CHUNK_PAGES)],
@@ -148,6 +153,7 @@ impl Brain {
     pub fn launch_begin(&mut self, app: AppId) {
         let state = &mut self.apps[usize::from(app.0)];
         state.is_launching = true;
+        self.ahead.launches += 1;
         let kind = if std::mem::replace(&mut state.was_launched, true) {
             LaunchKind::Relaunch
         } else {
@@ -161,6 +167,7 @@ impl Brain {
         let state = &mut self.apps[usize::from(app.0)];
         if std::mem::replace(&mut state.is_launching, false) {
             self.engine.call(Call::LaunchEnd(app));
+            self.ahead.cancel();
         }
     }
 
@@ -316,6 +323,8 @@ impl Brain {
 
     /// Tells the engine what the fault path did.
     pub fn hear(&mut self, core: &Core) {
+        // What is done by now has its news in the queue.
+        let brought = self.ahead.take_done();
         if core.news.take_overflow() {
             let pages: Vec<_> = self.pages().collect();
             pages.into_iter().for_each(|page| self.hear_of(core, page));
@@ -323,15 +332,21 @@ impl Brain {
         while let Some(page) = core.news.pop() {
             self.hear_of(core, page);
         }
+        brought
+            .into_iter()
+            .for_each(|chunk| self.brought(core, chunk));
     }
 
     fn hear_of(&mut self, core: &Core, page: usize) {
         if let Some(arrival) = core.directory.take_news(page) {
             let (app, addr) = self.locate(page);
-            self.engine.call(Call::Served(app, addr, arrival));
+            let answer = self.engine.call(Call::Served(app, addr, arrival));
             // Touches of pages that are in their place are not seen. So that the hot set is complete, what
-            // comes along with a touched page in a launch window, or ahead of it, counts as touched.
-            if arrival == Arrival::Untouched && self.apps[usize::from(app.0)].is_launching {
+            // comes along with a touched page in a launch window, or ahead of it, counts as touched. A footprint
+            // is watched instead.
+            let is_watched = answer == Answer::Outcome(Outcome::Prepaged);
+            let is_launching = self.apps[usize::from(app.0)].is_launching;
+            if arrival == Arrival::Untouched && is_launching && !is_watched {
                 self.engine.call(Call::Touch(app, addr, false));
             }
         }
@@ -384,6 +399,7 @@ impl Brain {
                 self.carry_out(core, decision)?;
                 self.report(core);
             }
+            self.hand_over();
             for page in std::mem::take(&mut self.stayed) {
                 self.stays(page);
             }

@@ -39,7 +39,7 @@ pub struct ArenaConfig {
     pub fault_mode: FaultMode,
     /// Threads that serve faults in [`FaultMode::Thread`].
     pub handler_threads: usize,
-    /// Threads that bring an application's hot set back.
+    /// Threads that bring an application's hot set and footprint back, at least one.
     pub restore_threads: usize,
     /// Faults that are served at the same time; each takes about 1 MiB, which the budget does not count.
     pub service_slots: usize,

@@ -1,4 +1,4 @@
-//! Bringing a hot set back in bulk, ahead of use.
+//! Bringing hot sets and footprints back in bulk, ahead of use.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use warmswap_policy::ChunkId;
 use warmswap_policy::reclaim::Arrival;
 
 use crate::error::die;
@@ -21,6 +22,8 @@ const TRIES: u32 = 50;
 #[derive(Debug)]
 pub struct Job {
     pages: Vec<u32>,
+    /// The chunks that they are in, where the engine wants to hear of that.
+    chunks: Vec<ChunkId>,
     /// The next page that nobody has taken.
     next: AtomicUsize,
     /// Pages that are dealt with.
@@ -32,8 +35,14 @@ pub struct Job {
 impl Job {
     /// A job for these pages, in this order.
     pub fn new(pages: Vec<u32>) -> Self {
+        Self::of_chunks(pages, Vec::new())
+    }
+
+    /// The same; the pages are what is wanted of these chunks.
+    pub fn of_chunks(pages: Vec<u32>, chunks: Vec<ChunkId>) -> Self {
         Self {
             pages,
+            chunks,
             next: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
             is_cancelled: AtomicBool::new(false),
@@ -53,6 +62,10 @@ impl Job {
                 self.cancel();
             }
             self.done.fetch_add(step.len(), Ordering::AcqRel);
+            if !self.chunks.is_empty() {
+                // It tells the engine, which may have more to bring.
+                core.frames.call_pager();
+            }
             if first + step.len() >= self.pages.len() {
                 return;
             }
@@ -68,10 +81,20 @@ impl Job {
         self.is_cancelled.load(Ordering::Acquire)
     }
 
+    /// The chunks that its pages are in, if the engine is to hear of them.
+    pub fn chunks(&self) -> &[ChunkId] {
+        &self.chunks
+    }
+
+    /// Whether all pages are dealt with.
+    pub fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire) >= self.pages.len()
+    }
+
     /// Helps until all pages are dealt with.
     pub fn finish(&self, core: &Core) {
         self.run(core);
-        while self.done.load(Ordering::Acquire) < self.pages.len() {
+        while !self.is_done() {
             std::thread::yield_now();
         }
     }

@@ -86,6 +86,7 @@ impl Shared {
     pub fn start(&mut self, config: &ArenaConfig) -> Result<(), ArenaError> {
         let threads = || ArenaError::system("start a thread");
         let mut workers = self.threads.lock();
+        self.brain.lock().ahead.jobs = Arc::clone(&workers.jobs);
         match config.fault_mode {
             FaultMode::Signal => {
                 let service = Arc::clone(&self.core) as Arc<dyn sigbus::FaultService>;
@@ -139,6 +140,7 @@ impl Shared {
             copied: counts.copied.load(Relaxed),
             frame_waits: core.frames.waits.load(Relaxed),
             lost_slots: core.frames.lost.load(Relaxed),
+            is_prepaging: brain.is_prepaging(),
             pager: brain.counts,
             engine: brain.engine.counters(),
             pool,

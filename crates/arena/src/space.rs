@@ -345,6 +345,7 @@ impl Space {
     fn start_threads(&self) -> Result<(), ArenaError> {
         let (core, threads) = (&self.shared.core, || ArenaError::system("start a thread"));
         let mut workers = self.shared.threads.lock();
+        self.shared.brain.lock().ahead.jobs = Arc::clone(&workers.jobs);
         workers
             .start_handlers(core, self.config.handler_threads)
             .map_err(threads())?;

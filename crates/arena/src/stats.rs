@@ -49,6 +49,8 @@ pub struct ArenaStats {
     /// Staging slots that are not used any more, since they held frames that nobody knew of. 0 unless the kernel
     /// or this library is at fault.
     pub lost_slots: u64,
+    /// Whether a footprint is on its way back.
+    pub is_prepaging: bool,
     /// What the pager did.
     pub pager: PagerCounts,
     /// What the engine counted.

@@ -50,7 +50,7 @@ impl Threads {
 
     /// Starts threads that bring hot sets back when the processor has nothing else to do.
     pub fn start_restorers(&mut self, core: &Arc<Core>, count: usize) -> io::Result<()> {
-        for _ in 0..count {
+        for _ in 0..count.max(1) {
             let (core, jobs) = (Arc::clone(core), Arc::clone(&self.jobs));
             self.start("restorer", move || {
                 // A kernel without that class restores at normal priority.

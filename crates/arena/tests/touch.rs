@@ -3,13 +3,15 @@
 mod common;
 
 use common::*;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 use warmswap_arena::{Arena, ArenaConfig, ArenaStats, FaultMode, Mechanism};
 
 const THREADS: usize = 8;
 
 /// Threads touch pages of a shared region at random: each page is written by one thread only, with a version
-/// that its first word tells to all, and is verified by everybody.
+/// that its first word tells to all, and is verified by everybody. With a scheme that prefetches, the
+/// application is launched again and again meanwhile.
 fn random_touch(config: ArenaConfig, data_bytes: usize, rounds: usize) {
     random_touch_from(1, config, data_bytes, rounds);
 }
@@ -25,13 +27,26 @@ fn random_touch_from(
         "{} {:?} {:?}",
         config.scheme.name, config.mechanism, config.fault_mode
     );
+    let has_launches = config.scheme.prefetch != "none";
     let arena = Arena::new(config).expect("an arena");
     let app = arena.application("test").expect("an application");
     let region = app.region(data_bytes).expect("a region");
     let pages = data_bytes / PAGE;
     let memory = words(&region);
     let versions: Vec<_> = (0..pages).map(|_| AtomicU64::new(0)).collect();
+    let at_work = AtomicUsize::new(THREADS);
     std::thread::scope(|scope| {
+        let (app, at_work) = (&app, &at_work);
+        if has_launches {
+            scope.spawn(move || {
+                while at_work.load(Ordering::Relaxed) > 0 {
+                    app.foreground();
+                    std::thread::sleep(Duration::from_millis(2));
+                    app.launch_done();
+                    app.background();
+                }
+            });
+        }
         for thread in 0..THREADS {
             let versions = &versions;
             scope.spawn(move || {
@@ -53,6 +68,7 @@ fn random_touch_from(
                     let other = random.below(pages);
                     std::hint::black_box(memory[other * 512 + 9].load(Ordering::Relaxed));
                 }
+                at_work.fetch_sub(1, Ordering::Relaxed);
             });
         }
     });
@@ -92,6 +108,11 @@ fn random_touch_zram() {
 }
 
 #[test]
+fn random_touch_asap() {
+    each_way("random_touch_asap", "asap");
+}
+
+#[test]
 fn random_touch_ariadne() {
     each_way("random_touch_ariadne", "ariadne");
 }
@@ -118,7 +139,7 @@ fn random_touch_zswap_with_a_backing_file() {
     }
 }
 
-/// Half of the pages do not shrink, so that the pool is full and what is hit in it sets a standard.
+/// Some of the pages do not shrink; of the others, most fit in the pool: what is hit there sets a standard.
 fn full_pool(test: &str, scheme: &str) -> Vec<ArenaStats> {
     let directory = tempfile::tempdir().expect("a directory");
     let mut all = Vec::new();
@@ -132,7 +153,7 @@ fn full_pool(test: &str, scheme: &str) -> Vec<ArenaStats> {
             pool_limit_bytes: Some(3 * MIB as u64 / 2),
             ..config_of(scheme, way)
         };
-        let stats = random_touch_from(NOISE, config, 16 * MIB, 1000);
+        let stats = random_touch_from(NOISE, config, 12 * MIB, 1000);
         assert!(stats.engine.written_back_chunks > 0, "{way:?}: {stats:#?}");
         all.push(stats);
     }

@@ -110,6 +110,8 @@ calls! {
     Loaded(chunk: ChunkId) => loaded;
     /// [`Engine::load_abandoned`].
     LoadAbandoned(chunk: ChunkId) => load_abandoned;
+    /// [`Engine::touches_are_unseen`].
+    TouchesAreUnseen() => touches_are_unseen;
     /// [`Engine::copy_is_stale`].
     CopyIsStale(page: PageId) => copy_is_stale;
     /// [`Engine::kill_refused`].

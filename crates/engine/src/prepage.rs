@@ -31,6 +31,8 @@ pub(crate) struct Prepaging {
     brought_pages: u64,
     /// The policy hears of windows and of accesses in them.
     watches: bool,
+    /// The host does not see touches of pages in their places.
+    is_blind: bool,
 }
 
 /// Pages of a file that are to be read.
@@ -64,6 +66,7 @@ impl Prepaging {
             most_pages: half.min(policy.footprint_pages() as u64),
             brought_pages: 0,
             watches: policy.watches_launches(),
+            is_blind: false,
         }
     }
 
@@ -103,9 +106,28 @@ impl Engine {
     /// first to leave.
     pub(crate) fn close_window(&mut self, app: AppId) {
         if self.prepaging.watches && std::mem::take(&mut self.app(app).in_window) {
+            if self.prepaging.is_blind {
+                self.tell_unseen(app);
+            }
             self.stop_for(app);
             self.scheme.prefetch.launch_end(app);
         }
+    }
+
+    /// The host sees touches only of pages that are not in their places: of the others the policy learns nothing,
+    /// neither that they were of use nor that they were not.
+    pub fn touches_are_unseen(&mut self) {
+        self.prepaging.is_blind = true;
+    }
+
+    /// A page in its place may have been touched or not; one that waits in the prefetch buffer was not.
+    fn tell_unseen(&mut self, app: AppId) {
+        let table = &mut self.table;
+        let mut is_in_place = |addr| {
+            let page = table.find(app, addr);
+            page.is_some_and(|page| table[page].state == PageState::Resident)
+        };
+        self.scheme.prefetch.unseen(app, &mut is_in_place);
     }
 
     /// The application ended: there is nothing to learn from its window.
@@ -326,6 +348,17 @@ impl Engine {
         let page = self.prepaging.waiting.pop_oldest()?;
         self.table[page].take(Mark::Expected);
         Some(page)
+    }
+
+    /// Whether something of the footprint of a launch is still to be asked for.
+    pub fn is_prepaging(&self) -> bool {
+        self.prepaging.is_going_on
+    }
+
+    /// Whether a page of the application's footprint was not touched in the last window that could tell: for a
+    /// host that does not see every touch.
+    pub fn doubts(&self, app: AppId, addr: PageAddr) -> bool {
+        self.scheme.prefetch.doubts(app, addr)
     }
 
     /// Whether a page belongs to the application's footprint: for a host that brings it back by its own means.

@@ -70,7 +70,13 @@ impl Brain {
             }
             Action::StoreRaw { chunk } => self.store(core, chunk, None),
             Action::Drop { page } => self.drop_frame(core, page),
-            Action::Load { chunk, .. } => self.prefetch(core, chunk),
+            Action::Load { chunk, .. } => {
+                if decision.cause == Cause::Prepage && !self.is_watched(chunk) {
+                    self.bring_ahead(chunk);
+                    return Ok(());
+                }
+                self.prefetch(core, chunk)
+            }
             Action::WriteBack { chunk } => {
                 self.engine.call(match core.store.write_back(chunk) {
                     Ok(()) => Call::WrittenBack(chunk),
@@ -194,7 +200,7 @@ impl Brain {
 
     /// The pages of a chunk, with what the engine calls them, in the order in which the chunk holds them: that of
     /// their addresses, so that neighbours come back together.
-    fn members(&self, chunk: ChunkId) -> Vec<Member> {
+    pub(super) fn members(&self, chunk: ChunkId) -> Vec<Member> {
         let ids = self.engine.chunk_pages(chunk).to_vec();
         let mut members: Vec<_> = ids.into_iter().map(|id| (self.number(id), id)).collect();
         members.sort_unstable_by_key(|&(page, _)| page);

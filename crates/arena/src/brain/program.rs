@@ -269,6 +269,7 @@ impl Brain {
     /// zeros.
     pub fn program_adopt_in_child(&mut self, core: &Core) -> Result<(), ServeError> {
         self.engine.leave_tape();
+        self.forget_ahead(core);
         let was_served = core.memory.hears_of_forks();
         core.memory.reopen()?;
         for range in self.program.own() {

@@ -81,13 +81,17 @@ pub fn check_page(words: &[AtomicU64], page: usize, version: u64) {
     }
 }
 
-/// A version from here on is of pages of which every second does not shrink.
+/// A version from here on is of pages of which every fourth does not shrink, and the others to a quarter.
 pub const NOISE: u64 = 1 << 12;
 
 fn pattern(page: usize, version: u64, word: usize) -> u64 {
-    // A few words that do not compress, then a repetition.
-    let is_noise = version >= NOISE && page.is_multiple_of(2);
-    if word < 8 || is_noise {
+    // Some words that do not compress, then a repetition.
+    let random_words = match version {
+        ..NOISE => 8,
+        _ if page.is_multiple_of(4) => 512,
+        _ => 128,
+    };
+    if word < random_words {
         Random((page as u64) << 32 | version << 16 | word as u64).next()
     } else {
         (page as u64) << 20 | version

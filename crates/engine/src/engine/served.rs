@@ -16,7 +16,8 @@ use warmswap_trace::{AppId, PageAddr};
 impl Engine {
     /// The page is in its frame now: the host brought it back by itself, because it was touched
     /// ([`Arrival::Touched`]) or came along. No `Load` follows for it. Telling it again is a touch of a
-    /// resident page, or nothing.
+    /// resident page, or nothing. A page of the footprint that was put in its place unasked is
+    /// [`Outcome::Prepaged`].
     ///
     /// A page that was leaving has its content from its frame: a store of it that is under way leaves it out.
     pub fn served(&mut self, app: AppId, addr: PageAddr, arrival: Arrival) -> Outcome {
@@ -33,9 +34,18 @@ impl Engine {
                 Outcome::Hit
             }
             (PageState::Buffered, _) => {
+                let is_expected = self.table[page].has(Mark::Expected);
                 self.unbuffer(page);
                 self.make_resident(page, arrival);
-                Outcome::BufferHit
+                if is_expected {
+                    Outcome::Prepaged
+                } else {
+                    Outcome::BufferHit
+                }
+            }
+            (PageState::Loading, _) if self.table[page].has(Mark::Expected) => {
+                self.served_expected(page);
+                Outcome::Prepaged
             }
             (PageState::Loading, _) => {
                 // It is there already: the load that is under way finds it so.
@@ -63,6 +73,17 @@ impl Engine {
             self.prefetch_behind(chunk);
         }
         Outcome::Fault(place)
+    }
+
+    /// A page of the footprint is in its place ahead of the report of its load, which finds it so.
+    fn served_expected(&mut self, page: PageId) {
+        let chunk = self.table[page].chunk;
+        self.absent_less(chunk);
+        self.arrive(page, chunk, false, true);
+        if self.table[page].state == PageState::Buffered {
+            self.unbuffer(page);
+            self.make_resident(page, Arrival::Untouched);
+        }
     }
 
     /// The page of a `Drop` was written to since it came back, so that its chunk does not hold its content:
@@ -270,6 +291,58 @@ mod tests {
         let place = Place::Pool;
         assert_eq!(next(&mut engine), Some(Action::Free { chunk, place }));
         engine.check().expect("invariants");
+    }
+
+    /// An engine in whose open window a stored page of the footprint is on its way back; the page and its chunk.
+    fn prepaging() -> (Engine, PageId, ChunkId) {
+        let (mut engine, page, mut chunk) = stored("asap");
+        engine.touches_are_unseen();
+        for _ in 0..2 {
+            engine.launch_begin(APP, LaunchKind::Relaunch);
+            engine.served(APP, ADDR, Arrival::Touched);
+            engine.launch_end(APP);
+            assert!(engine.send_away(APP, ADDR));
+            while let Some(action) = next(&mut engine) {
+                if let Action::Store { chunk: new, .. } = action {
+                    chunk = new;
+                    engine.stored(chunk, Place::Pool, 100);
+                }
+            }
+        }
+        engine.launch_begin(APP, LaunchKind::Relaunch);
+        let load = engine.next_background_decision().map(|it| it.action);
+        let place = Place::Pool;
+        assert_eq!(load, Some(Action::Load { chunk, place }));
+        (engine, page, chunk)
+    }
+
+    #[test]
+    fn a_page_of_the_footprint_may_be_in_its_place_before_its_load_is_reported() {
+        let (mut engine, page, chunk) = prepaging();
+        let outcome = engine.served(APP, ADDR, Arrival::Untouched);
+        assert_eq!(outcome, Outcome::Prepaged);
+        assert_eq!(engine.page_state(page), PageState::Resident);
+        engine.check().expect("invariants");
+        engine.loaded(chunk);
+        let place = Place::Pool;
+        assert_eq!(next(&mut engine), Some(Action::Free { chunk, place }));
+        engine.check().expect("invariants");
+        let counters = engine.counters();
+        assert_eq!((counters.prepaged, counters.prefetch_wasted), (1, 0));
+    }
+
+    #[test]
+    fn a_page_in_its_place_neither_ages_nor_counts_and_one_that_waits_in_vain_is_doubted() {
+        let (mut engine, _, chunk) = prepaging();
+        engine.served(APP, ADDR, Arrival::Untouched);
+        engine.loaded(chunk);
+        engine.launch_end(APP);
+        assert!(engine.expects(APP, ADDR) && !engine.doubts(APP, ADDR));
+        let (mut engine, page, chunk) = prepaging();
+        engine.loaded(chunk);
+        assert_eq!(engine.page_state(page), PageState::Buffered);
+        engine.launch_end(APP);
+        assert!(engine.expects(APP, ADDR) && engine.doubts(APP, ADDR));
     }
 
     #[test]

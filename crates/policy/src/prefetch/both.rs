@@ -49,6 +49,12 @@ impl Prefetch for Both {
     fn window_access(&mut self, app: AppId, addr: PageAddr, access: Access) {
         self.footprint.window_access(app, addr, access);
     }
+    fn unseen(&mut self, app: AppId, is_unseen: &mut dyn FnMut(PageAddr) -> bool) {
+        self.footprint.unseen(app, is_unseen);
+    }
+    fn doubts(&self, app: AppId, addr: PageAddr) -> bool {
+        self.footprint.doubts(app, addr)
+    }
     fn launch_end(&mut self, app: AppId) {
         self.footprint.launch_end(app);
     }

@@ -69,6 +69,20 @@ pub trait Prefetch: Send + std::fmt::Debug {
         let _ = (app, addr, access);
     }
 
+    /// Before a launch window closes, by a host that does not see accesses to pages in their places: of the pages
+    /// for which `is_unseen`, it is not known whether they were accessed. They neither age nor count. Linear in
+    /// the pages of the footprint.
+    fn unseen(&mut self, app: AppId, is_unseen: &mut dyn FnMut(PageAddr) -> bool) {
+        let _ = (app, is_unseen);
+    }
+
+    /// Whether the page belongs to the application's footprint and was not accessed in the last window that
+    /// could tell. A host that does not see every access looks at such pages in particular.
+    fn doubts(&self, app: AppId, addr: PageAddr) -> bool {
+        let _ = (app, addr);
+        false
+    }
+
     /// The launch window closes, and with it the plan.
     fn launch_end(&mut self, app: AppId) {
         let _ = app;

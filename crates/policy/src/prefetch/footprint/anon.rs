@@ -24,6 +24,8 @@ struct Entry {
     table: Table,
     /// Accessed in the window that is open.
     accessed: bool,
+    /// Of the window that is open, it is not known whether it was accessed in it.
+    unseen: bool,
 }
 
 /// What the end of a window changed; in pages.
@@ -85,6 +87,7 @@ impl AnonEstimator {
         self.clock = 0;
         for entry in self.entries.values_mut() {
             entry.accessed = false;
+            entry.unseen = false;
         }
     }
 
@@ -105,6 +108,20 @@ impl AnonEstimator {
         }
     }
 
+    /// Of the pages for which `is_unseen`, it is not known whether they were accessed in the window, unless that
+    /// was reported: they neither age nor are they promoted. Linear in the pages of the tables.
+    pub fn unseen(&mut self, mut is_unseen: impl FnMut(u64) -> bool) {
+        for (&page, entry) in &mut self.entries {
+            entry.unseen = !entry.accessed && is_unseen(page);
+        }
+    }
+
+    /// Whether a page of the tables was not accessed in the last window that could tell.
+    pub fn doubts(&self, page: u64) -> bool {
+        let entry = self.entries.get(&page);
+        entry.is_some_and(|entry| entry.timeout < self.timeout)
+    }
+
     /// The window closes: candidates come, are promoted, and what was not accessed for too long goes.
     /// Linear in the pages of the tables and of the fault buffer.
     pub fn window_end(&mut self) -> AnonUpdate {
@@ -117,6 +134,9 @@ impl AnonEstimator {
                     entry.table = Table::Target;
                     update.promoted += 1;
                 }
+                return true;
+            }
+            if std::mem::take(&mut entry.unseen) {
                 return true;
             }
             entry.timeout -= 1;
@@ -135,6 +155,7 @@ impl AnonEstimator {
                     timeout,
                     table: Table::Candidate,
                     accessed: false,
+                    unseen: false,
                 }
             });
         }
@@ -195,6 +216,7 @@ impl AnonEstimator {
                     timeout: self.timeout,
                     table,
                     accessed: false,
+                    unseen: false,
                 });
             }
         }

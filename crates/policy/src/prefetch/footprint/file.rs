@@ -75,6 +75,16 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
         }
     }
 
+    /// Of fetched pages for which `is_unseen`, it is not known whether they were touched: they stay targets.
+    pub fn unseen(&mut self, mut is_unseen: impl FnMut(F, u64) -> bool) {
+        for (&file, extents) in &mut self.unused {
+            let pages = extents.iter().flat_map(|extent| extent.first..extent.end());
+            let seen: Vec<_> = pages.filter(|&page| is_unseen(file, page)).collect();
+            seen.into_iter()
+                .for_each(|page| extents.remove(Extent::page(page)));
+        }
+    }
+
     /// The window closes: unused targets go, profiled faults come.
     pub fn window_end(&mut self) -> FileUpdate {
         let mut update = FileUpdate::default();
@@ -186,6 +196,19 @@ mod tests {
         assert_eq!(e.window_end().evicted, 1);
         // Pages 8 and 9 were not fetched, so that nothing is known against them.
         assert_eq!(targets(&e), [extent(0, 3), extent(4, 6)]);
+    }
+
+    #[test]
+    fn a_fetched_page_of_which_nothing_is_known_stays() {
+        let mut e = FileEstimator::new(profile(&[(0, 10)]));
+        e.window_begin();
+        e.faulted(7, extent(0, 4));
+        e.window_end();
+        e.window_begin();
+        e.fetched(7, extent(0, 4));
+        e.unseen(|file, page| file == 7 && page < 3);
+        assert_eq!(e.window_end().evicted, 1);
+        assert_eq!(targets(&e), [extent(0, 3)]);
     }
 
     #[test]

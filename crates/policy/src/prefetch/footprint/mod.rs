@@ -218,6 +218,26 @@ impl Prefetch for Footprint {
         }
     }
 
+    fn unseen(&mut self, app: AppId, is_unseen: &mut dyn FnMut(PageAddr) -> bool) {
+        let config = self.config;
+        let state = self.app(app);
+        if config.anon && state.learns {
+            let is_unseen = |number| is_unseen(PageAddr::Anon { number });
+            state.anon.unseen(is_unseen);
+        }
+        if let Some(estimator) = state.file.as_mut().filter(|_| config.files) {
+            estimator.unseen(|file, number| is_unseen(PageAddr::File { file, number }));
+        }
+    }
+
+    fn doubts(&self, app: AppId, addr: PageAddr) -> bool {
+        let state = self.apps.get(usize::from(app.0));
+        match addr {
+            PageAddr::Anon { number } => state.is_some_and(|state| state.anon.doubts(number)),
+            PageAddr::File { .. } => false,
+        }
+    }
+
     fn launch_end(&mut self, app: AppId) {
         self.drop_work();
         let config = self.config;

@@ -1,0 +1,131 @@
+//! The footprint of a launch: its chunks are handed to the restore threads, and reported when they are done.
+//!
+//! A touch of a page in its place is not seen, so that a footprint put there as a whole would never change
+//! again. Some of it waits in staging instead, where a touch is a fault that costs little: each page once in
+//! [`WATCH_EVERY`] launches, and one that was found unused in every launch until it is used or forgotten. Of
+//! the others the engine learns nothing (`Engine::touches_are_unseen`).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use warmswap_engine::calls::Call;
+use warmswap_policy::ChunkId;
+use warmswap_policy::prefetch::footprint::plan::ANON_BATCH_PAGES;
+
+use super::Brain;
+use crate::directory::State;
+use crate::restore::{Job, Jobs};
+use crate::service::Core;
+
+/// Launches in which each page of a footprint is watched once.
+const WATCH_EVERY: usize = 8;
+
+/// Chunks on their way back, oldest first.
+#[derive(Debug, Default)]
+pub struct Ahead {
+    /// Where the restore threads take their work.
+    pub jobs: Arc<Jobs>,
+    under_way: VecDeque<Arc<Job>>,
+    /// What is gathered for the next job.
+    pages: Vec<u32>,
+    chunks: Vec<ChunkId>,
+    /// Launches so far.
+    pub launches: usize,
+}
+
+impl Ahead {
+    /// Whether nothing is on its way.
+    pub fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// Leaves what is not begun to faults.
+    pub fn cancel(&self) {
+        self.under_way.iter().for_each(|job| job.cancel());
+    }
+
+    /// The chunks of those jobs at the front that are done.
+    pub fn take_done(&mut self) -> Vec<ChunkId> {
+        let mut chunks = Vec::new();
+        while let Some(job) = self.under_way.front().filter(|job| job.is_done()) {
+            chunks.extend_from_slice(job.chunks());
+            self.under_way.pop_front();
+        }
+        chunks
+    }
+}
+
+impl Brain {
+    /// Whether the pages of a chunk of the footprint are to wait in staging, where a touch is seen.
+    pub(super) fn is_watched(&self, chunk: ChunkId) -> bool {
+        let members = self.members(chunk);
+        let mut wanted = members
+            .iter()
+            .filter(|&&(_, id)| self.engine.is_loading(chunk, id));
+        let is_doubted = |&(page, _): &(usize, _)| {
+            let (app, addr) = self.locate(page);
+            self.engine.doubts(app, addr)
+        };
+        let is_due =
+            |&(page, _): &(usize, _)| (page + self.ahead.launches).is_multiple_of(WATCH_EVERY);
+        let first = wanted.next();
+        first.is_some_and(|first| is_due(first) || is_doubted(first)) || wanted.any(is_doubted)
+    }
+
+    /// Has the restore threads bring back what is wanted of a chunk.
+    pub(super) fn bring_ahead(&mut self, chunk: ChunkId) {
+        let members = self.members(chunk);
+        let wanted = members
+            .iter()
+            .filter(|&&(_, id)| self.engine.is_loading(chunk, id));
+        self.ahead
+            .pages
+            .extend(wanted.map(|&(page, _)| page as u32));
+        self.ahead.chunks.push(chunk);
+        if self.ahead.pages.len() >= ANON_BATCH_PAGES {
+            self.hand_over();
+        }
+    }
+
+    /// Gives the restore threads what was gathered.
+    pub(super) fn hand_over(&mut self) {
+        let ahead = &mut self.ahead;
+        if ahead.chunks.is_empty() {
+            return;
+        }
+        let (pages, chunks) = (
+            std::mem::take(&mut ahead.pages),
+            std::mem::take(&mut ahead.chunks),
+        );
+        let job = Arc::new(Job::of_chunks(pages, chunks));
+        ahead.under_way.push_back(Arc::clone(&job));
+        ahead.jobs.push(job);
+    }
+
+    /// The restore threads are done with a chunk, or will never be: what they brought is told already. Pages
+    /// for which they found no frame are stored as before.
+    pub(super) fn brought(&mut self, core: &Core, chunk: ChunkId) {
+        let is_away = |&(page, id)| {
+            self.engine.is_loading(chunk, id) && core.directory.word(page).state == State::Stored
+        };
+        let call = if self.members(chunk).iter().any(is_away) {
+            Call::LoadAbandoned(chunk)
+        } else {
+            Call::Loaded(chunk)
+        };
+        self.engine.call(call);
+    }
+
+    /// In the child of a `fork`, whose restore threads are others: what those of the parent were to bring is
+    /// where it was at the fork.
+    pub(super) fn forget_ahead(&mut self, core: &Core) {
+        let jobs = std::mem::take(&mut self.ahead.under_way);
+        let chunks = jobs.iter().flat_map(|job| job.chunks());
+        chunks.for_each(|&chunk| self.brought(core, chunk));
+    }
+
+    /// Whether a footprint is on its way.
+    pub fn is_prepaging(&self) -> bool {
+        self.engine.is_prepaging() || !self.ahead.is_empty()
+    }
+}
