@@ -17,11 +17,13 @@
 //! | [`mod@ezswap`] | the parts of ezswap (ezswap Figures 8 to 11 and Table 3) |
 //! | [`mod@switches`] | how alike the footprints of ten switches are (ASAP Figures 5 to 7) |
 //! | [`mod@prepaging`] | how well footprints predict, and how large their tables are (ASAP Figure 12) |
+//! | [`mod@ablation`] | a scheme with each of its slots exchanged |
 //! | [`mod@calibrate`] | the cost table of the `measured` sizing |
 //! | [`subject`], [`options`], [`run`], [`sample`] | traces, limits, replays and page contents for all of these |
 
 #![forbid(unsafe_code)]
 
+pub mod ablation;
 pub mod calibrate;
 pub mod chunk_size;
 pub mod class_use;
@@ -51,6 +53,7 @@ pub mod switches;
 mod testing;
 pub mod volume;
 
+pub use ablation::{Ablation, ablation};
 pub use calibrate::{CalibrateOptions, Calibration, calibrate};
 pub use chunk_size::{ChunkSizes, chunk_sizes};
 pub use compare::{Comparison, compare};

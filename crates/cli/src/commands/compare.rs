@@ -19,7 +19,7 @@ pub struct CompareArgs {
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "dram,swap,zram,zswap,asap,ariadne-al-1k-2k-16k,ariadne-ehl-1k-2k-16k,warmswap"
+        default_value = "dram,swap,zram,zswap,ezswap,asap,ariadne-al-1k-2k-16k,ariadne-ehl-1k-2k-16k,warmswap"
     )]
     schemes: Vec<String>,
     /// Exchange a slot of every scheme: `--set prefetch=none`

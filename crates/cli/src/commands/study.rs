@@ -11,7 +11,7 @@ use warmswap_codec::Codec;
 use warmswap_report::table::Table;
 use warmswap_report::tables::{self, asap, studies};
 use warmswap_study::{
-    Options, Progress, Sample, Subject, chunk_sizes, compression, coverage, entropy_study, ezswap,
+    Options, Progress, Sample, Subject, ablation, chunk_sizes, compression, coverage, entropy_study, ezswap,
     hotness_order, locality, prepaging, sensitivity, similarity, switches,
 };
 
@@ -35,6 +35,8 @@ pub enum StudyCommand {
     Entropy(EntropyArgs),
     /// The parts of ezswap (ezswap Figures 8 to 11 and Table 3)
     Ezswap(EzswapArgs),
+    /// A scheme with each of its slots exchanged, one at a time
+    Ablation(AblationArgs),
     /// How many of ten relaunches touch a page (ASAP Figures 5 to 7)
     Switches(StudyArgs),
     /// How well footprints predict a relaunch (ASAP Figure 12)
@@ -59,6 +61,22 @@ pub struct EzswapArgs {
     #[arg(long, default_value_t = 50, value_name = "PERCENT")]
     budget: u32,
     /// Of it, at most this for the pool, in percent
+    #[arg(long, default_value_t = 10.0, value_name = "PERCENT")]
+    pool: f64,
+}
+
+#[derive(Debug, Args)]
+pub struct AblationArgs {
+    /// The traces
+    #[arg(required = true)]
+    traces: Vec<PathBuf>,
+    /// The scheme whose slots are exchanged
+    #[arg(long, default_value = "warmswap")]
+    scheme: String,
+    /// Memory for resident pages and pool together, in percent of the trace's footprint
+    #[arg(long, default_value_t = 50.0, value_name = "PERCENT")]
+    budget: f64,
+    /// Of it, at most this for the pool, in percent: so little that pages are evicted from it
     #[arg(long, default_value_t = 10.0, value_name = "PERCENT")]
     pool: f64,
 }
@@ -181,6 +199,13 @@ pub fn run(command: StudyCommand, output: &Output) -> Result<()> {
             let result = ezswap(&subjects, args.budget, args.pool, &progress)?;
             let tables = tables::ezswap::ezswap(&result)?;
             show("warmswap.study.ezswap", &result, &tables, output)
+        }
+        StudyCommand::Ablation(args) => {
+            let scheme = &schemes(&[args.scheme], &[])?[0];
+            let percent = (args.budget, args.pool);
+            let result = ablation(&open(&args.traces, true)?, scheme, percent, &progress)?;
+            let table = tables::ablation(&result)?;
+            show("warmswap.study.ablation", &result, &[table], output)
         }
         StudyCommand::Switches(args) => {
             let result = switches(&open(&args.traces, false)?)?;

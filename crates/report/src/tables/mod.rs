@@ -11,6 +11,7 @@
 //! | [`studies`] | the figures of the Ariadne paper, with the paper's numbers beside ours |
 //! | [`mod@ezswap`] | the figures of the ezswap paper |
 //! | [`asap`] | the figures of the ASAP paper |
+//! | [`mod@ablation`] | what each slot of a scheme is worth |
 //! | [`calibrate`] | a cost table |
 //! | [`mod@doctor`] | what of this machine is as it must be |
 //! | [`programs`] | programs that are paged |
@@ -18,6 +19,7 @@
 //! | [`mod@redis`] | a Redis server with half of its memory |
 //! | [`mod@trace_info`] | what is in a trace |
 
+pub mod ablation;
 pub mod asap;
 pub mod calibrate;
 mod cells;
@@ -31,6 +33,7 @@ pub mod replay;
 pub mod studies;
 pub mod trace_info;
 
+pub use ablation::ablation;
 pub use calibrate::calibration;
 pub use compare::comparison;
 pub use doctor::doctor;
