@@ -1,6 +1,7 @@
 //! Applications: who uses the arena, and when.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use warmswap_engine::calls::Call;
 use warmswap_trace::{AppId, PAGE_BYTES};
@@ -23,6 +24,8 @@ pub struct AppInner {
     pub id: AppId,
     pub name: String,
     pub job: Mutex<Option<Arc<Job>>>,
+    /// There was a launch since what is learned was last saved.
+    pub is_unsaved: AtomicBool,
 }
 
 impl Application {
@@ -80,6 +83,7 @@ impl Application {
         let mut brain = shared.brain();
         shared.settle(&mut brain);
         brain.launch_end(self.inner.id);
+        self.inner.is_unsaved.store(true, Ordering::Release);
     }
 
     /// The application goes to the background. What it holds leaves when others need room.
@@ -92,6 +96,8 @@ impl Application {
         shared.settle(&mut brain);
         brain.launch_end(self.inner.id);
         brain.engine.call(Call::Background(self.inner.id));
+        drop(brain);
+        self.inner.keep_learned();
     }
 
     /// In the child of a `fork`: the threads that bring pages back are the parent's.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use warmswap_backing::{Backing, BackingConfig, Storage};
 use warmswap_control::Mechanism;
@@ -129,6 +130,7 @@ impl Arena {
             registration: None,
             threads: Mutex::default(),
             budget_bytes: config.budget_bytes,
+            learned_folder: config.learned_folder.clone(),
             process: std::process::id().into(),
         })
     }
@@ -140,19 +142,23 @@ impl Arena {
         })
     }
 
-    /// Adds an application.
+    /// Adds an application. With [`ArenaConfig::learned_folder`], what an earlier run learned about one of that
+    /// name is known again; a file that is damaged is passed over, with a warning on standard error.
     ///
     /// # Errors
     /// [`ArenaError::Applications`], when there are too many.
     pub fn application(&self, name: impl Into<String>) -> Result<Application, ArenaError> {
         let id = self.shared.brain().add_app()?;
+        let inner = AppInner {
+            shared: Arc::clone(&self.shared),
+            id,
+            name: name.into(),
+            job: Mutex::new(None),
+            is_unsaved: AtomicBool::new(false),
+        };
+        inner.recall_learned();
         Ok(Application {
-            inner: Arc::new(AppInner {
-                shared: Arc::clone(&self.shared),
-                id,
-                name: name.into(),
-                job: Mutex::new(None),
-            }),
+            inner: Arc::new(inner),
         })
     }
 

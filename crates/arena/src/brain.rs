@@ -3,6 +3,7 @@
 
 mod ahead;
 mod carry_out;
+mod files;
 mod leave;
 mod program;
 
@@ -25,6 +26,7 @@ use crate::store::prefix_bytes;
 use crate::tape::Taped;
 
 use ahead::Ahead;
+use files::FileTable;
 pub use program::{Mapped, Program};
 
 /// Pages that are put out of sight at a time.
@@ -67,6 +69,7 @@ pub struct Brain {
     owners: Vec<AppId>,
     apps: Vec<App>,
     mapped_pages: usize,
+    files: FileTable,
     /// The addresses of a program whose whole memory this is.
     pub program: Program,
     /// How many want each pinned page to stay.
@@ -109,6 +112,7 @@ impl Brain {
             owners: vec![AppId(0); space_pages / Directory::GRAIN_PAGES],
             apps: Vec::new(),
             mapped_pages: 0,
+            files: FileTable::new(space_pages),
             program: Program::new(space_pages),
             pins: FxHashMap::default(),
             chunks: 0,
@@ -178,6 +182,13 @@ impl Brain {
         app: AppId,
         pages: usize,
     ) -> Result<usize, ArenaError> {
+        let first = self.map_region(core, app, pages)?;
+        self.open_region(core, first..first + pages, Word::of(State::Fresh));
+        Ok(first)
+    }
+
+    /// Finds room for a region and maps it; its pages have no words yet.
+    fn map_region(&mut self, core: &Core, app: AppId, pages: usize) -> Result<usize, ArenaError> {
         let grain = Directory::GRAIN_PAGES;
         // The grain behind a region stays unmapped, so that running over its end is noticed.
         let whole = pages.next_multiple_of(grain) + grain;
@@ -199,12 +210,15 @@ impl Brain {
         self.regions.insert(first, whole);
         self.mapped_pages += whole;
         self.owners[first / grain..(first + whole) / grain].fill(app);
-        for page in first..first + pages {
-            core.directory
-                .update(page, |_| Some(Word::of(State::Fresh)));
+        Ok(first)
+    }
+
+    /// From now on the pages can be touched.
+    fn open_region(&mut self, core: &Core, pages: Range<usize>, word: Word) {
+        for page in pages {
+            core.directory.update(page, |_| Some(word));
         }
         self.report(core);
-        Ok(first)
     }
 
     /// Takes a region's pages out of everything and unmaps them. Nobody uses its addresses any more, but
@@ -218,6 +232,7 @@ impl Brain {
     ) -> Result<(), ServeError> {
         self.empty(core, app, first..first + pages, Word::of(State::Unmapped))?;
         core.memory.unmap(first, pages)?;
+        self.remove_file(core, first);
         if let Some(whole) = self.regions.remove(&first) {
             self.mapped_pages -= whole;
             // Words of unmapped pages are zero: giving their memory back changes nothing but that.
@@ -256,12 +271,9 @@ impl Brain {
                 claim.release(after.pinned(pinned && after.state != State::Unmapped));
             }
             core.frames.released(in_place);
-            let number = first as u64;
-            self.engine.call(Call::Free(
-                app,
-                PageAddr::Anon { number },
-                (end - first) as u32,
-            ));
+            let (_, addr) = self.locate(first);
+            self.engine
+                .call(Call::Free(app, addr, (end - first) as u32));
             first = end;
         }
         Ok(())
@@ -298,18 +310,16 @@ impl Brain {
     /// The owner and address of a page.
     pub fn locate(&self, page: usize) -> (AppId, PageAddr) {
         let owner = self.owners[page / Directory::GRAIN_PAGES];
-        (
-            owner,
-            PageAddr::Anon {
-                number: page as u64,
-            },
-        )
+        let number = page as u64;
+        let addr = self.files.addr(page);
+        (owner, addr.unwrap_or(PageAddr::Anon { number }))
     }
 
     /// The number of a page that the engine knows.
     fn number(&self, page: PageId) -> usize {
         match self.engine.locate(page).1 {
-            PageAddr::Anon { number } | PageAddr::File { number, .. } => number as usize,
+            PageAddr::Anon { number } => number as usize,
+            PageAddr::File { file, number } => self.files.page(file, number),
         }
     }
 
@@ -324,7 +334,7 @@ impl Brain {
     /// Tells the engine what the fault path did.
     pub fn hear(&mut self, core: &Core) {
         // What is done by now has its news in the queue.
-        let brought = self.ahead.take_done();
+        let done = self.ahead.take_done();
         if core.news.take_overflow() {
             let pages: Vec<_> = self.pages().collect();
             pages.into_iter().for_each(|page| self.hear_of(core, page));
@@ -332,9 +342,7 @@ impl Brain {
         while let Some(page) = core.news.pop() {
             self.hear_of(core, page);
         }
-        brought
-            .into_iter()
-            .for_each(|chunk| self.brought(core, chunk));
+        done.iter().for_each(|job| self.hear_of_job(core, job));
     }
 
     fn hear_of(&mut self, core: &Core, page: usize) {

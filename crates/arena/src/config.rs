@@ -49,6 +49,11 @@ pub struct ArenaConfig {
     /// 100 bytes a page that comes or goes. `None`: nowhere.
     #[serde(default)]
     pub tape: Option<PathBuf>,
+    /// Where what is learned about applications (hot lists and footprints) survives a restart, a file for each
+    /// name; written when an application goes to the background or gives up a region after a launch. `None`:
+    /// nowhere.
+    #[serde(default)]
+    pub learned_folder: Option<PathBuf>,
     /// Whether each object of the pool carries a checksum that is checked when it is loaded.
     pub verify: bool,
 }
@@ -72,6 +77,7 @@ impl ArenaConfig {
             service_slots: (2 * processors).clamp(4, 32),
             address_space_bytes: 64 << 30,
             tape: None,
+            learned_folder: None,
             verify: true,
         }
     }

@@ -30,9 +30,11 @@ pub enum State {
     Protected,
     /// In its chunk only.
     Stored,
+    /// In its file only.
+    InFile,
 }
 
-const STATES: [State; 7] = [
+const STATES: [State; 8] = [
     State::Unmapped,
     State::Fresh,
     State::Resident,
@@ -40,6 +42,7 @@ const STATES: [State; 7] = [
     State::Staged,
     State::Protected,
     State::Stored,
+    State::InFile,
 ];
 
 /// A page's word, taken apart.

@@ -36,6 +36,15 @@ pub enum ArenaError {
     /// The page size is another.
     #[error(transparent)]
     PageSize(#[from] warmswap_sys::WrongPageSize),
+    /// A file cannot be mapped.
+    #[error("cannot map {path}: {source}")]
+    File {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
     /// The arena's address space is used up.
     #[error("no {bytes} bytes in a row are left of an address space of {space_bytes} bytes")]
     AddressSpace {
@@ -126,6 +135,8 @@ pub(crate) enum ServeError {
     Events(#[source] std::io::Error),
     #[error("the page was used between a fork and the take-over of the child's memory")]
     UsedInFork,
+    #[error("cannot read its file: {0}")]
+    File(#[source] std::io::Error),
     #[error("the chunk does not hold the page")]
     NotInChunk,
 }

@@ -29,6 +29,8 @@
 //! | `Staged`, `Protected` | `Stored` | pager, once the content is in its chunk |
 //! | `Stored` | `Resident` | touch, and with it the chunk's other pages as far as there are frames |
 //! | `Stored` | `Staged` | pager, for a prediction |
+//! | `InFile` (of a file that is mapped) | `Resident` | touch, and with it those behind it |
+//! | `Staged`, `Protected`, `Stored` | `InFile` | pager: clean pages of files are given up, in frames and in the pool |
 //! | any | `Unmapped` | the region ends |
 //!
 //! Why no page is lost or doubled:
@@ -66,9 +68,12 @@ mod brain;
 mod config;
 mod directory;
 mod error;
+mod file_region;
+mod files;
 mod forked;
 mod frames;
 mod gate;
+mod learned;
 mod lock;
 mod region;
 mod restore;
@@ -85,6 +90,7 @@ pub use arena::Arena;
 pub use brain::PagerCounts;
 pub use config::{ArenaConfig, FaultMode};
 pub use error::{ArenaError, SpaceError, say};
+pub use file_region::FileRegion;
 pub use region::{Advice, Pinned, Region};
 pub use space::{Space, SpaceUsage};
 pub use stats::ArenaStats;

@@ -60,7 +60,7 @@ impl Region {
     }
 
     /// The pages that a range of bytes touches.
-    fn pages_of(&self, bytes: Range<usize>) -> Result<Range<usize>, ArenaError> {
+    pub(crate) fn pages_of(&self, bytes: Range<usize>) -> Result<Range<usize>, ArenaError> {
         if bytes.start > bytes.end || bytes.end > self.len() {
             return Err(ArenaError::OutOfRange {
                 offset: bytes.start,
@@ -150,6 +150,8 @@ impl Drop for Region {
         if shared.is_in_child() {
             return;
         }
+        // While its hot pages are known.
+        self.app.keep_learned();
         let mut brain = shared.brain();
         let removed = brain.remove_region(&shared.core, self.app.id, self.first, self.pages);
         if let Err(error) = removed {

@@ -18,12 +18,22 @@ const STEP_PAGES: usize = 64;
 /// How often pages are tried for which no frame can be spared, with a millisecond between.
 const TRIES: u32 = 50;
 
+/// Where the pages of a job come from.
+#[derive(Debug)]
+pub enum Source {
+    /// From wherever they are: nobody waits for an answer.
+    Any,
+    /// From these chunks, which the engine takes for being loaded.
+    Chunks(Vec<ChunkId>),
+    /// From their file; the engine takes them for read.
+    File,
+}
+
 /// Pages to bring back, for any number of threads together.
 #[derive(Debug)]
 pub struct Job {
     pages: Vec<u32>,
-    /// The chunks that they are in, where the engine wants to hear of that.
-    chunks: Vec<ChunkId>,
+    source: Source,
     /// The next page that nobody has taken.
     next: AtomicUsize,
     /// Pages that are dealt with.
@@ -35,14 +45,14 @@ pub struct Job {
 impl Job {
     /// A job for these pages, in this order.
     pub fn new(pages: Vec<u32>) -> Self {
-        Self::of_chunks(pages, Vec::new())
+        Self::of(pages, Source::Any)
     }
 
-    /// The same; the pages are what is wanted of these chunks.
-    pub fn of_chunks(pages: Vec<u32>, chunks: Vec<ChunkId>) -> Self {
+    /// The same; the engine wants to hear when it is done.
+    pub fn of(pages: Vec<u32>, source: Source) -> Self {
         Self {
             pages,
-            chunks,
+            source,
             next: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
             is_cancelled: AtomicBool::new(false),
@@ -62,7 +72,7 @@ impl Job {
                 self.cancel();
             }
             self.done.fetch_add(step.len(), Ordering::AcqRel);
-            if !self.chunks.is_empty() {
+            if !matches!(self.source, Source::Any) {
                 // It tells the engine, which may have more to bring.
                 core.frames.call_pager();
             }
@@ -81,9 +91,14 @@ impl Job {
         self.is_cancelled.load(Ordering::Acquire)
     }
 
-    /// The chunks that its pages are in, if the engine is to hear of them.
-    pub fn chunks(&self) -> &[ChunkId] {
-        &self.chunks
+    /// The pages.
+    pub fn pages(&self) -> &[u32] {
+        &self.pages
+    }
+
+    /// Where they come from.
+    pub fn source(&self) -> &Source {
+        &self.source
     }
 
     /// Whether all pages are dealt with.

@@ -10,6 +10,7 @@
 //! it those who wait in step 2.
 #![allow(unsafe_code)] // The promise that the fault path keeps the rules of a signal handler.
 
+mod file;
 mod fresh;
 mod install;
 mod stored;
@@ -27,6 +28,7 @@ use warmswap_sys::uffd::{Mechanism, PagedMemory, Slots};
 
 use crate::directory::{Claim, Directory, News, State, Word};
 use crate::error::{ServeError, die};
+use crate::files::Files;
 use crate::forked::Forked;
 use crate::frames::{Frame, Frames};
 use crate::gate::Gate;
@@ -39,6 +41,8 @@ pub struct Core {
     pub directory: Directory,
     pub frames: Frames,
     pub store: Store,
+    /// What is mapped of files.
+    pub files: Files,
     pub news: News,
     pub counts: ServiceCounts,
     /// What threads of the arena go through.
@@ -66,6 +70,8 @@ pub struct ServiceCounts {
     pub staged: AtomicU64,
     /// Chunks that were decompressed, by faults and by restoring.
     pub chunks_read: AtomicU64,
+    /// Pages that were read from their files.
+    pub file_reads: AtomicU64,
     /// Pages that came along with another.
     pub neighbours: AtomicU64,
     /// Frames that could not be moved, so that the page was copied.
@@ -156,6 +162,7 @@ impl Core {
             memory,
             directory,
             store,
+            files: Files::default(),
             news: News::new(1 << 16),
             counts: ServiceCounts::default(),
             gate: Gate::default(),
@@ -204,7 +211,7 @@ impl Core {
                 }
                 State::Protected => self.unprotect(page, word, wanted)?,
                 State::Staged => self.serve_staged(page, word, wanted)?,
-                State::Fresh | State::Stored => {
+                State::Fresh | State::Stored | State::InFile => {
                     let Some(frame) = self.frame_for(page, word, wanted) else {
                         if self.directory.word(page) == word {
                             return Ok(Served::NoFrame);
@@ -214,6 +221,9 @@ impl Core {
                     match self.directory.claim(page, word) {
                         Some(claim) if word.state == State::Fresh => {
                             self.serve_fresh(claim, frame, wanted.arrival())?;
+                        }
+                        Some(claim) if word.state == State::InFile => {
+                            self.serve_file(claim, frame, wanted.arrival())?;
                         }
                         Some(claim) => self.serve_stored(claim, frame, wanted)?,
                         None => self.frames.give_back(frame),
@@ -303,7 +313,7 @@ impl Core {
     /// `None` when the word changed while waiting, or when none can be spared for a page that nobody waits for.
     fn frame_for(&self, page: usize, word: Word, wanted: Wanted) -> Option<Frame> {
         let along = match word.state {
-            State::Fresh => self.fresh_window(page),
+            State::Fresh | State::InFile => self.fresh_window(page),
             _ if self.memory.mechanism() == Mechanism::Move => self.store.pages(word.chunk),
             _ => 1,
         };
@@ -311,7 +321,7 @@ impl Core {
             if let Some(run) = self.frames.take_run(along, self.neighbour_reserve) {
                 return Some(Frame::Free(run));
             }
-            if word.state == State::Fresh
+            if word.state != State::Stored
                 && let Some(frames) = self.frames.try_new(along)
             {
                 return Some(Frame::New(frames));

@@ -1,6 +1,7 @@
 //! What all of an arena's handles share: memory and tables, the engine behind its lock, the threads.
 
 use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard};
@@ -27,6 +28,8 @@ pub struct Shared {
     pub registration: Option<sigbus::Registration>,
     pub threads: Mutex<Threads>,
     pub budget_bytes: u64,
+    /// Where what was learned survives a restart.
+    pub learned_folder: Option<PathBuf>,
     /// The process that made it: threads and memory are its alone.
     pub process: AtomicU32,
 }
@@ -136,6 +139,7 @@ impl Shared {
             first_touches: counts.first_touches.load(Relaxed),
             staged_faults: counts.staged.load(Relaxed),
             chunks_read: counts.chunks_read.load(Relaxed),
+            file_reads: counts.file_reads.load(Relaxed),
             neighbours: counts.neighbours.load(Relaxed),
             copied: counts.copied.load(Relaxed),
             frame_waits: core.frames.waits.load(Relaxed),

@@ -40,7 +40,9 @@ pub struct ArenaStats {
     pub staged_faults: u64,
     /// Chunks that were decompressed by faults and by restoring.
     pub chunks_read: u64,
-    /// Pages that came along with another out of their chunk.
+    /// Pages that were read from their files.
+    pub file_reads: u64,
+    /// Pages that came along with another.
     pub neighbours: u64,
     /// Pages that were copied in because their frame could not be moved.
     pub copied: u64,

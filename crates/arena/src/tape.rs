@@ -2,7 +2,7 @@
 //!
 //! The engine does no I/O and knows no clock, so a fresh engine that hears the same gives the same answers, one
 //! by one: [`replay_tape`] checks that. The file has a line of JSON for the scheme and its limits, and one for each
-//! call.
+//! call: a list of it and its answer. What the engine was taught of earlier runs is an object.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use warmswap_engine::calls::{Answer, Call};
 use warmswap_engine::{ConfigError, Decision, Engine, Limits};
-use warmswap_policy::{PolicyError, SchemeSpec};
+use warmswap_policy::{Learned, PolicyError, SchemeSpec};
+use warmswap_trace::{AppId, FileId};
 
 /// The first line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -24,6 +25,13 @@ struct Head {
 }
 
 const VERSION: u32 = 2;
+
+/// The line of what the engine was taught.
+#[derive(Debug, Serialize, Deserialize)]
+struct Taught {
+    app: AppId,
+    learned: Learned<FileId>,
+}
 
 /// An engine all of whose changes go through [`Taped::call`]; what only looks is reached directly.
 #[derive(Debug)]
@@ -64,14 +72,25 @@ impl Taped {
     /// Makes a call. A tape that cannot be written ends there: it is still one of a run's beginning.
     pub fn call(&mut self, call: Call) -> Answer {
         let answer = call.make(&mut self.engine);
+        if self.tape.is_some() {
+            self.write(&(call, format!("{answer:?}")));
+        }
+        answer
+    }
+
+    /// Gives back what was learned in an earlier run.
+    pub fn teach(&mut self, app: AppId, learned: Learned<FileId>) {
+        self.engine.teach(app, &learned);
+        self.write(&Taught { app, learned });
+    }
+
+    fn write(&mut self, line: &impl Serialize) {
         if let Some(tape) = &mut self.tape {
-            let line = (call, format!("{answer:?}"));
-            let written = serde_json::to_writer(&mut *tape, &line).map_err(std::io::Error::from);
+            let written = serde_json::to_writer(&mut *tape, line).map_err(std::io::Error::from);
             if written.and_then(|()| tape.write_all(b"\n")).is_err() {
                 self.tape = None;
             }
         }
-        answer
     }
 
     /// In the child of a `fork`: the tape, and what is not yet on it, are the parent's.
@@ -170,13 +189,20 @@ pub fn replay_tape(path: &Path) -> Result<Replayed, TapeError> {
         calls: 0,
         decisions: 0,
     };
+    let mut line = 1;
     loop {
         text.clear();
         lines.read_line(&mut text).map_err(failed)?;
         if !text.ends_with('\n') {
             return Ok(replayed);
         }
-        let line = replayed.calls + 2;
+        line += 1;
+        if text.starts_with('{') {
+            let taught: Taught =
+                serde_json::from_str(&text).map_err(|error| malformed(line, error))?;
+            engine.teach(taught.app, &taught.learned);
+            continue;
+        }
         let (call, recorded): (Call, String) =
             serde_json::from_str(&text).map_err(|error| malformed(line, error))?;
         let answer = call.make(&mut engine);

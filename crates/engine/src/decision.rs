@@ -100,6 +100,15 @@ pub enum Action {
         /// True: the host writes it to its file first.
         dirty: bool,
     },
+    /// A page of a file is in its file only from now on: its copy in the pool gives way, or the file was
+    /// written. Nothing is reported. It is for hosts that find pages by themselves: they forget that the page is
+    /// in this chunk, whose `Free` follows when nobody else is in it.
+    Forget {
+        /// The page.
+        page: PageId,
+        /// The chunk that held its copy.
+        chunk: ChunkId,
+    },
     /// Nothing else can be given up: end this application and report [`exit`](crate::Engine::exit).
     Kill {
         /// The background application that was not used for the longest time.

@@ -304,8 +304,10 @@ impl Engine {
 
     /// The copy of a page of a file that is nowhere else in memory is dropped.
     pub(crate) fn drop_stored_file(&mut self, page: PageId) {
+        let chunk = self.table[page].chunk;
         self.table[page].state = PageState::Discarded;
-        self.absent_less(self.table[page].chunk);
+        self.absent_less(chunk);
+        self.decide(Action::Forget { page, chunk }, Cause::Background);
         self.drop_copy(page);
     }
 

@@ -5,7 +5,8 @@
 //! and eviction have something to decide.
 
 use serde::{Deserialize, Serialize};
-use warmswap_policy::{SchemeSpec, policies};
+use warmswap_policy::SchemeSpec;
+use warmswap_policy::scheme::policies;
 use warmswap_pool::Layout;
 
 use crate::compare::{BASELINE, Comparison, Figures, SchemeRow};
@@ -116,7 +117,10 @@ pub fn ablation(
     }
     let runs = replay_all(subjects, &specs, &options, on_progress)?;
     let comparison = Comparison::of(&runs);
-    let rows = comparison.schemes.iter().map(|row| ablation_row(row, &runs));
+    let rows = comparison
+        .schemes
+        .iter()
+        .map(|row| ablation_row(row, &runs));
     Ok(Ablation {
         scheme: scheme.name.clone(),
         traces: subjects.iter().map(|it| it.name.clone()).collect(),
@@ -163,7 +167,10 @@ mod tests {
             "file-pages=on",
             "layout=z3fold",
         ] {
-            assert!(changes.iter().any(|it| it.starts_with(slot)), "{slot}: {changes:?}");
+            assert!(
+                changes.iter().any(|it| it.starts_with(slot)),
+                "{slot}: {changes:?}"
+            );
         }
         for change in &changes {
             let mut other = scheme.clone();
@@ -180,7 +187,12 @@ mod tests {
         let base = &study.rows[0];
         assert_eq!((base.change.as_deref(), base.vs_base), (None, Some(1.0)));
         assert!(base.written_back_chunks > 0, "{base:?}");
-        let row = |change| study.rows.iter().find(|row| row.change.as_deref() == Some(change));
+        let row = |change| {
+            study
+                .rows
+                .iter()
+                .find(|row| row.change.as_deref() == Some(change))
+        };
         assert_eq!(row("admission=nothing").unwrap().written_back_chunks, 0);
         assert_eq!(row("eviction=none").unwrap().written_back_chunks, 0);
         assert_eq!(study.rows.len(), 1 + changes(&scheme).len());

@@ -14,7 +14,7 @@ use warmswap_policy::prefetch::footprint::plan::ANON_BATCH_PAGES;
 
 use super::Brain;
 use crate::directory::State;
-use crate::restore::{Job, Jobs};
+use crate::restore::{Job, Jobs, Source};
 use crate::service::Core;
 
 /// Launches in which each page of a footprint is watched once.
@@ -44,14 +44,18 @@ impl Ahead {
         self.under_way.iter().for_each(|job| job.cancel());
     }
 
-    /// The chunks of those jobs at the front that are done.
-    pub fn take_done(&mut self) -> Vec<ChunkId> {
-        let mut chunks = Vec::new();
-        while let Some(job) = self.under_way.front().filter(|job| job.is_done()) {
-            chunks.extend_from_slice(job.chunks());
-            self.under_way.pop_front();
-        }
-        chunks
+    /// Those jobs at the front that are done.
+    pub fn take_done(&mut self) -> Vec<Arc<Job>> {
+        let is_done = |job: &&Arc<Job>| job.is_done();
+        let done = self.under_way.iter().take_while(is_done).count();
+        self.under_way.drain(..done).collect()
+    }
+
+    /// Gives the restore threads a job.
+    pub fn push(&mut self, job: Job) {
+        let job = Arc::new(job);
+        self.under_way.push_back(Arc::clone(&job));
+        self.jobs.push(job);
     }
 }
 
@@ -97,14 +101,20 @@ impl Brain {
             std::mem::take(&mut ahead.pages),
             std::mem::take(&mut ahead.chunks),
         );
-        let job = Arc::new(Job::of_chunks(pages, chunks));
-        ahead.under_way.push_back(Arc::clone(&job));
-        ahead.jobs.push(job);
+        ahead.push(Job::of(pages, Source::Chunks(chunks)));
     }
 
-    /// The restore threads are done with a chunk, or will never be: what they brought is told already. Pages
-    /// for which they found no frame are stored as before.
-    pub(super) fn brought(&mut self, core: &Core, chunk: ChunkId) {
+    /// The restore threads are done with a job, or will never be: what they brought is told already.
+    pub(super) fn hear_of_job(&mut self, core: &Core, job: &Job) {
+        match job.source() {
+            Source::Any => {}
+            Source::Chunks(chunks) => chunks.iter().for_each(|&chunk| self.brought(core, chunk)),
+            Source::File => self.was_read(core, job.pages()),
+        }
+    }
+
+    /// Pages of a chunk for which no frame was found are stored as before.
+    fn brought(&mut self, core: &Core, chunk: ChunkId) {
         let is_away = |&(page, id)| {
             self.engine.is_loading(chunk, id) && core.directory.word(page).state == State::Stored
         };
@@ -120,8 +130,7 @@ impl Brain {
     /// where it was at the fork.
     pub(super) fn forget_ahead(&mut self, core: &Core) {
         let jobs = std::mem::take(&mut self.ahead.under_way);
-        let chunks = jobs.iter().flat_map(|job| job.chunks());
-        chunks.for_each(|&chunk| self.brought(core, chunk));
+        jobs.iter().for_each(|job| self.hear_of_job(core, job));
     }
 
     /// Whether a footprint is on its way.

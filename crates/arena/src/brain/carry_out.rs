@@ -89,8 +89,15 @@ impl Brain {
                 self.engine.call(Call::KillRefused());
                 Ok(())
             }
-            Action::Discard { .. } | Action::ReadFile { .. } => {
-                debug_assert!(false, "an arena has no pages of files");
+            Action::Discard { page, .. } => self.discard(core, page),
+            Action::Forget { page, chunk } => {
+                self.forget_copy(core, page, chunk);
+                Ok(())
+            }
+            Action::ReadFile {
+                file, first, pages, ..
+            } => {
+                self.read_ahead(file, first..first + u64::from(pages));
                 Ok(())
             }
         }
@@ -117,8 +124,10 @@ impl Brain {
         for (page, id) in members {
             let word = core.directory.settled(page);
             let is_out_of_sight = matches!(word.state, State::Staged | State::Protected);
-            // A page that has a chunk again goes to the backing file with the next decision.
-            if is_out_of_sight && self.engine.chunk_of(id).is_none() {
+            // A page that has a chunk again goes to the backing file with a decision that is made already, and
+            // one of a file is given up.
+            let leaves = self.engine.chunk_of(id).is_some() || self.is_discarded(id);
+            if is_out_of_sight && !leaves {
                 Self::put_back(core, page, word)?;
             }
         }
@@ -258,7 +267,7 @@ impl Brain {
     }
 
     /// Frames came free: first the budget gets what the pool took, then those who wait.
-    fn free_frames(&mut self, core: &Core, freed: Vec<Slots>) -> Result<(), ServeError> {
+    pub(super) fn free_frames(&mut self, core: &Core, freed: Vec<Slots>) -> Result<(), ServeError> {
         self.report(core);
         for slot in freed {
             core.frames.put_free_or_trim(&core.memory, slot)?;

@@ -19,6 +19,7 @@ impl Brain {
                 pages.into_iter().filter(leaving).collect()
             }
             Action::Drop { page } if self.engine.is_dropped(page) => vec![page],
+            Action::Discard { page, .. } if self.is_discarded(page) => vec![page],
             _ => Vec::new(),
         };
         let pages: Vec<_> = pages.into_iter().map(|page| self.number(page)).collect();

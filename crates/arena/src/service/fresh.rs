@@ -11,9 +11,12 @@ use crate::error::ServeError;
 use crate::frames::Frame;
 
 /// The most pages that one first touch brings.
-const WINDOW_PAGES: usize = 16;
+pub(super) const WINDOW_PAGES: usize = 16;
 
 static ZEROS: [u8; WINDOW_PAGES * PAGE_BYTES] = [0; WINDOW_PAGES * PAGE_BYTES];
+
+/// Pages that are held, behind another.
+pub(super) type Along<'a> = [Option<Claim<'a>>; WINDOW_PAGES];
 
 impl Core {
     /// How many pages from this one on are likely to be touched next, this one included: as many as were
@@ -21,7 +24,7 @@ impl Core {
     pub(super) fn fresh_window(&self, page: usize) -> usize {
         let is_touched = |&before: &usize| {
             let state = self.directory.word(before).state;
-            !matches!(state, State::Fresh | State::Unmapped)
+            !matches!(state, State::Fresh | State::InFile | State::Unmapped)
         };
         let touched = (page.saturating_sub(WINDOW_PAGES)..page).rev();
         let plenty = self.frames.available() / 4;
@@ -39,11 +42,26 @@ impl Core {
         self.counts.first_touches.fetch_add(1, Ordering::Relaxed);
         let first = claim.page;
         let most = frame.count().min(WINDOW_PAGES);
-        let mut along: [Option<Claim<'_>>; WINDOW_PAGES] = [const { None }; WINDOW_PAGES];
+        let (along, count) = self.hold_behind(first, most, State::Fresh);
+        self.install_copies(first, frame, &ZEROS[..count * PAGE_BYTES])?;
+        self.release(claim, |before| before.arrived(arrival));
+        self.release_along(along);
+        Ok(())
+    }
+
+    /// Claims the pages behind one that is held as long as they are in that state; how many these are with it,
+    /// at most `most`.
+    pub(super) fn hold_behind(
+        &self,
+        first: usize,
+        most: usize,
+        state: State,
+    ) -> (Along<'_>, usize) {
+        let mut along: Along<'_> = [const { None }; WINDOW_PAGES];
         let mut count = 1;
         for (place, page) in along.iter_mut().zip(first + 1..first + most) {
             let word = self.directory.word(page);
-            if word.state == State::Fresh {
+            if word.state == state {
                 *place = self.directory.claim(page, word);
             }
             if place.is_none() {
@@ -51,12 +69,14 @@ impl Core {
             }
             count += 1;
         }
-        self.install_copies(first, frame, &ZEROS[..count * PAGE_BYTES])?;
-        self.release(claim, |before| before.arrived(arrival));
+        (along, count)
+    }
+
+    /// Lets pages go that came along and are in their places.
+    pub(super) fn release_along(&self, along: Along<'_>) {
         for claim in along.into_iter().flatten() {
             self.counts.neighbours.fetch_add(1, Ordering::Relaxed);
             self.release(claim, |before| before.arrived(Arrival::Untouched));
         }
-        Ok(())
     }
 }

@@ -3,7 +3,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use warmswap_arena::{Advice, Arena, ArenaConfig, ArenaStats, FaultMode, Mechanism, Region};
+use warmswap_arena::{
+    Advice, Arena, ArenaConfig, ArenaStats, FaultMode, FileRegion, Mechanism, Region,
+};
 use warmswap_policy::SchemeSpec;
 
 pub const PAGE: usize = 4096;
@@ -46,6 +48,13 @@ pub fn words(region: &Region) -> &[AtomicU64] {
     // SAFETY: the region lives as long as the borrow, its memory is zero or was written through these
     // atomics, and it is aligned to a page.
     unsafe { std::slice::from_raw_parts(region.as_mut_ptr().cast(), region.len() / 8) }
+}
+
+/// The pages of a file, the last one up to its end.
+pub fn bytes(region: &FileRegion) -> &[u8] {
+    let len = region.len().next_multiple_of(PAGE);
+    // SAFETY: the region lives as long as the borrow, its last page is mapped as a whole, and nobody writes to it.
+    unsafe { std::slice::from_raw_parts(region.as_ptr(), len) }
 }
 
 /// A generator of numbers; the same seed gives the same ones.

@@ -11,8 +11,8 @@ use warmswap_codec::Codec;
 use warmswap_report::table::Table;
 use warmswap_report::tables::{self, asap, studies};
 use warmswap_study::{
-    Options, Progress, Sample, Subject, ablation, chunk_sizes, compression, coverage, entropy_study, ezswap,
-    hotness_order, locality, prepaging, sensitivity, similarity, switches,
+    Options, Progress, Sample, Subject, ablation, chunk_sizes, compression, coverage,
+    entropy_study, ezswap, hotness_order, locality, prepaging, sensitivity, similarity, switches,
 };
 
 #[derive(Debug, Subcommand)]

@@ -116,14 +116,24 @@ fn prepaging_is_figure_12_of_asap() {
 
 #[test]
 fn ablation_exchanges_every_slot() {
-    let data = study("ablation", "Each slot of warmswap exchanged, mixed", &["--pool", "10"]);
+    let data = study(
+        "ablation",
+        "Each slot of warmswap exchanged, mixed",
+        &["--pool", "10"],
+    );
     let rows = data["rows"].as_array().expect("a list");
     assert!(rows[0]["change"].is_null());
     let evicted = |row: &Value| row["written_back_chunks"].as_u64().expect("a count");
     assert!(evicted(&rows[0]) > 0, "{:?}", rows[0]);
-    let changes: Vec<_> = rows.iter().filter_map(|row| row["change"].as_str()).collect();
+    let changes: Vec<_> = rows
+        .iter()
+        .filter_map(|row| row["change"].as_str())
+        .collect();
     for slot in ["reclaim", "sizing", "admission", "eviction", "prefetch"] {
-        assert!(changes.iter().any(|change| change.starts_with(slot)), "{changes:?}");
+        assert!(
+            changes.iter().any(|change| change.starts_with(slot)),
+            "{changes:?}"
+        );
     }
 }
 

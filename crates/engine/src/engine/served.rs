@@ -25,7 +25,7 @@ impl Engine {
         match (self.table[page].state, arrival) {
             (PageState::Stored, _) => self.served_stored(app, page, arrival),
             (_, Arrival::Touched) => self.touch(app, addr, false).outcome,
-            (PageState::Absent, _) => self.first_touch_as(page, arrival),
+            (PageState::Absent | PageState::Discarded, _) => self.served_fresh(app, page, arrival),
             (PageState::Leaving, _) => {
                 self.budget.leaving -= 1;
                 self.make_resident(page, arrival);
@@ -54,6 +54,18 @@ impl Engine {
             }
             _ => Outcome::Hit,
         }
+    }
+
+    /// A page came along that was in no chunk. One of a file was read: for a launch that counts as touched, since
+    /// a touch of it now is not seen.
+    fn served_fresh(&mut self, app: AppId, page: PageId, arrival: Arrival) -> Outcome {
+        if !self.table.is_file(page) {
+            return self.first_touch_as(page, arrival);
+        }
+        self.take_frame(page, arrival);
+        let outcome = self.read_file();
+        self.note_access(app, self.table.addr(page), outcome);
+        outcome
     }
 
     fn served_stored(&mut self, app: AppId, page: PageId, arrival: Arrival) -> Outcome {
@@ -291,6 +303,28 @@ mod tests {
         let place = Place::Pool;
         assert_eq!(next(&mut engine), Some(Action::Free { chunk, place }));
         engine.check().expect("invariants");
+    }
+
+    #[test]
+    fn a_page_of_a_file_that_came_along_is_in_its_frame_again() {
+        const FILE: PageAddr = PageAddr::File {
+            file: warmswap_trace::FileId(3),
+            number: 9,
+        };
+        let (mut engine, ..) = stored("zram");
+        let frames = engine.usage().frames;
+        let outcomes = [Arrival::Touched, Arrival::Untouched].map(|arrival| {
+            let outcome = engine.served(APP, FILE, arrival);
+            assert_eq!(engine.usage().frames, frames + 1);
+            assert!(engine.send_away(APP, FILE));
+            assert!(matches!(
+                next(&mut engine),
+                Some(Action::Discard { dirty: false, .. })
+            ));
+            engine.check().expect("invariants");
+            outcome
+        });
+        assert_eq!(outcomes, [Outcome::FileRead; 2]);
     }
 
     /// An engine in whose open window a stored page of the footprint is on its way back; the page and its chunk.

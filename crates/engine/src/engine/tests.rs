@@ -33,6 +33,7 @@ fn kind(action: &Action) -> &'static str {
         Action::Free { .. } => "free",
         Action::Drop { .. } => "drop",
         Action::Discard { .. } => "discard",
+        Action::Forget { .. } => "forget",
         Action::ReadFile { .. } => "read file",
         Action::Kill { .. } => "kill",
     }

@@ -342,6 +342,11 @@ impl Host {
                 assert_eq!(copy.contents.get(&page), Some(&content), "{page:?}'s copy");
             }
             Action::Discard { page, dirty } => self.discard(page, dirty),
+            // Its `Free` follows: the chunk is there, with the page.
+            Action::Forget { page, chunk } => {
+                let copy = &self.memory.chunks[&chunk];
+                assert!(copy.contents.contains_key(&page), "{page:?} in {chunk:?}");
+            }
             Action::ReadFile {
                 file, first, pages, ..
             } => {
@@ -481,6 +486,7 @@ impl Host {
             Action::Free { .. }
             | Action::Drop { .. }
             | Action::Discard { .. }
+            | Action::Forget { .. }
             | Action::ReadFile { .. } => {
                 unreachable!("carried out when it was taken")
             }

@@ -165,7 +165,10 @@ impl Core {
                 };
                 self.engine.free(AppId(0), first, pages);
             }
-            Action::Free { .. } | Action::Drop { .. } | Action::Discard { .. } => {}
+            Action::Free { .. }
+            | Action::Drop { .. }
+            | Action::Discard { .. }
+            | Action::Forget { .. } => {}
         }
     }
 

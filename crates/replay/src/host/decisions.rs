@@ -96,6 +96,8 @@ impl<S: Store, O: Observer> Replay<S, O> {
                 self.store.free(chunk, place)?;
                 0
             }
+            // The engine is asked where a page is, each time.
+            Action::Forget { .. } => 0,
             Action::Drop { .. } => {
                 let modelled_ns = self.config.device.remove_ns;
                 self.charge_if(

@@ -22,7 +22,11 @@ pub fn ablation(study: &Ablation) -> Result<Table, TableError> {
         Column::new("written_back", "evicted", Kind::Count),
         Column::new("flash_written_bytes", "flash written", Kind::Bytes),
     ]);
-    let title = format!("Each slot of {} exchanged, {}", study.scheme, study.traces.join(", "));
+    let title = format!(
+        "Each slot of {} exchanged, {}",
+        study.scheme,
+        study.traces.join(", ")
+    );
     let mut table = Table::new(title, columns);
     for row in &study.rows {
         let name = row.change.as_deref().unwrap_or("(as it is)");

@@ -77,8 +77,13 @@ fn a_stored_page_leaves_the_pool_when_its_file_is_written() {
     let chunk = send(&mut e, file(1));
     e.stored(chunk, Place::Pool, 500);
     e.file_written(app(0), file(1));
+    let page = e.page(app(0), file(1));
     let place = Place::Pool;
-    assert_eq!(decisions(&mut e), [Action::Free { chunk, place }]);
+    let expected = [
+        Action::Forget { page, chunk },
+        Action::Free { chunk, place },
+    ];
+    assert_eq!(decisions(&mut e), expected);
     assert_eq!(e.touch(app(0), file(1), false).outcome, Outcome::FileRead);
     e.check().expect("invariants");
 }
@@ -167,9 +172,11 @@ fn a_full_pool_gives_up_pages_of_files_without_writing_them() {
     e.set_pool_bytes(2 * 4096);
     e.touch(app(0), anon(1), true);
     assert!(e.send_away(app(0), anon(1)));
-    let free = e.next_decision().map(|decision| decision.action);
+    let mut next = || e.next_decision().map(|decision| decision.action);
+    let forget = next();
+    assert!(matches!(forget, Some(Action::Forget { chunk: it, .. }) if it == chunk));
     let place = Place::Pool;
-    assert_eq!(free, Some(Action::Free { chunk, place }));
+    assert_eq!(next(), Some(Action::Free { chunk, place }));
     e.set_pool_bytes(0);
     assert_eq!(kinds(&decisions(&mut e)), ["store"]);
     assert_eq!(state(&mut e, file(1)), PageState::Discarded);

@@ -1,0 +1,204 @@
+//! Files that are mapped: their names, their pages, and how these come and go.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use warmswap_engine::calls::Call;
+use warmswap_policy::learned::Learned;
+use warmswap_policy::{ChunkId, PageId, PageState};
+use warmswap_trace::{AppId, FileId, PageAddr};
+
+use super::Brain;
+use crate::directory::{Directory, State, Word};
+use crate::error::{ArenaError, ServeError};
+use crate::files::FileMap;
+use crate::restore::{Job, Source};
+use crate::service::Core;
+
+/// A file that was mapped, or of which something was learned in an earlier run.
+#[derive(Debug)]
+struct Named {
+    path: PathBuf,
+    /// Where it is mapped; empty where it is not.
+    pages: Range<usize>,
+}
+
+/// The files by number. A file that is mapped twice at a time has two.
+#[derive(Debug)]
+pub struct FileTable {
+    named: Vec<Named>,
+    /// For each grain of the space, the number of its file plus one, or 0.
+    of_grain: Vec<u32>,
+}
+
+impl FileTable {
+    /// No files, in a space of so many pages.
+    pub fn new(space_pages: usize) -> Self {
+        Self {
+            named: Vec::new(),
+            of_grain: vec![0; space_pages / Directory::GRAIN_PAGES],
+        }
+    }
+
+    /// What the engine calls a page, if it is one of a file.
+    pub fn addr(&self, page: usize) -> Option<PageAddr> {
+        let file = self.of_grain[page / Directory::GRAIN_PAGES].checked_sub(1)?;
+        let first = self.named[file as usize].pages.start;
+        Some(PageAddr::File {
+            file: FileId(file),
+            number: (page - first) as u64,
+        })
+    }
+
+    /// The page that the engine calls that, which is mapped.
+    pub fn page(&self, file: FileId, number: u64) -> usize {
+        self.named[file.0 as usize].pages.start + number as usize
+    }
+
+    /// The number of a file that is not mapped now.
+    fn number(&mut self, path: PathBuf) -> FileId {
+        let is_it = |named: &Named| named.path == path && named.pages.is_empty();
+        let known = self.named.iter().position(is_it);
+        let number = known.unwrap_or_else(|| {
+            let pages = 0..0;
+            self.named.push(Named { path, pages });
+            self.named.len() - 1
+        });
+        FileId(number as u32)
+    }
+
+    fn set(&mut self, file: FileId, pages: Range<usize>) {
+        let grain = Directory::GRAIN_PAGES;
+        let named = &mut self.named[file.0 as usize];
+        let before = std::mem::replace(&mut named.pages, pages.clone());
+        self.of_grain[before.start / grain..before.end.div_ceil(grain)].fill(0);
+        self.of_grain[pages.start / grain..pages.end.div_ceil(grain)].fill(file.0 + 1);
+    }
+}
+
+impl Brain {
+    // ---- maps ----
+
+    /// Maps a file, and makes its pages known.
+    pub fn add_file(
+        &mut self,
+        core: &Core,
+        app: AppId,
+        (file, path): (File, PathBuf),
+        pages: usize,
+    ) -> Result<usize, ArenaError> {
+        let first = self.map_region(core, app, pages)?;
+        let number = self.files.number(path);
+        self.files.set(number, first..first + pages);
+        core.files.add(FileMap { first, pages, file });
+        self.open_region(core, first..first + pages, Word::of(State::InFile));
+        Ok(first)
+    }
+
+    /// The region at a page is gone; if it was a file, nobody reads that any more.
+    pub(super) fn remove_file(&mut self, core: &Core, first: usize) {
+        if let Some(PageAddr::File { file, .. }) = self.files.addr(first) {
+            self.files.set(file, 0..0);
+            core.files.remove(first);
+        }
+    }
+
+    /// The content of pages is what their file holds now.
+    pub fn read_anew(
+        &mut self,
+        core: &Core,
+        app: AppId,
+        pages: Range<usize>,
+    ) -> Result<(), ServeError> {
+        self.empty(core, app, pages, Word::of(State::InFile))
+    }
+
+    // ---- out ----
+
+    /// Whether a `Discard` of this page still holds: it may have come back or have been freed since.
+    pub(super) fn is_discarded(&self, id: PageId) -> bool {
+        self.engine.page_state(id) == PageState::Discarded
+    }
+
+    /// The frame of a page is given up for its file, if the page was not touched since.
+    pub(super) fn discard(&mut self, core: &Core, id: PageId) -> Result<(), ServeError> {
+        // What does not exist any more has no place.
+        if self.engine.page_state(id) == PageState::Absent {
+            return Ok(());
+        }
+        let page = self.number(id);
+        let word = core.directory.settled(page);
+        let is_out_of_sight = matches!(word.state, State::Staged | State::Protected);
+        match (self.is_discarded(id), is_out_of_sight) {
+            (true, true) => match Self::give_up(core, page, word, Word::of(State::InFile))? {
+                Some(slot) => self.free_frames(core, slot.into_iter().collect())?,
+                None => self.stayed.push(page),
+            },
+            // It could not leave, or came back before the engine heard of it.
+            (true, false) if word.state == State::Resident => self.stayed.push(page),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A page is no longer in its chunk, of which the pool is to be rid.
+    pub(super) fn forget_copy(&mut self, core: &Core, id: PageId, chunk: ChunkId) {
+        if !self.is_discarded(id) {
+            return;
+        }
+        let is_there = |word: Word| {
+            let is_there = word.state == State::Stored && word.chunk == chunk;
+            is_there.then_some(Word::of(State::InFile))
+        };
+        core.directory.update(self.number(id), is_there);
+    }
+
+    // ---- in ----
+
+    /// Has the restore threads read pages of a file, which the engine takes for read.
+    pub(super) fn read_ahead(&mut self, file: FileId, numbers: Range<u64>) {
+        let mapped = self.files.named[file.0 as usize].pages.len() as u64;
+        let end = numbers.end.min(mapped);
+        if numbers.end > end.max(numbers.start) {
+            // The file is shorter than when this was learned, or not mapped.
+            let number = end.max(numbers.start);
+            let pages = (numbers.end - number) as u32;
+            let (app, addr) = (AppId(0), PageAddr::File { file, number });
+            self.engine.call(Call::Free(app, addr, pages));
+        }
+        let pages: Vec<_> = (numbers.start..end)
+            .map(|number| self.files.page(file, number) as u32)
+            .collect();
+        if !pages.is_empty() {
+            self.ahead.push(Job::of(pages, Source::File));
+        }
+    }
+
+    /// Pages for which no frame was found are not read: the engine forgets them.
+    pub(super) fn was_read(&mut self, core: &Core, pages: &[u32]) {
+        for page in pages.iter().map(|&page| page as usize) {
+            if core.directory.word(page).state == State::InFile {
+                let (app, addr) = self.locate(page);
+                self.engine.call(Call::Free(app, addr, 1));
+            }
+        }
+    }
+
+    // ---- what is learned ----
+
+    /// What the scheme learned about an application, files by their paths.
+    pub fn learned(&self, app: AppId) -> Learned<String> {
+        let path = |file: FileId| {
+            let named = self.files.named.get(file.0 as usize)?;
+            named.path.to_str().map(str::to_owned)
+        };
+        self.engine.learned(app).rename(path)
+    }
+
+    /// Gives back what was learned in an earlier run.
+    pub fn teach(&mut self, app: AppId, learned: Learned<String>) {
+        let learned = learned.rename(|path| Some(self.files.number(path.into())));
+        self.engine.teach(app, learned);
+    }
+}

@@ -1,0 +1,95 @@
+//! Files that are mapped: where a page's content is when it is nowhere else.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use warmswap_trace::PAGE_BYTES;
+
+/// A file, and the pages of the arena that it is mapped to.
+#[derive(Debug)]
+pub struct FileMap {
+    /// First page.
+    pub first: usize,
+    /// How many.
+    pub pages: usize,
+    /// The file, open for reading.
+    pub file: File,
+}
+
+impl FileMap {
+    /// Reads whole pages from this one on, all of them mapped; zeros behind the file's end.
+    pub fn read(&self, page: usize, out: &mut [u8]) -> io::Result<()> {
+        let mut offset = ((page - self.first) * PAGE_BYTES) as u64;
+        let mut rest = out;
+        while !rest.is_empty() {
+            match self.file.read_at(rest, offset) {
+                Ok(0) => break,
+                Ok(bytes) => {
+                    offset += bytes as u64;
+                    rest = &mut rest[bytes..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        rest.fill(0);
+        Ok(())
+    }
+}
+
+/// All maps of files, by their first page. Read by faults; changed while none of its pages can fault.
+#[derive(Debug, Default)]
+pub struct Files {
+    maps: RwLock<Vec<Arc<FileMap>>>,
+}
+
+impl Files {
+    /// The map that a page belongs to.
+    pub fn find(&self, page: usize) -> Option<Arc<FileMap>> {
+        let maps = self.maps.read();
+        let behind = maps.partition_point(|map| map.first <= page);
+        let map = &maps[behind.checked_sub(1)?];
+        (page < map.first + map.pages).then(|| Arc::clone(map))
+    }
+
+    /// Adds a map.
+    pub fn add(&self, map: FileMap) {
+        let mut maps = self.maps.write();
+        let at = maps.partition_point(|other| other.first < map.first);
+        maps.insert(at, Arc::new(map));
+    }
+
+    /// Forgets the map that begins at a page, if there is one.
+    pub fn remove(&self, first: usize) {
+        self.maps.write().retain(|map| map.first != first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn pages_are_found_in_their_file_and_end_with_zeros() {
+        let files = Files::default();
+        for (first, pages) in [(40, 2), (8, 4)] {
+            let mut file = tempfile::tempfile().expect("a file");
+            file.write_all(&vec![first as u8; PAGE_BYTES + 3])
+                .expect("written");
+            files.add(FileMap { first, pages, file });
+        }
+        assert!([0, 7, 12, 39, 42].map(|page| files.find(page).is_none()) == [true; 5]);
+        let map = files.find(9).expect("mapped");
+        let mut out = [1; PAGE_BYTES];
+        map.read(9, &mut out).expect("read");
+        assert!(out[..3] == [8; 3] && out[3..].iter().all(|&byte| byte == 0));
+        map.read(11, &mut out).expect("read");
+        assert_eq!(out, [0; PAGE_BYTES]);
+        files.remove(8);
+        assert!(files.find(9).is_none() && files.find(41).is_some());
+    }
+}
