@@ -150,6 +150,12 @@ impl RunningApp {
         &self.spec
     }
 
+    /// The process that was started: the application, or the driver that speaks to it.
+    #[must_use]
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Asks for something and waits for the answer.
     ///
     /// # Errors

@@ -1,13 +1,16 @@
 //! Why a benchmark cannot run.
 
+use warmswap_apps::AppError;
 use warmswap_arena::ArenaError;
 use warmswap_codec::ChunkError;
 use warmswap_control::SettingsError;
+use warmswap_kernel::HostError;
 use warmswap_policy::PolicyError;
-use warmswap_sys::FileError;
+use warmswap_sys::lock::LockError;
 use warmswap_sys::memcg::MemcgError;
 use warmswap_sys::undo::UndoError;
 use warmswap_sys::zram::ZramError;
+use warmswap_sys::{FileError, WrongPageSize};
 use warmswap_trace::TraceError;
 
 /// A benchmark cannot run, or would measure something else than it says.
@@ -34,6 +37,24 @@ pub enum BenchError {
     /// What is changed on the machine cannot be noted or taken back.
     #[error(transparent)]
     Undo(#[from] UndoError),
+    /// An application does not start, or does not answer.
+    #[error(transparent)]
+    App(#[from] AppError),
+    /// The kernel host cannot be had.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// Another run changes this machine.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The machine has pages of another size.
+    #[error(transparent)]
+    PageSize(WrongPageSize),
+    /// No application, arm, or relaunch.
+    #[error("there is nothing to measure: at least one application, arm and relaunch is needed")]
+    NothingToMeasure,
+    /// The memory of the limited arms is a share of nothing.
+    #[error("without the arm dram, the total memory must be given: --total BYTES")]
+    NoTotal,
     /// A system call failed.
     #[error("cannot {action}: {source}")]
     System {

@@ -7,6 +7,9 @@
 //!
 //! [`redis`](mod@redis) asks a Redis server that has half the memory it needs, under the preloaded library and
 //! under zram.
+//!
+//! [`relaunch`](mod@relaunch) measures how fast real applications come back when memory is short, with the kernel by itself and
+//! with the kernel host.
 
 mod arena_side;
 mod clock;
@@ -18,8 +21,10 @@ mod latency;
 mod memory;
 mod pages;
 pub mod redis;
+pub mod relaunch;
 
 pub use error::BenchError;
 pub use faults::{FaultsOptions, FaultsReport, Measure, faults};
 pub use latency::Latency;
 pub use pages::Pages;
+pub use relaunch::{RelaunchOptions, RelaunchReport, relaunch};

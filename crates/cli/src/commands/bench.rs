@@ -1,5 +1,7 @@
 //! `warmswap bench`: live memory beside the kernel's own swap.
 
+mod relaunch;
+
 use crate::exit::BadInput;
 use crate::output::Output;
 use crate::progress::Bar;
@@ -22,6 +24,8 @@ pub enum BenchCommand {
     Faults(FaultsArgs),
     /// A Redis server with half the memory that it needs, under the library and under zram (root, zram)
     Redis(RedisArgs),
+    /// How fast real applications come back when memory is short, beside plain zram (root, zram)
+    Relaunch(relaunch::RelaunchArgs),
 }
 
 /// Which pages, and how often.
@@ -75,6 +79,7 @@ pub fn run(command: BenchCommand, output: &Output) -> Result<()> {
     match command {
         BenchCommand::Faults(args) => run_faults(args, output),
         BenchCommand::Redis(args) => run_redis(args, output),
+        BenchCommand::Relaunch(args) => relaunch::run(args, output),
     }
 }
 

@@ -17,6 +17,7 @@
 //! | [`programs`] | programs that are paged |
 //! | [`mod@faults`] | live memory beside the kernel's zram |
 //! | [`mod@redis`] | a Redis server with half of its memory |
+//! | [`mod@relaunch`] | how fast applications come back |
 //! | [`mod@trace_info`] | what is in a trace |
 
 pub mod ablation;
@@ -29,6 +30,7 @@ pub mod ezswap;
 pub mod faults;
 pub mod programs;
 pub mod redis;
+pub mod relaunch;
 pub mod replay;
 pub mod studies;
 pub mod trace_info;
@@ -39,6 +41,7 @@ pub use compare::comparison;
 pub use doctor::doctor;
 pub use faults::faults;
 pub use redis::redis;
+pub use relaunch::relaunch;
 pub use replay::replay;
 pub use trace_info::trace_info;
 

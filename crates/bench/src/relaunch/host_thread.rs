@@ -1,0 +1,103 @@
+//! The kernel host in a thread of its own, as the daemon runs it.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use warmswap_kernel::{AppId, Application, Host, HostConfig, HostStatus};
+use warmswap_sys::Root;
+
+use crate::BenchError;
+
+/// Time between two ticks.
+const IDLE: Duration = Duration::from_millis(50);
+/// The same while there is more to do.
+const BUSY: Duration = Duration::from_millis(1);
+
+#[derive(Debug)]
+enum Event {
+    Switch(AppId),
+    Done(AppId),
+    Status(Sender<HostStatus>),
+}
+
+/// A host that runs.
+#[derive(Debug)]
+pub struct HostThread {
+    events: Option<Sender<Event>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HostThread {
+    /// Starts a host over these applications; the n-th has the number n.
+    pub fn start(
+        config: HostConfig,
+        root: &Root,
+        applications: Vec<Application>,
+    ) -> Result<Self, BenchError> {
+        let mut host = Host::new(config, root)?;
+        for application in applications {
+            host.add(application)?;
+        }
+        host.tick();
+        let (events, receiver) = channel();
+        let thread = std::thread::spawn(move || run(host, &receiver));
+        Ok(Self {
+            events: Some(events),
+            thread: Some(thread),
+        })
+    }
+
+    fn tell(&self, event: Event) {
+        if let Some(events) = &self.events {
+            // The thread lives as long as the sender.
+            let _ = events.send(event);
+        }
+    }
+
+    /// An application comes to the foreground. Does not wait for the host: the application does not either.
+    pub fn switch(&self, app: usize) {
+        self.tell(Event::Switch(AppId(app as u16)));
+    }
+
+    /// It has answered.
+    pub fn done(&self, app: usize) {
+        self.tell(Event::Done(AppId(app as u16)));
+    }
+
+    /// What the host knows, once it has heard all that it was told.
+    pub fn status(&self) -> HostStatus {
+        let (sender, receiver) = channel();
+        self.tell(Event::Status(sender));
+        receiver.recv().unwrap_or_default()
+    }
+}
+
+impl Drop for HostThread {
+    fn drop(&mut self) {
+        drop(self.events.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(mut host: Host, events: &Receiver<Event>) {
+    let mut wait = IDLE;
+    loop {
+        // Only numbers that it gave out come back: no event fails.
+        let _ = match events.recv_timeout(wait) {
+            Ok(Event::Switch(app)) => host.switch_to(app),
+            Ok(Event::Done(app)) => host.launch_done(app),
+            Ok(Event::Status(to)) => {
+                let _ = to.send(host.status());
+                Ok(())
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                wait = if host.tick().is_busy { BUSY } else { IDLE };
+                Ok(())
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+    }
+}

@@ -1,0 +1,105 @@
+//! Keeps `limit + pool = total`, since the kernel does not charge a zram device's memory to the group.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use warmswap_sys::memcg::Group;
+use warmswap_sys::zram::Device;
+
+use crate::clock::{Cpu, cpu_ns};
+
+/// How often the limit is set anew.
+const INTERVAL: Duration = Duration::from_millis(10);
+/// Smaller differences are let be.
+const GRAIN_BYTES: u64 = 256 << 10;
+/// A group is never limited to less, however large the pool.
+const LEAST_BYTES: u64 = 16 << 20;
+
+/// The thread that sets the limit, and watches how much memory is used.
+#[derive(Debug)]
+pub struct Keeper {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    done: AtomicBool,
+    cpu_ns: AtomicU64,
+    samples: AtomicU64,
+    sum_bytes: AtomicU64,
+    peak_bytes: AtomicU64,
+}
+
+/// What was used, pool included, since the last [`Keeper::take`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Kept {
+    pub mean_bytes: u64,
+    pub peak_bytes: u64,
+    /// CPU time of the thread: when the limit falls, the kernel reclaims in it.
+    pub cpu_ns: u64,
+}
+
+impl Keeper {
+    /// Watches a group, and limits it where there is a total; `device` is where it swaps to.
+    pub fn start(group: Group, device: Option<Device>, total_bytes: Option<u64>) -> Self {
+        let shared = Arc::new(Shared::default());
+        let for_thread = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || {
+            keep(&group, device.as_ref(), total_bytes, &for_thread);
+        });
+        Self {
+            shared,
+            thread: Some(thread),
+        }
+    }
+
+    /// What was seen since the last time.
+    pub fn take(&self) -> Kept {
+        let take = |value: &AtomicU64| value.swap(0, Ordering::Relaxed);
+        let samples = take(&self.shared.samples).max(1);
+        Kept {
+            mean_bytes: take(&self.shared.sum_bytes) / samples,
+            peak_bytes: take(&self.shared.peak_bytes),
+            cpu_ns: take(&self.shared.cpu_ns),
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.shared.done.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+fn keep(group: &Group, device: Option<&Device>, total_bytes: Option<u64>, shared: &Shared) {
+    let mut limit_bytes = u64::MAX;
+    let mut cpu = cpu_ns(Cpu::Thread);
+    while !shared.done.load(Ordering::Acquire) {
+        // A device or group that is just being removed has nothing.
+        let stats = device.and_then(|d| d.stats().ok());
+        let pool = stats.map_or(0, |s| s.memory_bytes);
+        if let Some(total) = total_bytes {
+            let wanted = total.saturating_sub(pool).max(LEAST_BYTES);
+            // When the kernel cannot reclaim so much at once, the next try finds less to do.
+            if wanted.abs_diff(limit_bytes) >= GRAIN_BYTES && group.set_limit(Some(wanted)).is_ok()
+            {
+                limit_bytes = wanted;
+            }
+        }
+        let used = group.usage_bytes().unwrap_or(0) + pool;
+        shared.samples.fetch_add(1, Ordering::Relaxed);
+        shared.sum_bytes.fetch_add(used, Ordering::Relaxed);
+        shared.peak_bytes.fetch_max(used, Ordering::Relaxed);
+        let now = cpu_ns(Cpu::Thread);
+        shared.cpu_ns.fetch_add(now - cpu, Ordering::Relaxed);
+        cpu = now;
+        std::thread::park_timeout(INTERVAL);
+    }
+}

@@ -1,0 +1,77 @@
+//! CPU time and faults of programs and of the kernel's threads.
+
+use warmswap_sys::process::Stat;
+use warmswap_sys::{FileError, Root, tree};
+
+/// The parent of all threads of the kernel.
+const KTHREADD: u32 = 2;
+
+/// Faults of a set of processes since they began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Faults {
+    pub major: u64,
+    pub minor: u64,
+}
+
+/// The sum over processes that live.
+pub fn faults(root: &Root, pids: &[u32]) -> Faults {
+    let stats = pids.iter().filter_map(|&pid| Stat::read(root, pid).ok());
+    stats.fold(Faults::default(), |sum, stat| Faults {
+        major: sum.major + stat.major_faults,
+        minor: sum.minor + stat.minor_faults,
+    })
+}
+
+/// CPU time so far, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CpuNow {
+    pub programs_ns: u64,
+    pub kernel_threads_ns: u64,
+}
+
+impl CpuNow {
+    /// Of these processes, and of all threads of the kernel.
+    pub fn read(root: &Root, pids: &[u32]) -> Result<Self, FileError> {
+        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
+        let mut now = Self::default();
+        for stat in tree::all(root)? {
+            let ns = stat.cpu_ticks * tick_ns;
+            if pids.contains(&stat.pid) {
+                now.programs_ns += ns;
+            } else if stat.parent == KTHREADD {
+                now.kernel_threads_ns += ns;
+            }
+        }
+        Ok(now)
+    }
+
+    /// What was used since `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            programs_ns: self.programs_ns.saturating_sub(before.programs_ns),
+            kernel_threads_ns: self
+                .kernel_threads_ns
+                .saturating_sub(before.kernel_threads_ns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_faults_and_time() {
+        let root = Root::machine();
+        let own = [std::process::id()];
+        let before = CpuNow::read(&root, &own).unwrap();
+
+        let mut spin = 0u64;
+        while CpuNow::read(&root, &own).unwrap().since(before).programs_ns == 0 {
+            spin += 1;
+        }
+
+        assert!(spin > 0 && faults(&root, &own).minor > 0);
+        assert_eq!(faults(&root, &[i32::MAX as u32]), Faults::default());
+    }
+}

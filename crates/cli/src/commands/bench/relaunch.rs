@@ -1,0 +1,196 @@
+//! `warmswap bench relaunch`: real applications beside plain zram when memory is short.
+
+use crate::exit::BadInput;
+use crate::output::Output;
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use warmswap_apps::{AppSpec, Place, Size, check, load_all};
+use warmswap_bench::relaunch::{Arm, Step, Total};
+use warmswap_bench::{RelaunchOptions, relaunch};
+use warmswap_kernel::{HostConfig, PrepageBy};
+use warmswap_report::tables;
+use warmswap_sys::{Root, undo::Undo};
+
+/// What is measured, and how often.
+#[derive(Debug, Args)]
+pub struct RelaunchArgs {
+    /// Application definitions (TOML), or folders of them; separated by commas
+    #[arg(
+        long,
+        default_value = "apps",
+        value_delimiter = ',',
+        value_name = "FILE"
+    )]
+    apps: Vec<PathBuf>,
+    /// How much memory the applications take
+    #[arg(long, value_enum, default_value = "normal")]
+    size: SizeArg,
+    /// Who pages them; separated by commas
+    #[arg(
+        long,
+        value_enum,
+        default_value = "dram,zram,kernel",
+        value_delimiter = ','
+    )]
+    arms: Vec<ArmArg>,
+    /// Memory of the limited arms, compressed pool included, as a share of what the applications take
+    /// without a limit
+    #[arg(long, default_value_t = 0.5, value_name = "SHARE")]
+    share: f64,
+    /// The same in MiB, in place of a share
+    #[arg(long, value_name = "MIB")]
+    total_mib: Option<u64>,
+    /// How often each arm runs, in rotated order
+    #[arg(long, default_value_t = 2)]
+    blocks: u32,
+    /// Relaunches of each application in each arm of a block
+    #[arg(long, default_value_t = 6)]
+    relaunches: u32,
+    /// Relaunches before these, which do not count
+    #[arg(long, default_value_t = 3)]
+    warm_up: u32,
+    /// Rest after each switch, in milliseconds
+    #[arg(long, default_value_t = 300, value_name = "MS")]
+    rest_ms: u64,
+    /// Decides the order of switches, and how requests vary
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Compression algorithm of the zram devices
+    #[arg(long, default_value = "lz4")]
+    algorithm: String,
+    /// The kernel host's scheme
+    #[arg(long, default_value_t = HostConfig::default().scheme)]
+    scheme: String,
+    /// By which call the kernel host brings footprints back
+    #[arg(long, value_enum, default_value = "will-need")]
+    prepage_by: PrepageArg,
+    /// Threads of the kernel host that bring footprints back; 0 for none
+    #[arg(long, default_value_t = HostConfig::default().prepage_threads)]
+    prepage_threads: usize,
+    /// Leave out applications that are not installed, in place of stopping
+    #[arg(long)]
+    installed_only: bool,
+    /// One block at small size with few relaunches, for a first look (under two minutes)
+    #[arg(long)]
+    quick: bool,
+    /// Measure although other programs take the processor
+    #[arg(long)]
+    allow_busy: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SizeArg {
+    /// 30 to 60 MB each
+    Small,
+    /// 150 to 300 MB each
+    Normal,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ArmArg {
+    /// Memory without a limit
+    Dram,
+    /// The kernel by itself, over zram
+    Zram,
+    /// The kernel host, over the same zram
+    Kernel,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PrepageArg {
+    /// Into the swap cache
+    WillNeed,
+    /// Into the page table
+    Read,
+}
+
+/// Measures and shows.
+pub fn run(args: RelaunchArgs, output: &Output) -> Result<()> {
+    let options = options(args)?;
+    let root = Root::machine();
+    let undo = Undo::open(&root, &Undo::default_folder(&root))?;
+    undo.on_signals()?;
+    let report = relaunch(&options, &undo, &mut narrate)?;
+    let tables = tables::relaunch(&report)?;
+    output.emit("warmswap.bench.relaunch", report, &tables)
+}
+
+fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
+    let apps = definitions(&args)?;
+    if args.relaunches == 0 || args.blocks == 0 || !(args.share > 0.0 && args.share <= 10.0) {
+        let why = "at least one block and relaunch is needed, and a share above 0";
+        return Err(BadInput(why.to_owned()).into());
+    }
+    let arms = args.arms.iter().map(|arm| match arm {
+        ArmArg::Dram => Arm::Dram,
+        ArmArg::Zram => Arm::Zram,
+        ArmArg::Kernel => Arm::Kernel,
+    });
+    let by = match args.prepage_by {
+        PrepageArg::WillNeed => PrepageBy::WillNeed,
+        PrepageArg::Read => PrepageBy::Read,
+    };
+    let is_small = args.quick || matches!(args.size, SizeArg::Small);
+    Ok(RelaunchOptions {
+        apps,
+        size: if is_small { Size::Small } else { Size::Normal },
+        place: Place::default(),
+        arms: arms.collect(),
+        total: args
+            .total_mib
+            .map_or(Total::Share(args.share), |mib| Total::Bytes(mib << 20)),
+        blocks: if args.quick { 1 } else { args.blocks },
+        relaunches: if args.quick {
+            args.relaunches.min(3)
+        } else {
+            args.relaunches
+        },
+        warm_up: if args.quick { 2 } else { args.warm_up },
+        rest_ms: if args.quick {
+            args.rest_ms.min(100)
+        } else {
+            args.rest_ms
+        },
+        seed: args.seed,
+        algorithm: args.algorithm,
+        host: HostConfig {
+            scheme: args.scheme,
+            prepage_by: by,
+            prepage_threads: args.prepage_threads,
+            ..HostConfig::default()
+        },
+        allow_busy: args.allow_busy,
+    })
+}
+
+fn definitions(args: &RelaunchArgs) -> Result<Vec<AppSpec>> {
+    let mut specs = Vec::new();
+    for path in &args.apps {
+        let loaded = if path.is_dir() {
+            load_all(path)
+        } else {
+            AppSpec::load(path).map(|spec| vec![spec])
+        };
+        specs.extend(loaded.map_err(|error| BadInput(error.to_string()))?);
+    }
+    if args.installed_only {
+        let cache = Place::default().cache;
+        specs.retain(|spec| match check(spec, &cache) {
+            Some(missing) => {
+                eprintln!("{}: left out: {missing}", spec.name);
+                false
+            }
+            None => true,
+        });
+    }
+    Ok(specs)
+}
+
+fn narrate(step: Step<'_>) {
+    match step {
+        Step::Arm { arm, block } => eprintln!("block {}: {}", block + 1, arm.name()),
+        Step::Started { app } => eprintln!("  {app} started"),
+        Step::Round { done, of } => eprintln!("  round {done} of {of}"),
+    }
+}
