@@ -12,7 +12,7 @@
 //! # Fairness
 //!
 //! The kernel does not charge a zram device's memory to the group. So a thread keeps
-//! `limit + memory of the device = total` while the arm runs ([`keeper`]). What that costs is counted like other
+//! `limit + memory of the device = total` while the arm runs. What that costs is counted like other
 //! reclaim. Caches are dropped before each arm, and all settings of the kernel are the machine's own, alike in all
 //! arms.
 
