@@ -31,14 +31,11 @@ use warmswap_sys::lock::MachineLock;
 use warmswap_sys::undo::Undo;
 
 use crate::BenchError;
-use crate::clock::cpu_share;
+use crate::clock::busy_share;
 
 pub use result::{
     AppResult, ArmResult, CpuParts, HostPart, Quantiles, RelaunchReport, RelaunchValue, Target,
 };
-
-/// What share of a processor the measuring thread must get.
-const LEAST_SHARE: f64 = 0.75;
 
 /// Who pages the applications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -152,12 +149,7 @@ pub fn relaunch(
     }
     warmswap_sys::check_page_size().map_err(BenchError::PageSize)?;
     warmswap_sys::zram::probe(undo.root())?;
-    let share = cpu_share(Duration::from_millis(300));
-    if share < LEAST_SHARE && !options.allow_busy {
-        return Err(BenchError::Busy {
-            share_percent: (share * 100.0) as u32,
-        });
-    }
+    let share = busy_share(Duration::from_millis(300), options.allow_busy)?;
     let _lock = MachineLock::take(&undo.root().path(MachineLock::default_path()))?;
     let mut report = RelaunchReport::new(options, share);
     for block in 0..options.blocks {
