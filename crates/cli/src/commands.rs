@@ -3,7 +3,11 @@
 pub mod bench;
 pub mod calibrate;
 pub mod compare;
+pub mod config;
+pub mod daemon;
 pub mod doctor;
+pub mod launch;
+pub mod man;
 pub mod record;
 pub mod replay;
 pub mod run;

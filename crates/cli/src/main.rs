@@ -30,12 +30,18 @@ enum Command {
     Record(commands::record::RecordArgs),
     /// Run a program with live, compressed, prefetched memory
     Run(commands::run::RunArgs),
-    /// Tell a paged program that it goes to the background, or comes back
+    /// Steer the kernel's swap for programs as they are, until a signal ends it (root)
+    Daemon(commands::daemon::DaemonArgs),
+    /// Start a program as an application that the daemon looks after
+    Launch(commands::launch::LaunchArgs),
+    /// Say what its user looks at: tell the daemon of an application, or a paged program
     Switch(commands::switch::SwitchArgs),
-    /// Show the paged programs that run
+    /// Show the daemon with its applications, and the paged programs that run
     Status(commands::status::StatusArgs),
     /// Watch the paged programs that run
     Top(commands::top::TopArgs),
+    /// Print the daemon's configuration
+    Config(commands::config::ConfigArgs),
     /// Say what of this machine each part needs, and what would fix what is not there
     Doctor(commands::doctor::DoctorArgs),
     /// Replay a trace under one scheme
@@ -50,6 +56,9 @@ enum Command {
     /// Measure live memory beside the kernel's own swap
     #[command(subcommand)]
     Bench(commands::bench::BenchCommand),
+    /// Write the manual pages
+    #[command(hide = true)]
+    Man(commands::man::ManArgs),
     /// List the schemes, the policies of every slot, and the device presets
     Schemes,
 }
@@ -70,6 +79,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Schemes => commands::schemes::run(&output),
         Command::Switch(args) => commands::switch::run(args, &output),
         Command::Status(args) => commands::status::run(args, &output),
+        Command::Daemon(args) => commands::daemon::run(args),
+        Command::Launch(args) => commands::launch::run(args),
+        Command::Man(args) => commands::man::run(args),
+        Command::Config(args) => commands::config::run(args, &output),
         Command::Top(args) => commands::top::run(args),
     };
     done.map(|()| ExitCode::SUCCESS)

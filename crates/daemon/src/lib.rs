@@ -1,19 +1,40 @@
 //! The daemon that steers the kernel's swap for programs as they are.
 //!
+//! One thread owns the host and does everything; the others tell it what happened ([`event`]): the control
+//! socket's, the page of metrics, one for each window system, and one that waits for signals. At rest all of
+//! them sleep, and the daemon's own looks at its applications every 2 s.
+//!
+//! What it changes on the machine, its swap devices, goes through the undo registry of the system layer, so
+//! that it is taken back on every way out. A daemon that is killed leaves its devices, which hold pages of
+//! programs; the next one takes them over.
+//!
 //! | module | subject |
 //! |---|---|
 //! | [`config`] | what is configured: files, sections, sizes |
 //! | [`control`] | the control socket |
+//! | [`daemon`] | the daemon's one thread: it hears, steers the host, and answers |
 //! | [`devices`] | the swap devices that the daemon makes |
+//! | [`discover`] | applications that nobody described |
 //! | [`event`] | what the daemon's one thread hears from the others |
+//! | [`mod@host`] | what it needs of a host |
 //! | [`metrics`] | metrics for Prometheus |
+//! | [`mod@run`] | the daemon from its start to its end |
 //! | [`signals`] | what its user looks at: X11, sway, activity |
+//! | [`status`] | what it reports |
 
 #![forbid(unsafe_code)]
 
 pub mod config;
 pub mod control;
+pub mod daemon;
 pub mod devices;
+pub mod discover;
 pub mod event;
+pub mod host;
 pub mod metrics;
+pub mod run;
 pub mod signals;
+pub mod status;
+
+pub use daemon::Daemon;
+pub use run::{DaemonError, run};

@@ -4,7 +4,9 @@
 //! |---|---|
 //! | [`x11`] | the active window of an X server (`_NET_ACTIVE_WINDOW`) |
 //! | [`sway`] | the focused window of sway, over its IPC |
+//! | [`activity`] | an application that begins to work after it rested |
 
+pub mod activity;
 pub mod sway;
 pub mod x11;
 

@@ -128,8 +128,9 @@ fn the_process_of_the_active_window_is_told() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(other.stdout.take().unwrap()).lines();
+    let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
     let its_window: Window = lines
+        .by_ref()
         .map_while(Result::ok)
         .find_map(|line| line.split_once("window ")?.1.parse().ok())
         .expect("the other process says which window is its own");
@@ -156,6 +157,7 @@ fn the_process_of_the_active_window_is_told() {
     assert_eq!(next(), Heard::Window(std::process::id()));
 
     drop(other.stdin.take());
+    lines.for_each(drop);
     other.wait().unwrap();
     drop(server);
     let error = follower.join().unwrap();

@@ -1,27 +1,36 @@
-//! `warmswap status`: the paged programs that run.
+//! `warmswap status`: the daemon with its applications, and the paged programs that run.
 
+use super::daemon::DaemonSocket;
 use crate::output::Output;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
-use warmswap_control::{Client, ClientError, ProgramStats, running};
+use warmswap_control::{Client, ClientError, DaemonStatus, ProgramStats, running};
+use warmswap_report::table::Table;
+use warmswap_report::tables::daemon;
 use warmswap_report::tables::programs::programs;
 
 /// How long a program has for its answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Relaunches that are shown.
+const SHOWN_RELAUNCHES: usize = 10;
+
 /// Which programs.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// Processes or sockets; default: all of this user
+    #[command(flatten)]
+    daemon: DaemonSocket,
+    /// Paged programs, by process or socket; default: the daemon, and all of this user
     #[arg(value_name = "PID|SOCKET")]
     targets: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
 struct Listing {
+    daemon: Option<DaemonStatus>,
     programs: Vec<ProgramStats>,
     silent: Vec<Silent>,
 }
@@ -31,6 +40,15 @@ struct Listing {
 struct Silent {
     socket: PathBuf,
     error: String,
+}
+
+impl Silent {
+    fn new(socket: &Path, error: &dyn std::fmt::Display) -> Self {
+        Self {
+            socket: socket.to_owned(),
+            error: error.to_string(),
+        }
+    }
 }
 
 /// The socket that a person means: that of a process by its number, or a file.
@@ -51,40 +69,61 @@ pub fn socket(target: &str) -> PathBuf {
 }
 
 /// Asks one program.
-pub fn ask(socket: &std::path::Path) -> Result<ProgramStats, ClientError> {
+pub fn ask(socket: &Path) -> Result<ProgramStats, ClientError> {
     Client::connect(socket, TIMEOUT)?.stats()
 }
 
-/// Prints the table.
-pub fn run(args: StatusArgs, output: &Output) -> Result<()> {
+/// All of this user's programs, and the daemon.
+fn everything(socket: &DaemonSocket) -> Listing {
     let mut listing = Listing {
+        daemon: None,
         programs: Vec::new(),
         silent: Vec::new(),
     };
-    if args.targets.is_empty() {
-        for program in running() {
-            match ask(&program.socket) {
-                Ok(stats) => listing.programs.push(stats),
-                // It ended meanwhile.
-                Err(ClientError::Missing { .. } | ClientError::Dead { .. }) => {}
-                Err(error) => listing.silent.push(Silent {
-                    socket: program.socket,
-                    error: error.to_string(),
-                }),
-            }
+    match socket.status() {
+        Ok(status) => listing.daemon = status,
+        Err(error) => listing.silent.push(Silent::new(socket.path(), &error)),
+    }
+    for program in running() {
+        match ask(&program.socket) {
+            Ok(stats) => listing.programs.push(stats),
+            // It ended meanwhile.
+            Err(ClientError::Missing { .. } | ClientError::Dead { .. }) => {}
+            Err(error) => listing.silent.push(Silent::new(&program.socket, &error)),
         }
+    }
+    listing
+}
+
+/// Prints the tables.
+pub fn run(args: StatusArgs, output: &Output) -> Result<()> {
+    let listing = if args.targets.is_empty() {
+        everything(&args.daemon)
     } else {
-        for target in &args.targets {
-            listing.programs.push(ask(&socket(target))?);
+        let ask = |target: &String| ask(&socket(target));
+        Listing {
+            daemon: None,
+            programs: args.targets.iter().map(ask).collect::<Result<_, _>>()?,
+            silent: Vec::new(),
         }
+    };
+    let mut tables: Vec<Table> = Vec::new();
+    if let Some(status) = &listing.daemon {
+        output.say(daemon::summary(status, output.style).trim_end())?;
+        output.say("")?;
+        tables.push(daemon::apps(status)?);
+        tables.push(daemon::relaunches(status, SHOWN_RELAUNCHES)?);
     }
-    let mut table = programs(&listing.programs)?;
+    tables.push(programs(&listing.programs)?);
+    tables.retain(|table| table.row_count() > 0);
     for silent in &listing.silent {
-        table.footnote(silent.error.clone());
+        output.say(&silent.error)?;
     }
-    if table.row_count() == 0 && listing.silent.is_empty() {
-        output.say("No paged program runs. `warmswap run -- COMMAND` starts one.")?;
-        return output.save("warmswap.status", listing);
+    if tables.is_empty() && listing.daemon.is_none() && listing.silent.is_empty() {
+        output.say(
+            "No daemon and no paged program runs. `warmswap daemon` looks after programs as they are (root); \
+             `warmswap run -- COMMAND` starts one that is paged.",
+        )?;
     }
-    output.emit("warmswap.status", listing, &[table])
+    output.emit("warmswap.status", listing, &tables)
 }

@@ -1,32 +1,36 @@
-//! `warmswap switch`: tells a paged program where it stands.
+//! `warmswap switch`: says what its user looks at, to the daemon or to a paged program.
 
+use super::daemon::DaemonSocket;
 use super::status::socket;
+use crate::exit::BadInput;
 use crate::output::Output;
 use anyhow::Result;
 use clap::Args;
 use std::time::Duration;
-use warmswap_control::{Client, Request};
+use warmswap_control::{AppEvent, Client, Request};
 
 /// How long a program has to answer: it may be swapped out.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Which program, and where it goes.
+/// Which application or program, and where it goes.
 #[derive(Debug, Args)]
 pub struct SwitchArgs {
     #[command(flatten)]
     direction: Direction,
-    /// The program: a process, or the socket that it listens on
-    #[arg(value_name = "PID|SOCKET")]
+    #[command(flatten)]
+    daemon: DaemonSocket,
+    /// An application that the daemon knows; or a paged program: a process, or the socket that it listens on
+    #[arg(value_name = "APP|PID|SOCKET")]
     target: String,
 }
 
-#[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[derive(Clone, Copy, Debug, Args)]
+#[group(multiple = false)]
 struct Direction {
     /// Nobody looks at it: its pages are the first to leave
     #[arg(long)]
     background: bool,
-    /// Its user is back: what it will need begins to come
+    /// Its user is back: what it will need begins to come; the default for an application
     #[arg(long)]
     foreground: bool,
     /// It is up: the launch window closes
@@ -34,21 +38,62 @@ struct Direction {
     launch_done: bool,
 }
 
-/// Tells the program, and waits until it has heard.
+/// Whether a paged program is meant, and not an application: a number, or a path.
+fn is_program(target: &str) -> bool {
+    target.contains('/') || target.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Tells the program or the daemon, and waits until it has heard.
 pub fn run(args: SwitchArgs, output: &Output) -> Result<()> {
-    let Direction {
-        background,
-        foreground,
-        ..
-    } = args.direction;
-    let request = if background {
-        Request::Background
-    } else if foreground {
-        Request::Foreground
-    } else {
-        Request::LaunchDone
+    if is_program(&args.target) {
+        return switch_program(&args, output);
+    }
+    let event = match args.direction {
+        Direction {
+            background: true, ..
+        } => AppEvent::Background,
+        Direction {
+            launch_done: true, ..
+        } => AppEvent::LaunchDone,
+        _ => AppEvent::Switch,
+    };
+    args.daemon.tell(&args.target, event)?;
+    let status = args.daemon.status()?;
+    let mut apps = status.into_iter().flat_map(|status| status.apps);
+    output.save(
+        "warmswap.switch.app",
+        apps.find(|app| app.name == args.target.trim()),
+    )
+}
+
+fn switch_program(args: &SwitchArgs, output: &Output) -> Result<()> {
+    let request = match args.direction {
+        Direction {
+            background: true, ..
+        } => Request::Background,
+        Direction {
+            foreground: true, ..
+        } => Request::Foreground,
+        Direction {
+            launch_done: true, ..
+        } => Request::LaunchDone,
+        _ => {
+            let why = "a paged program is told one of --background, --foreground and --launch-done";
+            return Err(BadInput(why.to_owned()).into());
+        }
     };
     let mut client = Client::connect(&socket(&args.target), TIMEOUT)?;
     client.tell(&request)?;
     output.save("warmswap.switch", client.status()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_numbers_and_paths() {
+        assert!(is_program("4711") && is_program("/run/x.sock") && is_program("./x"));
+        assert!(!is_program("firefox") && !is_program("app 2"));
+    }
 }

@@ -1,11 +1,14 @@
-//! `warmswap top`: the paged programs that run, live.
+//! `warmswap top`: the daemon's applications and the paged programs that run, live.
 
+mod apps;
 mod model;
 mod terminal;
 mod view;
 
+use self::apps::Apps;
 use self::model::{Look, Top};
 use self::terminal::Screen;
+use super::daemon::DaemonSocket;
 use super::status::ask;
 use crate::exit::BadInput;
 use anyhow::Result;
@@ -15,7 +18,9 @@ use std::io::{IsTerminal as _, stdin, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
-use warmswap_control::{Client, ClientError, ProgramStats, Request, running};
+use warmswap_control::{
+    AppEvent, Client, ClientError, DaemonStatus, ProgramStats, Request, running,
+};
 
 /// How long a key may wait to be seen.
 const KEY_WAIT: Duration = Duration::from_millis(100);
@@ -26,6 +31,8 @@ const SWITCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often.
 #[derive(Debug, Args)]
 pub struct TopArgs {
+    #[command(flatten)]
+    daemon: DaemonSocket,
     /// Time between two looks, in milliseconds
     #[arg(long, default_value_t = 1000, value_name = "MS", value_parser = clap::value_parser!(u64).range(100..=60_000))]
     interval: u64,
@@ -40,6 +47,7 @@ enum Key {
     Sort,
     Background,
     Foreground,
+    Other,
 }
 
 fn key(event: KeyEvent) -> Option<Key> {
@@ -52,6 +60,7 @@ fn key(event: KeyEvent) -> Option<Key> {
         KeyCode::Char('q') | KeyCode::Esc => Some(Key::Quit),
         KeyCode::Up | KeyCode::Char('k') => Some(Key::Up),
         KeyCode::Down | KeyCode::Char('j') => Some(Key::Down),
+        KeyCode::Tab => Some(Key::Other),
         KeyCode::Char('s') => Some(Key::Sort),
         KeyCode::Char('b') => Some(Key::Background),
         KeyCode::Char('f') => Some(Key::Foreground),
@@ -68,34 +77,107 @@ pub fn run(args: TopArgs) -> Result<()> {
     let interval = Duration::from_millis(args.interval);
     let (looks, seen) = channel();
     let (ended, end) = channel::<()>();
-    let looker = std::thread::spawn(move || look_on(interval, &looks, &end));
-    let result = show(&seen);
+    let daemon = args.daemon.clone();
+    let looker = std::thread::spawn(move || look_on(interval, &daemon, &looks, &end));
+    let result = show(&args.daemon, &seen);
     drop(ended);
     // It waits for a program that is slow to answer, at most.
     let _ = looker.join();
     result
 }
 
+/// What was seen at one moment.
+struct Seen {
+    programs: Look,
+    daemon: Option<DaemonStatus>,
+}
+
+/// The two pictures.
+#[derive(Default)]
+struct Pictures {
+    top: Top,
+    /// `None` where no daemon answers.
+    apps: Option<Apps>,
+    /// The programs are shown though there is a daemon.
+    programs: bool,
+}
+
+impl Pictures {
+    fn update(&mut self, seen: Seen) {
+        self.top.update(seen.programs);
+        match seen.daemon {
+            Some(status) => self.apps.get_or_insert_default().update(status),
+            None => self.apps = None,
+        }
+    }
+
+    /// The applications, where they are what is shown.
+    fn shown_apps(&mut self) -> Option<&mut Apps> {
+        self.apps.as_mut().filter(|_| !self.programs)
+    }
+
+    fn press(&mut self, key: Key, daemon: &DaemonSocket) {
+        if key == Key::Other {
+            self.programs = !self.programs && self.apps.is_some();
+            return;
+        }
+        let Some(apps) = self.shown_apps() else {
+            return press_program(&mut self.top, key);
+        };
+        match key {
+            Key::Up => apps.select(-1),
+            Key::Down => apps.select(1),
+            Key::Sort => apps.sort_by_next(),
+            Key::Background | Key::Foreground => {
+                let Some(name) = apps.selected().map(str::to_owned) else {
+                    return;
+                };
+                let event = if key == Key::Background {
+                    AppEvent::Background
+                } else {
+                    AppEvent::Switch
+                };
+                self.top.message = match daemon.tell(&name, event) {
+                    Ok(()) => format!("the daemon was told of {name}"),
+                    Err(error) => error.to_string(),
+                };
+            }
+            Key::Quit | Key::Other => {}
+        }
+    }
+}
+
+fn press_program(top: &mut Top, key: Key) {
+    match key {
+        Key::Up => top.select_previous(),
+        Key::Down => top.select_next(),
+        Key::Sort => top.sort_by_next(),
+        Key::Background => switch(top, &Request::Background),
+        Key::Foreground => switch(top, &Request::Foreground),
+        Key::Quit | Key::Other => {}
+    }
+}
+
 /// Draws and handles keys, with the terminal as it was at every way out.
-fn show(seen: &Receiver<Look>) -> Result<()> {
+fn show(daemon: &DaemonSocket, seen: &Receiver<Seen>) -> Result<()> {
     let mut screen = Screen::open()?;
-    let mut top = Top::default();
+    let mut pictures = Pictures::default();
     while !screen.is_ended() {
-        screen.draw(|frame| view::draw(&top, frame))?;
+        let message = pictures.top.message.clone();
+        match pictures.shown_apps() {
+            Some(apps) => screen.draw(|frame| apps.draw(&message, frame))?,
+            None => screen.draw(|frame| view::draw(&pictures.top, frame))?,
+        }
         if event::poll(KEY_WAIT)?
             && let Event::Key(event) = event::read()?
         {
             match key(event) {
                 Some(Key::Quit) => break,
-                Some(Key::Up) => top.select_previous(),
-                Some(Key::Down) => top.select_next(),
-                Some(Key::Sort) => top.sort_by_next(),
-                Some(Key::Background) => switch(&mut top, &Request::Background),
-                Some(Key::Foreground) => switch(&mut top, &Request::Foreground),
+                Some(key) => pictures.press(key, daemon),
                 None => {}
             }
         }
-        seen.try_iter().for_each(|look| top.update(look));
+        seen.try_iter().for_each(|seen| pictures.update(seen));
     }
     Ok(())
 }
@@ -111,8 +193,8 @@ fn switch(top: &mut Top, request: &Request) {
     };
 }
 
-/// Asks all programs at each interval, until nobody listens any more.
-fn look_on(interval: Duration, looks: &Sender<Look>, end: &Receiver<()>) {
+/// Asks the daemon and all programs at each interval, until nobody listens any more.
+fn look_on(interval: Duration, daemon: &DaemonSocket, looks: &Sender<Seen>, end: &Receiver<()>) {
     loop {
         let begin = Instant::now();
         let ask_one = |socket: PathBuf| -> Option<(PathBuf, Result<ProgramStats, String>)> {
@@ -124,12 +206,16 @@ fn look_on(interval: Duration, looks: &Sender<Look>, end: &Receiver<()>) {
         };
         let sockets = running().into_iter().map(|program| program.socket);
         let answers = sockets.filter_map(ask_one).collect();
-        let look = Look {
-            at: Instant::now(),
-            answers,
+        let seen = Seen {
+            // One that is there and does not answer is shown as none; `status` says why.
+            daemon: daemon.status().ok().flatten(),
+            programs: Look {
+                at: Instant::now(),
+                answers,
+            },
         };
         let wait = interval.saturating_sub(begin.elapsed());
-        if looks.send(look).is_err() || end.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+        if looks.send(seen).is_err() || end.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
             return;
         }
     }

@@ -3,6 +3,7 @@
 mod bench;
 mod command;
 mod common;
+mod daemon;
 mod golden;
 mod programs;
 mod run;

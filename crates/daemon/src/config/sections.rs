@@ -106,7 +106,7 @@ impl Section for HostSection {
         Key {
             name: "keep-available",
             doc: "When less memory than this is available, the coldest pages of background applications \
-                  leave. A size in MiB.",
+                  leave. A size in MiB; 0: no such goal.",
             set: |to, value, facts| {
                 optional_size(value, facts).map(|size| to.keep_available = size)
             },

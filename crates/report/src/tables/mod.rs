@@ -15,6 +15,7 @@
 //! | [`calibrate`] | a cost table |
 //! | [`mod@doctor`] | what of this machine is as it must be |
 //! | [`programs`] | programs that are paged |
+//! | [`mod@daemon`] | the daemon, and the applications that it looks after |
 //! | [`mod@faults`] | live memory beside the kernel's zram |
 //! | [`mod@redis`] | a Redis server with half of its memory |
 //! | [`mod@relaunch`] | how fast applications come back |
@@ -25,6 +26,7 @@ pub mod asap;
 pub mod calibrate;
 mod cells;
 pub mod compare;
+pub mod daemon;
 pub mod doctor;
 pub mod ezswap;
 pub mod faults;

@@ -1,0 +1,66 @@
+//! `warmswap config`: the daemon's configuration.
+
+use crate::exit::BadInput;
+use crate::output::Output;
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+use std::path::PathBuf;
+use warmswap_daemon::config::show::{Setting, example};
+use warmswap_daemon::config::{Config, ConfigError};
+use warmswap_sys::Root;
+
+/// What to print.
+#[derive(Debug, Args)]
+pub struct ConfigArgs {
+    #[command(flatten)]
+    what: What,
+    /// Read this file only, in place of /etc/warmswap.conf and the others
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct What {
+    /// What holds: every value, with the file and line that it comes from
+    #[arg(long)]
+    effective: bool,
+    /// An example with every key, its meaning and its default
+    #[arg(long)]
+    example: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Effective {
+    files: Vec<PathBuf>,
+    settings: Vec<Setting>,
+    warnings: Vec<String>,
+}
+
+/// Reads the configuration. What is wrong with it is the fault of who wrote it.
+pub fn load(file: Option<&std::path::Path>) -> Result<Config> {
+    match Config::load(&Root::machine(), file) {
+        Err(error @ ConfigError::File(_)) => Err(error.into()),
+        Err(error) => Err(BadInput(error.to_string()).into()),
+        Ok(config) => Ok(config),
+    }
+}
+
+/// Prints it.
+pub fn run(args: ConfigArgs, output: &Output) -> Result<()> {
+    if args.what.example {
+        return output.say(example().trim_end());
+    }
+    let config = load(args.config.as_deref())?;
+    for warning in &config.warnings {
+        eprintln!("warmswap: {warning}");
+    }
+    output.say(config.effective().trim_end())?;
+    let effective = Effective {
+        settings: config.settings(),
+        files: config.files,
+        warnings: config.warnings,
+    };
+    output.save("warmswap.config", effective)
+}

@@ -1,0 +1,90 @@
+//! `warmswap daemon`: steers the kernel's swap for programs as they are; and how the command finds it.
+
+use super::config::load;
+use anyhow::Result;
+use clap::Args;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use warmswap_control::{AppEvent, Client, ClientError, DAEMON_SOCKET, DaemonStatus, Request};
+use warmswap_sys::Root;
+
+/// How long the daemon has for its answer: it may be paging out.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How it runs.
+#[derive(Debug, Args)]
+pub struct DaemonArgs {
+    /// Read this file only, in place of /etc/warmswap.conf and the others
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Runs until a signal ends it.
+pub fn run(args: DaemonArgs) -> Result<()> {
+    let config = load(args.config.as_deref())?;
+    Ok(warmswap_daemon::run::run(config, &Root::machine())?)
+}
+
+/// Where the daemon is.
+#[derive(Clone, Debug, Args)]
+pub struct DaemonSocket {
+    /// The daemon's control socket
+    #[arg(long = "daemon", value_name = "SOCKET", default_value = DAEMON_SOCKET)]
+    path: PathBuf,
+}
+
+impl DaemonSocket {
+    /// Tells the daemon what happened to an application.
+    pub fn tell(&self, name: &str, event: AppEvent) -> Result<()> {
+        let request = Request::App {
+            name: name.to_owned(),
+            event,
+        };
+        let told = self.connect().and_then(|mut client| client.tell(&request));
+        Ok(told.map_err(|error| Unreachable::of(error, &self.path))?)
+    }
+
+    /// What the daemon knows; `None` when there is no daemon.
+    pub fn status(&self) -> Result<Option<DaemonStatus>> {
+        match self.connect().and_then(|mut client| client.daemon()) {
+            Ok(status) => Ok(Some(status)),
+            Err(ClientError::Missing { .. } | ClientError::Dead { .. }) => Ok(None),
+            Err(error) => Err(Unreachable::of(error, &self.path).into()),
+        }
+    }
+
+    /// The socket.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn connect(&self) -> Result<Client, ClientError> {
+        Client::connect(&self.path, TIMEOUT)
+    }
+}
+
+/// The daemon does not do what it is asked for, with the way out.
+#[derive(Debug, thiserror::Error)]
+enum Unreachable {
+    #[error("no daemon listens on {}: start it with `warmswap daemon`", path.display())]
+    NotRunning { path: PathBuf },
+    #[error("the daemon's socket {} is not for this user: use sudo, or set socket-group", path.display())]
+    NotAllowed { path: PathBuf },
+    #[error("{0}")]
+    Other(ClientError),
+}
+
+impl Unreachable {
+    fn of(error: ClientError, path: &Path) -> Self {
+        let path = path.to_owned();
+        match error {
+            ClientError::Missing { .. } | ClientError::Dead { .. } => Self::NotRunning { path },
+            ClientError::System { source, .. }
+                if source.kind() == std::io::ErrorKind::PermissionDenied =>
+            {
+                Self::NotAllowed { path }
+            }
+            other => Self::Other(other),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! `warmswap launch`: starts a program as an application that the daemon looks after.
+
+use super::daemon::DaemonSocket;
+use anyhow::{Context as _, Result};
+use clap::Args;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use warmswap_control::AppEvent;
+
+/// Which application, and how it is started.
+#[derive(Debug, Args)]
+pub struct LaunchArgs {
+    #[command(flatten)]
+    daemon: DaemonSocket,
+    /// The application's name; what was learned under it before is used
+    #[arg(value_name = "APP")]
+    name: String,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Tells the daemon which process it will be, and becomes the program.
+pub fn run(args: LaunchArgs) -> Result<()> {
+    let launch = AppEvent::Launch {
+        pid: std::process::id(),
+    };
+    args.daemon.tell(&args.name, launch)?;
+    let (program, arguments) = args.command.split_first().context("no command")?;
+    let error = Command::new(program).args(arguments).exec();
+    Err(error).with_context(|| format!("cannot run {}", program.display()))
+}

@@ -1,0 +1,361 @@
+//! The daemon's one thread: it hears, steers the host, and answers.
+
+mod apps;
+#[cfg(test)]
+mod tests;
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use warmswap_control::{
+    Answer, AppEvent, DaemonStatus, MemoryStatus, Refusal, RefusalKind, Reply, Request,
+};
+use warmswap_kernel::AppId;
+use warmswap_sys::meminfo::Meminfo;
+use warmswap_sys::process::Stat;
+use warmswap_sys::{Root, monotonic_ns};
+
+use self::apps::Apps;
+use crate::config::Config;
+use crate::event::{Event, Source};
+use crate::host::Host;
+use crate::signals::activity::Activity;
+use crate::status::{Signals, of_host};
+
+/// Time between two ticks at rest.
+const REST: Duration = Duration::from_secs(2);
+
+/// The same while memory is missing.
+const PRESSED: Duration = Duration::from_millis(500);
+
+/// The same while pages leave.
+const BUSY: Duration = Duration::from_millis(20);
+
+/// Time between two looks for applications that nobody described.
+const DISCOVER: Duration = Duration::from_secs(15);
+
+/// The time after a launch in which the program executes, and its processes are found anew.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// Warnings that are kept; of more, the oldest are dropped.
+const MAX_WARNINGS: usize = 20;
+
+/// The daemon, but for the threads that tell it what happens.
+#[derive(Debug)]
+pub struct Daemon<H> {
+    config: Config,
+    root: Root,
+    host: H,
+    apps: Apps,
+    heard: Receiver<Event>,
+    signals: Signals,
+    activity: Activity,
+    begun: Instant,
+    due: Due,
+    /// Devices that are its own, by path.
+    own_devices: Vec<String>,
+    warnings: Vec<String>,
+    /// Of a window whose process belongs to no application yet.
+    unknown_window: Option<(Source, u32)>,
+}
+
+/// When something is to be done next.
+#[derive(Debug)]
+struct Due {
+    tick: Instant,
+    discover: Instant,
+    save: Instant,
+    /// The end of the launch window that is open.
+    window: Option<Instant>,
+}
+
+impl<H: Host> Daemon<H> {
+    /// A daemon over `host`, with the applications that are configured.
+    #[must_use]
+    pub fn new(config: Config, root: Root, host: H, heard: Receiver<Event>) -> Self {
+        let now = Instant::now();
+        let idle = Duration::from_secs(config.signals.idle_seconds);
+        let activity = Activity::new(idle, config.signals.busy_ms_per_second);
+        let save = now + Duration::from_secs(config.daemon.save_interval_seconds);
+        let mut daemon = Self {
+            apps: Apps::default(),
+            signals: Signals::default(),
+            activity,
+            begun: now,
+            due: Due {
+                tick: now,
+                discover: now,
+                save,
+                window: None,
+            },
+            own_devices: Vec::new(),
+            warnings: config.warnings.clone(),
+            unknown_window: None,
+            config,
+            root,
+            host,
+            heard,
+        };
+        daemon
+            .signals
+            .set(Source::Command, "warmswap switch and launch", true);
+        if daemon.config.signals.activity {
+            daemon
+                .signals
+                .set(Source::Activity, "CPU time after rest", true);
+        }
+        let configured = daemon.apps.configure(&daemon.config, &mut daemon.host);
+        configured
+            .into_iter()
+            .for_each(|warning| daemon.warn(warning));
+        daemon
+    }
+
+    /// Names the devices that are its own.
+    pub fn set_own_devices(&mut self, paths: Vec<String>) {
+        self.own_devices = paths;
+    }
+
+    /// Goes on with the applications whose launch an earlier daemon noted at `path`, and notes them there.
+    pub fn resume_launched(&mut self, path: std::path::PathBuf) {
+        let warnings = self.apps.resume(path, &self.root, &mut self.host);
+        warnings.into_iter().for_each(|warning| self.warn(warning));
+    }
+
+    /// Works until it is told to stop, then keeps what was learned.
+    ///
+    /// # Errors
+    /// What could not be kept, for people.
+    pub fn run(&mut self) -> Result<(), String> {
+        loop {
+            let wait = self.next_due().saturating_duration_since(Instant::now());
+            match self.heard.recv_timeout(wait) {
+                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(event) => self.hear(event),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            self.work();
+        }
+        self.host.save()
+    }
+
+    fn next_due(&self) -> Instant {
+        let next = self.due.tick.min(self.due.discover).min(self.due.save);
+        self.due.window.map_or(next, |end| next.min(end))
+    }
+
+    /// Does what is due.
+    fn work(&mut self) {
+        let now = Instant::now();
+        if now >= self.due.discover {
+            self.due.discover = now + DISCOVER;
+            self.discover();
+        }
+        let window_ended = self.due.window.is_some_and(|end| now >= end);
+        if now >= self.due.tick || window_ended {
+            if window_ended {
+                self.due.window = None;
+                self.apps.close_window();
+            }
+            self.tick();
+        }
+        if now >= self.due.save {
+            self.due.save = now + Duration::from_secs(self.config.daemon.save_interval_seconds);
+            if let Err(error) = self.host.save() {
+                self.warn(error);
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        let tick = self.host.tick();
+        let wait = match tick {
+            tick if tick.is_busy => BUSY,
+            tick if tick.missing_bytes > 0 => PRESSED,
+            _ => REST,
+        };
+        self.due.tick = Instant::now() + wait;
+        if let Some((source, pid)) = self.unknown_window
+            && let Some(app) = self.apps.owner(&self.host, pid)
+        {
+            self.unknown_window = None;
+            self.switch_to(app, source);
+        }
+        let has_windows = self.signals.is_live(Source::X11) || self.signals.is_live(Source::Sway);
+        if self.config.signals.activity && !has_windows {
+            self.look_for_activity();
+        }
+    }
+
+    fn look_for_activity(&mut self) {
+        let root = &self.root;
+        let host = &self.host;
+        let ticks_per_second = rustix::param::clock_ticks_per_second().max(1) as f64;
+        let cpu = self.apps.ids().map(|app| {
+            let processes = host.processes(app).unwrap_or_default();
+            let stats = processes
+                .iter()
+                .filter_map(|id| Stat::read(root, id.pid).ok());
+            let ticks: u64 = stats.map(|stat| stat.cpu_ticks).sum();
+            (
+                app,
+                Duration::from_secs_f64(ticks as f64 / ticks_per_second),
+            )
+        });
+        let began = self.activity.look(self.begun.elapsed(), cpu);
+        if let Some(app) = began.filter(|&app| self.apps.foreground() != Some(app)) {
+            self.switch_to(app, Source::Activity);
+        }
+    }
+
+    fn discover(&mut self) {
+        if !self.config.discover.enable {
+            return;
+        }
+        let found = self
+            .apps
+            .discover(&self.config.discover, &self.root, &mut self.host);
+        found.into_iter().for_each(|warning| self.warn(warning));
+    }
+
+    fn hear(&mut self, event: Event) {
+        match event {
+            Event::Request { request, answer } => {
+                let reply = self.carry_out(request);
+                // Whoever asked may have gone.
+                let _ = answer.send(reply);
+            }
+            Event::Window { source, pid } => self.looked_at(source, pid),
+            Event::Source {
+                source,
+                state,
+                is_live,
+            } => self.signals.set(source, &state, is_live),
+            Event::Stop => {}
+        }
+    }
+
+    fn carry_out(&mut self, request: Request) -> Reply {
+        match request {
+            Request::Daemon => Ok(Answer::Daemon(Box::new(self.status()))),
+            Request::App { name, event } => self.told(&name, event),
+            _ => Err(Refusal::new(
+                RefusalKind::Unknown,
+                "the daemon answers `daemon` and `app`; the others are for paged programs",
+            )),
+        }
+    }
+
+    /// `warmswap switch` and `warmswap launch`.
+    fn told(&mut self, name: &str, event: AppEvent) -> Reply {
+        let refused = |kind, what: &str| Refusal::new(kind, what);
+        let name =
+            crate::config::app_name(name).map_err(|why| refused(RefusalKind::Malformed, why))?;
+        if let AppEvent::Launch { pid } = event {
+            let stat = Stat::read(&self.root, pid)
+                .map_err(|error| refused(RefusalKind::Failed, &error.to_string()))?;
+            let app = self
+                .apps
+                .launch(name, &stat, &mut self.host)
+                .map_err(|why| refused(RefusalKind::Failed, &why))?;
+            self.switch_to(app, Source::Command);
+            self.due.discover = Instant::now() + SETTLE;
+            return Ok(Answer::Done);
+        }
+        let Some(app) = self.apps.by_name(name) else {
+            let known = self.apps.names().collect::<Vec<_>>().join(", ");
+            let what = format!("there is no application {name:?}; there are: {known}");
+            return Err(refused(RefusalKind::Failed, &what));
+        };
+        match event {
+            AppEvent::Switch => self.switch_to(app, Source::Command),
+            AppEvent::Background => self.send_away(app),
+            AppEvent::LaunchDone => {
+                if self.apps.foreground() == Some(app) {
+                    self.due.window = None;
+                    self.apps.close_window();
+                }
+                let done = self.host.launch_done(app);
+                self.note(done.map_err(|error| error.to_string()));
+            }
+            _ => return Err(refused(RefusalKind::Unknown, "no such event")),
+        }
+        Ok(Answer::Done)
+    }
+
+    /// A window of this process is looked at.
+    fn looked_at(&mut self, source: Source, pid: u32) {
+        self.unknown_window = None;
+        match self.apps.owner(&self.host, pid) {
+            Some(app) if self.apps.foreground() == Some(app) => {}
+            Some(app) => self.switch_to(app, source),
+            None => {
+                // It may be one that was just started, and will be found.
+                self.unknown_window = Some((source, pid));
+                if let Some(app) = self.apps.foreground() {
+                    self.send_away(app);
+                }
+            }
+        }
+    }
+
+    fn switch_to(&mut self, app: AppId, source: Source) {
+        self.signals.count(source);
+        let switched = self.host.switch_to(app);
+        if switched.is_ok() {
+            self.apps.enter(app);
+            let window = Duration::from_millis(self.config.host.launch_window_ms);
+            self.due.window = Some(Instant::now() + window);
+        }
+        self.note(switched.map_err(|error| error.to_string()));
+    }
+
+    /// It goes to the background.
+    fn send_away(&mut self, app: AppId) {
+        self.apps.leave(app);
+        let sent = self.host.background(app);
+        self.note(sent.map_err(|error| error.to_string()));
+    }
+
+    fn note(&mut self, result: Result<(), String>) {
+        if let Err(error) = result {
+            self.warn(error);
+        }
+    }
+
+    fn warn(&mut self, warning: String) {
+        if self.warnings.contains(&warning) {
+            return;
+        }
+        eprintln!("warmswap daemon: {warning}");
+        if self.warnings.len() == MAX_WARNINGS {
+            self.warnings.remove(0);
+        }
+        self.warnings.push(warning);
+    }
+
+    /// All that it knows.
+    #[must_use]
+    pub fn status(&self) -> DaemonStatus {
+        let host = self.host.status();
+        let missing_bytes = host.missing_bytes;
+        let mut status = of_host(host, |name| self.apps.standing(name), monotonic_ns());
+        status.pid = std::process::id();
+        status.version = env!("CARGO_PKG_VERSION").to_owned();
+        status.uptime_seconds = self.begun.elapsed().as_secs_f64();
+        let ticks_per_second = rustix::param::clock_ticks_per_second().max(1) as f64;
+        let own = Stat::read(&Root::machine(), status.pid);
+        status.cpu_seconds = own.map_or(0.0, |stat| stat.cpu_ticks as f64 / ticks_per_second);
+        if let Ok(memory) = Meminfo::read(&self.root) {
+            status.memory = MemoryStatus {
+                total_bytes: self.config.facts.ram_bytes,
+                available_bytes: memory.available_bytes,
+                missing_bytes,
+            };
+        }
+        status.swap.own_devices.clone_from(&self.own_devices);
+        status.signals = self.signals.list();
+        status.warnings.clone_from(&self.warnings);
+        status
+    }
+}

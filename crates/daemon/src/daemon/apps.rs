@@ -1,0 +1,335 @@
+//! The applications: those that are configured, launched, and found.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use warmswap_control::Phase;
+use warmswap_kernel::{AppId, Application, Applications, Members};
+use warmswap_sys::Root;
+use warmswap_sys::process::Stat;
+
+use crate::config::Config;
+use crate::config::sections::DiscoverSection;
+use crate::discover::{Found, scan};
+use crate::host::Host;
+use crate::status::Standing;
+
+/// Looks in which a found application may be without processes before it is forgotten.
+const MAX_EMPTY_LOOKS: u32 = 20;
+
+/// Found applications at most; the largest count.
+const MAX_FOUND: usize = 128;
+
+/// How an application came to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Configured,
+    Launched,
+    Found { empty_looks: u32 },
+}
+
+#[derive(Debug)]
+struct App {
+    id: AppId,
+    application: Application,
+    known: Known,
+}
+
+/// All applications, in the order in which the host knows them: a process belongs to the first that fits.
+#[derive(Debug, Default)]
+pub(super) struct Apps {
+    list: Vec<App>,
+    /// Where those that were launched are noted for the next daemon.
+    note: Option<PathBuf>,
+    /// The one that is looked at, and whether its launch window is open.
+    front: Option<(AppId, bool)>,
+}
+
+/// Whether the process that an application was launched as is still there.
+fn runs(application: &Application, root: &Root) -> bool {
+    let Members::Tree {
+        pid, start_ticks, ..
+    } = application.members
+    else {
+        return false;
+    };
+    Stat::read(root, pid).is_ok_and(|stat| stat.start_ticks == start_ticks)
+}
+
+impl Apps {
+    /// Adds those that are configured. Returns warnings.
+    pub fn configure(&mut self, config: &Config, host: &mut impl Host) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (name, section) in &config.apps {
+            let members = match (&section.executable, &section.cgroup) {
+                (Some(pattern), None) => Members::Executable(pattern.clone()),
+                (None, Some(group)) => Members::Group(group.into()),
+                (None, None) => continue,
+                (Some(_), Some(_)) => {
+                    warnings.push(format!("[app {name}] has both keys; executable counts"));
+                    Members::Executable(section.executable.clone().unwrap_or_default())
+                }
+            };
+            let application = Application {
+                name: name.clone(),
+                members,
+            };
+            if let Err(warning) = self.add(application, Known::Configured, host) {
+                warnings.push(warning);
+            }
+        }
+        warnings
+    }
+
+    /// A program is being started as the application `name`, by the process of `stat`.
+    pub fn launch(
+        &mut self,
+        name: &str,
+        stat: &Stat,
+        host: &mut impl Host,
+    ) -> Result<AppId, String> {
+        if let Some(app) = self.list.iter().find(|app| app.application.name == name) {
+            if app.known == Known::Configured {
+                // Its processes are found as its section says.
+                return Ok(app.id);
+            }
+            let id = app.id;
+            self.remove(id, host);
+        }
+        let members = Members::Tree {
+            pid: stat.pid,
+            start_ticks: stat.start_ticks,
+            with_root: true,
+        };
+        let application = Application {
+            name: name.to_owned(),
+            members,
+        };
+        let app = self.add(application, Known::Launched, host)?;
+        self.note_launched()?;
+        Ok(app)
+    }
+
+    /// Goes on with the applications whose launch an earlier daemon noted at `path`, as far as they run, and
+    /// notes launches there from now on. Returns warnings.
+    pub fn resume(&mut self, path: PathBuf, root: &Root, host: &mut impl Host) -> Vec<String> {
+        // A note that cannot be read loses names, and nothing else.
+        let noted = std::fs::read_to_string(&path).unwrap_or_default();
+        let noted: Vec<Application> = serde_json::from_str(&noted).unwrap_or_default();
+        self.note = Some(path);
+        noted
+            .into_iter()
+            .filter(|application| runs(application, root))
+            .filter_map(|application| self.add(application, Known::Launched, host).err())
+            .collect()
+    }
+
+    /// Notes the applications that were launched.
+    fn note_launched(&self) -> Result<(), String> {
+        let Some(path) = &self.note else {
+            return Ok(());
+        };
+        let launched = self.list.iter().filter(|app| app.known == Known::Launched);
+        let launched: Vec<&Application> = launched.map(|app| &app.application).collect();
+        let text = serde_json::to_string(&launched).map_err(|error| error.to_string())?;
+        std::fs::write(path, text)
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))
+    }
+
+    /// Looks for applications that nobody described, and forgets those that have been gone for long. Returns
+    /// warnings.
+    pub fn discover(
+        &mut self,
+        config: &DiscoverSection,
+        root: &Root,
+        host: &mut impl Host,
+    ) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let taken = self.taken(root);
+        let mut found = match scan(root, config, &taken) {
+            Ok(found) => found,
+            Err(error) => return vec![error.to_string()],
+        };
+        self.put_behind(&taken, host, &mut warnings);
+        self.forget_gone(&found, host);
+        found.retain(|found| {
+            self.list
+                .iter()
+                .all(|app| app.application.members != found.members)
+        });
+        found.sort_by_key(|found| std::cmp::Reverse(found.bytes));
+        let is_found = |app: &&App| matches!(app.known, Known::Found { .. });
+        let room = MAX_FOUND.saturating_sub(self.list.iter().filter(is_found).count());
+        for found in found.into_iter().take(room) {
+            let application = Application {
+                name: self.free_name(&found.name),
+                members: found.members,
+            };
+            if let Err(warning) = self.add(application, Known::Found { empty_looks: 0 }, host) {
+                warnings.push(warning);
+            }
+        }
+        warnings
+    }
+
+    /// The processes of applications that were not found but described.
+    fn taken(&self, root: &Root) -> BTreeSet<u32> {
+        let described = self
+            .list
+            .iter()
+            .filter(|app| !matches!(app.known, Known::Found { .. }))
+            .map(|app| &app.application)
+            .collect::<Vec<_>>();
+        let processes = Applications::new(root).find(&described).unwrap_or_default();
+        processes.into_iter().flatten().map(|id| id.pid).collect()
+    }
+
+    /// Found applications that hold a process of a described one were known before it: they go behind it.
+    fn put_behind(
+        &mut self,
+        taken: &BTreeSet<u32>,
+        host: &mut impl Host,
+        warnings: &mut Vec<String>,
+    ) {
+        let holds_taken = |app: &App| {
+            let processes = host.processes(app.id).unwrap_or_default();
+            let is_found = matches!(app.known, Known::Found { .. });
+            is_found && processes.iter().any(|id| taken.contains(&id.pid))
+        };
+        let before: Vec<AppId> = self
+            .list
+            .iter()
+            .filter(|app| holds_taken(app))
+            .map(|app| app.id)
+            .collect();
+        for id in before {
+            if let Some(app) = self.remove(id, host)
+                && let Err(warning) = self.add(app.application, app.known, host)
+            {
+                warnings.push(warning);
+            }
+        }
+    }
+
+    fn forget_gone(&mut self, found: &[Found], host: &mut impl Host) {
+        let mut gone = Vec::new();
+        for app in &mut self.list {
+            let Known::Found { empty_looks } = &mut app.known else {
+                continue;
+            };
+            let is_there = found
+                .iter()
+                .any(|found| found.members == app.application.members)
+                || host
+                    .processes(app.id)
+                    .is_ok_and(|processes| !processes.is_empty());
+            *empty_looks = if is_there { 0 } else { *empty_looks + 1 };
+            if *empty_looks > MAX_EMPTY_LOOKS {
+                gone.push(app.id);
+            }
+        }
+        for id in gone {
+            self.remove(id, host);
+        }
+    }
+
+    fn free_name(&self, name: &str) -> String {
+        let is_free = |name: &String| self.list.iter().all(|app| app.application.name != *name);
+        let numbered = (2..).map(|number| format!("{name} {number}"));
+        let mut names = std::iter::once(name.to_owned()).chain(numbered);
+        names.find(is_free).unwrap_or_default()
+    }
+
+    /// Adds one; the message says which, and why not.
+    fn add(
+        &mut self,
+        application: Application,
+        known: Known,
+        host: &mut impl Host,
+    ) -> Result<AppId, String> {
+        let (id, warning) = host
+            .add(application.clone())
+            .map_err(|error| format!("application {}: {error}", application.name))?;
+        if let Some(warning) = warning {
+            eprintln!("warmswap daemon: {warning}");
+        }
+        self.list.push(App {
+            id,
+            application,
+            known,
+        });
+        Ok(id)
+    }
+
+    fn remove(&mut self, id: AppId, host: &mut impl Host) -> Option<App> {
+        let at = self.list.iter().position(|app| app.id == id)?;
+        // What was learned of it outlives it.
+        if let Err(error) = host.save() {
+            eprintln!("warmswap daemon: {error}");
+        }
+        let _ = host.remove(id);
+        self.leave(id);
+        Some(self.list.remove(at))
+    }
+
+    // ---- what is looked at ----
+
+    /// It is looked at, and its launch window is open.
+    pub fn enter(&mut self, app: AppId) {
+        self.front = Some((app, true));
+    }
+
+    /// It is not looked at any more.
+    pub fn leave(&mut self, app: AppId) {
+        self.front = self.front.filter(|(front, _)| *front != app);
+    }
+
+    /// The launch window that is open, if any, closed.
+    pub fn close_window(&mut self) {
+        self.front = self.front.map(|(app, _)| (app, false));
+    }
+
+    /// The one that is looked at.
+    pub fn foreground(&self) -> Option<AppId> {
+        self.front.map(|(app, _)| app)
+    }
+
+    // ---- questions ----
+
+    pub fn ids(&self) -> impl Iterator<Item = AppId> + '_ {
+        self.list.iter().map(|app| app.id)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().map(|app| app.application.name.as_str())
+    }
+
+    pub fn by_name(&self, name: &str) -> Option<AppId> {
+        let mut apps = self.list.iter();
+        apps.find(|app| app.application.name == name)
+            .map(|app| app.id)
+    }
+
+    /// The application that a process belongs to, as the host last found it.
+    pub fn owner(&self, host: &impl Host, pid: u32) -> Option<AppId> {
+        self.ids().find(|&app| {
+            let processes = host.processes(app).unwrap_or_default();
+            processes.iter().any(|id| id.pid == pid)
+        })
+    }
+
+    /// Where the application of that name stands.
+    pub fn standing(&self, name: &str) -> Standing {
+        let app = self.list.iter().find(|app| app.application.name == name);
+        let front = self
+            .front
+            .filter(|(front, _)| app.is_some_and(|app| app.id == *front));
+        let phase = match front {
+            Some((_, true)) => Phase::Launch,
+            Some((_, false)) => Phase::Foreground,
+            None => Phase::Background,
+        };
+        let discovered = app.is_some_and(|app| matches!(app.known, Known::Found { .. }));
+        Standing { phase, discovered }
+    }
+}

@@ -1,0 +1,343 @@
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::mpsc::{Sender, channel};
+
+use warmswap_control::Phase;
+use warmswap_kernel::application::ProcessId;
+use warmswap_kernel::host::Tick;
+use warmswap_kernel::{Application, HostError, HostStatus, Members};
+
+use super::*;
+use crate::config::size::Facts;
+
+/// What a host was told, in order.
+#[derive(Debug, Default)]
+struct Told {
+    events: Vec<String>,
+    apps: Vec<Option<Application>>,
+    /// Processes by application.
+    processes: Vec<Vec<ProcessId>>,
+    tick: Tick,
+}
+
+/// A host that writes down what it is told.
+#[derive(Clone, Debug, Default)]
+struct Fake(Rc<RefCell<Told>>);
+
+impl Fake {
+    fn note(&self, event: &str, app: AppId) -> Result<(), HostError> {
+        let mut told = self.0.borrow_mut();
+        let app = told.apps[usize::from(app.0)].as_ref();
+        let name = app.map(|app| app.name.clone());
+        let name = name.ok_or(HostError::NoSuchApp(String::new()))?;
+        told.events.push(format!("{event} {name}"));
+        Ok(())
+    }
+
+    fn events(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.borrow_mut().events)
+    }
+
+    /// The application has this process from now on.
+    fn runs(&self, name: &str, pid: u32) {
+        let mut told = self.0.borrow_mut();
+        let is_it = |app: &Option<Application>| app.as_ref().is_some_and(|app| app.name == name);
+        let at = told.apps.iter().position(is_it).unwrap();
+        told.processes[at].push(ProcessId {
+            pid,
+            start_ticks: 1,
+        });
+    }
+}
+
+impl Host for Fake {
+    fn add(&mut self, application: Application) -> Result<(AppId, Option<String>), HostError> {
+        let mut told = self.0.borrow_mut();
+        let is_taken =
+            |app: &Option<Application>| app.as_ref().is_some_and(|a| a.name == application.name);
+        if told.apps.iter().any(is_taken) {
+            return Err(HostError::NameTaken(application.name));
+        }
+        let id = AppId(told.apps.len() as u16);
+        told.apps.push(Some(application));
+        told.processes.push(Vec::new());
+        Ok((id, None))
+    }
+
+    fn remove(&mut self, app: AppId) -> Result<(), HostError> {
+        self.note("remove", app)?;
+        self.0.borrow_mut().apps[usize::from(app.0)] = None;
+        Ok(())
+    }
+
+    fn switch_to(&mut self, app: AppId) -> Result<(), HostError> {
+        self.note("switch", app)
+    }
+
+    fn launch_done(&mut self, app: AppId) -> Result<(), HostError> {
+        self.note("done", app)
+    }
+
+    fn background(&mut self, app: AppId) -> Result<(), HostError> {
+        self.note("background", app)
+    }
+
+    fn tick(&mut self) -> Tick {
+        self.0.borrow().tick
+    }
+
+    fn processes(&self, app: AppId) -> Result<Vec<ProcessId>, HostError> {
+        Ok(self.0.borrow().processes[usize::from(app.0)].clone())
+    }
+
+    fn save(&self) -> Result<(), String> {
+        self.0.borrow_mut().events.push("save".to_owned());
+        Ok(())
+    }
+
+    fn status(&self) -> HostStatus {
+        let apps = self.0.borrow();
+        let apps = apps.apps.iter().flatten();
+        HostStatus {
+            apps: apps
+                .map(|app| warmswap_kernel::AppStatus {
+                    name: app.name.clone(),
+                    ..Default::default()
+                })
+                .collect(),
+            missing_bytes: 7,
+            ..HostStatus::default()
+        }
+    }
+}
+
+/// A daemon over a fake host with the applications `a` and `b`, whose processes are 10 and 20.
+fn daemon(text: &str) -> (Daemon<Fake>, Fake, Sender<Event>) {
+    let facts = Facts { ram_bytes: 1 << 30 };
+    let mut config = Config::defaults(facts);
+    let apps = "[app a]\nexecutable = a\n[app b]\nexecutable = b\n[discover]\nenable = no\n";
+    config.merge(apps, Path::new("/apps")).unwrap();
+    config.merge(text, Path::new("/test")).unwrap();
+    let fake = Fake::default();
+    let (events, heard) = channel();
+    let daemon = Daemon::new(config, Root::machine(), fake.clone(), heard);
+    fake.runs("a", 10);
+    fake.runs("b", 20);
+    (daemon, fake, events)
+}
+
+fn window(pid: u32) -> Event {
+    Event::Window {
+        source: Source::X11,
+        pid,
+    }
+}
+
+fn app(name: &str, event: AppEvent) -> Request {
+    Request::App {
+        name: name.to_owned(),
+        event,
+    }
+}
+
+fn phases(daemon: &Daemon<Fake>) -> Vec<(String, Phase)> {
+    let apps = daemon.status().apps;
+    apps.into_iter().map(|app| (app.name, app.phase)).collect()
+}
+
+#[test]
+fn a_window_switches_to_its_application_once() {
+    let (mut daemon, fake, _events) = daemon("");
+
+    daemon.hear(window(10));
+    daemon.hear(window(10));
+    assert_eq!(fake.events(), ["switch a"]);
+    let (a, b) = ("a".to_owned(), "b".to_owned());
+    assert_eq!(
+        phases(&daemon),
+        [(a.clone(), Phase::Launch), (b.clone(), Phase::Background)]
+    );
+    daemon.hear(window(20));
+    assert_eq!(fake.events(), ["switch b"]);
+    assert_eq!(
+        phases(&daemon),
+        [(a, Phase::Background), (b, Phase::Launch)]
+    );
+    let x11 = daemon.status().signals;
+    assert!(
+        x11.iter()
+            .any(|signal| signal.name == "x11" && signal.switches == 2)
+    );
+}
+
+#[test]
+fn a_window_of_nobody_sends_the_foreground_away_until_it_is_known() {
+    let (mut daemon, fake, _events) = daemon("");
+    daemon.hear(window(10));
+    fake.events();
+
+    daemon.hear(window(99));
+    assert_eq!(fake.events(), ["background a"]);
+    daemon.tick();
+    assert_eq!(fake.events(), [""; 0]);
+    fake.runs("b", 99);
+    daemon.tick();
+    assert_eq!(fake.events(), ["switch b"], "found since");
+}
+
+#[test]
+fn requests_are_carried_out_or_refused_by_name() {
+    let (mut daemon, fake, _events) = daemon("");
+    let mut tell = |name: &str, event| daemon.carry_out(app(name, event));
+
+    assert_eq!(tell("a", AppEvent::Switch), Ok(Answer::Done));
+    assert_eq!(tell("a", AppEvent::LaunchDone), Ok(Answer::Done));
+    assert_eq!(tell("a", AppEvent::Background), Ok(Answer::Done));
+    assert_eq!(fake.events(), ["switch a", "done a", "background a"]);
+
+    let unknown = tell("c", AppEvent::Switch).unwrap_err();
+    assert!(unknown.message.contains("there are: a, b"), "{unknown}");
+    let malformed = tell("x/y", AppEvent::Switch).unwrap_err();
+    assert_eq!(malformed.kind, RefusalKind::Malformed);
+    let gone = tell("c", AppEvent::Launch { pid: u32::MAX }).unwrap_err();
+    assert_eq!(gone.kind, RefusalKind::Failed);
+    let other = daemon.carry_out(Request::Stats).unwrap_err();
+    assert_eq!(other.kind, RefusalKind::Unknown);
+}
+
+#[test]
+fn a_launched_process_becomes_an_application() {
+    let (mut daemon, fake, _events) = daemon("");
+    let own = std::process::id();
+
+    for _ in 0..2 {
+        daemon
+            .carry_out(app("new", AppEvent::Launch { pid: own }))
+            .unwrap();
+    }
+
+    assert_eq!(
+        fake.events(),
+        ["switch new", "save", "remove new", "switch new"]
+    );
+    let told = fake.0.borrow();
+    let launched = told.apps.iter().flatten().last().unwrap();
+    let Members::Tree { pid, with_root, .. } = launched.members else {
+        panic!("{launched:?}");
+    };
+    assert_eq!((pid, with_root), (own, true));
+    drop(told);
+    daemon
+        .carry_out(app("a", AppEvent::Launch { pid: own }))
+        .unwrap();
+    assert_eq!(
+        fake.events(),
+        ["switch a"],
+        "configured: found by its section"
+    );
+}
+
+#[test]
+fn launched_applications_are_known_to_the_next_daemon_while_they_run() {
+    let place = tempfile::tempdir().unwrap();
+    let note = place.path().join("launched");
+    let mut other = std::process::Command::new("sleep")
+        .arg("1000")
+        .spawn()
+        .unwrap();
+    let (mut first, _fake, _events) = daemon("");
+    first.resume_launched(note.clone());
+    for (name, pid) in [("own", std::process::id()), ("other", other.id())] {
+        first
+            .carry_out(app(name, AppEvent::Launch { pid }))
+            .unwrap();
+    }
+    drop(first);
+    other.kill().unwrap();
+    other.wait().unwrap();
+
+    let (mut second, fake, _events) = daemon("");
+    second.resume_launched(note.clone());
+
+    let names: Vec<String> = second
+        .status()
+        .apps
+        .into_iter()
+        .map(|app| app.name)
+        .collect();
+    assert_eq!(names, ["a", "b", "own"]);
+    assert_eq!(fake.events(), [""; 0]);
+    std::fs::write(&note, "no note").unwrap();
+    let (mut third, _fake, _events) = daemon("");
+    third.resume_launched(note);
+    assert_eq!(third.status().apps.len(), 2);
+}
+
+#[test]
+fn the_launch_window_ends_by_itself() {
+    let (mut daemon, _fake, events) = daemon("[host]\nlaunch-window-ms = 100\n");
+    daemon.hear(window(10));
+    let end = daemon.due.window.unwrap();
+    assert!(daemon.next_due() <= end);
+
+    daemon.due.window = Some(Instant::now());
+    daemon.work();
+
+    assert_eq!(daemon.status().apps[0].phase, Phase::Foreground);
+    assert_eq!(daemon.due.window, None);
+    drop(events);
+}
+
+#[test]
+fn it_stops_when_it_is_told_and_keeps_what_was_learned() {
+    let (mut daemon, fake, events) = daemon("");
+    events.send(window(20)).unwrap();
+    events.send(Event::Stop).unwrap();
+
+    daemon.run().unwrap();
+
+    assert_eq!(fake.events(), ["switch b", "save"]);
+}
+
+#[test]
+fn what_is_to_do_decides_when_it_looks_again() {
+    let (mut daemon, fake, _events) = daemon("");
+    for (is_busy, missing_bytes, wait) in [(true, 5, BUSY), (false, 5, PRESSED), (false, 0, REST)] {
+        fake.0.borrow_mut().tick = Tick {
+            is_busy,
+            missing_bytes,
+            ..Tick::default()
+        };
+        let before = Instant::now();
+        daemon.tick();
+        let after = Instant::now();
+        assert!((before + wait..=after + wait).contains(&daemon.due.tick));
+    }
+}
+
+#[test]
+fn what_only_the_daemon_knows_is_in_its_status() {
+    let (mut daemon, _fake, _events) = daemon("[hst]\n");
+    daemon.set_own_devices(vec!["/dev/zram7".to_owned()]);
+    daemon.hear(Event::Source {
+        source: Source::Sway,
+        state: "no socket".to_owned(),
+        is_live: false,
+    });
+    for number in 0..MAX_WARNINGS + 5 {
+        daemon.warn(format!("warning {number}"));
+        daemon.warn(format!("warning {number}"));
+    }
+
+    let status = daemon.status();
+
+    assert_eq!(status.pid, std::process::id());
+    assert_eq!(status.swap.own_devices, ["/dev/zram7"]);
+    assert_eq!(status.memory.missing_bytes, 7);
+    assert!(status.memory.available_bytes > 0);
+    let sway = status.signals.iter().find(|signal| signal.name == "sway");
+    assert_eq!(sway.unwrap().state, "no socket");
+    assert_eq!(status.warnings.len(), MAX_WARNINGS);
+    assert_eq!(status.warnings.last().unwrap(), "warning 24");
+}

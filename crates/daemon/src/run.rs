@@ -1,0 +1,115 @@
+//! The daemon from its start to its end.
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use warmswap_kernel::HostError;
+use warmswap_sys::Root;
+use warmswap_sys::undo::{Undo, UndoError};
+
+use crate::config::Config;
+use crate::control::{ControlError, Socket};
+use crate::daemon::Daemon;
+use crate::devices::{DeviceError, Devices, state_folder};
+use crate::event::{Event, Events};
+use crate::host::{Host, kernel_host};
+use crate::metrics::{Metrics, MetricsError};
+use crate::signals;
+
+/// The daemon cannot start, or could not clean up behind itself.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// Only root may look into other programs' memory.
+    #[error("the daemon needs root: run it with sudo, or as a service")]
+    NotRoot,
+    /// The control socket.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The note of changes to the machine.
+    #[error(transparent)]
+    Undo(#[from] UndoError),
+    /// A swap device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The host.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The page of metrics.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    /// A thread, or signals.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] std::io::Error),
+    /// What was learned could not be kept at the end.
+    #[error("{0}")]
+    NotSaved(String),
+}
+
+/// Runs the daemon over the kernel host until SIGTERM, SIGINT or SIGHUP, and takes back what it changed.
+///
+/// # Errors
+/// [`DaemonError`].
+pub fn run(config: Config, root: &Root) -> Result<(), DaemonError> {
+    if !warmswap_sys::is_root() {
+        return Err(DaemonError::NotRoot);
+    }
+    let host = |config: &Config| kernel_host(config, root);
+    run_over(config, root, host)
+}
+
+/// The same over the host that `make_host` makes once the devices are there.
+///
+/// # Errors
+/// [`DaemonError`].
+pub fn run_over<H: Host>(
+    config: Config,
+    root: &Root,
+    make_host: impl FnOnce(&Config) -> Result<H, HostError>,
+) -> Result<(), DaemonError> {
+    let say = |notice: &str| eprintln!("warmswap daemon: {notice}");
+    // The socket first: whoever has it is the only daemon here.
+    let group = config.daemon.socket_group.as_deref();
+    let socket = Socket::bind(root, &config.daemon.socket, group)?;
+    let (events, heard) = Events::new();
+    stop_at_signals(events.clone())?;
+    let state = state_folder(&config.daemon.socket);
+    let (undo, inherited) = Undo::inherit(root, &state)?;
+    let mut notices = Vec::new();
+    let devices = Devices::set_up(&config.zram, &undo, inherited, &mut notices);
+    notices.iter().for_each(|notice| say(notice));
+    let devices = devices?;
+    let host = make_host(&config)?;
+
+    let control = socket.serve(events.clone())?;
+    let metrics = config.metrics.listen;
+    let metrics = metrics.map(|address| Metrics::serve(address, events.clone()));
+    let metrics = metrics.transpose()?;
+    signals::start(&config.signals, root, &events).map_err(DaemonError::Thread)?;
+    drop(events);
+
+    // Last, so that it goes first on every way out: nobody waits for an answer then.
+    let mut daemon = Daemon::new(config, root.clone(), host, heard);
+    daemon.set_own_devices(devices.paths());
+    daemon.resume_launched(state.join("launched"));
+    say("is up");
+    let saved = daemon.run();
+    drop(daemon);
+    drop((control, metrics));
+    say("ends: pages come back from its devices");
+    devices.remove()?;
+    saved.map_err(DaemonError::NotSaved)
+}
+
+/// Tells the daemon to stop when it is to end. A second signal while it cleans up changes nothing.
+fn stop_at_signals(events: Events) -> Result<(), DaemonError> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(DaemonError::Thread)?;
+    let thread = std::thread::Builder::new().name("signals".to_owned());
+    let wait = move || {
+        for _ in signals.forever() {
+            if !events.tell(Event::Stop) {
+                return;
+            }
+        }
+    };
+    thread.spawn(wait).map_err(DaemonError::Thread)?;
+    Ok(())
+}

@@ -1,0 +1,342 @@
+//! The daemon: is it working, and is it helping?
+
+use std::fmt::Write as _;
+
+use warmswap_control::{AppStatus, DaemonStatus, Phase, RelaunchStatus};
+
+use super::cells::{fraction, text};
+use super::programs::seconds;
+use crate::table::{Column, Origin, Table, TableError};
+use crate::units::{Kind, Quantity, Style};
+
+/// Where an application stands, in a word.
+#[must_use]
+pub fn standing(app: &AppStatus) -> &'static str {
+    match app.phase {
+        _ if app.processes == 0 => "not running",
+        Phase::Foreground => "foreground",
+        Phase::Launch => "launch",
+        Phase::Background => "background",
+    }
+}
+
+/// Part of the pages that were touched in relaunches which did not have to come from swap; `None` when none
+/// were touched.
+#[must_use]
+pub fn avoided_share(relaunches: &[RelaunchStatus]) -> Option<f64> {
+    let sum = |value: fn(&RelaunchStatus) -> u64| relaunches.iter().map(value).sum::<u64>() as f64;
+    let (faults, avoided) = (sum(|r| r.faults), sum(|r| r.faults_avoided));
+    (faults + avoided > 0.0).then(|| avoided / (faults + avoided))
+}
+
+fn used_share(used: u64, wasted: u64) -> Option<f64> {
+    (used + wasted > 0).then(|| used as f64 / (used + wasted) as f64)
+}
+
+/// The daemon in a few lines: whether it works, whether it helps, what is wrong. Each ends with a newline.
+#[must_use]
+pub fn summary(status: &DaemonStatus, style: Style) -> String {
+    let mut out = String::new();
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        out,
+        "daemon: {} (process {}, up {})",
+        working(status, style),
+        status.pid,
+        seconds(status.uptime_seconds).show(style)
+    );
+    let _ = writeln!(out, "helping: {}", helping(status, style));
+    let cost = status.cpu_seconds / status.uptime_seconds.max(1.0);
+    let _ = writeln!(
+        out,
+        "cost: {} of one processor, {} of memory",
+        Quantity::Fraction(cost).show(style),
+        Quantity::Bytes(status.state_bytes).show(style)
+    );
+    let live: Vec<&str> = status
+        .signals
+        .iter()
+        .filter(|signal| signal.is_live)
+        .map(|signal| signal.name.as_str())
+        .collect();
+    let _ = writeln!(out, "switches: heard from {}", live.join(", "));
+    for warning in &status.warnings {
+        let _ = writeln!(out, "warning: {warning}");
+    }
+    out
+}
+
+fn working(status: &DaemonStatus, style: Style) -> String {
+    let bytes = |value| Quantity::Bytes(value).show(style);
+    let swap = &status.swap;
+    if swap.total_bytes == 0 {
+        return "idle: this machine has no swap; write [zram0] into /etc/warmswap.conf and restart it"
+            .to_owned();
+    }
+    let running = status.apps.iter().filter(|app| app.processes > 0);
+    let unreadable: u32 = status.apps.iter().map(|app| app.unreadable_processes).sum();
+    let swapped: u64 = status.apps.iter().map(|app| app.swapped_bytes).sum();
+    let resident: u64 = status.apps.iter().map(AppStatus::resident_bytes).sum();
+    let mut text = format!(
+        "working: {} applications, {} resident, {} in swap; {} of memory available",
+        running.count(),
+        bytes(resident),
+        bytes(swapped),
+        bytes(status.memory.available_bytes),
+    );
+    if unreadable > 0 {
+        let _ = write!(text, "; {unreadable} processes may not be looked at");
+    }
+    if swap.free_bytes == 0 {
+        text += "; swap is full, so that nothing can leave";
+    } else if status.memory.missing_bytes > 0 {
+        let _ = write!(text, "; {} to page out", bytes(status.memory.missing_bytes));
+    }
+    text
+}
+
+fn helping(status: &DaemonStatus, style: Style) -> String {
+    let show = |quantity: Quantity| quantity.show(style);
+    let count: u64 = status.apps.iter().map(|app| app.relaunch_count).sum();
+    if count == 0 {
+        return "not known yet: nothing was switched to so far".to_owned();
+    }
+    let known: Vec<RelaunchStatus> = status
+        .apps
+        .iter()
+        .flat_map(|app| app.relaunches.iter().copied())
+        .collect();
+    let avoided: u64 = known.iter().map(|relaunch| relaunch.faults_avoided).sum();
+    let (_, used, wasted) = status.prefetch_pages();
+    format!(
+        "{} relaunches; in the last {}, {} of the pages that they touched ({}) did not have to come from \
+         swap; {} of what came back early was used",
+        show(Quantity::Count(count)),
+        known.len(),
+        show(fraction(avoided_share(&known))),
+        show(Quantity::Pages(avoided)),
+        show(fraction(used_share(used, wasted))),
+    )
+}
+
+/// Applications, one a row.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn apps(status: &DaemonStatus) -> Result<Table, TableError> {
+    let measured = |key, title, kind| Column::new(key, title, kind).from(Origin::Measured);
+    let columns = vec![
+        Column::new("app", "application", Kind::Text),
+        Column::new("standing", "standing", Kind::Text),
+        measured("hot_bytes", "hot", Kind::Bytes),
+        measured("warm_bytes", "warm", Kind::Bytes),
+        measured("cold_bytes", "cold", Kind::Bytes),
+        measured("swapped_bytes", "swapped", Kind::Bytes),
+        Column::new("compressed_bytes", "as", Kind::Bytes).from(Origin::Modelled),
+        measured("relaunches", "relaunches", Kind::Count),
+        measured("faults_avoided", "avoided", Kind::Percent),
+        measured("prefetch_used", "used", Kind::Percent),
+        measured("cpu_ns", "CPU", Kind::Duration),
+    ];
+    let mut table = Table::new("Applications", columns);
+    for app in &status.apps {
+        let used = used_share(app.prefetch_used_pages, app.prefetch_wasted_pages);
+        table.row([
+            text(&app.name),
+            text(standing(app)),
+            Quantity::Bytes(app.hot_bytes),
+            Quantity::Bytes(app.warm_bytes),
+            Quantity::Bytes(app.cold_bytes),
+            Quantity::Bytes(app.swapped_bytes),
+            Quantity::Bytes(app.compressed_bytes),
+            Quantity::Count(app.relaunch_count),
+            fraction(avoided_share(&app.relaunches)),
+            fraction(used),
+            seconds(app.cost_cpu_seconds),
+        ])?;
+    }
+    table.footnote(
+        "hot, warm, cold: resident anonymous memory; swapped: before compression; as: what that takes, by \
+         the pool's mean. avoided: of the pages touched in the last relaunches, those that did not have to \
+         come from swap; used: of the pages brought back early, those that were touched.",
+    );
+    Ok(table)
+}
+
+/// The last relaunches of all applications, the youngest first, one a row, at most `rows`.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn relaunches(status: &DaemonStatus, rows: usize) -> Result<Table, TableError> {
+    let measured = |key, title, kind| Column::new(key, title, kind).from(Origin::Measured);
+    let columns = vec![
+        Column::new("app", "application", Kind::Text),
+        measured("age_ns", "ago", Kind::Duration),
+        measured("latency_ns", "took", Kind::Duration),
+        measured("faults", "from swap", Kind::Count),
+        measured("faults_avoided", "avoided", Kind::Count),
+        measured("prefetched", "prefetched", Kind::Count),
+        measured("prefetch_used", "used", Kind::Count),
+    ];
+    let mut table = Table::new("Last relaunches", columns);
+    let mut all: Vec<(&str, &RelaunchStatus)> = status
+        .apps
+        .iter()
+        .flat_map(|app| {
+            app.relaunches
+                .iter()
+                .map(|relaunch| (app.name.as_str(), relaunch))
+        })
+        .collect();
+    all.sort_by(|(_, a), (_, b)| a.age_seconds.total_cmp(&b.age_seconds));
+    for (app, relaunch) in all.into_iter().take(rows) {
+        let took = if relaunch.is_answered {
+            Quantity::nanoseconds(relaunch.latency_ns)
+        } else {
+            Quantity::Missing
+        };
+        table.row([
+            text(app),
+            seconds(relaunch.age_seconds),
+            took,
+            Quantity::Count(relaunch.faults),
+            Quantity::Count(relaunch.faults_avoided),
+            Quantity::Count(relaunch.prefetched_pages),
+            Quantity::Count(relaunch.prefetch_used_pages),
+        ])?;
+    }
+    table.footnote("Pages, but for ago and took; took: where the end was told.");
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warmswap_control::{MemoryStatus, SignalStatus, SwapStatus};
+
+    fn relaunch(age_seconds: f64) -> RelaunchStatus {
+        RelaunchStatus {
+            age_seconds,
+            latency_ns: 120_000_000,
+            is_answered: age_seconds < 50.0,
+            faults: 100,
+            faults_avoided: 900,
+            prefetched_pages: 700,
+            prefetch_used_pages: 630,
+        }
+    }
+
+    fn status() -> DaemonStatus {
+        let app = |name: &str, phase| AppStatus {
+            name: name.to_owned(),
+            phase,
+            processes: 2,
+            hot_bytes: 100 << 20,
+            cold_bytes: 50 << 20,
+            swapped_bytes: 300 << 20,
+            compressed_bytes: 100 << 20,
+            relaunch_count: 2,
+            relaunches: vec![relaunch(60.0), relaunch(10.0)],
+            prefetch_used_pages: 630,
+            prefetch_wasted_pages: 70,
+            cost_cpu_seconds: 0.25,
+            ..AppStatus::default()
+        };
+        let mut gone = app("gone", Phase::Background);
+        gone.processes = 0;
+        gone.relaunches.clear();
+        gone.relaunch_count = 0;
+        DaemonStatus {
+            pid: 77,
+            uptime_seconds: 100.0,
+            cpu_seconds: 0.5,
+            state_bytes: 3 << 20,
+            memory: MemoryStatus {
+                total_bytes: 8 << 30,
+                available_bytes: 1 << 30,
+                missing_bytes: 0,
+            },
+            swap: SwapStatus {
+                total_bytes: 4 << 30,
+                free_bytes: 3 << 30,
+                ..SwapStatus::default()
+            },
+            apps: vec![
+                app("web", Phase::Launch),
+                app("edit", Phase::Background),
+                gone,
+            ],
+            signals: vec![
+                SignalStatus {
+                    name: "x11".to_owned(),
+                    is_live: true,
+                    ..SignalStatus::default()
+                },
+                SignalStatus {
+                    name: "sway".to_owned(),
+                    ..SignalStatus::default()
+                },
+            ],
+            warnings: vec!["something is odd".to_owned()],
+            ..DaemonStatus::default()
+        }
+    }
+
+    #[test]
+    fn whether_it_works_and_helps_is_said_in_lines() {
+        let text = summary(&status(), Style::PLAIN);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "daemon: working: 2 applications, 450 MiB resident, 900 MiB in swap; 1.00 GiB of memory \
+                 available (process 77, up 100 s)",
+                "helping: 4 relaunches; in the last 4, 90.0 % of the pages that they touched (3,600 pages) \
+                 did not have to come from swap; 90.0 % of what came back early was used",
+                "cost: 0.5 % of one processor, 3.00 MiB of memory",
+                "switches: heard from x11",
+                "warning: something is odd",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_keeps_it_from_working_is_said_with_the_way_out() {
+        let mut status = status();
+        status.memory.missing_bytes = 5 << 20;
+        assert!(summary(&status, Style::PLAIN).contains("5.00 MiB to page out"));
+        status.swap.free_bytes = 0;
+        assert!(summary(&status, Style::PLAIN).contains("swap is full"));
+        status.swap.total_bytes = 0;
+        assert!(summary(&status, Style::PLAIN).contains("write [zram0] into /etc/warmswap.conf"));
+        status.apps.clear();
+        assert!(summary(&status, Style::PLAIN).contains("not known yet"));
+    }
+
+    #[test]
+    fn applications_and_relaunches_are_rows() {
+        let table = apps(&status()).unwrap().json();
+        let rows = table["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 3);
+        let text = apps(&status()).unwrap().text(Style::PLAIN);
+        assert!(
+            text.contains("not running") && text.contains("launch"),
+            "{text}"
+        );
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 100),
+            "{text}"
+        );
+
+        let relaunches = relaunches(&status(), 3).unwrap();
+        assert_eq!(relaunches.row_count(), 3);
+        let text = relaunches.text(Style::PLAIN);
+        let first = text
+            .lines()
+            .find(|line| line.contains("web") || line.contains("edit"));
+        assert!(
+            first.unwrap().contains("10.0 s"),
+            "the youngest first: {text}"
+        );
+    }
+}
