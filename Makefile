@@ -3,7 +3,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test soak bench demo clean
+.PHONY: help setup build install uninstall test soak bench demo clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -13,6 +13,12 @@ setup: ## install what building and testing needs (Debian, Ubuntu)
 
 build: setup ## build the command and the library that it preloads: target/release/
 	cargo build --release --package warmswap --package warmswap-preload
+
+install: build ## install to PREFIX=/usr/local: command, library, systemd unit, configuration, man pages
+	@scripts/install
+
+uninstall: ## take that away again
+	@scripts/install remove
 
 test: setup ## all checks and tests; STEPS="fmt clippy" runs only some
 	@cargo xtask test $(STEPS)
