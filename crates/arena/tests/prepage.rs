@@ -131,8 +131,10 @@ fn what_launches_no_longer_use_is_forgotten_and_the_rest_is_not() {
         });
         assert_eq!(switches.relaunch(3, USED), USED.len() as u64);
         let half = USED.start..USED.start + USED.len() / 2;
-        let prepaged = (4..20).map(|round| switches.relaunch(round, half.clone()));
-        assert_eq!(prepaged.last(), Some(half.len() as u64), "{mechanism:?}");
+        let prepaged: Vec<_> = (4..20)
+            .map(|round| switches.relaunch(round, half.clone()))
+            .collect();
+        assert_eq!(prepaged.last(), Some(&(half.len() as u64)), "{mechanism:?}");
         check_account(&switches.arena);
     }
 }

@@ -90,9 +90,13 @@ impl Devices {
     /// The first [`UndoError`], such as for want of memory for their pages; that device stays, and the next
     /// daemon goes on with it.
     pub fn remove(self) -> Result<(), UndoError> {
-        self.0
-            .into_iter()
-            .fold(Ok(()), |result, device| result.and(device.remove()))
+        let mut result = Ok(());
+        // All of them, also after one that failed.
+        for device in self.0 {
+            let removed = device.remove();
+            result = result.and(removed);
+        }
+        result
     }
 }
 

@@ -247,7 +247,8 @@ fn applications(apps: &[AppStatus], registry: &mut Registry) {
                 .set(last.latency_ns as f64 / 1e9);
         }
     }
-    let counts: [(&str, &str, fn(&AppStatus) -> u64); 5] = [
+    type Count = (&'static str, &'static str, fn(&AppStatus) -> u64);
+    let counts: [Count; 5] = [
         ("app_relaunches", "Relaunches", |app| app.relaunch_count),
         (
             "app_prefetched_pages",

@@ -228,7 +228,7 @@ impl Host {
         let at = self.known(app)?;
         self.timed(|host| {
             if let Some(last) = host.foreground.filter(|&last| last != at) {
-                host.to_background(last);
+                host.send_to_background(last);
             }
             host.close_window(at, false);
             host.foreground = Some(at);
@@ -254,11 +254,11 @@ impl Host {
     /// [`HostError::NoSuchApp`].
     pub fn background(&mut self, app: AppId) -> Result<(), HostError> {
         let at = self.known(app)?;
-        self.timed(|host| host.to_background(at));
+        self.timed(|host| host.send_to_background(at));
         Ok(())
     }
 
-    fn to_background(&mut self, at: usize) {
+    fn send_to_background(&mut self, at: usize) {
         self.close_window(at, false);
         if self.foreground == Some(at) {
             self.foreground = None;

@@ -54,7 +54,7 @@ impl Size {
             }
             (Err(_), None) => return Err(wrong("is no expression")),
         };
-        if !mib.is_finite() || mib < 0.0 || mib > MAX_MIB {
+        if !(0.0..=MAX_MIB).contains(&mib) {
             return Err(wrong(&format!("comes to {mib}")));
         }
         let bytes = (mib * f64::from(1 << 20)) as u64;
