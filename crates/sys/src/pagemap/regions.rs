@@ -72,7 +72,7 @@ const PAGEMAP_SCAN: libc::Ioctl =
     (3 << 30 | (size_of::<ScanArg>() as u64) << 16 | (b'f' as u64) << 8 | 16) as libc::Ioctl;
 
 impl Pagemap {
-    /// Whether this kernel scans page tables by itself (Linux 6.7); otherwise [`Self::anonymous`] needs the
+    /// Whether this kernel scans page tables by itself (Linux 6.7); otherwise [`Self::read_anonymous`] needs the
     /// process's mappings.
     #[must_use]
     pub fn can_scan(&self) -> bool {
