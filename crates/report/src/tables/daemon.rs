@@ -13,7 +13,7 @@ use crate::units::{Kind, Quantity, Style};
 #[must_use]
 pub fn standing(app: &AppStatus) -> &'static str {
     match app.phase {
-        _ if app.processes == 0 => "not running",
+        _ if app.processes == 0 => "absent",
         Phase::Foreground => "foreground",
         Phase::Launch => "launch",
         Phase::Background => "background",
@@ -319,10 +319,7 @@ mod tests {
         let rows = table["rows"].as_array().unwrap();
         assert_eq!(rows.len(), 3);
         let text = apps(&status()).unwrap().text(Style::PLAIN);
-        assert!(
-            text.contains("not running") && text.contains("launch"),
-            "{text}"
-        );
+        assert!(text.contains("absent") && text.contains("launch"), "{text}");
         assert!(
             text.lines().all(|line| line.chars().count() <= 100),
             "{text}"
