@@ -124,19 +124,18 @@ fn helping(status: &DaemonStatus, style: Style) -> String {
 /// # Errors
 /// None in practice: a row that does not fit its columns.
 pub fn apps(status: &DaemonStatus) -> Result<Table, TableError> {
-    let measured = |key, title, kind| Column::new(key, title, kind).from(Origin::Measured);
     let columns = vec![
-        Column::new("app", "application", Kind::Text),
+        Column::new("app", "app", Kind::Text),
         Column::new("standing", "standing", Kind::Text),
-        measured("hot_bytes", "hot", Kind::Bytes),
-        measured("warm_bytes", "warm", Kind::Bytes),
-        measured("cold_bytes", "cold", Kind::Bytes),
-        measured("swapped_bytes", "swapped", Kind::Bytes),
-        Column::new("compressed_bytes", "as", Kind::Bytes).from(Origin::Modelled),
-        measured("relaunches", "relaunches", Kind::Count),
-        measured("faults_avoided", "avoided", Kind::Percent),
-        measured("prefetch_used", "used", Kind::Percent),
-        measured("cpu_ns", "CPU", Kind::Duration),
+        Column::new("hot_bytes", "hot", Kind::Bytes),
+        Column::new("warm_bytes", "warm", Kind::Bytes),
+        Column::new("cold_bytes", "cold", Kind::Bytes),
+        Column::new("swapped_bytes", "swapped", Kind::Bytes),
+        Column::new("compressed_bytes", "as", Kind::Bytes),
+        Column::new("relaunches", "launches", Kind::Count),
+        Column::new("faults_avoided", "avoided", Kind::Percent),
+        Column::new("prefetch_used", "used", Kind::Percent),
+        Column::new("cpu_ns", "CPU", Kind::Duration),
     ];
     let mut table = Table::new("Applications", columns);
     for app in &status.apps {
