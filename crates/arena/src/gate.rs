@@ -106,6 +106,13 @@ impl Gate {
         self.wake();
     }
 
+    /// Opens a closed gate and is inside, before anybody can close it again.
+    pub fn open_and_stay(&self) -> Inside<'_> {
+        self.word.store(1, Ordering::Release);
+        self.wake();
+        Inside(self)
+    }
+
     /// Waits until the word may have changed from `seen`, but not for long.
     fn wait(&self, seen: u32) {
         let timeout = futex::Timespec {

@@ -331,7 +331,9 @@ impl Space {
     /// # Errors
     /// [`ArenaError`]: no threads, or the kernel refuses.
     pub fn adopt(&self) -> Result<(), ArenaError> {
-        let mut brain = self.shared.brain();
+        // A fork waits until there are threads that hear of it.
+        let _inside = self.shared.core.gate.enter();
+        let mut brain = self.shared.brain.lock();
         if brain.program.is_adopted() {
             return Ok(());
         }
@@ -425,7 +427,7 @@ impl Space {
             .and_then(|()| brain.program_inherit(&shared.core, false));
         adopted.map_err(|error| ArenaError::Adopt(error.to_string()))?;
         drop(brain);
-        shared.core.gate.open();
+        let _inside = shared.core.gate.open_and_stay();
         self.start_threads()
     }
 

@@ -76,6 +76,10 @@ impl Threads {
             numbers.lock().push(number);
             body();
         })?);
+        // From here on it allocates nothing, so that it hears of a fork whose thread holds the allocator.
+        while self.numbers.lock().len() < self.handles.len() {
+            std::thread::yield_now();
+        }
         Ok(())
     }
 
