@@ -74,7 +74,10 @@ fn the_hot_set_stays_when_others_need_memory() {
         "{major} of 400 pages had left: {:?}",
         status.apps[0]
     );
-    assert!(status.apps[0].swapped_bytes >= bytes(1000), "its cold pages left");
+    assert!(
+        status.apps[0].swapped_bytes >= bytes(1000),
+        "its cold pages left"
+    );
     assert_eq!((a.damaged(), b.damaged()), (0, 0));
 }
 
