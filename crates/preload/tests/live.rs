@@ -33,6 +33,11 @@ fn forks_with_copy_on_write() {
 }
 
 #[test]
+fn forks_before_anything_is_paged() {
+    in_every_way("attached");
+}
+
+#[test]
 fn remapping_unmapping_protecting_and_discarding() {
     in_every_way("layout");
 }

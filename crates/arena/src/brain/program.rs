@@ -233,6 +233,7 @@ impl Brain {
 
     /// Makes the program's memory ours. Nobody serves faults yet: a thread that makes one waits.
     pub fn program_adopt(&mut self, core: &Core) -> Result<(), ServeError> {
+        core.memory.adopt_staging()?;
         for range in self.program.own() {
             core.memory.adopt(range.start, range.len())?;
         }
@@ -272,6 +273,7 @@ impl Brain {
         self.forget_ahead(core);
         let was_served = core.memory.hears_of_forks();
         core.memory.reopen()?;
+        core.memory.adopt_staging()?;
         for range in self.program.own() {
             core.memory.adopt(range.start, range.len())?;
         }

@@ -106,16 +106,24 @@ impl PagedMemory {
         }
     }
 
-    /// Opens descriptors for this process under the numbers that they had, and makes the staging area's faults
-    /// ours. The calling thread and those that share its descriptors have nothing else under these numbers:
-    /// they are a thread of whoever called [`Self::close`], or in the child of a `fork`.
+    /// Opens descriptors for this process under the numbers that they had. The calling thread and those that
+    /// share its descriptors have nothing else under these numbers: they are a thread of whoever called
+    /// [`Self::close`], or in the child of a `fork`.
     ///
     /// # Errors
     /// [`PagedError`].
     pub fn reopen(&self) -> Result<(), PagedError> {
         let (uffd, _) = open_uffd(self.config)?;
         replace(self.uffd.as_fd(), uffd.into_descriptor())?;
-        replace(self.pagemap.as_fd(), open_pagemap()?)?;
+        replace(self.pagemap.as_fd(), open_pagemap()?)
+    }
+
+    /// Makes the staging area ready for frames. From here on, a fork in which the child gets it waits until
+    /// somebody has read of it.
+    ///
+    /// # Errors
+    /// [`PagedError`].
+    pub fn adopt_staging(&self) -> Result<(), PagedError> {
         match self.config.mechanism {
             // Frames can only be moved to registered memory.
             Mechanism::Move => {
