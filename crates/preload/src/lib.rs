@@ -41,9 +41,14 @@ static HEAP: heap::Heap = heap::Heap::new();
 
 /// Called when the library is loaded, before the program begins.
 extern "C" fn start() {
-    let _within = within::Within::enter();
-    threads::start();
-    settings::start();
+    {
+        let _within = within::Within::enter();
+        threads::start();
+        settings::start();
+    }
+    if let Some(space) = settings::space() {
+        malloc::leave_early_segment(|address| space.range().contains(&address));
+    }
 }
 
 #[used]

@@ -14,6 +14,44 @@ use crate::within::Within;
 /// What every allocation is aligned to.
 const ALIGN: usize = 16;
 
+/// What mimalloc takes from the system at a time, and divides among blocks of all sizes.
+const SEGMENT_BYTES: usize = 32 << 20;
+/// Sizes of blocks that fill a segment up to its last slices, largest first.
+const FILLERS_BYTES: [usize; 4] = [15 << 20, 1 << 20, 500 << 10, 160 << 10];
+/// How many of the smallest fill one.
+const MOST_FILLERS: usize = SEGMENT_BYTES / FILLERS_BYTES[3];
+
+/// Constructors of other libraries allocate before there is a space, and what mimalloc took from the system for them
+/// would be used up first: so much of the program would never be paged. Blocks that nobody uses or touches take the
+/// rest of it, so that what is allocated from now on is in the space.
+pub fn leave_early_segment(is_in_space: impl Fn(usize) -> bool) {
+    let allocate = |size| {
+        // SAFETY: any size will do.
+        unsafe { mi::mi_malloc(size) }
+    };
+    let free = |block| {
+        // SAFETY: it was just given out, and nobody else knows it.
+        unsafe { mi::mi_free(block) };
+    };
+    let probe = allocate(ALIGN);
+    let segment = probe.addr() & !(SEGMENT_BYTES - 1);
+    free(probe);
+    if probe.is_null() || is_in_space(segment) {
+        return;
+    }
+    let mut outside: [*mut c_void; MOST_FILLERS] = [ptr::null_mut(); MOST_FILLERS];
+    for size in FILLERS_BYTES {
+        let places = outside.iter_mut().take(SEGMENT_BYTES / size);
+        for place in places.filter(|place| place.is_null()) {
+            let filler = allocate(size);
+            if filler.addr() & !(SEGMENT_BYTES - 1) != segment {
+                *place = filler;
+            }
+        }
+    }
+    outside.into_iter().for_each(free);
+}
+
 fn null(errno: c_int) -> *mut c_void {
     fail(errno);
     ptr::null_mut()

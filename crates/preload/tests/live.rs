@@ -53,6 +53,14 @@ fn addresses_that_are_used_again_all_the_time() {
 }
 
 #[test]
+fn small_blocks_are_within_the_budget() {
+    let Some(stats) = program("blocks", &Case::new(SMALL)) else {
+        return;
+    };
+    assert!(stats.managed, "it was never paged");
+}
+
+#[test]
 fn every_scheme_that_pages_programs() {
     for scheme in ["zram", "ariadne-ehl-1k-2k-16k", "warmswap"] {
         let case = Case {

@@ -91,9 +91,10 @@ impl Server {
         format!("unix://{}", self.folder.join("socket").display())
     }
 
-    /// Memory that the cgroup is charged.
+    /// Anonymous memory that the cgroup is charged: what the program's files take in the page cache, and what the
+    /// kernel takes for tables, is much the same for all.
     pub fn memory_bytes(&self) -> Result<u64, BenchError> {
-        Ok(self.group.stats()?.usage_bytes)
+        Ok(self.group.stats()?.anonymous_bytes)
     }
 
     /// CPU nanoseconds of all its threads so far.
@@ -105,14 +106,17 @@ impl Server {
     pub fn squeeze(&self, total_bytes: u64, zram: &ZramSwap) -> Result<(), BenchError> {
         for _ in 0..STEPS {
             let stored = zram.stats()?.memory_bytes;
-            let usage = self.memory_bytes()?;
+            let stats = self.group.stats()?;
+            let (usage, anonymous) = (stats.usage_bytes, stats.anonymous_bytes);
             let wanted = total_bytes.saturating_sub(stored);
-            if usage <= wanted {
+            // The limit is on everything; what is not anonymous comes on top.
+            let beside = usage.saturating_sub(anonymous);
+            if anonymous <= wanted {
                 // What it may grow by is what is left of the total.
-                return Ok(self.group.limit(Some(wanted))?);
+                return Ok(self.group.limit(Some(wanted + beside))?);
             }
             // In small steps: the kernel gives up when it cannot take much at once.
-            let next = wanted.max(usage - usage / 16);
+            let next = wanted.max(anonymous - anonymous / 16) + beside;
             match self.group.limit(Some(next)) {
                 Err(error) if !error.is_busy() => return Err(error.into()),
                 _ => {}
