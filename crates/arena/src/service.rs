@@ -129,7 +129,9 @@ impl Wanted {
 /// What became of a page that was wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
-    /// It is in its place.
+    /// It was brought to its place; threads that waited for it are awake.
+    Brought,
+    /// It was in its place already.
     There,
     /// No frame can be spared.
     NoFrame,
@@ -209,8 +211,16 @@ impl Core {
                         return Err(ServeError::Vanished);
                     }
                 }
-                State::Protected => self.unprotect(page, word, wanted)?,
-                State::Staged => self.serve_staged(page, word, wanted)?,
+                State::Protected => {
+                    if self.unprotect(page, word, wanted)? {
+                        return Ok(Served::Brought);
+                    }
+                }
+                State::Staged => {
+                    if self.serve_staged(page, word, wanted)? {
+                        return Ok(Served::Brought);
+                    }
+                }
                 State::Fresh | State::Stored | State::InFile => {
                     let Some(frame) = self.frame_for(page, word, wanted) else {
                         if self.directory.word(page) == word {
@@ -218,16 +228,16 @@ impl Core {
                         }
                         continue;
                     };
-                    match self.directory.claim(page, word) {
-                        Some(claim) if word.state == State::Fresh => {
-                            self.serve_fresh(claim, frame, wanted.arrival())?;
-                        }
-                        Some(claim) if word.state == State::InFile => {
-                            self.serve_file(claim, frame, wanted.arrival())?;
-                        }
-                        Some(claim) => self.serve_stored(claim, frame, wanted)?,
-                        None => self.frames.give_back(frame),
+                    let Some(claim) = self.directory.claim(page, word) else {
+                        self.frames.give_back(frame);
+                        continue;
+                    };
+                    match word.state {
+                        State::Fresh => self.serve_fresh(claim, frame, wanted.arrival())?,
+                        State::InFile => self.serve_file(claim, frame, wanted.arrival())?,
+                        _ => self.serve_stored(claim, frame, wanted)?,
                     }
+                    return Ok(Served::Brought);
                 }
             }
         }
@@ -251,7 +261,7 @@ impl Core {
             match self.serve_page(page as usize, Wanted::Ahead(arrival)) {
                 Ok(Served::NoFrame) => break,
                 // Its region was dropped.
-                Ok(Served::There) | Err(ServeError::NotMapped) => done += 1,
+                Ok(Served::Brought | Served::There) | Err(ServeError::NotMapped) => done += 1,
                 Err(error) => return Err(error),
             }
         }
@@ -276,20 +286,21 @@ impl Core {
         Ok(true)
     }
 
-    /// A page on its way out in its place stays.
-    fn unprotect(&self, page: usize, word: Word, wanted: Wanted) -> Result<(), ServeError> {
-        if let Some(claim) = self.directory.claim(page, word) {
-            self.counts.staged.fetch_add(1, Ordering::Relaxed);
-            self.memory.write_protect(page, 1, false)?;
-            self.release(claim, |before| before.arrived(wanted.arrival()));
-        }
-        Ok(())
+    /// A page on its way out in its place stays. False if it is not as `word` says any more.
+    fn unprotect(&self, page: usize, word: Word, wanted: Wanted) -> Result<bool, ServeError> {
+        let Some(claim) = self.directory.claim(page, word) else {
+            return Ok(false);
+        };
+        self.counts.staged.fetch_add(1, Ordering::Relaxed);
+        self.memory.write_protect(page, 1, false)?;
+        self.release(claim, |before| before.arrived(wanted.arrival()));
+        Ok(true)
     }
 
-    /// A page in staging goes straight back.
-    fn serve_staged(&self, page: usize, word: Word, wanted: Wanted) -> Result<(), ServeError> {
+    /// A page in staging goes straight back. False if it is not as `word` says any more.
+    fn serve_staged(&self, page: usize, word: Word, wanted: Wanted) -> Result<bool, ServeError> {
         let Some(mut claim) = self.directory.claim(page, word) else {
-            return Ok(());
+            return Ok(false);
         };
         self.counts.faults.fetch_add(1, Ordering::Relaxed);
         self.counts.staged.fetch_add(1, Ordering::Relaxed);
@@ -297,7 +308,7 @@ impl Core {
             self.install(page, slot)?;
         }
         self.release(claim, |before| before.arrived(wanted.arrival()));
-        Ok(())
+        Ok(true)
     }
 
     /// Lets a page go, and says so if the engine is to hear of it.

@@ -12,13 +12,13 @@ use crate::brain::Brain;
 use crate::error::{AbortOnPanic, ServeError, die};
 use crate::lock::Mutex;
 use crate::restore::Jobs;
-use crate::service::{Core, Wanted};
+use crate::service::{Core, Served, Wanted};
 
 /// How long the pager sleeps when nobody calls it.
 const PAGER_SLEEP: Duration = Duration::from_millis(50);
 
 /// How often fault handlers look whether they are to end.
-const HANDLER_POLL_MS: i32 = 50;
+const HANDLER_POLL_MS: u32 = 50;
 
 /// The threads of one arena; all ended by [`Threads::stop`].
 #[derive(Debug, Default)]
@@ -139,13 +139,16 @@ fn pager(core: &Core, brain: &Mutex<Brain>, is_stopped: &AtomicBool) {
 }
 
 fn handle_faults(core: &Core, is_stopped: &AtomicBool) {
-    while !is_stopped.load(Ordering::Acquire) {
-        if let Err(error) = core.memory.wait_event(HANDLER_POLL_MS) {
-            die(core.memory.address(0), &error);
+    let handle = || {
+        let waiter = core.memory.waiter().map_err(ServeError::Events)?;
+        while !is_stopped.load(Ordering::Acquire) {
+            waiter.wait(HANDLER_POLL_MS).map_err(ServeError::Events)?;
+            handle_what_is_there(core)?;
         }
-        if let Err(error) = handle_what_is_there(core) {
-            die(core.memory.address(0), &error);
-        }
+        Ok::<_, ServeError>(())
+    };
+    if let Err(error) = handle() {
+        die(core.memory.address(0), &error);
     }
 }
 
@@ -153,7 +156,8 @@ fn handle_what_is_there(core: &Core) -> Result<(), ServeError> {
     loop {
         // An event that was read is served before a fork.
         let Some(_inside) = core.gate.enter_unless_closed() else {
-            return core.serve_fork();
+            core.serve_fork()?;
+            continue;
         };
         core.forked.load().let_go();
         while let Some(page) = core.forked.load().take_put_off() {
@@ -178,12 +182,13 @@ fn serve(core: &Core, address: usize) {
         die(address, &ServeError::NotMapped);
     };
     match core.serve_page(page, Wanted::Now) {
-        Ok(_) => {}
+        Ok(Served::Brought) => return,
+        // Another thread brought it, and may have woken its waiters before this one waited.
+        Ok(Served::There | Served::NoFrame) => {}
         // The program unmapped it meanwhile: its next access tells it so.
         Err(ServeError::NotMapped) if core.is_program => {}
         Err(error) => die(address, &error),
     }
-    // Whoever found it served already was not woken by that.
     if let Err(error) = core.memory.wake(page) {
         die(address, &error);
     }

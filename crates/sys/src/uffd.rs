@@ -18,7 +18,7 @@ mod reserve;
 pub mod sigbus;
 mod slots;
 
-pub use event::Event;
+pub use event::{Event, Waiter};
 pub use features::{Feature, Features};
 pub use idle::be_idle;
 pub use lazy::{AtomicTable, Word};

@@ -3,6 +3,9 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+
 use super::abi;
 
 /// Something happened to registered memory.
@@ -46,6 +49,40 @@ pub enum Event {
     },
     /// One that this crate does not know.
     Unknown(u8),
+}
+
+/// One of several threads that wait for events: an event wakes one of those that wait, and no other.
+#[derive(Debug)]
+pub struct Waiter {
+    epoll: OwnedFd,
+}
+
+impl Waiter {
+    pub(super) fn new(descriptor: BorrowedFd<'_>) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+        epoll::add(&epoll, descriptor, epoll::EventData::new_u64(0), flags)?;
+        Ok(Self { epoll })
+    }
+
+    /// Waits until there may be an event, or `timeout_ms` milliseconds have passed.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn wait(&self, timeout_ms: u32) -> io::Result<()> {
+        let timeout = Timespec {
+            tv_sec: i64::from(timeout_ms / 1000),
+            tv_nsec: i64::from(timeout_ms % 1000) * 1_000_000,
+        };
+        let none = epoll::Event {
+            flags: epoll::EventFlags::empty(),
+            data: epoll::EventData::new_u64(0),
+        };
+        match epoll::wait(&self.epoll, &mut [none], Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
 }
 
 /// Waits until one of the descriptors has an event, or `timeout_ms` milliseconds have passed; whether there may

@@ -12,7 +12,8 @@ use rustix::fs::{Mode, OFlags};
 
 use super::reserve::Reserve;
 use super::{
-    Event, Failure, Feature, Features, OpenError, Reach, SlotBag, Slots, Uffd, UffdError, Wake,
+    Event, Failure, Feature, Features, OpenError, Reach, SlotBag, Slots, Uffd, UffdError, Waiter,
+    Wake,
 };
 use crate::PAGE_BYTES;
 
@@ -451,13 +452,12 @@ impl PagedMemory {
         self.uffd.read_event()
     }
 
-    /// Waits until there is an event, something was written to `stop`, or `timeout_ms` milliseconds have
-    /// passed; whether there may be an event.
+    /// For a thread that waits for events beside others.
     ///
     /// # Errors
     /// The system's answer.
-    pub fn wait_event(&self, timeout_ms: i32) -> io::Result<bool> {
-        super::event::wait(&[self.uffd.as_fd()], timeout_ms)
+    pub fn waiter(&self) -> io::Result<Waiter> {
+        Waiter::new(self.uffd.as_fd())
     }
 
     /// A bag for the slots of this staging area.

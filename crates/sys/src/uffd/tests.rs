@@ -155,8 +155,13 @@ fn a_write_to_a_protected_page_is_an_event() {
     std::thread::scope(|scope| {
         // SAFETY: the page is present; the write waits until the protection is lifted.
         scope.spawn(|| unsafe { byte(&memory, 0).write_volatile(4) });
-        while !memory.wait_event(1000).expect("an event") {}
-        let event = memory.read_event().expect("readable").expect("one");
+        let waiter = memory.waiter().expect("a waiter");
+        let event = loop {
+            waiter.wait(1000).expect("an event");
+            if let Some(event) = memory.read_event().expect("readable") {
+                break event;
+            }
+        };
         assert!(
             matches!(event, Event::Fault { protected: true, write: true, address, .. }
                 if address == memory.address(0)),

@@ -168,7 +168,8 @@ impl PagedMemory {
         }
     }
 
-    /// Waits for an event of this memory or of a child's, as [`Self::wait_event`].
+    /// Waits until this memory or a child's has an event, or `timeout_ms` milliseconds have passed; whether there may
+    /// be an event.
     ///
     /// # Errors
     /// The system's answer.
@@ -179,7 +180,7 @@ impl PagedMemory {
     ) -> std::io::Result<bool> {
         match child {
             Some(child) => event::wait(&[self.uffd.as_fd(), child.uffd.as_fd()], timeout_ms),
-            None => self.wait_event(timeout_ms),
+            None => event::wait(&[self.uffd.as_fd()], timeout_ms),
         }
     }
 
