@@ -274,14 +274,14 @@ impl Engine {
         if self.chunks[chunk].is_of_file() {
             return self.evict_files(chunk);
         }
-        if self.backing_failed || self.budget.limits.backing_limit_bytes == 0 {
+        if self.backing_failed {
             return false;
         }
         let bytes = u64::from(self.chunks[chunk].stored_bytes);
         if !self.budget.backing_has_room(bytes) {
             return self.drop_kept(Place::Backing, cause);
         }
-        self.scheme.eviction.remove(chunk);
+        self.must_stay(chunk);
         self.chunks[chunk].set_place(Place::WritingBack);
         self.budget.writing_back_bytes += bytes;
         self.decide(Action::WriteBack { chunk }, cause);
@@ -329,9 +329,25 @@ impl Engine {
         }
     }
 
+    /// Whether the chunk has somewhere to go. Without a backing file only pages of files can be given up:
+    /// a policy that knew of others would name them, and name nothing else until they left.
+    fn can_leave_pool(&self, chunk: ChunkId) -> bool {
+        self.chunks[chunk].is_of_file() || self.budget.limits.backing_limit_bytes > 0
+    }
+
+    /// The chunk is a candidate for eviction from now on, if it can be.
     fn may_be_evicted(&mut self, chunk: ChunkId) {
-        let stored = self.describe(chunk);
-        self.scheme.eviction.insert(chunk, stored);
+        if self.can_leave_pool(chunk) {
+            let stored = self.describe(chunk);
+            self.scheme.eviction.insert(chunk, stored);
+        }
+    }
+
+    /// The chunk is a candidate for eviction no more, if it was one.
+    fn must_stay(&mut self, chunk: ChunkId) {
+        if self.can_leave_pool(chunk) {
+            self.scheme.eviction.remove(chunk);
+        }
     }
 
     /// A `Store` or `StoreRaw` was done: the chunk takes `stored_bytes` where it is. The frames of its
@@ -435,8 +451,8 @@ impl Engine {
         self.settle(chunk);
     }
 
-    /// One more page's content is only in this chunk. A chunk of the pool is a candidate for eviction
-    /// exactly while that holds for one of its pages.
+    /// One more page's content is only in this chunk. A chunk of the pool that can leave it is a
+    /// candidate for eviction exactly while that holds for one of its pages.
     pub(crate) fn absent_more(&mut self, chunk: ChunkId) {
         let entry = &mut self.chunks[chunk];
         entry.absent += 1;
@@ -450,7 +466,7 @@ impl Engine {
         let entry = &mut self.chunks[chunk];
         entry.absent -= 1;
         if entry.absent == 0 && entry.place() == Place::Pool {
-            self.scheme.eviction.remove(chunk);
+            self.must_stay(chunk);
         }
     }
 

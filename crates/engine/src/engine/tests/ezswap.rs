@@ -185,6 +185,41 @@ fn a_full_pool_gives_up_pages_of_files_without_writing_them() {
 }
 
 #[test]
+fn without_a_backing_file_all_pages_of_files_can_go_whatever_else_the_pool_holds() {
+    for scheme in ["ezswap-apa", "zswap+file-pages=on"] {
+        let mut e = engine(scheme, pages(256, 2, 0));
+        for n in 0..30 {
+            for addr in [anon(n), file(n)] {
+                let chunk = send(&mut e, addr);
+                e.stored(chunk, Place::Pool, 500);
+            }
+        }
+        for n in 0..30 {
+            e.set_pool_bytes(2 * 4096);
+            e.touch(app(0), anon(100 + n), true);
+            assert!(e.send_away(app(0), anon(100 + n)));
+            let first = e.next_decision().map(|decision| decision.action);
+            let forget = matches!(first, Some(Action::Forget { .. }));
+            assert!(forget, "{scheme}, {n} evicted: {first:?}");
+            e.set_pool_bytes(0);
+            let rest = decisions(&mut e);
+            assert_eq!(kinds(&rest), ["free", "store"], "{scheme}");
+            if let Action::Store { chunk, .. } = rest[1] {
+                e.stored(chunk, Place::Pool, 500);
+            }
+            e.check().expect("invariants");
+        }
+        assert_eq!(e.counters().evicted_files, 30);
+        // None is left: the next page stays where it is.
+        e.set_pool_bytes(2 * 4096);
+        e.touch(app(0), anon(200), true);
+        assert!(e.send_away(app(0), anon(200)));
+        assert_eq!(decisions(&mut e), []);
+        assert_eq!(state(&mut e, anon(200)), PageState::Resident);
+    }
+}
+
+#[test]
 fn what_the_pool_holds_to_be_too_large_passes_by_it() {
     let mut e = engine("ezswap-apa", pages(256, 100, 100));
     let chunk = send(&mut e, file(1));
