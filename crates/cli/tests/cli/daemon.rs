@@ -220,6 +220,11 @@ const PRIORITY: i32 = 7077;
 const PRESSED: &str = "[zram0]\nzram-size = 128\nswap-priority = 7077\n[host]\nkeep-available = 0\npressure-percent = 0\n\
                        budget = 24\npage-out-mib-per-second = 2000\nlaunch-window-ms = 2000\n";
 
+/// The same with another budget, in MiB.
+fn with_budget(mib: u32) -> String {
+    PRESSED.replace("budget = 24", &format!("budget = {mib}"))
+}
+
 /// The swap areas of daemons here.
 fn own_areas() -> Vec<swap::Area> {
     let mut areas = swap::areas(&Root::machine()).expect("a list of swap");
@@ -374,19 +379,22 @@ fn a_relaunch_is_learned_prefetched_and_told_and_survives_a_kill() {
         found.expect("the application is known").take()
     };
     let bytes = |app: &Value, key: &str| app[key].as_u64().expect("a number");
-    // What a relaunch does, again and again, with everything that is cold paged out between.
-    let relaunch = |daemon: &Daemon, holder: &mut Holder| {
+    let leave = |daemon: &Daemon, away_bytes: u64| {
         switch(daemon, &["--background", "hold"]);
-        wait_for("cold pages leave", || {
-            bytes(&app(daemon), "swapped_bytes") > 8 << 20
+        wait_for("pages leave", || {
+            bytes(&app(daemon), "swapped_bytes") > away_bytes
         });
+    };
+    let come_back = |daemon: &Daemon, holder: &mut Holder| {
         switch(daemon, &["hold"]);
         holder.touch();
         switch(daemon, &["--launch-done", "hold"]);
     };
     switch(&daemon, &["--launch-done", "hold"]);
     for _ in 0..3 {
-        relaunch(&daemon, &mut holder);
+        // Half of all leaves: what is touched of that is seen to be.
+        leave(&daemon, HELD_BYTES as u64 / 2);
+        come_back(&daemon, &mut holder);
     }
     let found = app(&daemon);
     assert_eq!(bytes(&found, "processes"), 1);
@@ -407,8 +415,10 @@ fn a_relaunch_is_learned_prefetched_and_told_and_survives_a_kill() {
         assert!(shown.contains(part), "{part}: {shown}");
     }
 
-    // Learned tables are saved each second; they, the device and the program outlive the daemon.
+    // Learned tables are saved each second, so once more after the last relaunch; they, the device and the program
+    // outlive the daemon.
     let learned = daemon.folder.path().join("learned/hold.learned");
+    let _ = fs::remove_file(&learned);
     wait_for("tables are saved", || learned.exists());
     let (ended, folder) = daemon.end("-KILL");
     assert_eq!(ended.signal(), Some(9));
@@ -418,19 +428,28 @@ fn a_relaunch_is_learned_prefetched_and_told_and_survives_a_kill() {
         "its device is still there"
     );
 
-    let daemon = Daemon::start(folder, PRESSED);
-    assert_eq!(daemon.devices(), devices, "{}", daemon.log());
-    assert!(daemon.log().contains("goes on with"), "{}", daemon.log());
-    wait_for("the program is found again", || {
-        bytes(&app(&daemon), "processes") == 1
-    });
-    relaunch(&daemon, &mut holder);
+    // All but 4 MiB leaves, and so does most of what was learned to be hot.
+    let is_back = |daemon: &Daemon| {
+        assert_eq!(daemon.devices(), devices, "{}", daemon.log());
+        assert!(daemon.log().contains("goes on with"), "{}", daemon.log());
+        wait_for("the program is found again", || {
+            bytes(&app(daemon), "processes") == 1
+        });
+    };
+    let daemon = Daemon::start(folder, &with_budget(5));
+    is_back(&daemon);
+    leave(&daemon, HELD_BYTES as u64 - (4 << 20));
+    let (_, folder) = daemon.end("-KILL");
+
+    // There is room for it, so it is brought back early.
+    let daemon = Daemon::start(folder, &with_budget(96));
+    is_back(&daemon);
+    come_back(&daemon, &mut holder);
     let found = app(&daemon);
-    // What was learned to be hot stayed, or was brought back early.
     let last = found["relaunches"].as_array().and_then(|all| all.last());
     let avoided = last.map_or(0, |last| bytes(last, "faults_avoided"));
     assert!(
-        bytes(&found, "hot_bytes") > 0 && avoided > 0,
+        bytes(&found, "prefetched_pages") > 0 && avoided > 0,
         "by what was learned before: {found}"
     );
 
