@@ -62,9 +62,19 @@ fn small_blocks_are_within_the_budget() {
 
 #[test]
 fn every_scheme_that_pages_programs() {
-    for scheme in ["zram", "ariadne-ehl-1k-2k-16k", "warmswap"] {
+    let folder = tempfile::tempdir().expect("a folder");
+    let schemes = [
+        ("zram", false),
+        ("ariadne-ehl-1k-2k-16k", false),
+        ("asap", false),
+        ("ezswap", false),
+        ("ezswap", true),
+        ("warmswap", false),
+    ];
+    for (scheme, has_backing) in schemes {
         let case = Case {
             scheme,
+            backing: has_backing.then(|| folder.path().join("swap")),
             ..Case::new(SMALL)
         };
         let Some(stats) = program("touch", &case) else {
