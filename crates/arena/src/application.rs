@@ -100,9 +100,10 @@ impl Application {
         self.inner.keep_learned();
     }
 
-    /// In the child of a `fork`: the threads that bring pages back are the parent's.
+    /// In the child of a `fork`: the threads that bring pages back are the parent's, and so are its launches.
     pub(crate) fn forget_job(&self) {
         std::mem::forget(self.inner.job.lock().take());
+        self.inner.is_unsaved.store(false, Ordering::Release);
     }
 
     /// Pages that are held to be hot.

@@ -50,8 +50,8 @@ pub struct ArenaConfig {
     #[serde(default)]
     pub tape: Option<PathBuf>,
     /// Where what is learned about applications (hot lists and footprints) survives a restart, a file for each
-    /// name; written when an application goes to the background or gives up a region after a launch. `None`:
-    /// nowhere.
+    /// name; written when an application goes to the background or gives up a region after a launch, and at the end
+    /// of a program whose whole memory this is. `None`: nowhere.
     #[serde(default)]
     pub learned_folder: Option<PathBuf>,
     /// Whether each object of the pool carries a checksum that is checked when it is loaded.

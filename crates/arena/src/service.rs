@@ -72,7 +72,7 @@ pub struct ServiceCounts {
     pub chunks_read: AtomicU64,
     /// Pages that were read from their files.
     pub file_reads: AtomicU64,
-    /// Pages that came along with another.
+    /// Pages that came along with another, or together ahead of use.
     pub neighbours: AtomicU64,
     /// Frames that could not be moved, so that the page was copied.
     pub copied: AtomicU64,

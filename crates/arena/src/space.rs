@@ -119,6 +119,13 @@ impl Space {
         &self.app
     }
 
+    /// Saves what the scheme learned about the program, if there is a folder for it
+    /// ([`ArenaConfig::learned_folder`]) and a launch since it was last saved: when the program ends. That it cannot
+    /// be saved is said on standard error.
+    pub fn keep_learned(&self) {
+        self.app.inner.keep_learned();
+    }
+
     /// What it holds and has done. Linear in the pages that the program has mapped.
     #[must_use]
     pub fn stats(&self) -> ArenaStats {

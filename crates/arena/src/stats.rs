@@ -42,7 +42,7 @@ pub struct ArenaStats {
     pub chunks_read: u64,
     /// Pages that were read from their files.
     pub file_reads: u64,
-    /// Pages that came along with another.
+    /// Pages that came along with another, or together ahead of use.
     pub neighbours: u64,
     /// Pages that were copied in because their frame could not be moved.
     pub copied: u64,

@@ -80,7 +80,7 @@ typedef struct warmswap_stats {
     uint64_t faults;
     /* Of them, first touches. */
     uint64_t first_touches;
-    /* Pages that came along with another. */
+    /* Pages that came along with another, or together ahead of use. */
     uint64_t neighbours;
     /* Times that the budget was exceeded, since nothing could be given up. */
     uint64_t overcommits;

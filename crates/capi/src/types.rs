@@ -46,7 +46,7 @@ pub struct warmswap_stats {
     pub faults: u64,
     /// Of them, first touches.
     pub first_touches: u64,
-    /// Pages that came along with another.
+    /// Pages that came along with another, or together ahead of use.
     pub neighbours: u64,
     /// Times that the budget was exceeded.
     pub overcommits: u64,

@@ -46,6 +46,9 @@ pub struct RunSettings {
     pub backing: Option<PathBuf>,
     /// Its size at most, in bytes; counts only with a backing file.
     pub backing_limit_bytes: u64,
+    /// The folder where what is learned about the program (its hot list, its footprint) survives its end: a file for
+    /// each name of a program. `None`: it does not.
+    pub learned: Option<PathBuf>,
     /// The socket to listen on. `None`: [`socket_path`](crate::socket_path) of the process. A process that
     /// finds it in use by another listens there, too.
     pub control: Option<PathBuf>,
@@ -79,8 +82,8 @@ pub enum SettingsError {
 }
 
 impl RunSettings {
-    /// These two, and otherwise: no backing file, the default socket, no file of statistics, in the background
-    /// only when told, frames moved where possible, two threads for faults.
+    /// These two, and otherwise: no backing file, nothing kept of what is learned, the default socket, no file of
+    /// statistics, in the background only when told, frames moved where possible, two threads for faults.
     #[must_use]
     pub fn new(scheme: &str, budget_bytes: u64) -> Self {
         Self {
@@ -88,6 +91,7 @@ impl RunSettings {
             budget_bytes,
             backing: None,
             backing_limit_bytes: DEFAULT_BACKING_LIMIT_BYTES,
+            learned: None,
             control: None,
             stats_json: None,
             idle_after_ms: None,

@@ -162,7 +162,7 @@ fn ratio(plain: u64, stored: u64) -> Option<f64> {
     (stored > 0).then(|| plain as f64 / stored as f64)
 }
 
-/// Writes the report, and removes the socket.
+/// Writes the report, keeps what was learned, and removes the socket.
 extern "C" fn finish() {
     let _within = Within::enter();
     let Some(program) = program() else { return };
@@ -174,6 +174,7 @@ extern "C" fn finish() {
     if let Some(socket) = unsafe { SEEN.socket.swap(ptr::null_mut(), Relaxed).as_ref() } {
         let _ = std::fs::remove_file(socket);
     }
+    program.space.keep_learned();
     let Some(path) = program.settings.stats_path(std::process::id()) else {
         return;
     };

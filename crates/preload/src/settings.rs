@@ -79,6 +79,7 @@ fn make(settings: RunSettings) -> Result<Program, String> {
     let config = ArenaConfig {
         backing: settings.backing.clone(),
         backing_limit_bytes: settings.backing_limit_bytes,
+        learned_folder: settings.learned.clone(),
         mechanism: settings.mechanism,
         handler_threads: settings.fault_threads,
         address_space_bytes: SPACE_BYTES,

@@ -159,6 +159,7 @@ impl Core {
             self.store.read(claim.before.chunk, record, |content| {
                 decode_into(scratch, content, out)
             })??;
+            self.counts.neighbours.fetch_add(1, Ordering::Relaxed);
             *place = Some((claim, arrival));
         }
         match slots {

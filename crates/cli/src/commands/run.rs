@@ -47,6 +47,10 @@ pub struct RunArgs {
         requires = "backing"
     )]
     backing_limit: SizeExpr,
+    /// Keep what is learned about the program (its hot pages, its footprint) in this folder, in a file by the program's
+    /// name, and begin with what an earlier run left there; default: it is forgotten
+    #[arg(long, value_name = "FOLDER")]
+    learned: Option<PathBuf>,
     /// Listen on this socket; default: one that `warmswap status` finds
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
@@ -150,6 +154,7 @@ fn settings(args: &RunArgs) -> Result<RunSettings> {
     Ok(RunSettings {
         backing: absolute(&args.backing)?,
         backing_limit_bytes,
+        learned: absolute(&args.learned)?,
         control: absolute(&args.control)?,
         idle_after_ms: (args.idle_after > 0).then_some(args.idle_after),
         mechanism: match args.mechanism {

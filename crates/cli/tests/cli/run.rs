@@ -270,6 +270,8 @@ fn the_library_comes_before_others_and_the_settings_with_it() {
             "zram",
             "--control",
             "a.sock",
+            "--learned",
+            "tables",
             "sh",
             "-c",
             script,
@@ -292,5 +294,6 @@ fn the_library_comes_before_others_and_the_settings_with_it() {
         ("zram", 64 << 20)
     );
     assert_eq!(settings.control, Some(second.path().join("a.sock")));
+    assert_eq!(settings.learned, Some(second.path().join("tables")));
     assert_eq!(settings.idle_after_ms, Some(5000));
 }

@@ -1,4 +1,5 @@
 //! Runs programs with the library and without.
+#![allow(dead_code)] // Each test uses a part of this.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -19,6 +20,8 @@ pub struct Case {
     pub scheme: &'static str,
     pub mechanism: &'static str,
     pub backing: Option<PathBuf>,
+    pub learned: Option<PathBuf>,
+    pub control: Option<PathBuf>,
 }
 
 impl Case {
@@ -28,6 +31,8 @@ impl Case {
             scheme: "warmswap",
             mechanism: "auto",
             backing: None,
+            learned: None,
+            control: None,
         }
     }
 }
@@ -93,6 +98,8 @@ fn paged_while<R>(case: &Case, command: &mut Command, meanwhile: impl FnOnce() -
     let settings = RunSettings {
         stats_json: Some(RunSettings::stats_in(folder.path())),
         backing: case.backing.clone(),
+        learned: case.learned.clone(),
+        control: case.control.clone(),
         mechanism: match case.mechanism {
             "move" => Mechanism::Move,
             "copy" => Mechanism::Copy,
@@ -117,6 +124,16 @@ fn paged_while<R>(case: &Case, command: &mut Command, meanwhile: impl FnOnce() -
 
 /// Compiles and runs one of the C programs, which checks itself; what it reported. `None` where it cannot run.
 pub fn program(name: &str, case: &Case) -> Option<ProgramStats> {
+    program_while(name, case, std::process::Stdio::null(), || ())
+}
+
+/// The same, with this as its standard input, while something else goes on.
+pub fn program_while(
+    name: &str,
+    case: &Case,
+    input: impl Into<std::process::Stdio>,
+    meanwhile: impl FnOnce(),
+) -> Option<ProgramStats> {
     if let Some(reason) = why_not(case) {
         skip!(name, "{reason}"; None);
     }
@@ -141,7 +158,7 @@ pub fn program(name: &str, case: &Case) -> Option<ProgramStats> {
         Err(error) => skip!(name, "no C compiler: {error}"; None),
         Ok(status) => assert!(status.success(), "{name}.c does not compile"),
     }
-    let run = paged(case, &mut Command::new(&file));
+    let (run, ()) = paged_while(case, Command::new(&file).stdin(input), meanwhile);
     assert_eq!(run.status, Some(0), "{name}: {}", run.errors);
     Some(run.stats.expect("a report"))
 }
