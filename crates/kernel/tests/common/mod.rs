@@ -227,12 +227,20 @@ pub fn relaunch(
 
 /// Waits until what was asked for ahead of use is there.
 pub fn wait_for_prepaging(host: &Host) {
-    // A page that went away meanwhile is never done: bounded.
-    for _ in 0..20_000 {
+    // A page that went away meanwhile is never done: bounded. But threads of idle priority wait for long where others
+    // have work, so the bound is on looks that find nothing new.
+    let (mut done, mut looks) = (0, 0);
+    while looks < 200_000 {
         let counters = host.counters();
         if counters.prepage_done >= counters.prepage_asked {
             return;
         }
+        looks = if counters.prepage_done > done {
+            0
+        } else {
+            looks + 1
+        };
+        done = counters.prepage_done;
         std::thread::sleep(std::time::Duration::from_micros(100));
     }
 }
