@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use warmswap_sys::uffd::{Event, be_idle};
+use warmswap_sys::uffd::{Event, Waiter, be_idle};
 
 use crate::brain::Brain;
 use crate::error::{AbortOnPanic, ServeError, die};
 use crate::lock::Mutex;
+use crate::near::{Near, Nearness};
 use crate::restore::Jobs;
 use crate::service::{Core, Served, Wanted};
 
@@ -35,7 +36,7 @@ impl Threads {
     pub fn start_pager(&mut self, core: &Arc<Core>, brain: &Arc<Mutex<Brain>>) -> io::Result<()> {
         let (core, brain) = (Arc::clone(core), Arc::clone(brain));
         let is_stopped = Arc::clone(&self.is_stopped);
-        self.start("pager", move || pager(&core, &brain, &is_stopped))
+        self.start("pager", move || move || pager(&core, &brain, &is_stopped))
     }
 
     /// Starts threads that read and serve faults.
@@ -43,7 +44,10 @@ impl Threads {
         for _ in 0..count.max(1) {
             let core = Arc::clone(core);
             let is_stopped = Arc::clone(&self.is_stopped);
-            self.start("fault handler", move || handle_faults(&core, &is_stopped))?;
+            self.start("fault handler", move || {
+                let handler = Handler::new(core);
+                move || handler.run(&is_stopped)
+            })?;
         }
         Ok(())
     }
@@ -55,28 +59,32 @@ impl Threads {
             self.start("restorer", move || {
                 // A kernel without that class restores at normal priority.
                 let _ = be_idle();
-                while let Some(job) = jobs.next() {
-                    job.run(&core);
+                move || {
+                    while let Some(job) = jobs.next() {
+                        job.run(&core);
+                    }
                 }
             })?;
         }
         Ok(())
     }
 
-    fn start(
+    /// Starts a thread and waits until it is ready. What `prepare` makes runs then, and allocates nothing: it has to
+    /// hear of a fork whose thread holds the allocator.
+    fn start<Body: FnOnce()>(
         &mut self,
         name: &'static str,
-        body: impl FnOnce() + Send + 'static,
+        prepare: impl FnOnce() -> Body + Send + 'static,
     ) -> io::Result<()> {
         let builder = std::thread::Builder::new().name(format!("warmswap {name}"));
         let numbers = Arc::clone(&self.numbers);
         self.handles.push(builder.spawn(move || {
             let _abort = AbortOnPanic(name);
             let number = rustix::thread::gettid().as_raw_nonzero().get();
+            let body = prepare();
             numbers.lock().push(number);
             body();
         })?);
-        // From here on it allocates nothing, so that it hears of a fork whose thread holds the allocator.
         while self.numbers.lock().len() < self.handles.len() {
             std::thread::yield_now();
         }
@@ -138,40 +146,67 @@ fn pager(core: &Core, brain: &Mutex<Brain>, is_stopped: &AtomicBool) {
     }
 }
 
-fn handle_faults(core: &Core, is_stopped: &AtomicBool) {
-    let handle = || {
-        let waiter = core.memory.waiter().map_err(ServeError::Events)?;
-        while !is_stopped.load(Ordering::Acquire) {
-            waiter.wait(HANDLER_POLL_MS).map_err(ServeError::Events)?;
-            handle_what_is_there(core)?;
-        }
-        Ok::<_, ServeError>(())
-    };
-    if let Err(error) = handle() {
-        die(core.memory.address(0), &error);
-    }
+/// A thread that reads and serves faults.
+struct Handler {
+    core: Arc<Core>,
+    waiter: Waiter,
+    nearness: Option<Nearness>,
 }
 
-fn handle_what_is_there(core: &Core) -> Result<(), ServeError> {
-    loop {
-        // An event that was read is served before a fork.
-        let Some(_inside) = core.gate.enter_unless_closed() else {
-            core.serve_fork()?;
-            continue;
-        };
-        core.forked.load().let_go();
-        while let Some(page) = core.forked.load().take_put_off() {
-            serve(core, core.memory.address(page));
+impl Handler {
+    /// For the calling thread.
+    fn new(core: Arc<Core>) -> Self {
+        // The first look of a thread allocates.
+        drop(core.forked.load());
+        match core.memory.waiter() {
+            Ok(waiter) => Self {
+                waiter,
+                core,
+                nearness: Nearness::new(),
+            },
+            Err(error) => die(core.memory.address(0), &ServeError::Events(error)),
         }
-        match core.memory.read_event().map_err(ServeError::Events)? {
-            Some(Event::Fault { address, .. }) => {
-                let start = Instant::now();
-                serve(core, address);
-                let time_ns = start.elapsed().as_nanos() as u64;
-                core.counts.latency.record(time_ns);
+    }
+
+    fn run(mut self, is_stopped: &AtomicBool) {
+        while !is_stopped.load(Ordering::Acquire) {
+            let waited = self
+                .waiter
+                .wait(HANDLER_POLL_MS)
+                .map_err(ServeError::Events);
+            if let Err(error) = waited.and_then(|()| self.handle_what_is_there()) {
+                die(self.core.memory.address(0), &error);
             }
-            Some(_) => {}
-            None => return Ok(()),
+        }
+    }
+
+    fn handle_what_is_there(&mut self) -> Result<(), ServeError> {
+        let core = &*self.core;
+        loop {
+            // An event that was read is served before a fork.
+            let Some(_inside) = core.gate.enter_unless_closed() else {
+                core.serve_fork()?;
+                continue;
+            };
+            core.forked.load().let_go();
+            while let Some(page) = core.forked.load().take_put_off() {
+                serve(core, core.memory.address(page));
+            }
+            match core.memory.read_event().map_err(ServeError::Events)? {
+                Some(Event::Fault {
+                    address, thread, ..
+                }) => {
+                    let start = Instant::now();
+                    let nearness = self.nearness.as_mut();
+                    let near = nearness.and_then(|nearness| nearness.bring(thread));
+                    serve(core, address);
+                    near.into_iter().for_each(Near::let_go);
+                    let time_ns = start.elapsed().as_nanos() as u64;
+                    core.counts.latency.record(time_ns);
+                }
+                Some(_) => {}
+                None => return Ok(()),
+            }
         }
     }
 }
