@@ -15,9 +15,8 @@ mod fresh;
 mod install;
 mod stored;
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use arc_swap::ArcSwap;
 use parking_lot::{Mutex, MutexGuard};
 use warmswap_codec::{PAGE_BYTES, Scratch};
 use warmswap_control::LatencyHistogram;
@@ -50,13 +49,47 @@ pub struct Core {
     /// A fork that is under way.
     ///
     /// Threads of the parent have its locks at the moment of the fork, so the child has another.
-    pub forked: ArcSwap<Forked>,
+    pub forked: CurrentFork,
     /// The pages are a program's, which maps and unmaps them as it likes.
     pub is_program: bool,
     slots: Box<[Mutex<Service>]>,
     next_slot: AtomicUsize,
     /// Frames that neighbours of a fault leave to faults.
     pub neighbour_reserve: usize,
+}
+
+/// What is known of a fork, in a place that threads look at without a lock and without allocating: whoever forks
+/// holds the allocator until a thread that may have just begun has heard of it.
+#[derive(Debug)]
+pub struct CurrentFork(AtomicPtr<Forked>);
+
+impl Default for CurrentFork {
+    fn default() -> Self {
+        Self(AtomicPtr::new(Box::into_raw(Box::default())))
+    }
+}
+
+impl CurrentFork {
+    /// It.
+    pub fn load(&self) -> &Forked {
+        // SAFETY: it comes from a box, and boxes that were here live on: `renew` leaks them, and `drop` has the only
+        // reference to this value, so that nothing borrowed from it is left.
+        unsafe { &*self.0.load(Ordering::Acquire) }
+    }
+
+    /// Begins with nothing known, in the child of a `fork`. What was known is leaked: threads of the parent may have
+    /// its locks.
+    pub fn renew(&self) {
+        self.0
+            .store(Box::into_raw(Box::default()), Ordering::Release);
+    }
+}
+
+impl Drop for CurrentFork {
+    fn drop(&mut self) {
+        // SAFETY: it comes from a box, and nobody else refers to it any more.
+        drop(unsafe { Box::from_raw(*self.0.get_mut()) });
+    }
 }
 
 /// What the fault path counts.
@@ -168,7 +201,7 @@ impl Core {
             news: News::new(1 << 16),
             counts: ServiceCounts::default(),
             gate: Gate::default(),
-            forked: ArcSwap::default(),
+            forked: CurrentFork::default(),
             is_program: false,
             slots: (0..service_slots.max(1))
                 .map(|_| Mutex::new(Service::new()))

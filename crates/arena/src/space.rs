@@ -404,7 +404,7 @@ impl Space {
         std::mem::forget(std::mem::take(&mut *shared.threads.lock()));
         self.app.forget_job();
         // The descriptors that the parent's may hold mean nothing here.
-        std::mem::forget(shared.core.forked.swap(Arc::default()));
+        shared.core.forked.renew();
         if shared.brain.lock().program.is_adopted() {
             return Ok(true);
         }

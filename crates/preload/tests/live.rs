@@ -38,6 +38,15 @@ fn forks_before_anything_is_paged() {
 }
 
 #[test]
+fn children_that_fork_at_once() {
+    let case = Case::new(Budget { mib: 8 });
+    let Some(stats) = program("nested", &case) else {
+        return;
+    };
+    assert!(stats.managed, "it was never paged");
+}
+
+#[test]
 fn remapping_unmapping_protecting_and_discarding() {
     in_every_way("layout");
 }
