@@ -156,8 +156,6 @@ struct Handler {
 impl Handler {
     /// For the calling thread.
     fn new(core: Arc<Core>) -> Self {
-        // The first look of a thread allocates.
-        drop(core.forked.load());
         match core.memory.waiter() {
             Ok(waiter) => Self {
                 waiter,
