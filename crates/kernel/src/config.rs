@@ -33,8 +33,8 @@ pub struct HostConfig {
     pub prepage_by: PrepageBy,
     /// Threads that bring footprints back; 0 for no prefetch.
     pub prepage_threads: usize,
-    /// Launches for which a page that stays in memory is taken for accessed after it was last seen to be
-    /// (ASAP section 4.3 forgets a page after as many).
+    /// Launches for which a page that stays in memory is taken for accessed after it was last seen to be. ASAP
+    /// (section 4.3) forgets a page after five; here what is forgotten costs a fault to be seen again.
     pub evidence_launches: u8,
     /// A launch window that nobody closes ends after so long, in milliseconds.
     pub launch_window_ms: u64,
@@ -47,12 +47,12 @@ pub struct HostConfig {
 impl Default for HostConfig {
     fn default() -> Self {
         Self {
-            scheme: "asap-anon+reclaim=hotness".to_owned(),
+            scheme: "asap-anon+reclaim=hotness:foreground=last,hot=keep".to_owned(),
             goal: Goal::default(),
             page_out_pages_per_second: 50_000,
             prepage_by: PrepageBy::default(),
             prepage_threads: 1,
-            evidence_launches: 5,
+            evidence_launches: 10,
             launch_window_ms: 3_000,
             swap_reserve_bytes: 4 << 20,
             learned_folder: None,

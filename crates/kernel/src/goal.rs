@@ -19,9 +19,10 @@ use crate::status::SwapStatus;
 pub struct Goal {
     /// Most memory for the applications and the compressed pool together, in bytes.
     pub budget_bytes: Option<u64>,
-    /// The memory control group whose use counts as the applications', but for page cache that the kernel trims
-    /// first; without one, their resident anonymous memory does. If the group has a limit of its own, the host keeps clear of it, so that the kernel need
-    /// not reclaim.
+    /// The memory control group whose use counts as the applications', page cache included: near a limit the kernel
+    /// reclaims anonymous memory along with it, and does not know what is hot. Without a group, their resident
+    /// anonymous memory counts. If the group has a limit of its own, the host keeps clear of it, so that the kernel
+    /// need not reclaim.
     pub group: Option<PathBuf>,
     /// Least memory that is to be available on the machine, in bytes.
     pub free_bytes: Option<u64>,
@@ -53,10 +54,6 @@ pub struct Room {
     /// What could be brought back before budget or limit are exceeded, in bytes.
     pub spare_bytes: u64,
 }
-
-/// Page cache that was not used lately, beyond this much, counts as free: the kernel trims it before it looks at
-/// anonymous memory (`cache_trim_mode` in mm/vmscan.c, from 4096 inactive pages on).
-const TRIM_BYTES: u64 = 16 << 20;
 
 /// Reads the machine for a goal.
 #[derive(Debug)]
@@ -132,9 +129,7 @@ impl Gauge {
         };
         let mut used = resident_bytes;
         if let Some(group) = &self.group {
-            let stats = group.stats()?;
-            let trimmed = stats.inactive_file_bytes.saturating_sub(TRIM_BYTES);
-            used = stats.usage_bytes.saturating_sub(trimmed);
+            used = group.usage_bytes()?;
             if let Some(limit) = group.limit_bytes()? {
                 bound(used, limit);
             }
@@ -174,10 +169,7 @@ mod tests {
         };
         write("proc/self/mounts", "none /cg cgroup2 rw 0 0\n");
         write("cg/cgroup.controllers", "memory\n");
-        write("cg/apps/memory.current", &(310 * MIB).to_string());
-        // Of 310 MiB, 10 are page cache that is trimmed first.
-        let stat = format!("anon 1\nfile 1\ninactive_file {}\npgmajfault 0\n", 26 * MIB);
-        write("cg/apps/memory.stat", &stat);
+        write("cg/apps/memory.current", &(300 * MIB).to_string());
         write("cg/apps/memory.max", limit);
         write(
             "proc/meminfo",

@@ -366,10 +366,15 @@ impl Host {
         tick
     }
 
-    /// What is kept free for the next launch: what the largest of the last ones needed, and a quarter more.
+    /// What is kept free for the next launch: what the largest of the last ones needed, and a quarter more; but
+    /// little of the whole, since what is free holds nothing.
     fn headroom_bytes(&self) -> u64 {
         let largest = self.growths.iter().copied().max().unwrap_or(0);
-        let most = self.config.goal.budget_bytes.map_or(u64::MAX, |b| b / 8);
+        let most = self
+            .config
+            .goal
+            .budget_bytes
+            .map_or(u64::MAX, |bytes| bytes / 32);
         (largest + largest / 4).min(most).max(LEAST_HEADROOM_BYTES)
     }
 

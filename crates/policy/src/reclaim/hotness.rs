@@ -8,7 +8,8 @@ use warmswap_trace::{AppId, LaunchKind, PageAddr};
 
 pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
     name: "hotness",
-    summary: "hot, warm and cold list for each application; hotness:hot=last|keep,initial-hot=PAGES",
+    summary: "hot, warm and cold list for each application; \
+              hotness:hot=last|keep,foreground=alike|last,initial-hot=PAGES",
     source: "Ariadne section 4.2 (HotnessOrg); hot=keep is its scenario EHL, hot=last its AL (section 5)",
     build: |text| {
         let mut policy = HotnessOrg::default();
@@ -16,6 +17,8 @@ pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
             match (key, value) {
                 ("hot", "last") => policy.hot_pages = HotPages::Last,
                 ("hot", "keep") => policy.hot_pages = HotPages::Keep,
+                ("foreground", "alike") => policy.order = &BY_CLASS,
+                ("foreground", "last") => policy.order = &FOREGROUND_LAST,
                 ("initial-hot", pages) => {
                     policy.initial_hot_pages = pages
                         .parse()
@@ -23,7 +26,8 @@ pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
                 }
                 _ => {
                     return Err(format!(
-                        "'{key}={value}' is neither hot=last|keep nor initial-hot=PAGES"
+                        "'{key}={value}' is neither hot=last|keep nor foreground=alike|last nor \
+                         initial-hot=PAGES"
                     ));
                 }
             }
@@ -41,6 +45,34 @@ pub enum HotPages {
     /// excluded from compression).
     Keep,
 }
+
+/// Applications whose pages take a turn at leaving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Everybodys,
+    Foreground,
+    Others,
+}
+
+/// Whose pages of which class leave, one turn after the other.
+type Order = [(Hotness, Whose)];
+
+/// As in the paper: cold pages leave first, whoever has them.
+const BY_CLASS: [(Hotness, Whose); 3] = [
+    (Hotness::Cold, Whose::Everybodys),
+    (Hotness::Warm, Whose::Everybodys),
+    (Hotness::Hot, Whose::Everybodys),
+];
+
+/// The application that was launched last keeps what it uses, until the others have only hot pages left: its cold
+/// pages are those that no launch touched, not those that nobody uses.
+const FOREGROUND_LAST: [(Hotness, Whose); 5] = [
+    (Hotness::Cold, Whose::Others),
+    (Hotness::Warm, Whose::Others),
+    (Hotness::Cold, Whose::Foreground),
+    (Hotness::Warm, Whose::Foreground),
+    (Hotness::Hot, Whose::Everybodys),
+];
 
 /// Labels of a page: 1 + its hotness class.
 const fn label(hotness: Hotness) -> u8 {
@@ -83,7 +115,8 @@ enum Window {
 /// - A hot list that was learned in an earlier run ([`Reclaim::teach`]) takes the place of the initial one.
 /// - Cold pages of all applications leave first, applications least recently used first, then warm, then
 ///   hot. The foreground application is the most recently used one, so that its pages of a class stay
-///   longest.
+///   longest. With `foreground=last`, which is ours, all its pages but the hot ones stay longer than others' cold
+///   and warm pages.
 /// - A page that came back unasked, with a neighbour of its chunk, is the first of its class to leave again.
 /// - Warm pages that were touched since the policy last looked get a second chance; hot ones leave in the
 ///   order in which the launch touched them.
@@ -93,6 +126,9 @@ enum Window {
 #[derive(Debug)]
 pub struct HotnessOrg {
     hot_pages: HotPages,
+    order: &'static Order,
+    /// The application that was launched last.
+    foreground: usize,
     initial_hot_pages: u64,
     apps: Vec<App>,
     most_recent: usize,
@@ -103,6 +139,8 @@ impl Default for HotnessOrg {
     fn default() -> Self {
         Self {
             hot_pages: HotPages::Last,
+            order: &BY_CLASS,
+            foreground: usize::MAX,
             initial_hot_pages: u64::MAX,
             apps: Vec::new(),
             most_recent: usize::MAX,
@@ -165,10 +203,15 @@ impl HotnessOrg {
         self.app(owner).lists[list].remove(table, page);
     }
 
-    /// Applications with pages of that class, least recently used first.
-    fn eviction_order(&self, class: Hotness) -> Vec<usize> {
+    /// The applications with pages of that class whose turn it is, least recently used first.
+    fn eviction_order(&self, (class, whose): (Hotness, Whose)) -> Vec<usize> {
+        let has_turn = |app: usize| match whose {
+            Whose::Everybodys => true,
+            Whose::Foreground => app == self.foreground,
+            Whose::Others => app != self.foreground,
+        };
         let mut order: Vec<_> = (0..self.apps.len())
-            .filter(|&app| !self.apps[app].lists[class.index()].is_empty())
+            .filter(|&app| has_turn(app) && !self.apps[app].lists[class.index()].is_empty())
             .collect();
         order.sort_by_key(|&app| self.apps[app].last_used);
         order
@@ -260,11 +303,11 @@ impl Reclaim for HotnessOrg {
     ) {
         let enough = out.len() + want;
         let spare_hot = self.hot_pages == HotPages::Keep && urgency == Urgency::Background;
-        for class in [Hotness::Cold, Hotness::Warm, Hotness::Hot] {
+        for &(class, whose) in self.order {
             if class == Hotness::Hot && spare_hot {
                 return;
             }
-            for app in self.eviction_order(class) {
+            for app in self.eviction_order((class, whose)) {
                 if out.len() >= enough {
                     return;
                 }
@@ -309,6 +352,7 @@ impl Reclaim for HotnessOrg {
     fn launch_begin(&mut self, table: &mut PageTable, app: AppId, kind: LaunchKind) {
         let initial = self.initial_hot_pages;
         self.used(app);
+        self.foreground = usize::from(app.0);
         let this = self.app(app);
         if std::mem::take(&mut this.is_taught) && kind == LaunchKind::Cold {
             // The first launch touches far more than a relaunch: what was learned is the better list.
@@ -339,7 +383,9 @@ impl Reclaim for HotnessOrg {
     }
 
     fn teach(&mut self, table: &mut PageTable, app: AppId, hot: &[u64]) {
+        let foreground = self.foreground;
         self.launch_begin(table, app, LaunchKind::Relaunch);
+        self.foreground = foreground;
         self.launch_end(app);
         for &number in hot {
             let page = table.find_or_insert(app, PageAddr::Anon { number });
@@ -359,10 +405,10 @@ impl Reclaim for HotnessOrg {
     }
 
     fn dump(&self, table: &PageTable) -> Vec<PageId> {
-        [Hotness::Cold, Hotness::Warm, Hotness::Hot]
-            .into_iter()
-            .flat_map(|class| {
-                self.eviction_order(class)
+        self.order
+            .iter()
+            .flat_map(|&(class, whose)| {
+                self.eviction_order((class, whose))
                     .into_iter()
                     .map(move |app| (app, class))
             })

@@ -194,3 +194,31 @@ fn a_learned_hot_list_takes_the_place_of_the_first_launch() {
     assert_eq!(hotness(&mut world, 9), Hotness::Warm);
     assert_eq!(world.policy.hot_pages(A), 0);
 }
+
+#[test]
+fn the_foreground_keeps_its_pages_until_the_others_have_only_hot_ones() {
+    let mut world = World::new();
+    world.policy.order = &FOREGROUND_LAST;
+    for app in [A, B] {
+        world.launch(app, LaunchKind::Cold, [1]);
+        world.touch(app, [2, 3]);
+        world.touch(app, [3]);
+    }
+
+    let order = world.swap_out(6, Urgency::Direct);
+
+    let expected = [(A, 2), (A, 3), (B, 2), (B, 3), (A, 1), (B, 1)];
+    assert_eq!(order, expected);
+}
+
+#[test]
+fn who_was_launched_last_is_in_the_foreground_whoever_works() {
+    let mut world = World::new();
+    world.policy.order = &FOREGROUND_LAST;
+    world.launch(B, LaunchKind::Cold, []);
+    world.launch(A, LaunchKind::Cold, []);
+    world.touch(A, [1]);
+    world.touch(B, [1]);
+
+    assert_eq!(world.swap_out(1, Urgency::Direct), [(B, 1)]);
+}
