@@ -71,6 +71,8 @@ pub fn changes(scheme: &SchemeSpec) -> Vec<String> {
         .into_iter()
         .filter(|row| row.name != "never" && differs(row.slot, row.name))
         .map(|row| format!("{}={}", row.slot, row.name));
+    let order = scheme.reclaim.starts_with("hotness:") && !scheme.reclaim.contains("foreground=");
+    let order = order.then(|| format!("reclaim={},foreground=last", scheme.reclaim));
     let turned = |name: &str, is_on| format!("{name}={}", if is_on { "off" } else { "on" });
     let switches = [
         turned("keep-copies", scheme.keep_copies),
@@ -78,7 +80,7 @@ pub fn changes(scheme: &SchemeSpec) -> Vec<String> {
     ];
     let layouts = Layout::ALL.into_iter().filter(|&it| it != scheme.layout);
     let layouts = layouts.map(|layout| format!("layout={}", layout.name()));
-    let all = others.chain(switches).chain(layouts);
+    let all = others.chain(order).chain(switches).chain(layouts);
     // What takes arguments that have no default is left out.
     all.filter(|change| scheme.clone().set(change).is_ok())
         .collect()
@@ -158,7 +160,8 @@ mod tests {
         let scheme = SchemeSpec::named("warmswap").unwrap();
         let changes = changes(&scheme);
         for slot in [
-            "reclaim=",
+            "reclaim=lru",
+            "reclaim=hotness:hot=keep,foreground=last",
             "sizing=",
             "admission=selective",
             "eviction=lottery",
