@@ -51,6 +51,8 @@ impl Goal {
 pub struct Room {
     /// To be paged out, in bytes.
     pub missing_bytes: u64,
+    /// A bound is exceeded, and not only the headroom below it.
+    pub is_exceeded: bool,
     /// What could be brought back before budget or limit are exceeded, in bytes.
     pub spare_bytes: u64,
 }
@@ -119,12 +121,14 @@ impl Gauge {
         let headroom = self.goal.headroom_bytes.unwrap_or(headroom_bytes);
         let mut room = Room {
             missing_bytes: 0,
+            is_exceeded: false,
             spare_bytes: u64::MAX,
         };
         let mut bound = |used: u64, most: u64| {
             room.missing_bytes = room
                 .missing_bytes
                 .max((used + headroom).saturating_sub(most));
+            room.is_exceeded |= used > most;
             room.spare_bytes = room.spare_bytes.min(most.saturating_sub(used));
         };
         let mut used = resident_bytes;
@@ -140,6 +144,7 @@ impl Gauge {
         if let Some(free) = self.goal.free_bytes {
             let available = Meminfo::read(&self.root)?.available_bytes;
             room.missing_bytes = room.missing_bytes.max(free.saturating_sub(available));
+            room.is_exceeded |= available < free;
             room.spare_bytes = room.spare_bytes.min(available);
         }
         if let Some(most) = self.goal.pressure_percent
@@ -224,6 +229,7 @@ mod tests {
         };
         let expected = Room {
             missing_bytes: 11 * MIB,
+            is_exceeded: false,
             spare_bytes: 9 * MIB,
         };
         assert_eq!(room(&goal, "max"), expected);
@@ -234,6 +240,8 @@ mod tests {
         );
         let tight = room(&goal, &(301 * MIB).to_string());
         assert_eq!((tight.missing_bytes, tight.spare_bytes), (19 * MIB, MIB));
+        assert!(!tight.is_exceeded);
+        assert!(room(&goal, &(299 * MIB).to_string()).is_exceeded);
     }
 
     #[test]

@@ -334,7 +334,9 @@ impl Host {
         let room = self
             .gauge
             .room(self.swap.pool_bytes, resident, self.headroom_bytes());
-        self.missing_bytes = room.map_or(0, |room| room.missing_bytes);
+        // Where the machine cannot be read, nothing is risked.
+        let room = room.unwrap_or_default();
+        self.missing_bytes = room.missing_bytes;
         let mut tick = Tick {
             missing_bytes: self.missing_bytes,
             ..Tick::default()
@@ -359,7 +361,7 @@ impl Host {
         if pages == 0 {
             return tick;
         }
-        tick.paged_out = self.core.page_out(&mut self.apps, pages);
+        tick.paged_out = self.core.page_out(&mut self.apps, pages, room.is_exceeded);
         self.rate.spend(tick.paged_out);
         self.patience.ended(tick.paged_out > 0);
         tick.is_busy = tick.paged_out > 0 && want > tick.paged_out;

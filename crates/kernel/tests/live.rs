@@ -4,7 +4,9 @@ mod common;
 
 use std::process::{Command, Stdio};
 
-use common::{Machine, Program, bytes, relaunch, settle, wait_for_prepaging, within};
+use common::{
+    Machine, Program, bytes, relaunch, settle, wait_for_prepaging, with_hot_pages_leaving, within,
+};
 use warmswap_kernel::{Application, Host, HostConfig, Members, PrepageBy};
 use warmswap_sys::Root;
 use warmswap_testkit::skip;
@@ -97,7 +99,7 @@ fn prepaged(name: &str, by: PrepageBy) -> Option<((u64, u64), Host)> {
     let mut program = machine.program(2000);
     // There is room for the footprint, once it is wanted.
     let goal = within(1 << 20).goal;
-    let mut host = host(HostConfig {
+    let mut host = host(with_hot_pages_leaving(HostConfig {
         prepage_by: by,
         goal: warmswap_kernel::Goal {
             budget_bytes: Some(64 << 20),
@@ -105,7 +107,7 @@ fn prepaged(name: &str, by: PrepageBy) -> Option<((u64, u64), Host)> {
             ..goal
         },
         ..within(0)
-    });
+    }));
     let app = host.add(program.application("a")).unwrap();
     settle(&mut host);
     for _ in 0..3 {
@@ -156,13 +158,13 @@ fn what_was_learned_survives_a_restart() {
         learned_folder: Some(machine.folder.path().join("learned")),
         ..within(64 << 20)
     };
-    let tight = HostConfig {
+    let tight = with_hot_pages_leaving(HostConfig {
         goal: warmswap_kernel::Goal {
             headroom_bytes: Some(63 << 20),
             ..config.goal.clone()
         },
         ..config
-    };
+    });
     let mut first = host(tight.clone());
     let app = first.add(program.application("a")).unwrap();
     settle(&mut first);

@@ -92,10 +92,15 @@ enum Fate {
 }
 
 impl Core {
-    /// Pages out what the engine lets go, about `want` pages in one round. How many are in swap now.
-    pub fn page_out(&mut self, apps: &mut [Option<App>], want: u64) -> u64 {
+    /// Pages out what the engine lets go, about `want` pages in one round; what it would rather keep too, if it is
+    /// `urgent`. How many are in swap now.
+    pub fn page_out(&mut self, apps: &mut [Option<App>], want: u64, urgent: bool) -> u64 {
         let want = want.min(ROUND_PAGES);
-        let (leaving, dropped) = self.choose(apps, want);
+        // So few frames free that the engine works in the background, and nobody waits; or that somebody does.
+        let (mut leaving, mut dropped) = self.choose(apps, want, |least| least + 2);
+        if urgent && leaving.is_empty() && dropped.is_empty() {
+            (leaving, dropped) = self.choose(apps, want, |least| least / 2);
+        }
         let mut asked: Vec<(usize, usize, u64)> = Vec::new();
         let chosen = leaving.iter().flat_map(|l| &l.pages).chain(&dropped);
         for &page in chosen {
@@ -137,15 +142,20 @@ impl Core {
         out
     }
 
-    /// Lets the engine choose. It stops before the pages of an application that is being launched.
-    fn choose(&mut self, apps: &[Option<App>], want: u64) -> (Vec<Leaving>, Vec<PageId>) {
-        // As many frames free as make the engine work in the background, and nobody wait.
+    /// Lets the engine choose as if so many frames were free, by the least that it wants to be. It stops before the
+    /// pages of an application that is being launched.
+    fn choose(
+        &mut self,
+        apps: &[Option<App>],
+        want: u64,
+        free_frames: fn(u64) -> u64,
+    ) -> (Vec<Leaving>, Vec<PageId>) {
         let usage = self.engine.usage();
         let used = usage.frames * PAGE_BYTES as u64 + usage.pool_bytes;
         self.engine.set_budget_bytes(used);
-        let reserve = self.engine.watermarks().min_frames + 2;
+        let free = free_frames(self.engine.watermarks().min_frames);
         self.engine
-            .set_budget_bytes(used + reserve * PAGE_BYTES as u64);
+            .set_budget_bytes(used + free * PAGE_BYTES as u64);
         let (mut leaving, mut dropped, mut count) = (Vec::new(), Vec::new(), 0);
         let mut is_held = false;
         while let Some(decision) = self.engine.next_background_decision() {

@@ -197,6 +197,14 @@ pub fn within(budget_bytes: u64) -> HostConfig {
     }
 }
 
+/// Has hot pages leave, too, when nothing else is left, so that they are there to be brought back ahead of use.
+pub fn with_hot_pages_leaving(config: HostConfig) -> HostConfig {
+    HostConfig {
+        scheme: "asap-anon+reclaim=hotness:hot=last".to_owned(),
+        ..config
+    }
+}
+
 /// Ticks until nothing is missing to the goal, or nothing leaves any more.
 pub fn settle(host: &mut Host) {
     let mut idle = 0;
