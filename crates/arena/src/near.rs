@@ -83,8 +83,8 @@ impl Nearness {
         Some(here)
     }
 
-    /// Nobody waits: the scheduler chooses where the handler runs next.
-    pub fn leave_home(&mut self) {
+    /// The scheduler chooses where the handler runs next.
+    fn leave_home(&mut self) {
         if self.at_home.take().is_some() {
             // Where that fails it stays where it is, which does no harm but to speed.
             let _ = sched_setaffinity(Some(self.handler), &self.everywhere);

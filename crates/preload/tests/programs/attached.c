@@ -3,21 +3,8 @@
 #include "memory.h"
 
 #include <dirent.h>
-#include <sys/prctl.h>
 
-enum { PAGES = 16000, TURNS = 20, GUARD_S = 300 };
-
-/* A fork that nobody hears of waits for ever, with all signals blocked but SIGKILL. */
-static void end_if_it_hangs(void) {
-    pid_t program = getpid(), guard = fork();
-    CHECK(guard >= 0);
-    if (guard == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        sleep(GUARD_S);
-        kill(program, SIGKILL);
-        _exit(1);
-    }
-}
+enum { PAGES = 16000, TURNS = 20 };
 
 static int threads(void) {
     DIR *folder = opendir("/proc/self/task");

@@ -4,12 +4,14 @@
 
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,6 +62,20 @@ static inline uint64_t next_random(uint64_t *state) {
     *state ^= *state >> 7;
     *state ^= *state << 17;
     return *state;
+}
+
+/* A fork that nobody hears of waits for ever, with all signals blocked but SIGKILL: after a while the program and its
+   children end by that. */
+static inline void end_if_it_hangs(void) {
+    CHECK(setpgid(0, 0) == 0);
+    pid_t group = getpid(), guard = fork();
+    CHECK(guard >= 0);
+    if (guard == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        sleep(300);
+        kill(-group, SIGKILL);
+        _exit(1);
+    }
 }
 
 /* Waits for a child that is to end well. */
