@@ -66,12 +66,10 @@ mod tests {
         let own = [std::process::id()];
         let before = CpuNow::read(&root, &own).unwrap();
 
-        let mut spin = 0u64;
-        while CpuNow::read(&root, &own).unwrap().since(before).programs_ns == 0 {
-            spin += 1;
-        }
+        // Reading it takes time itself, which is to be seen.
+        while CpuNow::read(&root, &own).unwrap().since(before).programs_ns == 0 {}
 
-        assert!(spin > 0 && faults(&root, &own).minor > 0);
+        assert!(faults(&root, &own).minor > 0);
         assert_eq!(faults(&root, &[i32::MAX as u32]), Faults::default());
     }
 }

@@ -9,7 +9,7 @@ use warmswap_trace::{AppId, LaunchKind, PageAddr};
 pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
     name: "hotness",
     summary: "hot, warm and cold list for each application; \
-              hotness:hot=last|keep,foreground=alike|last,initial-hot=PAGES",
+              hot=last|keep, foreground=alike|last, initial-hot=PAGES",
     source: "Ariadne section 4.2 (HotnessOrg); hot=keep is its scenario EHL, hot=last its AL (section 5)",
     build: |text| {
         let mut policy = HotnessOrg::default();

@@ -29,7 +29,9 @@ pub fn ablation(study: &Ablation) -> Result<Table, TableError> {
     );
     let mut table = Table::new(title, columns);
     for row in &study.rows {
-        let name = row.change.as_deref().unwrap_or("(as it is)");
+        // With room for a line to break.
+        let change = row.change.as_ref().map(|change| change.replace(',', ", "));
+        let name = change.as_deref().unwrap_or("(as it is)");
         table.row([
             text(name),
             latency(row.latency.map(|it| it.mean)),
