@@ -1,15 +1,14 @@
 //! What was learned about a program in one run is known in the next.
 
-mod common;
-
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{Budget, Case, program_while};
 use warmswap_control::{Client, Request};
+
+use crate::common::{Budget, Case, program_while};
 
 const NAME: &str = "used";
 /// Pages that the program uses at each launch.

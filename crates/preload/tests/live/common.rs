@@ -1,5 +1,4 @@
 //! Runs programs with the library and without.
-#![allow(dead_code)] // Each test uses a part of this.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -2,6 +2,7 @@
 //! answers are compared with those of a run without it.
 
 mod common;
+mod learned;
 
 use common::{Budget, Case, program, run};
 
@@ -183,7 +184,7 @@ fn stress_ng() {
 
 #[test]
 fn java_with_a_heap_larger_than_the_budget() {
-    let Some(folder) = common::java_program("Heap", include_str!("programs/Heap.java")) else {
+    let Some(folder) = common::java_program("Heap", include_str!("../programs/Heap.java")) else {
         return;
     };
     let place = folder.path().to_str().expect("text");
