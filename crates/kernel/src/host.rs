@@ -16,7 +16,7 @@ use warmswap_sys::{PAGE_BYTES, Root, monotonic_ns};
 use warmswap_trace::AppId;
 
 use self::app::App;
-use self::core::{Core, UNBOUNDED_BYTES};
+use self::core::{Core, Sight, UNBOUNDED_BYTES};
 use self::launch::REMEMBERED_GROWTHS;
 use self::reclaim::{Patience, Rate};
 use crate::application::{Application, Applications, ProcessId};
@@ -266,7 +266,7 @@ impl Host {
         let Some(app) = &mut self.apps[at] else {
             return;
         };
-        self.core.look(app, false);
+        self.core.look(app);
         self.core.engine.background(app.id);
         self.core.drain();
         if std::mem::take(&mut app.is_foreground) {
@@ -310,7 +310,7 @@ impl Host {
                 }
                 // What happens in a window is looked at when it closes.
                 Some(_) => {}
-                None if looks => self.core.look(app, false),
+                None if looks => self.core.look(app),
                 None => {}
             }
         }
@@ -430,7 +430,12 @@ impl Core {
                 app.processes.push(watched);
                 let at = app.processes.len() - 1;
                 // A child that is forked in a launch is news; what was there before is not.
-                self.look_at(app, at, app.window.is_none());
+                let sight = if app.window.is_none() {
+                    Sight::First
+                } else {
+                    Sight::News
+                };
+                self.look_at(app, at, sight);
                 self.mark_taught(app, at);
             }
             Err(e) if e.is_gone() => self.counters.process_gone += 1,

@@ -1,17 +1,24 @@
 //! One watched process: which of its anonymous pages came and went since it was last looked at.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use warmswap_sys::maps::Maps;
 use warmswap_sys::pagemap::{Pagemap, Region, Residence};
 use warmswap_sys::process::{Process, ProcessError, Stat};
-use warmswap_sys::{FileError, Root};
+use warmswap_sys::{FileError, PAGE_BYTES, Root};
 
 use crate::application::ProcessId;
 
 /// Pages that are kept together.
 const BLOCK_PAGES: u64 = 512;
+
+/// All blocks.
+const ALL: Range<u64> = 0..u64::MAX;
+
+/// Blocks between two others that are looked at along with them.
+const NEAR_BLOCKS: u64 = 2;
 
 // A page's state: where it is, in the two lowest bits, and a mark.
 const ABSENT: u8 = 0;
@@ -64,6 +71,23 @@ impl Block {
     }
 }
 
+/// Pages in memory and in swap at the last look.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    present: u64,
+    swapped: u64,
+}
+
+impl Tally {
+    /// A page goes from one place to another.
+    fn moved(&mut self, from: u8, to: u8) {
+        self.present -= u64::from(from == PRESENT);
+        self.swapped -= u64::from(from == SWAPPED);
+        self.present += u64::from(to == PRESENT);
+        self.swapped += u64::from(to == SWAPPED);
+    }
+}
+
 /// What of a process changes whenever a page of it comes or goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pulse {
@@ -83,9 +107,7 @@ pub struct Watched {
     can_scan: bool,
     blocks: BTreeMap<u64, Box<Block>>,
     pulse: Option<Pulse>,
-    /// Pages in memory and in swap at the last look.
-    present: u64,
-    swapped: u64,
+    tally: Tally,
     /// It executed another program since it was watched.
     pub(crate) executed: u64,
     /// The kernel lets nobody page it out.
@@ -146,8 +168,7 @@ impl Watched {
             can_scan,
             blocks: BTreeMap::new(),
             pulse: None,
-            present: 0,
-            swapped: 0,
+            tally: Tally::default(),
             executed: 0,
             is_untouchable: false,
         })
@@ -174,13 +195,13 @@ impl Watched {
     /// Pages in memory at the last look.
     #[must_use]
     pub fn present_pages(&self) -> u64 {
-        self.present
+        self.tally.present
     }
 
     /// Pages in swap at the last look.
     #[must_use]
     pub fn swapped_pages(&self) -> u64 {
-        self.swapped
+        self.tally.swapped
     }
 
     /// Bytes that this watch takes.
@@ -207,57 +228,96 @@ impl Watched {
     /// [`WatchError`]; what was known stays as it was.
     pub fn look(&mut self, root: &Root, changes: &mut Vec<Change>) -> Result<(), WatchError> {
         let pulse = read_pulse(root, self.id)?;
-        let mut fresh = self.scan(root)?;
+        let mut fresh = self.scan(root, ALL)?;
         if fresh.is_empty() && !self.blocks.is_empty() {
             // The page table that the file was opened for is gone: the process executed another program, or ends.
             self.pagemap = Pagemap::open(root, self.id.pid)?;
             self.executed += 1;
-            self.blocks
-                .iter()
-                .for_each(|(&n, b)| free_block(n, b, changes));
-            self.blocks.clear();
-            fresh = self.scan(root)?;
+            self.compare(ALL, &[], changes);
+            fresh = self.scan(root, ALL)?;
         }
         self.pulse = Some(pulse);
-        self.compare(&fresh, changes);
+        self.compare(ALL, &fresh, changes);
         Ok(())
     }
 
-    fn scan(&self, root: &Root) -> Result<Vec<Fresh>, WatchError> {
+    /// Looks at the surroundings of these pages only, which ascend: where something was just done to them. What
+    /// else happened is left to the next [`Self::look`]. Costs about 10 ns for each page of the blocks of 2 MiB in
+    /// which they are, and 10 µs.
+    ///
+    /// # Errors
+    /// [`WatchError`]; what was not looked at yet stays as it was.
+    pub fn look_around(
+        &mut self,
+        root: &Root,
+        pages: &[u64],
+        changes: &mut Vec<Change>,
+    ) -> Result<(), WatchError> {
+        for span in spans(pages) {
+            let fresh = self.scan(root, span.clone())?;
+            self.compare(span, &fresh, changes);
+        }
+        let now = read_pulse(root, self.id)?;
+        if let Some(last) = &mut self.pulse
+            && (last.minor_faults, last.major_faults) == (now.minor_faults, now.major_faults)
+        {
+            // It did not stir: what left was sent away.
+            last.resident_pages = now.resident_pages;
+        }
+        Ok(())
+    }
+
+    /// The pages that there are in a span of blocks.
+    fn scan(&self, root: &Root, span: Range<u64>) -> Result<Vec<Fresh>, WatchError> {
+        const BLOCK_BYTES: u64 = BLOCK_PAGES * PAGE_BYTES as u64;
+        let (start, end) = (
+            span.start.saturating_mul(BLOCK_BYTES),
+            span.end.saturating_mul(BLOCK_BYTES),
+        );
         let mut fresh = Vec::new();
         if self.can_scan {
             self.pagemap
-                .scan_anonymous(0, u64::MAX, |region| note(&mut fresh, region))?;
+                .scan_anonymous(start, end, |region| note(&mut fresh, region))?;
         } else {
             let maps = Maps::read(root, self.id.pid)?;
+            let visit = |region| note(&mut fresh, region);
             self.pagemap
-                .read_anonymous(maps.as_slice(), |region| note(&mut fresh, region))?;
+                .read_anonymous(maps.as_slice(), start..end, visit)?;
         }
         Ok(fresh)
     }
 
-    fn compare(&mut self, fresh: &[Fresh], changes: &mut Vec<Change>) {
+    /// Compares the blocks of a span with what they are now.
+    fn compare(&mut self, span: Range<u64>, fresh: &[Fresh], changes: &mut Vec<Change>) {
         let mut next = fresh.iter().map(|f| f.number).peekable();
-        self.blocks.retain(|&number, block| {
+        let mut gone = Vec::new();
+        for (&number, block) in self.blocks.range(span) {
             while next.peek().is_some_and(|&n| n < number) {
                 next.next();
             }
-            let stays = next.peek() == Some(&number);
-            if !stays {
-                free_block(number, block, changes);
+            if next.peek() != Some(&number) {
+                gone.push(number);
+                for (at, &state) in block.state.iter().enumerate() {
+                    self.tally.moved(state & WHERE, ABSENT);
+                    if state & WHERE != ABSENT {
+                        let page = number * BLOCK_PAGES + at as u64;
+                        let what = What::Freed;
+                        changes.push(Change { page, what });
+                    }
+                }
             }
-            stays
-        });
-        (self.present, self.swapped) = (0, 0);
+        }
+        for number in gone {
+            self.blocks.remove(&number);
+        }
         for Fresh { number, state } in fresh {
             let block = self.blocks.entry(*number).or_insert_with(Block::new);
             for (at, &now) in state.iter().enumerate() {
-                self.present += u64::from(now == PRESENT);
-                self.swapped += u64::from(now == SWAPPED);
                 let before = block.state[at];
                 if before & WHERE == now {
                     continue;
                 }
+                self.tally.moved(before & WHERE, now);
                 let what = match (before & WHERE, now) {
                     (ABSENT, PRESENT) => What::Appeared,
                     (ABSENT, _) => What::AppearedSwapped,
@@ -394,13 +454,17 @@ fn note(fresh: &mut Vec<Fresh>, region: Region) {
     }
 }
 
-fn free_block(number: u64, block: &Block, changes: &mut Vec<Change>) {
-    let pages = block.state.iter().enumerate();
-    let there = pages.filter(|(_, state)| *state & WHERE != ABSENT);
-    changes.extend(there.map(|(at, _)| Change {
-        page: number * BLOCK_PAGES + at as u64,
-        what: What::Freed,
-    }));
+/// The spans of blocks in which these pages are, which ascend. What is near is one span: a call for each costs more
+/// than to look at a few blocks in vain.
+fn spans(pages: &[u64]) -> Vec<Range<u64>> {
+    let mut spans: Vec<Range<u64>> = Vec::new();
+    for block in pages.iter().map(|page| page / BLOCK_PAGES) {
+        match spans.last_mut() {
+            Some(last) if block < last.end + NEAR_BLOCKS => last.end = last.end.max(block + 1),
+            _ => spans.push(block..block + 1),
+        }
+    }
+    spans
 }
 
 fn read_pulse(root: &Root, id: ProcessId) -> Result<Pulse, FileError> {

@@ -14,6 +14,17 @@ use crate::watch::{Change, What};
 /// A budget that nothing exceeds: the engine is told what happened, and is not to decide anything.
 pub(super) const UNBOUNDED_BYTES: u64 = 1 << 50;
 
+/// What is looked at, and for what.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Sight<'a> {
+    /// All: what is there was there before.
+    First,
+    /// All: what is new happened since the last look.
+    News,
+    /// What became of these pages, which ascend.
+    Around(&'a [u64]),
+}
+
 /// What all applications share.
 #[derive(Debug)]
 pub(super) struct Core {
@@ -40,34 +51,40 @@ impl Core {
         }
     }
 
-    /// Looks at those processes of the application that something may have happened to; at all of them if
-    /// `all`. Processes that are gone are left to the next search.
-    pub fn look(&mut self, app: &mut App, all: bool) {
+    /// Looks at those processes of the application that something may have happened to. Processes that are gone are
+    /// left to the next search.
+    pub fn look(&mut self, app: &mut App) {
         let begin = thread_cpu_ns();
         for at in 0..app.processes.len() {
             let process = &app.processes[at];
-            if !process.is_untouchable && (all || process.is_stirred(&self.root)) {
-                self.look_at(app, at, false);
+            if !process.is_untouchable && process.is_stirred(&self.root) {
+                self.look_at(app, at, Sight::News);
             }
         }
         app.sums.cpu_ns += thread_cpu_ns() - begin;
     }
 
-    /// Looks at one process. All that is found at the `first` look was there before.
-    pub fn look_at(&mut self, app: &mut App, at: usize, first: bool) {
+    /// Looks at one process.
+    pub fn look_at(&mut self, app: &mut App, at: usize, sight: Sight<'_>) {
         let mut changes = std::mem::take(&mut self.changes);
         changes.clear();
-        let executed = app.processes[at].executed;
+        let process = &mut app.processes[at];
+        let executed = process.executed;
         self.counters.scans += 1;
-        match app.processes[at].look(&self.root, &mut changes) {
+        let result = match sight {
+            Sight::First | Sight::News => process.look(&self.root, &mut changes),
+            Sight::Around(pages) => process.look_around(&self.root, pages, &mut changes),
+        };
+        match result {
             Ok(()) => {}
             Err(e) if e.is_gone() => self.counters.process_gone += 1,
             Err(_) => self.counters.process_unreadable += 1,
         }
         self.counters.process_executed += app.processes[at].executed - executed;
         self.engine.set_budget_bytes(UNBOUNDED_BYTES);
+        let is_first = matches!(sight, Sight::First);
         for &change in &changes {
-            self.tell(app, at, change, first);
+            self.tell(app, at, change, is_first);
         }
         self.drain();
         self.changes = changes;

@@ -63,7 +63,7 @@ impl Host {
         if let Some(prepagers) = &self.prepagers {
             prepagers.only(u64::MAX);
         }
-        self.core.look(app, false);
+        self.core.look(app);
         let held = self.core.hold_touched(app);
         self.core.engine.launch_end(app.id);
         let Some(window) = app.window.take() else {

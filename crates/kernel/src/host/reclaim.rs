@@ -10,7 +10,7 @@ use warmswap_sys::{PAGE_BYTES, monotonic_ns};
 use warmswap_trace::{AppId, PageAddr};
 
 use super::app::{App, addr, place};
-use super::core::{Core, UNBOUNDED_BYTES};
+use super::core::{Core, Sight, UNBOUNDED_BYTES};
 use crate::counters::Counters;
 
 /// Pages that are paged out by one round: about 20 ms of work.
@@ -222,7 +222,7 @@ impl Core {
             }
         }
         let left = self.counters.left_by_kernel;
-        self.look_at(app, at, false);
+        self.look_at(app, at, Sight::Around(pages));
         // What left now left by this advice.
         let out = pages
             .iter()

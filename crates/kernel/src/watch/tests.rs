@@ -20,7 +20,7 @@ fn own() -> Watched {
 fn changes(watched: &mut Watched, regions: &[Region]) -> Vec<Change> {
     let (mut fresh, mut changes) = (Vec::new(), Vec::new());
     regions.iter().for_each(|&r| note(&mut fresh, r));
-    watched.compare(&fresh, &mut changes);
+    watched.compare(ALL, &fresh, &mut changes);
     changes.sort_by_key(|c| c.page);
     changes
 }
@@ -130,6 +130,40 @@ fn a_look_at_this_process_finds_what_was_written() {
         what == Some(What::Appeared) || what.is_none() && w.residence(page).is_some()
     };
     assert!((inner..inner + 62).all(appeared), "{}", memory[5000]);
+}
+
+#[test]
+fn a_look_around_some_pages_leaves_the_others_to_the_next_look() {
+    let root = Root::machine();
+    let mut w = own();
+    // Zeroed memory of this size is mapped, and not there before it is written to.
+    let mut memory = vec![0u8; 64 << 20];
+    let first = memory.as_ptr() as u64 / 4096 + 1;
+    let last = first + (64 << 20) / 4096 - 3;
+    w.look(&root, &mut Vec::new()).unwrap();
+    for page in [first, last] {
+        memory[(page * 4096 - memory.as_ptr() as u64) as usize] = 1;
+    }
+
+    let mut changes = Vec::new();
+    w.look_around(&root, &[first, first + 1], &mut changes)
+        .unwrap();
+    assert!(changes.contains(&change(first, What::Appeared)));
+    assert_eq!(w.residence(last), None);
+
+    assert!(w.is_stirred(&root));
+    changes.clear();
+    w.look(&root, &mut changes).unwrap();
+    assert!(changes.contains(&change(last, What::Appeared)));
+    assert!(!changes.contains(&change(first, What::Appeared)));
+}
+
+#[test]
+fn pages_that_are_near_make_one_span() {
+    let blocks = |blocks: &[u64]| spans(&blocks.iter().map(|b| b * 512 + 9).collect::<Vec<_>>());
+    assert!(blocks(&[]).is_empty());
+    assert_eq!(blocks(&[4]), [4..5]);
+    assert_eq!(blocks(&[4, 4, 5, 7, 10]), [4..8, 10..11]);
 }
 
 #[test]

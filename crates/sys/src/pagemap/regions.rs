@@ -1,6 +1,7 @@
 //! Runs of pages in the same state, by one system call for many (`PAGEMAP_SCAN`, Linux 6.7), or by reading
 //! the whole page table where the kernel has no such call.
 
+use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 
 use super::{Entry, Pagemap};
@@ -139,19 +140,21 @@ impl Pagemap {
         Ok(())
     }
 
-    /// As [`Self::scan_anonymous`], by reading the page table of `mappings` entry by entry: for kernels
-    /// without the call. Costs about 50 ns a page that is mapped, whether it exists or not.
+    /// As [`Self::scan_anonymous`], by reading the page table of the `mappings` within the addresses `span` entry by
+    /// entry: for kernels without the call. Costs about 50 ns a page that is mapped, whether it exists or not.
     ///
     /// # Errors
     /// [`FileError`].
     pub fn read_anonymous(
         &self,
         mappings: &[Mapping],
+        span: Range<u64>,
         mut visit: impl FnMut(Region),
     ) -> Result<(), FileError> {
         let mut open: Option<Region> = None;
         for mapping in mappings {
-            self.scan(mapping.start, mapping.end, |number, entry| {
+            let (start, end) = (mapping.start.max(span.start), mapping.end.min(span.end));
+            self.scan(start, end, |number, entry| {
                 let Some(residence) = residence(entry, mapping.shared) else {
                     return;
                 };
@@ -225,7 +228,7 @@ mod tests {
 
         let mut read = Vec::new();
         pagemap
-            .read_anonymous(maps.as_slice(), |r| read.push(r))
+            .read_anonymous(maps.as_slice(), 0..u64::MAX, |r| read.push(r))
             .unwrap();
         assert!(holds(&read));
 
