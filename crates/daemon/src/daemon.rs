@@ -11,6 +11,7 @@ use warmswap_control::{
     Answer, AppEvent, DaemonStatus, MemoryStatus, Refusal, RefusalKind, Reply, Request,
 };
 use warmswap_kernel::AppId;
+use warmswap_kernel::host::AFTER_SWITCH;
 use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::process::Stat;
 use warmswap_sys::{Root, monotonic_ns};
@@ -22,14 +23,8 @@ use crate::host::Host;
 use crate::signals::activity::Activity;
 use crate::status::{Signals, of_host};
 
-/// Time between two ticks at rest.
-const REST: Duration = Duration::from_secs(2);
-
-/// The same while memory is missing.
-const PRESSED: Duration = Duration::from_millis(500);
-
-/// The same while pages leave.
-const BUSY: Duration = Duration::from_millis(20);
+/// Least time between two looks at who works: CPU time is counted in steps of 10 ms.
+const ACTIVITY: Duration = Duration::from_millis(500);
 
 /// Time between two looks for applications that nobody described.
 const DISCOVER: Duration = Duration::from_secs(15);
@@ -63,6 +58,8 @@ pub struct Daemon<H> {
 #[derive(Debug)]
 struct Due {
     tick: Instant,
+    /// The look at who works; it is done at a tick.
+    activity: Instant,
     discover: Instant,
     save: Instant,
     /// The end of the launch window that is open.
@@ -84,6 +81,7 @@ impl<H: Host> Daemon<H> {
             begun: now,
             due: Due {
                 tick: now,
+                activity: now,
                 discover: now,
                 save,
                 window: None,
@@ -169,12 +167,8 @@ impl<H: Host> Daemon<H> {
 
     fn tick(&mut self) {
         let tick = self.host.tick();
-        let wait = match tick {
-            tick if tick.is_busy => BUSY,
-            tick if tick.missing_bytes > 0 => PRESSED,
-            _ => REST,
-        };
-        self.due.tick = Instant::now() + wait;
+        let now = Instant::now();
+        self.due.tick = now + tick.wait;
         if let Some((source, pid)) = self.unknown_window
             && let Some(app) = self.apps.owner(&self.host, pid)
         {
@@ -182,7 +176,8 @@ impl<H: Host> Daemon<H> {
             self.switch_to(app, source);
         }
         let has_windows = self.signals.is_live(Source::X11) || self.signals.is_live(Source::Sway);
-        if self.config.signals.activity && !has_windows {
+        if self.config.signals.activity && !has_windows && now >= self.due.activity {
+            self.due.activity = now + ACTIVITY;
             self.look_for_activity();
         }
     }
@@ -304,8 +299,10 @@ impl<H: Host> Daemon<H> {
         let switched = self.host.switch_to(app);
         if switched.is_ok() {
             self.apps.enter(app);
+            let now = Instant::now();
             let window = Duration::from_millis(self.config.host.launch_window_ms);
-            self.due.window = Some(Instant::now() + window);
+            self.due.window = Some(now + window);
+            self.due.tick = self.due.tick.min(now + AFTER_SWITCH);
         }
         self.note(switched.map_err(|error| error.to_string()));
     }

@@ -55,7 +55,12 @@ pub struct Room {
     pub is_exceeded: bool,
     /// What could be brought back before budget or limit are exceeded, in bytes.
     pub spare_bytes: u64,
+    /// There are bounds, and all are far: an eighth is unused, or holds parts of files that nobody used lately.
+    pub is_ample: bool,
 }
+
+/// The least share of every bound that is unused where memory is ample.
+const AMPLE: f64 = 1.0 / 8.0;
 
 /// Reads the machine for a goal.
 #[derive(Debug)]
@@ -120,42 +125,57 @@ impl Gauge {
     ) -> Result<Room, FileError> {
         let headroom = self.goal.headroom_bytes.unwrap_or(headroom_bytes);
         let mut room = Room {
-            missing_bytes: 0,
-            is_exceeded: false,
             spare_bytes: u64::MAX,
+            ..Room::default()
         };
-        let mut bound = |used: u64, most: u64| {
+        // How much more than now every bound allows at least, headroom included, as a share of the bound.
+        let mut slack: Option<f64> = None;
+        let mut bound = |used: u64, idle: u64, most: u64| {
             room.missing_bytes = room
                 .missing_bytes
                 .max((used + headroom).saturating_sub(most));
             room.is_exceeded |= used > most;
             room.spare_bytes = room.spare_bytes.min(most.saturating_sub(used));
+            let unused = most.saturating_sub(used + headroom - idle.min(used));
+            narrow(&mut slack, unused, most);
         };
-        let mut used = resident_bytes;
+        let (mut used, mut idle) = (resident_bytes, 0);
         if let Some(group) = &self.group {
-            used = group.usage_bytes()?;
+            let stats = group.stats()?;
+            (used, idle) = (stats.usage_bytes, stats.inactive_file_bytes);
             if let Some(limit) = group.limit_bytes()? {
-                bound(used, limit);
+                bound(used, idle, limit);
             }
         }
         if let Some(budget) = self.goal.budget_bytes {
-            bound(used + pool_bytes, budget);
+            bound(used + pool_bytes, idle, budget);
         }
         if let Some(free) = self.goal.free_bytes {
-            let available = Meminfo::read(&self.root)?.available_bytes;
+            let memory = Meminfo::read(&self.root)?;
+            let available = memory.available_bytes;
             room.missing_bytes = room.missing_bytes.max(free.saturating_sub(available));
             room.is_exceeded |= available < free;
             room.spare_bytes = room.spare_bytes.min(available);
+            let unused = available.saturating_sub(free);
+            narrow(&mut slack, unused, memory.total_bytes);
         }
+        room.is_ample = slack.is_some_and(|slack| slack >= AMPLE);
         if let Some(most) = self.goal.pressure_percent
             && let Some(pressure) = MemoryPressure::read(&self.root)?
             && pressure.some.avg10_percent > most
         {
             // It says that too little is free, and not how much: a little more at each look.
             room.missing_bytes = room.missing_bytes.max(resident_bytes / 64);
+            room.is_ample = false;
         }
         Ok(room)
     }
+}
+
+/// Takes in one more bound: `unused` bytes of `most`.
+fn narrow(slack: &mut Option<f64>, unused: u64, most: u64) {
+    let share = unused as f64 / most.max(1) as f64;
+    *slack = Some(slack.map_or(share, |slack| slack.min(share)));
 }
 
 #[cfg(test)]
@@ -176,6 +196,8 @@ mod tests {
         write("cg/cgroup.controllers", "memory\n");
         write("cg/apps/memory.current", &(300 * MIB).to_string());
         write("cg/apps/memory.max", limit);
+        let stat = format!("anon 0\nfile 0\ninactive_file {}\npgmajfault 0\n", 30 * MIB);
+        write("cg/apps/memory.stat", &stat);
         write(
             "proc/meminfo",
             "MemTotal: 1048576 kB\nMemAvailable: 102400 kB\nSwapTotal: 81920 kB\nSwapFree: 40960 kB\n\
@@ -231,6 +253,7 @@ mod tests {
             missing_bytes: 11 * MIB,
             is_exceeded: false,
             spare_bytes: 9 * MIB,
+            is_ample: false,
         };
         assert_eq!(room(&goal, "max"), expected);
         let limited = room(&goal, &(310 * MIB).to_string());
@@ -257,6 +280,26 @@ mod tests {
         };
         assert_eq!(room(&pressure(10.0), "max").missing_bytes, 10 * MIB);
         assert_eq!(room(&pressure(15.0), "max").missing_bytes, 0);
+    }
+
+    #[test]
+    fn memory_is_ample_where_every_bound_is_far() {
+        assert!(!room(&Goal::default(), "max").is_ample, "no bound");
+        // 300 MiB with 30 MiB of idle files, 11 MiB of pool and 20 MiB of headroom: 301 MiB of so many.
+        let budget = |mib| Goal {
+            budget_bytes: Some(mib * MIB),
+            group: Some("/apps".into()),
+            ..Goal::default()
+        };
+        assert!(room(&budget(345), "max").is_ample);
+        assert!(!room(&budget(342), "max").is_ample);
+        assert!(!room(&budget(345), &(320 * MIB).to_string()).is_ample);
+        // 100 MiB of 1 GiB are available.
+        let free = |mib| Goal {
+            free_bytes: Some(mib * MIB),
+            ..Goal::default()
+        };
+        assert!(!room(&free(1), "max").is_ample);
     }
 
     #[test]

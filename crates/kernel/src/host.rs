@@ -3,6 +3,7 @@
 mod app;
 mod core;
 mod launch;
+mod pace;
 mod reclaim;
 mod report;
 
@@ -15,9 +16,12 @@ use warmswap_policy::SchemeSpec;
 use warmswap_sys::{PAGE_BYTES, Root, monotonic_ns};
 use warmswap_trace::AppId;
 
+pub use self::pace::AFTER_SWITCH;
+
 use self::app::App;
 use self::core::{Core, Sight, UNBOUNDED_BYTES};
 use self::launch::REMEMBERED_GROWTHS;
+use self::pace::{FIND_INTERVAL, LOOK_BEHIND_INTERVAL, LOOK_INTERVAL, WATCHFUL};
 use self::reclaim::{Patience, Rate};
 use crate::application::{Application, Applications, ProcessId};
 use crate::config::HostConfig;
@@ -27,13 +31,6 @@ use crate::learned;
 use crate::prepage::{Prepagers, thread_cpu_ns};
 use crate::status::SwapStatus;
 use crate::watch::Watched;
-
-/// How often processes and swap devices are looked for, in nanoseconds.
-const FIND_INTERVAL_NS: u64 = 2_000_000_000;
-
-/// How often applications are looked at between events, in nanoseconds: what they bring back meanwhile is in use, and
-/// no candidate for a page-out.
-const LOOK_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// The least that is kept free for the next launch, in bytes.
 const LEAST_HEADROOM_BYTES: u64 = 4 << 20;
@@ -45,8 +42,8 @@ pub struct Tick {
     pub paged_out: u64,
     /// What was missing to the goal before, in bytes.
     pub missing_bytes: u64,
-    /// There is more to do at once: do not wait long until the next tick.
-    pub is_busy: bool,
+    /// How long the next tick can wait, if nothing happens before.
+    pub wait: Duration,
 }
 
 /// The kernel host. One thread drives it; it has threads of its own for prepaging only.
@@ -66,7 +63,8 @@ pub struct Host {
     launches: u64,
     foreground: Option<usize>,
     found_ns: Option<u64>,
-    looked_ns: u64,
+    /// When an application came to the foreground last.
+    switched_ns: Option<u64>,
     rate: Rate,
     patience: Patience,
     growths: VecDeque<u64>,
@@ -103,7 +101,7 @@ impl Host {
             launches: 0,
             foreground: None,
             found_ns: None,
-            looked_ns: monotonic_ns(),
+            switched_ns: None,
             rate: Rate::new(config.page_out_pages_per_second),
             patience: Patience::default(),
             growths: VecDeque::new(),
@@ -232,6 +230,7 @@ impl Host {
             }
             host.close_window(at, false);
             host.foreground = Some(at);
+            host.switched_ns = Some(monotonic_ns());
             host.open_window(at);
         });
         Ok(())
@@ -269,6 +268,9 @@ impl Host {
         self.core.look(app);
         self.core.engine.background(app.id);
         self.core.drain();
+        if !self.core.is_ample {
+            self.core.cool(app);
+        }
         if std::mem::take(&mut app.is_foreground) {
             if self.growths.len() == REMEMBERED_GROWTHS {
                 self.growths.pop_front();
@@ -278,40 +280,39 @@ impl Host {
     }
 
     /// One step: pages out one round if something is missing to the goal, and closes windows that nobody closed.
-    /// Once a second it looks at what stirred, and every two seconds for new processes. Costs about 100 µs when
-    /// nothing is missing; looking costs 10 µs a process where nothing happened.
+    /// Now and then it looks at what stirred, and for new processes. Costs about 100 µs when nothing is missing;
+    /// looking costs 10 µs a process where nothing happened.
     pub fn tick(&mut self) -> Tick {
         self.timed(Self::step)
     }
 
     fn step(&mut self) -> Tick {
         let now_ns = monotonic_ns();
-        if self
-            .found_ns
-            .is_none_or(|at| now_ns.saturating_sub(at) >= FIND_INTERVAL_NS)
-        {
+        if is_due(self.found_ns, FIND_INTERVAL, now_ns) {
             self.found_ns = Some(now_ns);
             self.find_processes();
             self.gauge.find_devices();
         }
-        let looks = now_ns.saturating_sub(self.looked_ns) >= LOOK_INTERVAL_NS;
-        if looks {
-            self.looked_ns = now_ns;
-        }
-        let overdue = Duration::from_millis(self.config.launch_window_ms).as_nanos() as u64;
+        let overdue = Duration::from_millis(self.config.launch_window_ms);
         for at in 0..self.apps.len() {
             let Some(app) = &mut self.apps[at] else {
                 continue;
             };
-            let window = app.window.as_ref().map(|window| window.begin_ns);
-            match window {
-                Some(begin_ns) if now_ns.saturating_sub(begin_ns) >= overdue => {
+            if let Some(window) = &app.window {
+                // What happens in a window is looked at when it closes.
+                if is_due(Some(window.begin_ns), overdue, now_ns) {
                     self.close_window(at, false);
                 }
-                // What happens in a window is looked at when it closes.
-                Some(_) => {}
-                None if looks => self.core.look(app),
-                None => {}
+                continue;
+            }
+            let interval = if app.is_foreground || self.patience.is_tried() {
+                LOOK_INTERVAL
+            } else {
+                LOOK_BEHIND_INTERVAL
+            };
+            if is_due(app.looked_ns, interval, now_ns) {
+                app.looked_ns = Some(now_ns);
+                self.core.look(app);
             }
         }
         self.read_swap();
@@ -337,12 +338,21 @@ impl Host {
         // Where the machine cannot be read, nothing is risked.
         let room = room.unwrap_or_default();
         self.missing_bytes = room.missing_bytes;
+        self.core.is_ample = room.is_ample;
         let mut tick = Tick {
             missing_bytes: self.missing_bytes,
             ..Tick::default()
         };
+        let is_busy = self.page_out(now_ns, room.is_exceeded, &mut tick);
+        let is_watchful = !is_due(self.switched_ns, WATCHFUL, now_ns);
+        tick.wait = pace::wait(&tick, is_busy, room.is_ample, is_watchful);
+        tick
+    }
+
+    /// One round towards what is missing. Whether there is more to do at once.
+    fn page_out(&mut self, now_ns: u64, urgent: bool, tick: &mut Tick) -> bool {
         if self.missing_bytes == 0 || self.patience.pauses() {
-            return tick;
+            return false;
         }
         // What leaves takes memory in the pool: to gain n bytes, more must leave.
         let gain =
@@ -359,13 +369,12 @@ impl Host {
         counters.put_off_rate += u64::from(allowed == 0);
         let pages = want.min(swap_room).min(allowed);
         if pages == 0 {
-            return tick;
+            return false;
         }
-        tick.paged_out = self.core.page_out(&mut self.apps, pages, room.is_exceeded);
+        tick.paged_out = self.core.page_out(&mut self.apps, pages, urgent);
         self.rate.spend(tick.paged_out);
         self.patience.ended(tick.paged_out > 0);
-        tick.is_busy = tick.paged_out > 0 && want > tick.paged_out;
-        tick
+        tick.paged_out > 0 && want > tick.paged_out
     }
 
     /// What is kept free for the next launch: what the largest of the last ones needed, and a quarter more; but
@@ -417,6 +426,11 @@ impl Host {
         self.core.counters.host_cpu_ns += thread_cpu_ns() - begin;
         result
     }
+}
+
+/// Whether an interval is over that began at a time; what never began is due.
+fn is_due(begin_ns: Option<u64>, interval: Duration, now_ns: u64) -> bool {
+    begin_ns.is_none_or(|at| Duration::from_nanos(now_ns.saturating_sub(at)) >= interval)
 }
 
 impl Core {

@@ -2,17 +2,13 @@
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::Instant;
 
+use warmswap_kernel::host::AFTER_SWITCH;
 use warmswap_kernel::{AppId, Application, Host, HostConfig, HostStatus};
 use warmswap_sys::Root;
 
 use crate::BenchError;
-
-/// Time between two ticks.
-const IDLE: Duration = Duration::from_millis(50);
-/// The same while there is more to do.
-const BUSY: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 enum Event {
@@ -83,18 +79,22 @@ impl Drop for HostThread {
 }
 
 fn run(mut host: Host, events: &Receiver<Event>) {
-    let mut wait = IDLE;
+    let mut due = Instant::now();
     loop {
+        let wait = due.saturating_duration_since(Instant::now());
         // Only numbers that it gave out come back: no event fails.
         let _ = match events.recv_timeout(wait) {
-            Ok(Event::Switch(app)) => host.switch_to(app),
+            Ok(Event::Switch(app)) => {
+                due = due.min(Instant::now() + AFTER_SWITCH);
+                host.switch_to(app)
+            }
             Ok(Event::Done(app)) => host.launch_done(app),
             Ok(Event::Status(to)) => {
                 let _ = to.send(host.status());
                 Ok(())
             }
             Err(RecvTimeoutError::Timeout) => {
-                wait = if host.tick().is_busy { BUSY } else { IDLE };
+                due = Instant::now() + host.tick().wait;
                 Ok(())
             }
             Err(RecvTimeoutError::Disconnected) => return,

@@ -301,14 +301,10 @@ fn it_stops_when_it_is_told_and_keeps_what_was_learned() {
 }
 
 #[test]
-fn what_is_to_do_decides_when_it_looks_again() {
+fn the_host_says_when_it_is_called_again() {
     let (mut daemon, fake, _events) = daemon("");
-    for (is_busy, missing_bytes, wait) in [(true, 5, BUSY), (false, 5, PRESSED), (false, 0, REST)] {
-        fake.0.borrow_mut().tick = Tick {
-            is_busy,
-            missing_bytes,
-            ..Tick::default()
-        };
+    for wait in [1, 50, 2000].map(Duration::from_millis) {
+        fake.0.borrow_mut().tick.wait = wait;
         let before = Instant::now();
         daemon.tick();
         let after = Instant::now();

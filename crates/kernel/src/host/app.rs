@@ -64,6 +64,8 @@ pub(super) struct App {
     pub unreadable: Vec<ProcessId>,
     pub is_foreground: bool,
     pub window: Option<Window>,
+    /// When it was last looked at between events.
+    pub looked_ns: Option<u64>,
     /// Counts launches from 1 to 255, over and over.
     pub launch: u8,
     /// Bytes that came into memory since the application came to the foreground.
@@ -81,6 +83,7 @@ impl App {
             unreadable: Vec::new(),
             is_foreground: false,
             window: None,
+            looked_ns: None,
             launch: 1,
             grown_bytes: 0,
             relaunches: VecDeque::new(),

@@ -9,10 +9,13 @@ use super::app::{App, addr};
 use crate::config::PrepageBy;
 use crate::counters::Counters;
 use crate::prepage::thread_cpu_ns;
-use crate::watch::{Change, What};
+use crate::watch::{Change, Watched, What};
 
 /// A budget that nothing exceeds: the engine is told what happened, and is not to decide anything.
 pub(super) const UNBOUNDED_BYTES: u64 = 1 << 50;
+
+/// The part of a process's pages that is much when it is new.
+const MUCH_IS_NEW: u64 = 16;
 
 /// What is looked at, and for what.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +36,8 @@ pub(super) struct Core {
     pub counters: Counters,
     pub prepage_by: PrepageBy,
     pub evidence_launches: u8,
+    /// Memory was ample when it was last looked at.
+    pub is_ample: bool,
     /// What a page takes in the compressed pool, in bytes; the kernel does not say it of each.
     pub mean_page_bytes: u32,
     changes: Vec<Change>,
@@ -46,22 +51,33 @@ impl Core {
             counters: Counters::default(),
             prepage_by,
             evidence_launches,
+            is_ample: false,
             mean_page_bytes: PAGE_BYTES as u32 / 3,
             changes: Vec::new(),
         }
     }
 
-    /// Looks at those processes of the application that something may have happened to. Processes that are gone are
-    /// left to the next search.
+    /// Looks at those processes of the application where something is worth it. Processes that are gone are left to
+    /// the next search.
     pub fn look(&mut self, app: &mut App) {
         let begin = thread_cpu_ns();
         for at in 0..app.processes.len() {
             let process = &app.processes[at];
-            if !process.is_untouchable && process.is_stirred(&self.root) {
+            if !process.is_untouchable && process.news(&self.root) >= self.worth_a_look(process) {
                 self.look_at(app, at, Sight::News);
             }
         }
         app.sums.cpu_ns += thread_cpu_ns() - begin;
+    }
+
+    /// The news in a process that are worth a look. With ample memory and all its pages there, a look tells what is
+    /// new and nothing else, and nobody asks yet: it can wait until much is new.
+    fn worth_a_look(&self, process: &Watched) -> u64 {
+        if self.is_ample && process.swapped_pages() == 0 {
+            (process.present_pages() / MUCH_IS_NEW).max(1)
+        } else {
+            1
+        }
     }
 
     /// Looks at one process.

@@ -45,8 +45,9 @@ impl Host {
         let resident = self.core.engine.usage().frames * PAGE_BYTES as u64;
         let room = self.gauge.room(self.swap.pool_bytes, resident, 0);
         // Where the machine cannot be read, nothing is risked.
-        let spare_bytes = room.map_or(0, |room| room.spare_bytes);
-        let room_pages = spare_bytes / PAGE_BYTES as u64;
+        let room = room.unwrap_or_default();
+        self.core.is_ample = room.is_ample;
+        let room_pages = room.spare_bytes / PAGE_BYTES as u64;
         self.core
             .bring_back(app, room_pages, prepagers, self.launches);
     }

@@ -2,7 +2,7 @@
 
 use warmswap_engine::{Action, Place};
 use warmswap_policy::reclaim::Arrival;
-use warmswap_policy::{ChunkId, PageId};
+use warmswap_policy::{ChunkId, Hotness, PageId};
 use warmswap_sys::advise::{Advice, Advised, advise, ranges};
 use warmswap_sys::pagemap::Residence;
 use warmswap_sys::process::ProcessError;
@@ -65,6 +65,11 @@ impl Patience {
         let pauses = self.pauses > 0;
         self.pauses = self.pauses.saturating_sub(1);
         pauses
+    }
+
+    /// Whether the last round was in vain.
+    pub fn is_tried(&self) -> bool {
+        self.in_vain > 0
     }
 
     pub fn ended(&mut self, something_left: bool) {
@@ -235,6 +240,37 @@ impl Core {
         }
     }
 
+    /// Tells the kernel what is cold of an application that goes to the background: where the host comes too late, the
+    /// kernel takes these pages first, and not hot ones.
+    pub fn cool(&mut self, app: &mut App) {
+        let mut cold: Vec<(usize, u64)> = Vec::new();
+        for (page, hotness) in self.engine.in_frames(app.id) {
+            if hotness == Hotness::Cold
+                && let (_, PageAddr::Anon { number }) = self.engine.locate(page)
+                && let (slice, page) = place(number)
+                && let Some(at) = app.by_slice(slice)
+                && app.processes[at].mark_cooled(page)
+            {
+                cold.push((at, page));
+            }
+        }
+        cold.sort_unstable();
+        for group in cold.chunk_by(|a, b| a.0 == b.0) {
+            let process = &app.processes[group[0].0];
+            if process.is_untouchable {
+                continue;
+            }
+            let ranges = ranges(group.iter().map(|&(_, page)| page));
+            match advise(process.process(), Advice::Cold, &ranges) {
+                Ok(advised) => {
+                    self.counters.cooled += advised.pages;
+                    self.counters.refused(advised);
+                }
+                Err(error) => self.counters.failed(&error),
+            }
+        }
+    }
+
     /// Tells the engine what became of a page that it let go. How many left.
     fn conclude(&mut self, apps: &[Option<App>], page: PageId) -> u64 {
         let (id, at) = self.engine.locate(page);
@@ -327,7 +363,9 @@ mod tests {
             patience.ended(false);
             assert_eq!(pauses(&mut patience), expected);
         }
+        assert!(patience.is_tried());
         patience.ended(true);
         assert_eq!(pauses(&mut patience), 0);
+        assert!(!patience.is_tried());
     }
 }

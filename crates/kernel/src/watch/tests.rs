@@ -90,6 +90,25 @@ fn a_page_that_came_ahead_is_told_apart_when_it_is_touched() {
 }
 
 #[test]
+fn the_kernel_is_told_once_that_a_page_is_cold() {
+    let mut w = own();
+    let there = [
+        region(7, 2, Residence::Present),
+        region(9, 1, Residence::Swapped),
+    ];
+    changes(&mut w, &there);
+
+    assert!(w.mark_cooled(7) && !w.mark_cooled(7));
+    assert!(!w.mark_cooled(9) && !w.mark_cooled(1 << 30), "not there");
+    assert_eq!(changes(&mut w, &there), [], "the mark changes nothing else");
+    assert_eq!(w.residence(7), Some(Residence::Present));
+    // It is told again of a page that left and came back.
+    changes(&mut w, &[region(7, 3, Residence::Swapped)]);
+    changes(&mut w, &there);
+    assert!(w.mark_cooled(7));
+}
+
+#[test]
 fn evidence_ages_by_launches_and_goes_with_the_page() {
     let mut w = own();
     changes(&mut w, &[region(7, 3, Residence::Present)]);
@@ -121,7 +140,7 @@ fn a_look_at_this_process_finds_what_was_written() {
 
     let memory = vec![1u8; 64 * 4096];
     let inner = memory.as_ptr() as u64 / 4096 + 1;
-    assert!(w.is_stirred(&root));
+    assert!(w.news(&root) > 0);
     changes.clear();
     w.look(&root, &mut changes).unwrap();
 
@@ -138,11 +157,12 @@ fn a_look_around_some_pages_leaves_the_others_to_the_next_look() {
     let mut w = own();
     // Zeroed memory of this size is mapped, and not there before it is written to.
     let mut memory = vec![0u8; 64 << 20];
-    let first = memory.as_ptr() as u64 / 4096 + 1;
+    let begin = memory.as_ptr() as u64;
+    let first = begin / 4096 + 1;
     let last = first + (64 << 20) / 4096 - 3;
     w.look(&root, &mut Vec::new()).unwrap();
     for page in [first, last] {
-        memory[(page * 4096 - memory.as_ptr() as u64) as usize] = 1;
+        memory[(page * 4096 - begin) as usize] = 1;
     }
 
     let mut changes = Vec::new();
@@ -151,7 +171,7 @@ fn a_look_around_some_pages_leaves_the_others_to_the_next_look() {
     assert!(changes.contains(&change(first, What::Appeared)));
     assert_eq!(w.residence(last), None);
 
-    assert!(w.is_stirred(&root));
+    assert!(w.news(&root) > 0);
     changes.clear();
     w.look(&root, &mut changes).unwrap();
     assert!(changes.contains(&change(last, What::Appeared)));

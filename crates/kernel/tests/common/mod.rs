@@ -51,6 +51,7 @@ for line in sys.stdin:
     elif word == "fork":
         child = os.fork()
         if child == 0:
+            libc.prctl(1, 9)  # It ends with its parent: PR_SET_PDEATHSIG, SIGKILL.
             while True:
                 import time
                 time.sleep(1000)
