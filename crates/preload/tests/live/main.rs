@@ -5,6 +5,7 @@ mod common;
 mod learned;
 
 use common::{Budget, Case, program, run};
+use warmswap_testkit::skip;
 
 /// What the C programs use is four times as much, or more.
 const SMALL: Budget = Budget { mib: 12 };
@@ -143,6 +144,29 @@ fn python() {
         print(subprocess.run(['echo','from a child'],capture_output=True,text=True).stdout)\n\
         rows.sort(key=lambda r:r['name']); print(rows[0]['name'], rows[-1]['name'])";
     same_answer(Budget { mib: 40 }, &["python3", "-c", script]);
+}
+
+#[test]
+fn pythons_own_tests() {
+    let modules = "test_list test_dict test_json test_re test_mmap test_thread test_fork1";
+    let mut command = vec!["python3", "-m", "test"];
+    command.extend(modules.split(' '));
+    let Some((plain, paged)) = run(&Case::new(Budget { mib: 24 }), &command) else {
+        return;
+    };
+    if plain.errors.contains("No module named") {
+        skip!("pythons_own_tests", "Python's tests are not installed");
+    }
+    assert_eq!(
+        (plain.status, paged.status),
+        (Some(0), Some(0)),
+        "{}{}",
+        paged.answer,
+        paged.errors
+    );
+    let said = "All 7 tests OK.";
+    assert!(plain.answer.contains(said), "{}", plain.answer);
+    assert!(paged.answer.contains(said), "{}", paged.answer);
 }
 
 #[test]
