@@ -117,6 +117,7 @@ fn host_config(config: &Config) -> HostConfig {
     let pages_per_mib = (1 << 20) / PAGE_BYTES as u64;
     let defaults = HostConfig::default();
     HostConfig {
+        scheme: host.scheme.clone(),
         goal: Goal {
             budget_bytes: bytes(&host.budget),
             free_bytes: bytes(&host.keep_available),
@@ -145,7 +146,7 @@ mod tests {
     fn what_is_configured_reaches_the_host() {
         let facts = Facts { ram_bytes: 8 << 30 };
         let mut config = Config::defaults(facts);
-        let text = "[host]\nkeep-available = ram / 4\nbudget = 100\npressure-percent = 0\nprefetch = no\n\
+        let text = "[host]\nscheme = zram\nkeep-available = ram / 4\nbudget = 100\npressure-percent = 0\nprefetch = no\n\
                     page-out-mib-per-second = 10\nlaunch-window-ms = 500\n[daemon]\nstate-folder = /x\n";
         let before = host_config(&config);
         assert_eq!(before.goal.free_bytes, Some(1 << 30));
@@ -154,10 +155,12 @@ mod tests {
             (None, Some(10.0))
         );
         assert!(before.prepage_threads > 0);
+        assert_eq!(before.scheme, HostConfig::default().scheme);
 
         config.merge(text, Path::new("/c")).unwrap();
         let after = host_config(&config);
 
+        assert_eq!(after.scheme, "zram");
         assert_eq!(after.goal.free_bytes, Some(2 << 30));
         assert_eq!(
             (after.goal.budget_bytes, after.goal.pressure_percent),

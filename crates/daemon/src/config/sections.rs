@@ -3,6 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use warmswap_kernel::HostConfig;
+use warmswap_policy::SchemeSpec;
+
 use super::keys::{
     Key, Section, absolute, number, optional_size, show_size, show_yes_no, size_comes_to, words,
     yes_no,
@@ -74,6 +77,8 @@ impl Section for DaemonSection {
 /// `[host]`: when and how the kernel's swap is steered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostSection {
+    /// The engine's scheme.
+    pub scheme: String,
     /// Below so much available memory, cold pages are paged out.
     pub keep_available: Option<Size>,
     /// Memory that applications may hold, the pool's included.
@@ -93,6 +98,7 @@ impl Section for HostSection {
 
     fn defaults(facts: Facts) -> Self {
         Self {
+            scheme: HostConfig::default().scheme,
             keep_available: Size::parse("min(ram / 8, 1024)", facts).ok(),
             budget: None,
             pressure_percent: 10,
@@ -103,6 +109,19 @@ impl Section for HostSection {
     }
 
     const KEYS: &'static [Key<Self>] = &[
+        Key {
+            name: "scheme",
+            doc: "What leaves first, and what is brought back: as `warmswap schemes` lists them. The kernel's swap \
+                  is the pool, whatever the scheme says of pools.",
+            set: |to, value, _| {
+                let scheme = SchemeSpec::parse(value).and_then(|spec| spec.build());
+                scheme.map_err(|error| error.to_string())?;
+                to.scheme = value.to_owned();
+                Ok(())
+            },
+            show: |from| from.scheme.clone(),
+            comes_to: None,
+        },
         Key {
             name: "keep-available",
             doc: "When less memory than this is available, the coldest pages of background applications \

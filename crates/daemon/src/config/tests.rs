@@ -92,6 +92,10 @@ fn what_is_wrong_is_named_with_file_and_line() {
             "/etc/warmswap.conf:2: launch-window-ms in [host]: \"5\" is no whole number from 100 to",
         ),
         (
+            "[host]\nscheme = zrm",
+            "/etc/warmswap.conf:2: scheme in [host]: ",
+        ),
+        (
             "[app a/b]",
             "/etc/warmswap.conf:1: [app a/b]: an application's name has no /",
         ),
