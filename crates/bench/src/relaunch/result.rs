@@ -3,7 +3,11 @@
 use serde::Serialize;
 use warmswap_kernel::{Counters, HostStatus};
 
+use super::arenas::ArenaCounts;
 use super::arm::Done;
+use super::quantiles::Quantiles;
+use super::sampler::Slice;
+use super::switch_use::{Sampling, SwitchUse};
 use super::{Arm, RelaunchOptions};
 
 /// One relaunch.
@@ -19,59 +23,39 @@ pub struct RelaunchValue {
     pub app: String,
     /// To the program's own answer, in nanoseconds.
     pub latency_ns: u64,
-    /// Major faults of its processes.
+    /// Major faults of its processes: those for which something had to be read or decompressed. Where an arena serves
+    /// them, those that brought a page from its pool.
     pub major_faults: u64,
-    /// Minor faults of its processes.
+    /// All other faults of its processes.
     pub minor_faults: u64,
     /// Pages that came back ahead of use; none in arms that prefetch nothing.
     pub prefetched: Option<u64>,
-    /// Of these, pages that were touched.
+    /// Of these, pages that were touched; not known of arenas.
     pub prefetch_used: Option<u64>,
+    /// Pages that came back from an arena's pool until the answer was told, prefetched ones included; none in other
+    /// arms.
+    pub arena_in_pages: Option<u64>,
+    /// CPU time and I/O from the switch on, where they were sampled.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<Slice>,
 }
 
-/// Middle, tail and spread, by nearest rank.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Quantiles {
-    /// Values.
-    pub count: usize,
-    /// The least.
-    pub min: f64,
-    /// A quarter is no more.
-    pub p25: f64,
-    /// Half are no more.
-    pub p50: f64,
-    /// Three quarters are no more.
-    pub p75: f64,
-    /// Nine of ten are no more.
-    pub p90: f64,
-    /// 99 of 100 are no more.
-    pub p99: f64,
-    /// The greatest.
-    pub max: f64,
-    /// Arithmetic mean.
-    pub mean: f64,
-}
-
-impl Quantiles {
-    /// Of these values; all 0 of none.
-    #[must_use]
-    pub fn of(values: impl IntoIterator<Item = u64>) -> Self {
-        let mut values: Vec<f64> = values.into_iter().map(|v| v as f64).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        let at = |percent: usize| {
-            let rank = (values.len() * percent).div_ceil(100).max(1);
-            values.get(rank - 1).copied().unwrap_or(0.0)
-        };
+#[cfg(test)]
+impl RelaunchValue {
+    /// A value of which nothing else is known.
+    pub(super) fn of(arm: Arm, round: u32, app: &str) -> Self {
         Self {
-            count: values.len(),
-            min: at(0),
-            p25: at(25),
-            p50: at(50),
-            p75: at(75),
-            p90: at(90),
-            p99: at(99),
-            max: at(100),
-            mean: values.iter().sum::<f64>() / values.len().max(1) as f64,
+            arm,
+            block: 0,
+            round,
+            app: app.to_owned(),
+            latency_ns: 1,
+            major_faults: 0,
+            minor_faults: 0,
+            prefetched: None,
+            prefetch_used: None,
+            arena_in_pages: None,
+            slices: Vec::new(),
         }
     }
 }
@@ -79,13 +63,14 @@ impl Quantiles {
 /// CPU time of an arm, all blocks, without warm-up, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct CpuParts {
-    /// The applications, with what the kernel does in them: faults and direct reclaim.
+    /// The applications, with what the kernel does in them: faults and direct reclaim. Without the arenas' threads.
     pub programs_ns: u64,
     /// Threads of the kernel.
     pub kernel_threads_ns: u64,
     /// The thread that keeps the limit, in which the kernel reclaims when it falls.
     pub limit_ns: u64,
-    /// The kernel host's thread.
+    /// The kernel host's thread; or the arenas' threads, those that bring pages ahead included, and the one that
+    /// tells them of switches.
     pub host_ns: u64,
     /// The kernel host's prefetch threads.
     pub prepage_ns: u64,
@@ -99,19 +84,44 @@ impl CpuParts {
     }
 }
 
-/// What the kernel host did, all blocks, without warm-up.
+/// What the kernel host, or the arenas together, did; all blocks, without warm-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct HostPart {
     /// Pages brought back ahead of use.
     pub prefetched: u64,
-    /// Of these, touched in their launch window.
-    pub prefetch_used: u64,
+    /// Of these, touched in their launch window; not known of arenas.
+    pub prefetch_used: Option<u64>,
     /// Pages paged out.
     pub paged_out: u64,
     /// Pages that the kernel paged out by itself.
     pub left_by_kernel: u64,
     /// Pages that a page-out left in memory.
     pub kept: u64,
+}
+
+/// The arenas of one application; all blocks, without warm-up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ArenaPart {
+    /// The application.
+    pub app: String,
+    /// Memory that each of its programs has for frames, pool and state.
+    pub budget_bytes: u64,
+    /// Its programs that are paged; one within its budget is not. This and the sizes: at the end of the last block.
+    pub paged_programs: u64,
+    /// What counts against the budgets.
+    pub used_bytes: u64,
+    /// Frames.
+    pub resident_bytes: u64,
+    /// Pools.
+    pub pool_bytes: u64,
+    /// Faults that brought a page from the pool.
+    pub pool_faults: u64,
+    /// Pages that came back ahead of use.
+    pub prefetched: u64,
+    /// All pages that came back.
+    pub in_pages: u64,
+    /// Pages that left.
+    pub out_pages: u64,
 }
 
 /// One application in one arm.
@@ -146,12 +156,16 @@ pub struct ArmResult {
     pub peak_bytes: u64,
     /// Of it page cache, at the end of a block: mean over blocks, in bytes.
     pub file_bytes: u64,
-    /// Pages written to swap.
+    /// Pages written to swap, or to the arenas' pools.
     pub out_pages: u64,
-    /// Pages read from swap.
+    /// Pages read from there.
     pub in_pages: u64,
-    /// Where there is a host.
+    /// Where there is a host, or arenas.
     pub host: Option<HostPart>,
+    /// Applications that run under the preloaded library.
+    pub arenas: Vec<ArenaPart>,
+    /// Where switches were sampled.
+    pub switches: Option<SwitchUse>,
 }
 
 /// A target, and whether it is reached.
@@ -192,6 +206,12 @@ pub struct RelaunchReport {
     pub algorithm: String,
     /// The kernel host's scheme.
     pub scheme: String,
+    /// The arenas' scheme, with the arm `preload`.
+    pub preload_scheme: Option<String>,
+    /// Time between samples of a switch, in milliseconds.
+    pub sample_ms: Option<u64>,
+    /// Processors of the machine.
+    pub processors: usize,
     /// What share of a processor the measuring thread got before, 0 to 1.
     pub cpu_share: f64,
     /// What the applications took without a limit, at most, in bytes.
@@ -217,6 +237,9 @@ impl RelaunchReport {
             seed: options.seed,
             algorithm: options.algorithm.clone(),
             scheme: options.host.scheme.clone(),
+            preload_scheme: options.preload.as_ref().map(|p| p.scheme.clone()),
+            sample_ms: options.sample_every.map(|every| every.as_millis() as u64),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
             cpu_share,
             footprint_bytes: None,
             total_bytes: None,
@@ -243,9 +266,19 @@ impl RelaunchReport {
         result.file_bytes += done.file_bytes / u64::from(self.blocks.max(1));
         result.out_pages += done.swap.out_pages;
         result.in_pages += done.swap.in_pages;
-        if let Some((before, after)) = done.host {
+        if let (Some(before), Some(after)) = (&done.before.host, &done.after.host) {
             result.add_host(&before.counters, &after.counters);
-            note_prefetch(&mut values, &after);
+            note_prefetch(&mut values, after);
+        }
+        if arm == Arm::Preload {
+            result.cpu.host_ns += done.after.told_ns - done.before.told_ns;
+            result.host.get_or_insert_default().left_by_kernel += done.swap.out_pages;
+        }
+        let arenas = done.after.arenas.iter().zip(&done.before.arenas);
+        for (app, (after, before)) in arenas.enumerate() {
+            if let Some(budget_bytes) = done.budgets[app] {
+                result.add_arena(&self.apps[app], budget_bytes, after.since(*before));
+            }
         }
         self.values.append(&mut values);
     }
@@ -276,7 +309,35 @@ impl RelaunchReport {
             result.minor_faults = minor;
         }
         self.arms.sort_by_key(|result| result.arm);
+        self.sum_up_switches();
         self.targets = self.targets();
+    }
+
+    /// Sums up what was sampled.
+    fn sum_up_switches(&mut self) {
+        let Some(sample_ms) = self.sample_ms else {
+            return;
+        };
+        let sampling = Sampling {
+            every_ns: sample_ms * 1_000_000,
+            processors: self.processors,
+        };
+        let uses: Vec<_> = self
+            .arms
+            .iter()
+            .map(|result| {
+                let values = self.values.iter().filter(|value| value.arm == result.arm);
+                let baseline = |app: &str| {
+                    let zram = self.arm(Arm::Zram)?;
+                    let found = zram.apps.iter().find(|result| result.app == app)?;
+                    Some(found.latency.p50)
+                };
+                SwitchUse::of(values, sampling, baseline)
+            })
+            .collect();
+        for (result, switches) in self.arms.iter_mut().zip(uses) {
+            result.switches = switches;
+        }
     }
 
     /// One arm, if it was measured.
@@ -324,6 +385,8 @@ fn empty(arm: Arm) -> ArmResult {
         out_pages: 0,
         in_pages: 0,
         host: None,
+        arenas: Vec::new(),
+        switches: None,
     }
 }
 
@@ -333,10 +396,40 @@ impl ArmResult {
         self.cpu.prepage_ns += after.prepage_cpu_ns - before.prepage_cpu_ns;
         let host = self.host.get_or_insert_default();
         host.prefetched += after.prepage_asked - before.prepage_asked;
-        host.prefetch_used += after.prepage_used - before.prepage_used;
+        *host.prefetch_used.get_or_insert_default() += after.prepage_used - before.prepage_used;
         host.paged_out += after.page_out_done - before.page_out_done;
         host.left_by_kernel += after.left_by_kernel - before.left_by_kernel;
         host.kept += after.page_out_kept - before.page_out_kept;
+    }
+
+    /// Adds what the arenas of an application did in a block.
+    fn add_arena(&mut self, app: &str, budget_bytes: u64, now: ArenaCounts) {
+        // Their threads are threads of the programs, which were counted as a whole, and in ticks.
+        self.cpu.programs_ns = self.cpu.programs_ns.saturating_sub(now.cpu_ns);
+        self.cpu.host_ns += now.cpu_ns;
+        self.out_pages += now.out_pages;
+        self.in_pages += now.in_pages;
+        let host = self.host.get_or_insert_default();
+        host.prefetched += now.prefetched;
+        host.paged_out += now.out_pages;
+        let at = self.arenas.iter().position(|part| part.app == app);
+        let at = at.unwrap_or_else(|| {
+            self.arenas.push(ArenaPart {
+                app: app.to_owned(),
+                ..ArenaPart::default()
+            });
+            self.arenas.len() - 1
+        });
+        let part = &mut self.arenas[at];
+        part.budget_bytes = budget_bytes;
+        part.paged_programs = now.paged_programs;
+        part.used_bytes = now.used_bytes;
+        part.resident_bytes = now.resident_bytes;
+        part.pool_bytes = now.pool_bytes;
+        part.pool_faults += now.pool_faults;
+        part.prefetched += now.prefetched;
+        part.in_pages += now.in_pages;
+        part.out_pages += now.out_pages;
     }
 }
 
@@ -360,28 +453,8 @@ mod tests {
     use warmswap_kernel::{AppStatus, Relaunch};
 
     #[test]
-    fn quantiles_are_nearest_ranks() {
-        let q = Quantiles::of(1..=200);
-
-        assert_eq!((q.count, q.min, q.p25, q.p50), (200, 1.0, 50.0, 100.0));
-        assert_eq!((q.p90, q.p99, q.max, q.mean), (180.0, 198.0, 200.0, 100.5));
-        assert_eq!(Quantiles::of([]), Quantiles::default());
-        assert_eq!(Quantiles::of([7]).p90, 7.0);
-    }
-
-    #[test]
     fn prefetch_is_noted_at_the_last_relaunches() {
-        let value = |round| RelaunchValue {
-            arm: Arm::Kernel,
-            block: 0,
-            round,
-            app: "a".to_owned(),
-            latency_ns: 1,
-            major_faults: 0,
-            minor_faults: 0,
-            prefetched: None,
-            prefetch_used: None,
-        };
+        let value = |round| RelaunchValue::of(Arm::Kernel, round, "a");
         let mut values = vec![value(0), value(1), value(2)];
         let relaunch = |prefetched| Relaunch {
             prefetched,
@@ -410,5 +483,31 @@ mod tests {
             at_most: 0.5,
         };
         assert!(target(0.5).is_reached() && !target(0.51).is_reached());
+    }
+
+    #[test]
+    fn what_arenas_do_counts_for_them_and_not_for_their_programs() {
+        let mut result = empty(Arm::Preload);
+        result.cpu.programs_ns = 100;
+        let block = |resident_bytes| ArenaCounts {
+            cpu_ns: 30,
+            prefetched: 5,
+            in_pages: 9,
+            out_pages: 8,
+            resident_bytes,
+            ..ArenaCounts::default()
+        };
+
+        result.add_arena("a", 1000, block(700));
+        result.add_arena("b", 2000, block(800));
+        result.add_arena("a", 1000, block(600));
+
+        assert_eq!((result.cpu.programs_ns, result.cpu.host_ns), (10, 90));
+        assert_eq!((result.in_pages, result.out_pages), (27, 24));
+        let host = result.host.unwrap();
+        assert_eq!((host.prefetched, host.prefetch_used), (15, None));
+        let parts: Vec<_> = result.arenas.iter().collect();
+        assert_eq!((parts[0].in_pages, parts[0].resident_bytes), (18, 600));
+        assert_eq!((parts[1].in_pages, parts.len()), (9, 2));
     }
 }
