@@ -78,9 +78,7 @@ pub fn check_is_loaded(root: &Root, app: &RunningApp, preload: &Preload) -> Resu
 /// What the arenas of an application did since their programs began, and hold now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ArenaCounts {
-    /// Faults that the arenas served.
-    pub faults: u64,
-    /// Of them, those that brought a page from the pool.
+    /// Faults that brought a page from the pool.
     pub pool_faults: u64,
     /// Pages that came back ahead of use.
     pub prefetched: u64,
@@ -102,7 +100,6 @@ pub struct ArenaCounts {
 
 impl ArenaCounts {
     fn add(&mut self, stats: &ProgramStats) {
-        self.faults += stats.faults.total;
         self.pool_faults += stats.faults.pool + stats.faults.backing;
         self.prefetched += stats.prefetched_pages;
         self.in_pages += stats.swapped_in_pages;
@@ -119,7 +116,6 @@ impl ArenaCounts {
     /// What was done since `before`, and is held now.
     pub fn since(self, before: Self) -> Self {
         Self {
-            faults: self.faults.saturating_sub(before.faults),
             pool_faults: self.pool_faults.saturating_sub(before.pool_faults),
             prefetched: self.prefetched.saturating_sub(before.prefetched),
             in_pages: self.in_pages.saturating_sub(before.in_pages),
