@@ -99,14 +99,14 @@ fn all_arms_answer_and_leave_nothing_behind() {
 }
 
 /// With the library, which may be in cpython only; switches are sampled.
-fn preloaded(arms: &[Arm]) -> RelaunchOptions {
+fn preloaded(arms: &[Arm], library: &Path) -> RelaunchOptions {
     let mut options = options(arms);
     for app in &mut options.apps {
         app.start.preload = app.name == "cpython";
     }
     RelaunchOptions {
         preload: Some(Preload {
-            library: preload_library().to_owned(),
+            library: library.to_owned(),
             scheme: "warmswap+codec=lz4".to_owned(),
         }),
         sample_every: Some(Duration::from_millis(5)),
@@ -124,11 +124,11 @@ fn programs_under_the_library_are_paged_by_their_arenas_in_the_same_memory() {
     if let Err(reason) = Uffd::open(Reach::Everything, Features::NONE) {
         skip!(name, "{reason}");
     }
-    let options = preloaded(&[Arm::Zram, Arm::Dram, Arm::Preload]);
+    let _alone = alone();
+    let options = preloaded(&[Arm::Zram, Arm::Dram, Arm::Preload], preload_library());
     if options.apps.len() < 2 {
         skip!(name, "python3 and sqlite3 are not both installed");
     }
-    let _alone = alone();
     let before = machine_state();
     let folder = tempfile::tempdir().unwrap();
     let undo = Undo::open(&root, folder.path()).unwrap();
@@ -170,13 +170,14 @@ fn programs_under_the_library_are_paged_by_their_arenas_in_the_same_memory() {
 fn the_arm_preload_needs_a_library_and_another_arm() {
     let folder = tempfile::tempdir().unwrap();
     let undo = Undo::open(&Root::machine(), folder.path()).unwrap();
+    let nowhere = Path::new("/nonexistent/library.so");
     let without = RelaunchOptions {
         preload: None,
-        ..preloaded(&[Arm::Dram, Arm::Preload])
+        ..preloaded(&[Arm::Dram, Arm::Preload], nowhere)
     };
     let alone = RelaunchOptions {
         total: Total::Bytes(1 << 30),
-        ..preloaded(&[Arm::Preload])
+        ..preloaded(&[Arm::Preload], nowhere)
     };
     if without.apps.is_empty() {
         skip!(

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 
 use crate::{Root, file};
 
+/// The kernel's limit of process numbers (`PID_MAX_LIMIT`).
+const MOST_PROCESSES: i32 = 4 << 20;
+
 /// The clock of the CPU time of a process with all its threads, or of a thread of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuClock(libc::clockid_t);
@@ -14,8 +17,9 @@ impl CpuClock {
     /// That of a process; kernel threads have one, too. `None` when there is no such process.
     #[must_use]
     pub fn of_process(pid: u32) -> Option<Self> {
-        // 0 would be the calling process.
-        let pid = i32::try_from(pid).ok().filter(|&pid| pid > 0)?;
+        // 0 would be the calling process, and what the clock's number has no room for, any.
+        let pid = i32::try_from(pid).ok();
+        let pid = pid.filter(|pid| (1..=MOST_PROCESSES).contains(pid))?;
         let mut clock = 0;
         // SAFETY: the call writes one number to `clock`.
         let result = unsafe { libc::clock_getcpuclockid(pid, &mut clock) };

@@ -232,10 +232,10 @@ fn arenas(report: &RelaunchReport) -> Result<Table, TableError> {
         measured("used_bytes", "used", Kind::Bytes),
         measured("pool_bytes", "of it pool", Kind::Bytes),
         measured("paged_programs", "paged", Kind::Count),
-        measured("out_pages", "out", Kind::Pages),
-        measured("in_pages", "in", Kind::Pages),
+        measured("out_pages", "pages out", Kind::Count),
+        measured("in_pages", "pages in", Kind::Count),
         measured("pool_faults", "by faults", Kind::Count),
-        measured("prefetched", "prefetched", Kind::Pages),
+        measured("prefetched", "prefetched", Kind::Count),
     ]);
     let mut table = Table::new("Applications under the preloaded library", columns);
     for part in report.arms.iter().flat_map(|result| &result.arenas) {
@@ -245,10 +245,10 @@ fn arenas(report: &RelaunchReport) -> Result<Table, TableError> {
             Quantity::Bytes(part.used_bytes),
             Quantity::Bytes(part.pool_bytes),
             Quantity::Count(part.paged_programs),
-            Quantity::Pages(part.out_pages),
-            Quantity::Pages(part.in_pages),
+            Quantity::Count(part.out_pages),
+            Quantity::Count(part.in_pages),
             Quantity::Count(part.pool_faults),
-            Quantity::Pages(part.prefetched),
+            Quantity::Count(part.prefetched),
         ])?;
     }
     table.footnote(
