@@ -115,7 +115,7 @@ pub enum Total {
 /// What the programs of the arm `preload` run with.
 #[derive(Debug, Clone)]
 pub struct Preload {
-    /// The library.
+    /// The library; a path without links.
     pub library: PathBuf,
     /// The arenas' scheme.
     pub scheme: String,

@@ -27,7 +27,7 @@ const SOCKETS_VARIABLE: &str = "XDG_RUNTIME_DIR";
 const SOCKETS_FOLDER: &str = "warmswap";
 
 /// What the applications took of memory before any limit.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Footprints {
     /// Anonymous memory of each application, without its driver.
     pub anonymous_bytes: Vec<u64>,

@@ -60,6 +60,8 @@ pub struct Done {
 struct Block<'a> {
     apps: Vec<RunningApp>,
     group: Group,
+    budgets: Vec<Option<u64>>,
+    footprints: Footprints,
     keeper: &'a Keeper,
     pager: &'a Pager,
 }
@@ -85,6 +87,8 @@ impl Run<'_> {
         let mut block = Block {
             apps,
             group,
+            budgets,
+            footprints,
             keeper: &keeper,
             pager: &pager,
         };
@@ -101,11 +105,7 @@ impl Run<'_> {
         if let Some(zram) = zram {
             zram.remove()?;
         }
-        Ok(Done {
-            budgets,
-            footprints,
-            ..done?
-        })
+        done
     }
 
     /// What the programs are preloaded with.
@@ -258,8 +258,8 @@ impl Run<'_> {
             file_bytes: block.group.stats()?.file_bytes,
             before,
             after: block.pager.counts(apps)?,
-            budgets: Vec::new(),
-            footprints: Footprints::default(),
+            budgets: block.budgets.clone(),
+            footprints: block.footprints.clone(),
         })
     }
 
@@ -288,8 +288,8 @@ impl Run<'_> {
         if let Some(sampler) = &sampler {
             sampler.answered();
         }
-        pager.done(place);
         let after = look()?;
+        pager.done(place);
         let rest = Duration::from_millis(self.options.rest_ms);
         std::thread::sleep(rest / 2);
         let slices = sampler.map(Sampler::finish).unwrap_or_default();
@@ -322,10 +322,10 @@ impl Run<'_> {
         let sampled = Sampled {
             programs: group.pids()?,
             kernel_threads: kernel_threads(root)?,
+            with_arenas: self.arm == Arm::Preload,
             limit: keeper.clock(),
         };
-        let with_arenas = self.arm == Arm::Preload;
-        Sampler::start(root, every, &sampled, with_arenas).map(Some)
+        Sampler::start(root, every, &sampled).map(Some)
     }
 }
 

@@ -32,8 +32,8 @@ pub struct RelaunchValue {
     pub prefetched: Option<u64>,
     /// Of these, pages that were touched; not known of arenas.
     pub prefetch_used: Option<u64>,
-    /// Pages that the application's arenas brought back to their places, for faults and ahead of them, until they had
-    /// heard of the answer; none in other arms.
+    /// Pages that the application's arenas brought back to their places, for faults and ahead of them, until the answer;
+    /// none in other arms.
     pub arena_in_pages: Option<u64>,
     /// CPU time and I/O from the switch on, where they were sampled.
     #[serde(skip_serializing_if = "Vec::is_empty")]

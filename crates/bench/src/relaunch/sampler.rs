@@ -62,6 +62,8 @@ impl Slice {
 pub struct Sampled {
     /// Processes of the applications.
     pub programs: Vec<u32>,
+    /// Whether there may be arenas in them.
+    pub with_arenas: bool,
     /// Threads of the kernel.
     pub kernel_threads: Vec<u32>,
     /// The thread that keeps the limit.
@@ -97,12 +99,12 @@ struct Reading {
 }
 
 impl Sources {
-    fn open(root: &Root, sampled: &Sampled, with_arenas: bool) -> Result<Self, BenchError> {
+    fn open(root: &Root, sampled: &Sampled) -> Result<Self, BenchError> {
         let clocks = |pids: &[u32]| {
             let clocks = pids.iter().filter_map(|&pid| CpuClock::of_process(pid));
             clocks.collect()
         };
-        let arenas = sampled.programs.iter().filter(|_| with_arenas);
+        let arenas = sampled.programs.iter().filter(|_| sampled.with_arenas);
         Ok(Self {
             programs: clocks(&sampled.programs),
             kernel_threads: clocks(&sampled.kernel_threads),
@@ -154,13 +156,8 @@ fn lock(sources: &Mutex<Sources>) -> MutexGuard<'_, Sources> {
 
 impl Sampler {
     /// Finds what is to be read, reads it, and does so again every so often.
-    pub fn start(
-        root: &Root,
-        every: Duration,
-        sampled: &Sampled,
-        with_arenas: bool,
-    ) -> Result<Self, BenchError> {
-        let sources = Sources::open(root, sampled, with_arenas)?;
+    pub fn start(root: &Root, every: Duration, sampled: &Sampled) -> Result<Self, BenchError> {
+        let sources = Sources::open(root, sampled)?;
         let sources = Arc::new(Mutex::new(sources));
         let is_over = Arc::new(AtomicBool::new(false));
         let (for_thread, until) = (Arc::clone(&sources), Arc::clone(&is_over));
@@ -295,10 +292,11 @@ mod tests {
             .unwrap();
         let sampled = Sampled {
             programs: vec![busy.id()],
+            with_arenas: true,
             ..Sampled::default()
         };
         let every = Duration::from_millis(5);
-        let sampler = Sampler::start(&root, every, &sampled, true).unwrap();
+        let sampler = Sampler::start(&root, every, &sampled).unwrap();
         // Until it had some time of a processor, however busy the machine is.
         let clock = CpuClock::of_process(busy.id()).unwrap();
         let begin = clock.read_ns().unwrap();

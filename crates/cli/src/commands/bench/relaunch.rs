@@ -82,7 +82,7 @@ pub struct RelaunchArgs {
     /// Leave out applications that are not installed, in place of stopping
     #[arg(long)]
     installed_only: bool,
-    /// One block at small size with few relaunches, for a first look (under two minutes)
+    /// One block at small size with few relaunches, for a first look (about two minutes)
     #[arg(long)]
     quick: bool,
     /// Measure although other programs take the processor
@@ -189,6 +189,10 @@ fn preload(args: &RelaunchArgs) -> Result<Preload> {
     let machine = Machine::this();
     require(&machine, Part::Run).context("this machine cannot run the arm preload")?;
     let library = preload_library(&machine)?;
+    // Applications run in folders of their own.
+    let library = library
+        .canonicalize()
+        .with_context(|| format!("cannot find {}", library.display()))?;
     Ok(Preload { library, scheme })
 }
 
