@@ -42,6 +42,7 @@
 
 mod arenas;
 mod arm;
+mod arm_result;
 mod host_thread;
 mod keeper;
 mod pager;
@@ -63,10 +64,9 @@ use warmswap_sys::undo::Undo;
 use crate::BenchError;
 use crate::clock::busy_share;
 
+pub use arm_result::{AppResult, ArenaPart, ArmResult, CpuParts, HostPart};
 pub use quantiles::Quantiles;
-pub use result::{
-    AppResult, ArenaPart, ArmResult, CpuParts, HostPart, RelaunchReport, RelaunchValue, Target,
-};
+pub use result::{RelaunchReport, RelaunchValue, Target};
 pub use sampler::Slice;
 pub use switch_use::{SwitchUse, TimelinePart};
 

@@ -202,8 +202,8 @@ fn with_codec(scheme: &str, algorithm: &str) -> String {
         return scheme.to_owned();
     }
     // The kernel's names of variants: lzo-rle, lz4hc.
-    let codecs = Codec::ALL.map(Codec::name).into_iter();
-    match codecs.filter(|name| algorithm.starts_with(name)).next() {
+    let mut codecs = Codec::ALL.map(Codec::name).into_iter();
+    match codecs.find(|name| algorithm.starts_with(name)) {
         Some(codec) => format!("{scheme}+codec={codec}"),
         None => scheme.to_owned(),
     }
