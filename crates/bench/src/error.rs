@@ -55,7 +55,7 @@ pub enum BenchError {
     #[error("there is nothing to measure: at least one application, arm and relaunch is needed")]
     NothingToMeasure,
     /// The memory of the limited arms is a share of nothing.
-    #[error("without the arm dram, the total memory must be given: --total BYTES")]
+    #[error("without the arm dram, the total memory must be given: --total-mib MIB")]
     NoTotal,
     /// A system call failed.
     #[error("cannot {action}: {source}")]
