@@ -1,5 +1,6 @@
 //! An application that runs.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -75,7 +76,7 @@ pub struct RunningApp {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: LineReader<ChildStdout>,
-    stderr: PathBuf,
+    home: PathBuf,
     // Dropped in this order: first the processes end, then their folder goes.
     session: Option<Pending>,
     folder: Option<Pending>,
@@ -90,6 +91,20 @@ impl RunningApp {
     /// # Errors
     /// [`AppError`]; nothing is left running.
     pub fn start(spec: &AppSpec, size: Size, place: &Place, undo: &Undo) -> Result<Self, AppError> {
+        Self::start_with(spec, size, place, undo, |_| Vec::new())
+    }
+
+    /// The same, with further environment variables: those that `environment` makes of the application's folder.
+    ///
+    /// # Errors
+    /// [`AppError`]; nothing is left running.
+    pub fn start_with(
+        spec: &AppSpec,
+        size: Size,
+        place: &Place,
+        undo: &Undo,
+        environment: impl FnOnce(&Path) -> Vec<(String, OsString)>,
+    ) -> Result<Self, AppError> {
         if let Some(missing) = check(spec, &place.cache) {
             return Err(AppError::Needs {
                 app: spec.name.clone(),
@@ -103,7 +118,8 @@ impl RunningApp {
         let session = undo.register(Action::Nothing)?;
 
         let (mut command, program) = build_command(spec, size, &folders, &home)?;
-        let stderr = home.join("stderr");
+        command.envs(environment(&home));
+        let stderr = stderr_in(&home);
         let stderr_file = File::create(&stderr).map_err(|e| FileError::new("make", &stderr, e))?;
         let failed = |source| AppError::Start {
             app: spec.name.clone(),
@@ -133,7 +149,7 @@ impl RunningApp {
             child,
             stdin,
             lines,
-            stderr,
+            home,
             session: Some(session),
             folder: Some(folder),
         };
@@ -154,6 +170,18 @@ impl RunningApp {
     #[must_use]
     pub fn process(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Its folder: working folder, `HOME` and `TMPDIR`. It goes with the application.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.home
+    }
+
+    /// What it wrote to standard error so far.
+    #[must_use]
+    pub fn said(&self) -> String {
+        warmswap_sys::file::read(&stderr_in(&self.home)).unwrap_or_default()
     }
 
     /// Asks for something and waits for the answer.
@@ -233,7 +261,7 @@ impl RunningApp {
     }
 
     fn ended(&self) -> AppError {
-        let text = warmswap_sys::file::read(&self.stderr).unwrap_or_default();
+        let text = self.said();
         let lines: Vec<&str> = text.lines().collect();
         let stderr = lines[lines.len().saturating_sub(8)..].join("\n");
         AppError::Ended {
@@ -255,6 +283,11 @@ impl Drop for RunningApp {
     fn drop(&mut self) {
         let _ = self.end();
     }
+}
+
+/// Where an application with this folder writes its standard error.
+fn stderr_in(home: &Path) -> PathBuf {
+    home.join("stderr")
 }
 
 /// A name that no other application of this or another run has.

@@ -47,6 +47,16 @@ pub struct Start {
     pub variables: BTreeMap<String, BySize>,
     /// Longest time until `ready`, in seconds.
     pub ready_limit_s: u32,
+    /// Whether the program works with the preloaded library before it, as `warmswap run` starts it. False for
+    /// programs into which nothing can be preloaded, for those that bring allocator and address space of their
+    /// own so that little is left to page, and for those of many processes, each of which would have a budget to
+    /// itself. A driver that starts the program must pass its environment on.
+    #[serde(default = "yes")]
+    pub preload: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Which processes count as the application's memory.
@@ -296,6 +306,17 @@ programs = ["prog"]
         assert_eq!(normal[1..4], ["-m2", "/d/x.py", "20"]);
         assert_eq!(spec.drivers(), Path::new("/a/drivers"));
         assert_eq!(spec.start.measured, Measured::Children);
+    }
+
+    #[test]
+    fn the_library_is_preloaded_unless_the_definition_forbids_it() {
+        let preloads = |text: &str| {
+            let spec = AppSpec::parse(text, Path::new("/a/thing.toml")).unwrap();
+            spec.start.preload
+        };
+        let forbidden = TEXT.replace("ready_limit_s = 5", "ready_limit_s = 5\npreload = false");
+
+        assert!(preloads(TEXT) && !preloads(&forbidden));
     }
 
     #[test]

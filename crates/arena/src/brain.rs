@@ -54,6 +54,8 @@ pub struct PagerCounts {
     pub stayed: u64,
     /// Chunks that were prefetched into staging.
     pub prefetched_chunks: u64,
+    /// Pages of them.
+    pub prefetched_pages: u64,
     /// Times that faults were given frames beyond the budget, since nothing could be given up.
     pub overcommits: u64,
 }

@@ -107,6 +107,11 @@ pub struct ServiceCounts {
     pub file_reads: AtomicU64,
     /// Pages that came along with another, or together ahead of use.
     pub neighbours: AtomicU64,
+    /// Pages that came out of their chunks although nobody waited for them: neighbours of a fault, hot sets,
+    /// footprints.
+    pub restored: AtomicU64,
+    /// Of them, those of hot sets and footprints.
+    pub restored_ahead: AtomicU64,
     /// Frames that could not be moved, so that the page was copied.
     pub copied: AtomicU64,
     /// Time that a fault took, from its arrival at a handler thread to its page in place.

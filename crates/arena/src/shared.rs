@@ -141,6 +141,8 @@ impl Shared {
             chunks_read: counts.chunks_read.load(Relaxed),
             file_reads: counts.file_reads.load(Relaxed),
             neighbours: counts.neighbours.load(Relaxed),
+            restored: counts.restored.load(Relaxed),
+            restored_ahead: counts.restored_ahead.load(Relaxed),
             copied: counts.copied.load(Relaxed),
             frame_waits: core.frames.waits.load(Relaxed),
             lost_slots: core.frames.lost.load(Relaxed),

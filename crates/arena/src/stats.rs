@@ -44,6 +44,12 @@ pub struct ArenaStats {
     pub file_reads: u64,
     /// Pages that came along with another, or together ahead of use.
     pub neighbours: u64,
+    /// Pages that came out of their chunks although nobody waited for them: neighbours of a fault, hot sets,
+    /// footprints.
+    pub restored: u64,
+    /// Of them, those of hot sets and footprints. Others of a footprint are prefetched into staging
+    /// ([`PagerCounts::prefetched_pages`]).
+    pub restored_ahead: u64,
     /// Pages that were copied in because their frame could not be moved.
     pub copied: u64,
     /// Times that a fault waited for a frame.

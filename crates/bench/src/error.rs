@@ -1,9 +1,11 @@
 //! Why a benchmark cannot run.
 
+use std::path::PathBuf;
+
 use warmswap_apps::AppError;
 use warmswap_arena::ArenaError;
 use warmswap_codec::ChunkError;
-use warmswap_control::SettingsError;
+use warmswap_control::{ClientError, SettingsError};
 use warmswap_kernel::HostError;
 use warmswap_policy::PolicyError;
 use warmswap_sys::lock::LockError;
@@ -53,7 +55,7 @@ pub enum BenchError {
     #[error("there is nothing to measure: at least one application, arm and relaunch is needed")]
     NothingToMeasure,
     /// The memory of the limited arms is a share of nothing.
-    #[error("without the arm dram, the total memory must be given: --total BYTES")]
+    #[error("without the arm dram, the total memory must be given: --total-mib MIB")]
     NoTotal,
     /// A system call failed.
     #[error("cannot {action}: {source}")]
@@ -73,6 +75,30 @@ pub enum BenchError {
         #[source]
         source: std::io::Error,
     },
+    /// The library is in none of an application's processes.
+    #[error(
+        "{} is not in {app} after its start: say `preload = false` under [start] of its definition, or have its \
+         driver pass the environment on",
+        library.display()
+    )]
+    NotPreloaded {
+        /// The application.
+        app: String,
+        /// The library.
+        library: PathBuf,
+    },
+    /// The arm `preload` was asked for without a library.
+    #[error("the arm preload needs the library that is preloaded")]
+    NoLibrary,
+    /// The arm `preload` alone.
+    #[error(
+        "the arm preload divides the memory by what each application takes without the library: measure \
+         another arm as well"
+    )]
+    NoFootprints,
+    /// A program under the library does not hear, or answer.
+    #[error("a program of the arm preload: {0}")]
+    Control(#[from] ClientError),
     /// A memory cgroup cannot be had.
     #[error(transparent)]
     Memcg(#[from] MemcgError),

@@ -1,5 +1,5 @@
-//! How fast real applications come back when memory is short: plain zram beside the kernel host, the same programs
-//! with the same requests in the same total memory, alternating in one run.
+//! How fast real applications come back when memory is short: plain zram beside the kernel host and the preloaded
+//! library, the same programs with the same requests in the same total memory, alternating in one run.
 //!
 //! # Method
 //!
@@ -15,13 +15,44 @@
 //! `limit + memory of the device = total` while the arm runs. What that costs is counted like other
 //! reclaim. Caches are dropped before each arm, and all settings of the kernel are the machine's own, alike in all
 //! arms.
+//!
+//! # The arm `preload`
+//!
+//! Its programs run under the preloaded library, as `warmswap run` starts them; a program whose definition says
+//! `preload = false` runs as it is. The arenas' pools are memory of the programs, which the group is charged like
+//! any other, and the same total bounds all of it. Each arena gets as its budget that part of the total which the
+//! program's anonymous memory has of what all applications take, measured in the first arm before any limit; so
+//! drivers, files and the other programs keep theirs in proportion. Arenas do not lend each other memory.
+//!
+//! The zram device and the thread that keeps `limit + pool = total` are there as in the other limited arms. They page
+//! the programs that are not preloaded, and what goes beyond its budget; without them the bound would kill programs
+//! that the other arms page.
+//!
+//! A switch is told to the arenas by their control sockets, as `warmswap switch` does: `foreground` to the one that
+//! comes, then `background` to the one that leaves, then `launch-done` at the answer. Major faults of a preloaded program
+//! are the faults that brought a page from its pool, and those that the kernel counts for its group (files, zram);
+//! every other fault is a minor one. Prefetched are the pages that the arena brought back ahead of use. Which of them
+//! were used nobody can tell: a touch of a page in its place is not seen.
+//!
+//! # Samples of a switch
+//!
+//! With [`RelaunchOptions::sample_every`], CPU time by part and I/O are read at the switch, at the answer, and that
+//! often between them and for half of the rest that follows (ASAP, Figures 13 and 14). What the reading itself costs
+//! counts for nobody, but takes time of a processor all the same: compare latencies of runs without.
 
+mod arenas;
 mod arm;
+mod arm_result;
 mod host_thread;
 mod keeper;
+mod pager;
+mod quantiles;
 mod result;
+mod sampler;
+mod switch_use;
 mod usage;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -33,9 +64,11 @@ use warmswap_sys::undo::Undo;
 use crate::BenchError;
 use crate::clock::busy_share;
 
-pub use result::{
-    AppResult, ArmResult, CpuParts, HostPart, Quantiles, RelaunchReport, RelaunchValue, Target,
-};
+pub use arm_result::{AppResult, ArenaPart, ArmResult, CpuParts, HostPart};
+pub use quantiles::Quantiles;
+pub use result::{RelaunchReport, RelaunchValue, Target};
+pub use sampler::Slice;
+pub use switch_use::{SwitchUse, TimelinePart};
 
 /// Who pages the applications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -47,6 +80,8 @@ pub enum Arm {
     Zram,
     /// The kernel, steered by the kernel host, over zram.
     Kernel,
+    /// The preloaded library, in the programs that allow it; the others as in [`Arm::Zram`].
+    Preload,
 }
 
 impl Arm {
@@ -57,6 +92,7 @@ impl Arm {
             Self::Dram => "dram",
             Self::Zram => "zram",
             Self::Kernel => "kernel",
+            Self::Preload => "preload",
         }
     }
 
@@ -74,6 +110,15 @@ pub enum Total {
     Bytes(u64),
     /// This share of what the applications take without a limit; needs the arm `dram`.
     Share(f64),
+}
+
+/// What the programs of the arm `preload` run with.
+#[derive(Debug, Clone)]
+pub struct Preload {
+    /// The library; a path without links.
+    pub library: PathBuf,
+    /// The arenas' scheme.
+    pub scheme: String,
 }
 
 /// What is measured.
@@ -103,6 +148,10 @@ pub struct RelaunchOptions {
     pub algorithm: String,
     /// How the kernel host works; its goal is set by the benchmark.
     pub host: HostConfig,
+    /// What the arm `preload` needs.
+    pub preload: Option<Preload>,
+    /// Sample CPU time and I/O of each switch that often.
+    pub sample_every: Option<Duration>,
     /// Measure although other programs take the processor.
     pub allow_busy: bool,
 }
@@ -147,11 +196,18 @@ pub fn relaunch(
     if !is_sized {
         return Err(BenchError::NoTotal);
     }
+    if options.arms.contains(&Arm::Preload) {
+        options.preload.as_ref().ok_or(BenchError::NoLibrary)?;
+        if options.arms.iter().all(|&arm| arm == Arm::Preload) {
+            return Err(BenchError::NoFootprints);
+        }
+    }
     warmswap_sys::check_page_size().map_err(BenchError::PageSize)?;
     warmswap_sys::zram::probe(undo.root())?;
     let share = busy_share(Duration::from_millis(300), options.allow_busy)?;
     let _lock = MachineLock::take(&undo.root().path(MachineLock::default_path()))?;
     let mut report = RelaunchReport::new(options, share);
+    let mut footprints = None;
     for block in 0..options.blocks {
         for arm in rotated(&options.arms, block) {
             progress(Step::Arm { arm, block });
@@ -167,12 +223,14 @@ pub fn relaunch(
                 arm,
                 block,
                 total_bytes: total_bytes.filter(|_| arm.is_limited()),
+                footprints: footprints.as_ref(),
             };
             let done = run.measure(progress)?;
             if arm == Arm::Dram && report.footprint_bytes.is_none() {
                 report.footprint_bytes = Some(done.usage.peak_bytes);
             }
             report.total_bytes = report.total_bytes.or(run.total_bytes);
+            footprints.get_or_insert_with(|| done.footprints.clone());
             report.add(arm, done);
         }
     }
@@ -181,7 +239,8 @@ pub fn relaunch(
 }
 
 /// The arms in the order of a block. The first block begins with the arm without a limit, which says how much
-/// memory there is to be.
+/// memory there is to be, and ends with the arm `preload`, whose budgets follow from what the applications take in
+/// another.
 fn rotated(arms: &[Arm], block: u32) -> Vec<Arm> {
     let mut order = arms.to_vec();
     order.sort_unstable();
@@ -236,10 +295,12 @@ mod tests {
 
     #[test]
     fn arms_rotate_and_the_first_block_begins_without_a_limit() {
-        let arms = [Arm::Kernel, Arm::Dram, Arm::Zram, Arm::Zram];
-        assert_eq!(rotated(&arms, 0), [Arm::Dram, Arm::Zram, Arm::Kernel]);
-        assert_eq!(rotated(&arms, 1), [Arm::Zram, Arm::Kernel, Arm::Dram]);
-        assert_eq!(rotated(&arms, 3), rotated(&arms, 0));
+        let arms = [Arm::Preload, Arm::Kernel, Arm::Dram, Arm::Zram, Arm::Zram];
+        let order = [Arm::Dram, Arm::Zram, Arm::Kernel, Arm::Preload];
+        assert_eq!(rotated(&arms, 0), order);
+        assert_eq!(rotated(&arms, 1)[..2], [Arm::Zram, Arm::Kernel]);
+        assert_eq!(rotated(&arms, 3)[..2], [Arm::Preload, Arm::Dram]);
+        assert_eq!(rotated(&arms, 4), order);
     }
 
     #[test]

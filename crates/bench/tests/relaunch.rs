@@ -2,15 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use warmswap_apps::{Place, Size, check, load_all};
-use warmswap_bench::relaunch::{Arm, Total};
+use warmswap_bench::relaunch::{Arm, Preload, Total};
 use warmswap_bench::{BenchError, RelaunchOptions, relaunch};
 use warmswap_kernel::HostConfig;
+use warmswap_sys::uffd::{Features, Reach, Uffd};
 use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::probe;
 use warmswap_sys::{Root, swap};
-use warmswap_testkit::skip;
+use warmswap_testkit::{preload_library, skip};
 
 fn options(arms: &[Arm]) -> RelaunchOptions {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps");
@@ -31,12 +34,20 @@ fn options(arms: &[Arm]) -> RelaunchOptions {
         seed: 3,
         algorithm: "lz4".to_owned(),
         host: HostConfig::default(),
+        preload: None,
+        sample_every: None,
         allow_busy: true,
     }
 }
 
-/// Swap areas, block devices and groups of this machine.
-fn machine_state() -> (usize, BTreeSet<PathBuf>, usize) {
+/// One test at a time changes the machine.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Swap areas, block devices and groups of this machine, and applications of this process.
+fn machine_state() -> (usize, BTreeSet<PathBuf>, usize, usize) {
     let list = |path: &str| std::fs::read_dir(path).into_iter().flatten().flatten();
     let is_ours = |entry: &std::fs::DirEntry| {
         let name = entry.file_name();
@@ -47,6 +58,9 @@ fn machine_state() -> (usize, BTreeSet<PathBuf>, usize) {
         swap::areas(&Root::machine()).expect("the list").len(),
         list("/sys/block").map(|entry| entry.path()).collect(),
         groups.filter(is_ours).count(),
+        warmswap_sys::tree::descendants(&Root::machine(), std::process::id())
+            .expect("the list")
+            .len(),
     )
 }
 
@@ -61,6 +75,7 @@ fn all_arms_answer_and_leave_nothing_behind() {
     if options.apps.len() < 2 {
         skip!(name, "python3 and sqlite3 are not both installed");
     }
+    let _alone = alone();
     let before = machine_state();
     let folder = tempfile::tempdir().unwrap();
     let undo = Undo::open(&root, folder.path()).unwrap();
@@ -81,6 +96,100 @@ fn all_arms_answer_and_leave_nothing_behind() {
     assert!(arm(Arm::Kernel).cpu.host_ns > 0);
     assert_eq!(report.targets.len(), 4);
     assert_eq!(machine_state(), before);
+}
+
+/// With the library, which may be in cpython only; switches are sampled.
+fn preloaded(arms: &[Arm], library: &Path) -> RelaunchOptions {
+    let mut options = options(arms);
+    for app in &mut options.apps {
+        app.start.preload = app.name == "cpython";
+    }
+    RelaunchOptions {
+        preload: Some(Preload {
+            library: library.to_owned(),
+            scheme: "warmswap+codec=lz4".to_owned(),
+        }),
+        sample_every: Some(Duration::from_millis(5)),
+        ..options
+    }
+}
+
+#[test]
+fn programs_under_the_library_are_paged_by_their_arenas_in_the_same_memory() {
+    let name = "programs_under_the_library_are_paged_by_their_arenas_in_the_same_memory";
+    let root = Root::machine();
+    if let Err(reason) = probe(&root) {
+        skip!(name, "{reason}");
+    }
+    if let Err(reason) = Uffd::open(Reach::Everything, Features::NONE) {
+        skip!(name, "{reason}");
+    }
+    let _alone = alone();
+    let options = preloaded(&[Arm::Zram, Arm::Dram, Arm::Preload], preload_library());
+    if options.apps.len() < 2 {
+        skip!(name, "python3 and sqlite3 are not both installed");
+    }
+    let before = machine_state();
+    let folder = tempfile::tempdir().unwrap();
+    let undo = Undo::open(&root, folder.path()).unwrap();
+
+    let report = relaunch(&options, &undo, &mut |_| {}).unwrap();
+
+    let preload = report.arm(Arm::Preload).expect("it was measured");
+    let [arena] = preload.arenas.as_slice() else {
+        panic!("one application allows it: {:?}", preload.arenas);
+    };
+    let total = report.total_bytes.unwrap();
+    assert_eq!(arena.app, "cpython");
+    assert!(arena.budget_bytes > 0 && arena.budget_bytes < total);
+    assert_eq!(arena.paged_programs, 1, "{arena:?}");
+    assert!(arena.pool_bytes > 0 && arena.out_pages > 0, "{arena:?}");
+    assert!(arena.pool_faults > 0 && arena.prefetched > 0, "{arena:?}");
+    assert!(arena.in_pages >= arena.pool_faults, "{arena:?}");
+    assert!(preload.mean_bytes <= total + total / 10, "{preload:?}");
+    assert!(preload.cpu.host_ns > 0 && preload.out_pages >= arena.out_pages);
+    let values = || report.values.iter().filter(|v| v.arm == Arm::Preload);
+    let of = |app: &'static str| values().filter(move |v| v.app == app);
+    let in_pages = |app| of(app).map(|v| v.arena_in_pages.unwrap()).sum::<u64>();
+    assert!(in_pages("cpython") > 0 && in_pages("sqlite") == 0);
+    assert!(of("cpython").any(|v| v.major_faults > 0));
+    for result in &report.arms {
+        let switches = result.switches.as_ref().expect("they were sampled");
+        assert!(switches.cpu > 0.0 && switches.cpu < 1.1, "{switches:?}");
+        assert_eq!(switches.timeline.len(), 10);
+    }
+    for value in &report.values {
+        let answer = value.slices.iter().rfind(|slice| !slice.is_after_answer);
+        let answer_ns = answer.expect("it was sampled").end_ns;
+        assert!(answer_ns >= value.latency_ns, "{value:?}");
+    }
+    assert_eq!(machine_state(), before);
+}
+
+#[test]
+fn the_arm_preload_needs_a_library_and_another_arm() {
+    let folder = tempfile::tempdir().unwrap();
+    let undo = Undo::open(&Root::machine(), folder.path()).unwrap();
+    let nowhere = Path::new("/nonexistent/library.so");
+    let without = RelaunchOptions {
+        preload: None,
+        ..preloaded(&[Arm::Dram, Arm::Preload], nowhere)
+    };
+    let alone = RelaunchOptions {
+        total: Total::Bytes(1 << 30),
+        ..preloaded(&[Arm::Preload], nowhere)
+    };
+    if without.apps.is_empty() {
+        skip!(
+            "the_arm_preload_needs_a_library_and_another_arm",
+            "neither python3 nor sqlite3 is installed"
+        );
+    }
+
+    let error = relaunch(&without, &undo, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, BenchError::NoLibrary), "{error}");
+    let error = relaunch(&alone, &undo, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, BenchError::NoFootprints), "{error}");
 }
 
 #[test]

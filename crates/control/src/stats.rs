@@ -126,6 +126,8 @@ pub struct ProgramStats {
     pub swapped_out_pages: u64,
     /// Pages that came back, neighbours and prefetched ones included.
     pub swapped_in_pages: u64,
+    /// Pages that were brought back before they were asked for: into their places, or decompressed beside them.
+    pub prefetched_pages: u64,
     /// Times that the program was launched or came to the foreground; from then to the end of the launch
     /// window, where it was told.
     pub launches: LatencySummary,

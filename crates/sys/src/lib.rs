@@ -9,6 +9,7 @@
 #![allow(unsafe_code)] // Each block states its obligations; no other crate of the lower layers may have any.
 
 pub mod advise;
+pub mod cpu_time;
 pub mod file;
 pub mod lock;
 pub mod maps;

@@ -1,5 +1,9 @@
 //! Memory of the machine and what was swapped: `/proc/meminfo`, `/proc/vmstat`.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
 use crate::{FileError, Root, file};
 
 /// The fields of `/proc/meminfo` that this project uses, in bytes.
@@ -71,6 +75,63 @@ impl SwapTraffic {
     }
 }
 
+/// What block devices and swap did since boot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BlockTraffic {
+    /// Pages read from swap.
+    pub in_pages: u64,
+    /// Pages written to swap.
+    pub out_pages: u64,
+    /// Bytes read from all block devices, those of swap among them.
+    pub read_bytes: u64,
+}
+
+/// `/proc/vmstat`, held open for those who read it often.
+#[derive(Debug)]
+pub struct VmstatFile {
+    path: PathBuf,
+    file: File,
+    text: Vec<u8>,
+}
+
+impl VmstatFile {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn open(root: &Root) -> Result<Self, FileError> {
+        let path = root.path("/proc/vmstat");
+        let file = File::open(&path).map_err(|e| FileError::new("open", &path, e))?;
+        let text = Vec::new();
+        Ok(Self { path, file, text })
+    }
+
+    /// Reads the counts of now. Costs about 20 µs.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn read(&mut self) -> Result<BlockTraffic, FileError> {
+        let mut len = 0;
+        loop {
+            // Its length is not known before; a read of nothing is the end.
+            self.text.resize((2 * len).max(8192), 0);
+            let read = self.file.read_at(&mut self.text[len..], len as u64);
+            let read = read.map_err(|e| FileError::new("read", &self.path, e))?;
+            len += read;
+            if read == 0 {
+                break;
+            }
+        }
+        let text = String::from_utf8_lossy(&self.text[..len]);
+        let field = |name: &str| fields(&text, name, ' ').unwrap_or(0);
+        Ok(BlockTraffic {
+            in_pages: field("pswpin"),
+            out_pages: field("pswpout"),
+            read_bytes: field("pgpgin") * 1024,
+        })
+    }
+}
+
 fn fields(text: &str, name: &str, separator: char) -> Option<u64> {
     text.lines().find_map(|line| {
         let value = line.strip_prefix(name)?.strip_prefix(separator)?.trim();
@@ -90,7 +151,7 @@ mod tests {
                        SwapTotal:       1048572 kB\nSwapFree:         948572 kB\nZswap:              2048 kB\n\
                        Zswapped:           8192 kB\n";
         std::fs::write(dir.path().join("proc/meminfo"), meminfo).unwrap();
-        let vmstat = "pswpin 12\npswpout 34\npswpoutx 9\nzswpwb 5\n";
+        let vmstat = "pgpgin 40\npswpin 12\npswpout 34\npswpoutx 9\nzswpwb 5\n";
         std::fs::write(dir.path().join("proc/vmstat"), vmstat).unwrap();
         let root = Root::at(dir.path());
 
@@ -112,6 +173,14 @@ mod tests {
             zswap_written_back_pages: 5,
         };
         assert_eq!(traffic, expected);
+        let mut open = VmstatFile::open(&root).unwrap();
+        let expected = BlockTraffic {
+            in_pages: 12,
+            out_pages: 34,
+            read_bytes: 40 << 10,
+        };
+        assert_eq!(open.read().unwrap(), expected);
+        assert_eq!(open.read().unwrap(), expected);
     }
 
     #[test]
@@ -120,5 +189,8 @@ mod tests {
 
         assert!(memory.total_bytes >= memory.available_bytes && memory.available_bytes > 0);
         SwapTraffic::read(&Root::machine()).unwrap();
+        let mut vmstat = VmstatFile::open(&Root::machine()).unwrap();
+        let (before, after) = (vmstat.read().unwrap(), vmstat.read().unwrap());
+        assert!(after.read_bytes >= before.read_bytes);
     }
 }

@@ -1,4 +1,4 @@
-//! What tests share: saying by name what was skipped and why.
+//! What tests share: saying by name what was skipped and why; the library that is preloaded.
 //!
 //! A test that lacks something it needs (root, zram, userfaultfd, an installed program) says so
 //! with [`skip!`] and returns. The line goes to standard error and, so that `cargo xtask test` can
@@ -17,7 +17,9 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
 
 /// Environment variable with the path of the file that collects skips.
 pub const SKIPPED_LOG: &str = "WARMSWAP_SKIPPED_LOG";
@@ -52,6 +54,32 @@ pub fn record_skip(name: &str, reason: &str) {
         let path = Path::new(&path).display();
         panic!("cannot note the skip of {name} in {path}: {error}");
     }
+}
+
+/// The library that is preloaded into programs, beside the tests. Cargo makes libraries that no Rust program links
+/// only when it is asked to, so the first call of a process asks.
+///
+/// # Panics
+/// When it does not compile.
+#[must_use]
+pub fn preload_library() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let mut build = Command::new(env!("CARGO"));
+        build.current_dir(env!("CARGO_MANIFEST_DIR"));
+        build.args(["build", "--quiet", "--lib", "--package", "warmswap-preload"]);
+        if !cfg!(debug_assertions) {
+            build.arg("--release");
+        }
+        let status = build.status().expect("cargo runs its own tests");
+        assert!(status.success(), "the library does not compile");
+        let test = std::env::current_exe().expect("a test has a file");
+        let folder = test
+            .ancestors()
+            .nth(2)
+            .expect("it is in TARGET/PROFILE/deps");
+        folder.join("libwarmswap_preload.so")
+    })
 }
 
 /// The line with its line break; breaks inside of the arguments become spaces.

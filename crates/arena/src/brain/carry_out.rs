@@ -369,6 +369,7 @@ impl Brain {
             let bytes = &self.plain[i * PAGE_BYTES..][..PAGE_BYTES];
             core.memory.bytes_mut(&mut slot).copy_from_slice(bytes);
             core.release(claim, |before| before.staged(slot));
+            self.counts.prefetched_pages += 1;
         }
         slots
             .into_iter()

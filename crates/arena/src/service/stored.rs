@@ -66,6 +66,8 @@ impl Core {
                 }
             }
         })??;
+        let others = held.iter().flatten().count() as u64;
+        self.count_restored(others, wanted);
         match frame {
             Ready::InSlots(slots) => {
                 held[index] = Some((claim, wanted.arrival()));
@@ -79,6 +81,17 @@ impl Core {
                 self.release(claim, |before| before.arrived(wanted.arrival()));
                 self.install_held_copies(&mut held, plain)
             }
+        }
+    }
+
+    /// Counts the pages of a chunk that come along with the one that is wanted, and that one where nobody waits.
+    fn count_restored(&self, others: u64, wanted: Wanted) {
+        let pages = others + u64::from(wanted != Wanted::Now);
+        self.counts.restored.fetch_add(pages, Ordering::Relaxed);
+        if wanted != Wanted::Now {
+            self.counts
+                .restored_ahead
+                .fetch_add(pages, Ordering::Relaxed);
         }
     }
 
@@ -160,6 +173,7 @@ impl Core {
                 decode_into(scratch, content, out)
             })??;
             self.counts.neighbours.fetch_add(1, Ordering::Relaxed);
+            self.count_restored(0, Wanted::Ahead(arrival));
             *place = Some((claim, arrival));
         }
         match slots {

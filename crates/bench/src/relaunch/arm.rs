@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use warmswap_apps::{Request, RunningApp};
-use warmswap_kernel::{Application, Goal, HostStatus, Members};
+use warmswap_apps::{AppSpec, Request, RunningApp};
+use warmswap_kernel::{Application, Goal, Members};
 use warmswap_sys::memcg::{Group, Memcg};
 use warmswap_sys::meminfo::SwapTraffic;
 use warmswap_sys::process::Stat;
@@ -12,11 +12,14 @@ use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::{Device, ZramConfig, ZramSwap};
 use warmswap_sys::{Root, file};
 
+use super::arenas::{self, ArenaCounts, Arenas, Footprints};
 use super::host_thread::HostThread;
 use super::keeper::{Keeper, Kept};
+use super::pager::{Pager, PagerCounts};
 use super::result::RelaunchValue;
-use super::usage::{CpuNow, Faults, faults};
-use super::{Arm, RelaunchOptions, Step, order, request_seed};
+use super::sampler::{Sampled, Sampler};
+use super::usage::{CpuNow, Faults, anonymous_bytes, faults, kernel_threads};
+use super::{Arm, Preload, RelaunchOptions, Step, order, request_seed};
 use crate::BenchError;
 
 /// The programs are at rest for so long before memory is limited.
@@ -30,6 +33,8 @@ pub struct Run<'a> {
     pub block: u32,
     /// None for no limit.
     pub total_bytes: Option<u64>,
+    /// What the applications took in the first arm; there in the arm `preload`.
+    pub footprints: Option<&'a Footprints>,
 }
 
 /// What an arm did in a block, without its warm-up.
@@ -41,8 +46,24 @@ pub struct Done {
     pub swap: SwapTraffic,
     /// Page cache charged to the group at the end, in bytes.
     pub file_bytes: u64,
-    /// What the host used in the warm-up, and at the end.
-    pub host: Option<(HostStatus, HostStatus)>,
+    /// What host or arenas did in the warm-up.
+    pub before: PagerCounts,
+    /// The same at the end.
+    pub after: PagerCounts,
+    /// Budgets of the arenas by application; none for those without.
+    pub budgets: Vec<Option<u64>>,
+    /// What the applications took before the limit.
+    pub footprints: Footprints,
+}
+
+/// What a block has, once everything runs.
+struct Block<'a> {
+    apps: Vec<RunningApp>,
+    group: Group,
+    budgets: Vec<Option<u64>>,
+    footprints: Footprints,
+    keeper: &'a Keeper,
+    pager: &'a Pager,
 }
 
 impl Run<'_> {
@@ -56,16 +77,24 @@ impl Run<'_> {
         };
         let memcg = Memcg::create(self.undo, &format!("relaunch-{}", self.arm.name()))?;
         let group = memcg.group();
-        let mut apps = self.start_all(&memcg, progress)?;
+        let budgets = self.budgets();
+        let apps = self.start_all(&memcg, &budgets, progress)?;
         std::thread::sleep(SETTLE);
+        let footprints = footprints(root, &group, &apps)?;
         let device = zram.as_ref().map(|zram| Device::new(root, zram.id()));
         let keeper = Keeper::start(group.clone(), device, self.total_bytes);
-        let host = match self.arm {
-            Arm::Kernel => Some(self.host(&group, &apps)?),
-            _ => None,
+        let pager = self.pager(&group, &apps, &budgets)?;
+        let mut block = Block {
+            apps,
+            group,
+            budgets,
+            footprints,
+            keeper: &keeper,
+            pager: &pager,
         };
-        let done = self.switches(&mut apps, &group, &keeper, host.as_ref(), progress);
-        drop(host);
+        let done = self.switches(&mut block, progress);
+        let Block { apps, group, .. } = block;
+        drop(pager);
         drop(keeper);
         // So that ending the programs and switching the swap off do not have to reclaim.
         let _ = group.set_limit(None);
@@ -77,6 +106,41 @@ impl Run<'_> {
             zram.remove()?;
         }
         done
+    }
+
+    /// What the programs are preloaded with.
+    fn preload(&self) -> Option<&Preload> {
+        let preload = self.options.preload.as_ref();
+        preload.filter(|_| self.arm == Arm::Preload)
+    }
+
+    /// The budget of each application's arena; none for those that run without.
+    fn budgets(&self) -> Vec<Option<u64>> {
+        let division = self.preload().and(self.footprints).zip(self.total_bytes);
+        let apps = self.options.apps.iter().enumerate();
+        apps.map(|(app, spec)| {
+            let (footprints, total_bytes) = division.filter(|_| spec.start.preload)?;
+            Some(footprints.budget_bytes(app, total_bytes))
+        })
+        .collect()
+    }
+
+    /// Who is told of switches.
+    fn pager(
+        &self,
+        group: &Group,
+        apps: &[RunningApp],
+        budgets: &[Option<u64>],
+    ) -> Result<Pager, BenchError> {
+        Ok(match self.arm {
+            Arm::Dram | Arm::Zram => Pager::Nobody,
+            Arm::Kernel => Pager::Host(self.host(group, apps)?),
+            Arm::Preload => {
+                let folders = apps.iter().zip(budgets);
+                let folders = folders.map(|(app, budget)| budget.map(|_| app.folder().to_owned()));
+                Pager::Arenas(Arenas::start(folders.collect()))
+            }
+        })
     }
 
     fn device(&self) -> Result<ZramSwap, BenchError> {
@@ -96,19 +160,31 @@ impl Run<'_> {
     fn start_all(
         &self,
         memcg: &Memcg,
+        budgets: &[Option<u64>],
         progress: &mut dyn FnMut(Step<'_>),
     ) -> Result<Vec<RunningApp>, BenchError> {
         let options = self.options;
         let _guest = Guest::join(self.undo.root(), memcg)?;
-        options
-            .apps
-            .iter()
-            .map(|spec| {
-                let app = RunningApp::start(spec, options.size, &options.place, self.undo)?;
-                progress(Step::Started { app: &spec.name });
-                Ok(app)
-            })
-            .collect()
+        let apps = options.apps.iter().zip(budgets);
+        apps.map(|(spec, &budget)| {
+            let app = self.start(spec, budget)?;
+            progress(Step::Started { app: &spec.name });
+            Ok(app)
+        })
+        .collect()
+    }
+
+    fn start(&self, spec: &AppSpec, budget: Option<u64>) -> Result<RunningApp, BenchError> {
+        let (size, place) = (self.options.size, &self.options.place);
+        let Some((preload, budget_bytes)) = self.preload().zip(budget) else {
+            return Ok(RunningApp::start(spec, size, place, self.undo)?);
+        };
+        let variable = arenas::settings(preload, budget_bytes)?;
+        let app = RunningApp::start_with(spec, size, place, self.undo, |folder| {
+            arenas::environment(preload, variable, folder)
+        })?;
+        arenas::check_is_loaded(self.undo.root(), &app, preload)?;
+        Ok(app)
     }
 
     fn host(&self, group: &Group, apps: &[RunningApp]) -> Result<HostThread, BenchError> {
@@ -138,28 +214,26 @@ impl Run<'_> {
 
     fn switches(
         &self,
-        apps: &mut [RunningApp],
-        group: &Group,
-        keeper: &Keeper,
-        host: Option<&HostThread>,
+        block: &mut Block<'_>,
         progress: &mut dyn FnMut(Step<'_>),
     ) -> Result<Done, BenchError> {
         let options = self.options;
         let root = self.undo.root();
         let rounds = options.warm_up + options.relaunches;
+        let apps = block.apps.len();
         let mut values = Vec::new();
         let mut begin = None;
         for round in 0..rounds {
             if round == options.warm_up {
-                keeper.take();
+                block.keeper.take();
                 begin = Some((
-                    CpuNow::read(root, &group.pids()?)?,
+                    CpuNow::read(root, &block.group.pids()?)?,
                     SwapTraffic::read(root)?,
-                    host.map(HostThread::status),
+                    block.pager.counts(apps)?,
                 ));
             }
-            for place in order(options.seed, self.block, round, apps.len()) {
-                let value = self.switch(&mut apps[place], place, round, host)?;
+            for place in order(options.seed, self.block, round, apps) {
+                let value = self.switch(block, place, round)?;
                 if round >= options.warm_up {
                     values.push(value);
                 }
@@ -169,70 +243,130 @@ impl Run<'_> {
                 of: rounds,
             });
         }
-        let (cpu, swap, host_before) = begin.ok_or(BenchError::NothingToMeasure)?;
+        let (cpu, swap, before) = begin.ok_or(BenchError::NothingToMeasure)?;
         let now = SwapTraffic::read(root)?;
-        let host_now = host.map(HostThread::status);
         Ok(Done {
             values,
-            usage: keeper.take(),
-            cpu: CpuNow::read(root, &group.pids()?)?.since(cpu),
+            usage: block.keeper.take(),
+            cpu: CpuNow::read(root, &block.group.pids()?)?.since(cpu),
             swap: SwapTraffic {
                 in_pages: now.in_pages - swap.in_pages,
                 out_pages: now.out_pages - swap.out_pages,
                 zswap_written_back_pages: now.zswap_written_back_pages
                     - swap.zswap_written_back_pages,
             },
-            file_bytes: group.stats()?.file_bytes,
-            host: host_before.zip(host_now),
+            file_bytes: block.group.stats()?.file_bytes,
+            before,
+            after: block.pager.counts(apps)?,
+            budgets: block.budgets.clone(),
+            footprints: block.footprints.clone(),
         })
     }
 
     /// One application comes to the foreground, answers, is used and left.
     fn switch(
         &self,
-        app: &mut RunningApp,
+        block: &mut Block<'_>,
         place: usize,
         round: u32,
-        host: Option<&HostThread>,
     ) -> Result<RelaunchValue, BenchError> {
-        let root = self.undo.root();
+        let (group, pager) = (&block.group, block.pager);
+        let app = &mut block.apps[place];
         let pids = app.pids()?;
-        let before = faults(root, &pids);
         let seed = request_seed(self.options.seed, self.block, round, place);
-        if let Some(host) = host {
-            host.switch(place);
-        }
+        let look = || -> Result<Look, BenchError> {
+            Ok(Look {
+                faults: faults(self.undo.root(), &pids),
+                group_major: group.stats()?.major_faults,
+                arena: pager.arena(place)?,
+            })
+        };
+        let before = look()?;
+        let sampler = self.sampler(group, block.keeper)?;
+        pager.switch(place);
         let answer = app.request(Request::Relaunch, seed)?;
-        if let Some(host) = host {
-            host.done(place);
+        if let Some(sampler) = &sampler {
+            sampler.answered();
         }
-        let after = faults(root, &pids);
+        let after = look()?;
+        pager.done(place);
         let rest = Duration::from_millis(self.options.rest_ms);
         std::thread::sleep(rest / 2);
+        let slices = sampler.map(Sampler::finish).unwrap_or_default();
         app.request(Request::Use, seed)?;
         std::thread::sleep(rest / 2);
-        Ok(value(self, app, round, answer.latency_ns, (before, after)))
+        let (major_faults, minor_faults) = after.faults_since(&before);
+        let arena = after.arena.zip(before.arena);
+        let arena = arena.map(|(after, before)| after.since(before));
+        Ok(RelaunchValue {
+            arm: self.arm,
+            block: self.block,
+            round: round - self.options.warm_up.min(round),
+            app: app.spec().name.clone(),
+            latency_ns: answer.latency_ns,
+            major_faults,
+            minor_faults,
+            prefetched: arena.map(|arena| arena.prefetched),
+            prefetch_used: None,
+            arena_in_pages: arena.map(|arena| arena.in_pages),
+            slices,
+        })
+    }
+
+    /// What samples a switch that is about to begin.
+    fn sampler(&self, group: &Group, keeper: &Keeper) -> Result<Option<Sampler>, BenchError> {
+        let Some(every) = self.options.sample_every else {
+            return Ok(None);
+        };
+        let root = self.undo.root();
+        let sampled = Sampled {
+            programs: group.pids()?,
+            kernel_threads: kernel_threads(root)?,
+            with_arenas: self.arm == Arm::Preload,
+            limit: keeper.clock(),
+        };
+        Sampler::start(root, every, &sampled).map(Some)
     }
 }
 
-fn value(
-    run: &Run<'_>,
-    app: &RunningApp,
-    round: u32,
-    latency_ns: u64,
-    (before, after): (Faults, Faults),
-) -> RelaunchValue {
-    RelaunchValue {
-        arm: run.arm,
-        block: run.block,
-        round: round - run.options.warm_up.min(round),
-        app: app.spec().name.clone(),
-        latency_ns,
-        major_faults: after.major.saturating_sub(before.major),
-        minor_faults: after.minor.saturating_sub(before.minor),
-        prefetched: None,
-        prefetch_used: None,
+/// Faults so far.
+struct Look {
+    /// Of the application's processes, as the kernel counts them.
+    faults: Faults,
+    /// Of all in the group, those that the kernel served by reading something.
+    group_major: u64,
+    /// Of the application's arenas.
+    arena: Option<ArenaCounts>,
+}
+
+impl Look {
+    /// Major and minor faults.
+    ///
+    /// A fault that an arena serves is a minor one to some kernels, and to others a major one, whatever it brought.
+    /// So with an arena the major ones are those that brought a page from the pool, and those of the kernel's own
+    /// that the group was charged.
+    fn faults_since(&self, before: &Self) -> (u64, u64) {
+        let major = self.faults.major.saturating_sub(before.faults.major);
+        let minor = self.faults.minor.saturating_sub(before.faults.minor);
+        let Some((now, then)) = self.arena.zip(before.arena) else {
+            return (major, minor);
+        };
+        let group_major = self.group_major.saturating_sub(before.group_major);
+        let arena_major = now.since(then).pool_faults;
+        let all_major = major.min(group_major) + arena_major;
+        (all_major, (major + minor).saturating_sub(all_major))
     }
+}
+
+/// What the applications take.
+fn footprints(root: &Root, group: &Group, apps: &[RunningApp]) -> Result<Footprints, BenchError> {
+    let anonymous = apps
+        .iter()
+        .map(|app| -> Result<u64, BenchError> { Ok(anonymous_bytes(root, &app.pids()?)) });
+    Ok(Footprints {
+        anonymous_bytes: anonymous.collect::<Result<_, _>>()?,
+        all_bytes: group.usage_bytes()?,
+    })
 }
 
 /// This process, as long as it is in the group of an arm.
@@ -281,4 +415,29 @@ fn drop_caches(root: &Root) -> Result<(), BenchError> {
     rustix::fs::sync();
     file::write(&root.path("/proc/sys/vm/drop_caches"), "3")?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_that_an_arena_serves_are_major_when_they_bring_a_page_from_the_pool() {
+        let look = |major, minor, group_major, pool_faults: Option<u64>| Look {
+            faults: Faults { major, minor },
+            group_major,
+            arena: pool_faults.map(|pool_faults| ArenaCounts {
+                pool_faults,
+                ..ArenaCounts::default()
+            }),
+        };
+
+        let plain = look(12, 50, 90, None).faults_since(&look(2, 10, 10, None));
+        assert_eq!(plain, (10, 40));
+        // One kernel counts the arena's 30 faults as minor ones, another as major ones; 5 are its own.
+        let begin = look(0, 0, 0, Some(0));
+        let new = look(5, 70, 5, Some(20)).faults_since(&begin);
+        let old = look(35, 40, 5, Some(20)).faults_since(&begin);
+        assert_eq!((new, old), ((25, 50), (25, 50)));
+    }
 }

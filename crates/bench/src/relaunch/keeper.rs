@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use warmswap_sys::cpu_time::CpuClock;
 use warmswap_sys::memcg::Group;
 use warmswap_sys::zram::Device;
 
@@ -21,6 +22,7 @@ const LEAST_BYTES: u64 = 16 << 20;
 #[derive(Debug)]
 pub struct Keeper {
     shared: Arc<Shared>,
+    clock: Option<CpuClock>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -47,13 +49,21 @@ impl Keeper {
     pub fn start(group: Group, device: Option<Device>, total_bytes: Option<u64>) -> Self {
         let shared = Arc::new(Shared::default());
         let for_thread = Arc::clone(&shared);
+        let (started, clock) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
+            let _ = started.send(CpuClock::of_this_thread());
             keep(&group, device.as_ref(), total_bytes, &for_thread);
         });
         Self {
             shared,
+            clock: clock.recv().ok(),
             thread: Some(thread),
         }
+    }
+
+    /// The CPU time of its thread.
+    pub fn clock(&self) -> Option<CpuClock> {
+        self.clock
     }
 
     /// What was seen since the last time.

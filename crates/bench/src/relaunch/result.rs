@@ -1,9 +1,13 @@
 //! Values, and what they come to.
 
 use serde::Serialize;
-use warmswap_kernel::{Counters, HostStatus};
+use warmswap_kernel::HostStatus;
 
 use super::arm::Done;
+use super::arm_result::{AppResult, ArmResult};
+use super::quantiles::Quantiles;
+use super::sampler::Slice;
+use super::switch_use::{Sampling, SwitchUse};
 use super::{Arm, RelaunchOptions};
 
 /// One relaunch.
@@ -19,139 +23,41 @@ pub struct RelaunchValue {
     pub app: String,
     /// To the program's own answer, in nanoseconds.
     pub latency_ns: u64,
-    /// Major faults of its processes.
+    /// Major faults of its processes: those for which something had to be read or decompressed. Where an arena serves
+    /// them, those that brought a page from its pool.
     pub major_faults: u64,
-    /// Minor faults of its processes.
+    /// All other faults of its processes.
     pub minor_faults: u64,
     /// Pages that came back ahead of use; none in arms that prefetch nothing.
     pub prefetched: Option<u64>,
-    /// Of these, pages that were touched.
+    /// Of these, pages that were touched; not known of arenas.
     pub prefetch_used: Option<u64>,
+    /// Pages that the application's arenas brought back to their places, for faults and ahead of them, until the answer;
+    /// none in other arms.
+    pub arena_in_pages: Option<u64>,
+    /// CPU time and I/O from the switch on, where they were sampled.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<Slice>,
 }
 
-/// Middle, tail and spread, by nearest rank.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Quantiles {
-    /// Values.
-    pub count: usize,
-    /// The least.
-    pub min: f64,
-    /// A quarter is no more.
-    pub p25: f64,
-    /// Half are no more.
-    pub p50: f64,
-    /// Three quarters are no more.
-    pub p75: f64,
-    /// Nine of ten are no more.
-    pub p90: f64,
-    /// 99 of 100 are no more.
-    pub p99: f64,
-    /// The greatest.
-    pub max: f64,
-    /// Arithmetic mean.
-    pub mean: f64,
-}
-
-impl Quantiles {
-    /// Of these values; all 0 of none.
-    #[must_use]
-    pub fn of(values: impl IntoIterator<Item = u64>) -> Self {
-        let mut values: Vec<f64> = values.into_iter().map(|v| v as f64).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        let at = |percent: usize| {
-            let rank = (values.len() * percent).div_ceil(100).max(1);
-            values.get(rank - 1).copied().unwrap_or(0.0)
-        };
+#[cfg(test)]
+impl RelaunchValue {
+    /// A value of which nothing else is known.
+    pub(super) fn of(arm: Arm, round: u32, app: &str) -> Self {
         Self {
-            count: values.len(),
-            min: at(0),
-            p25: at(25),
-            p50: at(50),
-            p75: at(75),
-            p90: at(90),
-            p99: at(99),
-            max: at(100),
-            mean: values.iter().sum::<f64>() / values.len().max(1) as f64,
+            arm,
+            block: 0,
+            round,
+            app: app.to_owned(),
+            latency_ns: 1,
+            major_faults: 0,
+            minor_faults: 0,
+            prefetched: None,
+            prefetch_used: None,
+            arena_in_pages: None,
+            slices: Vec::new(),
         }
     }
-}
-
-/// CPU time of an arm, all blocks, without warm-up, in nanoseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct CpuParts {
-    /// The applications, with what the kernel does in them: faults and direct reclaim.
-    pub programs_ns: u64,
-    /// Threads of the kernel.
-    pub kernel_threads_ns: u64,
-    /// The thread that keeps the limit, in which the kernel reclaims when it falls.
-    pub limit_ns: u64,
-    /// The kernel host's thread.
-    pub host_ns: u64,
-    /// The kernel host's prefetch threads.
-    pub prepage_ns: u64,
-}
-
-impl CpuParts {
-    /// All of it.
-    #[must_use]
-    pub fn total_ns(&self) -> u64 {
-        self.programs_ns + self.kernel_threads_ns + self.limit_ns + self.host_ns + self.prepage_ns
-    }
-}
-
-/// What the kernel host did, all blocks, without warm-up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct HostPart {
-    /// Pages brought back ahead of use.
-    pub prefetched: u64,
-    /// Of these, touched in their launch window.
-    pub prefetch_used: u64,
-    /// Pages paged out.
-    pub paged_out: u64,
-    /// Pages that the kernel paged out by itself.
-    pub left_by_kernel: u64,
-    /// Pages that a page-out left in memory.
-    pub kept: u64,
-}
-
-/// One application in one arm.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct AppResult {
-    /// Its name.
-    pub app: String,
-    /// Nanoseconds.
-    pub latency: Quantiles,
-    /// Of a relaunch.
-    pub major_faults: Quantiles,
-}
-
-/// One arm.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ArmResult {
-    /// Which.
-    pub arm: Arm,
-    /// Of all applications together, in nanoseconds.
-    pub latency: Quantiles,
-    /// Of a relaunch.
-    pub major_faults: Quantiles,
-    /// Of a relaunch.
-    pub minor_faults: Quantiles,
-    /// By application.
-    pub apps: Vec<AppResult>,
-    /// CPU time.
-    pub cpu: CpuParts,
-    /// Memory used, the pool included: mean over time and blocks, in bytes.
-    pub mean_bytes: u64,
-    /// The most.
-    pub peak_bytes: u64,
-    /// Of it page cache, at the end of a block: mean over blocks, in bytes.
-    pub file_bytes: u64,
-    /// Pages written to swap.
-    pub out_pages: u64,
-    /// Pages read from swap.
-    pub in_pages: u64,
-    /// Where there is a host.
-    pub host: Option<HostPart>,
 }
 
 /// A target, and whether it is reached.
@@ -192,6 +98,12 @@ pub struct RelaunchReport {
     pub algorithm: String,
     /// The kernel host's scheme.
     pub scheme: String,
+    /// The arenas' scheme, with the arm `preload`.
+    pub preload_scheme: Option<String>,
+    /// Time between samples of a switch, in milliseconds.
+    pub sample_ms: Option<u64>,
+    /// Processors of the machine.
+    pub processors: usize,
     /// What share of a processor the measuring thread got before, 0 to 1.
     pub cpu_share: f64,
     /// What the applications took without a limit, at most, in bytes.
@@ -217,6 +129,9 @@ impl RelaunchReport {
             seed: options.seed,
             algorithm: options.algorithm.clone(),
             scheme: options.host.scheme.clone(),
+            preload_scheme: options.preload.as_ref().map(|p| p.scheme.clone()),
+            sample_ms: options.sample_every.map(|every| every.as_millis() as u64),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
             cpu_share,
             footprint_bytes: None,
             total_bytes: None,
@@ -230,7 +145,7 @@ impl RelaunchReport {
     pub(super) fn add(&mut self, arm: Arm, done: Done) {
         let at = self.arms.iter().position(|a| a.arm == arm);
         let at = at.unwrap_or_else(|| {
-            self.arms.push(empty(arm));
+            self.arms.push(ArmResult::none(arm));
             self.arms.len() - 1
         });
         let mut values = done.values;
@@ -243,9 +158,19 @@ impl RelaunchReport {
         result.file_bytes += done.file_bytes / u64::from(self.blocks.max(1));
         result.out_pages += done.swap.out_pages;
         result.in_pages += done.swap.in_pages;
-        if let Some((before, after)) = done.host {
+        if let (Some(before), Some(after)) = (&done.before.host, &done.after.host) {
             result.add_host(&before.counters, &after.counters);
-            note_prefetch(&mut values, &after);
+            note_prefetch(&mut values, after);
+        }
+        if arm == Arm::Preload {
+            result.cpu.host_ns += done.after.told_ns - done.before.told_ns;
+            result.host.get_or_insert_default().left_by_kernel += done.swap.out_pages;
+        }
+        let arenas = done.after.arenas.iter().zip(&done.before.arenas);
+        for (app, (after, before)) in arenas.enumerate() {
+            if let Some(budget_bytes) = done.budgets[app] {
+                result.add_arena(&self.apps[app], budget_bytes, after.since(*before));
+            }
         }
         self.values.append(&mut values);
     }
@@ -276,7 +201,35 @@ impl RelaunchReport {
             result.minor_faults = minor;
         }
         self.arms.sort_by_key(|result| result.arm);
+        self.sum_up_switches();
         self.targets = self.targets();
+    }
+
+    /// Sums up what was sampled.
+    fn sum_up_switches(&mut self) {
+        let Some(sample_ms) = self.sample_ms else {
+            return;
+        };
+        let sampling = Sampling {
+            every_ns: sample_ms * 1_000_000,
+            processors: self.processors,
+        };
+        let uses: Vec<_> = self
+            .arms
+            .iter()
+            .map(|result| {
+                let values = self.values.iter().filter(|value| value.arm == result.arm);
+                let baseline = |app: &str| {
+                    let zram = self.arm(Arm::Zram)?;
+                    let found = zram.apps.iter().find(|result| result.app == app)?;
+                    Some(found.latency.p50)
+                };
+                SwitchUse::of(values, sampling, baseline)
+            })
+            .collect();
+        for (result, switches) in self.arms.iter_mut().zip(uses) {
+            result.switches = switches;
+        }
     }
 
     /// One arm, if it was measured.
@@ -310,36 +263,6 @@ impl RelaunchReport {
     }
 }
 
-fn empty(arm: Arm) -> ArmResult {
-    ArmResult {
-        arm,
-        latency: Quantiles::default(),
-        major_faults: Quantiles::default(),
-        minor_faults: Quantiles::default(),
-        apps: Vec::new(),
-        cpu: CpuParts::default(),
-        mean_bytes: 0,
-        peak_bytes: 0,
-        file_bytes: 0,
-        out_pages: 0,
-        in_pages: 0,
-        host: None,
-    }
-}
-
-impl ArmResult {
-    fn add_host(&mut self, before: &Counters, after: &Counters) {
-        self.cpu.host_ns += after.host_cpu_ns - before.host_cpu_ns;
-        self.cpu.prepage_ns += after.prepage_cpu_ns - before.prepage_cpu_ns;
-        let host = self.host.get_or_insert_default();
-        host.prefetched += after.prepage_asked - before.prepage_asked;
-        host.prefetch_used += after.prepage_used - before.prepage_used;
-        host.paged_out += after.page_out_done - before.page_out_done;
-        host.left_by_kernel += after.left_by_kernel - before.left_by_kernel;
-        host.kept += after.page_out_kept - before.page_out_kept;
-    }
-}
-
 /// Notes at each of an application's relaunches what the host brought back for it. It remembers the last 16.
 fn note_prefetch(values: &mut [RelaunchValue], status: &HostStatus) {
     for app in &status.apps {
@@ -360,28 +283,8 @@ mod tests {
     use warmswap_kernel::{AppStatus, Relaunch};
 
     #[test]
-    fn quantiles_are_nearest_ranks() {
-        let q = Quantiles::of(1..=200);
-
-        assert_eq!((q.count, q.min, q.p25, q.p50), (200, 1.0, 50.0, 100.0));
-        assert_eq!((q.p90, q.p99, q.max, q.mean), (180.0, 198.0, 200.0, 100.5));
-        assert_eq!(Quantiles::of([]), Quantiles::default());
-        assert_eq!(Quantiles::of([7]).p90, 7.0);
-    }
-
-    #[test]
     fn prefetch_is_noted_at_the_last_relaunches() {
-        let value = |round| RelaunchValue {
-            arm: Arm::Kernel,
-            block: 0,
-            round,
-            app: "a".to_owned(),
-            latency_ns: 1,
-            major_faults: 0,
-            minor_faults: 0,
-            prefetched: None,
-            prefetch_used: None,
-        };
+        let value = |round| RelaunchValue::of(Arm::Kernel, round, "a");
         let mut values = vec![value(0), value(1), value(2)];
         let relaunch = |prefetched| Relaunch {
             prefetched,

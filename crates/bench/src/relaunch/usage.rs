@@ -1,7 +1,7 @@
 //! CPU time and faults of programs and of the kernel's threads.
 
 use warmswap_sys::process::Stat;
-use warmswap_sys::{FileError, Root, tree};
+use warmswap_sys::{FileError, Root, file, tree};
 
 /// The parent of all threads of the kernel.
 const KTHREADD: u32 = 2;
@@ -20,6 +20,28 @@ pub fn faults(root: &Root, pids: &[u32]) -> Faults {
         major: sum.major + stat.major_faults,
         minor: sum.minor + stat.minor_faults,
     })
+}
+
+/// Anonymous memory of a set of processes, in bytes; of what several share, each has its part. Those that end
+/// meanwhile are left out.
+pub fn anonymous_bytes(root: &Root, pids: &[u32]) -> u64 {
+    let of = |pid: u32| {
+        let text = file::read(&root.proc_file(pid, "smaps_rollup")).ok()?;
+        // Before Linux 5.14 only the whole was said.
+        let lines = || text.lines();
+        let parts = lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
+        let value = parts.or_else(|| lines().find_map(|line| line.strip_prefix("Anonymous:")))?;
+        let kib = value.trim().strip_suffix(" kB")?.parse::<u64>().ok()?;
+        Some(kib * 1024)
+    };
+    pids.iter().filter_map(|&pid| of(pid)).sum()
+}
+
+/// Threads of the kernel.
+pub fn kernel_threads(root: &Root) -> Result<Vec<u32>, FileError> {
+    let all = tree::all(root)?;
+    let threads = all.iter().filter(|stat| stat.parent == KTHREADD);
+    Ok(threads.map(|stat| stat.pid).collect())
 }
 
 /// CPU time so far, in nanoseconds.
@@ -70,6 +92,9 @@ mod tests {
         while CpuNow::read(&root, &own).unwrap().since(before).programs_ns == 0 {}
 
         assert!(faults(&root, &own).minor > 0);
+        let filled = std::hint::black_box(vec![1u8; 8 << 20]);
+        assert!(anonymous_bytes(&root, &own) >= filled.len() as u64);
+        assert_eq!(anonymous_bytes(&root, &[i32::MAX as u32]), 0);
         assert_eq!(faults(&root, &[i32::MAX as u32]), Faults::default());
     }
 }

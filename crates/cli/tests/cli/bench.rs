@@ -1,6 +1,6 @@
 //! Live memory beside the kernel's own swap.
 
-use crate::common::{assert_refused, json, run, trace};
+use crate::common::{Ran, assert_refused, json, run, trace, warmswap};
 use warmswap_sys::uffd::{Feature, Uffd};
 
 #[test]
@@ -11,6 +11,26 @@ fn too_few_pages_are_refused() {
         let ran = run([&args[..], &bad].concat());
         assert_refused(&ran, 2, &["at least 256 pages and one round"]);
     }
+}
+
+#[test]
+fn what_relaunches_cannot_be_measured_with_is_refused() {
+    let too_often = run(["bench", "relaunch", "--sample-ms", "1"]);
+    assert_refused(&too_often, 2, &["--sample-ms"]);
+    let apps = concat!(env!("CARGO_MANIFEST_DIR"), "/../../apps/cpython.toml");
+    let args = [
+        "bench",
+        "relaunch",
+        "--apps",
+        apps,
+        "--arms",
+        "dram,preload",
+    ];
+    let missing = "/nonexistent/libwarmswap_preload.so";
+    let mut command = warmswap(args);
+    command.env("WARMSWAP_PRELOAD", missing);
+    let ran = Ran::from(command.output().expect("the command starts"));
+    assert_refused(&ran, 1, &["arm preload", "/nonexistent/"]);
 }
 
 #[test]

@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 
-use warmswap_control::{Mechanism, PRELOAD_LIBRARY, ProgramStats, RUN_VARIABLE, RunSettings};
-use warmswap_testkit::skip;
+use warmswap_control::{Mechanism, ProgramStats, RUN_VARIABLE, RunSettings};
+use warmswap_testkit::{preload_library, skip};
 
 /// Memory for a program.
 #[derive(Clone, Copy)]
@@ -42,28 +41,6 @@ pub struct Run {
     pub errors: String,
     pub status: Option<i32>,
     pub stats: Option<ProgramStats>,
-}
-
-/// The library, beside the tests. Cargo makes libraries that no Rust program links only when it is asked to.
-fn library() -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let built = BUILT.get_or_init(|| {
-        let mut build = Command::new(env!("CARGO"));
-        build.current_dir(env!("CARGO_MANIFEST_DIR"));
-        build.args(["build", "--quiet", "--lib", "--package", "warmswap-preload"]);
-        if !cfg!(debug_assertions) {
-            build.arg("--release");
-        }
-        let status = build.status().expect("cargo runs its own tests");
-        assert!(status.success(), "the library does not compile");
-        let test = std::env::current_exe().expect("a test has a file");
-        let folder = test
-            .ancestors()
-            .nth(2)
-            .expect("it is in TARGET/PROFILE/deps");
-        folder.join(PRELOAD_LIBRARY)
-    });
-    built.clone()
 }
 
 fn why_not(case: &Case) -> Option<String> {
@@ -107,7 +84,7 @@ fn paged_while<R>(case: &Case, command: &mut Command, meanwhile: impl FnOnce() -
         ..RunSettings::new(case.scheme, case.budget.mib << 20)
     };
     command
-        .env("LD_PRELOAD", library())
+        .env("LD_PRELOAD", preload_library())
         .env(RUN_VARIABLE, settings.to_variable().expect("text"));
     command
         .stdout(std::process::Stdio::piped())

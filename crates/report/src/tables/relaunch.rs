@@ -1,23 +1,34 @@
 //! How fast applications come back, arm beside arm.
 
-use warmswap_bench::RelaunchReport;
-use warmswap_bench::relaunch::{Arm, ArmResult};
+mod switches;
 
-use super::cells::{names, text};
+use warmswap_bench::RelaunchReport;
+use warmswap_bench::relaunch::{Arm, ArmResult, HostPart};
+
+use super::cells::{fraction, names, text};
 use crate::table::{Column, Origin, Table, TableError};
 use crate::units::{Kind, Quantity};
 
-/// Latencies and faults, latencies by application, CPU time by part, memory, and targets.
+/// Latencies and faults, the same by application, CPU time by part, memory, swap traffic, arenas, samples of the
+/// switches, and targets.
 ///
 /// # Errors
 /// None in practice: a row that does not fit its columns.
 pub fn relaunch(report: &RelaunchReport) -> Result<Vec<Table>, TableError> {
     let mut tables = vec![
         latencies(report)?,
-        by_app(report)?,
+        latency_by_app(report)?,
+        faults_by_app(report)?,
         cpu(report)?,
         memory(report)?,
+        swap_traffic(report)?,
     ];
+    if report.arms.iter().any(|result| !result.arenas.is_empty()) {
+        tables.push(arenas(report)?);
+    }
+    if report.arms.iter().any(|result| result.switches.is_some()) {
+        tables.extend(switches::switches(report)?);
+    }
     if !report.targets.is_empty() {
         tables.push(targets(report)?);
     }
@@ -69,14 +80,21 @@ fn latencies(report: &RelaunchReport) -> Result<Table, TableError> {
         ])?;
     }
     let bytes = |bytes: Option<u64>| bytes.map_or("–".to_owned(), |b| Quantity::Bytes(b).human());
+    let preload = report.preload_scheme.as_ref().map(|scheme| {
+        format!(
+            " preload is the preloaded library with scheme {scheme}, in the programs that allow it; there a fault \
+             that brought a page from the library's pool is a major one, too."
+        )
+    });
     table.footnote(format!(
         "Limited arms have {} for programs and compressed pool together; without a limit the programs take {}. \
-         zram with {}; kernel is the kernel host with scheme {}. {} blocks, arms rotated, {} warm-up rounds each. \
+         zram with {}; kernel is the kernel host with scheme {}.{} {} blocks, arms rotated, {} warm-up rounds each. \
          Faults are means of a relaunch. The measuring thread got {} of a processor before.",
         bytes(report.total_bytes),
         bytes(report.footprint_bytes),
         report.algorithm,
         report.scheme,
+        preload.unwrap_or_default(),
         report.blocks,
         report.warm_up,
         Quantity::Fraction(report.cpu_share).human(),
@@ -84,28 +102,39 @@ fn latencies(report: &RelaunchReport) -> Result<Table, TableError> {
     Ok(table)
 }
 
-fn by_app(report: &RelaunchReport) -> Result<Table, TableError> {
+fn latency_by_app(report: &RelaunchReport) -> Result<Table, TableError> {
     let mut columns = names(["application"]);
     for result in &report.arms {
         let name = result.arm.name();
         columns.push(time(&format!("{name}_p50_ns"), &format!("{name} p50")));
         columns.push(time(&format!("{name}_p90_ns"), &format!("{name} p90")));
-        columns.push(measured(
-            &format!("{name}_major_faults"),
-            &format!("{name} faults"),
-            Kind::Count,
-        ));
     }
-    let mut table = Table::new("By application", columns);
+    let mut table = Table::new("Relaunch latency by application", columns);
     for (at, app) in report.apps.iter().enumerate() {
         let mut row = vec![text(app)];
         for result in &report.arms {
-            let of = &result.apps[at];
-            row.push(Quantity::Nanoseconds(of.latency.p50));
-            row.push(Quantity::Nanoseconds(of.latency.p90));
-            row.push(Quantity::Count(of.major_faults.mean.round() as u64));
+            let latency = &result.apps[at].latency;
+            row.push(Quantity::Nanoseconds(latency.p50));
+            row.push(Quantity::Nanoseconds(latency.p90));
         }
         table.row(row)?;
+    }
+    Ok(table)
+}
+
+fn faults_by_app(report: &RelaunchReport) -> Result<Table, TableError> {
+    let mut columns = names(["application"]);
+    columns.extend(report.arms.iter().map(|result| {
+        let name = result.arm.name();
+        measured(&format!("{name}_major_faults"), name, Kind::Count)
+    }));
+    let mut table = Table::new("Major faults of a relaunch by application", columns);
+    for (at, app) in report.apps.iter().enumerate() {
+        let faults = report.arms.iter().map(|result| {
+            let mean = result.apps[at].major_faults.mean;
+            Quantity::Count(mean.round() as u64)
+        });
+        table.row(std::iter::once(text(app)).chain(faults))?;
     }
     Ok(table)
 }
@@ -134,7 +163,8 @@ fn cpu(report: &RelaunchReport) -> Result<Table, TableError> {
     }
     table.footnote(
         "Programs include what the kernel does in them: faults and direct reclaim. The thread that keeps limit + \
-         pool = total reclaims when the limit falls.",
+         pool = total reclaims when the limit falls. In the arm preload, the host is the library's threads, prepaging \
+         included, and the thread that tells them of switches; programs are without them.",
     );
     Ok(table)
 }
@@ -145,35 +175,86 @@ fn memory(report: &RelaunchReport) -> Result<Table, TableError> {
         measured("mean_bytes", "memory", Kind::Bytes),
         measured("peak_bytes", "at most", Kind::Bytes),
         measured("file_bytes", "of it files", Kind::Bytes),
-        measured("out_pages", "pages out", Kind::Pages),
-        measured("in_pages", "pages in", Kind::Pages),
-        measured("paged_out", "by the host", Kind::Pages),
-        measured("left_by_kernel", "by the kernel", Kind::Pages),
-        measured("prefetched", "prefetched", Kind::Pages),
-        measured("prefetch_used", "of it used", Kind::Percent),
     ]);
-    let mut table = Table::new("Memory with the pool, and swap traffic", columns);
+    let mut table = Table::new("Memory with the pool", columns);
     for result in &report.arms {
-        let host = |value: fn(&warmswap_bench::relaunch::HostPart) -> u64| {
-            let host = result.host.as_ref();
-            host.map_or(Quantity::Missing, |host| Quantity::Pages(value(host)))
-        };
-        let used = result.host.filter(|host| host.prefetched > 0);
         table.row([
             arm(result.arm),
             Quantity::Bytes(result.mean_bytes),
             Quantity::Bytes(result.peak_bytes),
             Quantity::Bytes(result.file_bytes),
+        ])?;
+    }
+    Ok(table)
+}
+
+fn swap_traffic(report: &RelaunchReport) -> Result<Table, TableError> {
+    let mut columns = names(["arm"]);
+    columns.extend([
+        measured("out_pages", "out", Kind::Pages),
+        measured("in_pages", "in", Kind::Pages),
+        measured("paged_out", "by the host", Kind::Pages),
+        measured("left_by_kernel", "by the kernel", Kind::Pages),
+        measured("prefetched", "prefetched", Kind::Pages),
+        measured("prefetch_used", "of it used", Kind::Percent),
+    ]);
+    let mut table = Table::new("Swap traffic", columns);
+    for result in &report.arms {
+        let host = |value: fn(&HostPart) -> u64| {
+            let host = result.host.as_ref();
+            host.map_or(Quantity::Missing, |host| Quantity::Pages(value(host)))
+        };
+        let used = result.host.filter(|host| host.prefetched > 0);
+        let used = used.and_then(|host| Some(host.prefetch_used? as f64 / host.prefetched as f64));
+        table.row([
+            arm(result.arm),
             Quantity::Pages(result.out_pages),
             Quantity::Pages(result.in_pages),
             host(|host| host.paged_out),
             host(|host| host.left_by_kernel),
             host(|host| host.prefetched),
-            used.map_or(Quantity::Missing, |host| {
-                Quantity::Fraction(host.prefetch_used as f64 / host.prefetched as f64)
-            }),
+            fraction(used),
         ])?;
     }
+    if report.arm(Arm::Preload).is_some() {
+        table.footnote(
+            "In the arm preload, out and in are the library's pages and the kernel's together; by the host is by the \
+             library, which does not see a touch of a page that it prefetched.",
+        );
+    }
+    Ok(table)
+}
+
+fn arenas(report: &RelaunchReport) -> Result<Table, TableError> {
+    let mut columns = names(["application"]);
+    columns.extend([
+        measured("budget_bytes", "budget", Kind::Bytes),
+        measured("used_bytes", "used", Kind::Bytes),
+        measured("pool_bytes", "of it pool", Kind::Bytes),
+        measured("paged_programs", "paged", Kind::Count),
+        measured("out_pages", "pages out", Kind::Count),
+        measured("in_pages", "pages in", Kind::Count),
+        measured("pool_faults", "by faults", Kind::Count),
+        measured("prefetched", "prefetched", Kind::Count),
+    ]);
+    let mut table = Table::new("Applications under the preloaded library", columns);
+    for part in report.arms.iter().flat_map(|result| &result.arenas) {
+        table.row([
+            text(&part.app),
+            Quantity::Bytes(part.budget_bytes),
+            Quantity::Bytes(part.used_bytes),
+            Quantity::Bytes(part.pool_bytes),
+            Quantity::Count(part.paged_programs),
+            Quantity::Count(part.out_pages),
+            Quantity::Count(part.in_pages),
+            Quantity::Count(part.pool_faults),
+            Quantity::Count(part.prefetched),
+        ])?;
+    }
+    table.footnote(
+        "The budget of each program, for frames, pool and state: that part of the total which the program's anonymous \
+         memory has of what all take. Paged: programs beyond their budgets. Used and pool at the end of the last block.",
+    );
     Ok(table)
 }
 
@@ -194,75 +275,4 @@ fn targets(report: &RelaunchReport) -> Result<Table, TableError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use warmswap_bench::relaunch::{AppResult, CpuParts, HostPart, Quantiles, Target};
-
-    fn result(arm: Arm, host: Option<HostPart>) -> ArmResult {
-        let latency = Quantiles::of([1_000_000, 2_000_000, 3_000_000]);
-        ArmResult {
-            arm,
-            latency,
-            major_faults: Quantiles::of([100]),
-            minor_faults: Quantiles::of([200]),
-            apps: vec![AppResult {
-                app: "redis".to_owned(),
-                latency,
-                major_faults: Quantiles::of([100]),
-            }],
-            cpu: CpuParts {
-                programs_ns: 5,
-                host_ns: 7,
-                ..CpuParts::default()
-            },
-            mean_bytes: 1 << 20,
-            peak_bytes: 2 << 20,
-            file_bytes: 4096,
-            out_pages: 1,
-            in_pages: 2,
-            host,
-        }
-    }
-
-    #[test]
-    fn arms_stand_beside_each_other_and_a_missed_target_is_called_that() {
-        let host = HostPart {
-            prefetched: 10,
-            prefetch_used: 9,
-            ..HostPart::default()
-        };
-        let target = |ratio| Target {
-            what: "p90 relaunch latency",
-            ratio,
-            at_most: 0.5,
-        };
-        let report = RelaunchReport {
-            apps: vec!["redis".to_owned()],
-            blocks: 1,
-            relaunches: 3,
-            warm_up: 1,
-            rest_ms: 100,
-            seed: 1,
-            algorithm: "lz4".to_owned(),
-            scheme: "asap".to_owned(),
-            cpu_share: 0.99,
-            footprint_bytes: Some(4 << 20),
-            total_bytes: Some(2 << 20),
-            arms: vec![result(Arm::Zram, None), result(Arm::Kernel, Some(host))],
-            targets: vec![target(0.4), target(0.6)],
-            values: Vec::new(),
-        };
-
-        let tables = relaunch(&report).expect("rows fit");
-
-        assert_eq!(tables.len(), 5);
-        let rows = |table: usize| tables[table].json()["rows"].clone();
-        assert_eq!(rows(0)[1]["p50_ns"], 2e6);
-        assert_eq!(rows(1)[0]["kernel_p90_ns"], 3e6);
-        assert_eq!(rows(2)[0]["total_ns"], 12.0);
-        assert!(rows(3)[0]["prefetched"].is_null());
-        assert_eq!(rows(3)[1]["prefetch_used"], 0.9);
-        assert_eq!(rows(4)[0]["target"], "≤ 0.5");
-        assert_eq!(rows(4)[1]["target"], "≤ 0.5, missed");
-    }
-}
+mod tests;

@@ -2,13 +2,17 @@
 
 use crate::exit::BadInput;
 use crate::output::Output;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+use std::time::Duration;
 use warmswap_apps::{AppSpec, Place, Size, check, load_all};
-use warmswap_bench::relaunch::{Arm, Step, Total};
+use warmswap_bench::relaunch::{Arm, Preload, Step, Total};
 use warmswap_bench::{RelaunchOptions, relaunch};
+use warmswap_codec::Codec;
+use warmswap_doctor::{Machine, Part, preload_library, require};
 use warmswap_kernel::{HostConfig, PrepageBy};
+use warmswap_policy::SchemeSpec;
 use warmswap_report::tables;
 use warmswap_sys::{Root, undo::Undo};
 
@@ -30,7 +34,7 @@ pub struct RelaunchArgs {
     #[arg(
         long,
         value_enum,
-        default_value = "dram,zram,kernel",
+        default_value = "dram,zram,kernel,preload",
         value_delimiter = ','
     )]
     arms: Vec<ArmArg>,
@@ -62,16 +66,23 @@ pub struct RelaunchArgs {
     /// The kernel host's scheme
     #[arg(long, default_value_t = HostConfig::default().scheme)]
     scheme: String,
+    /// The scheme of the arm preload; its codec is that of --algorithm, unless it names one
+    #[arg(long, default_value = "warmswap", value_name = "SCHEME")]
+    preload_scheme: String,
     /// By which call the kernel host brings footprints back
     #[arg(long, value_enum, default_value = "will-need")]
     prepage_by: PrepageArg,
     /// Threads of the kernel host that bring footprints back; 0 for none
     #[arg(long, default_value_t = HostConfig::default().prepage_threads)]
     prepage_threads: usize,
+    /// Sample CPU time and I/O of each switch every so many milliseconds, and sum them up (ASAP, Figures 13 and 14);
+    /// takes some time of a processor itself
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(2..=1000))]
+    sample_ms: Option<u64>,
     /// Leave out applications that are not installed, in place of stopping
     #[arg(long)]
     installed_only: bool,
-    /// One block at small size with few relaunches, for a first look (under two minutes)
+    /// One block at small size with few relaunches, for a first look (about two minutes)
     #[arg(long)]
     quick: bool,
     /// Measure although other programs take the processor
@@ -95,6 +106,8 @@ enum ArmArg {
     Zram,
     /// The kernel host, over the same zram
     Kernel,
+    /// The preloaded library, in the programs that allow it; the others over the same zram
+    Preload,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -126,7 +139,10 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
         ArmArg::Dram => Arm::Dram,
         ArmArg::Zram => Arm::Zram,
         ArmArg::Kernel => Arm::Kernel,
+        ArmArg::Preload => Arm::Preload,
     });
+    let arms: Vec<_> = arms.collect();
+    let preload = arms.contains(&Arm::Preload).then(|| preload(&args));
     let by = match args.prepage_by {
         PrepageArg::WillNeed => PrepageBy::WillNeed,
         PrepageArg::Read => PrepageBy::Read,
@@ -136,7 +152,7 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
         apps,
         size: if is_small { Size::Small } else { Size::Normal },
         place: Place::default(),
-        arms: arms.collect(),
+        arms,
         total: args
             .total_mib
             .map_or(Total::Share(args.share), |mib| Total::Bytes(mib << 20)),
@@ -160,8 +176,37 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
             prepage_threads: args.prepage_threads,
             ..HostConfig::default()
         },
+        preload: preload.transpose()?,
+        sample_every: args.sample_ms.map(Duration::from_millis),
         allow_busy: args.allow_busy,
     })
+}
+
+/// What the arm `preload` needs, if this machine can run it.
+fn preload(args: &RelaunchArgs) -> Result<Preload> {
+    let scheme = with_codec(&args.preload_scheme, &args.algorithm);
+    SchemeSpec::parse(&scheme)?;
+    let machine = Machine::this();
+    require(&machine, Part::Run).context("this machine cannot run the arm preload")?;
+    let library = preload_library(&machine)?;
+    // Applications run in folders of their own.
+    let library = library
+        .canonicalize()
+        .with_context(|| format!("cannot find {}", library.display()))?;
+    Ok(Preload { library, scheme })
+}
+
+/// The scheme with the codec that a zram device of this algorithm has, so that the arms compress alike.
+fn with_codec(scheme: &str, algorithm: &str) -> String {
+    if scheme.contains("codec=") {
+        return scheme.to_owned();
+    }
+    // The kernel's names of variants: lzo-rle, lz4hc.
+    let mut codecs = Codec::ALL.map(Codec::name).into_iter();
+    match codecs.find(|name| algorithm.starts_with(name)) {
+        Some(codec) => format!("{scheme}+codec={codec}"),
+        None => scheme.to_owned(),
+    }
 }
 
 fn definitions(args: &RelaunchArgs) -> Result<Vec<AppSpec>> {
@@ -192,5 +237,23 @@ fn narrate(step: Step<'_>) {
         Step::Arm { arm, block } => eprintln!("block {}: {}", block + 1, arm.name()),
         Step::Started { app } => eprintln!("  {app} started"),
         Step::Round { done, of } => eprintln!("  round {done} of {of}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arena_compresses_as_the_zram_device_does() {
+        assert_eq!(with_codec("warmswap", "lz4"), "warmswap+codec=lz4");
+        assert_eq!(with_codec("warmswap", "lzo-rle"), "warmswap+codec=lzo");
+        assert_eq!(with_codec("zram+codec=zstd", "lz4"), "zram+codec=zstd");
+        assert_eq!(with_codec("zram", "842"), "zram");
+        for algorithm in ["lz4", "lzo-rle", "zstd"] {
+            for scheme in ["warmswap", "zram", "ariadne"] {
+                SchemeSpec::parse(&with_codec(scheme, algorithm)).unwrap();
+            }
+        }
     }
 }

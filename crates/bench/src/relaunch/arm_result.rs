@@ -1,0 +1,212 @@
+//! What an arm comes to.
+
+use serde::Serialize;
+use warmswap_kernel::Counters;
+
+use super::Arm;
+use super::arenas::ArenaCounts;
+use super::quantiles::Quantiles;
+use super::switch_use::SwitchUse;
+
+/// CPU time of an arm, all blocks, without warm-up, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct CpuParts {
+    /// The applications, with what the kernel does in them: faults and direct reclaim. Without the arenas' threads.
+    pub programs_ns: u64,
+    /// Threads of the kernel.
+    pub kernel_threads_ns: u64,
+    /// The thread that keeps the limit, in which the kernel reclaims when it falls.
+    pub limit_ns: u64,
+    /// The kernel host's thread; or the arenas' threads, those that bring pages ahead included, and the one that
+    /// tells them of switches.
+    pub host_ns: u64,
+    /// The kernel host's prefetch threads.
+    pub prepage_ns: u64,
+}
+
+impl CpuParts {
+    /// All of it.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        self.programs_ns + self.kernel_threads_ns + self.limit_ns + self.host_ns + self.prepage_ns
+    }
+}
+
+/// What the kernel host, or the arenas together, did; all blocks, without warm-up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct HostPart {
+    /// Pages brought back ahead of use.
+    pub prefetched: u64,
+    /// Of these, touched in their launch window; not known of arenas.
+    pub prefetch_used: Option<u64>,
+    /// Pages paged out.
+    pub paged_out: u64,
+    /// Pages that the kernel paged out by itself.
+    pub left_by_kernel: u64,
+    /// Pages that a page-out left in memory.
+    pub kept: u64,
+}
+
+/// The arenas of one application; all blocks, without warm-up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ArenaPart {
+    /// The application.
+    pub app: String,
+    /// Memory that each of its programs has for frames, pool and state.
+    pub budget_bytes: u64,
+    /// Its programs that are paged; one within its budget is not. This and the sizes: at the end of the last block.
+    pub paged_programs: u64,
+    /// What counts against the budgets.
+    pub used_bytes: u64,
+    /// Frames.
+    pub resident_bytes: u64,
+    /// Pools.
+    pub pool_bytes: u64,
+    /// Faults that brought a page from the pool.
+    pub pool_faults: u64,
+    /// Pages that came back ahead of use.
+    pub prefetched: u64,
+    /// All pages that came back.
+    pub in_pages: u64,
+    /// Pages that left.
+    pub out_pages: u64,
+}
+
+/// One application in one arm.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AppResult {
+    /// Its name.
+    pub app: String,
+    /// Nanoseconds.
+    pub latency: Quantiles,
+    /// Of a relaunch.
+    pub major_faults: Quantiles,
+}
+
+/// One arm.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ArmResult {
+    /// Which.
+    pub arm: Arm,
+    /// Of all applications together, in nanoseconds.
+    pub latency: Quantiles,
+    /// Of a relaunch.
+    pub major_faults: Quantiles,
+    /// Of a relaunch.
+    pub minor_faults: Quantiles,
+    /// By application.
+    pub apps: Vec<AppResult>,
+    /// CPU time.
+    pub cpu: CpuParts,
+    /// Memory used, the pool included: mean over time and blocks, in bytes.
+    pub mean_bytes: u64,
+    /// The most.
+    pub peak_bytes: u64,
+    /// Of it page cache, at the end of a block: mean over blocks, in bytes.
+    pub file_bytes: u64,
+    /// Pages written to swap, or to the arenas' pools.
+    pub out_pages: u64,
+    /// Pages read from there.
+    pub in_pages: u64,
+    /// Where there is a host, or arenas.
+    pub host: Option<HostPart>,
+    /// Applications that run under the preloaded library.
+    pub arenas: Vec<ArenaPart>,
+    /// Where switches were sampled.
+    pub switches: Option<SwitchUse>,
+}
+
+impl ArmResult {
+    /// Of an arm that has not run.
+    pub(super) fn none(arm: Arm) -> Self {
+        Self {
+            arm,
+            latency: Quantiles::default(),
+            major_faults: Quantiles::default(),
+            minor_faults: Quantiles::default(),
+            apps: Vec::new(),
+            cpu: CpuParts::default(),
+            mean_bytes: 0,
+            peak_bytes: 0,
+            file_bytes: 0,
+            out_pages: 0,
+            in_pages: 0,
+            host: None,
+            arenas: Vec::new(),
+            switches: None,
+        }
+    }
+
+    /// Adds what the kernel host did in a block.
+    pub(super) fn add_host(&mut self, before: &Counters, after: &Counters) {
+        self.cpu.host_ns += after.host_cpu_ns - before.host_cpu_ns;
+        self.cpu.prepage_ns += after.prepage_cpu_ns - before.prepage_cpu_ns;
+        let host = self.host.get_or_insert_default();
+        host.prefetched += after.prepage_asked - before.prepage_asked;
+        *host.prefetch_used.get_or_insert_default() += after.prepage_used - before.prepage_used;
+        host.paged_out += after.page_out_done - before.page_out_done;
+        host.left_by_kernel += after.left_by_kernel - before.left_by_kernel;
+        host.kept += after.page_out_kept - before.page_out_kept;
+    }
+
+    /// Adds what the arenas of an application did in a block.
+    pub(super) fn add_arena(&mut self, app: &str, budget_bytes: u64, now: ArenaCounts) {
+        // Their threads are threads of the programs, which were counted as a whole, and in ticks.
+        self.cpu.programs_ns = self.cpu.programs_ns.saturating_sub(now.cpu_ns);
+        self.cpu.host_ns += now.cpu_ns;
+        self.out_pages += now.out_pages;
+        self.in_pages += now.in_pages;
+        let host = self.host.get_or_insert_default();
+        host.prefetched += now.prefetched;
+        host.paged_out += now.out_pages;
+        let at = self.arenas.iter().position(|part| part.app == app);
+        let at = at.unwrap_or_else(|| {
+            self.arenas.push(ArenaPart {
+                app: app.to_owned(),
+                ..ArenaPart::default()
+            });
+            self.arenas.len() - 1
+        });
+        let part = &mut self.arenas[at];
+        part.budget_bytes = budget_bytes;
+        part.paged_programs = now.paged_programs;
+        part.used_bytes = now.used_bytes;
+        part.resident_bytes = now.resident_bytes;
+        part.pool_bytes = now.pool_bytes;
+        part.pool_faults += now.pool_faults;
+        part.prefetched += now.prefetched;
+        part.in_pages += now.in_pages;
+        part.out_pages += now.out_pages;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_arenas_do_counts_for_them_and_not_for_their_programs() {
+        let mut result = ArmResult::none(Arm::Preload);
+        result.cpu.programs_ns = 100;
+        let block = |resident_bytes| ArenaCounts {
+            cpu_ns: 30,
+            prefetched: 5,
+            in_pages: 9,
+            out_pages: 8,
+            resident_bytes,
+            ..ArenaCounts::default()
+        };
+
+        result.add_arena("a", 1000, block(700));
+        result.add_arena("b", 2000, block(800));
+        result.add_arena("a", 1000, block(600));
+
+        assert_eq!((result.cpu.programs_ns, result.cpu.host_ns), (10, 90));
+        assert_eq!((result.in_pages, result.out_pages), (27, 24));
+        let host = result.host.unwrap();
+        assert_eq!((host.prefetched, host.prefetch_used), (15, None));
+        let parts: Vec<_> = result.arenas.iter().collect();
+        assert_eq!((parts[0].in_pages, parts[0].resident_bytes), (18, 600));
+        assert_eq!((parts[1].in_pages, parts.len()), (9, 2));
+    }
+}

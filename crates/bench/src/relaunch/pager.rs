@@ -1,0 +1,75 @@
+//! Who pages the applications of an arm, and is told of switches.
+
+use warmswap_kernel::HostStatus;
+
+use super::arenas::{ArenaCounts, Arenas};
+use super::host_thread::HostThread;
+use crate::BenchError;
+
+/// Who is told.
+#[derive(Debug)]
+pub enum Pager {
+    /// Nobody: memory without a limit, or the kernel by itself.
+    Nobody,
+    /// The kernel host.
+    Host(HostThread),
+    /// The arenas of the programs.
+    Arenas(Arenas),
+}
+
+/// What it did since it began.
+#[derive(Debug, Default)]
+pub struct PagerCounts {
+    /// The kernel host.
+    pub host: Option<HostStatus>,
+    /// The arenas by application, nothing in other arms.
+    pub arenas: Vec<ArenaCounts>,
+    /// CPU time of telling the arenas.
+    pub told_ns: u64,
+}
+
+impl Pager {
+    /// An application comes to the foreground. Does not wait.
+    pub fn switch(&self, app: usize) {
+        match self {
+            Self::Nobody => {}
+            Self::Host(host) => host.switch(app),
+            Self::Arenas(arenas) => arenas.switch(app),
+        }
+    }
+
+    /// It has answered.
+    pub fn done(&self, app: usize) {
+        match self {
+            Self::Nobody => {}
+            Self::Host(host) => host.done(app),
+            Self::Arenas(arenas) => arenas.done(app),
+        }
+    }
+
+    /// What the arenas of one application did; `None` in other arms.
+    pub fn arena(&self, app: usize) -> Result<Option<ArenaCounts>, BenchError> {
+        match self {
+            Self::Arenas(arenas) => arenas.counts(app).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// What it did, with so many applications.
+    pub fn counts(&self, apps: usize) -> Result<PagerCounts, BenchError> {
+        Ok(match self {
+            Self::Nobody => PagerCounts::default(),
+            Self::Host(host) => PagerCounts {
+                host: Some(host.status()),
+                ..PagerCounts::default()
+            },
+            Self::Arenas(arenas) => PagerCounts {
+                arenas: (0..apps)
+                    .map(|app| arenas.counts(app))
+                    .collect::<Result<_, _>>()?,
+                told_ns: arenas.told_ns(),
+                ..PagerCounts::default()
+            },
+        })
+    }
+}

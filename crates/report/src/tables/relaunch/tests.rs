@@ -1,0 +1,167 @@
+use super::*;
+use warmswap_bench::relaunch::{
+    AppResult, ArenaPart, CpuParts, HostPart, Quantiles, SwitchUse, Target, TimelinePart,
+};
+
+use crate::units::Style;
+
+fn result(arm: Arm, host: Option<HostPart>) -> ArmResult {
+    let latency = Quantiles::of([1_000_000, 2_000_000, 3_000_000]);
+    ArmResult {
+        arm,
+        latency,
+        major_faults: Quantiles::of([100]),
+        minor_faults: Quantiles::of([200]),
+        apps: vec![AppResult {
+            app: "redis".to_owned(),
+            latency,
+            major_faults: Quantiles::of([100]),
+        }],
+        cpu: CpuParts {
+            programs_ns: 5,
+            host_ns: 7,
+            ..CpuParts::default()
+        },
+        mean_bytes: 1 << 20,
+        peak_bytes: 2 << 20,
+        file_bytes: 4096,
+        out_pages: 1,
+        in_pages: 2,
+        host,
+        arenas: Vec::new(),
+        switches: None,
+    }
+}
+
+fn report(arms: Vec<ArmResult>) -> RelaunchReport {
+    let target = |ratio| Target {
+        what: "p90 relaunch latency",
+        ratio,
+        at_most: 0.5,
+    };
+    RelaunchReport {
+        apps: vec!["redis".to_owned()],
+        blocks: 1,
+        relaunches: 3,
+        warm_up: 1,
+        rest_ms: 100,
+        seed: 1,
+        algorithm: "lz4".to_owned(),
+        scheme: "asap".to_owned(),
+        preload_scheme: Some("warmswap+codec=lz4".to_owned()),
+        sample_ms: Some(10),
+        processors: 2,
+        cpu_share: 0.99,
+        footprint_bytes: Some(4 << 20),
+        total_bytes: Some(2 << 20),
+        arms,
+        targets: vec![target(0.4), target(0.6)],
+        values: Vec::new(),
+    }
+}
+
+fn host(prefetch_used: Option<u64>) -> Option<HostPart> {
+    Some(HostPart {
+        prefetched: 10,
+        prefetch_used,
+        ..HostPart::default()
+    })
+}
+
+#[test]
+fn arms_stand_beside_each_other_and_a_missed_target_is_called_that() {
+    let report = report(vec![
+        result(Arm::Zram, None),
+        result(Arm::Kernel, host(Some(9))),
+    ]);
+
+    let tables = relaunch(&report).expect("rows fit");
+
+    assert_eq!(tables.len(), 7);
+    let rows = |table: usize| tables[table].json()["rows"].clone();
+    assert_eq!(rows(0)[1]["p50_ns"], 2e6);
+    assert_eq!(rows(1)[0]["kernel_p90_ns"], 3e6);
+    assert_eq!(rows(2)[0]["zram_major_faults"], 100);
+    assert_eq!(rows(3)[0]["total_ns"], 12.0);
+    assert!(rows(5)[0]["prefetched"].is_null());
+    assert_eq!(rows(5)[1]["prefetch_used"], 0.9);
+    assert_eq!(rows(6)[0]["target"], "≤ 0.5");
+    assert_eq!(rows(6)[1]["target"], "≤ 0.5, missed");
+}
+
+/// What an arm's switches used, with one part of the timeline sampled.
+fn switches(cpu: f64, in_peak: Option<f64>) -> Option<SwitchUse> {
+    let part = TimelinePart {
+        switches: 1,
+        cpu,
+        ..TimelinePart::default()
+    };
+    Some(SwitchUse {
+        cpu,
+        programs: cpu,
+        kernel_threads: 0.0,
+        limit: 0.0,
+        host: 0.0,
+        in_bytes_per_second: 1e8,
+        in_peak_bytes_per_second: in_peak,
+        read_bytes_per_second: 0.0,
+        read_peak_bytes_per_second: 0.0,
+        timeline: vec![part, TimelinePart::default()],
+    })
+}
+
+#[test]
+fn switches_stand_beside_the_papers_and_no_table_is_too_wide() {
+    let arena = ArenaPart {
+        app: "redis".to_owned(),
+        budget_bytes: 100 << 20,
+        pool_faults: 123_456,
+        out_pages: 1_234_567,
+        in_pages: 1_234_567,
+        prefetched: 1_234_567,
+        used_bytes: 100 << 20,
+        pool_bytes: 50 << 20,
+        ..ArenaPart::default()
+    };
+    let report = report(vec![
+        result(Arm::Dram, None),
+        ArmResult {
+            switches: switches(0.4, Some(2e8)),
+            ..result(Arm::Zram, None)
+        },
+        ArmResult {
+            switches: switches(0.5, Some(2e8)),
+            ..result(Arm::Kernel, host(Some(9)))
+        },
+        ArmResult {
+            switches: switches(0.6, None),
+            arenas: vec![arena],
+            out_pages: 12_345_678,
+            in_pages: 12_345_678,
+            ..result(Arm::Preload, host(None))
+        },
+    ]);
+
+    let tables = relaunch(&report).expect("rows fit");
+
+    assert_eq!(tables.len(), 13);
+    let rows = |table: usize| tables[table].json()["rows"].clone();
+    assert!(rows(5)[3]["prefetch_used"].is_null());
+    assert_eq!(rows(6)[0]["pool_faults"], 123_456);
+    // The arm without samples has no row.
+    let cpu = rows(7);
+    assert!(cpu[0]["against_zram"].is_null() && cpu[0]["against_zram_paper"].is_null());
+    assert_eq!(cpu[1]["against_zram"], 1.25);
+    assert_eq!(cpu[1]["against_zram_paper"], 1.18);
+    let io = rows(8);
+    assert!(io[2]["in_peak_bytes_per_second"].is_null() && io[2]["read_against_zram"].is_null());
+    let course = rows(9);
+    assert_eq!(course[0]["part of zram's switch"], "0 to 50 %");
+    assert_eq!(course[0]["preload"], 0.6);
+    assert!(course[1]["preload"].is_null());
+    for table in &tables {
+        let text = table.text(Style::PLAIN);
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(100), "{text}");
+    }
+}
