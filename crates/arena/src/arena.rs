@@ -13,7 +13,7 @@ use warmswap_sys::uffd::{self, Addresses, FaultDelivery, Feature, PagedConfig, P
 use warmswap_trace::PAGE_BYTES;
 
 use crate::application::{AppInner, Application};
-use crate::brain::Brain;
+use crate::brain::{Allowance, Brain};
 use crate::config::{ArenaConfig, FaultMode};
 use crate::directory::{Directory, MAX_SLOTS};
 use crate::error::ArenaError;
@@ -71,9 +71,8 @@ impl Arena {
         warmswap_sys::check_page_size()?;
         let scheme = config.scheme.build()?;
         let (keep_copies, layout) = (scheme.keep_copies, scheme.layout);
-        let pool_limit_bytes = config
-            .pool_limit_bytes
-            .unwrap_or(config.budget_bytes / 4 * 3);
+        let allowance = Allowance::of(config, backing.is_some());
+        let pool_limit_bytes = allowance.pool_limit_bytes();
         let limits = Limits {
             budget_bytes: config.budget_bytes,
             pool_limit_bytes,
@@ -88,10 +87,11 @@ impl Arena {
             .map_err(ArenaError::system("write the tape"))?;
         engine.call(Call::TouchesAreUnseen());
         let marks = Watermarks::of(config.budget_bytes);
-        // The engine keeps the hysteresis; what the pool keeps for reuse must not be what fills a small one.
+        // The engine keeps the hysteresis, and the limit where it moves; what the pool keeps for reuse must not be
+        // what fills a small one.
         let defaults = PoolConfig::default();
         let pool = Pool::new(PoolConfig {
-            limit_bytes: pool_limit_bytes,
+            limit_bytes: config.pool_limit_bytes.unwrap_or(u64::MAX),
             resume_percent: 100,
             cache_bytes: defaults.cache_bytes.min(pool_limit_bytes / 64),
             verify: config.verify,
@@ -121,7 +121,7 @@ impl Arena {
         core.is_program = matches!(addresses, Addresses::Whole { .. });
         core.neighbour_reserve = (marks.low_frames - marks.min_frames / 2) as usize / 2;
         let core = Arc::new(core);
-        let mut brain = Brain::new(engine, config.budget_bytes, keep_copies, pages);
+        let mut brain = Brain::new(engine, allowance, keep_copies, pages);
         brain.report(&core);
         let brain = Arc::new(Mutex::new(brain));
         Ok(Shared {

@@ -2,6 +2,7 @@
 //! budget, and the carrying out of decisions.
 
 mod ahead;
+mod allowance;
 mod carry_out;
 mod files;
 mod leave;
@@ -26,6 +27,7 @@ use crate::store::prefix_bytes;
 use crate::tape::Taped;
 
 use ahead::Ahead;
+pub use allowance::Allowance;
 use files::FileTable;
 pub use program::{Mapped, Program};
 
@@ -78,7 +80,7 @@ pub struct Brain {
     pins: FxHashMap<usize, usize>,
     /// Chunk numbers used so far.
     chunks: usize,
-    budget_bytes: u64,
+    allowance: Allowance,
     keep_copies: bool,
     /// The footprint on its way back.
     pub ahead: Ahead,
@@ -100,7 +102,7 @@ struct App {
 }
 
 impl Brain {
-    pub fn new(engine: Taped, budget_bytes: u64, keep_copies: bool, space_pages: usize) -> Self {
+    pub fn new(engine: Taped, allowance: Allowance, keep_copies: bool, space_pages: usize) -> Self {
         let longest = Codec::ALL
             .iter()
             .filter_map(|&codec| ChunkPlan::new(codec, (MAX_CHUNK_PAGES * PAGE_BYTES) as u32).ok())
@@ -118,7 +120,7 @@ impl Brain {
             program: Program::new(space_pages),
             pins: FxHashMap::default(),
             chunks: 0,
-            budget_bytes,
+            allowance,
             keep_copies,
             ahead: Ahead::default(),
             scratch: Scratch::new(),
@@ -388,7 +390,7 @@ impl Brain {
             .call(Call::SetBackingBytes(core.store.backing_bytes()));
         let marks = self.engine.watermarks();
         let reserve = marks.min_frames / 2;
-        let frames = self.budget_bytes.saturating_sub(other_bytes) / PAGE_BYTES as u64;
+        let frames = self.allowance.bytes().saturating_sub(other_bytes) / PAGE_BYTES as u64;
         let limit = frames.saturating_sub(reserve) as usize;
         let low = (marks.low_frames - reserve) as usize;
         core.frames.set_limits(limit, low);
@@ -397,6 +399,9 @@ impl Brain {
     /// Works until there is nothing to do, or until others should have a turn; true in the second case.
     pub fn work(&mut self, core: &Core) -> Result<bool, ServeError> {
         self.hear(core);
+        if self.allowance.ease() {
+            self.set_limits();
+        }
         self.report(core);
         let mut batch = Vec::new();
         for _ in 0..BATCHES_PER_TURN {
@@ -430,13 +435,25 @@ impl Brain {
         }
     }
 
-    /// Lets faults that wait go beyond the budget, since nothing can be given up.
+    /// Lets faults that wait go beyond the budget, since nothing can be given up within it. The pool may grow along,
+    /// so that what is beyond it is compressed, too.
     pub fn overcommit(&mut self, core: &Core) {
         self.counts.overcommits += 1;
-        core.frames.set_limits(
-            core.frames.held() + core.frames.waiting() + OVERCOMMIT_FRAMES,
-            0,
-        );
+        let (engine, directory) = self.state_bytes(core);
+        let other_bytes = core.store.pool.stats().memory_bytes + engine as u64 + directory as u64;
+        let frames = core.frames.held() + core.frames.waiting() + OVERCOMMIT_FRAMES;
+        let reserve = self.engine.watermarks().min_frames;
+        let needed = other_bytes + (frames as u64 + reserve) * PAGE_BYTES as u64;
+        self.allowance.exceed(needed);
+        self.set_limits();
+        self.report(core);
+    }
+
+    /// Tells the engine what it may use.
+    fn set_limits(&mut self) {
+        let (budget, pool) = (self.allowance.bytes(), self.allowance.pool_limit_bytes());
+        self.engine.call(Call::SetBudgetBytes(budget));
+        self.engine.call(Call::SetPoolLimitBytes(pool));
     }
 }
 

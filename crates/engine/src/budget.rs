@@ -116,6 +116,13 @@ impl Budget {
         }
     }
 
+    /// Sets another limit for the pool, which is full or not by what it holds, whatever it was before.
+    pub fn set_pool_limit_bytes(&mut self, bytes: u64) {
+        self.limits.pool_limit_bytes = bytes;
+        self.full_at_bytes = None;
+        self.set_pool_bytes(self.usage.pool_bytes);
+    }
+
     /// The pool refused. It counts as full until it is down to its resume mark, and holds less than now.
     pub fn mark_pool_full(&mut self) {
         self.full_at_bytes = Some(self.usage.pool_bytes);
@@ -179,6 +186,16 @@ mod tests {
         assert!(b.pool_is_full());
         b.set_pool_bytes(900);
         assert!(!b.pool_is_full());
+    }
+
+    #[test]
+    fn a_pool_that_may_hold_more_is_not_full_any_more() {
+        let mut b = budget();
+        b.set_pool_bytes(1000);
+        b.set_pool_limit_bytes(1001);
+        assert!(!b.pool_is_full());
+        b.set_pool_limit_bytes(1000);
+        assert!(b.pool_is_full());
     }
 
     #[test]

@@ -92,6 +92,8 @@ calls! {
     SetBackingBytes(bytes: u64) => set_backing_bytes;
     /// [`Engine::set_budget_bytes`].
     SetBudgetBytes(bytes: u64) => set_budget_bytes;
+    /// [`Engine::set_pool_limit_bytes`].
+    SetPoolLimitBytes(bytes: u64) => set_pool_limit_bytes;
     /// [`Engine::next_decision`].
     NextDecision() => next_decision;
     /// [`Engine::next_background_decision`].

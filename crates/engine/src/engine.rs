@@ -368,6 +368,12 @@ impl Engine {
             .set_budget_bytes(bytes.max(MINIMUM_BUDGET_BYTES));
     }
 
+    /// Of the budget, the pool may take so much from now on.
+    pub fn set_pool_limit_bytes(&mut self, bytes: u64) {
+        self.stuck = false;
+        self.budget.set_pool_limit_bytes(bytes);
+    }
+
     // ---- decisions ----
 
     /// What is to be done now, before anybody goes on; `None` when nothing is.

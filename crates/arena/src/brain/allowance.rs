@@ -1,0 +1,123 @@
+//! How much memory there is: the budget, and more for as long as what there is cannot be held in that.
+
+use std::time::{Duration, Instant};
+
+use crate::config::ArenaConfig;
+
+/// Time between two attempts to do with less, once the budget is exceeded.
+const EASE_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The least by which less is tried then.
+const EASE_BYTES: u64 = 128 << 10;
+
+/// What the pool may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PoolShare {
+    /// So many bytes.
+    Fixed(u64),
+    /// Three quarters: what is beyond goes to the backing file.
+    Most,
+    /// All but a sixteenth. Nothing can leave this pool, and a page takes less in it than in a frame.
+    NearlyAll,
+}
+
+/// The budget, and what is allowed beyond it. Live memory cannot be refused: what fits nowhere is held all the same,
+/// compressed as far as it can be.
+#[derive(Debug)]
+pub struct Allowance {
+    budget_bytes: u64,
+    pool: PoolShare,
+    excess_bytes: u64,
+    /// When the excess last changed.
+    changed: Instant,
+}
+
+impl Allowance {
+    /// What an arena that is made so may use.
+    pub fn of(config: &ArenaConfig, has_backing: bool) -> Self {
+        let pool = match config.pool_limit_bytes {
+            Some(bytes) => PoolShare::Fixed(bytes),
+            None if has_backing => PoolShare::Most,
+            None => PoolShare::NearlyAll,
+        };
+        Self {
+            budget_bytes: config.budget_bytes,
+            pool,
+            excess_bytes: 0,
+            changed: Instant::now(),
+        }
+    }
+
+    /// Memory for all, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.budget_bytes + self.excess_bytes
+    }
+
+    /// Of it, at most this for the pool and for what describes pages and chunks.
+    pub fn pool_limit_bytes(&self) -> u64 {
+        match self.pool {
+            PoolShare::Fixed(bytes) => bytes,
+            PoolShare::Most => self.bytes() / 4 * 3,
+            PoolShare::NearlyAll => self.bytes() - self.bytes() / 16,
+        }
+    }
+
+    /// Allows so many bytes, if that is more than now.
+    pub fn exceed(&mut self, bytes: u64) {
+        self.excess_bytes += bytes.saturating_sub(self.bytes());
+        self.changed = Instant::now();
+    }
+
+    /// Allows a little less again, now and then. True if it did.
+    pub fn ease(&mut self) -> bool {
+        if self.excess_bytes == 0 || self.changed.elapsed() < EASE_INTERVAL {
+            return false;
+        }
+        let less = (self.excess_bytes / 8).max(EASE_BYTES);
+        self.excess_bytes = self.excess_bytes.saturating_sub(less);
+        self.changed = Instant::now();
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warmswap_policy::SchemeSpec;
+
+    const MIB: u64 = 1 << 20;
+
+    fn allowance(pool_limit_bytes: Option<u64>, has_backing: bool) -> Allowance {
+        let scheme = SchemeSpec::parse("zram").unwrap();
+        let config = ArenaConfig {
+            pool_limit_bytes,
+            ..ArenaConfig::new(16 * MIB, scheme)
+        };
+        Allowance::of(&config, has_backing)
+    }
+
+    #[test]
+    fn a_pool_that_nothing_can_leave_may_take_nearly_all() {
+        assert_eq!(allowance(None, false).pool_limit_bytes(), 15 * MIB);
+        assert_eq!(allowance(None, true).pool_limit_bytes(), 12 * MIB);
+        assert_eq!(allowance(Some(MIB), false).pool_limit_bytes(), MIB);
+    }
+
+    #[test]
+    fn what_is_allowed_beyond_the_budget_goes_step_by_step() {
+        let mut a = allowance(None, false);
+        assert!(!a.ease());
+        a.exceed(20 * MIB);
+        a.exceed(18 * MIB);
+        assert_eq!(a.bytes(), 20 * MIB);
+        assert!(!a.ease(), "not at once");
+        let mut steps = 0;
+        while a.bytes() > 16 * MIB {
+            a.changed -= EASE_INTERVAL;
+            let before = a.bytes();
+            assert!(a.ease() && before - a.bytes() <= MIB);
+            steps += 1;
+        }
+        assert!(steps > 8 && a.bytes() == 16 * MIB);
+    }
+}
