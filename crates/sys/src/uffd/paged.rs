@@ -1,5 +1,6 @@
 //! Memory in pages, and the ways of a page in and out of it.
 
+mod file;
 mod program;
 
 pub use program::ForkedMemory;

@@ -214,7 +214,12 @@ impl PagedMemory {
         Ok(())
     }
 
-    fn refused(&self, first: usize, pages: usize, errno: rustix::io::Errno) -> PagedError {
+    pub(super) fn refused(
+        &self,
+        first: usize,
+        pages: usize,
+        errno: rustix::io::Errno,
+    ) -> PagedError {
         PagedError::Map {
             address: self.address(first),
             len: pages * PAGE_BYTES,
@@ -227,7 +232,7 @@ impl PagedMemory {
 /// faults of the child are its own.
 #[derive(Debug)]
 pub struct ForkedMemory {
-    uffd: Uffd,
+    pub(super) uffd: Uffd,
 }
 
 impl ForkedMemory {
