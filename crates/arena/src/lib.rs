@@ -97,4 +97,4 @@ pub use space::{Space, SpaceUsage};
 pub use stats::ArenaStats;
 pub use tape::{Replayed, TapeError, replay_tape};
 pub use warmswap_control::Mechanism;
-pub use warmswap_sys::uffd::Protection;
+pub use warmswap_sys::uffd::{Protection, Twin};

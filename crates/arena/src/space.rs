@@ -13,6 +13,7 @@
 //!   the program does not see; the space's threads share them.
 
 mod file;
+mod maps;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -155,6 +156,7 @@ impl Space {
         let pieces = self.shared.brain().program.pieces(self.pages(address, 1));
         match pieces.first()?.1? {
             Mapped::Open(protection) => Some(protection),
+            Mapped::File => Some(Protection::READ),
             Mapped::Reserved => Some(Protection::NONE),
             Mapped::Foreign | Mapped::Lost => None,
         }
@@ -278,7 +280,7 @@ impl Space {
                     let now = is_adopted.then_some(Mapped::Lost);
                     brain.program_map(core, range, now)?;
                 }
-                Some(Mapped::Open(_) | Mapped::Reserved) => {
+                Some(Mapped::Open(_) | Mapped::File | Mapped::Reserved) => {
                     core.memory
                         .protect(range.start, range.len(), Protection::NONE)?;
                     brain.program_map(core, range, None)?;
@@ -290,7 +292,8 @@ impl Space {
         Ok(())
     }
 
-    /// Changes what may be done with a range.
+    /// Changes what may be done with a range. Pages of files with which more or less is to be done than reading are
+    /// the kernel's from then on.
     ///
     /// # Errors
     /// [`SpaceError::Full`] when some of it is not mapped, as the kernel would have it.
@@ -307,6 +310,9 @@ impl Space {
             return Err(SpaceError::Full { bytes: len });
         }
         let core = &self.shared.core;
+        if protection != Protection::READ {
+            brain.program_give_files(core, &range)?;
+        }
         brain.program_protect(core, range.clone(), protection);
         core.memory.protect(range.start, range.len(), protection)?;
         Ok(())

@@ -14,6 +14,8 @@ pub struct Protection(pub u32);
 impl Protection {
     /// No access.
     pub const NONE: Self = Self(0);
+    /// Reading.
+    pub const READ: Self = Self(1);
     /// Reading and writing: the only kind whose frames the kernel moves.
     pub const READ_WRITE: Self = Self(1 | 2);
 }
