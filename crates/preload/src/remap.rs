@@ -7,6 +7,7 @@ use std::ptr;
 use libc::{MAP_FAILED, c_int, size_t};
 use warmswap_arena::{Protection, Space};
 
+use crate::files;
 use crate::kernel::{self, fail};
 use crate::mapping::{errno_of, space, split, whole_pages};
 use crate::within::Within;
@@ -47,7 +48,8 @@ unsafe extern "C" fn mremap(
     if flags & !(libc::MREMAP_FIXED | libc::MREMAP_MAYMOVE) != 0 || (fixed && !can_move) {
         return failed(libc::EINVAL);
     }
-    let result = match target {
+    let moved = files::remap(space, &from, bytes, flags, target.as_ref());
+    let result = moved.unwrap_or_else(|| match target {
         Some(target) => relocate(space, &from, target),
         None if bytes <= from.len() => shrink(space, &from, bytes),
         None => grow(space, &from, bytes).or_else(|errno| {
@@ -61,7 +63,7 @@ unsafe extern "C" fn mremap(
             };
             relocate(space, &from, to..to + bytes)
         }),
-    };
+    });
     match result {
         Ok(address) => ptr::with_exposed_provenance_mut(address),
         Err(errno) => failed(errno),

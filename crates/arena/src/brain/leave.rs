@@ -79,7 +79,7 @@ impl Brain {
     }
 
     /// A page whose content is in its chunk now gives its frame up, if its word is still `word`. The slot with
-    /// the frame, where there is one.
+    /// the frame, where there is one. `None` for a page that stays: it was touched, or is locked in memory.
     pub(super) fn give_up(
         core: &Core,
         page: usize,
@@ -91,7 +91,11 @@ impl Brain {
         };
         let slot = claim.take_slot();
         if slot.is_none() {
-            core.memory.discard(page, 1)?;
+            if !core.memory.give_up(page)? {
+                core.memory.write_protect(page, 1, false)?;
+                core.release(claim, |before| before.now(State::Resident));
+                return Ok(None);
+            }
             core.frames.released(1);
         }
         claim.release(stored);

@@ -37,6 +37,13 @@ impl Space {
         Ok(core.memory.address(first))
     }
 
+    /// Whether files are all that is in a range.
+    #[must_use]
+    pub fn is_file(&self, address: usize, len: usize) -> bool {
+        let range = self.pages(address, len);
+        self.shared.brain().program.of_files(&range) == [range]
+    }
+
     /// Bytes of files that are ours.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {

@@ -21,6 +21,7 @@ pub struct Case {
     pub backing: Option<PathBuf>,
     pub learned: Option<PathBuf>,
     pub control: Option<PathBuf>,
+    pub files: bool,
 }
 
 impl Case {
@@ -32,6 +33,7 @@ impl Case {
             backing: None,
             learned: None,
             control: None,
+            files: false,
         }
     }
 }
@@ -99,6 +101,7 @@ fn paged_while<R>(case: &Case, command: &mut Command, meanwhile: impl FnOnce() -
         backing: case.backing.clone(),
         learned: case.learned.clone(),
         control: case.control.clone(),
+        files: case.files,
         mechanism: match case.mechanism {
             "move" => Mechanism::Move,
             "copy" => Mechanism::Copy,
