@@ -9,8 +9,8 @@
 //! - Signals are blocked around every call: a handler that waits for a page while its thread holds a lock here
 //!   would wait for ever.
 //! - What is called here allocates, so the allocator is not one whose memory lies in the space.
-//! - [`Space::attach`], [`Space::adopt`] and [`Space::attach_in_child`] are called by a thread whose descriptors
-//!   the program does not see; the space's threads share them.
+//! - [`Space::attach`], [`Space::adopt`], [`Space::recover`] and [`Space::attach_in_child`] are called by a thread
+//!   whose descriptors the program does not see; the space's threads share them.
 
 mod file;
 mod maps;
@@ -355,6 +355,16 @@ impl Space {
             .map_err(|error| ArenaError::Adopt(error.to_string()))?;
         drop(brain);
         self.start_threads()
+    }
+
+    /// Makes room again where the program had mapped something else: to be called now and then, by a thread as
+    /// [`Self::adopt`] is.
+    ///
+    /// # Errors
+    /// [`SpaceError`].
+    pub fn recover(&self) -> Result<(), SpaceError> {
+        let mut brain = self.shared.brain();
+        Ok(brain.program_recover(&self.shared.core)?)
     }
 
     fn start_threads(&self) -> Result<(), ArenaError> {

@@ -33,24 +33,46 @@ pub fn is_ours(len: size_t, protection: c_int, flags: c_int) -> bool {
         && flags & (OTHERS | libc::MAP_FIXED_NOREPLACE) == 0
 }
 
-/// Takes a map of a file that the kernel just made: where it is now.
-pub fn take(
-    space: &'static Space,
-    mapped: *mut c_void,
+/// Maps a file of such a kind, or fails as the kernel does.
+pub fn map(
+    space: &Space,
     range: &Range<usize>,
+    flags: c_int,
     (file, offset): (c_int, off_t),
 ) -> *mut c_void {
     let _within = Within::enter();
+    // What is populated is the page cache, of which the twin shows nothing.
+    let (len, alone) = (range.len(), flags & !libc::MAP_POPULATE);
+    // SAFETY: a new map at an address of the kernel's choice.
+    let mapped =
+        unsafe { kernel::mmap(ptr::null_mut(), len, libc::PROT_READ, alone, (file, offset)) };
+    if mapped == MAP_FAILED {
+        return mapped;
+    }
+    if flags & libc::MAP_POPULATE != 0 {
+        // SAFETY: it changes no content. That it cannot be read at once is no failure.
+        unsafe { kernel::madvise(mapped, len, libc::MADV_WILLNEED) };
+    }
+    take(space, mapped, len, (file, offset))
+}
+
+/// Takes a map of a file that the kernel just made: where it is now.
+fn take(
+    space: &Space,
+    mapped: *mut c_void,
+    len: usize,
+    (file, offset): (c_int, off_t),
+) -> *mut c_void {
     let Some(content) = content(file, offset).filter(|&bytes| bytes >= LARGE_BYTES) else {
         return mapped;
     };
-    if !keeper::adopted_for(space, range.len()) {
+    if !keeper::adopted_for(space, len) {
         return mapped;
     }
     // SAFETY: the map is new and as the twin's is to be, and the program does not know it yet.
-    let twin = unsafe { Twin::new(mapped.expose_provenance(), range.len()) };
+    let twin = unsafe { Twin::new(mapped.expose_provenance(), len) };
     // What cannot be taken stays the kernel's.
-    match space.map_file(twin, (content, range.len()), name(file, offset)) {
+    match space.map_file(twin, (content, len), name(file, offset)) {
         Ok(address) => {
             report::mapped_files(space);
             ptr::with_exposed_provenance_mut(address)

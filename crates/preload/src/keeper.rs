@@ -16,6 +16,9 @@ use crate::settings::{Program, program, say};
 
 /// How often the keeper looks at what the program uses, until it is taken over.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How long a thread waits for the keeper that maps a file. It may hold what a new thread needs: libraries are
+/// initialised under a lock of the loader's.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// How often it looks at what the program does afterwards.
 const TICK: Duration = Duration::from_millis(50);
 /// A launch window that nobody closes ends after so long without faults.
@@ -69,8 +72,9 @@ pub fn adopted_for(space: &Space, bytes: usize) -> bool {
     }
     IS_WANTED.store(true, Ordering::Release);
     start();
+    let begin = Instant::now();
     while !space.is_adopted() {
-        if HAS_GIVEN_UP.load(Ordering::Acquire) {
+        if HAS_GIVEN_UP.load(Ordering::Acquire) || begin.elapsed() > PATIENCE {
             return false;
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -199,6 +203,11 @@ impl Keeper {
                     die(&error.to_string());
                 }
                 self.is_adopted = true;
+            }
+            if self.is_adopted
+                && let Err(error) = self.program.space.recover()
+            {
+                die(&error.to_string());
             }
             let timeout = if self.is_adopted { TICK } else { LOOK_EVERY };
             self.answer(timeout);

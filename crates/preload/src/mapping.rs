@@ -98,12 +98,7 @@ unsafe extern "C" fn mmap(
         {
             return mapped;
         } else if range.start == 0 && files::is_ours(len, protection, flags) {
-            // SAFETY: a new map at an address of the kernel's choice.
-            let mapped = unsafe { kernel::mmap(address, len, protection, flags, (file, offset)) };
-            if mapped == MAP_FAILED {
-                return mapped;
-            }
-            return files::take(space, mapped, &range, (file, offset));
+            return files::map(space, &range, flags, (file, offset));
         }
     }
     // SAFETY: passed on to the caller.

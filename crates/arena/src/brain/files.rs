@@ -187,9 +187,16 @@ impl Brain {
             let (app, addr) = (AppId(0), PageAddr::File { file, number });
             self.engine.call(Call::Free(app, addr, pages));
         }
-        let pages: Vec<_> = (numbers.start..end)
-            .map(|number| self.files.page(file, number) as u32)
-            .collect();
+        let mut pages = Vec::new();
+        for number in numbers.start..end {
+            let page = self.files.page(file, number);
+            if self.program.was_unmapped(page) {
+                let addr = PageAddr::File { file, number };
+                self.engine.call(Call::Free(AppId(0), addr, 1));
+            } else {
+                pages.push(page as u32);
+            }
+        }
         if !pages.is_empty() {
             self.ahead.push(Job::of(pages, restore::Source::File));
         }

@@ -27,7 +27,7 @@ pub enum Mapped {
     File,
     /// Something else that the program mapped over it.
     Foreign,
-    /// Something else was there, so that its faults are not ours: not used again.
+    /// Something else was there, so that its faults are not ours: not used until [`Brain::program_recover`].
     Lost,
 }
 
@@ -41,6 +41,8 @@ pub struct Program {
     open_pages: usize,
     /// Pages of [`Mapped::File`].
     file_pages: usize,
+    /// Something was lost.
+    has_lost: bool,
     /// Its pages have words.
     is_adopted: bool,
 }
@@ -55,6 +57,7 @@ impl Program {
             all: 0..space_pages,
             open_pages: 0,
             file_pages: 0,
+            has_lost: false,
             is_adopted: false,
         }
     }
@@ -79,12 +82,26 @@ impl Program {
         matches!(self.map.get(&page), Some(Mapped::Open(_)))
     }
 
+    /// Whether a page that was a file's is no more, since the program unmapped it.
+    pub fn was_unmapped(&self, page: usize) -> bool {
+        self.is_adopted && self.map.get(&page) != Some(&Mapped::File)
+    }
+
     /// Stretches of pages of files in a range.
     pub fn of_files(&self, range: &Range<usize>) -> Vec<Range<usize>> {
         let pieces = self.pieces(range.clone()).into_iter();
         pieces
             .filter(|(_, mapped)| *mapped == Some(Mapped::File))
             .map(|(piece, _)| piece)
+            .collect()
+    }
+
+    /// Ranges that are lost.
+    fn lost(&self) -> Vec<Range<usize>> {
+        let pieces = self.map.iter();
+        pieces
+            .filter(|&(_, &mapped)| mapped == Mapped::Lost)
+            .map(|(range, _)| range.clone())
             .collect()
     }
 
@@ -141,6 +158,7 @@ impl Program {
         let (open, file) = counted(mapped);
         self.open_pages += range.len() * open;
         self.file_pages += range.len() * file;
+        self.has_lost |= mapped == Some(Mapped::Lost);
         match mapped {
             Some(mapped) => self.map.insert(range, mapped),
             None => self.map.remove(range),
@@ -299,6 +317,18 @@ impl Brain {
         Ok(())
     }
 
+    /// Frees what is lost, by making its faults ours again.
+    pub fn program_recover(&mut self, core: &Core) -> Result<(), ServeError> {
+        if !std::mem::take(&mut self.program.has_lost) {
+            return Ok(());
+        }
+        for range in self.program.lost() {
+            core.memory.adopt_again(range.start, range.len())?;
+            self.program.set(range, None);
+        }
+        Ok(())
+    }
+
     /// The child of a `fork` or its parent: says whether children get the program's memory.
     pub fn program_inherit(&self, core: &Core, yes: bool) -> Result<(), ServeError> {
         for range in self.program.own() {
@@ -322,9 +352,18 @@ impl Brain {
         }
         for (range, mapped) in self.program.pieces(self.program.all.clone()) {
             if let Some(Mapped::Open(_) | Mapped::File) = mapped {
+                let mut brought = Vec::new();
                 core.memory.for_frames(range.start, range.len(), |page| {
-                    Self::found_in_child(core, page, was_served);
+                    if was_served && core.directory.word(page).state == State::InFile {
+                        brought.push(page);
+                    } else {
+                        Self::found_in_child(core, page, was_served);
+                    }
                 })?;
+                // The parent brought these, or found that there is nothing to bring: they are read anew.
+                for page in brought {
+                    core.memory.discard(page, 1)?;
+                }
             }
         }
         self.hear(core);

@@ -8,6 +8,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MremapFlags, madvise, mremap_fixed, munmap};
 
+/// Where the kernel maps one page of a file, it maps those around it up to the next multiples of this
+/// (`fault_around_bytes`).
+const AROUND_BYTES: usize = 64 << 10;
+
 /// A private, read-only map of a file by the kernel, at a place that nobody looks at. Pages that take its place
 /// elsewhere are filled from it, and it can take its place back, part by part.
 ///
@@ -104,12 +108,22 @@ impl Twin {
         self.part_with(&part, put).map(drop)
     }
 
-    /// Lets go of the page cache's pages that were mapped to fill others from them: they do not count as the
-    /// process's. The caller knows that the part is left, and stays so.
-    pub(super) fn let_go(&self, part: Range<usize>) {
-        let address = ptr::with_exposed_provenance_mut(self.address + part.start);
+    /// Lets go of the page cache's pages that were mapped to fill others from a part, and of those that the kernel
+    /// mapped around them: they are not the process's memory any more.
+    pub(super) fn let_go(&self, part: &Range<usize>) {
+        let left = self.left();
+        // What is not left is somebody else's.
+        let Some(piece) = left.iter().find(|piece| piece.contains(&part.start)) else {
+            return;
+        };
+        let (first, last) = (self.address + part.start, self.address + part.end);
+        let start = (first / AROUND_BYTES * AROUND_BYTES).max(self.address + piece.start);
+        let end = last
+            .next_multiple_of(AROUND_BYTES)
+            .min(self.address + piece.end);
+        let around = ptr::with_exposed_provenance_mut(start);
         // SAFETY: a private map of a file without writable pages: the next access reads the file.
-        let _ = unsafe { madvise(address, part.len(), Advice::LinuxDontNeed) };
+        let _ = unsafe { madvise(around, end - start, Advice::LinuxDontNeed) };
     }
 
     /// Asks the kernel to read a part of the file ahead.
@@ -155,6 +169,15 @@ mod tests {
         unsafe { address.read_volatile() }
     }
 
+    fn is_mapped(address: usize) -> bool {
+        use std::os::unix::fs::FileExt;
+        let map = std::fs::File::open("/proc/self/pagemap").expect("a page map");
+        let mut entry = [0; 8];
+        let offset = (address / PAGE_BYTES * entry.len()) as u64;
+        map.read_exact_at(&mut entry, offset).expect("an entry");
+        u64::from_ne_bytes(entry) >> 63 == 1
+    }
+
     #[test]
     fn parts_are_given_once() {
         let twin = twin(8);
@@ -173,7 +196,10 @@ mod tests {
         twin.unmap(pages(4..6)).expect("it is left");
         assert!(twin.unmap(pages(4..6)).is_err());
         twin.will_need(&pages(0..8));
-        twin.let_go(pages(0..2));
+        assert_eq!(byte(twin.address() + PAGE_BYTES), 1);
+        assert!(is_mapped(twin.address() + PAGE_BYTES));
+        twin.let_go(&pages(0..1));
+        assert!((0..2).all(|page| !is_mapped(twin.address() + page * PAGE_BYTES)));
         assert_eq!(byte(twin.address() + PAGE_BYTES), 1);
         let refused = twin.take(pages(6..8), |_| Err::<(), _>(Errno::NOMEM.into()));
         assert_eq!(refused.expect_err("as told").raw_os_error(), Some(12));

@@ -43,7 +43,7 @@ impl PagedMemory {
                 Err((_, error)) => return Err(error),
             }
         }
-        twin.let_go(offset..offset + pages * PAGE_BYTES);
+        twin.let_go(&(offset..offset + pages * PAGE_BYTES));
         Ok(filled)
     }
 

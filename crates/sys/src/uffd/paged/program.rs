@@ -55,6 +55,17 @@ impl PagedMemory {
         self.register_waiting(self.address(first), pages * PAGE_BYTES)
     }
 
+    /// The same for pages where something else was mapped, and which were unmapped since.
+    ///
+    /// # Errors
+    /// [`PagedError`].
+    pub fn adopt_again(&self, first: usize, pages: usize) -> Result<(), PagedError> {
+        let (offset, len) = (first * PAGE_BYTES, pages * PAGE_BYTES);
+        // A kernel without huge pages refuses, which is just as well.
+        let _ = self.space.advise(offset, len, Advice::LinuxNoHugepage);
+        self.adopt(first, pages)
+    }
+
     /// Makes the faults of parts of our mappings ours.
     fn register_waiting(&self, address: usize, len: usize) -> Result<(), PagedError> {
         loop {
