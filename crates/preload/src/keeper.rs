@@ -1,7 +1,7 @@
 //! The thread that takes the program's memory over when it nears its budget, and answers the command.
 //!
-//! There is none until the program has mapped more than its budget, files included where they are asked for, unless somebody wants to talk to it: a
-//! program that fits has nothing of this library running.
+//! There is none until the program has mapped more than its budget (files included where they are asked for), unless
+//! somebody wants to talk to it: a program that fits has nothing of this library running.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;

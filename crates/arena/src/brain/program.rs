@@ -176,18 +176,24 @@ impl Program {
 
     /// Stretches whose faults can be ours.
     fn own(&self) -> Vec<Range<usize>> {
-        let pieces = self.pieces(self.all.clone());
-        let mut own: Vec<Range<usize>> = Vec::new();
-        for (range, mapped) in pieces {
-            if matches!(mapped, Some(Mapped::Foreign | Mapped::Lost)) {
-                continue;
-            }
-            match own.last_mut() {
+        self.stretches(|mapped| !matches!(mapped, Some(Mapped::Foreign | Mapped::Lost)))
+    }
+
+    /// Stretches where nobody else has mapped something.
+    fn kept(&self) -> Vec<Range<usize>> {
+        self.stretches(|mapped| mapped != Some(Mapped::Foreign))
+    }
+
+    fn stretches(&self, is_in: impl Fn(Option<Mapped>) -> bool) -> Vec<Range<usize>> {
+        let mut stretches: Vec<Range<usize>> = Vec::new();
+        for (range, mapped) in self.pieces(self.all.clone()) {
+            match stretches.last_mut() {
+                _ if !is_in(mapped) => {}
                 Some(last) if last.end == range.start => last.end = range.end,
-                _ => own.push(range),
+                _ => stretches.push(range),
             }
         }
-        own
+        stretches
     }
 }
 
@@ -331,7 +337,7 @@ impl Brain {
 
     /// The child of a `fork` or its parent: says whether children get the program's memory.
     pub fn program_inherit(&self, core: &Core, yes: bool) -> Result<(), ServeError> {
-        for range in self.program.own() {
+        for range in self.program.kept() {
             core.memory.inherit(range.start, range.len(), yes)?;
         }
         Ok(core.memory.inherit_staging(yes)?)

@@ -350,20 +350,6 @@ impl PagedMemory {
         result.map_err(|errno| self.refused(first, pages, errno))
     }
 
-    /// Gives the frame of a page back to the kernel, but for one that the program has locked in memory; whether it did.
-    ///
-    /// # Errors
-    /// [`PagedError::Map`].
-    pub fn give_up(&self, page: usize) -> Result<bool, PagedError> {
-        // SAFETY: users reach pages by raw pointers only, and a missing page is a fault of ours.
-        match unsafe { self.space.discard(page * PAGE_BYTES, PAGE_BYTES) } {
-            Err(Errno::INVAL) => Ok(false),
-            result => result
-                .map(|()| true)
-                .map_err(|errno| self.refused(page, 1, errno)),
-        }
-    }
-
     /// Gives the frames of slots back to the kernel; the slots are empty afterwards.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use rustix::io::{DupFlags, dup3};
+use rustix::io::{DupFlags, Errno, dup3};
 use rustix::mm::Advice;
 
 use super::{
@@ -192,6 +192,20 @@ impl PagedMemory {
         match child {
             Some(child) => event::wait(&[self.uffd.as_fd(), child.uffd.as_fd()], timeout_ms),
             None => event::wait(&[self.uffd.as_fd()], timeout_ms),
+        }
+    }
+
+    /// Gives the frame of a page back to the kernel, but for one that the program has locked in memory; whether it did.
+    ///
+    /// # Errors
+    /// [`PagedError::Map`].
+    pub fn give_up(&self, page: usize) -> Result<bool, PagedError> {
+        // SAFETY: users reach pages by raw pointers only, and a missing page is a fault of ours.
+        match unsafe { self.space.discard(page * PAGE_BYTES, PAGE_BYTES) } {
+            Err(Errno::INVAL) => Ok(false),
+            result => result
+                .map(|()| true)
+                .map_err(|errno| self.refused(page, 1, errno)),
         }
     }
 
