@@ -41,6 +41,19 @@ unsafe extern "C" fn mremap(
         // SAFETY: passed on to the caller.
         return unsafe { kernel::mremap(address, old, new, flags, to) };
     };
+    if let Some(target) = target.as_ref().filter(|_| split(space, &from).0.is_empty()) {
+        // A map of the kernel's is to replace something in the space.
+        let (within, _) = split(space, target);
+        let given = {
+            let _within = Within::enter();
+            space.give_away(within.start, within.len())
+        };
+        if let Err(error) = given {
+            return failed(errno_of(&error));
+        }
+        // SAFETY: passed on to the caller.
+        return unsafe { kernel::mremap(address, old, new, flags, to) };
+    }
     let Some(bytes) = new.checked_next_multiple_of(PAGE_BYTES).filter(|&n| n > 0) else {
         return failed(libc::EINVAL);
     };
