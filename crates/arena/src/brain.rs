@@ -7,6 +7,7 @@ mod carry_out;
 mod files;
 mod leave;
 mod program;
+mod program_files;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,6 +19,7 @@ use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_engine::{Decision, Outcome};
 use warmswap_policy::PageId;
 use warmswap_policy::reclaim::Arrival;
+use warmswap_sys::uffd::PagedError;
 use warmswap_trace::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 
 use crate::directory::{Claim, Directory, State, Word};
@@ -254,6 +256,19 @@ impl Brain {
         pages: Range<usize>,
         after: Word,
     ) -> Result<(), ServeError> {
+        let discard = |pages: Range<usize>| core.memory.discard(pages.start, pages.len());
+        self.empty_by(core, app, pages, (after, &discard))
+    }
+
+    /// The same, where `remove` sees to it that the frames go. It is called for a part of the pages at a time, while
+    /// these are held.
+    fn empty_by(
+        &mut self,
+        core: &Core,
+        app: AppId,
+        pages: Range<usize>,
+        (after, remove): (Word, &dyn Fn(Range<usize>) -> Result<(), PagedError>),
+    ) -> Result<(), ServeError> {
         // What is still in the queue would be told of pages that are no more.
         self.hear(core);
         let mut first = pages.start;
@@ -261,9 +276,13 @@ impl Brain {
             let end = pages.end.min(first + EMPTIED_PAGES);
             // Held until the frames are gone: a touch meanwhile waits, and finds the page fresh.
             let claims: Vec<_> = (first..end).map(|page| hold(core, page)).collect();
-            core.memory.discard(first, end - first)?;
+            let claims = claims.into_iter().flatten();
+            if let Err(error) = remove(first..end) {
+                claims.for_each(|claim| core.release(claim, |before| before));
+                return Err(error.into());
+            }
             let mut in_place = 0;
-            for mut claim in claims.into_iter().flatten() {
+            for mut claim in claims {
                 in_place += usize::from(matches!(
                     claim.before.state,
                     State::Resident | State::Protected
@@ -315,7 +334,9 @@ impl Brain {
     pub fn locate(&self, page: usize) -> (AppId, PageAddr) {
         let owner = self.owners[page / Directory::GRAIN_PAGES];
         let number = page as u64;
-        let addr = self.files.addr(page);
+        // Where a program unmapped a part of a file there may be other memory by now.
+        let is_file = |_: &PageAddr| !self.program.is_open(page);
+        let addr = self.files.addr(page).filter(is_file);
         (owner, addr.unwrap_or(PageAddr::Anon { number }))
     }
 

@@ -137,6 +137,10 @@ pub(crate) enum ServeError {
     UsedInFork,
     #[error("cannot read its file: {0}")]
     File(#[source] std::io::Error),
+    #[error(
+        "its file has become shorter or cannot be read, and SIGBUS cannot be raised before Linux 6.6"
+    )]
+    FileEnds,
     #[error("the chunk does not hold the page")]
     NotInChunk,
 }

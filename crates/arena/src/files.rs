@@ -2,11 +2,22 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use warmswap_sys::uffd::Twin;
 use warmswap_trace::PAGE_BYTES;
+
+/// Where the content of a file's pages comes from.
+#[derive(Debug)]
+pub enum Source {
+    /// The file, open for reading.
+    File(File),
+    /// The kernel's own map of it, at another place: of files that a program maps.
+    Twin(Twin),
+}
 
 /// A file, and the pages of the arena that it is mapped to.
 #[derive(Debug)]
@@ -15,29 +26,47 @@ pub struct FileMap {
     pub first: usize,
     /// How many.
     pub pages: usize,
-    /// The file, open for reading.
-    pub file: File,
+    /// What is on them.
+    pub source: Source,
 }
 
 impl FileMap {
-    /// Reads whole pages from this one on, all of them mapped; zeros behind the file's end.
-    pub fn read(&self, page: usize, out: &mut [u8]) -> io::Result<()> {
-        let mut offset = ((page - self.first) * PAGE_BYTES) as u64;
-        let mut rest = out;
-        while !rest.is_empty() {
-            match self.file.read_at(rest, offset) {
-                Ok(0) => break,
-                Ok(bytes) => {
-                    offset += bytes as u64;
-                    rest = &mut rest[bytes..];
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        rest.fill(0);
-        Ok(())
+    /// Its pages.
+    pub fn range(&self) -> Range<usize> {
+        self.first..self.first + self.pages
     }
+
+    /// Where a page is, in bytes from the beginning.
+    pub fn offset(&self, page: usize) -> usize {
+        (page - self.first) * PAGE_BYTES
+    }
+
+    /// The twin, and where pages are in it.
+    pub fn twin(&self, pages: &Range<usize>) -> Option<(&Twin, Range<usize>)> {
+        match &self.source {
+            Source::Twin(twin) => Some((twin, self.offset(pages.start)..self.offset(pages.end))),
+            Source::File(_) => None,
+        }
+    }
+}
+
+/// Reads from an offset on; zeros behind the file's end.
+pub fn read_at(file: &File, offset: usize, out: &mut [u8]) -> io::Result<()> {
+    let mut offset = offset as u64;
+    let mut rest = out;
+    while !rest.is_empty() {
+        match file.read_at(rest, offset) {
+            Ok(0) => break,
+            Ok(bytes) => {
+                offset += bytes as u64;
+                rest = &mut rest[bytes..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    rest.fill(0);
+    Ok(())
 }
 
 /// All maps of files, by their first page. Read by faults; changed while none of its pages can fault.
@@ -49,10 +78,19 @@ pub struct Files {
 impl Files {
     /// The map that a page belongs to.
     pub fn find(&self, page: usize) -> Option<Arc<FileMap>> {
+        self.look(page, Arc::clone)
+    }
+
+    /// Whether a page belongs to a map.
+    pub fn has(&self, page: usize) -> bool {
+        self.look(page, |_| ()).is_some()
+    }
+
+    fn look<R>(&self, page: usize, show: impl FnOnce(&Arc<FileMap>) -> R) -> Option<R> {
         let maps = self.maps.read();
         let behind = maps.partition_point(|map| map.first <= page);
         let map = &maps[behind.checked_sub(1)?];
-        (page < map.first + map.pages).then(|| Arc::clone(map))
+        map.range().contains(&page).then(|| show(map))
     }
 
     /// Adds a map.
@@ -80,14 +118,23 @@ mod tests {
             let mut file = tempfile::tempfile().expect("a file");
             file.write_all(&vec![first as u8; PAGE_BYTES + 3])
                 .expect("written");
-            files.add(FileMap { first, pages, file });
+            let source = Source::File(file);
+            files.add(FileMap {
+                first,
+                pages,
+                source,
+            });
         }
         assert!([0, 7, 12, 39, 42].map(|page| files.find(page).is_none()) == [true; 5]);
+        assert!(files.has(11) && !files.has(12));
         let map = files.find(9).expect("mapped");
+        let Source::File(file) = &map.source else {
+            panic!("it is a file");
+        };
         let mut out = [1; PAGE_BYTES];
-        map.read(9, &mut out).expect("read");
+        read_at(file, map.offset(9), &mut out).expect("read");
         assert!(out[..3] == [8; 3] && out[3..].iter().all(|&byte| byte == 0));
-        map.read(11, &mut out).expect("read");
+        read_at(file, map.offset(11), &mut out).expect("read");
         assert_eq!(out, [0; PAGE_BYTES]);
         files.remove(8);
         assert!(files.find(9).is_none() && files.find(41).is_some());

@@ -182,6 +182,11 @@ impl Core {
                     Ok::<_, ServeError>(())
                 })??;
             }
+            State::InFile => {
+                let map = self.files.find(page).ok_or(ServeError::NotMapped)?;
+                let place = map.twin(&(page..page + 1)).ok_or(ServeError::NotMapped)?;
+                return Ok(child.copy_in_from(address, (place.0, place.1.start))?);
+            }
             // It is there, and the child has it; or it is nobody's, and the next access says so.
             _ => return Ok(()),
         }

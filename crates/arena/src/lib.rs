@@ -29,9 +29,9 @@
 //! | `Staged`, `Protected` | `Stored` | pager, once the content is in its chunk |
 //! | `Stored` | `Resident` | touch, and with it the chunk's other pages as far as there are frames |
 //! | `Stored` | `Staged` | pager, for a prediction |
-//! | `InFile` (of a file that is mapped) | `Resident` | touch, and with it those behind it |
+//! | `InFile` (of a file that is mapped) | `Resident` | touch, and with it those behind it; what is not in a program's file any more is poisoned |
 //! | `Staged`, `Protected`, `Stored` | `InFile` | pager: clean pages of files are given up, in frames and in the pool |
-//! | any | `Unmapped` | the region ends |
+//! | any | `Unmapped` | the region ends, or a part of a program's file is given back to the kernel |
 //!
 //! Why no page is lost or doubled:
 //! - Only the holder of a `Busy` word moves the page's content, and the content is in one place before and
@@ -97,4 +97,4 @@ pub use space::{Space, SpaceUsage};
 pub use stats::ArenaStats;
 pub use tape::{Replayed, TapeError, replay_tape};
 pub use warmswap_control::Mechanism;
-pub use warmswap_sys::uffd::Protection;
+pub use warmswap_sys::uffd::{Protection, Twin};

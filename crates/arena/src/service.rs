@@ -101,6 +101,8 @@ pub struct ServiceCounts {
     pub first_touches: AtomicU64,
     /// Of them, pages that were in staging.
     pub staged: AtomicU64,
+    /// Of them, pages that were read from their files.
+    pub file_faults: AtomicU64,
     /// Chunks that were decompressed, by faults and by restoring.
     pub chunks_read: AtomicU64,
     /// Pages that were read from their files.
@@ -363,7 +365,7 @@ impl Core {
     fn frame_for(&self, page: usize, word: Word, wanted: Wanted) -> Option<Frame> {
         let along = match word.state {
             State::Fresh | State::InFile => self.fresh_window(page),
-            _ if self.memory.mechanism() == Mechanism::Move => self.store.pages(word.chunk),
+            _ if self.mechanism_at(page) == Mechanism::Move => self.store.pages(word.chunk),
             _ => 1,
         };
         if along > 1 {

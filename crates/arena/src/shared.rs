@@ -138,6 +138,7 @@ impl Shared {
             faults: counts.faults.load(Relaxed),
             first_touches: counts.first_touches.load(Relaxed),
             staged_faults: counts.staged.load(Relaxed),
+            file_faults: counts.file_faults.load(Relaxed),
             chunks_read: counts.chunks_read.load(Relaxed),
             file_reads: counts.file_reads.load(Relaxed),
             neighbours: counts.neighbours.load(Relaxed),

@@ -9,10 +9,11 @@
 //! - Signals are blocked around every call: a handler that waits for a page while its thread holds a lock here
 //!   would wait for ever.
 //! - What is called here allocates, so the allocator is not one whose memory lies in the space.
-//! - [`Space::attach`], [`Space::adopt`] and [`Space::attach_in_child`] are called by a thread whose descriptors
-//!   the program does not see; the space's threads share them.
+//! - [`Space::attach`], [`Space::adopt`], [`Space::recover`] and [`Space::attach_in_child`] are called by a thread
+//!   whose descriptors the program does not see; the space's threads share them.
 
 mod file;
+mod maps;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -155,6 +156,7 @@ impl Space {
         let pieces = self.shared.brain().program.pieces(self.pages(address, 1));
         match pieces.first()?.1? {
             Mapped::Open(protection) => Some(protection),
+            Mapped::File => Some(Protection::READ),
             Mapped::Reserved => Some(Protection::NONE),
             Mapped::Foreign | Mapped::Lost => None,
         }
@@ -278,7 +280,7 @@ impl Space {
                     let now = is_adopted.then_some(Mapped::Lost);
                     brain.program_map(core, range, now)?;
                 }
-                Some(Mapped::Open(_) | Mapped::Reserved) => {
+                Some(Mapped::Open(_) | Mapped::File | Mapped::Reserved) => {
                     core.memory
                         .protect(range.start, range.len(), Protection::NONE)?;
                     brain.program_map(core, range, None)?;
@@ -290,7 +292,8 @@ impl Space {
         Ok(())
     }
 
-    /// Changes what may be done with a range.
+    /// Changes what may be done with a range. Pages of files with which more or less is to be done than reading are
+    /// the kernel's from then on.
     ///
     /// # Errors
     /// [`SpaceError::Full`] when some of it is not mapped, as the kernel would have it.
@@ -307,6 +310,9 @@ impl Space {
             return Err(SpaceError::Full { bytes: len });
         }
         let core = &self.shared.core;
+        if protection != Protection::READ {
+            brain.program_give_files(core, &range)?;
+        }
         brain.program_protect(core, range.clone(), protection);
         core.memory.protect(range.start, range.len(), protection)?;
         Ok(())
@@ -349,6 +355,16 @@ impl Space {
             .map_err(|error| ArenaError::Adopt(error.to_string()))?;
         drop(brain);
         self.start_threads()
+    }
+
+    /// Makes room again where the program had mapped something else: to be called now and then, by a thread as
+    /// [`Self::adopt`] is.
+    ///
+    /// # Errors
+    /// [`SpaceError`].
+    pub fn recover(&self) -> Result<(), SpaceError> {
+        let mut brain = self.shared.brain();
+        Ok(brain.program_recover(&self.shared.core)?)
     }
 
     fn start_threads(&self) -> Result<(), ArenaError> {

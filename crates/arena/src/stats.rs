@@ -38,6 +38,8 @@ pub struct ArenaStats {
     pub first_touches: u64,
     /// Of them, pages that were found in staging, or on their way out in their place.
     pub staged_faults: u64,
+    /// Of them, pages that were read from their files.
+    pub file_faults: u64,
     /// Chunks that were decompressed by faults and by restoring.
     pub chunks_read: u64,
     /// Pages that were read from their files.

@@ -40,4 +40,4 @@ pub use settings::{
     DEFAULT_BACKING_LIMIT_BYTES, Mechanism, PRELOAD_LIBRARY, PRELOAD_VARIABLE, RUN_VARIABLE,
     RunSettings, SettingsError,
 };
-pub use stats::{ExitState, FaultCounts, Phase, ProgramStats, ProgramStatus};
+pub use stats::{ExitState, FaultCounts, FileStats, Phase, ProgramStats, ProgramStatus};

@@ -58,6 +58,8 @@ pub struct RunSettings {
     /// After how many milliseconds without faults and CPU time the program counts as in the background.
     /// `None`: only when it is told.
     pub idle_after_ms: Option<u64>,
+    /// Whether files that the program maps to read them are paged, too.
+    pub files: bool,
     /// How frames come and go.
     pub mechanism: Mechanism,
     /// Threads that serve faults; at least 1.
@@ -83,7 +85,7 @@ pub enum SettingsError {
 
 impl RunSettings {
     /// These two, and otherwise: no backing file, nothing kept of what is learned, the default socket, no file of
-    /// statistics, in the background only when told, frames moved where possible, two threads for faults.
+    /// statistics, in the background only when told, no files, frames moved where possible, two threads for faults.
     #[must_use]
     pub fn new(scheme: &str, budget_bytes: u64) -> Self {
         Self {
@@ -95,6 +97,7 @@ impl RunSettings {
             control: None,
             stats_json: None,
             idle_after_ms: None,
+            files: false,
             mechanism: Mechanism::Auto,
             fault_threads: 2,
         }
@@ -204,10 +207,12 @@ mod tests {
             budget_bytes in 1..u64::MAX,
             path in proptest::option::of("[^\0]{1,30}"),
             idle_after_ms: Option<u64>,
+            files: bool,
         ) {
             let settings = RunSettings {
                 backing: path.map(PathBuf::from),
                 idle_after_ms,
+                files,
                 mechanism: Mechanism::Copy,
                 ..RunSettings::new(&scheme, budget_bytes)
             };

@@ -51,6 +51,24 @@ pub struct FaultCounts {
     pub pool: u64,
     /// Read from the backing file.
     pub backing: u64,
+    /// Read from files that the program maps.
+    pub file: u64,
+}
+
+/// Files that a program maps and that are paged; see [`RunSettings::files`](crate::RunSettings::files).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FileStats {
+    /// What is mapped of them.
+    pub mapped_bytes: u64,
+    /// The most of it.
+    pub mapped_peak_bytes: u64,
+    /// Pages that were read, neighbours included.
+    pub read_pages: u64,
+    /// Pages that entered the pool.
+    pub pooled_pages: u64,
+    /// Pages that were given up without entering the pool.
+    pub discarded_pages: u64,
 }
 
 /// How a program ended.
@@ -122,6 +140,8 @@ pub struct ProgramStats {
     /// From a fault's arrival at the pager to its page in place. Excludes what the kernel needs to wake the
     /// pager and the program.
     pub fault_latency: LatencySummary,
+    /// Files that are mapped; all 0 where they are not paged.
+    pub files: FileStats,
     /// Pages that left their place, those that came straight back included.
     pub swapped_out_pages: u64,
     /// Pages that came back, neighbours and prefetched ones included.

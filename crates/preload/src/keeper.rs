@@ -1,7 +1,7 @@
 //! The thread that takes the program's memory over when it nears its budget, and answers the command.
 //!
-//! There is none until the program has mapped more than its budget, unless somebody wants to talk to it: a
-//! program that fits has nothing of this library running.
+//! There is none until the program has mapped more than its budget (files included where they are asked for), unless
+//! somebody wants to talk to it: a program that fits has nothing of this library running.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
@@ -16,6 +16,9 @@ use crate::settings::{Program, program, say};
 
 /// How often the keeper looks at what the program uses, until it is taken over.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How long a thread waits for the keeper that maps a file. It may hold what a new thread needs: libraries are
+/// initialised under a lock of the loader's.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// How often it looks at what the program does afterwards.
 const TICK: Duration = Duration::from_millis(50);
 /// A launch window that nobody closes ends after so long without faults.
@@ -25,6 +28,10 @@ const IDLE_CPU: Duration = Duration::from_micros(500);
 
 /// Whether there is a keeper.
 static IS_STARTED: AtomicBool = AtomicBool::new(false);
+/// There is none, and will be none.
+static HAS_GIVEN_UP: AtomicBool = AtomicBool::new(false);
+/// The program's memory is to be taken over, however little it is.
+static IS_WANTED: AtomicBool = AtomicBool::new(false);
 /// Where the program stands: 0 foreground, 1 launch, 2 background.
 static PHASE: AtomicU32 = AtomicU32::new(0);
 
@@ -53,9 +60,33 @@ pub fn start() {
     }
 }
 
+/// The program is about to map a file of so many bytes: takes its memory over if that is more than its budget allows.
+/// Whether it is taken over.
+pub fn adopted_for(space: &Space, bytes: usize) -> bool {
+    if space.is_adopted() {
+        return true;
+    }
+    let budget = program().map_or(u64::MAX, |program| program.settings.budget_bytes);
+    if space.mapped_bytes() + bytes as u64 <= budget {
+        return false;
+    }
+    IS_WANTED.store(true, Ordering::Release);
+    start();
+    let begin = Instant::now();
+    while !space.is_adopted() {
+        if HAS_GIVEN_UP.load(Ordering::Acquire) || begin.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
 /// In the child of a `fork`: the keeper is the parent's.
 pub fn forget() {
     IS_STARTED.store(false, Ordering::Relaxed);
+    IS_WANTED.store(false, Ordering::Relaxed);
+    HAS_GIVEN_UP.store(false, Ordering::Relaxed);
     PHASE.store(0, Ordering::Relaxed);
     report::forget();
 }
@@ -94,12 +125,16 @@ fn spawn(attach: impl FnOnce(&'static Program) -> Result<(), String> + Send + 's
         close_all();
         match attach(program) {
             Ok(()) => Keeper::new(program).run(),
-            Err(error) => warmswap_arena::say(&format!(
-                "warmswap: this program runs without paging: {error}\n"
-            )),
+            Err(error) => {
+                HAS_GIVEN_UP.store(true, Ordering::Release);
+                warmswap_arena::say(&format!(
+                    "warmswap: this program runs without paging: {error}\n"
+                ));
+            }
         }
     });
     if let Err(error) = started {
+        HAS_GIVEN_UP.store(true, Ordering::Release);
         say(&format!(
             "this program runs without paging: no thread: {error}"
         ));
@@ -162,11 +197,17 @@ impl Keeper {
 
     fn run(mut self) {
         loop {
-            if !self.is_adopted && self.is_near_budget() {
+            let is_wanted = IS_WANTED.load(Ordering::Acquire);
+            if !self.is_adopted && (is_wanted || self.is_near_budget()) {
                 if let Err(error) = self.program.space.adopt() {
                     die(&error.to_string());
                 }
                 self.is_adopted = true;
+            }
+            if self.is_adopted
+                && let Err(error) = self.program.space.recover()
+            {
+                die(&error.to_string());
             }
             let timeout = if self.is_adopted { TICK } else { LOOK_EVERY };
             self.answer(timeout);

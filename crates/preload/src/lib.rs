@@ -6,6 +6,7 @@
 //! | `settings` | what the command asked for, and the space that it asked for |
 //! | `malloc` | `malloc` and friends, by mimalloc, whose memory comes from `mmap` |
 //! | `mapping`, `remap` | `mmap`, `munmap`, `mprotect`, `madvise`, `mremap`: large private anonymous mappings are made in the space |
+//! | `files` | files that the program maps to read them, when they are asked for |
 //! | `fork` | both sides of a `fork` go on with all their memory |
 //! | `keeper` | the thread that takes the program's memory over when it nears its budget, and answers the command |
 //! | `report` | what the program reports |
@@ -21,9 +22,11 @@
 //! - A program that never maps more than its budget has no thread of this library, and no descriptor.
 //! - The library's threads have a table of descriptors of their own. The program cannot close what they need,
 //!   and they hold nothing of the program's open.
-//! - What is not a large, private, anonymous mapping for reading and writing goes to the kernel as it is.
+//! - What is not a large, private, anonymous mapping for reading and writing, or one of a file for reading, goes to the
+//!   kernel as it is.
 #![allow(unsafe_code)] // Functions of the C library, with the C library's own obligations.
 
+mod files;
 mod fork;
 mod heap;
 mod keeper;

@@ -1,4 +1,5 @@
-//! `mmap` and friends: large private anonymous mappings are made in the space.
+//! `mmap` and friends: large private anonymous mappings are made in the space, and those of files where they are
+//! asked for (`files`).
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -9,15 +10,15 @@ use warmswap_arena::{Protection, Space, SpaceError};
 
 use crate::kernel::{self, fail};
 use crate::within::Within;
-use crate::{keeper, settings};
+use crate::{files, keeper, settings};
 
 const PAGE_BYTES: usize = 4096;
 
 /// Mappings smaller than this are the kernel's, but for those within the space.
-const LARGE_BYTES: usize = 64 << 10;
+pub const LARGE_BYTES: usize = 64 << 10;
 
 /// With any of these a mapping is not ours.
-const NOT_OURS: c_int = libc::MAP_SHARED
+pub const NOT_OURS: c_int = libc::MAP_SHARED
     | libc::MAP_GROWSDOWN
     | libc::MAP_HUGETLB
     | libc::MAP_LOCKED
@@ -96,6 +97,8 @@ unsafe extern "C" fn mmap(
             && let Some(mapped) = map_anywhere(space, &range, protection, flags)
         {
             return mapped;
+        } else if range.start == 0 && files::is_ours(len, protection, flags) {
+            return files::map(space, &range, flags, (file, offset));
         }
     }
     // SAFETY: passed on to the caller.
@@ -272,6 +275,11 @@ fn advise(space: &Space, range: &Range<usize>, advice: c_int) -> c_int {
             let address = ptr::with_exposed_provenance_mut(range.start);
             // SAFETY: it changes no content.
             unsafe { kernel::madvise(address, range.len(), advice) }
+        }
+        libc::MADV_WILLNEED => {
+            let _within = Within::enter();
+            space.will_need(range.start, range.len());
+            0
         }
         // The space cannot keep what these promise.
         libc::MADV_WIPEONFORK | libc::MADV_REMOVE | libc::MADV_MERGEABLE => fail(libc::EINVAL),

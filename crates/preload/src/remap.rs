@@ -7,6 +7,7 @@ use std::ptr;
 use libc::{MAP_FAILED, c_int, size_t};
 use warmswap_arena::{Protection, Space};
 
+use crate::files;
 use crate::kernel::{self, fail};
 use crate::mapping::{errno_of, space, split, whole_pages};
 use crate::within::Within;
@@ -40,6 +41,19 @@ unsafe extern "C" fn mremap(
         // SAFETY: passed on to the caller.
         return unsafe { kernel::mremap(address, old, new, flags, to) };
     };
+    if let Some(target) = target.as_ref().filter(|_| split(space, &from).0.is_empty()) {
+        // A map of the kernel's is to replace something in the space.
+        let (within, _) = split(space, target);
+        let given = {
+            let _within = Within::enter();
+            space.give_away(within.start, within.len())
+        };
+        if let Err(error) = given {
+            return failed(errno_of(&error));
+        }
+        // SAFETY: passed on to the caller.
+        return unsafe { kernel::mremap(address, old, new, flags, to) };
+    }
     let Some(bytes) = new.checked_next_multiple_of(PAGE_BYTES).filter(|&n| n > 0) else {
         return failed(libc::EINVAL);
     };
@@ -47,7 +61,8 @@ unsafe extern "C" fn mremap(
     if flags & !(libc::MREMAP_FIXED | libc::MREMAP_MAYMOVE) != 0 || (fixed && !can_move) {
         return failed(libc::EINVAL);
     }
-    let result = match target {
+    let moved = files::remap(space, &from, bytes, flags, target.as_ref());
+    let result = moved.unwrap_or_else(|| match target {
         Some(target) => relocate(space, &from, target),
         None if bytes <= from.len() => shrink(space, &from, bytes),
         None => grow(space, &from, bytes).or_else(|errno| {
@@ -61,7 +76,7 @@ unsafe extern "C" fn mremap(
             };
             relocate(space, &from, to..to + bytes)
         }),
-    };
+    });
     match result {
         Ok(address) => ptr::with_exposed_provenance_mut(address),
         Err(errno) => failed(errno),

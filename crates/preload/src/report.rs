@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
 use libc::c_int;
-use warmswap_control::{ExitState, FaultCounts, LatencyHistogram, ProgramStats};
+use warmswap_arena::Space;
+use warmswap_control::{ExitState, FaultCounts, FileStats, LatencyHistogram, ProgramStats};
 
 use crate::keeper;
 use crate::settings::{Program, name, program};
@@ -27,6 +28,7 @@ struct Seen {
     virtual_peak_bytes: AtomicU64,
     resident_peak_bytes: AtomicU64,
     pool_peak_bytes: AtomicU64,
+    file_peak_bytes: AtomicU64,
     /// 0 for none.
     last_launch_ns: AtomicU64,
     /// A path that is never freed, or null.
@@ -39,6 +41,7 @@ impl Seen {
             virtual_peak_bytes: AtomicU64::new(0),
             resident_peak_bytes: AtomicU64::new(0),
             pool_peak_bytes: AtomicU64::new(0),
+            file_peak_bytes: AtomicU64::new(0),
             last_launch_ns: AtomicU64::new(0),
             socket: AtomicPtr::new(ptr::null_mut()),
         }
@@ -62,6 +65,7 @@ pub fn forget() {
         &SEEN.virtual_peak_bytes,
         &SEEN.resident_peak_bytes,
         &SEEN.pool_peak_bytes,
+        &SEEN.file_peak_bytes,
         &SEEN.last_launch_ns,
     ];
     peaks.into_iter().for_each(|peak| peak.store(0, Relaxed));
@@ -82,12 +86,18 @@ pub fn launched(time: Duration) {
 
 /// Notes peaks.
 pub fn look(program: &Program) {
+    mapped_files(&program.space);
     let now = program.space.usage();
     SEEN.virtual_peak_bytes
         .fetch_max(now.virtual_bytes, Relaxed);
     SEEN.resident_peak_bytes
         .fetch_max(now.resident_bytes, Relaxed);
     SEEN.pool_peak_bytes.fetch_max(now.pool_bytes, Relaxed);
+}
+
+/// Notes how much is mapped of files.
+pub fn mapped_files(space: &Space) {
+    SEEN.file_peak_bytes.fetch_max(space.file_bytes(), Relaxed);
 }
 
 /// CPU time of all threads of the process.
@@ -145,8 +155,17 @@ pub fn stats(program: &Program) -> ProgramStats {
             staged: arena.staged_faults,
             pool: (arena.faults - arena.first_touches)
                 .saturating_sub(arena.staged_faults)
+                .saturating_sub(arena.file_faults)
                 .saturating_sub(from_backing),
             backing: from_backing,
+            file: arena.file_faults,
+        },
+        files: FileStats {
+            mapped_bytes: program.space.file_bytes(),
+            mapped_peak_bytes: SEEN.file_peak_bytes.load(Relaxed),
+            read_pages: arena.file_reads,
+            pooled_pages: arena.engine.stored_files,
+            discarded_pages: arena.engine.discarded,
         },
         fault_latency: program.space.fault_latency(),
         swapped_out_pages: arena.pager.compressed + arena.pager.left_clean,

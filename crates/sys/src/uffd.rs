@@ -17,6 +17,7 @@ mod paged;
 mod reserve;
 pub mod sigbus;
 mod slots;
+mod twin;
 
 pub use event::{Event, Waiter};
 pub use features::{Feature, Features};
@@ -27,6 +28,7 @@ pub use paged::{
 };
 pub use reserve::Protection;
 pub use slots::{SlotBag, Slots};
+pub use twin::Twin;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
@@ -236,17 +238,49 @@ impl Uffd {
         protect: bool,
     ) -> Result<(), UffdError> {
         let protect = if protect { abi::COPY_WP } else { 0 };
+        let (from, len) = (source.as_ptr().addr(), source.len());
+        // SAFETY: the kernel reads the source, a live slice; for the destination the caller vouches.
+        unsafe { self.transfer(destination, from, len, dont_wake(wake) | protect) }
+    }
+
+    /// The same with what is at an address, which may be gone: that is EFAULT ([`Failure::Other`]).
+    ///
+    /// # Errors
+    /// As [`Self::copy`].
+    ///
+    /// # Safety
+    /// As [`Self::copy`].
+    unsafe fn copy_from(
+        &self,
+        destination: usize,
+        source: usize,
+        len: usize,
+        wake: Wake,
+    ) -> Result<(), UffdError> {
+        // SAFETY: the kernel itself reads the source, and says so if it cannot; the rest is passed on to the caller.
+        unsafe { self.transfer(destination, source, len, dont_wake(wake)) }
+    }
+
+    /// # Safety
+    /// As [`Self::copy`].
+    unsafe fn transfer(
+        &self,
+        destination: usize,
+        source: usize,
+        len: usize,
+        mode: u64,
+    ) -> Result<(), UffdError> {
         let mut argument = abi::Transfer {
             dst: destination as u64,
-            src: source.as_ptr().addr() as u64,
-            len: source.len() as u64,
-            mode: dont_wake(wake) | protect,
+            src: source as u64,
+            len: len as u64,
+            mode,
             done: 0,
         };
-        // SAFETY: the argument is the structure that the request expects; the kernel reads the source, a
-        // live slice, and fills missing pages of the destination, for which the caller vouches.
+        // SAFETY: the argument is the structure that the request expects; the kernel reads the source and fills
+        // missing pages of the destination, for which the caller vouches.
         let result = unsafe { self.ioctl(abi::UFFDIO_COPY, &raw mut argument) };
-        finish("copy", destination, source.len(), result, argument.done)
+        finish("copy", destination, len, result, argument.done)
     }
 
     /// Moves the frames of `len` bytes at `source` to missing pages at `destination`. The source pages are

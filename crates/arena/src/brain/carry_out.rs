@@ -280,6 +280,10 @@ impl Brain {
     /// Decisions wait while others have the engine: the page may have come back or have been freed since, and one
     /// that was chosen again meanwhile is dropped twice. Then its content is not in its frame, or must stay there.
     fn drop_frame(&mut self, core: &Core, id: PageId) -> Result<(), ServeError> {
+        // What does not exist any more has no place.
+        if self.engine.page_state(id) == PageState::Absent {
+            return Ok(());
+        }
         let page = self.number(id);
         let before = core.directory.settled(page);
         if !self.engine.is_dropped(id) {

@@ -12,8 +12,8 @@ use warmswap_trace::{AppId, FileId, PageAddr};
 use super::Brain;
 use crate::directory::{Directory, State, Word};
 use crate::error::{ArenaError, ServeError};
-use crate::files::FileMap;
-use crate::restore::{Job, Source};
+use crate::files::{FileMap, Source};
+use crate::restore::{self, Job};
 use crate::service::Core;
 
 /// A file that was mapped, or of which something was learned in an earlier run.
@@ -44,11 +44,25 @@ impl FileTable {
     /// What the engine calls a page, if it is one of a file.
     pub fn addr(&self, page: usize) -> Option<PageAddr> {
         let file = self.of_grain[page / Directory::GRAIN_PAGES].checked_sub(1)?;
-        let first = self.named[file as usize].pages.start;
-        Some(PageAddr::File {
+        let pages = &self.named[file as usize].pages;
+        pages.contains(&page).then(|| PageAddr::File {
             file: FileId(file),
-            number: (page - first) as u64,
+            number: (page - pages.start) as u64,
         })
+    }
+
+    /// The pages of a file; none of one that is not mapped.
+    pub fn pages(&self, file: FileId) -> Range<usize> {
+        self.named[file.0 as usize].pages.clone()
+    }
+
+    /// First page behind the last grain in a range that is a file's; `None` when there is none.
+    pub fn behind_files(&self, pages: &Range<usize>) -> Option<usize> {
+        let grain = Directory::GRAIN_PAGES;
+        let first = pages.start / grain;
+        let grains = &self.of_grain[first..pages.end.div_ceil(grain)];
+        let last = grains.iter().rposition(|&file| file != 0)?;
+        Some((first + last + 1) * grain)
     }
 
     /// The page that the engine calls that, which is mapped.
@@ -57,7 +71,7 @@ impl FileTable {
     }
 
     /// The number of a file that is not mapped now.
-    fn number(&mut self, path: PathBuf) -> FileId {
+    pub fn number(&mut self, path: PathBuf) -> FileId {
         let is_it = |named: &Named| named.path == path && named.pages.is_empty();
         let known = self.named.iter().position(is_it);
         let number = known.unwrap_or_else(|| {
@@ -68,7 +82,8 @@ impl FileTable {
         FileId(number as u32)
     }
 
-    fn set(&mut self, file: FileId, pages: Range<usize>) {
+    /// A file is mapped to these pages from now on, which begin a grain and share none with another file's.
+    pub fn set(&mut self, file: FileId, pages: Range<usize>) {
         let grain = Directory::GRAIN_PAGES;
         let named = &mut self.named[file.0 as usize];
         let before = std::mem::replace(&mut named.pages, pages.clone());
@@ -91,7 +106,12 @@ impl Brain {
         let first = self.map_region(core, app, pages)?;
         let number = self.files.number(path);
         self.files.set(number, first..first + pages);
-        core.files.add(FileMap { first, pages, file });
+        let source = Source::File(file);
+        core.files.add(FileMap {
+            first,
+            pages,
+            source,
+        });
         self.open_region(core, first..first + pages, Word::of(State::InFile));
         Ok(first)
     }
@@ -167,11 +187,18 @@ impl Brain {
             let (app, addr) = (AppId(0), PageAddr::File { file, number });
             self.engine.call(Call::Free(app, addr, pages));
         }
-        let pages: Vec<_> = (numbers.start..end)
-            .map(|number| self.files.page(file, number) as u32)
-            .collect();
+        let mut pages = Vec::new();
+        for number in numbers.start..end {
+            let page = self.files.page(file, number);
+            if self.program.was_unmapped(page) {
+                let addr = PageAddr::File { file, number };
+                self.engine.call(Call::Free(AppId(0), addr, 1));
+            } else {
+                pages.push(page as u32);
+            }
+        }
         if !pages.is_empty() {
-            self.ahead.push(Job::of(pages, Source::File));
+            self.ahead.push(Job::of(pages, restore::Source::File));
         }
     }
 

@@ -39,26 +39,15 @@ impl Brain {
             .collect();
         pages.sort_unstable();
         pages.dedup();
-        let mut claims: Vec<Claim<'_>> = pages
-            .into_iter()
-            .filter_map(|page| {
-                let word = core.directory.word(page);
-                let can_leave = word.state == State::Resident && !word.pinned;
-                can_leave.then(|| core.directory.claim(page, word))?
-            })
-            .collect();
-        while !claims.is_empty() {
-            let first = claims[0].page;
-            let in_row = |(n, claim): &(usize, &Claim<'_>)| claim.page == first + n;
-            let run = claims.iter().enumerate().take_while(in_row).count();
-            let rest = claims.split_off(run);
-            match core.memory.mechanism() {
-                Mechanism::Move => move_out(core, claims)?,
-                Mechanism::Copy => protect(core, claims)?,
-            }
-            claims = rest;
-        }
-        Ok(())
+        let claims = pages.into_iter().filter_map(|page| {
+            let word = core.directory.word(page);
+            let can_leave = word.state == State::Resident && !word.pinned;
+            can_leave.then(|| core.directory.claim(page, word))?
+        });
+        let way = |claim: &Claim<'_>| core.mechanism_at(claim.page) == Mechanism::Move;
+        let (moved, protected): (Vec<_>, Vec<_>) = claims.partition(way);
+        in_rows(moved, |claims| move_out(core, claims))?;
+        in_rows(protected, |claims| protect(core, claims))
     }
 
     /// Shows the content of a page that is out of sight; its word, and what `show` made of it. `None` when it is
@@ -90,7 +79,7 @@ impl Brain {
     }
 
     /// A page whose content is in its chunk now gives its frame up, if its word is still `word`. The slot with
-    /// the frame, where there is one.
+    /// the frame, where there is one. `None` for a page that stays: it was touched, or is locked in memory.
     pub(super) fn give_up(
         core: &Core,
         page: usize,
@@ -102,7 +91,11 @@ impl Brain {
         };
         let slot = claim.take_slot();
         if slot.is_none() {
-            core.memory.discard(page, 1)?;
+            if !core.memory.give_up(page)? {
+                core.memory.write_protect(page, 1, false)?;
+                core.release(claim, |before| before.now(State::Resident));
+                return Ok(None);
+            }
             core.frames.released(1);
         }
         claim.release(stored);
@@ -113,6 +106,22 @@ impl Brain {
     pub(super) fn put_back(core: &Core, page: usize, word: Word) -> Result<(), ServeError> {
         core.bring_back(page, word)
     }
+}
+
+/// Does something with pages that are held, neighbours together.
+fn in_rows<'a>(
+    mut claims: Vec<Claim<'a>>,
+    mut with: impl FnMut(Vec<Claim<'a>>) -> Result<(), ServeError>,
+) -> Result<(), ServeError> {
+    while !claims.is_empty() {
+        let first = claims[0].page;
+        let in_row = |(n, claim): &(usize, &Claim<'_>)| claim.page == first + n;
+        let run = claims.iter().enumerate().take_while(in_row).count();
+        let rest = claims.split_off(run);
+        with(claims)?;
+        claims = rest;
+    }
+    Ok(())
 }
 
 /// Moves the frames of a run of pages to staging.

@@ -23,9 +23,11 @@ pub enum Mapped {
     Reserved,
     /// Memory, and what may be done with it.
     Open(Protection),
+    /// Pages of a file, which can be read.
+    File,
     /// Something else that the program mapped over it.
     Foreign,
-    /// Something else was there, so that its faults are not ours: not used again.
+    /// Something else was there, so that its faults are not ours: not used until [`Brain::program_recover`].
     Lost,
 }
 
@@ -33,22 +35,29 @@ pub enum Mapped {
 #[derive(Debug)]
 pub struct Program {
     map: RangeMap<usize, Mapped>,
-    space_pages: usize,
-    /// Pages of [`Mapped::Open`].
+    /// All pages.
+    all: Range<usize>,
+    /// Pages of [`Mapped::Open`] and [`Mapped::File`].
     open_pages: usize,
+    /// Pages of [`Mapped::File`].
+    file_pages: usize,
+    /// Something was lost.
+    has_lost: bool,
     /// Its pages have words.
     is_adopted: bool,
 }
 
 /// The program of every address is the first application.
-const APP: AppId = AppId(0);
+pub(super) const APP: AppId = AppId(0);
 
 impl Program {
     pub fn new(space_pages: usize) -> Self {
         Self {
             map: RangeMap::new(),
-            space_pages,
+            all: 0..space_pages,
             open_pages: 0,
+            file_pages: 0,
+            has_lost: false,
             is_adopted: false,
         }
     }
@@ -61,6 +70,44 @@ impl Program {
     /// Pages that the program can use.
     pub fn open_pages(&self) -> usize {
         self.open_pages
+    }
+
+    /// Of them, pages of files.
+    pub fn file_pages(&self) -> usize {
+        self.file_pages
+    }
+
+    /// Whether a page is memory, and not a file's.
+    pub fn is_open(&self, page: usize) -> bool {
+        matches!(self.map.get(&page), Some(Mapped::Open(_)))
+    }
+
+    /// Whether a page that was a file's is no more, since the program unmapped it.
+    pub fn was_unmapped(&self, page: usize) -> bool {
+        self.is_adopted && self.map.get(&page) != Some(&Mapped::File)
+    }
+
+    /// Stretches of pages of files in a range.
+    pub fn of_files(&self, range: &Range<usize>) -> Vec<Range<usize>> {
+        let pieces = self.pieces(range.clone()).into_iter();
+        pieces
+            .filter(|(_, mapped)| *mapped == Some(Mapped::File))
+            .map(|(piece, _)| piece)
+            .collect()
+    }
+
+    /// Ranges that are lost.
+    fn lost(&self) -> Vec<Range<usize>> {
+        let pieces = self.map.iter();
+        pieces
+            .filter(|&(_, &mapped)| mapped == Mapped::Lost)
+            .map(|(range, _)| range.clone())
+            .collect()
+    }
+
+    /// Free ranges, ascending.
+    pub fn gaps(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.map.gaps(&self.all)
     }
 
     /// What is mapped in a range, piece by piece; `None` for what is free.
@@ -84,15 +131,14 @@ impl Program {
     /// A free range of so many pages, first of all at `hint`; else aligned like an address space of huge pages
     /// where it is large.
     pub fn gap(&self, hint: Option<usize>, pages: usize, align: usize) -> Option<Range<usize>> {
-        let space = 0..self.space_pages;
         if let Some(first) = hint
             && let Some(end) = first.checked_add(pages)
-            && end <= space.end
+            && end <= self.all.end
             && !self.map.overlaps(&(first..end))
         {
             return Some(first..end);
         }
-        self.map.gaps(&space).find_map(|gap| {
+        self.gaps().find_map(|gap| {
             let first = gap.start.next_multiple_of(align);
             (first + pages <= gap.end).then(|| first..first + pages)
         })
@@ -100,20 +146,21 @@ impl Program {
 
     /// Whether a range is free.
     pub fn is_free(&self, range: Range<usize>) -> bool {
-        range.end <= self.space_pages && !self.map.overlaps(&range)
+        range.end <= self.all.end && !self.map.overlaps(&range)
     }
 
-    fn set(&mut self, range: Range<usize>, mapped: Option<Mapped>) {
-        let open = |(piece, mapped): &(Range<usize>, Option<Mapped>)| match mapped {
-            Some(Mapped::Open(_)) => piece.len(),
-            _ => 0,
-        };
-        self.open_pages -= self.pieces(range.clone()).iter().map(open).sum::<usize>();
+    pub(super) fn set(&mut self, range: Range<usize>, mapped: Option<Mapped>) {
+        for (piece, before) in self.pieces(range.clone()) {
+            let (open, file) = counted(before);
+            self.open_pages -= piece.len() * open;
+            self.file_pages -= piece.len() * file;
+        }
+        let (open, file) = counted(mapped);
+        self.open_pages += range.len() * open;
+        self.file_pages += range.len() * file;
+        self.has_lost |= mapped == Some(Mapped::Lost);
         match mapped {
-            Some(mapped) => {
-                self.open_pages += open(&(range.clone(), Some(mapped)));
-                self.map.insert(range, mapped);
-            }
+            Some(mapped) => self.map.insert(range, mapped),
             None => self.map.remove(range),
         }
     }
@@ -121,7 +168,7 @@ impl Program {
     /// Pages with words.
     pub fn adopted_pages(&self) -> impl Iterator<Item = usize> + '_ {
         let open = |(range, mapped): (&Range<usize>, &Mapped)| match mapped {
-            Mapped::Open(_) => range.clone(),
+            Mapped::Open(_) | Mapped::File => range.clone(),
             _ => 0..0,
         };
         self.map.iter().filter(|_| self.is_adopted).flat_map(open)
@@ -129,18 +176,33 @@ impl Program {
 
     /// Stretches whose faults can be ours.
     fn own(&self) -> Vec<Range<usize>> {
-        let pieces = self.pieces(0..self.space_pages);
-        let mut own: Vec<Range<usize>> = Vec::new();
-        for (range, mapped) in pieces {
-            if matches!(mapped, Some(Mapped::Foreign | Mapped::Lost)) {
-                continue;
-            }
-            match own.last_mut() {
+        self.stretches(|mapped| !matches!(mapped, Some(Mapped::Foreign | Mapped::Lost)))
+    }
+
+    /// Stretches where nobody else has mapped something.
+    fn kept(&self) -> Vec<Range<usize>> {
+        self.stretches(|mapped| mapped != Some(Mapped::Foreign))
+    }
+
+    fn stretches(&self, is_in: impl Fn(Option<Mapped>) -> bool) -> Vec<Range<usize>> {
+        let mut stretches: Vec<Range<usize>> = Vec::new();
+        for (range, mapped) in self.pieces(self.all.clone()) {
+            match stretches.last_mut() {
+                _ if !is_in(mapped) => {}
                 Some(last) if last.end == range.start => last.end = range.end,
-                _ => own.push(range),
+                _ => stretches.push(range),
             }
         }
-        own
+        stretches
+    }
+}
+
+/// How often a page counts among those that can be used, and among those of files.
+fn counted(mapped: Option<Mapped>) -> (usize, usize) {
+    match mapped {
+        Some(Mapped::Open(_)) => (1, 0),
+        Some(Mapped::File) => (1, 1),
+        _ => (0, 0),
     }
 }
 
@@ -153,8 +215,10 @@ impl Brain {
         mapped: Option<Mapped>,
     ) -> Result<(), ServeError> {
         for (piece, before) in self.program.pieces(range.clone()) {
-            if let Some(Mapped::Open(_)) = before {
-                self.program_close(core, piece)?;
+            match before {
+                Some(Mapped::Open(_)) => self.program_close(core, piece)?,
+                Some(Mapped::File) => self.program_close_file(core, piece)?,
+                _ => {}
             }
         }
         self.program.set(range.clone(), mapped);
@@ -171,6 +235,7 @@ impl Brain {
                 Some(Mapped::Open(_)) if self.program.is_adopted => {
                     self.empty(core, APP, piece, Word::of(State::Fresh))?;
                 }
+                Some(Mapped::File) => self.empty(core, APP, piece, Word::of(State::InFile))?,
                 // For what else is mapped there it means the same.
                 Some(Mapped::Open(_) | Mapped::Foreign) => {
                     core.memory.discard(piece.start, piece.len())?;
@@ -212,11 +277,8 @@ impl Brain {
             return;
         }
         self.mapped_pages += range.len();
-        let fresh = Word::of(State::Fresh).pinned(protection != Protection::READ_WRITE);
-        for page in range {
-            core.directory.update(page, |_| Some(fresh));
-        }
-        self.report(core);
+        let pinned = protection != Protection::READ_WRITE;
+        self.open_region(core, range, Word::of(State::Fresh).pinned(pinned));
     }
 
     fn program_close(&mut self, core: &Core, range: Range<usize>) -> Result<(), ServeError> {
@@ -224,11 +286,16 @@ impl Brain {
             return Ok(core.memory.discard(range.start, range.len())?);
         }
         self.empty(core, APP, range.clone(), Word::of(State::Unmapped))?;
+        self.program_closed(core, range);
+        Ok(())
+    }
+
+    /// Pages of the program have no words any more.
+    pub(super) fn program_closed(&mut self, core: &Core, range: Range<usize>) {
         self.mapped_pages -= range.len();
         // Words of unmapped pages are zero: giving their memory back changes nothing but that.
         let _ = core.directory.discard(range.start, range.len());
         self.report(core);
-        Ok(())
     }
 
     /// Makes the program's memory ours. Nobody serves faults yet: a thread that makes one waits.
@@ -238,7 +305,7 @@ impl Brain {
             core.memory.adopt(range.start, range.len())?;
         }
         self.program.is_adopted = true;
-        for (range, mapped) in self.program.pieces(0..self.program.space_pages) {
+        for (range, mapped) in self.program.pieces(self.program.all.clone()) {
             if let Some(Mapped::Open(protection)) = mapped {
                 self.program_open(core, range.clone(), protection);
                 let mut in_place = 0;
@@ -256,9 +323,21 @@ impl Brain {
         Ok(())
     }
 
+    /// Frees what is lost, by making its faults ours again.
+    pub fn program_recover(&mut self, core: &Core) -> Result<(), ServeError> {
+        if !std::mem::take(&mut self.program.has_lost) {
+            return Ok(());
+        }
+        for range in self.program.lost() {
+            core.memory.adopt_again(range.start, range.len())?;
+            self.program.set(range, None);
+        }
+        Ok(())
+    }
+
     /// The child of a `fork` or its parent: says whether children get the program's memory.
     pub fn program_inherit(&self, core: &Core, yes: bool) -> Result<(), ServeError> {
-        for range in self.program.own() {
+        for range in self.program.kept() {
             core.memory.inherit(range.start, range.len(), yes)?;
         }
         Ok(core.memory.inherit_staging(yes)?)
@@ -277,11 +356,20 @@ impl Brain {
         for range in self.program.own() {
             core.memory.adopt(range.start, range.len())?;
         }
-        for (range, mapped) in self.program.pieces(0..self.program.space_pages) {
-            if let Some(Mapped::Open(_)) = mapped {
+        for (range, mapped) in self.program.pieces(self.program.all.clone()) {
+            if let Some(Mapped::Open(_) | Mapped::File) = mapped {
+                let mut brought = Vec::new();
                 core.memory.for_frames(range.start, range.len(), |page| {
-                    Self::found_in_child(core, page, was_served);
+                    if was_served && core.directory.word(page).state == State::InFile {
+                        brought.push(page);
+                    } else {
+                        Self::found_in_child(core, page, was_served);
+                    }
                 })?;
+                // The parent brought these, or found that there is nothing to bring: they are read anew.
+                for page in brought {
+                    core.memory.discard(page, 1)?;
+                }
             }
         }
         self.hear(core);

@@ -22,14 +22,28 @@ impl Core {
     ) -> Result<(), ServeError> {
         let count = bytes.len() / PAGE_BYTES;
         match frame {
+            Frame::Free(mut slots) if self.mechanism_at(first) == Mechanism::Move => {
+                let mut wanted = slots.split_front(count);
+                if !slots.is_empty() {
+                    self.frames.put_free(slots);
+                }
+                self.memory.bytes_mut(&mut wanted).copy_from_slice(bytes);
+                self.install(first, wanted)
+            }
+            frame => {
+                self.leave_for_copies(frame, count)?;
+                Ok(self.memory.copy_in(first, bytes)?)
+            }
+        }
+    }
+
+    /// Uses these frames as leave for `count` pages that are about to be copied; what is left of them is given back.
+    pub(super) fn leave_for_copies(&self, frame: Frame, count: usize) -> Result<(), ServeError> {
+        match frame {
             Frame::Free(mut rest) => {
                 let mut slots = rest.split_front(count);
                 if !rest.is_empty() {
                     self.frames.put_free(rest);
-                }
-                if self.memory.mechanism() == Mechanism::Move {
-                    self.memory.bytes_mut(&mut slots).copy_from_slice(bytes);
-                    return self.install(first, slots);
                 }
                 // The kernel takes frames of its own choice: these go back for them.
                 self.memory.discard_slots(&mut slots)?;
@@ -41,14 +55,22 @@ impl Core {
                 }
             }
         }
-        Ok(self.memory.copy_in(first, bytes)?)
+        Ok(())
+    }
+
+    /// How the frame of a page comes and goes. The kernel moves none to or from where a program only reads.
+    pub fn mechanism_at(&self, page: usize) -> Mechanism {
+        if self.is_program && self.files.has(page) {
+            return Mechanism::Copy;
+        }
+        self.memory.mechanism()
     }
 
     /// Puts the content of slots in the place of missing pages.
     pub(super) fn install(&self, first: usize, mut slots: Slots) -> Result<(), ServeError> {
         let mut page = first;
         while !slots.is_empty() {
-            let moved = match self.memory.mechanism() {
+            let moved = match self.mechanism_at(page) {
                 Mechanism::Move => self.memory.move_in(page, &mut slots)?,
                 Mechanism::Copy => 0,
             };

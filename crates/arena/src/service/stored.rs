@@ -45,7 +45,7 @@ impl Core {
             plain,
             record,
         } = &mut *service;
-        let is_move = self.memory.mechanism() == Mechanism::Move;
+        let is_move = self.mechanism_at(page) == Mechanism::Move;
         let frame = self.store.read(chunk, record, |content| {
             if index >= content.pages {
                 return Err(ServeError::NotInChunk);

@@ -60,6 +60,10 @@ pub struct RunArgs {
     /// Take the program for a background one when it has been idle for so many milliseconds; 0: only when told
     #[arg(long, default_value_t = 5000, value_name = "MS")]
     idle_after: u64,
+    /// Page files, too, that the program maps privately and only reads: their pages count against the budget, and
+    /// enter the pool where the scheme takes pages of files (as `ezswap` does)
+    #[arg(long)]
+    files: bool,
     /// How frames come and go
     #[arg(long, value_enum, default_value = "auto")]
     mechanism: MechanismArg,
@@ -156,6 +160,7 @@ fn settings(args: &RunArgs) -> Result<RunSettings> {
         backing_limit_bytes,
         learned: absolute(&args.learned)?,
         control: absolute(&args.control)?,
+        files: args.files,
         idle_after_ms: (args.idle_after > 0).then_some(args.idle_after),
         mechanism: match args.mechanism {
             MechanismArg::Auto => Mechanism::Auto,

@@ -272,6 +272,7 @@ fn the_library_comes_before_others_and_the_settings_with_it() {
             "a.sock",
             "--learned",
             "tables",
+            "--files",
             "sh",
             "-c",
             script,
@@ -296,4 +297,5 @@ fn the_library_comes_before_others_and_the_settings_with_it() {
     assert_eq!(settings.control, Some(second.path().join("a.sock")));
     assert_eq!(settings.learned, Some(second.path().join("tables")));
     assert_eq!(settings.idle_after_ms, Some(5000));
+    assert!(settings.files);
 }

@@ -20,6 +20,7 @@ pub struct Case {
     pub backing: Option<PathBuf>,
     pub learned: Option<PathBuf>,
     pub control: Option<PathBuf>,
+    pub files: bool,
 }
 
 impl Case {
@@ -31,6 +32,7 @@ impl Case {
             backing: None,
             learned: None,
             control: None,
+            files: false,
         }
     }
 }
@@ -76,6 +78,7 @@ fn paged_while<R>(case: &Case, command: &mut Command, meanwhile: impl FnOnce() -
         backing: case.backing.clone(),
         learned: case.learned.clone(),
         control: case.control.clone(),
+        files: case.files,
         mechanism: match case.mechanism {
             "move" => Mechanism::Move,
             "copy" => Mechanism::Copy,

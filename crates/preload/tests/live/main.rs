@@ -2,6 +2,7 @@
 //! answers are compared with those of a run without it.
 
 mod common;
+mod files;
 mod learned;
 
 use common::{Budget, Case, program, run};

@@ -114,6 +114,18 @@ pub fn summary(stats: &ProgramStats, style: Style) -> String {
         count(stats.swapped_out_pages),
         count(stats.swapped_in_pages),
     );
+    let files = &stats.files;
+    if files.mapped_peak_bytes > 0 {
+        let _ = writeln!(
+            out,
+            "  files   at most {} mapped; {} faults read {} pages, {} pages to the pool, {} dropped",
+            bytes(files.mapped_peak_bytes),
+            count(faults.file),
+            count(files.read_pages),
+            count(files.pooled_pages),
+            count(files.discarded_pages),
+        );
+    }
     if let Some(last_ns) = stats.last_launch_ns {
         let _ = writeln!(
             out,
@@ -160,7 +172,7 @@ pub fn quantile(summary: &LatencySummary, ns: u64) -> Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warmswap_control::FaultCounts;
+    use warmswap_control::{FaultCounts, FileStats};
 
     fn stats() -> ProgramStats {
         ProgramStats {
@@ -184,6 +196,7 @@ mod tests {
                 staged: 45,
                 pool: 4_000,
                 backing: 300,
+                file: 0,
             },
             fault_latency: LatencySummary {
                 count: 12_345,
@@ -213,6 +226,24 @@ warmswap: redis-server (4711) exited with 0 after 12.5 s; scheme warmswap
   CPU     520 ms of the program's 11.9 s spent by the pager
 "
         );
+    }
+
+    #[test]
+    fn files_have_a_line_where_some_were_paged() {
+        let mut stats = stats();
+        stats.faults.file = 120;
+        stats.files = FileStats {
+            mapped_bytes: 0,
+            mapped_peak_bytes: 48 << 20,
+            read_pages: 12_288,
+            pooled_pages: 9_000,
+            discarded_pages: 3_000,
+        };
+        let text = summary(&stats, Style::PLAIN);
+        let line = text.lines().find(|line| line.starts_with("  files"));
+        let expected = "  files   at most 48.0 MiB mapped; 120 faults read 12,288 pages, \
+            9,000 pages to the pool, 3,000 dropped";
+        assert_eq!(line, Some(expected));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Memory in pages, and the ways of a page in and out of it.
 
+mod file;
 mod program;
 
 pub use program::ForkedMemory;
@@ -9,6 +10,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use super::reserve::Reserve;
 use super::{
@@ -338,12 +340,14 @@ impl PagedMemory {
     pub fn discard(&self, first: usize, pages: usize) -> Result<(), PagedError> {
         let (offset, len) = (first * PAGE_BYTES, pages * PAGE_BYTES);
         // SAFETY: users reach pages by raw pointers only, and a missing page is a fault of ours.
-        let result = unsafe { self.space.discard(offset, len) };
-        result.map_err(|errno| PagedError::Map {
-            address: self.address(first),
-            len,
-            source: errno.into(),
-        })
+        let result = unsafe {
+            match self.space.discard(offset, len) {
+                // Nobody wants their content any more, locked in memory or not.
+                Err(Errno::INVAL) => self.space.discard_locked(offset, len),
+                result => result,
+            }
+        };
+        result.map_err(|errno| self.refused(first, pages, errno))
     }
 
     /// Gives the frames of slots back to the kernel; the slots are empty afterwards.

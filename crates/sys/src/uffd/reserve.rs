@@ -14,6 +14,8 @@ pub struct Protection(pub u32);
 impl Protection {
     /// No access.
     pub const NONE: Self = Self(0);
+    /// Reading.
+    pub const READ: Self = Self(1);
     /// Reading and writing: the only kind whose frames the kernel moves.
     pub const READ_WRITE: Self = Self(1 | 2);
 }
@@ -143,7 +145,8 @@ impl Reserve {
         unsafe { madvise(address, len, advice) }
     }
 
-    /// Gives the memory of `len` bytes at `offset` back; the pages are missing afterwards.
+    /// Gives the memory of `len` bytes at `offset` back; the pages are missing afterwards. Not of pages that are
+    /// locked in memory: EINVAL.
     ///
     /// # Safety
     /// As [`Self::map`].
@@ -151,6 +154,20 @@ impl Reserve {
         let address = ptr::with_exposed_provenance_mut(self.check(offset, len)?);
         // SAFETY: private anonymous memory within this reserve; the caller vouches for its content.
         unsafe { madvise(address, len, Advice::LinuxDontNeed) }
+    }
+
+    /// The same, locked or not (Linux 5.18).
+    ///
+    /// # Safety
+    /// As [`Self::map`].
+    pub unsafe fn discard_locked(&self, offset: usize, len: usize) -> Result<(), Errno> {
+        let address = self.check(offset, len)?;
+        let address: *mut std::ffi::c_void = ptr::with_exposed_provenance_mut(address);
+        // SAFETY: as in `discard`.
+        match unsafe { libc::madvise(address, len, libc::MADV_DONTNEED_LOCKED) } {
+            0 => Ok(()),
+            _ => Err(Errno::from_raw_os_error(super::errno())),
+        }
     }
 }
 

@@ -142,15 +142,19 @@ fn details(row: &Row, frame: &mut Frame, area: Rect) {
     let launch = stats
         .last_launch_ns
         .map_or(Quantity::Missing, Quantity::nanoseconds);
+    let mut kinds = format!(
+        "faults  {}: {} first touches, {} staged, {} pool, {} backing",
+        count(faults.total),
+        count(faults.first_touches),
+        count(faults.staged),
+        count(faults.pool),
+        count(faults.backing)
+    );
+    if faults.file > 0 {
+        kinds += &format!(", {} files", count(faults.file));
+    }
     let text = vec![
-        Line::from(format!(
-            "faults  {}: {} first touches, {} staged, {} pool, {} backing",
-            count(faults.total),
-            count(faults.first_touches),
-            count(faults.staged),
-            count(faults.pool),
-            count(faults.backing)
-        )),
+        Line::from(kinds),
         Line::from(format!(
             "pages   {} out, {} in; {} virtual; launches {}, last {}",
             count(stats.swapped_out_pages),

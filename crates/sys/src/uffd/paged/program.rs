@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use rustix::io::{DupFlags, dup3};
+use rustix::io::{DupFlags, Errno, dup3};
 use rustix::mm::Advice;
 
 use super::{
@@ -53,6 +53,17 @@ impl PagedMemory {
     /// [`PagedError`].
     pub fn adopt(&self, first: usize, pages: usize) -> Result<(), PagedError> {
         self.register_waiting(self.address(first), pages * PAGE_BYTES)
+    }
+
+    /// The same for pages where something else was mapped, and which were unmapped since.
+    ///
+    /// # Errors
+    /// [`PagedError`].
+    pub fn adopt_again(&self, first: usize, pages: usize) -> Result<(), PagedError> {
+        let (offset, len) = (first * PAGE_BYTES, pages * PAGE_BYTES);
+        // A kernel without huge pages refuses, which is just as well.
+        let _ = self.space.advise(offset, len, Advice::LinuxNoHugepage);
+        self.adopt(first, pages)
     }
 
     /// Makes the faults of parts of our mappings ours.
@@ -184,6 +195,20 @@ impl PagedMemory {
         }
     }
 
+    /// Gives the frame of a page back to the kernel, but for one that the program has locked in memory; whether it did.
+    ///
+    /// # Errors
+    /// [`PagedError::Map`].
+    pub fn give_up(&self, page: usize) -> Result<bool, PagedError> {
+        // SAFETY: users reach pages by raw pointers only, and a missing page is a fault of ours.
+        match unsafe { self.space.discard(page * PAGE_BYTES, PAGE_BYTES) } {
+            Err(Errno::INVAL) => Ok(false),
+            result => result
+                .map(|()| true)
+                .map_err(|errno| self.refused(page, 1, errno)),
+        }
+    }
+
     /// Calls `visit` with each page of a range that has a frame, ascending.
     ///
     /// # Errors
@@ -214,7 +239,12 @@ impl PagedMemory {
         Ok(())
     }
 
-    fn refused(&self, first: usize, pages: usize, errno: rustix::io::Errno) -> PagedError {
+    pub(super) fn refused(
+        &self,
+        first: usize,
+        pages: usize,
+        errno: rustix::io::Errno,
+    ) -> PagedError {
         PagedError::Map {
             address: self.address(first),
             len: pages * PAGE_BYTES,
@@ -227,7 +257,7 @@ impl PagedMemory {
 /// faults of the child are its own.
 #[derive(Debug)]
 pub struct ForkedMemory {
-    uffd: Uffd,
+    pub(super) uffd: Uffd,
 }
 
 impl ForkedMemory {
