@@ -131,15 +131,28 @@ impl Region {
     /// # Errors
     /// [`ArenaError::OutOfRange`].
     pub fn resident_pages(&self, bytes: Range<usize>) -> Result<usize, ArenaError> {
+        self.count(bytes, |state| {
+            matches!(state, State::Resident | State::Protected)
+        })
+    }
+
+    /// How many pages of a range of bytes take a frame: in their place, or on their way there or from there. For
+    /// tests and reports, too.
+    ///
+    /// # Errors
+    /// [`ArenaError::OutOfRange`].
+    pub fn pages_in_frames(&self, bytes: Range<usize>) -> Result<usize, ArenaError> {
+        self.count(bytes, |state| {
+            use State::{Busy, Protected, Resident, Staged};
+            matches!(state, Resident | Protected | Busy | Staged)
+        })
+    }
+
+    fn count(&self, bytes: Range<usize>, counts: fn(State) -> bool) -> Result<usize, ArenaError> {
         let directory = &self.core().directory;
         let pages = self.pages_of(bytes)?;
         Ok(pages
-            .filter(|&page| {
-                matches!(
-                    directory.word(page).state,
-                    State::Resident | State::Protected
-                )
-            })
+            .filter(|&page| counts(directory.word(page).state))
             .count())
     }
 }

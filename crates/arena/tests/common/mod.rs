@@ -169,7 +169,7 @@ pub fn check_account(arena: &Arena) {
 /// bringing back at that moment, so it is repeated.
 pub fn leave(region: &Region) {
     let all = 0..region.len();
-    while region.resident_pages(all.clone()).expect("in the region") > 0 {
+    while region.pages_in_frames(all.clone()).expect("in the region") > 0 {
         region
             .advise(all.clone(), Advice::Cold)
             .expect("in the region");
