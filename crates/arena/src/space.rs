@@ -346,15 +346,15 @@ impl Space {
     pub fn adopt(&self) -> Result<(), ArenaError> {
         // A fork waits until there are threads that hear of it.
         let _inside = self.shared.core.gate.enter();
-        let mut brain = self.shared.brain.lock();
-        if brain.program.is_adopted() {
+        if self.shared.brain.lock().program.is_adopted() {
             return Ok(());
         }
-        brain
-            .program_adopt(&self.shared.core)
-            .map_err(|error| ArenaError::Adopt(error.to_string()))?;
-        drop(brain);
-        self.start_threads()
+        // While no access can be a fault yet: whoever makes a thread takes locks of the loader, and a thread that
+        // holds these (it loads a library) must not wait for us.
+        self.start_threads()?;
+        let mut brain = self.shared.brain.lock();
+        let adopted = brain.program_adopt(&self.shared.core);
+        adopted.map_err(|error| ArenaError::Adopt(error.to_string()))
     }
 
     /// Makes room again where the program had mapped something else: to be called now and then, by a thread as

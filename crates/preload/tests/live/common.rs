@@ -168,6 +168,18 @@ fn find(name: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(is_program)
 }
 
+/// Python itself, not a script that starts it, with its own tests. `None` where it has none.
+pub fn python_with_tests() -> Option<String> {
+    let script = "import sys, test.libregrtest; print(sys.executable)";
+    let output = Command::new("python3").args(["-c", script]).output().ok();
+    let output = output.filter(|output| output.status.success());
+    let Some(output) = output else {
+        skip!("pythons_own_tests", "Python or its tests are not installed"; None);
+    };
+    let path = String::from_utf8(output.stdout).expect("a path");
+    Some(path.trim().to_owned())
+}
+
 /// Compiles a Java program; the folder that it is in. `None` where there is no compiler.
 pub fn java_program(name: &str, source: &str) -> Option<tempfile::TempDir> {
     let folder = tempfile::tempdir().expect("a folder");
