@@ -40,10 +40,12 @@ int main(void) {
     unlink(source);
     unlink(library);
     rmdir(folder);
-    /* Something to page, as in the other programs. */
+    /* Something to page, and time for it: the memory is only ours from about here on. */
     uint64_t *memory = map_pages(8000);
     for (uint64_t page = 0; page < 8000; page++) fill(memory, page, 1);
-    for (int turn = 0; turn < 20; turn++)
+    for (int turn = 0; turn < 40; turn++) {
+        usleep(20 * 1000);
         for (uint64_t page = 0; page < 8000; page++) CHECK(holds(memory, page, 1));
+    }
     return 0;
 }
