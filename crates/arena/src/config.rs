@@ -26,7 +26,7 @@ pub struct ArenaConfig {
     /// Memory for frames, pool, engine and directory together, in bytes.
     pub budget_bytes: u64,
     /// Of it, at most this for the pool and for what describes pages and chunks. `None`: three quarters with a backing
-    /// file, and all but a sixteenth without, where nothing can leave the pool.
+    /// file, and all but an eighth without, where nothing can leave the pool.
     pub pool_limit_bytes: Option<u64>,
     /// The scheme.
     pub scheme: SchemeSpec,

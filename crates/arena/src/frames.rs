@@ -305,13 +305,13 @@ impl Frames {
         }
     }
 
-    /// The pager sleeps until it is called, or for `timeout`. `has_work` is asked after the pager can be
-    /// called, so that nothing falls between.
-    pub fn sleep(&self, timeout: Duration, has_work: impl FnOnce() -> bool) {
+    /// The pager sleeps until it is called, or for `timeout`; not while frames are few, unless it found nothing
+    /// `in_vain`. `has_work` is asked after the pager can be called, so that nothing falls between.
+    pub fn sleep(&self, timeout: Duration, in_vain: bool, has_work: impl FnOnce() -> bool) {
         self.pager_sleeps.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let low = self.low.load(Ordering::Relaxed);
-        if !has_work() && self.waiting() == 0 && self.available() >= low {
+        if !has_work() && self.waiting() == 0 && (in_vain || self.available() >= low) {
             let timeout = Some(timespec(timeout));
             let _ = futex::wait(
                 &self.pager_sleeps,

@@ -132,6 +132,8 @@ fn pager(core: &Core, brain: &Mutex<Brain>, is_stopped: &AtomicBool) {
             guard.overcommit(core);
             idle_turns = 0;
         }
+        // Few frames are free, and nothing can be given up for more: it will not be otherwise at once.
+        let is_in_vain = !has_more && core.frames.generation() == generation;
         generation = core.frames.generation();
         drop(guard);
         drop(inside);
@@ -140,8 +142,9 @@ fn pager(core: &Core, brain: &Mutex<Brain>, is_stopped: &AtomicBool) {
             // Faults under way may be about to be heard of.
             std::thread::yield_now();
         } else if !has_more {
-            core.frames
-                .sleep(PAGER_SLEEP, || is_stopped.load(Ordering::Acquire));
+            core.frames.sleep(PAGER_SLEEP, is_in_vain, || {
+                is_stopped.load(Ordering::Acquire)
+            });
         }
     }
 }

@@ -17,7 +17,8 @@ enum PoolShare {
     Fixed(u64),
     /// Three quarters: what is beyond goes to the backing file.
     Most,
-    /// All but a sixteenth. Nothing can leave this pool, and a page takes less in it than in a frame.
+    /// All but an eighth. Nothing can leave this pool, and a page takes less in it than in a frame; but with fewer
+    /// frames hardly anything goes on.
     NearlyAll,
 }
 
@@ -58,7 +59,7 @@ impl Allowance {
         match self.pool {
             PoolShare::Fixed(bytes) => bytes,
             PoolShare::Most => self.bytes() / 4 * 3,
-            PoolShare::NearlyAll => self.bytes() - self.bytes() / 16,
+            PoolShare::NearlyAll => self.bytes() - self.bytes() / 8,
         }
     }
 
@@ -98,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_pool_that_nothing_can_leave_may_take_nearly_all() {
-        assert_eq!(allowance(None, false).pool_limit_bytes(), 15 * MIB);
+        assert_eq!(allowance(None, false).pool_limit_bytes(), 14 * MIB);
         assert_eq!(allowance(None, true).pool_limit_bytes(), 12 * MIB);
         assert_eq!(allowance(Some(MIB), false).pool_limit_bytes(), MIB);
     }
