@@ -105,7 +105,9 @@ impl Shared {
             .map_err(threads())?;
         workers
             .start_restorers(&self.core, config.restore_threads)
-            .map_err(threads())
+            .map_err(threads())?;
+        workers.begin();
+        Ok(())
     }
 
     pub fn stats(&self) -> ArenaStats {

@@ -352,9 +352,11 @@ impl Space {
         // While no access can be a fault yet: whoever makes a thread takes locks of the loader, and a thread that
         // holds these (it loads a library) must not wait for us.
         self.start_threads()?;
-        let mut brain = self.shared.brain.lock();
-        let adopted = brain.program_adopt(&self.shared.core);
-        adopted.map_err(|error| ArenaError::Adopt(error.to_string()))
+        // They wait until all pages are known.
+        let adopted = self.shared.brain.lock().program_adopt(&self.shared.core);
+        adopted.map_err(|error| ArenaError::Adopt(error.to_string()))?;
+        self.shared.threads.lock().begin();
+        Ok(())
     }
 
     /// Makes room again where the program had mapped something else: to be called now and then, by a thread as
@@ -451,7 +453,9 @@ impl Space {
         adopted.map_err(|error| ArenaError::Adopt(error.to_string()))?;
         drop(brain);
         let _inside = shared.core.gate.open_and_stay();
-        self.start_threads()
+        self.start_threads()?;
+        shared.threads.lock().begin();
+        Ok(())
     }
 
     /// As [`Self::is_adopted`], asked between [`Self::before_fork`] and what follows it.

@@ -1,8 +1,8 @@
 //! The arena's own threads: pager, fault handlers, restorers.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,8 @@ pub struct Threads {
     /// Their numbers, to ask for their CPU time.
     numbers: Arc<Mutex<Vec<i32>>>,
     is_stopped: Arc<AtomicBool>,
+    /// Set when there is something to work for.
+    begun: Arc<OnceLock<()>>,
     pub jobs: Arc<Jobs>,
 }
 
@@ -69,7 +71,13 @@ impl Threads {
         Ok(())
     }
 
-    /// Starts a thread and waits until it is ready. What `prepare` makes runs then, and allocates nothing: it has to
+    /// Lets the threads that were started do their work.
+    pub fn begin(&self) {
+        // Once is enough.
+        let _ = self.begun.set(());
+    }
+
+    /// Starts a thread, which is ready when this returns and waits for [`Self::begin`]. What `prepare` makes runs then, and allocates nothing: it has to
     /// hear of a fork whose thread holds the allocator.
     fn start<Body: FnOnce()>(
         &mut self,
@@ -77,12 +85,13 @@ impl Threads {
         prepare: impl FnOnce() -> Body + Send + 'static,
     ) -> io::Result<()> {
         let builder = std::thread::Builder::new().name(format!("warmswap {name}"));
-        let numbers = Arc::clone(&self.numbers);
+        let (numbers, begun) = (Arc::clone(&self.numbers), Arc::clone(&self.begun));
         self.handles.push(builder.spawn(move || {
             let _abort = AbortOnPanic(name);
             let number = rustix::thread::gettid().as_raw_nonzero().get();
             let body = prepare();
             numbers.lock().push(number);
+            begun.wait();
             body();
         })?);
         while self.numbers.lock().len() < self.handles.len() {
@@ -105,6 +114,7 @@ impl Threads {
     /// Ends all threads and waits for them.
     pub fn stop(&mut self, core: &Core) {
         self.is_stopped.store(true, Ordering::Release);
+        self.begin();
         self.jobs.stop();
         core.frames.call_pager();
         for handle in self.handles.drain(..) {
