@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use warmswap_codec::PAGE_BYTES;
 use warmswap_policy::reclaim::Arrival;
-use warmswap_sys::uffd::{Mechanism, Slots};
+use warmswap_sys::uffd::{Failure, Mechanism, Slots, UffdError};
 
 use super::Core;
 use crate::directory::Claim;
@@ -71,7 +71,7 @@ impl Core {
         let mut page = first;
         while !slots.is_empty() {
             let moved = match self.mechanism_at(page) {
-                Mechanism::Move => self.memory.move_in(page, &mut slots)?,
+                Mechanism::Move => self.move_in(page, &mut slots)?,
                 Mechanism::Copy => 0,
             };
             if moved > 0 {
@@ -89,6 +89,24 @@ impl Core {
             page += 1;
         }
         Ok(())
+    }
+
+    /// Moves the frames of slots to the places of missing pages; how many were moved.
+    fn move_in(&self, first: usize, slots: &mut Slots) -> Result<usize, UffdError> {
+        match self.memory.move_in(first, slots) {
+            // A frame that the kernel itself swaps out at that moment is moved although it says that it was not, and
+            // is there when the move is tried again. Nobody else can have put one there: the page is held.
+            Err(error) if error.failure == Failure::PageExists => {
+                let memory = &self.memory;
+                if !memory.has_frame(first) || memory.slot_has_frame(slots) {
+                    return Err(error);
+                }
+                // Whoever waits for it was not woken.
+                memory.wake(first)?;
+                Ok(1)
+            }
+            result => result,
+        }
     }
 
     /// Puts the content of neighbouring slots in the places of the pages that are held, neighbours in memory
