@@ -182,8 +182,8 @@ fn a_look_around_some_pages_leaves_the_others_to_the_next_look() {
 fn pages_that_are_near_make_one_span() {
     let blocks = |blocks: &[u64]| spans(&blocks.iter().map(|b| b * 512 + 9).collect::<Vec<_>>());
     assert!(blocks(&[]).is_empty());
-    assert_eq!(blocks(&[4]), [4..5]);
     assert_eq!(blocks(&[4, 4, 5, 7, 10]), [4..8, 10..11]);
+    assert_eq!(blocks(&[4, 9]), [4..5, 9..10]);
 }
 
 #[test]
