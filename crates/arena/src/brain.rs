@@ -402,10 +402,15 @@ impl Brain {
         (self.engine.state_bytes(), directory)
     }
 
+    /// All that is used beside frames: the pool, and what describes pages and chunks.
+    fn other_bytes(&self, core: &Core) -> u64 {
+        let (engine, directory) = self.state_bytes(core);
+        core.store.pool.stats().memory_bytes + engine as u64 + directory as u64
+    }
+
     /// Tells the engine what is used, and the fault path what it may take.
     pub fn report(&mut self, core: &Core) {
-        let (engine, directory) = self.state_bytes(core);
-        let other_bytes = core.store.pool.stats().memory_bytes + engine as u64 + directory as u64;
+        let other_bytes = self.other_bytes(core);
         self.engine.call(Call::SetPoolBytes(other_bytes));
         self.engine
             .call(Call::SetBackingBytes(core.store.backing_bytes()));
@@ -460,12 +465,10 @@ impl Brain {
     /// so that what is beyond it is compressed, too.
     pub fn overcommit(&mut self, core: &Core) {
         self.counts.overcommits += 1;
-        let (engine, directory) = self.state_bytes(core);
-        let other_bytes = core.store.pool.stats().memory_bytes + engine as u64 + directory as u64;
         let frames = core.frames.held() + core.frames.waiting() + OVERCOMMIT_FRAMES;
         let reserve = self.engine.watermarks().min_frames;
-        let needed = other_bytes + (frames as u64 + reserve) * PAGE_BYTES as u64;
-        self.allowance.exceed(needed);
+        let frame_bytes = (frames as u64 + reserve) * PAGE_BYTES as u64;
+        self.allowance.exceed(self.other_bytes(core) + frame_bytes);
         self.set_limits();
         self.report(core);
     }
