@@ -170,6 +170,37 @@ fn what_does_not_fit_is_served_beyond_the_budget_and_counted() {
 }
 
 #[test]
+fn what_does_not_fit_even_compressed_is_compressed_all_the_same() {
+    if !can_run("what_does_not_fit_even_compressed", Mechanism::Auto) {
+        return;
+    }
+    let arena = Arena::new(config(6 * MIB, "zram")).expect("an arena");
+    let app = arena.application("app").expect("room");
+    let region = app.region(16 * MIB).expect("a region");
+    let pages = 16 * MIB / PAGE;
+    // Half of each page shrinks to nothing, the other half not at all.
+    let mut random = Random(1);
+    for page in 0..pages {
+        for word in &words(&region)[page * 512..][..256] {
+            word.store(random.next(), std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+    for _ in 0..3 {
+        let mut random = Random(1);
+        for page in 0..pages {
+            for word in &words(&region)[page * 512..][..256] {
+                let found = word.load(std::sync::atomic::Ordering::Relaxed);
+                assert_eq!(found, random.next());
+            }
+        }
+    }
+    let stats = arena.stats();
+    assert!(stats.pager.overcommits > 0, "{stats:#?}");
+    let used = stats.used_bytes();
+    assert!(used < 12 * MIB as u64, "{used}: {stats:#?}");
+}
+
+#[test]
 fn memory_that_is_filled_in_order_comes_in_larger_and_larger_pieces() {
     for way in ALL_WAYS {
         if !can_run("memory_that_is_filled_in_order", way.0) {

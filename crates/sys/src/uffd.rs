@@ -142,6 +142,10 @@ pub struct Uffd {
     features: Features,
 }
 
+/// Requests of [`Uffd::transfer`], with their names.
+const COPY: (&str, libc::Ioctl) = ("copy", abi::UFFDIO_COPY);
+const MOVE: (&str, libc::Ioctl) = ("move", abi::UFFDIO_MOVE);
+
 impl Uffd {
     /// What this kernel can do, found out on a descriptor of its own: the handshake works once for each,
     /// and asking for an unknown feature spoils it.
@@ -240,7 +244,7 @@ impl Uffd {
         let protect = if protect { abi::COPY_WP } else { 0 };
         let (from, len) = (source.as_ptr().addr(), source.len());
         // SAFETY: the kernel reads the source, a live slice; for the destination the caller vouches.
-        unsafe { self.transfer(destination, from, len, dont_wake(wake) | protect) }
+        unsafe { self.transfer(destination, from, len, dont_wake(wake) | protect, COPY) }
     }
 
     /// The same with what is at an address, which may be gone: that is EFAULT ([`Failure::Other`]).
@@ -258,17 +262,18 @@ impl Uffd {
         wake: Wake,
     ) -> Result<(), UffdError> {
         // SAFETY: the kernel itself reads the source, and says so if it cannot; the rest is passed on to the caller.
-        unsafe { self.transfer(destination, source, len, dont_wake(wake)) }
+        unsafe { self.transfer(destination, source, len, dont_wake(wake), COPY) }
     }
 
     /// # Safety
-    /// As [`Self::copy`].
+    /// As [`Self::copy`] or [`Self::move_pages`], whichever is requested.
     unsafe fn transfer(
         &self,
         destination: usize,
         source: usize,
         len: usize,
         mode: u64,
+        (name, request): (&'static str, libc::Ioctl),
     ) -> Result<(), UffdError> {
         let mut argument = abi::Transfer {
             dst: destination as u64,
@@ -277,10 +282,10 @@ impl Uffd {
             mode,
             done: 0,
         };
-        // SAFETY: the argument is the structure that the request expects; the kernel reads the source and fills
-        // missing pages of the destination, for which the caller vouches.
-        let result = unsafe { self.ioctl(abi::UFFDIO_COPY, &raw mut argument) };
-        finish("copy", destination, len, result, argument.done)
+        // SAFETY: the argument is the structure that both requests expect; the kernel reads or takes the source and
+        // fills missing pages of the destination, for which the caller vouches.
+        let result = unsafe { self.ioctl(request, &raw mut argument) };
+        finish(name, destination, len, result, argument.done)
     }
 
     /// Moves the frames of `len` bytes at `source` to missing pages at `destination`. The source pages are
@@ -300,16 +305,8 @@ impl Uffd {
         len: usize,
         wake: Wake,
     ) -> Result<(), UffdError> {
-        let mut argument = abi::Transfer {
-            dst: destination as u64,
-            src: source as u64,
-            len: len as u64,
-            mode: dont_wake(wake),
-            done: 0,
-        };
-        // SAFETY: the argument is the structure that the request expects; the caller vouches for both ranges.
-        let result = unsafe { self.ioctl(abi::UFFDIO_MOVE, &raw mut argument) };
-        finish("move", destination, len, result, argument.done)
+        // SAFETY: passed on to the caller.
+        unsafe { self.transfer(destination, source, len, dont_wake(wake), MOVE) }
     }
 
     /// Fills missing pages with the kernel's zero page.
