@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MremapFlags, madvise, mremap_fixed, munmap};
 
-/// Where the kernel maps one page of a file, it maps those around it up to the next multiples of this
-/// (`fault_around_bytes`).
+/// Where the kernel maps one page of a file, it maps as much as this (`fault_around_bytes`) from the last multiple of
+/// it, or from the beginning of the map if that comes later.
 const AROUND_BYTES: usize = 64 << 10;
 
 /// A private, read-only map of a file by the kernel, at a place that nobody looks at. Pages that take its place
@@ -116,11 +116,11 @@ impl Twin {
         let Some(piece) = left.iter().find(|piece| piece.contains(&part.start)) else {
             return;
         };
-        let (first, last) = (self.address + part.start, self.address + part.end);
-        let start = (first / AROUND_BYTES * AROUND_BYTES).max(self.address + piece.start);
-        let end = last
-            .next_multiple_of(AROUND_BYTES)
-            .min(self.address + piece.end);
+        let piece = self.address + piece.start..self.address + piece.end;
+        let window = |address: usize| (address / AROUND_BYTES * AROUND_BYTES).max(piece.start);
+        let (first, last) = (self.address + part.start, self.address + part.end - 1);
+        let start = window(first);
+        let end = (window(last) + AROUND_BYTES).min(piece.end);
         let around = ptr::with_exposed_provenance_mut(start);
         // SAFETY: a private map of a file without writable pages: the next access reads the file.
         let _ = unsafe { madvise(around, end - start, Advice::LinuxDontNeed) };
@@ -149,16 +149,25 @@ mod tests {
     use super::*;
     use crate::PAGE_BYTES;
 
-    /// A twin of a file of so many pages, each filled with its number.
-    fn twin(pages: usize) -> Twin {
+    /// A twin of a file of so many pages, each filled with its number, that begins so many pages behind a multiple of
+    /// what the kernel maps at once.
+    fn twin(pages: usize, behind: usize) -> Twin {
         let mut file = tempfile::tempfile().expect("a file");
         for page in 0..pages {
             file.write_all(&[page as u8; PAGE_BYTES]).expect("written");
         }
-        let (len, flags) = (pages * PAGE_BYTES, MapFlags::PRIVATE);
-        // SAFETY: a new map at an address of the kernel's choice, which only the twin knows.
+        let (len, none) = (pages * PAGE_BYTES, ProtFlags::empty());
+        let room = len + 2 * AROUND_BYTES;
+        // SAFETY: a new map at an address of the kernel's choice, within it one of the file, which only the twin knows.
         unsafe {
-            let map = mmap(ptr::null_mut(), len, ProtFlags::READ, flags, file, 0);
+            let room = mmap_anonymous(ptr::null_mut(), room, none, MapFlags::PRIVATE);
+            let start = room.expect("a place").expose_provenance();
+            let start = start.next_multiple_of(AROUND_BYTES) + behind * PAGE_BYTES;
+            let (at, flags) = (
+                ptr::with_exposed_provenance_mut(start),
+                MapFlags::PRIVATE | MapFlags::FIXED,
+            );
+            let map = mmap(at, len, ProtFlags::READ, flags, file, 0);
             Twin::new(map.expect("a map").expose_provenance(), len)
         }
     }
@@ -180,7 +189,7 @@ mod tests {
 
     #[test]
     fn parts_are_given_once() {
-        let twin = twin(8);
+        let twin = twin(8, 0);
         let pages = |pages: Range<usize>| pages.start * PAGE_BYTES..pages.end * PAGE_BYTES;
         // SAFETY: a new mapping, of which only this test knows.
         let place = unsafe {
@@ -197,10 +206,6 @@ mod tests {
         assert!(twin.unmap(pages(4..6)).is_err());
         twin.will_need(&pages(0..8));
         assert_eq!(byte(twin.address() + PAGE_BYTES), 1);
-        assert!(is_mapped(twin.address() + PAGE_BYTES));
-        twin.let_go(&pages(0..1));
-        assert!((0..2).all(|page| !is_mapped(twin.address() + page * PAGE_BYTES)));
-        assert_eq!(byte(twin.address() + PAGE_BYTES), 1);
         let refused = twin.take(pages(6..8), |_| Err::<(), _>(Errno::NOMEM.into()));
         assert_eq!(refused.expect_err("as told").raw_os_error(), Some(12));
         let taken = twin.take(pages(6..8), Ok).expect("it is left");
@@ -213,6 +218,23 @@ mod tests {
         ] {
             // SAFETY: what this test mapped and does not look at any more.
             unsafe { munmap(ptr::with_exposed_provenance_mut(address), len) }.expect("mapped");
+        }
+    }
+
+    /// What was looked at is let go together with what the kernel mapped around it, wherever the map begins.
+    #[test]
+    fn a_page_is_let_go_with_those_mapped_around_it() {
+        for behind in 0..AROUND_BYTES / PAGE_BYTES {
+            let twin = twin(8, behind);
+            for page in 0..8 {
+                let at = page * PAGE_BYTES;
+                assert_eq!(usize::from(byte(twin.address() + at)), page);
+                assert!(is_mapped(twin.address() + at));
+                twin.let_go(&(at..at + PAGE_BYTES));
+                let left = (0..8).filter(|page| is_mapped(twin.address() + page * PAGE_BYTES));
+                assert_eq!(left.count(), 0, "{behind} pages behind, page {page}");
+            }
+            twin.unmap(0..8 * PAGE_BYTES).expect("it is left");
         }
     }
 }
