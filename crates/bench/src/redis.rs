@@ -74,6 +74,8 @@ pub struct RedisRow {
     pub latency: Latency,
     /// CPU nanoseconds of the server, its pager included, a request.
     pub cpu_ns: f64,
+    /// Faults of the server for which a page had to come back, a request.
+    pub faults: f64,
     /// Memory of the server, with what it takes of zram, at the end of the turns.
     pub memory_bytes: f64,
     /// Requests a second in each turn.
@@ -201,7 +203,8 @@ fn rows(turns: &[(Arm, Turn)]) -> Vec<RedisRow> {
                         .collect(),
                 ),
                 latency: Latency::of(arm.name(), waits.collect()),
-                cpu_ns: middle(&|turn| turn.cpu_ns as f64 / turn.waits_ns.len().max(1) as f64),
+                cpu_ns: middle(&|turn| turn.a_request(turn.cpu_ns)),
+                faults: middle(&|turn| turn.a_request(turn.faults)),
                 memory_bytes: middle(&|turn| turn.memory_bytes as f64),
                 turns: turns
                     .iter()
@@ -236,6 +239,7 @@ mod tests {
             seconds,
             waits_ns: vec![1000; 100],
             cpu_ns: 200_000,
+            faults: 50,
             memory_bytes: 7,
         };
         let mut turns = Vec::new();
@@ -253,6 +257,7 @@ mod tests {
             .expect("a row");
         assert_eq!((ours.requests_per_second, ours.ratio), (100.0, 2.0));
         assert_eq!((ours.cpu_ns, ours.turns.len()), (2000.0, 3));
+        assert_eq!(ours.faults, 0.5);
         assert_eq!(ours.latency.touches, 300);
     }
 }

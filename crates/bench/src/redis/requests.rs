@@ -60,6 +60,8 @@ pub struct Turn {
     pub waits_ns: Vec<u64>,
     /// CPU time of the server.
     pub cpu_ns: u64,
+    /// Faults of the server for which a page had to come back.
+    pub faults: u64,
     /// Memory of the server afterwards.
     pub memory_bytes: u64,
 }
@@ -67,6 +69,11 @@ pub struct Turn {
 impl Turn {
     pub fn requests_per_second(&self) -> f64 {
         self.waits_ns.len() as f64 / self.seconds
+    }
+
+    /// The share of each request in something.
+    pub fn a_request(&self, total: u64) -> f64 {
+        total as f64 / self.waits_ns.len().max(1) as f64
     }
 }
 
@@ -113,13 +120,15 @@ impl Data {
     pub fn ask(&self, server: &Server, load: Load) -> Result<Turn, BenchError> {
         let each = load.requests / load.connections;
         self.ask_at_once(server, load, each / 2, 0)?;
-        let (begin, cpu) = (Instant::now(), server.cpu_ns()?);
+        let (faults, cpu, begin) = (server.faults()?, server.cpu_ns()?, Instant::now());
         let waits_ns = self.ask_at_once(server, load, each, 1)?;
+        let seconds = begin.elapsed().as_secs_f64();
         Ok(Turn {
             choice: load.choice,
-            seconds: begin.elapsed().as_secs_f64(),
+            seconds,
             waits_ns,
             cpu_ns: server.cpu_ns()? - cpu,
+            faults: server.faults()? - faults,
             memory_bytes: server.memory_bytes()?,
         })
     }

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use warmswap_control::{RUN_VARIABLE, RunSettings};
+use warmswap_control::{Client, RUN_VARIABLE, RunSettings};
 use warmswap_sys::memcg::Memcg;
 use warmswap_sys::process::in_new_session;
 use warmswap_sys::undo::Undo;
@@ -34,6 +34,8 @@ pub struct Server {
     group: Memcg,
     root: Root,
     folder: PathBuf,
+    /// Where the library listens, if there is one.
+    control: Option<PathBuf>,
 }
 
 impl Server {
@@ -51,8 +53,10 @@ impl Server {
             .arg("socket");
         command.current_dir(&folder);
         command.stdin(Stdio::null()).stdout(Stdio::null());
+        let control = preload.is_some().then(|| folder.join("control"));
         if let Some(preload) = preload {
-            let settings = RunSettings::new(preload.scheme, preload.budget_bytes);
+            let mut settings = RunSettings::new(preload.scheme, preload.budget_bytes);
+            settings.control.clone_from(&control);
             let variable = settings.to_variable()?;
             command.env("LD_PRELOAD", preload.library);
             command.env(RUN_VARIABLE, variable);
@@ -66,6 +70,7 @@ impl Server {
             group,
             root: undo.root().clone(),
             folder,
+            control,
         };
         server.group.add(server.child.id())?;
         server.wait_for_answer()?;
@@ -95,6 +100,15 @@ impl Server {
     /// kernel takes for tables, is much the same for all.
     pub fn memory_bytes(&self) -> Result<u64, BenchError> {
         Ok(self.group.stats()?.anonymous_bytes)
+    }
+
+    /// Faults so far for which a page had to come back.
+    pub fn faults(&self) -> Result<u64, BenchError> {
+        let Some(control) = &self.control else {
+            return Ok(self.group.stats()?.major_faults);
+        };
+        let faults = Client::connect(control, PATIENCE)?.stats()?.faults;
+        Ok(faults.pool + faults.backing)
     }
 
     /// CPU nanoseconds of all its threads so far.

@@ -18,8 +18,8 @@ pub fn redis(report: &RedisReport) -> Result<Table, TableError> {
         Column::new("ratio", "to zram", Kind::Ratio).from(Origin::Measured),
         time("p50_ns", "p50"),
         time("p99_ns", "p99"),
-        time("p999_ns", "p99.9"),
         time("cpu_ns", "CPU"),
+        Column::new("faults", "faults", Kind::Number).from(Origin::Measured),
         Column::new("memory_bytes", "memory", Kind::Bytes).from(Origin::Measured),
     ]);
     let mut table = Table::new("A Redis server, GETs of 1 KiB", columns);
@@ -31,13 +31,13 @@ pub fn redis(report: &RedisReport) -> Result<Table, TableError> {
             Quantity::Ratio(row.ratio),
             Quantity::nanoseconds(row.latency.p50_ns),
             Quantity::nanoseconds(row.latency.p99_ns),
-            Quantity::nanoseconds(row.latency.p999_ns),
             Quantity::Nanoseconds(row.cpu_ns),
+            Quantity::Number(row.faults),
             Quantity::Bytes(row.memory_bytes as u64),
         ])?;
     }
     table.footnote(format!(
-        "Budget {} of {}; zram's server has as much as warmswap's takes in all. CPU of a request: the server's, \
+        "Budget {} of {}; zram's server has as much as warmswap's takes in all. CPU and faults of a request: the server's, \
          its pager included. Medians of {} turns; the measuring thread got {} of a processor before them.",
         Quantity::Bytes(report.budget_bytes).human(),
         Quantity::Bytes(report.footprint_bytes).human(),
