@@ -247,7 +247,8 @@ impl Engine {
             self.make_resident(page, Arrival::Untouched);
         }
         let written = self.table[page].has(Mark::Dirty);
-        if written || !self.scheme.keep_copies {
+        let reclaim = &self.scheme.reclaim;
+        if written || !self.scheme.keep_copies || reclaim.stays_long(&self.table, page) {
             // The caller settles the chunk.
             self.table[page].chunk = ChunkId::NONE;
             self.has_no_copy(page);

@@ -92,7 +92,7 @@ pub enum PageState {
 pub struct Page {
     /// The neighbour towards the front (least recently used) of the list it is on.
     pub(crate) prev: PageId,
-    /// The neighbour towards the back (most recently used).
+    /// The neighbour towards the back (most recently used); on no list, what [`Page::set_note`] keeps.
     pub(crate) next: PageId,
     /// The chunk that holds a valid copy of the page's content, or [`ChunkId::NONE`].
     pub chunk: ChunkId,
@@ -153,6 +153,16 @@ impl Page {
     /// Makes the page one that never existed. It must be on no list.
     pub fn reset(&mut self) {
         *self = Self::ABSENT;
+    }
+
+    /// Keeps a number with a page that is on no list; it is there until the page is put on one.
+    pub(crate) fn set_note(&mut self, note: u32) {
+        self.next = PageId(note);
+    }
+
+    /// The number that was kept; any other if the page was on a list since.
+    pub(crate) fn note(&self) -> u32 {
+        self.next.0
     }
 
     /// True when the page has a frame, be it on its way in or out.

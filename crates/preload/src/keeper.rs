@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(50);
 /// A launch window that nobody closes ends after so long without faults.
 const LAUNCH_QUIET: Duration = Duration::from_millis(500);
+/// And after so long in any case: a program that still faults works with more than there is room for.
+const LAUNCH_LONGEST: Duration = Duration::from_secs(5);
 /// CPU time in a tick below which a program does nothing.
 const IDLE_CPU: Duration = Duration::from_micros(500);
 
@@ -248,7 +250,7 @@ impl Keeper {
                 Ok(Answer::Done)
             }
             Request::LaunchDone => {
-                self.launch_done();
+                self.launch_done(Instant::now());
                 Ok(Answer::Done)
             }
             _ => Err(warmswap_control::Refusal::new(
@@ -272,11 +274,11 @@ impl Keeper {
         }
     }
 
-    fn launch_done(&mut self) {
+    fn launch_done(&mut self, at: Instant) {
         if let Some(start) = self.launched.take() {
             self.program.space.application().launch_done();
             PHASE.store(0, Ordering::Relaxed);
-            report::launched(start.elapsed());
+            report::launched(at.saturating_duration_since(start));
         }
     }
 
@@ -298,7 +300,9 @@ impl Keeper {
         let since = |time: Option<Instant>| time.map_or(Duration::ZERO, |time| now - time);
         let (resting, without_faults) = (since(activity.active_at), since(activity.faulted_at));
         if self.launched.is_some() && without_faults > LAUNCH_QUIET {
-            self.launch_done();
+            self.launch_done(now - without_faults);
+        } else if since(self.launched) > LAUNCH_LONGEST {
+            self.launch_done(now);
         }
         let Some(idle_after_ms) = self.program.settings.idle_after_ms else {
             return;

@@ -1,15 +1,16 @@
 //! `hotness`: HotnessOrg, three lists for each application (Ariadne section 4.2).
 
+use super::refault::{Departures, Stay};
 use super::{Arrival, Reclaim, Urgency};
 use crate::entry::{Entry, arguments};
 use crate::list::PageList;
-use crate::page::{Hotness, Mark, PageId, PageState, PageTable};
+use crate::page::{Hotness, Mark, Page, PageId, PageState, PageTable};
 use warmswap_trace::{AppId, LaunchKind, PageAddr};
 
 pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
     name: "hotness",
     summary: "hot, warm and cold list for each application; \
-              hot=last|keep, foreground=alike|last, initial-hot=PAGES",
+              hot=last|keep, foreground=alike|last, refaults=alike|stay, initial-hot=PAGES",
     source: "Ariadne section 4.2 (HotnessOrg); hot=keep is its scenario EHL, hot=last its AL (section 5)",
     build: |text| {
         let mut policy = HotnessOrg::default();
@@ -19,6 +20,8 @@ pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
                 ("hot", "keep") => policy.hot_pages = HotPages::Keep,
                 ("foreground", "alike") => policy.order = &BY_CLASS,
                 ("foreground", "last") => policy.order = &FOREGROUND_LAST,
+                ("refaults", "alike") => policy.departures = None,
+                ("refaults", "stay") => policy.departures = Some(Departures::default()),
                 ("initial-hot", pages) => {
                     policy.initial_hot_pages = pages
                         .parse()
@@ -26,8 +29,8 @@ pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
                 }
                 _ => {
                     return Err(format!(
-                        "'{key}={value}' is neither hot=last|keep nor foreground=alike|last nor \
-                         initial-hot=PAGES"
+                        "'{key}={value}' is none of hot=last|keep, foreground=alike|last, \
+                         refaults=alike|stay, initial-hot=PAGES"
                     ));
                 }
             }
@@ -74,7 +77,7 @@ const FOREGROUND_LAST: [(Hotness, Whose); 5] = [
     (Hotness::Hot, Whose::Everybodys),
 ];
 
-/// Labels of a page: 1 + its hotness class.
+/// Classes as labels have them: 1 + the hotness.
 const fn label(hotness: Hotness) -> u8 {
     hotness as u8 + 1
 }
@@ -82,6 +85,27 @@ const fn label(hotness: Hotness) -> u8 {
 const HOT: u8 = label(Hotness::Hot);
 const WARM: u8 = label(Hotness::Warm);
 const COLD: u8 = label(Hotness::Cold);
+
+/// Of a page's label, the two bits that are its class; the others are its [`Stay`].
+const CLASS: u8 = 3;
+const STAY_SHIFT: u32 = CLASS.count_ones();
+const _: () = assert!(STAY_SHIFT + Stay::BITS <= u8::BITS);
+
+fn class_of(page: &Page) -> u8 {
+    page.label & CLASS
+}
+
+fn set_class(page: &mut Page, class: u8) {
+    page.label = page.label & !CLASS | class;
+}
+
+fn stay_of(page: &Page) -> Stay {
+    Stay::from_bits(page.label >> STAY_SHIFT)
+}
+
+fn set_stay(page: &mut Page, stay: Stay) {
+    page.label = page.label & CLASS | stay.bits() << STAY_SHIFT;
+}
 
 #[derive(Debug, Default)]
 struct App {
@@ -120,6 +144,10 @@ enum Window {
 /// - A page that came back unasked, with a neighbour of its chunk, is the first of its class to leave again.
 /// - Warm pages that were touched since the policy last looked get a second chance; hot ones leave in the
 ///   order in which the launch touched them.
+/// - With `refaults=stay`, which is ours, warm pages that came back soon after they left stay for more rounds
+///   (see the module `refault`). For each that does, the oldest hot page of a foreground application whose launch
+///   is over becomes warm, so that what it used at its launch does not displace what it uses now; and where it is
+///   the only application, its hot pages are not spared when there are no others.
 ///
 /// A page that is not resident keeps its label: it is hot if the last launch touched it. Every call but
 /// `victims_of` is constant time in the number of pages, apart from relabelling the old hot list.
@@ -129,6 +157,8 @@ pub struct HotnessOrg {
     order: &'static Order,
     /// The application that was launched last.
     foreground: usize,
+    /// Counted if pages that come back soon stay longer.
+    departures: Option<Departures>,
     initial_hot_pages: u64,
     apps: Vec<App>,
     most_recent: usize,
@@ -141,6 +171,7 @@ impl Default for HotnessOrg {
             hot_pages: HotPages::Last,
             order: &BY_CLASS,
             foreground: usize::MAX,
+            departures: None,
             initial_hot_pages: u64::MAX,
             apps: Vec::new(),
             most_recent: usize::MAX,
@@ -186,20 +217,20 @@ impl HotnessOrg {
         let owner = table.owner(page);
         let app = self.app(owner);
         let entry = &mut table[page];
-        if to == HOT && !(entry.label == HOT && entry.epoch == app.epoch) {
+        if to == HOT && !(class_of(entry) == HOT && entry.epoch == app.epoch) {
             app.hot_total += 1;
             if let Window::Open { room } = &mut app.window {
                 *room = room.saturating_sub(1);
             }
         }
-        entry.label = to;
+        set_class(entry, to);
         entry.epoch = app.epoch;
         &mut app.lists[usize::from(to) - 1]
     }
 
     fn unlink(&mut self, table: &mut PageTable, page: PageId) {
         let owner = table.owner(page);
-        let list = usize::from(table[page].label) - 1;
+        let list = usize::from(class_of(&table[page])) - 1;
         self.app(owner).lists[list].remove(table, page);
     }
 
@@ -217,8 +248,8 @@ impl HotnessOrg {
         order
     }
 
-    /// Takes up to `want` pages of one list. A page that was touched since the last look goes to the back
-    /// once; a cold one cannot have been, since a touch makes it warm.
+    /// Takes up to `want` pages of one list. A page that was touched since the last look, or has rounds left, goes to
+    /// the back once; a cold one cannot have been, since a touch makes it warm.
     fn take(
         &mut self,
         table: &mut PageTable,
@@ -227,30 +258,86 @@ impl HotnessOrg {
         want: usize,
         out: &mut Vec<PageId>,
     ) {
-        let list = &mut self.apps[app].lists[class.index()];
-        let mut chances = if class == Hotness::Warm {
-            list.len()
-        } else {
-            0
+        let mut chances = match class {
+            Hotness::Warm => self.apps[app].lists[class.index()].len(),
+            Hotness::Hot | Hotness::Cold => 0,
         };
         let enough = out.len() + want;
         while out.len() < enough {
+            let list = &mut self.apps[app].lists[class.index()];
             let Some(page) = list.pop_front(table) else {
                 return;
             };
-            if table[page].take(Mark::Referenced) && chances > 0 {
-                chances -= 1;
-                list.push_back(table, page);
-            } else {
+            let entry = &mut table[page];
+            let was_touched = entry.take(Mark::Referenced);
+            let spent = stay_of(entry).spend();
+            if chances == 0 || !was_touched && spent.is_none() {
+                self.leaves(table, page);
                 out.push(page);
+                continue;
+            }
+            chances -= 1;
+            list.push_back(table, page);
+            if let (false, Some(spent)) = (was_touched, spent) {
+                set_stay(&mut table[page], spent);
+                self.age(table, app);
             }
         }
+    }
+
+    /// The page, which is on no list any more, is not resident any more.
+    fn leaves(&mut self, table: &mut PageTable, page: PageId) {
+        if let Some(departures) = &mut self.departures {
+            departures.note(&mut table[page]);
+        }
+    }
+
+    /// The oldest hot page of the foreground application becomes warm, if its launch is over.
+    fn age(&mut self, table: &mut PageTable, app: usize) {
+        let is_foreground = app == self.foreground;
+        let app = &mut self.apps[app];
+        if is_foreground
+            && app.window == Window::Closed
+            && let Some(page) = app.lists[Hotness::Hot.index()].pop_front(table)
+        {
+            app.hot_total -= 1;
+            set_class(&mut table[page], WARM);
+            set_stay(&mut table[page], Stay::fair());
+            app.lists[Hotness::Warm.index()].push_back(table, page);
+        }
+    }
+
+    /// What a page that was missed has earned, and whether it is hot no more: one that left although it was hot, and
+    /// is missed when the launch is over, is what the application works with now.
+    fn came_back(&mut self, table: &mut PageTable, page: PageId) {
+        let Some(departures) = &self.departures else {
+            return;
+        };
+        let resident = self.apps.iter().flat_map(|app| &app.lists);
+        let resident = resident.map(PageList::len).sum();
+        let stay = departures.earned(&table[page], stay_of(&table[page]), resident);
+        set_stay(&mut table[page], stay);
+        let is_hot = self.hotness(table, page) == Hotness::Hot;
+        let owner = table.owner(page);
+        let app = self.app(owner);
+        if is_hot && app.window == Window::Closed {
+            app.hot_total -= 1;
+            set_class(&mut table[page], WARM);
+        }
+    }
+
+    /// The foreground application, if nobody else has pages.
+    fn alone(&self) -> Option<usize> {
+        let has_pages = |&app: &usize| self.apps[app].lists.iter().any(|list| !list.is_empty());
+        let mut with_pages = (0..self.apps.len()).filter(has_pages);
+        let only = with_pages.next().filter(|&app| app == self.foreground);
+        only.filter(|_| with_pages.next().is_none())
     }
 
     /// The epoch came around: labels of 255 launches ago must not read as hot again.
     fn wrap(table: &mut PageTable, app: AppId) {
         for page in table.all() {
-            if table[page].label == HOT && table.owner(page) == app {
+            if class_of(&table[page]) == HOT && table.owner(page) == app {
                 table[page].epoch = 0;
             }
         }
@@ -260,10 +347,13 @@ impl HotnessOrg {
 impl Reclaim for HotnessOrg {
     fn insert(&mut self, table: &mut PageTable, page: PageId, arrival: Arrival) {
         let owner = table.owner(page);
-        let (before, epoch) = (table[page].label, table[page].epoch);
         match arrival {
             Arrival::Touched => {
                 self.used(owner);
+                if class_of(&table[page]) != 0 {
+                    self.came_back(table, page);
+                }
+                let (before, epoch) = (class_of(&table[page]), table[page].epoch);
                 let to = Self::class_after_touch(self.app(owner), before, epoch).unwrap_or(HOT);
                 self.label(table, page, to).push_back(table, page);
             }
@@ -280,7 +370,7 @@ impl Reclaim for HotnessOrg {
         self.used(owner);
         let entry = &mut table[page];
         entry.set(Mark::Referenced);
-        let (before, epoch) = (entry.label, entry.epoch);
+        let (before, epoch) = (class_of(entry), entry.epoch);
         match Self::class_after_touch(&self.apps[usize::from(owner.0)], before, epoch) {
             Some(to) if to != before || to == HOT => {
                 self.unlink(table, page);
@@ -292,6 +382,7 @@ impl Reclaim for HotnessOrg {
 
     fn remove(&mut self, table: &mut PageTable, page: PageId) {
         self.unlink(table, page);
+        self.leaves(table, page);
     }
 
     fn victims(
@@ -305,6 +396,9 @@ impl Reclaim for HotnessOrg {
         let spare_hot = self.hot_pages == HotPages::Keep && urgency == Urgency::Background;
         for &(class, whose) in self.order {
             if class == Hotness::Hot && spare_hot {
+                if let Some(app) = self.alone().filter(|_| self.departures.is_some()) {
+                    self.take(table, app, class, enough - out.len(), out);
+                }
                 return;
             }
             for app in self.eviction_order((class, whose)) {
@@ -322,9 +416,9 @@ impl Reclaim for HotnessOrg {
             if class == Hotness::Hot && keep_hot {
                 return;
             }
-            let list = &mut self.app(app).lists[class.index()];
-            while let Some(page) = list.pop_front(table) {
+            while let Some(page) = self.app(app).lists[class.index()].pop_front(table) {
                 table[page].take(Mark::Referenced);
+                self.leaves(table, page);
                 out.push(page);
             }
         }
@@ -336,11 +430,15 @@ impl Reclaim for HotnessOrg {
             .apps
             .get(usize::from(table.owner(page).0))
             .map_or(0, |app| app.epoch);
-        match entry.label {
+        match class_of(entry) {
             HOT if entry.epoch == epoch => Hotness::Hot,
             HOT | WARM => Hotness::Warm,
             _ => Hotness::Cold,
         }
+    }
+
+    fn stays_long(&self, table: &PageTable, page: PageId) -> bool {
+        self.departures.is_some() && stay_of(&table[page]).is_long()
     }
 
     fn hot_pages(&self, app: AppId) -> u64 {
@@ -362,7 +460,8 @@ impl Reclaim for HotnessOrg {
         // Old hot -> warm: only those that are resident are on a list; the others' labels age by epoch.
         let mut old_hot = std::mem::take(&mut this.lists[Hotness::Hot.index()]);
         let pages: Vec<_> = old_hot.iter(table).collect();
-        pages.iter().for_each(|&page| table[page].label = WARM);
+        let cools = |&page: &PageId| set_class(&mut table[page], WARM);
+        pages.iter().for_each(cools);
         this.lists[Hotness::Warm.index()].append(table, &mut old_hot);
         this.hot_total = 0;
         this.window = Window::Open {

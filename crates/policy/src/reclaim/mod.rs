@@ -3,6 +3,7 @@
 mod hotness;
 mod lru;
 mod never;
+mod refault;
 
 pub use hotness::{HotPages, HotnessOrg};
 pub use lru::Lru;
@@ -66,6 +67,12 @@ pub trait Reclaim: Send + std::fmt::Debug {
 
     /// How hot the page is held to be; defined for pages that are not resident, too.
     fn hotness(&self, table: &PageTable, page: PageId) -> Hotness;
+
+    /// Whether a resident page is expected to stay so long that it is not worth while to keep its stored copy.
+    fn stays_long(&self, table: &PageTable, page: PageId) -> bool {
+        let _ = (table, page);
+        false
+    }
 
     /// How many pages of the application are held to be hot, resident or not. Zero where the policy does
     /// not know hot pages.

@@ -222,3 +222,106 @@ fn who_was_launched_last_is_in_the_foreground_whoever_works() {
 
     assert_eq!(world.swap_out(1, Urgency::Direct), [(B, 1)]);
 }
+
+impl World {
+    /// Where pages that come back soon stay, hot pages are spared, and resident pages are touched unseen.
+    fn with_refaults() -> Self {
+        let mut world = Self::new();
+        world.policy.hot_pages = HotPages::Keep;
+        world.policy.departures = Some(Departures::default());
+        world
+    }
+
+    /// Faults on pages that are away, in turn; as many others leave as there is no room for. How many faults on each
+    /// page.
+    fn fault_in_turn(
+        &mut self,
+        frames: usize,
+        touches: impl IntoIterator<Item = u64>,
+    ) -> std::collections::HashMap<u64, u32> {
+        let mut faults = std::collections::HashMap::new();
+        for number in touches {
+            let page = self.table.find_or_insert(A, PageAddr::Anon { number });
+            if self.table[page].state == PageState::Resident {
+                continue;
+            }
+            self.touch(A, [number]);
+            *faults.entry(number).or_default() += 1;
+            let resident = self.policy.dump(&self.table).len();
+            self.swap_out(resident.saturating_sub(frames), Urgency::Background);
+        }
+        faults
+    }
+}
+
+/// A few pages that are used again and again, among many that are used once in a long while.
+fn busy_and_rare() -> impl Iterator<Item = u64> {
+    (0..4000).flat_map(|at| [at % 10, 1000 + at % 400])
+}
+
+#[test]
+fn what_comes_back_soon_stays_although_its_touches_are_not_seen() {
+    let faults_on_busy = |mut world: World| -> u32 {
+        world.touch(A, 0..1500);
+        world.swap_out(1500, Urgency::Direct);
+        let faults = world.fault_in_turn(50, busy_and_rare());
+        (0..10).filter_map(|page| faults.get(&page)).sum()
+    };
+    let alike = faults_on_busy(World::new());
+    let stay = faults_on_busy(World::with_refaults());
+    assert!(alike > 5 * stay && stay > 0, "{alike} against {stay}");
+}
+
+#[test]
+fn what_was_hot_at_a_launch_makes_room_for_what_is_used_now() {
+    let mut w = World::with_refaults();
+    w.launch(A, LaunchKind::Cold, 2000..2040);
+    w.touch(A, 0..1500);
+    let left = w.swap_out(usize::MAX, Urgency::Background);
+    assert_eq!(left.len(), 1540, "nobody else is there to have room for");
+    w.launch(A, LaunchKind::Relaunch, 2000..2040);
+    assert_eq!(w.policy.hot_pages(A), 40);
+    w.fault_in_turn(50, busy_and_rare());
+    assert!(w.policy.hot_pages(A) < 10, "{}", w.policy.hot_pages(A));
+    for page in 0..10 {
+        assert_eq!(w.class(A, page), Hotness::Warm);
+    }
+}
+
+#[test]
+fn hot_pages_of_others_are_spared_whatever_comes_back() {
+    let mut w = World::with_refaults();
+    w.launch(B, LaunchKind::Cold, 0..40);
+    w.launch(A, LaunchKind::Cold, 2000..2010);
+    w.touch(A, 0..1500);
+    let left = w.swap_out(usize::MAX, Urgency::Background);
+    assert_eq!(left.len(), 1500);
+    w.fault_in_turn(100, busy_and_rare());
+    assert_eq!(w.policy.hot_pages(B), 40);
+    let resident = w.policy.dump(&w.table);
+    let of_b = resident
+        .iter()
+        .filter(|&&page| w.table.owner(page) == B)
+        .count();
+    assert_eq!(of_b, 40);
+}
+
+#[test]
+fn counts_of_hot_pages_hold_when_they_age_leave_and_are_freed() {
+    let mut w = World::with_refaults();
+    w.launch(A, LaunchKind::Cold, 0..100);
+    w.swap_out(50, Urgency::Background);
+    // Away, hot, and missed when the launch is over.
+    w.touch(A, 0..10);
+    assert_eq!(w.policy.hot_pages(A), 90);
+    assert_eq!(w.class(A, 0), Hotness::Warm);
+    for number in 10..100 {
+        let page = w.table.find(A, PageAddr::Anon { number }).unwrap();
+        if w.table[page].state == PageState::Resident {
+            w.policy.remove(&mut w.table, page);
+        }
+        w.policy.forget(&w.table, page);
+        w.table[page].reset();
+    }
+    assert_eq!(w.policy.hot_pages(A), 0);
+}
