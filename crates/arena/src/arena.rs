@@ -119,6 +119,8 @@ impl Arena {
             .map_err(tables)?;
         let mut core = Core::new(memory, empty, directory, store, config.service_slots);
         core.is_program = matches!(addresses, Addresses::Whole { .. });
+        // Its faults are served by other threads, on other processors than those that it runs on.
+        core.frames.renews = core.is_program;
         core.neighbour_reserve = (marks.low_frames - marks.min_frames / 2) as usize / 2;
         let core = Arc::new(core);
         let mut brain = Brain::new(engine, allowance, keep_copies, pages);

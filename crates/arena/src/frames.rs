@@ -32,6 +32,12 @@ pub struct Frames {
     pub waits: AtomicU64,
     /// Slots that are not used any more.
     pub lost: AtomicU64,
+    /// Pages come back in new frames of the kernel's, rather than in free ones.
+    ///
+    /// A frame that moves leaves the tables of all processors that run a thread of the program: an interrupt of each,
+    /// which takes longer than all the rest of a fault. A new one is a page to copy, and needs none; the free ones are
+    /// given back many at a time.
+    pub renews: bool,
 }
 
 /// Leave to take so many new frames, already counted as held.
@@ -89,6 +95,7 @@ impl Frames {
             pager_sleeps: AtomicU32::new(0),
             waits: AtomicU64::new(0),
             lost: AtomicU64::new(0),
+            renews: false,
         }
     }
 
@@ -129,17 +136,25 @@ impl Frames {
 
     /// One frame, if one can be had.
     pub fn try_take(&self) -> Option<Frame> {
-        let frame = match self.free.take(1) {
-            Some(slot) => Some(Frame::Free(slot)),
-            None => self.try_new(1).map(Frame::New),
-        };
+        let frame = self.try_take_up_to(1);
         self.call_pager_when_low();
         frame
     }
 
-    /// `count` free frames in a row (at most 64), if there are so many beyond `reserve`.
+    /// One to `most` frames, in a row if they are free ones.
+    pub fn try_take_up_to(&self, most: usize) -> Option<Frame> {
+        let free = || self.free.take(most).map(Frame::Free);
+        let new = || self.try_new(most).map(Frame::New);
+        if self.renews {
+            new().or_else(free)
+        } else {
+            free().or_else(new)
+        }
+    }
+
+    /// `count` free frames in a row (at most 64), if there are so many beyond `reserve`, and pages come back in them.
     pub fn take_run(&self, count: usize, reserve: usize) -> Option<Slots> {
-        if self.available() < count + reserve {
+        if self.renews || self.available() < count + reserve {
             return None;
         }
         let run = self.free.take_run(count)?;
@@ -216,10 +231,16 @@ impl Frames {
         self.wake_waiting();
     }
 
-    /// Gives free frames back to the kernel as long as more are held than there may be, at most `most`.
+    /// Gives free frames back to the kernel that no page comes back in, at most `most`: as long as more are held than
+    /// there may be, or all.
     pub fn trim(&self, memory: &PagedMemory, most: usize) -> Result<(), PagedError> {
         let limit = self.limit.load(Ordering::Acquire);
-        let mut left = self.held().saturating_sub(limit).min(most);
+        let spare = if self.renews {
+            self.free()
+        } else {
+            self.held().saturating_sub(limit)
+        };
+        let mut left = spare.min(most);
         while left > 0 {
             let Some(mut slots) = self.free.take(left) else {
                 break;
@@ -231,13 +252,13 @@ impl Frames {
         Ok(())
     }
 
-    /// A frame came free; it goes back to the kernel when more are held than there may be.
+    /// A frame came free; it goes back to the kernel when more are held than there may be, or later with others.
     pub fn put_free_or_trim(
         &self,
         memory: &PagedMemory,
         mut slot: Slots,
     ) -> Result<(), PagedError> {
-        if self.held() > self.limit.load(Ordering::Acquire) {
+        if !self.renews && self.held() > self.limit.load(Ordering::Acquire) {
             self.drop_frames(memory, &mut slot)?;
             self.empty.put(slot);
         } else {

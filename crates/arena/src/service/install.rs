@@ -150,11 +150,7 @@ impl Core {
                 continue;
             };
             let run = run_at(held, at, |(claim, _)| claim.page);
-            let frames = match self.frames.take_spare(run, 0) {
-                Some(slots) => Some(Frame::Free(slots)),
-                None => self.frames.try_new(run).map(Frame::New),
-            };
-            let Some(frames) = frames else {
+            let Some(frames) = self.frames.try_take_up_to(run) else {
                 held[at..]
                     .iter_mut()
                     .filter_map(Option::take)

@@ -143,9 +143,9 @@ impl Core {
         let mut count = singles
             .take_while(|&&page| is_single(page as usize).is_some())
             .count();
-        let is_move = self.memory.mechanism() == Mechanism::Move;
+        let are_recycled = !self.frames.renews && self.memory.mechanism() == Mechanism::Move;
         let mut slots = None;
-        if is_move {
+        if are_recycled {
             slots = self.frames.take_spare(count, self.neighbour_reserve);
             count = slots.as_ref().map_or(0, |slots| slots.len());
         }
