@@ -113,7 +113,7 @@ const SCHEMES: &[Named] = schemes! {
     "asap" |         "lru"               "page"      "all"        "none"       "footprint"            | no   no   SizeClasses | "ASAP: zram, and each launch brings its footprint back";
     "asap-anon" |    "lru"               "page"      "all"        "none"       "footprint:only=anon"  | no   no   SizeClasses | "ASAP, anonymous pages only";
     "asap-file" |    "lru"               "page"      "all"        "none"       "footprint:only=file"  | no   no   SizeClasses | "ASAP, pages of files only";
-    "warmswap" |     "hotness:hot=keep"  "measured"  "all"        "coldest"    "next"                 | yes  no   SizeClasses | "ours";
+    "warmswap" |     "hotness:hot=keep,refaults=stay"  "measured"  "all"  "coldest"  "next:least=25"       | yes  no   SizeClasses | "ours";
 };
 
 /// The size configurations of the paper's section 6.
