@@ -75,7 +75,6 @@ mod frames;
 mod gate;
 mod learned;
 mod lock;
-mod near;
 mod region;
 mod restore;
 mod service;
