@@ -31,6 +31,8 @@ const CLUSTER: usize = 64;
 const WANTS_SAMPLE: u8 = 1 << 5;
 /// The flag of [`Chunk::is_of_file`].
 const OF_FILE: u8 = 1 << 6;
+/// The flag of [`Chunk::is_set_aside`].
+const SET_ASIDE: u8 = 1 << 7;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunk {
@@ -90,6 +92,15 @@ impl Chunk {
 
     pub fn set_of_file(&mut self, is_of_file: bool) {
         self.set_flag(OF_FILE, is_of_file);
+    }
+
+    /// Whether it is no candidate for eviction, although it could be one, since the backing file takes nothing.
+    pub fn is_set_aside(&self) -> bool {
+        self.flags & SET_ASIDE != 0
+    }
+
+    pub fn set_set_aside(&mut self, is_set_aside: bool) {
+        self.set_flag(SET_ASIDE, is_set_aside);
     }
 
     fn set_flag(&mut self, flag: u8, on: bool) {

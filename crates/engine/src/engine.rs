@@ -106,6 +106,8 @@ pub struct Engine {
     pub(crate) late: Vec<(ChunkId, PageId)>,
     /// The backing file failed; not tried again until something leaves it.
     pub(crate) backing_failed: bool,
+    /// Chunks that were to leave the pool when the backing file took none, oldest first; some may have changed since.
+    pub(crate) set_aside: VecDeque<ChunkId>,
     pub(crate) background_is_active: bool,
     /// A kill is under way, so that a second one waits for its effect.
     pub(crate) dying: Option<AppId>,
@@ -160,6 +162,7 @@ impl Engine {
             loads: Vec::new(),
             late: Vec::new(),
             backing_failed: false,
+            set_aside: VecDeque::new(),
             background_is_active: false,
             dying: None,
             free_before_reclaim: None,
@@ -354,10 +357,11 @@ impl Engine {
 
     /// The backing file holds this much now. To be called after every operation on it.
     pub fn set_backing_bytes(&mut self, bytes: u64) {
-        if bytes < self.budget.usage.backing_bytes {
+        let before = std::mem::replace(&mut self.budget.usage.backing_bytes, bytes);
+        if bytes < before {
             self.backing_failed = false;
+            self.take_up(before - bytes);
         }
-        self.budget.usage.backing_bytes = bytes;
     }
 
     /// The budget for frames and pool is this from now on, and the watermarks follow; less than the minimum

@@ -33,6 +33,7 @@ pub mod chunks;
 pub mod counters;
 pub mod decision;
 mod engine;
+mod evict;
 mod learn;
 mod prepage;
 mod swap_in;

@@ -214,7 +214,7 @@ impl Engine {
     }
 
     /// Gives up the oldest kept copy in pool or backing file.
-    fn drop_kept(&mut self, place: Place, cause: Cause) -> bool {
+    pub(crate) fn drop_kept(&mut self, place: Place, cause: Cause) -> bool {
         let queue = usize::from(place == Place::Backing);
         while let Some(chunk) = self.kept[queue].pop_front() {
             if self.is_kept(chunk, place) {
@@ -266,52 +266,7 @@ impl Engine {
         }
     }
 
-    /// Sends the next victim of the eviction policy to the backing file, or drops it if it is of a file.
-    fn evict_one(&mut self, cause: Cause) -> bool {
-        let Some(chunk) = self.scheme.eviction.victim() else {
-            return false;
-        };
-        if self.chunks[chunk].is_of_file() {
-            return self.evict_files(chunk);
-        }
-        if self.backing_failed {
-            return false;
-        }
-        let bytes = u64::from(self.chunks[chunk].stored_bytes);
-        if !self.budget.backing_has_room(bytes) {
-            return self.drop_kept(Place::Backing, cause);
-        }
-        self.must_stay(chunk);
-        self.chunks[chunk].set_place(Place::WritingBack);
-        self.budget.writing_back_bytes += bytes;
-        self.decide(Action::WriteBack { chunk }, cause);
-        true
-    }
-
-    /// Drops the pages of files that are only in this chunk. False when all of them are on their way in.
-    fn evict_files(&mut self, chunk: ChunkId) -> bool {
-        let mut dropped = 0;
-        for page in self.chunks.pages(chunk).to_vec() {
-            let entry = &self.table[page];
-            if entry.chunk == chunk && entry.state == PageState::Stored {
-                self.drop_stored_file(page);
-                dropped += 1;
-            }
-        }
-        self.counters.evicted_files += dropped;
-        dropped > 0
-    }
-
-    /// The copy of a page of a file that is nowhere else in memory is dropped.
-    pub(crate) fn drop_stored_file(&mut self, page: PageId) {
-        let chunk = self.table[page].chunk;
-        self.table[page].state = PageState::Discarded;
-        self.absent_less(chunk);
-        self.decide(Action::Forget { page, chunk }, Cause::Background);
-        self.drop_copy(page);
-    }
-
-    fn describe(&self, chunk: ChunkId) -> Stored {
+    pub(crate) fn describe(&self, chunk: ChunkId) -> Stored {
         let entry = &self.chunks[chunk];
         Stored {
             hotness: entry.hotness(),
@@ -326,27 +281,6 @@ impl Engine {
         if matches!(self.chunks[chunk].place(), Place::Pool | Place::WritingBack) {
             let stored = self.describe(chunk);
             self.scheme.admission.left(stored);
-        }
-    }
-
-    /// Whether the chunk has somewhere to go. Without a backing file only pages of files can be given up:
-    /// a policy that knew of others would name them, and name nothing else until they left.
-    fn can_leave_pool(&self, chunk: ChunkId) -> bool {
-        self.chunks[chunk].is_of_file() || self.budget.limits.backing_limit_bytes > 0
-    }
-
-    /// The chunk is a candidate for eviction from now on, if it can be.
-    fn may_be_evicted(&mut self, chunk: ChunkId) {
-        if self.can_leave_pool(chunk) {
-            let stored = self.describe(chunk);
-            self.scheme.eviction.insert(chunk, stored);
-        }
-    }
-
-    /// The chunk is a candidate for eviction no more, if it was one.
-    fn must_stay(&mut self, chunk: ChunkId) {
-        if self.can_leave_pool(chunk) {
-            self.scheme.eviction.remove(chunk);
         }
     }
 

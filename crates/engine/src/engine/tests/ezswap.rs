@@ -242,3 +242,54 @@ fn a_host_that_does_not_ask_admits() {
     assert_eq!(kinds(&decisions(&mut e)), ["write back"]);
     e.check().expect("invariants");
 }
+
+#[test]
+fn while_the_backing_file_takes_nothing_pages_of_files_leave_in_place_of_others() {
+    for scheme in ["ezswap-apa", "ezswap-apa-ca", "zswap+file-pages=on"] {
+        for has_failed in [true, false] {
+            let mut e = engine(scheme, pages(256, 2, 100));
+            for n in 0..30 {
+                for addr in [anon(n), file(n)] {
+                    let chunk = send(&mut e, addr);
+                    e.stored(chunk, Place::Pool, 500);
+                }
+            }
+            if !has_failed {
+                e.set_backing_bytes(100 * 4096);
+            }
+            let mut evicted = 0;
+            let mut n = 100;
+            while e.counters().evicted_files < 30 {
+                e.set_pool_bytes(2 * 4096);
+                e.touch(app(0), anon(n), true);
+                assert!(e.send_away(app(0), anon(n)));
+                while let Some(decision) = e.next_decision() {
+                    match decision.action {
+                        Action::WriteBack { chunk } => {
+                            assert!(has_failed, "{scheme}: there is no room");
+                            e.write_back_failed(chunk);
+                        }
+                        Action::Free { .. } => e.set_pool_bytes(0),
+                        Action::Store { chunk, .. } => e.stored(chunk, Place::Pool, 500),
+                        _ => {}
+                    }
+                }
+                e.check().expect("invariants");
+                n += 1;
+                let now = e.counters().evicted_files;
+                assert!(now > evicted, "{scheme}, failed: {has_failed}, {now}");
+                evicted = now;
+            }
+            // Something left the backing file: others have their turn again.
+            e.set_backing_bytes(100 * 4096);
+            e.set_backing_bytes(50 * 4096);
+            e.set_pool_bytes(2 * 4096);
+            e.touch(app(0), anon(n), true);
+            assert!(e.send_away(app(0), anon(n)));
+            let first = e.next_decision().map(|decision| decision.action);
+            let is_write_back = matches!(first, Some(Action::WriteBack { .. }));
+            assert!(is_write_back, "{scheme}, failed: {has_failed}: {first:?}");
+            e.check().expect("invariants");
+        }
+    }
+}
