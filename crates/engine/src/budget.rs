@@ -100,6 +100,13 @@ impl Budget {
         self.free_frames() + self.leaving + self.writing_back_bytes / PAGE_BYTES as u64
     }
 
+    /// Frames that can be taken now, or how many are taken beyond the budget, as a negative number.
+    pub fn balance_frames(&self) -> i64 {
+        let used = self.usage.frames * PAGE_BYTES as u64 + self.usage.pool_bytes;
+        let left = self.limits.budget_bytes.wrapping_sub(used).cast_signed();
+        left.div_euclid(PAGE_BYTES as i64)
+    }
+
     /// Bytes used beyond the budget.
     pub fn exceeded_bytes(&self) -> u64 {
         let used = self.usage.frames * PAGE_BYTES as u64 + self.usage.pool_bytes;

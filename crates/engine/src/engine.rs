@@ -111,8 +111,8 @@ pub struct Engine {
     pub(crate) background_is_active: bool,
     /// A kill is under way, so that a second one waits for its effect.
     pub(crate) dying: Option<AppId>,
-    /// Free frames when direct reclaim last began, since the last touch.
-    pub(crate) free_before_reclaim: Option<u64>,
+    /// Free frames, or those beyond the budget, when direct reclaim last began, since the last touch.
+    pub(crate) balance_before_reclaim: Option<i64>,
     /// Reclaim found nothing, or nobody took what it found; until the next event.
     pub(crate) stuck: bool,
     pub(crate) scratch: Vec<PageId>,
@@ -165,7 +165,7 @@ impl Engine {
             set_aside: VecDeque::new(),
             background_is_active: false,
             dying: None,
-            free_before_reclaim: None,
+            balance_before_reclaim: None,
             stuck: false,
             scratch: Vec::new(),
             apps: Vec::new(),
@@ -408,9 +408,10 @@ impl Engine {
         if self.budget.leaving > 0 {
             return false;
         }
-        let free = self.budget.free_frames();
-        let before = self.free_before_reclaim.replace(free);
-        free < self.budget.watermarks.min_frames / 2 && before.is_some_and(|before| free <= before)
+        let balance = self.budget.balance_frames();
+        let before = self.balance_before_reclaim.replace(balance);
+        self.budget.free_frames() < self.budget.watermarks.min_frames / 2
+            && before.is_some_and(|before| balance <= before)
     }
 
     /// What is to be done when nobody waits: the footprint of the launch under way comes back, and reclaim
@@ -462,7 +463,7 @@ impl Engine {
     /// Something happened: reclaim may find what it did not find before.
     fn used(&mut self, app: AppId) {
         self.stuck = false;
-        self.free_before_reclaim = None;
+        self.balance_before_reclaim = None;
         if self.most_recent != app {
             self.most_recent = app;
             self.clock += 1;

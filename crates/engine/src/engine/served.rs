@@ -22,6 +22,8 @@ impl Engine {
     /// A page that was leaving has its content from its frame: a store of it that is under way leaves it out.
     pub fn served(&mut self, app: AppId, addr: PageAddr, arrival: Arrival) -> Outcome {
         let page = self.table.find_or_insert(app, addr);
+        // There is something to reclaim that was not there before, though nobody touched it.
+        self.stuck = false;
         match (self.table[page].state, arrival) {
             (PageState::Stored, _) => self.served_stored(app, page, arrival),
             (_, Arrival::Touched) => self.touch(app, addr, false).outcome,
@@ -274,6 +276,36 @@ mod tests {
     }
 
     const OTHER: PageAddr = PageAddr::Anon { number: 8 };
+
+    #[test]
+    fn what_is_far_beyond_the_budget_is_reclaimed_batch_by_batch() {
+        let (mut engine, ..) = stored("zram");
+        let pages = (4 << 20) / 4096;
+        for number in 100..100 + 2 * pages {
+            engine.served(APP, PageAddr::Anon { number }, Arrival::Untouched);
+        }
+        while let Some(decision) = engine.next_background_decision() {
+            match decision.action {
+                Action::Store { chunk, .. } => engine.stored(chunk, Place::Pool, 100),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(engine.usage().frames < pages, "{}", engine.usage().frames);
+        engine.check().expect("invariants");
+    }
+
+    #[test]
+    fn pages_that_nobody_touched_are_reclaimed_although_there_was_nothing_before() {
+        let (mut engine, ..) = stored("zram");
+        // A kill was looked for, since nothing else was left to give up.
+        engine.counters.kills += 1;
+        engine.kill_refused();
+        for number in 100..100 + (4 << 20) / 4096 {
+            engine.served(APP, PageAddr::Anon { number }, Arrival::Untouched);
+        }
+        let store = engine.next_background_decision().map(|d| d.action);
+        assert!(matches!(store, Some(Action::Store { .. })), "{store:?}");
+    }
 
     #[test]
     fn an_abandoned_load_leaves_its_pages_stored() {
