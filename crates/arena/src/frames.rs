@@ -278,7 +278,7 @@ impl Frames {
 
     fn drop_frames(&self, memory: &PagedMemory, slots: &mut Slots) -> Result<(), PagedError> {
         memory.discard_slots(slots)?;
-        self.held.fetch_sub(slots.len(), Ordering::AcqRel);
+        self.released(slots.len());
         Ok(())
     }
 

@@ -57,7 +57,8 @@ pub struct Ablation {
     pub rows: Vec<AblationRow>,
 }
 
-/// Every exchange of one slot, as [`SchemeSpec::set`] takes it. A scheme whose pages never leave is none.
+/// Every exchange of one slot, as [`SchemeSpec::set`] takes it: another policy, or the same without its last argument.
+/// A scheme whose pages never leave is none.
 pub fn changes(scheme: &SchemeSpec) -> Vec<String> {
     let of = |slot: &str| match slot {
         "reclaim" => &scheme.reclaim,
@@ -71,6 +72,12 @@ pub fn changes(scheme: &SchemeSpec) -> Vec<String> {
         .into_iter()
         .filter(|row| row.name != "never" && differs(row.slot, row.name))
         .map(|row| format!("{}={}", row.slot, row.name));
+    let without = ["reclaim", "sizing", "admission", "eviction", "prefetch"];
+    let without = without.into_iter().filter_map(|slot| {
+        let policy = of(slot);
+        let less = policy.rfind([':', ',']).map(|end| &policy[..end])?;
+        Some(format!("{slot}={less}"))
+    });
     let order = scheme.reclaim.starts_with("hotness:") && !scheme.reclaim.contains("foreground=");
     let order = order.then(|| format!("reclaim={},foreground=last", scheme.reclaim));
     let turned = |name: &str, is_on| format!("{name}={}", if is_on { "off" } else { "on" });
@@ -80,7 +87,7 @@ pub fn changes(scheme: &SchemeSpec) -> Vec<String> {
     ];
     let layouts = Layout::ALL.into_iter().filter(|&it| it != scheme.layout);
     let layouts = layouts.map(|layout| format!("layout={}", layout.name()));
-    let all = others.chain(order).chain(switches).chain(layouts);
+    let all = others.chain(without).chain(order).chain(switches).chain(layouts);
     // What takes arguments that have no default is left out.
     all.filter(|change| scheme.clone().set(change).is_ok())
         .collect()
@@ -161,7 +168,7 @@ mod tests {
         let changes = changes(&scheme);
         for slot in [
             "reclaim=lru",
-            "reclaim=hotness:hot=keep,foreground=last",
+            "reclaim=hotness:hot=keep,refaults=stay,foreground=last",
             "sizing=",
             "admission=selective",
             "eviction=lottery",
@@ -174,6 +181,9 @@ mod tests {
                 changes.iter().any(|it| it.starts_with(slot)),
                 "{slot}: {changes:?}"
             );
+        }
+        for less in ["reclaim=hotness:hot=keep", "prefetch=next"] {
+            assert!(changes.iter().any(|it| it == less), "{less}: {changes:?}");
         }
         for change in &changes {
             let mut other = scheme.clone();
