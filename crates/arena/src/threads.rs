@@ -58,10 +58,11 @@ impl Threads {
         for _ in 0..count.max(1) {
             let (core, jobs) = (Arc::clone(core), Arc::clone(&self.jobs));
             self.start("restorer", move || {
-                // A kernel without that class restores at normal priority.
-                let _ = be_idle();
                 move || {
                     while let Some(job) = jobs.next() {
+                        // Not before: on a busy machine a thread of that class takes long to end, and with it a
+                        // process that never restores anything. A kernel without it restores at normal priority.
+                        let _ = be_idle();
                         job.run(&core);
                     }
                 }
@@ -76,8 +77,8 @@ impl Threads {
         let _ = self.begun.set(());
     }
 
-    /// Starts a thread, which is ready when this returns and waits for [`Self::begin`]. What `prepare` makes runs then, and allocates nothing: it has to
-    /// hear of a fork whose thread holds the allocator.
+    /// Starts a thread, which is ready when this returns and waits for [`Self::begin`]. What `prepare` makes runs then,
+    /// and allocates nothing: it has to hear of a fork whose thread holds the allocator.
     fn start<Body: FnOnce()>(
         &mut self,
         name: &'static str,

@@ -87,7 +87,11 @@ pub fn changes(scheme: &SchemeSpec) -> Vec<String> {
     ];
     let layouts = Layout::ALL.into_iter().filter(|&it| it != scheme.layout);
     let layouts = layouts.map(|layout| format!("layout={}", layout.name()));
-    let all = others.chain(without).chain(order).chain(switches).chain(layouts);
+    let all = others
+        .chain(without)
+        .chain(order)
+        .chain(switches)
+        .chain(layouts);
     // What takes arguments that have no default is left out.
     all.filter(|change| scheme.clone().set(change).is_ok())
         .collect()
