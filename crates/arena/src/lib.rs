@@ -75,6 +75,7 @@ mod frames;
 mod gate;
 mod learned;
 mod lock;
+mod near;
 mod region;
 mod restore;
 mod service;

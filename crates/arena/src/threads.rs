@@ -11,6 +11,7 @@ use warmswap_sys::uffd::{Event, Waiter, be_idle};
 use crate::brain::Brain;
 use crate::error::{AbortOnPanic, ServeError, die};
 use crate::lock::Mutex;
+use crate::near::{Near, Nearness};
 use crate::restore::Jobs;
 use crate::service::{Core, Served, Wanted};
 
@@ -163,18 +164,23 @@ fn pager(core: &Core, brain: &Mutex<Brain>, is_stopped: &AtomicBool) {
 struct Handler {
     core: Arc<Core>,
     waiter: Waiter,
+    nearness: Option<Nearness>,
 }
 
 impl Handler {
     /// For the calling thread.
     fn new(core: Arc<Core>) -> Self {
         match core.memory.waiter() {
-            Ok(waiter) => Self { waiter, core },
+            Ok(waiter) => Self {
+                waiter,
+                core,
+                nearness: Nearness::new(),
+            },
             Err(error) => die(core.memory.address(0), &ServeError::Events(error)),
         }
     }
 
-    fn run(self, is_stopped: &AtomicBool) {
+    fn run(mut self, is_stopped: &AtomicBool) {
         while !is_stopped.load(Ordering::Acquire) {
             let waited = self
                 .waiter
@@ -186,7 +192,7 @@ impl Handler {
         }
     }
 
-    fn handle_what_is_there(&self) -> Result<(), ServeError> {
+    fn handle_what_is_there(&mut self) -> Result<(), ServeError> {
         let core = &*self.core;
         loop {
             // An event that was read is served before a fork.
@@ -199,9 +205,14 @@ impl Handler {
                 serve(core, core.memory.address(page));
             }
             match core.memory.read_event().map_err(ServeError::Events)? {
-                Some(Event::Fault { address, .. }) => {
+                Some(Event::Fault {
+                    address, thread, ..
+                }) => {
                     let start = Instant::now();
+                    let nearness = self.nearness.as_mut();
+                    let near = nearness.and_then(|nearness| nearness.bring(thread));
                     serve(core, address);
+                    near.into_iter().for_each(Near::let_go);
                     let time_ns = start.elapsed().as_nanos() as u64;
                     core.counts.latency.record(time_ns);
                 }

@@ -488,7 +488,7 @@ fn open_uffd(config: PagedConfig) -> Result<(Uffd, Reach), OpenError> {
         // With the right to it, faults within system calls are served as well.
         FaultDelivery::Events => {
             if matches!(config.addresses, Addresses::Whole { .. }) {
-                features.push(Feature::WriteProtect);
+                features.extend([Feature::ThreadId, Feature::WriteProtect]);
                 // To hear of forks takes another right (CAP_SYS_PTRACE).
                 let forks = [&features[..], &[Feature::EventFork]].concat();
                 if let Ok(opened) = open(Reach::Everything, &forks) {
