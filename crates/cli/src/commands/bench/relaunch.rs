@@ -30,15 +30,9 @@ pub struct RelaunchArgs {
     /// How much memory the applications take
     #[arg(long, value_enum, default_value = "normal")]
     size: SizeArg,
-    /// Who pages them; separated by commas. `preload` is measured where it is named: a program whose arena is far
-    /// too small may take longer to answer than the benchmark waits
-    #[arg(
-        long,
-        value_enum,
-        default_value = "dram,zram,kernel",
-        value_delimiter = ','
-    )]
-    arms: Vec<ArmArg>,
+    /// Who pages them; separated by commas [default: all that this machine can run]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    arms: Option<Vec<ArmArg>>,
     /// Memory of the limited arms, compressed pool included, as a share of what the applications take
     /// without a limit
     #[arg(long, default_value_t = 0.5, value_name = "SHARE")]
@@ -111,6 +105,17 @@ enum ArmArg {
     Preload,
 }
 
+impl From<ArmArg> for Arm {
+    fn from(arm: ArmArg) -> Self {
+        match arm {
+            ArmArg::Dram => Self::Dram,
+            ArmArg::Zram => Self::Zram,
+            ArmArg::Kernel => Self::Kernel,
+            ArmArg::Preload => Self::Preload,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PrepageArg {
     /// Into the swap cache
@@ -136,14 +141,7 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
         let why = "at least one block and relaunch is needed, and a share above 0";
         return Err(BadInput(why.to_owned()).into());
     }
-    let arms = args.arms.iter().map(|arm| match arm {
-        ArmArg::Dram => Arm::Dram,
-        ArmArg::Zram => Arm::Zram,
-        ArmArg::Kernel => Arm::Kernel,
-        ArmArg::Preload => Arm::Preload,
-    });
-    let arms: Vec<_> = arms.collect();
-    let preload = arms.contains(&Arm::Preload).then(|| preload(&args));
+    let (arms, preload) = arms(&args, &apps)?;
     let by = match args.prepage_by {
         PrepageArg::WillNeed => PrepageBy::WillNeed,
         PrepageArg::Read => PrepageBy::Read,
@@ -177,10 +175,34 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
             prepage_threads: args.prepage_threads,
             ..HostConfig::default()
         },
-        preload: preload.transpose()?,
+        preload,
         sample_every: args.sample_ms.map(Duration::from_millis),
         allow_busy: args.allow_busy,
     })
+}
+
+/// The arms that are wanted, and what the arm `preload` needs. Where nobody named it, it is left out if this machine or
+/// these applications do not allow it.
+fn arms(args: &RelaunchArgs, apps: &[AppSpec]) -> Result<(Vec<Arm>, Option<Preload>)> {
+    if let Some(named) = &args.arms {
+        let arms: Vec<_> = named.iter().map(|&arm| arm.into()).collect();
+        let preload = arms.contains(&Arm::Preload).then(|| preload(args));
+        return Ok((arms, preload.transpose()?));
+    }
+    let mut arms = vec![Arm::Dram, Arm::Zram, Arm::Kernel];
+    if !apps.iter().any(|app| app.start.preload) {
+        return Ok((arms, None));
+    }
+    match preload(args) {
+        Ok(preload) => {
+            arms.push(Arm::Preload);
+            Ok((arms, Some(preload)))
+        }
+        Err(error) => {
+            eprintln!("the arm preload is left out: {error:#}");
+            Ok((arms, None))
+        }
+    }
 }
 
 /// What the arm `preload` needs, if this machine can run it.
