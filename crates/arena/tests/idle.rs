@@ -30,10 +30,12 @@ fn threads_take_the_idle_class_with_their_first_work() {
     let app = arena.application("app").expect("room");
     let region = app.region(2 * MIB).expect("a region");
     let memory = words(&region);
+    app.foreground();
     (0..512).for_each(|page| write_page(memory, page, 1));
+    app.launch_done();
+    leave(&region);
     assert_eq!(idle_threads(), 0, "nothing was restored so far");
     app.foreground();
-    // There is nothing to bring back, which is found out by a thread that restores.
     let begin = std::time::Instant::now();
     while idle_threads() == 0 {
         assert!(begin.elapsed().as_secs() < 60, "nobody restores");
