@@ -249,8 +249,8 @@ impl Engine {
         let written = self.table[page].has(Mark::Dirty);
         // A copy in the backing file takes no memory, and is dear to write again.
         let is_in_pool = self.chunks[chunk].place() == Place::Pool;
-        let is_idle = is_in_pool && self.scheme.reclaim.stays_long(&self.table, page);
-        if written || is_idle || !self.scheme.keep_copies {
+        let is_needless = is_in_pool && self.scheme.reclaim.stays_long(&self.table, page);
+        if written || is_needless || !self.scheme.keep_copies {
             // The caller settles the chunk.
             self.table[page].chunk = ChunkId::NONE;
             self.has_no_copy(page);

@@ -143,6 +143,12 @@ impl Core {
         let mut count = singles
             .take_while(|&&page| is_single(page as usize).is_some())
             .count();
+        // What nobody waits for leaves frames to faults, wherever its own come from.
+        let spare = self
+            .frames
+            .available()
+            .saturating_sub(self.neighbour_reserve);
+        count = count.min(spare);
         let are_recycled = !self.frames.renews && self.memory.mechanism() == Mechanism::Move;
         let mut slots = None;
         if are_recycled {

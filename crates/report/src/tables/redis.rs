@@ -37,8 +37,8 @@ pub fn redis(report: &RedisReport) -> Result<Table, TableError> {
         ])?;
     }
     table.footnote(format!(
-        "Budget {} of {}; zram's server has as much as warmswap's takes in all. CPU and faults of a request: the server's, \
-         its pager included. Medians of {} turns; the measuring thread got {} of a processor before them.",
+        "Budget {} of {}; zram's server has as much as warmswap's takes in all. CPU and faults of a request: the \
+         server's, its pager included. Medians of {} turns; the measuring thread got {} of a processor before them.",
         Quantity::Bytes(report.budget_bytes).human(),
         Quantity::Bytes(report.footprint_bytes).human(),
         report.rows.first().map_or(0, |row| row.turns.len()),
