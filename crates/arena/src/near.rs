@@ -4,6 +4,11 @@
 //! sleep, which takes longer than the fault itself, above all in a virtual machine. The scheduler cannot know, so it
 //! is told: a thread that makes one fault after the other is woken where its handler runs, and the handler stays
 //! there. Now and then the handler lets the scheduler choose anew, so that both go where there is room.
+//!
+//! The pager follows them ([`Follower`]): to take a page out of the page table it must interrupt every other processor
+//! on which the program runs, and there is none if it takes its turn where the program would run.
+
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
@@ -24,6 +29,57 @@ pub struct Nearness {
     row: u32,
     /// Faults since the handler is bound to one processor; none if it is not.
     at_home: Option<u32>,
+}
+
+/// The processor of a program of which one thread alone makes faults, for others of the arena's threads.
+#[derive(Debug, Default)]
+pub struct Home(AtomicU32);
+
+impl Home {
+    fn set(&self, cpu: Option<usize>) {
+        let number = cpu.and_then(|cpu| u32::try_from(cpu + 1).ok());
+        self.0.store(number.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Option<usize> {
+        (self.0.load(Ordering::Relaxed) as usize).checked_sub(1)
+    }
+}
+
+/// A thread of the arena that works where the program does, when one thread of it alone makes faults: what it takes
+/// from the program's page table need not be told to another processor.
+#[derive(Debug)]
+pub struct Follower {
+    /// Where it may run; none where there is no choice.
+    everywhere: Option<CpuSet>,
+    /// The processor to which it is bound.
+    at: Option<usize>,
+}
+
+impl Follower {
+    /// The calling thread.
+    pub fn new() -> Self {
+        let everywhere = sched_getaffinity(None).ok();
+        Self {
+            everywhere: everywhere.filter(|set| set.count() > 1),
+            at: None,
+        }
+    }
+
+    /// Goes where the program is, or anywhere if it is in several places.
+    pub fn follow(&mut self, home: &Home) {
+        let home = home.get();
+        let Some(everywhere) = self.everywhere.as_ref().filter(|_| home != self.at) else {
+            return;
+        };
+        let set = match home {
+            Some(cpu) if everywhere.is_set(cpu) => only(cpu),
+            _ => *everywhere,
+        };
+        // Where that fails it stays where it is, which does no harm but to speed.
+        let _ = sched_setaffinity(None, &set);
+        self.at = home;
+    }
 }
 
 /// A thread that wakes up on the handler's processor.
@@ -48,18 +104,20 @@ impl Nearness {
     }
 
     /// Has a thread that waits for a page wake up here, if it is the only one that makes faults.
-    pub fn bring(&mut self, thread: u32) -> Option<Near> {
+    pub fn bring(&mut self, thread: u32, home: &Home) -> Option<Near> {
         let thread = Pid::from_raw(i32::try_from(thread).ok()?)?;
         if self.thread == Some(thread) {
             self.row = self.row.saturating_add(1);
         } else {
             (self.thread, self.row) = (Some(thread), 0);
             self.leave_home();
+            home.set(None);
         }
         if self.row < FAULTS_IN_A_ROW {
             return None;
         }
         let here = self.stay()?;
+        home.set(Some(here));
         let before = sched_getaffinity(Some(thread)).ok()?;
         // Where the program wants it to run only elsewhere, or here anyway, there is nothing to do.
         if !before.is_set(here) || before.count() == 1 {
@@ -104,4 +162,29 @@ fn only(cpu: usize) -> CpuSet {
     let mut set = CpuSet::new();
     set.set(cpu);
     set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_follower_goes_where_the_program_is_and_then_anywhere_again() {
+        // In a thread of its own, which takes its places along when it ends.
+        let follow = || {
+            let everywhere = sched_getaffinity(None).expect("a set");
+            let cpu = (0..CpuSet::MAX_CPU).find(|&cpu| everywhere.is_set(cpu));
+            let (home, mut follower) = (Home::default(), Follower::new());
+            home.set(cpu);
+            follower.follow(&home);
+            let bound = sched_getaffinity(None).expect("a set");
+            home.set(None);
+            follower.follow(&home);
+            let free = sched_getaffinity(None).expect("a set");
+            (cpu, bound, free == everywhere)
+        };
+        let (cpu, bound, is_free) = std::thread::spawn(follow).join().expect("a thread");
+        assert!(cpu.is_some_and(|cpu| bound.is_set(cpu)) && bound.count() == 1);
+        assert!(is_free);
+    }
 }

@@ -31,6 +31,7 @@ use crate::files::Files;
 use crate::forked::Forked;
 use crate::frames::{Frame, Frames};
 use crate::gate::Gate;
+use crate::near::Home;
 use crate::store::{MEMBER_BYTES, Store};
 
 /// What the fault path and the pager share. Everything here is used without the engine's lock.
@@ -50,6 +51,8 @@ pub struct Core {
     ///
     /// Threads of the parent have its locks at the moment of the fork, so the child has another.
     pub forked: CurrentFork,
+    /// Where the thread runs that makes all faults, if there is one.
+    pub home: Home,
     /// The pages are a program's, which maps and unmaps them as it likes.
     pub is_program: bool,
     slots: Box<[Mutex<Service>]>,
@@ -209,6 +212,7 @@ impl Core {
             counts: ServiceCounts::default(),
             gate: Gate::default(),
             forked: CurrentFork::default(),
+            home: Home::default(),
             is_program: false,
             slots: (0..service_slots.max(1))
                 .map(|_| Mutex::new(Service::new()))

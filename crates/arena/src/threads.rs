@@ -11,7 +11,7 @@ use warmswap_sys::uffd::{Event, Waiter, be_idle};
 use crate::brain::Brain;
 use crate::error::{AbortOnPanic, ServeError, die};
 use crate::lock::Mutex;
-use crate::near::{Near, Nearness};
+use crate::near::{Follower, Near, Nearness};
 use crate::restore::Jobs;
 use crate::service::{Core, Served, Wanted};
 
@@ -128,7 +128,9 @@ impl Threads {
 fn pager(core: &Core, brain: &Mutex<Brain>, is_stopped: &AtomicBool) {
     let mut generation = core.frames.generation();
     let mut idle_turns = 0;
+    let mut follower = Follower::new();
     while !is_stopped.load(Ordering::Acquire) {
+        follower.follow(&core.home);
         let inside = core.gate.enter_as_pager();
         let mut guard = brain.lock();
         let has_more = match guard.work(core) {
@@ -210,7 +212,7 @@ impl Handler {
                 }) => {
                     let start = Instant::now();
                     let nearness = self.nearness.as_mut();
-                    let near = nearness.and_then(|nearness| nearness.bring(thread));
+                    let near = nearness.and_then(|nearness| nearness.bring(thread, &core.home));
                     serve(core, address);
                     near.into_iter().for_each(Near::let_go);
                     let time_ns = start.elapsed().as_nanos() as u64;
