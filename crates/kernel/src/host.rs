@@ -84,7 +84,8 @@ impl Host {
             pool_limit_bytes: UNBOUNDED_BYTES,
             backing_limit_bytes: UNBOUNDED_BYTES,
         };
-        let engine = Engine::new(scheme, limits)?;
+        let mut engine = Engine::new(scheme, limits)?;
+        engine.touches_are_unseen();
         let gauge = Gauge::new(root, &config.goal)?;
         let prepagers = match config.prepage_threads {
             0 => None,
@@ -477,7 +478,7 @@ impl Core {
             .filter_map(|(of, page)| (of == slice).then_some(page))
             .collect();
         for page in hot {
-            app.processes[at].mark_seen(page, app.launch);
+            app.processes[at].pages.mark_seen(page, app.launch);
         }
     }
 }

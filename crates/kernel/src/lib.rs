@@ -8,9 +8,9 @@
 //! # How an access is seen
 //!
 //! A page that was in swap and is in memory again was accessed ([`watch`]). A page that stayed in memory is
-//! taken for accessed in a launch as long as there is evidence that it was in one of the last
-//! [`HostConfig::evidence_launches`]; after that it may leave like others, and comes back as a fault if it is
-//! still needed. Pages that are prepaged by `MADV_WILLNEED` wait in the swap cache: their page table entries
+//! taken for accessed in a launch as long as there is evidence for it ([`pages`]): ten launches after it was seen
+//! to be accessed once, and twice as many each time that it was again, up to [`HostConfig::evidence_launches`].
+//! After that it may leave like others, and comes back as a fault if it is still needed. Pages that are prepaged by `MADV_WILLNEED` wait in the swap cache: their page table entries
 //! change at the first real access only, so that hits and misses are told apart exactly.
 //!
 //! # What it does
@@ -27,7 +27,8 @@
 //! | module | subject |
 //! |---|---|
 //! | [`application`] | which processes make up an application |
-//! | [`watch`] | one process: which of its pages came and went |
+//! | [`pages`] | a table of pages: which came and went, and which are needed |
+//! | [`watch`] | one process and its table |
 //! | [`goal`] | how much memory is to be had, and how much is missing |
 //! | [`host`] | the engine over it all |
 //! | [`prepage`] | the threads that bring pages back |
@@ -43,6 +44,7 @@ mod error;
 pub mod goal;
 pub mod host;
 mod learned;
+pub mod pages;
 pub mod prepage;
 pub mod status;
 pub mod upkeep;

@@ -151,6 +151,42 @@ fn pages_prepaged_into_the_swap_cache_cost_no_major_fault_and_tell_their_use() {
 }
 
 #[test]
+fn pages_that_were_prepaged_in_vain_leave_the_swap_cache_where_memory_is_short() {
+    let name = "pages_that_were_prepaged_in_vain_leave_the_swap_cache_where_memory_is_short";
+    let machine = machine!(name, 16384);
+    let mut program = machine.program(2000);
+    let goal = warmswap_kernel::Goal {
+        budget_bytes: Some(64 << 20),
+        headroom_bytes: Some(63 << 20),
+        ..warmswap_kernel::Goal::default()
+    };
+    let mut host = host(with_hot_pages_leaving(HostConfig { goal, ..within(0) }));
+    let app = host.add(program.application("a")).unwrap();
+    settle(&mut host);
+    for _ in 0..3 {
+        relaunch(&mut host, app, &mut program, 100..500);
+    }
+    host.switch_to(app).unwrap();
+    wait_for_prepaging(&host);
+    touch_alone(&mut program, 100..200);
+    let used = || machine.memcg.stats().unwrap().usage_bytes;
+    let before = used();
+
+    host.launch_done(app).unwrap();
+
+    assert!(
+        host.counters().prepage_put_back >= 290,
+        "{:?}",
+        host.counters()
+    );
+    assert!(used() + bytes(200) <= before, "{} of {before}", used());
+    // They are where they were, and are not written again.
+    let (major, _) = touch_alone(&mut program, 200..500);
+    assert!(major >= 290, "{major} of 300 pages");
+    assert_eq!(program.damaged(), 0);
+}
+
+#[test]
 fn the_kernel_is_told_what_is_cold_and_takes_that_first() {
     let machine = machine!(
         "the_kernel_is_told_what_is_cold_and_takes_that_first",

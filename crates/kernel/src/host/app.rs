@@ -117,7 +117,7 @@ impl App {
     }
 
     pub fn swapped_pages(&self) -> u64 {
-        self.processes.iter().map(Watched::swapped_pages).sum()
+        self.processes.iter().map(|p| p.pages.swapped()).sum()
     }
 }
 

@@ -1,5 +1,7 @@
 //! The engine, and what it is told of the page tables.
 
+use std::cmp::Reverse;
+
 use warmswap_engine::{Action, Decision, Engine, Place};
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::{PAGE_BYTES, Root};
@@ -8,8 +10,9 @@ use warmswap_trace::{AppId, PageAddr};
 use super::app::{App, addr};
 use crate::config::PrepageBy;
 use crate::counters::Counters;
+use crate::pages::{Change, What};
 use crate::prepage::thread_cpu_ns;
-use crate::watch::{Change, Watched, What};
+use crate::watch::Watched;
 
 /// A budget that nothing exceeds: the engine is told what happened, and is not to decide anything.
 pub(super) const UNBOUNDED_BYTES: u64 = 1 << 50;
@@ -73,8 +76,8 @@ impl Core {
     /// The news in a process that are worth a look. With ample memory and all its pages there, a look tells what is
     /// new and nothing else, and nobody asks yet: it can wait until much is new.
     fn worth_a_look(&self, process: &Watched) -> u64 {
-        if self.is_ample && process.swapped_pages() == 0 {
-            (process.present_pages() / MUCH_IS_NEW).max(1)
+        if self.is_ample && process.pages.swapped() == 0 {
+            (process.pages.present() / MUCH_IS_NEW).max(1)
         } else {
             1
         }
@@ -138,14 +141,17 @@ impl Core {
         if ahead && self.prepage_by == PrepageBy::Read {
             // It is there because it was read for it. Whether it is used is not seen: for a while it is held
             // to be.
-            let is_likely = app.processes[at].was_seen(number, app.launch, self.evidence_launches);
+            let is_likely =
+                app.processes[at]
+                    .pages
+                    .is_needed(number, app.launch, self.evidence_launches);
             if !is_likely {
                 arrival = Arrival::Untouched;
             }
         } else {
             self.counters.came_back += 1;
             if app.window.is_some() {
-                app.processes[at].mark_seen(number, app.launch);
+                app.processes[at].pages.mark_seen(number, app.launch);
             }
         }
         if let Some(window) = &mut app.window {
@@ -156,17 +162,18 @@ impl Core {
     }
 
     /// Pages that stayed in memory, and that there is evidence for, are held to be touched in the launch under
-    /// way. How many they are.
+    /// way: those with the oldest evidence first, so that they leave before the others. How many they are.
     pub fn hold_touched(&mut self, app: &App) -> u64 {
-        let mut held = 0;
+        let mut held: Vec<(Reverse<u8>, PageAddr)> = Vec::new();
         for process in &app.processes {
-            for page in process.seen_lately(app.launch, self.evidence_launches) {
-                held += 1;
-                let page = addr(process.slice(), page);
-                self.engine.served(app.id, page, Arrival::Touched);
-            }
+            let pages = process.pages.held(app.launch, self.evidence_launches);
+            held.extend(pages.map(|(page, age)| (Reverse(age), addr(process.slice(), page))));
         }
-        held
+        held.sort_by_key(|&(age, _)| age);
+        for &(_, page) in &held {
+            self.engine.presume_touched(app.id, page);
+        }
+        held.len() as u64
     }
 
     /// Reports what happened already as done, and declines what this host does not do.
@@ -208,7 +215,7 @@ impl Core {
     /// Forgets a process that ended, or that is watched no more.
     pub fn forget(&mut self, app: &mut App, at: usize) {
         let process = app.processes.swap_remove(at);
-        for page in process.pages() {
+        for page in process.pages.numbers() {
             self.engine.free(app.id, addr(process.slice(), page), 1);
         }
         self.drain();

@@ -1,19 +1,28 @@
 //! Launch windows: the footprint comes back, and the end of the window tells what it was worth.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 use warmswap_engine::{Action, Cause};
+use warmswap_sys::advise::{Advice, advise, ranges};
+use warmswap_sys::prepage::prepage;
+use warmswap_sys::process::Process;
 use warmswap_sys::{PAGE_BYTES, monotonic_ns};
 use warmswap_trace::{LaunchKind, PageAddr};
 
 use super::Host;
 use super::app::{App, Window, addr, place};
 use super::core::{Core, UNBOUNDED_BYTES};
+use crate::config::PrepageBy;
+use crate::pages::next_launch;
 use crate::prepage::Prepagers;
 use crate::status::Relaunch;
-use crate::watch::next_launch;
 
 /// Launches whose growth decides how much is kept free for the next.
 pub(super) const REMEMBERED_GROWTHS: usize = 8;
+
+/// The part of the resident memory that a footprint may take although there is no room for it.
+const LEAST_FOOTPRINT_PART: u64 = 16;
 
 impl Host {
     /// Opens a launch window and has the footprint brought back, as far as there is room.
@@ -47,7 +56,10 @@ impl Host {
         // Where the machine cannot be read, nothing is risked.
         let room = room.unwrap_or_default();
         self.core.is_ample = room.is_ample;
-        let room_pages = room.spare_bytes / PAGE_BYTES as u64;
+        // Where there is too little room, colder pages leave for the first of the footprint: the kernel sees to that at
+        // once, and without making the application wait.
+        let least = resident / LEAST_FOOTPRINT_PART;
+        let room_pages = room.spare_bytes.max(least) / PAGE_BYTES as u64;
         self.core
             .bring_back(app, room_pages, prepagers, self.launches);
     }
@@ -114,7 +126,7 @@ impl Core {
                 let Some(at) = app.by_slice(slice) else {
                     continue;
                 };
-                app.processes[at].mark_ahead(page);
+                app.processes[at].pages.mark_ahead(page);
                 by_process.entry(at).or_default().push(page);
                 if let Some(window) = &mut app.window {
                     window.ahead.push((slice, page));
@@ -130,16 +142,40 @@ impl Core {
         }
     }
 
-    /// What was brought back and not touched is where it was: in swap.
+    /// What was brought back and not touched is where it was: in swap. Where memory is short it does not stay in the
+    /// swap cache either, since the swap still has its content.
     fn release(&mut self, app: &mut App, window: &Window) {
+        let mut wasted: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
         for &(slice, page) in &window.ahead {
             let Some(at) = app.by_slice(slice) else {
                 continue;
             };
-            if app.processes[at].take_ahead(page) {
+            if app.processes[at].pages.take_ahead(page) {
                 self.engine.send_away(app.id, addr(slice, page));
+                wasted.entry(at).or_default().push(page);
             }
         }
         self.drain();
+        if self.prepage_by == PrepageBy::WillNeed && !self.is_ample {
+            for (at, mut pages) in wasted {
+                pages.sort_unstable();
+                self.put_back(app.processes[at].process(), &pages);
+            }
+        }
+    }
+
+    /// Sends pages away that wait in the swap cache. The kernel takes what is mapped only, so they are mapped before.
+    fn put_back(&mut self, process: &Process, pages: &[u64]) {
+        let result = prepage(process.pid(), pages).and_then(|_| {
+            let ranges = ranges(pages.iter().copied());
+            advise(process, Advice::PageOut, &ranges)
+        });
+        match result {
+            Ok(advised) => {
+                self.counters.prepage_put_back += advised.pages;
+                self.counters.refused(advised);
+            }
+            Err(error) => self.counters.failed(&error),
+        }
     }
 }

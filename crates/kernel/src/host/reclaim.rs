@@ -231,7 +231,7 @@ impl Core {
         // What left now left by this advice.
         let out = pages
             .iter()
-            .filter(|&&page| app.processes[at].residence(page) == Some(Residence::Swapped))
+            .filter(|&&page| app.processes[at].pages.residence(page) == Some(Residence::Swapped))
             .count() as u64;
         self.counters.left_by_kernel = left.max(self.counters.left_by_kernel.saturating_sub(out));
         app.sums.paged_out += out;
@@ -249,7 +249,7 @@ impl Core {
                 && let (_, PageAddr::Anon { number }) = self.engine.locate(page)
                 && let (slice, page) = place(number)
                 && let Some(at) = app.by_slice(slice)
-                && app.processes[at].mark_cooled(page)
+                && app.processes[at].pages.mark_cooled(page)
             {
                 cold.push((at, page));
             }
@@ -278,7 +278,7 @@ impl Core {
             None => Fate::Freed,
             Some((app, process, number)) => {
                 let process = apps[app].as_ref().map(|app| &app.processes[process]);
-                match process.and_then(|process| process.residence(number)) {
+                match process.and_then(|process| process.pages.residence(number)) {
                     Some(Residence::Swapped) => Fate::Out,
                     Some(Residence::Present) => Fate::Kept,
                     None => Fate::Freed,
@@ -303,7 +303,7 @@ impl Core {
     /// Takes the pages of a process that may not be paged out from the engine, so that it does not choose them.
     fn leave_untouchable(&mut self, app: &App, at: usize) {
         let process = &app.processes[at];
-        for page in process.pages() {
+        for page in process.pages.numbers() {
             self.engine.free(app.id, addr(process.slice(), page), 1);
         }
     }

@@ -8,7 +8,6 @@ use super::app::App;
 use super::core::Core;
 use crate::counters::Counters;
 use crate::status::{AppStatus, HostStatus};
-use crate::watch::Watched;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -33,7 +32,7 @@ impl Host {
     pub fn status(&self) -> HostStatus {
         let apps = self.apps.iter().flatten();
         let watched = apps.clone().flat_map(|app| &app.processes);
-        let state_bytes = watched.map(Watched::state_bytes).sum::<usize>();
+        let state_bytes = watched.map(|p| p.pages.state_bytes()).sum::<usize>();
         HostStatus {
             scheme: self.config.scheme.clone(),
             apps: apps.map(|app| self.core.describe(app)).collect(),

@@ -1,0 +1,322 @@
+//! A table of pages: which of them came and went since it was last compared with what is there, and what was
+//! noted of each.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use warmswap_sys::pagemap::{Region, Residence};
+
+/// Pages that are kept together.
+pub const BLOCK_PAGES: u64 = 512;
+
+/// All blocks.
+pub const ALL: Range<u64> = 0..u64::MAX;
+
+// A page's state: where it is, in the two lowest bits, and marks.
+const ABSENT: u8 = 0;
+const PRESENT: u8 = 1;
+const SWAPPED: u8 = 2;
+const WHERE: u8 = 3;
+/// It is being brought back ahead of use.
+const AHEAD: u8 = 4;
+/// The kernel was told that it is cold.
+const COOLED: u8 = 8;
+/// How often it was seen to be accessed in another launch than before, up to 3.
+const CONFIRMED: u8 = 3 << CONFIRMED_SHIFT;
+const CONFIRMED_SHIFT: u32 = 4;
+
+/// Launches for which an access is evidence that the page is needed in every launch, where it was the only one. Each
+/// access that was seen in a later launch doubles them.
+const FIRST_EVIDENCE_LAUNCHES: u8 = 10;
+
+/// What happened to a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// It is in memory, and did not exist before.
+    Appeared,
+    /// It is in swap, and was not known before.
+    AppearedSwapped,
+    /// It was in swap and is in memory: it was touched, or read ahead by a prefetch that maps it.
+    CameBack {
+        /// It had been brought back ahead of use, and not been touched since.
+        ahead: bool,
+    },
+    /// It was in memory and is in swap.
+    Left,
+    /// It existed, and does no more.
+    Freed,
+}
+
+/// One change of one page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// The page's number: its address / 4096.
+    pub page: u64,
+    /// What happened.
+    pub what: What,
+}
+
+/// 512 neighbouring pages.
+#[derive(Debug)]
+struct Block {
+    state: [u8; BLOCK_PAGES as usize],
+    /// The launch in which the page was last seen to be accessed, modulo 256; 0 for none.
+    seen: [u8; BLOCK_PAGES as usize],
+}
+
+impl Block {
+    fn new() -> Box<Self> {
+        Box::new(Self {
+            state: [ABSENT; BLOCK_PAGES as usize],
+            seen: [0; BLOCK_PAGES as usize],
+        })
+    }
+}
+
+/// A block as it is now.
+#[derive(Debug)]
+pub(crate) struct Fresh {
+    number: u64,
+    state: [u8; BLOCK_PAGES as usize],
+}
+
+/// Adds a region to what is there now; they come in ascending order.
+pub(crate) fn note(fresh: &mut Vec<Fresh>, region: Region) {
+    let state = match region.residence {
+        Residence::Present => PRESENT,
+        Residence::Swapped => SWAPPED,
+    };
+    let (mut page, end) = (region.first, region.first + region.count);
+    while page < end {
+        let number = page / BLOCK_PAGES;
+        let block_end = end.min((number + 1) * BLOCK_PAGES);
+        if fresh.last().is_none_or(|last| last.number != number) {
+            fresh.push(Fresh {
+                number,
+                state: [ABSENT; BLOCK_PAGES as usize],
+            });
+        }
+        if let Some(block) = fresh.last_mut() {
+            let base = number * BLOCK_PAGES;
+            block.state[(page - base) as usize..(block_end - base) as usize].fill(state);
+        }
+        page = block_end;
+    }
+}
+
+/// The pages. Memory: 2 bytes a page, for 512 neighbours if one of them exists.
+#[derive(Debug, Default)]
+pub struct Pages {
+    blocks: BTreeMap<u64, Box<Block>>,
+    present: u64,
+    swapped: u64,
+}
+
+impl Pages {
+    /// Pages in memory.
+    #[must_use]
+    pub fn present(&self) -> u64 {
+        self.present
+    }
+
+    /// Pages in swap.
+    #[must_use]
+    pub fn swapped(&self) -> u64 {
+        self.swapped
+    }
+
+    /// True if there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Bytes that the table takes.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
+        self.blocks.len() * (size_of::<Block>() + 24)
+    }
+
+    /// All pages, to forget them.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
+        self.blocks.iter().flat_map(|(number, block)| {
+            let pages = block.state.iter().enumerate();
+            pages.filter_map(move |(at, state)| {
+                (state & WHERE != ABSENT).then_some(number * BLOCK_PAGES + at as u64)
+            })
+        })
+    }
+
+    /// Whether the page is in memory; none if it does not exist.
+    #[must_use]
+    pub fn residence(&self, page: u64) -> Option<Residence> {
+        match self.state(page)? & WHERE {
+            PRESENT => Some(Residence::Present),
+            SWAPPED => Some(Residence::Swapped),
+            _ => None,
+        }
+    }
+
+    fn state(&self, page: u64) -> Option<u8> {
+        let block = self.blocks.get(&(page / BLOCK_PAGES))?;
+        Some(block.state[(page % BLOCK_PAGES) as usize])
+    }
+
+    /// The page's state and the launch in which it was seen.
+    fn page(&mut self, page: u64) -> Option<(&mut u8, &mut u8)> {
+        let block = self.blocks.get_mut(&(page / BLOCK_PAGES))?;
+        let at = (page % BLOCK_PAGES) as usize;
+        Some((&mut block.state[at], &mut block.seen[at]))
+    }
+
+    // ---- what came and went ----
+
+    /// Compares the blocks of a span with what they are now, takes that over, and appends what changed. Marks stay
+    /// with a page as long as it exists, but for those that a change makes void.
+    pub(crate) fn compare(&mut self, span: Range<u64>, fresh: &[Fresh], changes: &mut Vec<Change>) {
+        let mut next = fresh.iter().map(|f| f.number).peekable();
+        let mut gone = Vec::new();
+        for &number in self.blocks.range(span).map(|(number, _)| number) {
+            while next.peek().is_some_and(|&n| n < number) {
+                next.next();
+            }
+            if next.peek() != Some(&number) {
+                gone.push(number);
+            }
+        }
+        for number in gone {
+            self.compare_block(number, &[ABSENT; BLOCK_PAGES as usize], changes);
+            self.blocks.remove(&number);
+        }
+        for Fresh { number, state } in fresh {
+            self.compare_block(*number, state, changes);
+        }
+    }
+
+    fn compare_block(
+        &mut self,
+        number: u64,
+        now: &[u8; BLOCK_PAGES as usize],
+        changes: &mut Vec<Change>,
+    ) {
+        let block = self.blocks.entry(number).or_insert_with(Block::new);
+        for (at, &now) in now.iter().enumerate() {
+            let before = block.state[at];
+            if before & WHERE == now {
+                continue;
+            }
+            self.present -= u64::from(before & WHERE == PRESENT);
+            self.swapped -= u64::from(before & WHERE == SWAPPED);
+            self.present += u64::from(now == PRESENT);
+            self.swapped += u64::from(now == SWAPPED);
+            let what = match (before & WHERE, now) {
+                (ABSENT, PRESENT) => What::Appeared,
+                (ABSENT, _) => What::AppearedSwapped,
+                (_, ABSENT) => What::Freed,
+                (_, SWAPPED) => What::Left,
+                _ => What::CameBack {
+                    ahead: before & AHEAD != 0,
+                },
+            };
+            block.state[at] = now | before & CONFIRMED;
+            if now == ABSENT {
+                block.state[at] = ABSENT;
+                block.seen[at] = 0;
+            }
+            let page = number * BLOCK_PAGES + at as u64;
+            changes.push(Change { page, what });
+        }
+    }
+
+    // ---- what is noted ----
+
+    /// Notes that a page that is in swap is being brought back ahead of use.
+    pub fn mark_ahead(&mut self, page: u64) {
+        if let Some((state, _)) = self.page(page)
+            && *state & WHERE == SWAPPED
+        {
+            *state |= AHEAD;
+        }
+    }
+
+    /// Takes the mark back. True if it was there: the page was not touched, and what was known of its use says less
+    /// than before.
+    pub fn take_ahead(&mut self, page: u64) -> bool {
+        let Some((state, _)) = self.page(page).filter(|(state, _)| **state & AHEAD != 0) else {
+            return false;
+        };
+        *state &= !AHEAD;
+        if *state & CONFIRMED != 0 {
+            *state -= 1 << CONFIRMED_SHIFT;
+        }
+        true
+    }
+
+    /// Notes that the kernel is told that a page in memory is cold. True if it was not told since the page came.
+    pub fn mark_cooled(&mut self, page: u64) -> bool {
+        let Some((state, _)) = self.page(page) else {
+            return false;
+        };
+        let is_news = *state & (WHERE | COOLED) == PRESENT;
+        *state |= if is_news { COOLED } else { 0 };
+        is_news
+    }
+
+    /// Notes that the page was seen to be accessed in this launch (1 to 255).
+    pub fn mark_seen(&mut self, page: u64, launch: u8) {
+        if let Some((state, seen)) = self.page(page) {
+            if *seen != 0 && *seen != launch && *state & CONFIRMED != CONFIRMED {
+                *state += 1 << CONFIRMED_SHIFT;
+            }
+            *seen = launch;
+        }
+    }
+
+    /// Whether it is evident that a launch needs the page: it was seen to be accessed in it, or so few launches
+    /// before, `most` at most, as its accesses are evidence for.
+    #[must_use]
+    pub fn is_needed(&self, page: u64, launch: u8, most: u8) -> bool {
+        let block = self.blocks.get(&(page / BLOCK_PAGES));
+        block.is_some_and(|block| {
+            let at = (page % BLOCK_PAGES) as usize;
+            age(block.state[at], block.seen[at], launch, most).is_some()
+        })
+    }
+
+    /// The pages in memory of which it is evident that the launch needs them, though they were not seen to be accessed
+    /// in it; with the launches since then, 1 at least.
+    pub fn held(&self, launch: u8, most: u8) -> impl Iterator<Item = (u64, u8)> + '_ {
+        self.blocks.iter().flat_map(move |(number, block)| {
+            let pages = block.state.iter().zip(&block.seen).enumerate();
+            pages.filter_map(move |(at, (&state, &seen))| {
+                let age = age(state, seen, launch, most).filter(|&age| age > 0)?;
+                (state & WHERE == PRESENT).then_some((number * BLOCK_PAGES + at as u64, age))
+            })
+        })
+    }
+}
+
+/// Launches since a page was seen to be accessed, as long as that is evidence.
+fn age(state: u8, seen: u8, launch: u8, most: u8) -> Option<u8> {
+    let confirmed = u32::from((state & CONFIRMED) >> CONFIRMED_SHIFT);
+    let launches = (u32::from(FIRST_EVIDENCE_LAUNCHES) << confirmed).min(u32::from(most));
+    let age = launches_between(seen, launch);
+    (seen != 0 && u32::from(age) <= launches).then_some(age)
+}
+
+/// Launches have the numbers 1 to 255, over and over.
+#[must_use]
+pub fn next_launch(launch: u8) -> u8 {
+    launch % 255 + 1
+}
+
+fn launches_between(earlier: u8, later: u8) -> u8 {
+    if later >= earlier {
+        later - earlier
+    } else {
+        (u16::from(later) + 255 - u16::from(earlier)) as u8
+    }
+}
+
+#[cfg(test)]
+mod tests;

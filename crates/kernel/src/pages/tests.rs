@@ -1,0 +1,149 @@
+use super::*;
+
+fn region(first: u64, count: u64, residence: Residence) -> Region {
+    Region {
+        first,
+        count,
+        residence,
+    }
+}
+
+/// What a look that finds these regions says.
+fn changes(pages: &mut Pages, regions: &[Region]) -> Vec<Change> {
+    let (mut fresh, mut changes) = (Vec::new(), Vec::new());
+    regions.iter().for_each(|&r| note(&mut fresh, r));
+    pages.compare(ALL, &fresh, &mut changes);
+    changes.sort_by_key(|c| c.page);
+    changes
+}
+
+fn change(page: u64, what: What) -> Change {
+    Change { page, what }
+}
+
+#[test]
+fn every_change_is_told_once() {
+    let mut w = Pages::default();
+
+    let first = changes(
+        &mut w,
+        &[
+            region(511, 2, Residence::Present),
+            region(600, 1, Residence::Swapped),
+        ],
+    );
+    let expected = [
+        change(511, What::Appeared),
+        change(512, What::Appeared),
+        change(600, What::AppearedSwapped),
+    ];
+    assert_eq!(first, expected);
+    assert_eq!((w.present(), w.swapped()), (2, 1));
+
+    let second = [
+        region(512, 1, Residence::Swapped),
+        region(600, 1, Residence::Present),
+    ];
+    let expected = [
+        change(511, What::Freed),
+        change(512, What::Left),
+        change(600, What::CameBack { ahead: false }),
+    ];
+    assert_eq!(changes(&mut w, &second), expected);
+    assert_eq!(changes(&mut w, &second), []);
+    assert_eq!(w.residence(600), Some(Residence::Present));
+    assert_eq!(w.residence(511), None);
+    assert_eq!(w.numbers().collect::<Vec<_>>(), [512, 600]);
+}
+
+#[test]
+fn a_page_that_came_ahead_is_told_apart_when_it_is_touched() {
+    let mut w = Pages::default();
+    changes(&mut w, &[region(7, 3, Residence::Swapped)]);
+    w.mark_ahead(7);
+    w.mark_ahead(8);
+    w.mark_ahead(1 << 30);
+
+    let found = changes(
+        &mut w,
+        &[
+            region(7, 1, Residence::Present),
+            region(8, 1, Residence::Swapped),
+            region(9, 1, Residence::Present),
+        ],
+    );
+
+    let expected = [
+        change(7, What::CameBack { ahead: true }),
+        change(9, What::CameBack { ahead: false }),
+    ];
+    assert_eq!(found, expected);
+    assert!(!w.take_ahead(7) && w.take_ahead(8) && !w.take_ahead(8));
+}
+
+#[test]
+fn the_kernel_is_told_once_that_a_page_is_cold() {
+    let mut w = Pages::default();
+    let there = [
+        region(7, 2, Residence::Present),
+        region(9, 1, Residence::Swapped),
+    ];
+    changes(&mut w, &there);
+
+    assert!(w.mark_cooled(7) && !w.mark_cooled(7));
+    assert!(!w.mark_cooled(9) && !w.mark_cooled(1 << 30), "not there");
+    assert_eq!(changes(&mut w, &there), [], "the mark changes nothing else");
+    assert_eq!(w.residence(7), Some(Residence::Present));
+    // It is told again of a page that left and came back.
+    changes(&mut w, &[region(7, 3, Residence::Swapped)]);
+    changes(&mut w, &there);
+    assert!(w.mark_cooled(7));
+}
+
+#[test]
+fn evidence_ages_by_launches_and_goes_with_the_page() {
+    let mut w = Pages::default();
+    changes(&mut w, &[region(7, 3, Residence::Present)]);
+    w.mark_seen(7, 254);
+    w.mark_seen(8, 3);
+    let held = |w: &Pages, launch| w.held(launch, 5).collect::<Vec<_>>();
+
+    assert_eq!(held(&w, 3), [(7, 4)], "8 was seen in this launch");
+    assert_eq!(held(&w, 4), [(7, 5), (8, 1)], "254, 255, 1, 2, 3, 4");
+    assert_eq!(held(&w, 5), [(8, 2)]);
+    assert_eq!(held(&w, 9), []);
+    assert!(w.is_needed(8, 8, 5) && !w.is_needed(8, 9, 5) && !w.is_needed(9, 3, 5));
+    changes(&mut w, &[region(7, 1, Residence::Present)]);
+    changes(&mut w, &[region(7, 3, Residence::Present)]);
+    assert_eq!(held(&w, 4), [(7, 5)]);
+    assert_eq!(
+        (next_launch(0), next_launch(254), next_launch(255)),
+        (1, 255, 1)
+    );
+}
+
+#[test]
+fn evidence_lasts_twice_as_long_for_each_launch_that_confirms_it() {
+    let mut w = Pages::default();
+    let there = [region(7, 1, Residence::Present)];
+    let away = [region(7, 1, Residence::Swapped)];
+    let lasts = |w: &Pages, seen: u8| {
+        let last = (seen..=255).take_while(|&launch| w.is_needed(7, launch, 200));
+        last.last().unwrap() - seen
+    };
+    changes(&mut w, &there);
+    for (launch, launches) in [(1, 10), (2, 20), (3, 40), (4, 80), (5, 80)] {
+        // It leaves and comes back: what is known of it stays.
+        changes(&mut w, &away);
+        changes(&mut w, &there);
+        w.mark_seen(7, launch);
+        w.mark_seen(7, launch);
+        assert_eq!(lasts(&w, launch), launches, "launch {launch}");
+    }
+    // It was brought back in vain.
+    changes(&mut w, &away);
+    w.mark_ahead(7);
+    assert!(w.take_ahead(7));
+    assert_eq!(lasts(&w, 5), 40);
+    assert!(w.is_needed(7, 14, 9) && !w.is_needed(7, 15, 9), "at most 9");
+}
