@@ -350,6 +350,12 @@ impl Engine {
         Some(page)
     }
 
+    /// Whether pages of files belong to footprints: a host that has to look for them can save itself the trouble where
+    /// they do not.
+    pub fn watches_files(&self) -> bool {
+        self.scheme.prefetch.watches_files()
+    }
+
     /// Whether something of the footprint of a launch is still to be asked for.
     pub fn is_prepaging(&self) -> bool {
         self.prepaging.is_going_on

@@ -2,6 +2,7 @@
 
 mod app;
 mod core;
+mod files;
 mod launch;
 mod pace;
 mod reclaim;
@@ -142,7 +143,13 @@ impl Host {
             return Ok(());
         };
         let name = &watched.application.name;
-        learned::teach(&mut self.core.engine, folder, name, app)
+        learned::teach(
+            &mut self.core.engine,
+            &mut self.core.names,
+            folder,
+            name,
+            app,
+        )
     }
 
     /// Keeps what was learned of all applications, in the folder of learned tables.
@@ -156,7 +163,13 @@ impl Host {
         let mut result = Ok(());
         for app in self.apps.iter().flatten() {
             let name = &app.application.name;
-            result = result.and(learned::keep(&self.core.engine, folder, name, app.id));
+            result = result.and(learned::keep(
+                &self.core.engine,
+                &self.core.names,
+                folder,
+                name,
+                app.id,
+            ));
         }
         result
     }

@@ -1,11 +1,12 @@
-//! Learned tables, kept over a restart of the host. Pages of files are not prepaged by this host: theirs are
-//! neither kept nor taught.
+//! Learned tables, kept over a restart of the host; files by their paths.
 
 use std::path::Path;
 
 use warmswap_engine::Engine;
 use warmswap_learned::{LoadError, SaveError, load, save};
 use warmswap_trace::AppId;
+
+use crate::files::FileNames;
 
 /// Teaches the engine what is kept of an application. Page numbers hold the identity of the process, so that
 /// tables of processes that ended fit no page, and are forgotten in a few launches.
@@ -14,6 +15,7 @@ use warmswap_trace::AppId;
 /// [`LoadError`]: a warning, since all that is lost is what was learned.
 pub(crate) fn teach(
     engine: &mut Engine,
+    names: &mut FileNames,
     folder: &Path,
     name: &str,
     app: AppId,
@@ -21,7 +23,8 @@ pub(crate) fn teach(
     let Some(learned) = load(folder, name)? else {
         return Ok(());
     };
-    engine.teach(app, &learned.rename(|_| None));
+    let learned = learned.rename(|path: String| Some(names.number(path.as_ref())));
+    engine.teach(app, &learned);
     Ok(())
 }
 
@@ -31,11 +34,13 @@ pub(crate) fn teach(
 /// [`SaveError`]; what was kept before is still there.
 pub(crate) fn keep(
     engine: &Engine,
+    names: &FileNames,
     folder: &Path,
     name: &str,
     app: AppId,
 ) -> Result<(), SaveError> {
-    let learned = engine.learned(app).rename(|_| None::<String>);
+    let learned = engine.learned(app);
+    let learned = learned.rename(|file| Some(names.path(file)?.to_str()?.to_owned()));
     if learned.is_empty() {
         return Ok(());
     }

@@ -13,12 +13,20 @@
 //! After that it may leave like others, and comes back as a fault if it is still needed. Pages that are prepaged by `MADV_WILLNEED` wait in the swap cache: their page table entries
 //! change at the first real access only, so that hits and misses are told apart exactly.
 //!
+//! Of files, what is mapped is looked at when a launch window opens and when it closes, where memory is short and the
+//! scheme's footprints have files ([`files`]): a page that is mapped and was not before was accessed, or is next to one
+//! that was, since the kernel maps up to 16 neighbours that are cached.
+//!
 //! # What it does
 //!
 //! - *Page-out* ([`reclaim`](host)): under pressure or towards a stated goal only ([`Goal`]), coldest first
 //!   across applications, the one in its launch window spared, so many pages a second, never more than the swap
 //!   has room for.
-//! - *Prepaging*: at a switch, the footprint of earlier launches comes back on idle-priority threads.
+//! - *Prepaging*: at a switch, the footprint of earlier launches comes back on idle-priority threads. Its pages of
+//!   files are read ahead by a thread of normal priority; what it reads is charged to the memory group of this process.
+//!   Anonymous pages that came in vain leave the swap cache again when the window closes, if memory is short: the swap
+//!   has their content still, so that this costs next to nothing. With zram they are the only clean pages there, since
+//!   a fault takes its page out of the swap cache at once.
 //! - Whatever the kernel refuses is counted by its reason ([`Counters`]) and left alone; nothing is fatal.
 //!
 //! The kernel goes on reclaiming by itself when memory runs out before the host acts; the host sees that as
@@ -29,6 +37,7 @@
 //! | [`application`] | which processes make up an application |
 //! | [`pages`] | a table of pages: which came and went, and which are needed |
 //! | [`watch`] | one process and its table |
+//! | [`files`] | pages of files that processes have mapped |
 //! | [`goal`] | how much memory is to be had, and how much is missing |
 //! | [`host`] | the engine over it all |
 //! | [`prepage`] | the threads that bring pages back |
@@ -41,6 +50,7 @@ pub mod application;
 pub mod config;
 pub mod counters;
 mod error;
+pub mod files;
 pub mod goal;
 pub mod host;
 mod learned;

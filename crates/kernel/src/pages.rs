@@ -110,9 +110,20 @@ pub struct Pages {
     blocks: BTreeMap<u64, Box<Block>>,
     present: u64,
     swapped: u64,
+    /// What is not there any more is in its file, and not freed.
+    is_file: bool,
 }
 
 impl Pages {
+    /// The pages of a file: what was mapped once and is no more counts as swapped.
+    #[must_use]
+    pub fn of_file() -> Self {
+        Self {
+            is_file: true,
+            ..Self::default()
+        }
+    }
+
     /// Pages in memory.
     #[must_use]
     pub fn present(&self) -> u64 {
@@ -186,7 +197,9 @@ impl Pages {
         }
         for number in gone {
             self.compare_block(number, &[ABSENT; BLOCK_PAGES as usize], changes);
-            self.blocks.remove(&number);
+            if !self.is_file {
+                self.blocks.remove(&number);
+            }
         }
         for Fresh { number, state } in fresh {
             self.compare_block(*number, state, changes);
@@ -202,6 +215,10 @@ impl Pages {
         let block = self.blocks.entry(number).or_insert_with(Block::new);
         for (at, &now) in now.iter().enumerate() {
             let before = block.state[at];
+            let now = match (before & WHERE, now) {
+                (PRESENT | SWAPPED, ABSENT) if self.is_file => SWAPPED,
+                _ => now,
+            };
             if before & WHERE == now {
                 continue;
             }

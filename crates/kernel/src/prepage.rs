@@ -1,4 +1,5 @@
-//! The threads that bring pages back ahead of use, at idle priority.
+//! The threads that bring pages back ahead of use: anonymous ones at idle priority, those of files at normal priority
+//! by one thread, which mostly waits for the disk (ASAP sections 5.1 and 5.2).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,8 +21,9 @@ pub const BATCH_PAGES: usize = 256;
 #[derive(Debug)]
 struct Job {
     process: Arc<Process>,
-    /// Ascending.
+    /// In the order in which they are wanted.
     pages: Vec<u64>,
+    by: PrepageBy,
     /// The launch that wants them; void once another one is under way.
     launch: u64,
 }
@@ -52,50 +54,83 @@ pub struct Prepaged {
     pub cpu_ns: u64,
 }
 
+/// Where jobs go in.
+#[derive(Debug)]
+struct Jobs {
+    anonymous: Sender<Job>,
+    files: Sender<Job>,
+}
+
 /// The threads. Dropping them ends them after the batches under way.
 #[derive(Debug)]
 pub struct Prepagers {
-    jobs: Option<Sender<Job>>,
+    by: PrepageBy,
+    jobs: Option<Jobs>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Prepagers {
-    /// Starts `threads` threads.
+    /// Starts `threads` threads for anonymous pages, and one for files.
     ///
     /// # Errors
     /// [`HostError::Thread`].
     pub fn start(threads: usize, by: PrepageBy) -> Result<Self, HostError> {
-        let (jobs, receiver) = channel();
-        let receiver = Arc::new(Mutex::new(receiver));
         let shared = Arc::new(Shared::default());
-        let start = |_| {
-            let (receiver, shared) = (Arc::clone(&receiver), Arc::clone(&shared));
+        let (anonymous, receiver) = channel();
+        let receiver = Arc::new(Mutex::new(receiver));
+        let (files, file_receiver) = channel();
+        let file_receiver = Arc::new(Mutex::new(file_receiver));
+        let start = |name: &str, receiver: &Arc<Mutex<Receiver<Job>>>, is_idle: bool| {
+            let (receiver, shared) = (Arc::clone(receiver), Arc::clone(&shared));
             std::thread::Builder::new()
-                .name("prepage".to_owned())
-                .spawn(move || work(&receiver, &shared, by))
+                .name(name.to_owned())
+                .spawn(move || {
+                    if is_idle {
+                        // Where it is refused, the pages come back at normal priority.
+                        let _ = idle_priority();
+                    }
+                    work(&receiver, &shared);
+                })
                 .map_err(HostError::Thread)
         };
-        let threads = (0..threads).map(start).collect::<Result<_, _>>()?;
+        let mut started: Vec<_> = (0..threads)
+            .map(|_| start("prepage", &receiver, true))
+            .collect::<Result<_, _>>()?;
+        started.push(start("read ahead", &file_receiver, false)?);
         Ok(Self {
-            jobs: Some(jobs),
+            by,
+            jobs: Some(Jobs { anonymous, files }),
             shared,
-            threads,
+            threads: started,
         })
     }
 
-    /// Has pages of a process brought back for a launch, in their order; returns at once.
+    /// Has anonymous pages of a process brought back for a launch, in their order; returns at once.
     pub fn bring(&self, process: &Arc<Process>, pages: &[u64], launch: u64) {
-        let Some(jobs) = self.jobs.as_ref().filter(|_| !self.threads.is_empty()) else {
-            return;
-        };
+        let Some(jobs) = &self.jobs else { return };
         for batch in pages.chunks(BATCH_PAGES) {
             let mut pages = batch.to_vec();
             pages.sort_unstable();
             // The threads live as long as the sender.
-            let _ = jobs.send(Job {
+            let _ = jobs.anonymous.send(Job {
                 process: Arc::clone(process),
                 pages,
+                by: self.by,
+                launch,
+            });
+        }
+    }
+
+    /// Has pages of files read for a launch, which the process maps at these numbers, in their order; returns at once.
+    /// What is read is charged to the memory group of this process.
+    pub fn read_ahead(&self, process: &Arc<Process>, pages: &[u64], launch: u64) {
+        let Some(jobs) = &self.jobs else { return };
+        for batch in pages.chunks(BATCH_PAGES) {
+            let _ = jobs.files.send(Job {
+                process: Arc::clone(process),
+                pages: batch.to_vec(),
+                by: PrepageBy::WillNeed,
                 launch,
             });
         }
@@ -130,9 +165,7 @@ impl Drop for Prepagers {
     }
 }
 
-fn work(jobs: &Mutex<Receiver<Job>>, shared: &Shared, by: PrepageBy) {
-    // Where it is refused, the pages come back at normal priority.
-    let _ = idle_priority();
+fn work(jobs: &Mutex<Receiver<Job>>, shared: &Shared) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
@@ -140,7 +173,7 @@ fn work(jobs: &Mutex<Receiver<Job>>, shared: &Shared, by: PrepageBy) {
             continue;
         }
         let begin = thread_cpu_ns();
-        if let Err(error) = bring_back(&job, shared, by) {
+        if let Err(error) = bring_back(&job, shared) {
             let counter = if error.is_gone() {
                 &shared.process_gone
             } else {
@@ -153,8 +186,8 @@ fn work(jobs: &Mutex<Receiver<Job>>, shared: &Shared, by: PrepageBy) {
     }
 }
 
-fn bring_back(job: &Job, shared: &Shared, by: PrepageBy) -> Result<(), ProcessError> {
-    let (done, refused) = match by {
+fn bring_back(job: &Job, shared: &Shared) -> Result<(), ProcessError> {
+    let (done, refused) = match job.by {
         PrepageBy::WillNeed => {
             let advised = advise(
                 &job.process,

@@ -9,6 +9,7 @@ use warmswap_sys::process::{Process, ProcessError, Stat};
 use warmswap_sys::{FileError, PAGE_BYTES, Root};
 
 use crate::application::ProcessId;
+use crate::files::{FileNames, MappedFiles, Part};
 use crate::pages::{ALL, BLOCK_PAGES, Change, Fresh, Pages, note};
 
 /// Blocks between two others that are looked at along with them.
@@ -34,6 +35,9 @@ pub struct Watched {
     /// Its anonymous pages, as they were at the last look.
     pub pages: Pages,
     pulse: Option<Pulse>,
+    /// What it has mapped of files, as it was at the last look at that.
+    pub files: MappedFiles,
+    files_pulse: Option<Pulse>,
     /// It executed another program since it was watched.
     pub(crate) executed: u64,
     /// The kernel lets nobody page it out.
@@ -94,6 +98,8 @@ impl Watched {
             can_scan,
             pages: Pages::default(),
             pulse: None,
+            files: MappedFiles::default(),
+            files_pulse: None,
             executed: 0,
             is_untouchable: false,
         })
@@ -176,6 +182,31 @@ impl Watched {
             // It did not stir: what left was sent away.
             last.resident_pages = now.resident_pages;
         }
+        Ok(())
+    }
+
+    /// Looks at what is mapped of files, unless nothing came or went since the last time. Costs about 1 µs a mapping and
+    /// 10 ns a page (50 ns where the kernel has no `PAGEMAP_SCAN`).
+    ///
+    /// # Errors
+    /// [`WatchError`]; what was known stays as it was.
+    pub fn look_at_files(&mut self, root: &Root, names: &mut FileNames) -> Result<(), WatchError> {
+        let pulse = read_pulse(root, self.id)?;
+        if self.files_pulse == Some(pulse) {
+            return Ok(());
+        }
+        let maps = Maps::read(root, self.id.pid)?;
+        let parts = Part::of(maps.as_slice(), names);
+        let mut regions = Vec::new();
+        let note = |region| regions.push(region);
+        if self.can_scan {
+            self.pagemap.scan_files(0, u64::MAX, note)?;
+        } else {
+            self.pagemap
+                .read_files(maps.as_slice(), 0..u64::MAX, note)?;
+        }
+        self.files = MappedFiles::new(parts, &regions);
+        self.files_pulse = Some(pulse);
         Ok(())
     }
 

@@ -7,8 +7,13 @@ use std::process::{Command, Stdio};
 use common::{
     Machine, Program, bytes, relaunch, settle, wait_for_prepaging, with_hot_pages_leaving, within,
 };
-use warmswap_kernel::{Application, Host, HostConfig, Members, PrepageBy};
+use rustix::fs::{self, fadvise};
+use warmswap_kernel::{Application, Goal, Host, HostConfig, Members, PrepageBy};
 use warmswap_sys::Root;
+use warmswap_sys::advise::{Advice, PageRange, advise_on_every_cpu};
+use warmswap_sys::maps::{Backing, Mapping, Maps};
+use warmswap_sys::process::Process;
+use warmswap_sys::residency::page_cache;
 use warmswap_testkit::skip;
 
 /// Sets the machine up, or skips the test.
@@ -90,6 +95,18 @@ fn the_hot_set_stays_when_others_need_memory() {
     assert_eq!((a.damaged(), b.damaged()), (0, 0));
 }
 
+/// Memory is short, so that all leaves that may, and there is room for a footprint once it is wanted.
+fn short_with_room() -> HostConfig {
+    let config = within(64 << 20);
+    HostConfig {
+        goal: Goal {
+            headroom_bytes: Some(63 << 20),
+            ..config.goal
+        },
+        ..config
+    }
+}
+
 /// What a relaunch of 400 pages finds that were all away, after they were learned.
 fn prepaged(name: &str, by: PrepageBy) -> Option<((u64, u64), Host)> {
     let machine = match Machine::set_up(name, 16384) {
@@ -97,16 +114,9 @@ fn prepaged(name: &str, by: PrepageBy) -> Option<((u64, u64), Host)> {
         Err(reason) => skip!(name, "{reason}"; None),
     };
     let mut program = machine.program(2000);
-    // There is room for the footprint, once it is wanted.
-    let goal = within(1 << 20).goal;
     let mut host = host(with_hot_pages_leaving(HostConfig {
         prepage_by: by,
-        goal: warmswap_kernel::Goal {
-            budget_bytes: Some(64 << 20),
-            headroom_bytes: Some(63 << 20),
-            ..goal
-        },
-        ..within(0)
+        ..short_with_room()
     }));
     let app = host.add(program.application("a")).unwrap();
     settle(&mut host);
@@ -155,12 +165,7 @@ fn pages_that_were_prepaged_in_vain_leave_the_swap_cache_where_memory_is_short()
     let name = "pages_that_were_prepaged_in_vain_leave_the_swap_cache_where_memory_is_short";
     let machine = machine!(name, 16384);
     let mut program = machine.program(2000);
-    let goal = warmswap_kernel::Goal {
-        budget_bytes: Some(64 << 20),
-        headroom_bytes: Some(63 << 20),
-        ..warmswap_kernel::Goal::default()
-    };
-    let mut host = host(with_hot_pages_leaving(HostConfig { goal, ..within(0) }));
+    let mut host = host(with_hot_pages_leaving(short_with_room()));
     let app = host.add(program.application("a")).unwrap();
     settle(&mut host);
     for _ in 0..3 {
@@ -218,16 +223,9 @@ fn the_kernel_is_told_what_is_cold_and_takes_that_first() {
 fn what_was_learned_survives_a_restart() {
     let machine = machine!("what_was_learned_survives_a_restart", 16384);
     let mut program = machine.program(2000);
-    let config = HostConfig {
-        learned_folder: Some(machine.folder.path().join("learned")),
-        ..within(64 << 20)
-    };
     let tight = with_hot_pages_leaving(HostConfig {
-        goal: warmswap_kernel::Goal {
-            headroom_bytes: Some(63 << 20),
-            ..config.goal.clone()
-        },
-        ..config
+        learned_folder: Some(machine.folder.path().join("learned")),
+        ..short_with_room()
     });
     let mut first = host(tight.clone());
     let app = first.add(program.application("a")).unwrap();
@@ -499,4 +497,62 @@ fn a_process_that_may_not_be_touched_is_counted() {
         "{}",
         String::from_utf8_lossy(&output.stdout)
     );
+}
+
+#[test]
+fn pages_of_files_are_read_ahead_and_their_use_is_seen() {
+    const FIRST: u64 = 1000;
+    const END: u64 = 1200;
+    let name = "pages_of_files_are_read_ahead_and_their_use_is_seen";
+    let machine = machine!(name, 16384);
+    let path = machine.folder.path().join("data");
+    let page = |number: u64| [(number % 251) as u8; 4096];
+    std::fs::write(&path, (0..4096).flat_map(page).collect::<Vec<u8>>()).unwrap();
+    // What was not written yet cannot be evicted.
+    std::fs::File::open(&path).unwrap().sync_all().unwrap();
+    let mut program = machine.program(500);
+    assert_eq!(program.ask(&format!("map {}", path.display())), "mapped");
+    let mut host = host(HostConfig {
+        scheme: "asap+prefetch=footprint:profile=2".to_owned(),
+        ..short_with_room()
+    });
+    let app = host.add(program.application("a")).unwrap();
+    settle(&mut host);
+    // The first two launches make the profile; what misses in the third is the footprint.
+    let mut major = Vec::new();
+    for _ in 0..5 {
+        evict(&program, &path);
+        host.switch_to(app).unwrap();
+        wait_for_prepaging(&host);
+        let answer = program.ask(&format!("read {FIRST} {END}"));
+        let (faults, sum) = answer.split_once(' ').unwrap();
+        let expected: u64 = (FIRST..END).map(|number| number % 251).sum();
+        assert_eq!(sum, expected.to_string());
+        major.push(faults.parse::<u64>().unwrap());
+        host.launch_done(app).unwrap();
+        host.background(app).unwrap();
+    }
+
+    let last = *host.status().apps[0].relaunches.last().unwrap();
+    assert!(major[0] >= 190 && major[4] <= OTHER_FAULTS, "{major:?}");
+    assert!(last.prefetch_used >= END - FIRST, "{last:?}");
+}
+
+/// Has the kernel drop what is cached of a file that the program has mapped.
+fn evict(program: &Program, path: &std::path::Path) {
+    let maps = Maps::read(&Root::machine(), program.pid()).unwrap();
+    let is_it = |m: &&Mapping| matches!(&m.backing, Backing::File(file) if file.path == path);
+    let mapping = maps.as_slice().iter().find(is_it).unwrap();
+    let range = PageRange {
+        first: mapping.start / 4096,
+        count: mapping.pages(),
+    };
+    let process = Process::open(program.pid()).unwrap();
+    advise_on_every_cpu(&process, Advice::PageOut, &[range]).unwrap();
+    // That takes what is mapped; this takes the others.
+    let file = std::fs::File::open(path).unwrap();
+    fadvise(&file, 0, None, fs::Advice::DontNeed).unwrap();
+    let cached = page_cache(path).unwrap();
+    let left = cached.iter().filter(|&&is_cached| is_cached).count();
+    assert!(left < cached.len() / 2, "{left} pages are still cached");
 }

@@ -92,7 +92,13 @@ impl Run<'_> {
             keeper: &keeper,
             pager: &pager,
         };
+        // What a host reads ahead of files is charged to its own group, and counts like all else.
+        let guest = match self.arm {
+            Arm::Kernel => Some(Guest::join(root, &memcg)?),
+            _ => None,
+        };
         let done = self.switches(&mut block, progress);
+        drop(guest);
         let Block { apps, group, .. } = block;
         drop(pager);
         drop(keeper);
@@ -227,7 +233,7 @@ impl Run<'_> {
             if round == options.warm_up {
                 block.keeper.take();
                 begin = Some((
-                    CpuNow::read(root, &block.group.pids()?)?,
+                    CpuNow::read(root, &programs(&block.group)?)?,
                     SwapTraffic::read(root)?,
                     block.pager.counts(apps)?,
                 ));
@@ -248,7 +254,7 @@ impl Run<'_> {
         Ok(Done {
             values,
             usage: block.keeper.take(),
-            cpu: CpuNow::read(root, &block.group.pids()?)?.since(cpu),
+            cpu: CpuNow::read(root, &programs(&block.group)?)?.since(cpu),
             swap: SwapTraffic {
                 in_pages: now.in_pages - swap.in_pages,
                 out_pages: now.out_pages - swap.out_pages,
@@ -320,7 +326,7 @@ impl Run<'_> {
         };
         let root = self.undo.root();
         let sampled = Sampled {
-            programs: group.pids()?,
+            programs: programs(group)?,
             kernel_threads: kernel_threads(root)?,
             with_arenas: self.arm == Arm::Preload,
             limit: keeper.clock(),
@@ -356,6 +362,13 @@ impl Look {
         let all_major = major.min(group_major) + arena_major;
         (all_major, (major + minor).saturating_sub(all_major))
     }
+}
+
+/// The processes of a group, without this one.
+fn programs(group: &Group) -> Result<Vec<u32>, BenchError> {
+    let mut pids = group.pids()?;
+    pids.retain(|&pid| pid != std::process::id());
+    Ok(pids)
 }
 
 /// What the applications take.

@@ -1,12 +1,13 @@
 //! An application as a host sees it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
-use warmswap_trace::{AppId, PageAddr};
+use warmswap_trace::{AppId, FileId, PageAddr};
 
 use crate::application::{Application, ProcessId};
+use crate::pages::Pages;
 use crate::status::Relaunch;
 use crate::watch::Watched;
 
@@ -36,11 +37,24 @@ pub(super) struct Window {
     pub begin_ns: u64,
     /// Pages that were asked back ahead of use: slice and page.
     pub ahead: Vec<(u64, u64)>,
+    /// The same of files.
+    pub files: FilesAhead,
+    /// What is mapped of files was looked at when it began.
+    pub learns_files: bool,
     pub faults: u64,
     /// Of `ahead`, those that were touched so far.
     pub used: u64,
     /// Where the application was brought back for the first time, nothing is known of it.
     pub is_relaunch: bool,
+}
+
+/// Pages of files that belong to the footprint of a launch.
+#[derive(Debug, Default)]
+pub(super) struct FilesAhead {
+    /// They are read ahead.
+    pub read: Vec<(FileId, u64)>,
+    /// They were mapped when it began, or cannot be read: whether they are touched is not seen.
+    pub unseen: Vec<(FileId, u64)>,
 }
 
 /// Sums since the host began.
@@ -60,6 +74,8 @@ pub(super) struct App {
     pub id: AppId,
     pub application: Application,
     pub processes: Vec<Watched>,
+    /// Pages of files that any of them has had mapped.
+    pub files: BTreeMap<FileId, Pages>,
     /// Processes that may not be watched; not tried again.
     pub unreadable: Vec<ProcessId>,
     pub is_foreground: bool,
@@ -80,6 +96,7 @@ impl App {
             id,
             application,
             processes: Vec::new(),
+            files: BTreeMap::new(),
             unreadable: Vec::new(),
             is_foreground: false,
             window: None,

@@ -10,6 +10,7 @@ use warmswap_trace::{AppId, PageAddr};
 use super::app::{App, addr};
 use crate::config::PrepageBy;
 use crate::counters::Counters;
+use crate::files::FileNames;
 use crate::pages::{Change, What};
 use crate::prepage::thread_cpu_ns;
 use crate::watch::Watched;
@@ -37,6 +38,8 @@ pub(super) struct Core {
     pub root: Root,
     pub engine: Engine,
     pub counters: Counters,
+    /// The files that applications have mapped.
+    pub names: FileNames,
     pub prepage_by: PrepageBy,
     pub evidence_launches: u8,
     /// Memory was ample when it was last looked at.
@@ -52,6 +55,7 @@ impl Core {
             root: root.clone(),
             engine,
             counters: Counters::default(),
+            names: FileNames::default(),
             prepage_by,
             evidence_launches,
             is_ample: false,

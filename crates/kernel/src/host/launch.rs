@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
 use warmswap_engine::{Action, Cause};
+use warmswap_policy::ChunkId;
 use warmswap_sys::advise::{Advice, advise, ranges};
 use warmswap_sys::prepage::prepage;
 use warmswap_sys::process::Process;
 use warmswap_sys::{PAGE_BYTES, monotonic_ns};
-use warmswap_trace::{LaunchKind, PageAddr};
+use warmswap_trace::{FileId, LaunchKind, PageAddr};
 
 use super::Host;
 use super::app::{App, Window, addr, place};
@@ -23,6 +23,17 @@ pub(super) const REMEMBERED_GROWTHS: usize = 8;
 
 /// The part of the resident memory that a footprint may take although there is no room for it.
 const LEAST_FOOTPRINT_PART: u64 = 16;
+
+/// What is to come back for a launch, by the application's processes and the numbers of pages there.
+struct Plan {
+    /// Pages for which there is room.
+    room: u64,
+    /// Pages so far.
+    asked: u64,
+    anonymous: BTreeMap<usize, Vec<u64>>,
+    /// In the order in which they are wanted.
+    files: Vec<(usize, u64)>,
+}
 
 impl Host {
     /// Opens a launch window and has the footprint brought back, as far as there is room.
@@ -60,6 +71,11 @@ impl Host {
         // once, and without making the application wait.
         let least = resident / LEAST_FOOTPRINT_PART;
         let room_pages = room.spare_bytes.max(least) / PAGE_BYTES as u64;
+        if self.core.learns_files() {
+            // So that what was touched before is not taken for touched in this launch.
+            self.core.look_at_files(app);
+            app.window.iter_mut().for_each(|w| w.learns_files = true);
+        }
         self.core
             .bring_back(app, room_pages, prepagers, self.launches);
     }
@@ -77,13 +93,21 @@ impl Host {
             prepagers.only(u64::MAX);
         }
         self.core.look(app);
-        let held = self.core.hold_touched(app);
+        let learns_files = app.window.as_ref().is_some_and(|w| w.learns_files);
+        let files = learns_files.then(|| self.core.learn_files(app));
+        let mut held = self.core.hold_touched(app);
         self.core.engine.launch_end(app.id);
-        let Some(window) = app.window.take() else {
+        let Some(mut window) = app.window.take() else {
             return;
         };
         self.core.release(app, &window);
-        let prefetched = window.ahead.len() as u64;
+        if let Some(files) = files {
+            window.faults += files.faults;
+            window.used += files.used;
+            held += files.kept;
+            self.core.forget_files(app, files, &window.files.read);
+        }
+        let prefetched = (window.ahead.len() + window.files.read.len()) as u64;
         self.core.counters.prepage_used += window.used;
         self.core.counters.prepage_wasted += prefetched - window.used;
         if window.is_relaunch {
@@ -101,44 +125,81 @@ impl Host {
 }
 
 impl Core {
+    /// Whether launches are worth looks at what is mapped of files: where footprints have them, and memory is short.
+    fn learns_files(&self) -> bool {
+        self.engine.watches_files() && !self.is_ample
+    }
+
     /// Takes the engine's plan for the launch that just began, and hands it to the threads.
     fn bring_back(&mut self, app: &mut App, room_pages: u64, prepagers: &Prepagers, launch: u64) {
-        let mut by_process: FxHashMap<usize, Vec<u64>> = FxHashMap::default();
-        let mut count = 0;
+        let mut plan = Plan {
+            room: room_pages,
+            asked: 0,
+            anonymous: BTreeMap::new(),
+            files: Vec::new(),
+        };
         while let Some(decision) = self.engine.next_background_decision() {
-            let (Action::Load { chunk, .. }, Cause::Prepage) = (decision.action, decision.cause)
-            else {
-                self.pass_over(decision.action);
+            match (decision.action, decision.cause) {
+                (Action::Load { chunk, .. }, Cause::Prepage) => {
+                    self.plan_chunk(app, &mut plan, chunk);
+                }
+                (
+                    Action::ReadFile {
+                        file, first, pages, ..
+                    },
+                    Cause::Prepage,
+                ) => {
+                    for page in first..first + u64::from(pages) {
+                        self.plan_file(app, &mut plan, file, page);
+                    }
+                }
+                (action, _) => self.pass_over(action),
+            }
+        }
+        self.counters.prepage_asked += plan.asked;
+        for group in plan.files.chunk_by(|a, b| a.0 == b.0) {
+            let pages: Vec<u64> = group.iter().map(|&(_, page)| page).collect();
+            prepagers.read_ahead(app.processes[group[0].0].process(), &pages, launch);
+        }
+        for (at, pages) in plan.anonymous {
+            prepagers.bring(app.processes[at].process(), &pages, launch);
+        }
+    }
+
+    fn plan_chunk(&mut self, app: &mut App, plan: &mut Plan, chunk: ChunkId) {
+        if plan.asked >= plan.room {
+            return self.engine.load_abandoned(chunk);
+        }
+        for page in self.engine.chunk_pages(chunk).to_vec() {
+            if !self.engine.is_loading(chunk, page) {
+                continue;
+            }
+            let (slice, page) = match self.engine.locate(page).1 {
+                PageAddr::Anon { number } => place(number),
+                PageAddr::File { file, number } => {
+                    self.plan_file(app, plan, file, number);
+                    continue;
+                }
+            };
+            let Some(at) = app.by_slice(slice) else {
                 continue;
             };
-            if count >= room_pages {
-                self.engine.load_abandoned(chunk);
-                continue;
+            app.processes[at].pages.mark_ahead(page);
+            plan.anonymous.entry(at).or_default().push(page);
+            if let Some(window) = &mut app.window {
+                window.ahead.push((slice, page));
             }
-            for page in self.engine.chunk_pages(chunk).to_vec() {
-                if !self.engine.is_loading(chunk, page) {
-                    continue;
-                }
-                let (_, PageAddr::Anon { number }) = self.engine.locate(page) else {
-                    continue;
-                };
-                let (slice, page) = place(number);
-                let Some(at) = app.by_slice(slice) else {
-                    continue;
-                };
-                app.processes[at].pages.mark_ahead(page);
-                by_process.entry(at).or_default().push(page);
-                if let Some(window) = &mut app.window {
-                    window.ahead.push((slice, page));
-                }
-                count += 1;
-            }
-            // They count as being there from now on: a touch comes for them or it does not.
-            self.engine.loaded(chunk);
+            plan.asked += 1;
         }
-        self.counters.prepage_asked += count;
-        for (at, pages) in by_process {
-            prepagers.bring(app.processes[at].process(), &pages, launch);
+        // They count as being there from now on: a touch comes for them or it does not.
+        self.engine.loaded(chunk);
+    }
+
+    fn plan_file(&mut self, app: &mut App, plan: &mut Plan, file: FileId, page: u64) {
+        let has_room = plan.asked < plan.room;
+        if let Some(place) = self.file_ahead(app, file, page, has_room) {
+            plan.files.push(place);
+            plan.asked += 1;
         }
     }
 

@@ -147,3 +147,22 @@ fn evidence_lasts_twice_as_long_for_each_launch_that_confirms_it() {
     assert_eq!(lasts(&w, 5), 40);
     assert!(w.is_needed(7, 14, 9) && !w.is_needed(7, 15, 9), "at most 9");
 }
+
+#[test]
+fn what_is_known_of_a_page_of_a_file_outlasts_its_absence() {
+    let mut w = Pages::of_file();
+    let there = [region(7, 2, Residence::Present)];
+    assert_eq!(changes(&mut w, &there).len(), 2);
+    w.mark_seen(7, 1);
+
+    let left = [change(7, What::Left), change(8, What::Left)];
+    assert_eq!(changes(&mut w, &[]), left);
+    assert_eq!((w.present(), w.swapped()), (0, 2));
+    w.mark_ahead(7);
+    w.mark_ahead(8);
+
+    let came = [change(7, What::CameBack { ahead: true })];
+    assert_eq!(changes(&mut w, &[region(7, 1, Residence::Present)]), came);
+    assert_eq!(changes(&mut w, &[region(7, 1, Residence::Present)]), []);
+    assert!(w.is_needed(7, 3, 40) && w.take_ahead(8));
+}

@@ -40,6 +40,9 @@ impl Prefetch for Both {
     fn watches_launches(&self) -> bool {
         true
     }
+    fn watches_files(&self) -> bool {
+        self.footprint.watches_files()
+    }
     fn footprint_pages(&self) -> usize {
         self.footprint.footprint_pages()
     }

@@ -54,6 +54,11 @@ pub trait Prefetch: Send + std::fmt::Debug {
         false
     }
 
+    /// True if it learns of pages of files, too, and names them at a launch.
+    fn watches_files(&self) -> bool {
+        false
+    }
+
     /// The most pages that a launch may bring back before they are asked for.
     fn footprint_pages(&self) -> usize {
         0

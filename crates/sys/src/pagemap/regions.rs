@@ -43,7 +43,7 @@ const PAGE_IS_PFNZERO: u64 = 1 << 5;
 
 /// `struct pm_scan_arg`.
 #[repr(C)]
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct ScanArg {
     size: u64,
     flags: u64,
@@ -95,11 +95,45 @@ impl Pagemap {
         &self,
         start: u64,
         end: u64,
+        visit: impl FnMut(Region),
+    ) -> Result<(), FileError> {
+        let wanted = ScanArg {
+            category_inverted: PAGE_IS_FILE | PAGE_IS_PFNZERO,
+            category_mask: PAGE_IS_FILE | PAGE_IS_PFNZERO,
+            category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+            ..ScanArg::default()
+        };
+        self.scan_regions(start..end, &wanted, visit)
+    }
+
+    /// The same for pages of files and of shared memory that are mapped there: touched, or next to one that was.
+    /// Neighbours in memory that belong to different mappings come as one region.
+    ///
+    /// # Errors
+    /// As [`Self::scan_anonymous`].
+    pub fn scan_files(
+        &self,
+        start: u64,
+        end: u64,
+        visit: impl FnMut(Region),
+    ) -> Result<(), FileError> {
+        let wanted = ScanArg {
+            category_mask: PAGE_IS_FILE | PAGE_IS_PRESENT,
+            ..ScanArg::default()
+        };
+        self.scan_regions(start..end, &wanted, visit)
+    }
+
+    /// Calls `visit` for every region of pages of the categories that are `wanted`.
+    fn scan_regions(
+        &self,
+        addresses: Range<u64>,
+        wanted: &ScanArg,
         mut visit: impl FnMut(Region),
     ) -> Result<(), FileError> {
         let mut found = [PageRegion::default(); BATCH];
-        let end = end.min(SPACE_END);
-        let mut from = start;
+        let end = addresses.end.min(SPACE_END);
+        let mut from = addresses.start;
         while from < end {
             let mut arg = ScanArg {
                 size: size_of::<ScanArg>() as u64,
@@ -107,11 +141,8 @@ impl Pagemap {
                 end,
                 vec: found.as_mut_ptr() as u64,
                 vec_len: BATCH as u64,
-                category_inverted: PAGE_IS_FILE | PAGE_IS_PFNZERO,
-                category_mask: PAGE_IS_FILE | PAGE_IS_PFNZERO,
-                category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
                 return_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
-                ..ScanArg::default()
+                ..*wanted
             };
             let count = match self.ioctl(&mut arg) {
                 Ok(count) => count,
@@ -149,6 +180,33 @@ impl Pagemap {
         &self,
         mappings: &[Mapping],
         span: Range<u64>,
+        visit: impl FnMut(Region),
+    ) -> Result<(), FileError> {
+        self.read_regions(mappings, span, residence, visit)
+    }
+
+    /// As [`Self::scan_files`], likewise.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn read_files(
+        &self,
+        mappings: &[Mapping],
+        span: Range<u64>,
+        visit: impl FnMut(Region),
+    ) -> Result<(), FileError> {
+        let residence = |entry: Entry, shared: bool| {
+            let is_mapped = entry.present() && (shared || entry.file());
+            is_mapped.then_some(Residence::Present)
+        };
+        self.read_regions(mappings, span, residence, visit)
+    }
+
+    fn read_regions(
+        &self,
+        mappings: &[Mapping],
+        span: Range<u64>,
+        residence: impl Fn(Entry, bool) -> Option<Residence>,
         mut visit: impl FnMut(Region),
     ) -> Result<(), FileError> {
         let mut open: Option<Region> = None;
@@ -248,6 +306,39 @@ mod tests {
                 .windows(2)
                 .all(|w| w[0].first + w[0].count <= w[1].first)
         );
+        assert_eq!(memory[PAGE_BYTES], 1);
+    }
+
+    #[test]
+    fn both_ways_see_what_is_mapped_of_a_file() {
+        let pagemap = Pagemap::open(&Root::machine(), std::process::id()).unwrap();
+        let maps = Maps::read(&Root::machine(), std::process::id()).unwrap();
+        // The code of this test runs, so that its page is mapped.
+        let code = both_ways_see_what_is_mapped_of_a_file as fn() as usize as u64 / 4096;
+        let memory = vec![1u8; 3 * PAGE_BYTES];
+        let anonymous = memory.as_ptr() as u64 / 4096 + 1;
+        let holds = |regions: &[Region], page: u64| {
+            let mut ranges = regions.iter().map(|r| r.first..r.first + r.count);
+            ranges.any(|range| range.contains(&page))
+        };
+
+        let mut read = Vec::new();
+        pagemap
+            .read_files(maps.as_slice(), 0..u64::MAX, |r| read.push(r))
+            .unwrap();
+        assert!(holds(&read, code) && !holds(&read, anonymous));
+
+        if !pagemap.can_scan() {
+            warmswap_testkit::skip!(
+                "both_ways_see_what_is_mapped_of_a_file",
+                "the kernel has no PAGEMAP_SCAN"
+            );
+        }
+        let mut scanned = Vec::new();
+        pagemap
+            .scan_files(0, u64::MAX, |r| scanned.push(r))
+            .unwrap();
+        assert!(holds(&scanned, code) && !holds(&scanned, anonymous));
         assert_eq!(memory[PAGE_BYTES], 1);
     }
 

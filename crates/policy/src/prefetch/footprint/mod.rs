@@ -169,6 +169,10 @@ impl Prefetch for Footprint {
         0
     }
 
+    fn watches_files(&self) -> bool {
+        self.config.files
+    }
+
     fn footprint_pages(&self) -> usize {
         self.config.most_pages
     }

@@ -1,0 +1,157 @@
+//! Pages of files in launches: what of them is mapped is looked at when a window opens and when it closes, and what
+//! belongs to the footprint is read ahead (ASAP sections 4.2 and 5.2).
+//!
+//! The engine holds no pages of files between two launches: the kernel drops clean ones for nothing, and sees every
+//! access to them that is not by a mapping.
+
+use warmswap_policy::reclaim::Arrival;
+use warmswap_sys::pagemap::Residence;
+use warmswap_trace::{FileId, PageAddr};
+
+use super::app::App;
+use super::core::Core;
+use crate::files::joined;
+use crate::pages::{ALL, Change, Pages, What, note};
+use crate::watch::Watched;
+
+/// Pages of files that the engine holds for a launch.
+type Held = Vec<(FileId, u64)>;
+
+/// What a launch made of pages of files.
+pub(super) struct FilesOfLaunch {
+    held: Held,
+    /// Pages that were touched first in the launch, and had not been read ahead.
+    pub faults: u64,
+    /// Pages that were read ahead and touched.
+    pub used: u64,
+    /// Pages that are held to be touched, since they were lately.
+    pub kept: u64,
+}
+
+impl Core {
+    /// Looks at what the application has mapped of files; what came since the last look.
+    pub fn look_at_files(&mut self, app: &mut App) -> Vec<(FileId, Change)> {
+        for process in &mut app.processes {
+            match process.look_at_files(&self.root, &mut self.names) {
+                Ok(()) => {}
+                Err(e) if e.is_gone() => self.counters.process_gone += 1,
+                Err(_) => self.counters.process_unreadable += 1,
+            }
+        }
+        let ranges = app.processes.iter().flat_map(|p| p.files.ranges());
+        let now = joined(ranges.copied());
+        let (mut came, mut changes) = (Vec::new(), Vec::new());
+        for &file in now.keys() {
+            app.files.entry(file).or_insert_with(Pages::of_file);
+        }
+        for (&file, pages) in &mut app.files {
+            let mut fresh = Vec::new();
+            let regions = now.get(&file).into_iter().flatten();
+            regions.for_each(|&region| note(&mut fresh, region));
+            pages.compare(ALL, &fresh, &mut changes);
+            let is_news = |change: &Change| change.what != What::Left;
+            came.extend(
+                changes
+                    .drain(..)
+                    .filter(is_news)
+                    .map(|change| (file, change)),
+            );
+        }
+        // What no process maps any more is not known any more.
+        let processes = &app.processes;
+        app.files
+            .retain(|&file, pages| pages.present() > 0 || is_mapped(processes, file));
+        came
+    }
+
+    /// A page of a file belongs to the footprint of the launch that begins. Where it is to be read ahead from, if it
+    /// is not there and there is room: the application's process, and the number of the page there.
+    pub fn file_ahead(
+        &mut self,
+        app: &mut App,
+        file: FileId,
+        page: u64,
+        has_room: bool,
+    ) -> Option<(usize, u64)> {
+        let pages = app.files.get_mut(&file);
+        let is_there = |pages: &Pages| pages.residence(page) == Some(Residence::Present);
+        let window = &mut app.window.as_mut()?.files;
+        if !has_room || pages.as_deref().is_some_and(is_there) {
+            window.unseen.push((file, page));
+            return None;
+        }
+        let mut processes = app.processes.iter().enumerate();
+        let place = processes.find_map(|(at, p)| Some((at, p.files.place(file, page)?)));
+        if place.is_none() {
+            window.unseen.push((file, page));
+            return None;
+        }
+        window.read.push((file, page));
+        pages.into_iter().for_each(|pages| pages.mark_ahead(page));
+        place
+    }
+
+    /// Tells the engine what the launch that ends touched of files.
+    pub fn learn_files(&mut self, app: &mut App) -> FilesOfLaunch {
+        let mut launch = FilesOfLaunch {
+            held: Vec::new(),
+            faults: 0,
+            used: 0,
+            kept: 0,
+        };
+        for (file, Change { page, what }) in self.look_at_files(app) {
+            if let Some(pages) = app.files.get_mut(&file) {
+                pages.mark_seen(page, app.launch);
+            }
+            let is_ahead = what == What::CameBack { ahead: true };
+            launch.used += u64::from(is_ahead);
+            launch.faults += u64::from(!is_ahead);
+            self.touched(app, &mut launch.held, (file, page), Arrival::Touched);
+        }
+        let Some(window) = &app.window else {
+            return launch;
+        };
+        // Of these nothing is known, unless they were seen lately.
+        for &page in &window.files.unseen {
+            self.touched(app, &mut launch.held, page, Arrival::Untouched);
+        }
+        for (&file, pages) in &app.files {
+            for (page, _) in pages.held(app.launch, self.evidence_launches) {
+                launch.kept += 1;
+                self.touched(app, &mut launch.held, (file, page), Arrival::Touched);
+            }
+        }
+        launch.held.extend(&window.files.read);
+        launch
+    }
+
+    fn touched(
+        &mut self,
+        app: &App,
+        held: &mut Held,
+        (file, number): (FileId, u64),
+        arrival: Arrival,
+    ) {
+        let page = PageAddr::File { file, number };
+        self.engine.served(app.id, page, arrival);
+        held.push((file, number));
+    }
+
+    /// The launch has ended: the engine forgets its pages of files.
+    pub fn forget_files(&mut self, app: &mut App, launch: FilesOfLaunch, read: &[(FileId, u64)]) {
+        for (file, number) in launch.held {
+            let page = PageAddr::File { file, number };
+            self.engine.free(app.id, page, 1);
+        }
+        for (file, page) in read {
+            if let Some(pages) = app.files.get_mut(file) {
+                pages.take_ahead(*page);
+            }
+        }
+        self.drain();
+    }
+}
+
+fn is_mapped(processes: &[Watched], file: FileId) -> bool {
+    processes.iter().any(|process| process.files.maps(file))
+}
