@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use warmswap_codec::{ChunkPlan, Codec, PAGE_BYTES};
-use warmswap_policy::Hotness;
-use warmswap_policy::sizing::{CodecCost, CostTable};
+use warmswap_policy::sizing::{ClassAssumptions, CodecCost, CostTable};
+use warmswap_policy::{Hotness, SchemeSpec};
 use warmswap_pool::{Pool, PoolConfig};
 use warmswap_replay::DeviceModel;
 
@@ -11,7 +11,9 @@ use crate::chunk_size::plans;
 use crate::class_use::{ClassUse, assumptions, class_use};
 use crate::codec_bench::{CodecBench, Object};
 use crate::error::StudyError;
-use crate::run::OnProgress;
+use crate::mean::share;
+use crate::options::Options;
+use crate::run::{OnProgress, replay_all};
 use crate::sample::Sample;
 use crate::subject::Subject;
 
@@ -21,6 +23,10 @@ const MIN_CHUNK_BYTES: usize = 512;
 /// The sample is stored as often as it takes to fill a pool with so many bytes of pages: spans that are
 /// filled in part, of which a pool has at most one for each size class, then count little.
 const POOLED_BYTES: u64 = 64 << 20;
+
+/// What is replayed to see how many pages that come along in a chunk are touched before they leave again, and how many
+/// pages its chunks have: larger ones bring so much for nothing that memory is full of it.
+const NEIGHBOUR_SCHEME: &str = "warmswap+sizing=adaptive:16k-16k-16k+prefetch=none";
 
 /// How a machine is calibrated.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +68,10 @@ pub struct Calibration {
     pub class_use: [ClassUse; 3],
     /// For which classes the trace said nothing, so that the default assumptions stand.
     pub class_is_default: [bool; 3],
+    /// Of the pages that came along in chunks of 16 KiB in a replay with half of the trace's memory, the share that was
+    /// touched before it left again; none where nothing came along.
+    #[serde(default)]
+    pub neighbours_used: Option<f64>,
     /// The table.
     pub table: CostTable,
 }
@@ -100,9 +110,12 @@ impl Calibration {
 
 /// Measures codecs at 512 B to 128 KiB on a sample of the trace's pages, one thread, and what the objects
 /// take in a pool; estimates from its relaunches how pages are used again. `on_progress` counts passes of
-/// plans.
+/// plans, then the events of a replay.
 ///
-/// Time: some seconds for each pass over 16 MiB with all codecs.
+/// That a trace uses two pages in the same phase does not say that both stay for it: with half of the memory, a replay
+/// tells how many of those that come along are touched in time, and no class is taken for better than that.
+///
+/// Time: some seconds for each pass over 16 MiB with all codecs, and a replay.
 ///
 /// # Errors
 /// [`StudyError::NoContents`], the trace cannot be read, or codec or pool failed.
@@ -131,7 +144,11 @@ pub fn calibrate(
         });
     }
     let class_use = class_use(&subject.reader)?;
-    let classes = assumptions(class_use);
+    let neighbours_used = neighbours_used(subject, on_progress)?;
+    let classes = assumptions(class_use).map(|(class, from_trace)| {
+        let together = neighbours_used.map_or(class.together, |used| used.min(class.together));
+        (ClassAssumptions { together, ..class }, from_trace)
+    });
     let device = &options.device;
     Ok(Calibration {
         trace: subject.name.clone(),
@@ -140,6 +157,7 @@ pub fn calibrate(
         device: device.name.clone(),
         class_use,
         class_is_default: classes.map(|(_, from_trace)| !from_trace),
+        neighbours_used,
         table: CostTable {
             fault_ns: device.fault_ns as f64,
             install_ns_per_page: device.install_ns as f64,
@@ -148,6 +166,19 @@ pub fn calibrate(
             codecs,
         },
     })
+}
+
+/// Of the pages that come along in chunks of 16 KiB, the share that is touched before it leaves again, where memory is for
+/// half of the pages.
+fn neighbours_used(
+    subject: &Subject,
+    on_progress: OnProgress<'_>,
+) -> Result<Option<f64>, StudyError> {
+    let scheme = SchemeSpec::parse(NEIGHBOUR_SCHEME)?;
+    let subjects = std::slice::from_ref(subject);
+    let runs = replay_all(subjects, &[scheme], &Options::default(), on_progress)?;
+    let counters = runs.first().map(|run| &run.result.counters);
+    Ok(counters.and_then(|c| share(c.neighbours_used, c.neighbours_loaded)))
 }
 
 /// Rounded to tenths: more digits would only be noise in the file.
@@ -205,6 +236,12 @@ mod tests {
         assert_eq!(calibration.table.problem(), None);
         assert_eq!(calibration.table.codecs.len(), 9);
         assert!(!calibration.class_is_default[0]);
+        let used = calibration
+            .neighbours_used
+            .expect("chunks brought neighbours");
+        assert!((0.0..=1.0).contains(&used), "{used}");
+        let classes = calibration.table.classes;
+        assert!(classes.iter().all(|class| class.together <= used));
         let page = calibration.table.codecs[3];
         assert_eq!(page.plan, ChunkPlan::page(Codec::Lz4));
         // The made-up pages compress to some 1300 bytes; the pool adds a little.

@@ -83,5 +83,12 @@ fn classes(calibration: &Calibration) -> Result<Table, TableError> {
         "Costs of faults and frames are modelled ({}).",
         calibration.device
     ));
+    if let Some(used) = calibration.neighbours_used {
+        table.footnote(format!(
+            "With neighbour: at most what a replay with half of the memory finds of pages that come along in chunks of \
+             16 KiB, {}.",
+            Quantity::Fraction(used).human()
+        ));
+    }
     Ok(table)
 }

@@ -338,6 +338,7 @@ fn a_calibration_shows_what_it_chooses() {
         device: "ufs-3.1".into(),
         class_use: Default::default(),
         class_is_default: [false, true, true],
+        neighbours_used: Some(0.25),
         table: CostTable {
             fault_ns: 3000.0,
             install_ns_per_page: 3000.0,
