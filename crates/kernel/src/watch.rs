@@ -123,6 +123,12 @@ impl Watched {
         &self.process
     }
 
+    /// Bytes that this watch takes.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
+        self.pages.state_bytes() + self.files.state_bytes()
+    }
+
     /// About how many pages came or went since the last look, by the process's counters: 0 if it did not stir.
     /// Costs about 10 µs.
     #[must_use]

@@ -2,13 +2,14 @@
 
 mod common;
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{
     Machine, Program, bytes, relaunch, settle, wait_for_prepaging, with_hot_pages_leaving, within,
 };
 use rustix::fs::{self, fadvise};
-use warmswap_kernel::{Application, Goal, Host, HostConfig, Members, PrepageBy};
+use warmswap_kernel::{AppId, Application, Goal, Host, HostConfig, Members, PrepageBy};
 use warmswap_sys::Root;
 use warmswap_sys::advise::{Advice, PageRange, advise_on_every_cpu};
 use warmswap_sys::maps::{Backing, Mapping, Maps};
@@ -501,8 +502,6 @@ fn a_process_that_may_not_be_touched_is_counted() {
 
 #[test]
 fn pages_of_files_are_read_ahead_and_their_use_is_seen() {
-    const FIRST: u64 = 1000;
-    const END: u64 = 1200;
     let name = "pages_of_files_are_read_ahead_and_their_use_is_seen";
     let machine = machine!(name, 16384);
     let path = machine.folder.path().join("data");
@@ -512,34 +511,70 @@ fn pages_of_files_are_read_ahead_and_their_use_is_seen() {
     std::fs::File::open(&path).unwrap().sync_all().unwrap();
     let mut program = machine.program(500);
     assert_eq!(program.ask(&format!("map {}", path.display())), "mapped");
-    let mut host = host(HostConfig {
+    let short = HostConfig {
         scheme: "asap+prefetch=footprint:profile=2".to_owned(),
+        learned_folder: Some(machine.folder.path().join("learned")),
         ..short_with_room()
-    });
-    let app = host.add(program.application("a")).unwrap();
-    settle(&mut host);
+    };
+    let mut first = host(short.clone());
+    let app = first.add(program.application("a")).unwrap();
+    settle(&mut first);
     // The first two launches make the profile; what misses in the third is the footprint.
     let mut major = Vec::new();
     for _ in 0..5 {
-        evict(&program, &path);
-        host.switch_to(app).unwrap();
-        wait_for_prepaging(&host);
-        let answer = program.ask(&format!("read {FIRST} {END}"));
-        let (faults, sum) = answer.split_once(' ').unwrap();
-        let expected: u64 = (FIRST..END).map(|number| number % 251).sum();
-        assert_eq!(sum, expected.to_string());
-        major.push(faults.parse::<u64>().unwrap());
-        host.launch_done(app).unwrap();
-        host.background(app).unwrap();
+        major.push(read_in_a_launch(&mut first, app, &mut program, &path));
     }
-
-    let last = *host.status().apps[0].relaunches.last().unwrap();
+    let last = *first.status().apps[0].relaunches.last().unwrap();
     assert!(major[0] >= 190 && major[4] <= OTHER_FAULTS, "{major:?}");
-    assert!(last.prefetch_used >= END - FIRST, "{last:?}");
+    assert!(
+        last.prefetch_used >= FILE_PAGES.end - FILE_PAGES.start,
+        "{last:?}"
+    );
+    first.save_learned().unwrap();
+    drop(first);
+
+    // It outlasts a restart, and a launch of which nothing is learned, since memory is ample.
+    let mut ample = host(HostConfig {
+        goal: within(8 << 30).goal,
+        ..short.clone()
+    });
+    let app = ample.add(program.application("a")).unwrap();
+    ample.load_learned(app).unwrap();
+    ample.tick();
+    ample.switch_to(app).unwrap();
+    ample.launch_done(app).unwrap();
+    assert_eq!(ample.counters().prepage_asked, 0);
+    ample.save_learned().unwrap();
+    drop(ample);
+    let mut last = host(short);
+    let app = last.add(program.application("a")).unwrap();
+    last.load_learned(app).unwrap();
+    settle(&mut last);
+    let major = read_in_a_launch(&mut last, app, &mut program, &path);
+    assert!(major <= OTHER_FAULTS, "{major} of 200 pages");
+}
+
+/// The pages that a launch reads of a file.
+const FILE_PAGES: std::ops::Range<u64> = 1000..1200;
+
+/// One launch that reads of a file that is not cached; major faults.
+fn read_in_a_launch(host: &mut Host, app: AppId, program: &mut Program, path: &Path) -> u64 {
+    evict(program, path);
+    host.switch_to(app).unwrap();
+    wait_for_prepaging(host);
+    // What the interpreter itself needs for that is in memory afterwards.
+    program.ask("read 0 8");
+    let answer = program.ask(&format!("read {} {}", FILE_PAGES.start, FILE_PAGES.end));
+    let (faults, sum) = answer.split_once(' ').unwrap();
+    let expected: u64 = FILE_PAGES.map(|number| number % 251).sum();
+    assert_eq!(sum, expected.to_string());
+    host.launch_done(app).unwrap();
+    host.background(app).unwrap();
+    faults.parse().unwrap()
 }
 
 /// Has the kernel drop what is cached of a file that the program has mapped.
-fn evict(program: &Program, path: &std::path::Path) {
+fn evict(program: &Program, path: &Path) {
     let maps = Maps::read(&Root::machine(), program.pid()).unwrap();
     let is_it = |m: &&Mapping| matches!(&m.backing, Backing::File(file) if file.path == path);
     let mapping = maps.as_slice().iter().find(is_it).unwrap();

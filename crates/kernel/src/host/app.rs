@@ -133,6 +133,13 @@ impl App {
         self.sums.prefetch_wasted += relaunch.prefetched - relaunch.prefetch_used;
     }
 
+    /// Bytes that what is known of its pages takes.
+    pub fn state_bytes(&self) -> usize {
+        let processes = self.processes.iter().map(Watched::state_bytes);
+        let files = self.files.values().map(Pages::state_bytes);
+        processes.chain(files).sum()
+    }
+
     pub fn swapped_pages(&self) -> u64 {
         self.processes.iter().map(|p| p.pages.swapped()).sum()
     }

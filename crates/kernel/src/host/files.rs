@@ -18,6 +18,7 @@ use crate::watch::Watched;
 type Held = Vec<(FileId, u64)>;
 
 /// What a launch made of pages of files.
+#[derive(Default)]
 pub(super) struct FilesOfLaunch {
     held: Held,
     /// Pages that were touched first in the launch, and had not been read ahead.
@@ -75,8 +76,10 @@ impl Core {
     ) -> Option<(usize, u64)> {
         let pages = app.files.get_mut(&file);
         let is_there = |pages: &Pages| pages.residence(page) == Some(Residence::Present);
-        let window = &mut app.window.as_mut()?.files;
-        if !has_room || pages.as_deref().is_some_and(is_there) {
+        let window = app.window.as_mut()?;
+        let is_wanted = window.learns_files && has_room;
+        let window = &mut window.files;
+        if !is_wanted || pages.as_deref().is_some_and(is_there) {
             window.unseen.push((file, page));
             return None;
         }
@@ -91,15 +94,17 @@ impl Core {
         place
     }
 
-    /// Tells the engine what the launch that ends touched of files.
+    /// Tells the engine what the launch that ends touched of files. Where memory was ample when it began nothing was
+    /// read ahead, and nothing is learned.
     pub fn learn_files(&mut self, app: &mut App) -> FilesOfLaunch {
-        let mut launch = FilesOfLaunch {
-            held: Vec::new(),
-            faults: 0,
-            used: 0,
-            kept: 0,
+        let mut launch = FilesOfLaunch::default();
+        let learns = app.window.as_ref().is_some_and(|w| w.learns_files);
+        let came = if learns {
+            self.look_at_files(app)
+        } else {
+            Vec::new()
         };
-        for (file, Change { page, what }) in self.look_at_files(app) {
+        for (file, Change { page, what }) in came {
             if let Some(pages) = app.files.get_mut(&file) {
                 pages.mark_seen(page, app.launch);
             }
@@ -115,7 +120,7 @@ impl Core {
         for &page in &window.files.unseen {
             self.touched(app, &mut launch.held, page, Arrival::Untouched);
         }
-        for (&file, pages) in &app.files {
+        for (&file, pages) in app.files.iter().filter(|_| learns) {
             for (page, _) in pages.held(app.launch, self.evidence_launches) {
                 launch.kept += 1;
                 self.touched(app, &mut launch.held, (file, page), Arrival::Touched);

@@ -93,20 +93,17 @@ impl Host {
             prepagers.only(u64::MAX);
         }
         self.core.look(app);
-        let learns_files = app.window.as_ref().is_some_and(|w| w.learns_files);
-        let files = learns_files.then(|| self.core.learn_files(app));
+        let files = self.core.learn_files(app);
         let mut held = self.core.hold_touched(app);
         self.core.engine.launch_end(app.id);
         let Some(mut window) = app.window.take() else {
             return;
         };
         self.core.release(app, &window);
-        if let Some(files) = files {
-            window.faults += files.faults;
-            window.used += files.used;
-            held += files.kept;
-            self.core.forget_files(app, files, &window.files.read);
-        }
+        window.faults += files.faults;
+        window.used += files.used;
+        held += files.kept;
+        self.core.forget_files(app, files, &window.files.read);
         let prefetched = (window.ahead.len() + window.files.read.len()) as u64;
         self.core.counters.prepage_used += window.used;
         self.core.counters.prepage_wasted += prefetched - window.used;
@@ -174,13 +171,10 @@ impl Core {
             if !self.engine.is_loading(chunk, page) {
                 continue;
             }
-            let (slice, page) = match self.engine.locate(page).1 {
-                PageAddr::Anon { number } => place(number),
-                PageAddr::File { file, number } => {
-                    self.plan_file(app, plan, file, number);
-                    continue;
-                }
+            let (_, PageAddr::Anon { number }) = self.engine.locate(page) else {
+                continue;
             };
+            let (slice, page) = place(number);
             let Some(at) = app.by_slice(slice) else {
                 continue;
             };

@@ -31,8 +31,7 @@ impl Host {
     #[must_use]
     pub fn status(&self) -> HostStatus {
         let apps = self.apps.iter().flatten();
-        let watched = apps.clone().flat_map(|app| &app.processes);
-        let state_bytes = watched.map(|p| p.pages.state_bytes()).sum::<usize>();
+        let state_bytes = apps.clone().map(App::state_bytes).sum::<usize>();
         HostStatus {
             scheme: self.config.scheme.clone(),
             apps: apps.map(|app| self.core.describe(app)).collect(),
