@@ -11,6 +11,7 @@ mod program_files;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use rustc_hash::FxHashMap;
 use warmswap_codec::{ChunkPlan, Codec, Scratch};
@@ -414,6 +415,10 @@ impl Brain {
         self.engine.call(Call::SetPoolBytes(other_bytes));
         self.engine
             .call(Call::SetBackingBytes(core.store.backing_bytes()));
+        let stored_only = self.engine.stored_only_pages();
+        core.counts
+            .stored_only
+            .store(stored_only, Ordering::Relaxed);
         let marks = self.engine.watermarks();
         let reserve = marks.min_frames / 2;
         let frames = self.allowance.bytes().saturating_sub(other_bytes) / PAGE_BYTES as u64;

@@ -119,6 +119,8 @@ pub struct ServiceCounts {
     pub restored_ahead: AtomicU64,
     /// Frames that could not be moved, so that the page was copied.
     pub copied: AtomicU64,
+    /// Pages whose content is in chunks and nowhere else, as the engine had it when it was last asked.
+    pub stored_only: AtomicU64,
     /// Time that a fault took, from its arrival at a handler thread to its page in place.
     pub latency: LatencyHistogram,
 }

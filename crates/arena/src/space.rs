@@ -40,7 +40,7 @@ const ALIGNMENTS_BYTES: [usize; 3] = [32 << 20, 4 << 20, 64 << 10];
 /// What a program's memory takes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceUsage {
-    /// Memory that the program has touched, wherever its content is. Copies that are kept count twice.
+    /// Memory that the program has touched, wherever its content is.
     pub virtual_bytes: u64,
     /// Frames, staging included.
     pub resident_bytes: u64,
@@ -143,8 +143,9 @@ impl Space {
         let pool = core.store.pool.stats();
         let page_bytes = PAGE_BYTES as u64;
         let in_use = core.frames.held().saturating_sub(core.frames.free()) as u64;
+        let stored_only = core.counts.stored_only.load(Relaxed);
         SpaceUsage {
-            virtual_bytes: (in_use + pool.stored_pages) * page_bytes + core.store.backing_bytes(),
+            virtual_bytes: (in_use + stored_only) * page_bytes,
             resident_bytes: core.frames.held() as u64 * page_bytes,
             pool_bytes: pool.memory_bytes,
         }

@@ -67,11 +67,13 @@ impl Engine {
         ensure(buffered == in_buffers, || {
             format!("{buffered} buffered, {in_buffers} in the buffers")
         })?;
+        let mut stored_only_pages = 0;
         for (chunk, entry) in self.chunks.iter() {
             let (pages, absent) = live.remove(&chunk).unwrap_or_default();
             ensure(entry.live == pages, || {
                 format!("{chunk:?} has {pages} pages, {} accounted", entry.live)
             })?;
+            stored_only_pages += u64::from(entry.absent);
             ensure(entry.absent == absent, || {
                 format!(
                     "{chunk:?} has {absent} absent pages, {} accounted",
@@ -90,6 +92,10 @@ impl Engine {
                 })?;
             }
         }
+        ensure(stored_only_pages == self.stored_only_pages, || {
+            let accounted = self.stored_only_pages;
+            format!("{stored_only_pages} pages are stored only, {accounted} accounted")
+        })?;
         Ok(())
     }
 }

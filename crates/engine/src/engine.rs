@@ -93,6 +93,8 @@ pub struct Engine {
     pub(crate) budget: Budget,
     pub(crate) counters: Counters,
     pub(crate) decisions: VecDeque<Decision>,
+    /// Pages whose content is in chunks and nowhere else.
+    pub(crate) stored_only_pages: u64,
     /// Pages that were chosen to leave and have no chunk yet; some may have been touched since.
     pub(crate) outbox: VecDeque<(PageId, Cause)>,
     pub(crate) buffer: PrefetchBuffer,
@@ -155,6 +157,7 @@ impl Engine {
             budget: Budget::new(limits),
             counters: Counters::default(),
             decisions: VecDeque::new(),
+            stored_only_pages: 0,
             outbox: VecDeque::new(),
             buffer,
             prepaging,

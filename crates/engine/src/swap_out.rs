@@ -388,6 +388,7 @@ impl Engine {
     /// One more page's content is only in this chunk. A chunk of the pool that can leave it is a
     /// candidate for eviction exactly while that holds for one of its pages.
     pub(crate) fn absent_more(&mut self, chunk: ChunkId) {
+        self.stored_only_pages += 1;
         let entry = &mut self.chunks[chunk];
         entry.absent += 1;
         if entry.absent == 1 && entry.place() == Place::Pool {
@@ -397,6 +398,7 @@ impl Engine {
 
     /// One page less; see [`Self::absent_more`].
     pub(crate) fn absent_less(&mut self, chunk: ChunkId) {
+        self.stored_only_pages -= 1;
         let entry = &mut self.chunks[chunk];
         entry.absent -= 1;
         if entry.absent == 0 && entry.place() == Place::Pool {

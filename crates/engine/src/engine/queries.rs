@@ -36,6 +36,11 @@ impl Engine {
             && matches!(entry.state, PageState::Stored | PageState::Loading)
     }
 
+    /// Pages whose content is in the pool or the backing file, and in no frame yet.
+    pub fn stored_only_pages(&self) -> u64 {
+        self.stored_only_pages
+    }
+
     /// The application that owns a page, and the page's address.
     pub fn locate(&self, page: PageId) -> (AppId, PageAddr) {
         (self.table.owner(page), self.table.addr(page))

@@ -250,6 +250,21 @@ mod tests {
     }
 
     #[test]
+    fn a_page_in_its_frame_is_not_stored_only_though_its_copy_is_kept() {
+        let (mut engine, page, chunk) = stored("zram+keep-copies=on");
+        assert_eq!(engine.stored_only_pages(), 1);
+        engine.served(APP, ADDR, Arrival::Touched);
+        assert_eq!(engine.chunk_of(page), Some(chunk));
+        assert_eq!(engine.stored_only_pages(), 0);
+        assert!(engine.send_away(APP, ADDR));
+        assert_eq!(next(&mut engine), Some(Action::Drop { page }));
+        assert_eq!(engine.stored_only_pages(), 1);
+        engine.free(APP, ADDR, 1);
+        assert_eq!(engine.stored_only_pages(), 0);
+        engine.check().expect("invariants");
+    }
+
+    #[test]
     fn a_stale_copy_is_freed_and_the_page_stored_anew() {
         let (mut engine, page, chunk) = stored("zram+keep-copies=on");
         engine.served(APP, ADDR, Arrival::Touched);
