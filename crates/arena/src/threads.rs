@@ -127,6 +127,7 @@ impl Threads {
 
 fn pager(core: &Core, brain: &Mutex<Brain>, is_stopped: &AtomicBool) {
     let mut generation = core.frames.generation();
+    let mut held = core.frames.held();
     let mut idle_turns = 0;
     let mut follower = Follower::new();
     while !is_stopped.load(Ordering::Acquire) {
@@ -137,9 +138,12 @@ fn pager(core: &Core, brain: &Mutex<Brain>, is_stopped: &AtomicBool) {
             Ok(has_more) => has_more,
             Err(error) => die(core.memory.address(0), &error),
         };
+        // Far beyond the budget, what is given up makes no frame available for long.
+        let held_before = std::mem::replace(&mut held, core.frames.held());
         let is_stuck = core.frames.waiting() > 0
             && core.frames.available() == 0
-            && core.frames.generation() == generation;
+            && core.frames.generation() == generation
+            && held >= held_before;
         idle_turns = if is_stuck { idle_turns + 1 } else { 0 };
         if idle_turns > 2 {
             guard.overcommit(core);

@@ -21,6 +21,8 @@ pub struct Case {
     pub learned: Option<PathBuf>,
     pub control: Option<PathBuf>,
     pub files: bool,
+    /// How often `touch` does its turns.
+    pub repeats: u32,
 }
 
 impl Case {
@@ -33,6 +35,7 @@ impl Case {
             learned: None,
             control: None,
             files: false,
+            repeats: 1,
         }
     }
 }
@@ -88,7 +91,8 @@ fn paged_while<R>(case: &Case, command: &mut Command, meanwhile: impl FnOnce() -
     };
     command
         .env("LD_PRELOAD", preload_library())
-        .env(RUN_VARIABLE, settings.to_variable().expect("text"));
+        .env(RUN_VARIABLE, settings.to_variable().expect("text"))
+        .env("REPEATS", case.repeats.to_string());
     command
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped());

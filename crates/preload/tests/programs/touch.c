@@ -9,6 +9,8 @@
 enum { THREADS = 8, PAGES = 2048, TURNS = 6000 };
 
 static uint64_t *memory, *counters;
+/* How often it does its turns: once, or as often as REPEATS says. */
+static int repeats = 1;
 static atomic_ulong interrupts;
 
 static void on_timer(int signal) {
@@ -22,7 +24,7 @@ static void *work(void *argument) {
     uint64_t thread = (uintptr_t)argument, state = thread + 1;
     uint32_t *versions = calloc(PAGES, sizeof *versions);
     uint64_t *own = memory + thread * PAGES * WORDS;
-    for (int turn = 0; turn < TURNS; turn++) {
+    for (int turn = 0; turn < TURNS * repeats; turn++) {
         uint64_t page = next_random(&state) % PAGES;
         if (versions[page])
             CHECK(holds(own, page, versions[page]));
@@ -37,6 +39,8 @@ static void *work(void *argument) {
 }
 
 int main(void) {
+    const char *asked = getenv("REPEATS");
+    if (asked) repeats = atoi(asked);
     memory = map_pages(THREADS * PAGES);
     counters = map_pages(512);
     struct sigaction action = {.sa_handler = on_timer, .sa_flags = SA_RESTART};
