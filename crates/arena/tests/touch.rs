@@ -6,7 +6,13 @@ use common::*;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
-use warmswap_arena::{Arena, ArenaConfig, ArenaStats, FaultMode, Mechanism};
+use warmswap_arena::{Arena, ArenaConfig, ArenaStats, FaultMode, Mechanism, Region};
+use warmswap_sys::Root;
+use warmswap_sys::advise::{Advice, PageRange, advise};
+use warmswap_sys::process::Process;
+use warmswap_sys::undo::Undo;
+use warmswap_sys::zram::{ZramConfig, ZramSwap, probe};
+use warmswap_testkit::skip;
 
 const THREADS: usize = 8;
 
@@ -14,16 +20,18 @@ const THREADS: usize = 8;
 /// that its first word tells to all, and is verified by everybody. With a scheme that prefetches, the
 /// application is launched again and again meanwhile.
 fn random_touch(config: ArenaConfig, data_bytes: usize, rounds: usize) {
-    random_touch_from(1, config, data_bytes, rounds);
+    random_touch_while(1, config, data_bytes, rounds, |_| {});
 }
 
 /// The same, with this as the first version of each page. Where that is [`NOISE`], pages that shrink well go
-/// before: as many as the pool can hold are written and read, so that what is hit in it sets a standard.
-fn random_touch_from(
+/// before: as many as the pool can hold are written and read, so that what is hit in it sets a standard. Again and
+/// again `meanwhile` does something with the region.
+fn random_touch_while(
     first: u64,
     config: ArenaConfig,
     data_bytes: usize,
     rounds: usize,
+    meanwhile: impl Fn(&Region) + Sync,
 ) -> ArenaStats {
     let name = format!(
         "{} {:?} {:?}",
@@ -39,6 +47,13 @@ fn random_touch_from(
     let (at_work, is_set) = (AtomicUsize::new(THREADS), Barrier::new(THREADS));
     std::thread::scope(|scope| {
         let (app, at_work) = (&app, &at_work);
+        let (region, meanwhile) = (&region, &meanwhile);
+        scope.spawn(move || {
+            while at_work.load(Ordering::Relaxed) > 0 {
+                meanwhile(region);
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
         if has_launches {
             scope.spawn(move || {
                 while at_work.load(Ordering::Relaxed) > 0 {
@@ -161,7 +176,7 @@ fn full_pool(test: &str, scheme: &str, data_bytes: usize) -> Vec<ArenaStats> {
             pool_limit_bytes: Some(3 * MIB as u64 / 2),
             ..config_of(scheme, way)
         };
-        let stats = random_touch_from(NOISE, config, data_bytes, 1000);
+        let stats = random_touch_while(NOISE, config, data_bytes, 1000, |_| {});
         assert!(stats.engine.written_back_chunks > 0, "{way:?}: {stats:#?}");
         all.push(stats);
     }
@@ -190,4 +205,41 @@ fn random_touch_warmswap_with_the_slots_of_others() {
     let scheme = "warmswap+admission=selective+eviction=lottery+prefetch=both+layout=z3fold";
     let test = "random_touch_warmswap_with_the_slots_of_others";
     full_pool(test, scheme, 12 * MIB);
+}
+
+/// Where memory is short, the kernel takes pages from the arena, too: out of their places, and out of staging on their
+/// way.
+#[test]
+fn random_touch_while_the_kernel_swaps_by_itself() {
+    let test = "random_touch_while_the_kernel_swaps_by_itself";
+    let root = Root::machine();
+    if let Err(reason) = probe(&root) {
+        skip!(test, "{reason}");
+    }
+    let folder = tempfile::tempdir().expect("a directory");
+    let undo = Undo::open(&root, folder.path()).expect("a record of what is changed");
+    let swap = ZramConfig {
+        disk_bytes: 64 << 20,
+        algorithm: "lz4".to_owned(),
+        memory_limit_bytes: None,
+        priority: 32767,
+    };
+    let swap = ZramSwap::create(&undo, &swap).expect("a device");
+    let own = Process::open(std::process::id()).expect("this process");
+    let page_out = |region: &Region| {
+        let all = PageRange {
+            first: region.as_mut_ptr() as u64 / PAGE as u64,
+            count: (region.len() / PAGE) as u64,
+        };
+        // It says nothing of pages that are away, or on their way.
+        let _ = advise(&own, Advice::PageOut, &[all]);
+    };
+    for way in ALL_WAYS {
+        if can_run(test, way.0) {
+            let config = config_of("warmswap", way);
+            random_touch_while(1, config, 16 * MIB, 1000, page_out);
+        }
+    }
+    let io = swap.io().expect("its counts");
+    assert!(io.freed_pages > 1000, "it swapped: {io:?}");
 }

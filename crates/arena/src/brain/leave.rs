@@ -126,22 +126,29 @@ fn in_rows<'a>(
 
 /// Moves the frames of a run of pages to staging.
 fn move_out(core: &Core, mut claims: Vec<Claim<'_>>) -> Result<(), ServeError> {
-    while let Some(first) = claims.first().map(|claim| claim.page) {
-        let Some(mut slots) = empty_slots(core, claims.len())? else {
+    while !claims.is_empty() {
+        let Some(slots) = empty_slots(core, claims.len())? else {
             claims
                 .into_iter()
                 .for_each(|claim| core.release(claim, |before| before));
             return Ok(());
         };
-        let moved = match core.memory.move_out(first, &mut slots) {
+        move_to(core, &mut claims, slots)?;
+    }
+    Ok(())
+}
+
+/// Moves the frames of the first of these pages, which are neighbours, to slots: at most as many, up to one that stays.
+fn move_to(core: &Core, claims: &mut Vec<Claim<'_>>, mut slots: Slots) -> Result<(), ServeError> {
+    // What was not done at first is tried again with the same slots: one of them may have a frame by now, whatever the
+    // kernel said.
+    while !slots.is_empty() {
+        let moved = match core.memory.move_out(claims[0].page, &mut slots) {
             Ok(moved) => moved,
             Err(UffdError {
                 failure: Failure::PageExists,
                 ..
-            }) => {
-                sort_out(core, claims.drain(..slots.len()), slots)?;
-                continue;
-            }
+            }) => return sort_out(core, claims.drain(..slots.len()), slots),
             Err(UffdError {
                 failure: Failure::Missing,
                 ..
@@ -152,21 +159,26 @@ fn move_out(core: &Core, mut claims: Vec<Claim<'_>>) -> Result<(), ServeError> {
             let slot = slots.split_front(1);
             core.release(claim, |before| before.staged(slot));
         }
-        core.frames.put_empty(slots);
         if moved == 0 {
-            let claim = claims.remove(0);
-            if !core.memory.can_protect() {
-                // Pinned, shared, or protected otherwise: it stays.
-                core.release(claim, |before| before);
-            } else if core.memory.is_shared(claim.page) {
-                // A frame of a child, too, cannot be moved; it is given up as where pages are copied.
-                protect(core, vec![claim])?;
-            } else {
-                // A frame that was a child's, too, can be moved the next time. One that is pinned cannot.
-                core.memory.take_frame(claim.page);
-                core.release(claim, |before| before);
-            }
+            core.frames.put_empty(slots);
+            return leave_in_place(core, claims.remove(0));
         }
+    }
+    Ok(())
+}
+
+/// A page whose frame cannot be moved is given up in its place, or stays.
+fn leave_in_place(core: &Core, claim: Claim<'_>) -> Result<(), ServeError> {
+    if !core.memory.can_protect() {
+        // Pinned, shared, or protected otherwise: it stays.
+        core.release(claim, |before| before);
+    } else if core.memory.is_shared(claim.page) {
+        // A frame of a child, too, cannot be moved; it is given up as where pages are copied.
+        protect(core, vec![claim])?;
+    } else {
+        // A frame that was a child's, too, can be moved the next time. One that is pinned cannot.
+        core.memory.take_frame(claim.page);
+        core.release(claim, |before| before);
     }
     Ok(())
 }
@@ -217,4 +229,71 @@ fn protect(core: &Core, claims: Vec<Claim<'_>>) -> Result<(), ServeError> {
         core.release(claim, |before| before.now(State::Protected));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use warmswap_policy::SchemeSpec;
+    use warmswap_sys::uffd::Mechanism;
+
+    use super::{PAGE_BYTES, State, move_to};
+    use crate::service::Wanted;
+    use crate::{Arena, ArenaConfig};
+
+    /// As when the kernel swaps a page out by itself while it is moved.
+    #[test]
+    fn a_page_that_was_moved_although_the_kernel_denies_it_is_in_its_slot() {
+        let scheme = SchemeSpec::parse("zram").expect("a scheme");
+        let config = ArenaConfig {
+            address_space_bytes: 64 << 20,
+            ..ArenaConfig::new(16 << 20, scheme)
+        };
+        let arena = match Arena::new(config) {
+            Ok(arena) => arena,
+            Err(error) => {
+                let name = "a_page_that_was_moved_although_the_kernel_denies_it_is_in_its_slot";
+                return warmswap_testkit::record_skip(name, &error.to_string());
+            }
+        };
+        let core = &arena.shared.core;
+        if core.memory.mechanism() == Mechanism::Copy {
+            return;
+        }
+        let app = arena.application("a page").expect("an application");
+        for denied in 0..3 {
+            let region = app.region(3 * PAGE_BYTES).expect("a region");
+            let pages = region.first..region.first + 3;
+            let word = |page| core.directory.word(page);
+            for page in pages.clone() {
+                arena.shared.bring(page, Wanted::Now);
+            }
+            // The slots that come next. One of them gets a frame that nobody knows of.
+            let mut slots = core.frames.take_empty(3).expect("empty slots");
+            let next = slots.first();
+            core.frames.put_empty(slots.split_front(denied));
+            let mut slot = slots.split_front(1);
+            core.frames.put_empty(slots);
+            let moved = core.memory.move_out(region.first + denied, &mut slot);
+            assert_eq!(moved.expect("it has a frame"), 1);
+            core.memory.bytes_mut(&mut slot).fill(7);
+            core.frames.put_empty(slot);
+            let slots = core.frames.take_empty(3).expect("the same slots");
+            assert_eq!((slots.first(), slots.len()), (next, 3));
+
+            let claim = |page| core.directory.claim(page, word(page)).expect("a page");
+            let mut claims: Vec<_> = pages.clone().map(claim).collect();
+            move_to(core, &mut claims, slots).expect("no page is lost");
+
+            assert_eq!(claims.len(), 0);
+            let states: Vec<_> = pages.clone().map(|page| word(page).state).collect();
+            let mut expected = [State::Resident; 3];
+            expected[..=denied].fill(State::Staged);
+            assert_eq!(states, expected);
+            pages.for_each(|page| arena.shared.bring(page, Wanted::Now));
+            let mut content = [0; PAGE_BYTES];
+            core.memory.read_page(region.first + denied, &mut content);
+            assert_eq!(content, [7; PAGE_BYTES]);
+        }
+        assert_eq!(arena.stats().lost_slots, 0);
+    }
 }
