@@ -112,7 +112,9 @@ fn short_with_room() -> HostConfig {
 fn learn(host: &mut Host, program: &mut Program) -> AppId {
     let app = host.add(program.application("a")).unwrap();
     settle(host);
-    for _ in 0..3 {
+    // A page that comes back in two of them is known. Now and then the kernel leaves one where it is, though it was
+    // asked to page it out.
+    for _ in 0..5 {
         relaunch(host, app, program, 100..500);
     }
     app
@@ -244,8 +246,9 @@ fn what_was_learned_survives_a_restart() {
     let (major, _) = touch_alone(&mut program, 100..500);
     second.launch_done(app).unwrap();
 
-    assert!(major <= OTHER_FAULTS, "{major} of 400 pages");
-    assert!(second.status().apps[0].prefetched >= 390);
+    let status = &second.status().apps[0];
+    assert!(status.prefetched >= 390, "{status:?}");
+    assert!(major <= OTHER_FAULTS, "{major} of 400 pages: {status:?}");
 }
 
 #[test]
