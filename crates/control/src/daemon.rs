@@ -131,7 +131,7 @@ pub struct RelaunchStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SignalStatus {
-    /// Its name: `x11`, `sway`, `activity`, `command`.
+    /// Its name: `x11`, `sway`, `i3`, `activity`, `command`.
     pub name: String,
     /// Where it stands, for people.
     pub state: String,

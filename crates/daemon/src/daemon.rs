@@ -175,7 +175,9 @@ impl<H: Host> Daemon<H> {
             self.unknown_window = None;
             self.switch_to(app, source);
         }
-        let has_windows = self.signals.is_live(Source::X11) || self.signals.is_live(Source::Sway);
+        let has_windows = Source::WINDOWS
+            .iter()
+            .any(|&source| self.signals.is_live(source));
         if self.config.signals.activity && !has_windows && now >= self.due.activity {
             self.due.activity = now + ACTIVITY;
             self.look_for_activity();

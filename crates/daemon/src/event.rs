@@ -43,11 +43,16 @@ pub enum Source {
     X11,
     /// The focused window of sway.
     Sway,
+    /// The focused window of i3.
+    I3,
     /// Work after rest.
     Activity,
 }
 
 impl Source {
+    /// Those that say which window is looked at.
+    pub const WINDOWS: [Self; 3] = [Self::X11, Self::Sway, Self::I3];
+
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -55,6 +60,7 @@ impl Source {
             Self::Command => "command",
             Self::X11 => "x11",
             Self::Sway => "sway",
+            Self::I3 => "i3",
             Self::Activity => "activity",
         }
     }

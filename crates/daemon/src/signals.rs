@@ -3,11 +3,11 @@
 //! | module | source |
 //! |---|---|
 //! | [`x11`] | the active window of an X server (`_NET_ACTIVE_WINDOW`) |
-//! | [`sway`] | the focused window of sway, over its IPC |
+//! | [`ipc`] | the focused window of sway or i3, over the IPC of both |
 //! | [`activity`] | an application that begins to work after it rested |
 
 pub mod activity;
-pub mod sway;
+pub mod ipc;
 pub mod x11;
 
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use warmswap_sys::Root;
 
+use self::x11::{Windows, X11Error};
 use crate::config::sections::{Place, SignalsSection};
 use crate::event::{Event, Events, Source};
 
@@ -28,41 +29,52 @@ const RETRY: Duration = Duration::from_secs(10);
 /// The system's answer when a thread cannot be started.
 pub fn start(config: &SignalsSection, root: &Root, events: &Events) -> std::io::Result<()> {
     let displays = root.path("/tmp/.X11-unix");
-    let sockets = root.path("/run/user");
-    let x11 = config.x11.clone();
-    let sway = config.sway.clone();
+    let sessions = root.path("/run/user");
+    let temporary = root.path("/tmp");
+    let named = match &config.x11 {
+        Place::At(display) => Some(display.clone()),
+        Place::Auto | Place::Off => None,
+    };
+    // It says whose windows i3's are, too, whether or not its own active window is followed.
+    let display = move || named.clone().or_else(|| x11::display(&displays));
+    let is_off = config.x11 == Place::Off;
     follow(Source::X11, events, {
-        let events = events.clone();
-        move || {
-            let display = match &x11 {
-                Place::Off => return Followed::Never,
-                Place::At(display) => Some(display.clone()),
-                Place::Auto => x11::display(&displays),
-            };
-            let Some(display) = display else {
-                return Followed::Absent("no display".to_owned());
-            };
-            Followed::of(x11::follow(&display, |heard| {
-                tell(&events, Source::X11, heard)
-            }))
+        let display = display.clone();
+        move |tell| match display() {
+            _ if is_off => Followed::Never,
+            Some(display) => Followed::of(x11::follow(&display, tell)),
+            None => Followed::Absent("no display".to_owned()),
         }
     })?;
-    follow(Source::Sway, events, {
-        let events = events.clone();
-        move || {
-            let socket = match &sway {
-                Place::Off => return Followed::Never,
-                Place::At(path) => Some(PathBuf::from(path)),
-                Place::Auto => sway::socket(&sockets),
-            };
-            let Some(socket) = socket else {
-                return Followed::Absent("no socket".to_owned());
-            };
-            Followed::of(sway::follow(&socket, |heard| {
-                tell(&events, Source::Sway, heard)
-            }))
-        }
-    })
+    let find_sway = {
+        let sessions = sessions.clone();
+        move || ipc::sway_socket(&sessions)
+    };
+    let sway = follow_socket(config.sway.clone(), find_sway, display.clone());
+    follow(Source::Sway, events, sway)?;
+    let find_i3 = move || ipc::i3_socket(&sessions, &temporary);
+    let i3 = follow_socket(config.i3.clone(), find_i3, display);
+    follow(Source::I3, events, i3)
+}
+
+/// One attempt to follow a window manager over its socket, which `find` finds where none is configured.
+fn follow_socket(
+    place: Place,
+    find: impl Fn() -> Option<PathBuf>,
+    display: impl Fn() -> Option<String>,
+) -> impl Fn(&dyn Fn(Heard) -> bool) -> Followed {
+    move |tell| {
+        let socket = match &place {
+            Place::Off => return Followed::Never,
+            Place::At(path) => Some(PathBuf::from(path)),
+            Place::Auto => find(),
+        };
+        let Some(socket) = socket else {
+            return Followed::Absent("no socket".to_owned());
+        };
+        let windows = || Windows::connect(&display().ok_or(X11Error::NoDisplay)?);
+        Followed::of(ipc::follow(&socket, windows, tell))
+    }
 }
 
 /// What a window system tells.
@@ -109,13 +121,13 @@ fn tell(events: &Events, source: Source, heard: Heard) -> bool {
 fn follow(
     source: Source,
     events: &Events,
-    attempt: impl Fn() -> Followed + Send + 'static,
+    attempt: impl Fn(&dyn Fn(Heard) -> bool) -> Followed + Send + 'static,
 ) -> std::io::Result<()> {
     let events = events.clone();
     let run = move || {
         let mut told = None;
         loop {
-            let state = match attempt() {
+            let state = match attempt(&|heard| tell(&events, source, heard)) {
                 Followed::Never => return,
                 Followed::Unheard => return,
                 Followed::Absent(state) => state,

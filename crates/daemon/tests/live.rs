@@ -75,7 +75,7 @@ fn a_panic_leaves_no_device_and_no_socket() {
     let mut config = Config::defaults(Facts { ram_bytes: 1 << 30 });
     let text = format!(
         "[daemon]\nsocket = {}\n[zram0]\nzram-size = 16\nswap-priority = {PRIORITY}\n\
-         [metrics]\nlisten = 127.0.0.1:0\n[signals]\nx11 = no\nsway = no\n[discover]\nenable = no\n",
+         [metrics]\nlisten = 127.0.0.1:0\n[signals]\nx11 = no\nsway = no\ni3 = no\n[discover]\nenable = no\n",
         socket.display()
     );
     config.merge(&text, Path::new("/test")).unwrap();

@@ -1,18 +1,20 @@
 //! The active window of a real X server without a screen (Xvfb).
 
+mod display;
+
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use warmswap_daemon::signals::{Heard, x11};
 use warmswap_testkit::skip;
 use x11rb::connection::Connection as _;
-use x11rb::protocol::xproto::{
-    AtomEnum, ConnectionExt as _, CreateWindowAux, PropMode, Window, WindowClass,
-};
+use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, PropMode, Window};
 use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
+
+use display::{Server, window};
 
 /// How long something may take that will happen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,67 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Set for the process that opens a window; its display.
 const CHILD: &str = "WARMSWAP_TEST_WINDOW";
 
-/// An X server of our own, which ends with it.
-struct Server(Child, String);
-
-impl Server {
-    /// `None` where there is no Xvfb.
-    fn start() -> Option<Self> {
-        let mut child = Command::new("Xvfb")
-            .args([
-                "-displayfd",
-                "1",
-                "-screen",
-                "0",
-                "640x480x24",
-                "-nolisten",
-                "tcp",
-            ])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .ok()?;
-        let mut number = String::new();
-        let output = child.stdout.take().unwrap();
-        BufReader::new(output).read_line(&mut number).unwrap();
-        assert!(!number.trim().is_empty(), "Xvfb says which display it has");
-        Some(Self(child, format!(":{}", number.trim())))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn atom(connection: &RustConnection, name: &str) -> u32 {
     let asked = connection.intern_atom(false, name.as_bytes()).unwrap();
     asked.reply().unwrap().atom
-}
-
-fn window(connection: &RustConnection, screen: usize) -> Window {
-    let id = connection.generate_id().unwrap();
-    let root = connection.setup().roots[screen].root;
-    connection
-        .create_window(
-            x11rb::COPY_DEPTH_FROM_PARENT,
-            id,
-            root,
-            0,
-            0,
-            10,
-            10,
-            0,
-            WindowClass::INPUT_OUTPUT,
-            0,
-            &CreateWindowAux::new(),
-        )
-        .unwrap()
-        .check()
-        .unwrap();
-    id
 }
 
 /// What a window manager does when a window is looked at.

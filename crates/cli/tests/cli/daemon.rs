@@ -84,7 +84,7 @@ impl Daemon {
         let config = folder.path().join("warmswap.conf");
         let text = format!(
             "[daemon]\nsocket = {}\nstate-folder = {}\nsave-interval-seconds = 1\n\
-             [signals]\nx11 = no\nsway = no\nactivity = no\n[discover]\nenable = no\n{more}",
+             [signals]\nx11 = no\nsway = no\ni3 = no\nactivity = no\n[discover]\nenable = no\n{more}",
             socket.display(),
             folder.path().join("learned").display(),
         );

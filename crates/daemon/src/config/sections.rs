@@ -300,6 +300,8 @@ pub struct SignalsSection {
     pub x11: Place,
     /// The socket of sway.
     pub sway: Place,
+    /// The socket of i3.
+    pub i3: Place,
     /// Whether an application that works after it rested counts as switched to.
     pub activity: bool,
     /// How long it must have rested, in seconds.
@@ -315,6 +317,7 @@ impl Section for SignalsSection {
         Self {
             x11: Place::Auto,
             sway: Place::Auto,
+            i3: Place::Auto,
             activity: true,
             idle_seconds: 30,
             busy_ms_per_second: 50,
@@ -341,6 +344,17 @@ impl Section for SignalsSection {
                 Ok(())
             },
             show: |from| from.sway.show(),
+            comes_to: None,
+        },
+        Key {
+            name: "i3",
+            doc: "The socket of i3 whose focused window is followed; auto: $I3SOCK, or one in /run/user or /tmp. \
+                  Which program a window belongs to, the display above says.",
+            set: |to, value, _| {
+                to.i3 = Place::parse(value);
+                Ok(())
+            },
+            show: |from| from.i3.show(),
             comes_to: None,
         },
         Key {
@@ -424,7 +438,7 @@ impl Section for DiscoverSection {
                                large enough to matter.";
 
     fn defaults(facts: Facts) -> Self {
-        let exclude = "init systemd* dbus* Xorg Xwayland Xvfb sway gnome-shell kwin* plasmashell mutter* \
+        let exclude = "init systemd* dbus* Xorg Xwayland Xvfb sway i3 gnome-shell kwin* plasmashell mutter* \
                        weston pipewire* wireplumber pulseaudio sshd login agetty warmswap";
         Self {
             enable: true,

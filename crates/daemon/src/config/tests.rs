@@ -27,7 +27,7 @@ fn values_are_read_into_their_sections() {
     let config = read(
         "[host]\nkeep-available = ram / 4\nprefetch = off\n\
          [zram0]\nzram-size = min(ram / 2, 4096)\ncompression-algorithm = zstd\n[zram1]\n\
-         [signals]\nx11 = :7\nsway = no\n[metrics]\nlisten = 127.0.0.1:9733\n\
+         [signals]\nx11 = :7\nsway = no\ni3 = /run/i\n[metrics]\nlisten = 127.0.0.1:9733\n\
          [app my browser]\nexecutable = /opt/*/firefox\n[app x]\ncgroup = /user.slice/x\n",
     )
     .unwrap();
@@ -40,6 +40,7 @@ fn values_are_read_into_their_sections() {
     assert_eq!(config.zram["zram1"], ZramSection::defaults(facts()));
     assert_eq!(config.signals.x11, Place::At(":7".to_owned()));
     assert_eq!(config.signals.sway, Place::Off);
+    assert_eq!(config.signals.i3, Place::At("/run/i".to_owned()));
     assert_eq!(config.metrics.listen.unwrap().port(), 9733);
     let browser = &config.apps["my browser"];
     assert_eq!(browser.executable.as_deref(), Some("/opt/*/firefox"));
@@ -158,7 +159,7 @@ fn later_files_win_and_an_empty_value_is_the_default() {
 fn what_is_printed_means_the_same_when_it_is_read() {
     let config = read(
         "[zram3]\nzram-resident-limit = ram / 3\n[app x]\nexecutable = a b\n[metrics]\nlisten=[::1]:80\n\
-         [daemon]\nsocket-group = wheel\n[signals]\nx11=no\nsway=/run/s\n[discover]\nexclude=a*, b\n",
+         [daemon]\nsocket-group = wheel\n[signals]\nx11=no\nsway=/run/s\ni3=no\n[discover]\nexclude=a*, b\n",
     )
     .unwrap();
 

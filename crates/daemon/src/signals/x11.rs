@@ -37,6 +37,9 @@ pub enum X11Error {
         #[source]
         source: ConnectError,
     },
+    /// None is configured, and none was found.
+    #[error("no display says whose windows they are")]
+    NoDisplay,
     /// It ended.
     #[error("display closed: {0}")]
     Closed(#[from] ConnectionError),
@@ -62,21 +65,108 @@ pub fn display(sockets: &Path) -> Option<String> {
         .map(|number| format!(":{number}"))
 }
 
+/// A connection to an X server that says which process a window belongs to.
+#[derive(Debug)]
+pub struct Windows {
+    connection: RustConnection,
+    atoms: Atoms,
+    screen: usize,
+}
+
+impl Windows {
+    /// The windows of a display.
+    ///
+    /// # Errors
+    /// [`X11Error`].
+    pub fn connect(display: &str) -> Result<Self, X11Error> {
+        let connect = RustConnection::connect(Some(display));
+        let (connection, screen) = connect.map_err(|source| X11Error::Connect {
+            display: display.to_owned(),
+            source,
+        })?;
+        let atoms = Atoms::new(&connection)?.reply()?;
+        Ok(Self {
+            connection,
+            atoms,
+            screen,
+        })
+    }
+
+    fn root(&self) -> Result<Window, X11Error> {
+        let root = self.connection.setup().roots.get(self.screen);
+        Ok(root.ok_or(X11Error::NoScreen(self.screen))?.root)
+    }
+
+    /// The process behind a window; `None` for one of another machine, or one that is gone.
+    ///
+    /// # Errors
+    /// [`X11Error`].
+    pub fn process(&self, window: Window) -> Result<Option<u32>, X11Error> {
+        let by_server = self.server_says(window)?;
+        if by_server.is_some() {
+            return Ok(by_server);
+        }
+        let by_client = self.number(window, self.atoms._NET_WM_PID, AtomEnum::CARDINAL)?;
+        Ok(by_client.filter(|&pid| pid != 0))
+    }
+
+    /// What the X-Resource extension says.
+    fn server_says(&self, window: Window) -> Result<Option<u32>, X11Error> {
+        let spec = ClientIdSpec {
+            client: window,
+            mask: ClientIdMask::LOCAL_CLIENT_PID,
+        };
+        let asked = match self.connection.res_query_client_ids(&[spec]) {
+            Ok(asked) => asked,
+            Err(ConnectionError::UnsupportedExtension) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        match asked.reply() {
+            Ok(reply) => Ok(reply
+                .ids
+                .iter()
+                .filter(|id| id.spec.mask == ClientIdMask::LOCAL_CLIENT_PID)
+                .find_map(|id| id.value.first().copied())
+                .filter(|&pid| pid != 0)),
+            Err(ReplyError::X11Error(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn active(&self, root: Window) -> Result<Option<Window>, X11Error> {
+        let found = self.number(root, self.atoms._NET_ACTIVE_WINDOW, AtomEnum::WINDOW)?;
+        Ok(found.filter(|&window| window != 0))
+    }
+
+    /// One number of 32 bits that a property holds.
+    fn number(
+        &self,
+        window: Window,
+        property: u32,
+        kind: AtomEnum,
+    ) -> Result<Option<u32>, X11Error> {
+        let asked = self
+            .connection
+            .get_property(false, window, property, kind, 0, 1)?;
+        match asked.reply() {
+            Ok(reply) => Ok(reply.value32().and_then(|mut values| values.next())),
+            // The window is gone.
+            Err(ReplyError::X11Error(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
 /// Tells whose window is active, now and whenever that changes, until `tell` returns false. Sleeps meanwhile.
 ///
 /// # Errors
 /// [`X11Error`].
 pub fn follow(display: &str, tell: impl Fn(Heard) -> bool) -> Result<(), X11Error> {
-    let connect = RustConnection::connect(Some(display));
-    let (connection, screen) = connect.map_err(|source| X11Error::Connect {
-        display: display.to_owned(),
-        source,
-    })?;
-    let atoms = Atoms::new(&connection)?.reply()?;
-    let roots = &connection.setup().roots;
-    let root = roots.get(screen).ok_or(X11Error::NoScreen(screen))?.root;
+    let windows = Windows::connect(display)?;
+    let root = windows.root()?;
     let events = ChangeWindowAttributesAux::new().event_mask(EventMask::PROPERTY_CHANGE);
-    connection
+    windows
+        .connection
         .change_window_attributes(root, &events)?
         .check()?;
     if !tell(Heard::Live(format!("display {display}"))) {
@@ -84,85 +174,23 @@ pub fn follow(display: &str, tell: impl Fn(Heard) -> bool) -> Result<(), X11Erro
     }
     let mut last = None;
     loop {
-        let active = active_window(&connection, &atoms, root)?;
+        let active = windows.active(root)?;
         if active != last {
             last = active;
             if let Some(window) = active
-                && let Some(pid) = process(&connection, &atoms, window)?
+                && let Some(pid) = windows.process(window)?
                 && !tell(Heard::Window(pid))
             {
                 return Ok(());
             }
         }
         loop {
-            if let Event::PropertyNotify(event) = connection.wait_for_event()?
-                && event.atom == atoms._NET_ACTIVE_WINDOW
+            if let Event::PropertyNotify(event) = windows.connection.wait_for_event()?
+                && event.atom == windows.atoms._NET_ACTIVE_WINDOW
             {
                 break;
             }
         }
-    }
-}
-
-/// One number of 32 bits that a property holds.
-fn number(
-    connection: &RustConnection,
-    window: Window,
-    property: u32,
-    kind: AtomEnum,
-) -> Result<Option<u32>, X11Error> {
-    let asked = connection.get_property(false, window, property, kind, 0, 1)?;
-    match asked.reply() {
-        Ok(reply) => Ok(reply.value32().and_then(|mut values| values.next())),
-        // The window is gone.
-        Err(ReplyError::X11Error(_)) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn active_window(
-    connection: &RustConnection,
-    atoms: &Atoms,
-    root: Window,
-) -> Result<Option<Window>, X11Error> {
-    let found = number(connection, root, atoms._NET_ACTIVE_WINDOW, AtomEnum::WINDOW)?;
-    Ok(found.filter(|&window| window != 0))
-}
-
-/// The process behind a window; `None` for one of another machine, or one that is gone.
-fn process(
-    connection: &RustConnection,
-    atoms: &Atoms,
-    window: Window,
-) -> Result<Option<u32>, X11Error> {
-    let by_server = server_says(connection, window)?;
-    if by_server.is_some() {
-        return Ok(by_server);
-    }
-    let by_client = number(connection, window, atoms._NET_WM_PID, AtomEnum::CARDINAL)?;
-    Ok(by_client.filter(|&pid| pid != 0))
-}
-
-/// What the X-Resource extension says.
-fn server_says(connection: &RustConnection, window: Window) -> Result<Option<u32>, X11Error> {
-    let spec = ClientIdSpec {
-        client: window,
-        mask: ClientIdMask::LOCAL_CLIENT_PID,
-    };
-    let asked = match connection.res_query_client_ids(&[spec]) {
-        Ok(asked) => asked,
-        Err(ConnectionError::UnsupportedExtension) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    match asked.reply() {
-        Ok(reply) => Ok(reply
-            .ids
-            .iter()
-            .filter(|id| id.spec.mask == ClientIdMask::LOCAL_CLIENT_PID)
-            .find_map(|id| id.value.first().copied())
-            .filter(|&pid| pid != 0)),
-        Err(ReplyError::X11Error(_)) => Ok(None),
-        Err(error) => Err(error.into()),
     }
 }
 
