@@ -97,7 +97,7 @@ fn every_scheme_that_pages_programs() {
             return;
         };
         assert!(stats.managed, "{scheme}: it was never paged");
-        // It touches 66 MiB at most, and most of them; a page with a frame and a copy is one page.
+        // It touches 65 MiB and its heap at most, and most of them; a page with a frame and a copy is one page.
         let mib = stats.virtual_peak_bytes >> 20;
         assert!((56..=66).contains(&mib), "{scheme}: {mib} MiB");
     }

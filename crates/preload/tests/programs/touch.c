@@ -6,10 +6,10 @@
 #include <signal.h>
 #include <sys/time.h>
 
-enum { THREADS = 8, PAGES = 2048, TURNS = 6000 };
+enum { THREADS = 8, PAGES = 2048, COUNTERS = 256, TURNS = 6000, MOST_ROUNDS = 200 };
 
 static uint64_t *memory, *counters;
-/* How often it does its turns: once, or as often as REPEATS says. */
+/* How often it does its turns once its memory is paged: once, or as often as REPEATS says. */
 static int repeats = 1;
 static atomic_ulong interrupts;
 
@@ -17,20 +17,23 @@ static void on_timer(int signal) {
     (void)signal;
     unsigned long turn = atomic_fetch_add(&interrupts, 1);
     /* Some page of the counters, most of them not in place. */
-    counters[(turn * 37 % 512) * WORDS]++;
+    counters[(turn * 37 % COUNTERS) * WORDS]++;
 }
 
 static void *work(void *argument) {
     uint64_t thread = (uintptr_t)argument, state = thread + 1;
     uint32_t *versions = calloc(PAGES, sizeof *versions);
     uint64_t *own = memory + thread * PAGES * WORDS;
-    for (int turn = 0; turn < TURNS * repeats; turn++) {
-        uint64_t page = next_random(&state) % PAGES;
-        if (versions[page])
-            CHECK(holds(own, page, versions[page]));
-        else
-            CHECK(is_zero(own, page));
-        if (turn % 3 == 0) fill(own, page, ++versions[page]);
+    for (int round = 0, rounds = repeats; round < rounds && round < MOST_ROUNDS; round++) {
+        if (!is_paged(own)) rounds = round + 1 + repeats;
+        for (int turn = 0; turn < TURNS; turn++) {
+            uint64_t page = next_random(&state) % PAGES;
+            if (versions[page])
+                CHECK(holds(own, page, versions[page]));
+            else
+                CHECK(is_zero(own, page));
+            if (turn % 3 == 0) fill(own, page, ++versions[page]);
+        }
     }
     for (uint64_t page = 0; page < PAGES; page++)
         CHECK(versions[page] ? holds(own, page, versions[page]) : is_zero(own, page));
@@ -42,7 +45,7 @@ int main(void) {
     const char *asked = getenv("REPEATS");
     if (asked) repeats = atoi(asked);
     memory = map_pages(THREADS * PAGES);
-    counters = map_pages(512);
+    counters = map_pages(COUNTERS);
     struct sigaction action = {.sa_handler = on_timer, .sa_flags = SA_RESTART};
     CHECK(sigaction(SIGALRM, &action, NULL) == 0);
     struct itimerval often = {{0, 1000}, {0, 1000}};
@@ -54,7 +57,7 @@ int main(void) {
     struct itimerval never = {{0, 0}, {0, 0}};
     CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
     uint64_t counted = 0;
-    for (int page = 0; page < 512; page++) counted += counters[page * WORDS];
+    for (int page = 0; page < COUNTERS; page++) counted += counters[page * WORDS];
     CHECK(counted == atomic_load(&interrupts));
     return 0;
 }
