@@ -1,8 +1,8 @@
-//! What ezswap's decisions cost: the estimate of a page's size beside compressing it with lz4, and the
-//! choice of a victim among 10^3 to 10^7 pages of the pool.
+//! What ezswap's decisions cost: the estimate of a page's size and an admission beside compressing the page with
+//! lz4, and the choice of a victim among 10^3 to 10^7 pages of the pool.
 //!
-//! The pages are those of the shipped trace. Prints the mean of both and the share; with criterion's
-//! numbers below, for each number of pages.
+//! The pages are those of the shipped trace. Prints the means and the shares, admissions for a full pool of such pages
+//! that serves so many of the page-ins; with criterion's numbers below, for each number of pages.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -12,7 +12,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use rustix::time::{ClockId, clock_gettime};
 use warmswap_codec::{ChunkPlan, Codec, Scratch, encode_contiguous};
 use warmswap_policy::admission::SAMPLE_BYTES;
-use warmswap_policy::admission::entropy::estimate_bytes;
+use warmswap_policy::admission::{Admission, Candidate, Selective, estimate_bytes, estimate_for};
 use warmswap_policy::eviction::{Eviction, Lottery};
 use warmswap_policy::{ChunkId, Hotness, Stored};
 use warmswap_trace::{ContentId, PAGE_BYTES, TraceReader};
@@ -57,9 +57,12 @@ fn estimate(criterion: &mut Criterion) {
     let mut out = vec![0; plan.max_encoded_bytes(1)];
     let mut compress = |page: &Page| {
         let encoded = encode_contiguous(&mut scratch, plan, page, &mut out);
-        black_box(encoded.expect("lz4 takes any page").bytes);
+        encoded.expect("lz4 takes any page").bytes as u32
     };
-    let compression_ns = ns_per_page(&pages, 20, &mut compress);
+    let sizes: Vec<u32> = pages.iter().map(&mut compress).collect();
+    let compression_ns = ns_per_page(&pages, 20, |page| {
+        black_box(compress(page));
+    });
     let estimate_ns = ns_per_page(&pages, 200, |page| {
         black_box(estimate_bytes(head(page)));
     });
@@ -68,6 +71,9 @@ fn estimate(criterion: &mut Criterion) {
         pages.len(),
         100.0 * estimate_ns / compression_ns
     );
+    for hit_percent in [25, 50, 75, 100] {
+        admission(&pages, &sizes, hit_percent, compression_ns);
+    }
     let mut group = criterion.benchmark_group("admission");
     group.throughput(Throughput::Elements(pages.len() as u64));
     group.bench_function("estimate of every page of the trace", |bencher| {
@@ -79,6 +85,38 @@ fn estimate(criterion: &mut Criterion) {
         });
     });
     group.finish();
+}
+
+/// What a decision on an anonymous page costs beside a full pool of these pages that serves so many of the page-ins.
+fn admission(pages: &[Page], sizes: &[u32], hit_percent: u32, compression_ns: f64) {
+    let mut policy = Selective::default();
+    for &bytes in sizes {
+        policy.entered(Stored {
+            hotness: Hotness::Cold,
+            is_file: false,
+            pages: 1,
+            bytes,
+        });
+    }
+    (0..256).for_each(|n| policy.page_in(n % 100 < hit_percent));
+    let pool_bytes = sizes.iter().map(|&bytes| u64::from(bytes)).sum();
+    let candidate = Candidate {
+        hotness: Hotness::Cold,
+        is_file: false,
+    };
+    let suffices = |bytes| policy.admits(candidate, bytes, pool_bytes);
+    let admitted = pages
+        .iter()
+        .filter(|page| suffices(estimate_bytes(head(page))));
+    let admitted = admitted.count();
+    let decision_ns = ns_per_page(pages, 200, |page| {
+        black_box(estimate_for(head(page), suffices));
+    });
+    println!(
+        "{hit_percent} % hits: {:.0} % admitted, decision {decision_ns:.0} ns a page: {:.1} %",
+        100.0 * admitted as f64 / pages.len() as f64,
+        100.0 * decision_ns / compression_ns
+    );
 }
 
 /// A lottery over that many pages of the pool, of all categories that one chunk makes.

@@ -12,21 +12,27 @@ impl Engine {
         self.chunks[chunk].wants_sample()
     }
 
+    /// Whether [`Self::admit`] would let this chunk into the pool with so many bytes, as things are now.
+    pub fn would_admit(&self, chunk: ChunkId, estimated_bytes: u32) -> bool {
+        let candidate = Candidate {
+            hotness: self.chunks[chunk].hotness(),
+            is_file: self.chunks[chunk].is_of_file(),
+        };
+        let limit_bytes = self.budget.limits.pool_limit_bytes;
+        let admission = &self.scheme.admission;
+        admission.admits(candidate, estimated_bytes, limit_bytes)
+    }
+
     /// What the first page of a chunk whose `Store` [wants](Self::wants_sample) it is expected to compress
-    /// to, from its head ([`estimate_bytes`](warmswap_policy::admission::estimate_bytes)). True: the chunk
+    /// to, from its head ([`estimate_bytes`](warmswap_policy::admission::estimate_bytes), or as much of it as
+    /// [`Self::would_admit`] needs: [`estimate_for`](warmswap_policy::admission::estimate_for)). True: the chunk
     /// is to be stored now. False: the engine has taken the chunk back, and nothing is to be reported of
     /// it; its pages pass by the pool, or wait for room in it.
     pub fn admit(&mut self, chunk: ChunkId, estimated_bytes: u32, cause: Cause) -> bool {
         debug_assert!(self.wants_sample(chunk));
         self.chunks[chunk].set_wants_sample(false);
-        let candidate = Candidate {
-            hotness: self.chunks[chunk].hotness(),
-            is_file: self.chunks[chunk].is_of_file(),
-        };
         self.counters.sampled_chunks += 1;
-        let limit_bytes = self.budget.limits.pool_limit_bytes;
-        let admission = &mut self.scheme.admission;
-        let admitted = admission.admits(candidate, estimated_bytes, limit_bytes);
+        let admitted = self.would_admit(chunk, estimated_bytes);
         if admitted && !self.budget.pool_is_full() {
             return true;
         }

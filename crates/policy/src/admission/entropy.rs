@@ -42,6 +42,53 @@ const fn n_log_n(n: u64) -> u32 {
     ((n * log + (1 << (shift - 1))) >> shift) as u32
 }
 
+/// The estimate for a sum of `c * log2(c)`.
+const fn bytes_of(sum: u32) -> u32 {
+    const WHOLE: u32 = (SAMPLE_BYTES as u32 * SAMPLE_BYTES.ilog2()) << FRACTION_BITS;
+    (WHOLE.saturating_sub(sum) + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS
+}
+
+/// The largest estimate that a sample with so many zeros can have: its other bytes are as different from each other
+/// as they can be.
+static AT_MOST: [u16; SAMPLE_BYTES + 1] = {
+    let mut table = [0; SAMPLE_BYTES + 1];
+    let mut zeros = 0;
+    while zeros <= SAMPLE_BYTES {
+        let (each, more) = ((SAMPLE_BYTES - zeros) / 255, (SAMPLE_BYTES - zeros) % 255);
+        let sum =
+            N_LOG_N[zeros] + (255 - more as u32) * N_LOG_N[each] + more as u32 * N_LOG_N[each + 1];
+        table[zeros] = bytes_of(sum) as u16;
+        zeros += 1;
+    }
+    table
+};
+
+/// As much of the estimate as a decision needs: where what it is at most suffices already, that; else the estimate.
+///
+/// Memory has many zeros, and a page with enough of them is decided on without a histogram.
+pub fn estimate_for(sample: &[u8; SAMPLE_BYTES], suffices: impl FnOnce(u32) -> bool) -> u32 {
+    let at_most = estimate_at_most(sample);
+    if suffices(at_most) {
+        at_most
+    } else {
+        estimate_bytes(sample)
+    }
+}
+
+/// What [`estimate_bytes`] is at most, from the number of zeros alone. Cost: one pass, many bytes at a time.
+fn estimate_at_most(sample: &[u8; SAMPLE_BYTES]) -> u32 {
+    let zeros: u32 = sample
+        .as_chunks::<128>()
+        .0
+        .iter()
+        .map(|bytes| {
+            let zeros: u8 = bytes.iter().map(|&byte| u8::from(byte == 0)).sum();
+            u32::from(zeros)
+        })
+        .sum();
+    u32::from(AT_MOST[zeros as usize])
+}
+
 /// Bytes that a page is expected to compress to, 0 to 4096, from its first 512 bytes.
 ///
 /// Exact to a byte against Eq. 3 in floating point. Cost: one pass over the 512 bytes (8 zeros at a time),
@@ -76,8 +123,7 @@ pub fn estimate_bytes(sample: &[u8; SAMPLE_BYTES]) -> u32 {
         .iter()
         .map(|&count| N_LOG_N[usize::from(count) % N_LOG_N.len()])
         .sum();
-    const WHOLE: u32 = (SAMPLE_BYTES as u32 * SAMPLE_BYTES.ilog2()) << FRACTION_BITS;
-    (WHOLE.saturating_sub(sum) + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS
+    bytes_of(sum)
 }
 
 #[cfg(test)]
@@ -114,6 +160,17 @@ mod tests {
             let (estimate, expected) = (estimate_bytes(&sample), by_definition(&sample));
             prop_assert!((f64::from(estimate) - expected).abs() <= 0.51, "{estimate} {expected}");
         }
+
+        #[test]
+        fn a_decision_is_the_same_with_as_much_of_the_estimate_as_it_needs(
+            sample in sample(),
+            limit in 0..4097_u32,
+        ) {
+            let exact = estimate_bytes(&sample);
+            prop_assert!(exact <= estimate_at_most(&sample));
+            let enough = estimate_for(&sample, |bytes| bytes <= limit);
+            prop_assert_eq!(enough <= limit, exact <= limit);
+        }
     }
 
     #[test]
@@ -125,6 +182,21 @@ mod tests {
             .enumerate()
             .for_each(|(at, byte)| *byte = at as u8);
         assert_eq!(estimate_bytes(&all), 4096);
+    }
+
+    #[test]
+    fn as_different_as_bytes_can_be_beside_zeros_is_the_most() {
+        for zeros in [0, 1, 2, 100, 257, 258, 300, 511, SAMPLE_BYTES] {
+            let mut sample = [0; SAMPLE_BYTES];
+            for (at, byte) in sample[zeros..].iter_mut().enumerate() {
+                *byte = (at % 255) as u8 + 1;
+            }
+            assert_eq!(
+                estimate_at_most(&sample),
+                estimate_bytes(&sample),
+                "{zeros}"
+            );
+        }
     }
 
     #[test]

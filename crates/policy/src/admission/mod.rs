@@ -6,7 +6,7 @@ mod nothing;
 mod selective;
 
 pub use all::All;
-pub use entropy::estimate_bytes;
+pub use entropy::{estimate_bytes, estimate_for};
 pub use nothing::Nothing;
 pub use selective::Selective;
 
@@ -52,13 +52,8 @@ pub trait Admission: Send + std::fmt::Debug {
 
     /// The first page of a chunk for which the verdict was [`Verdict::Sample`] is expected to compress to
     /// `estimated_bytes` ([`estimate_bytes`]): true when the chunk enters the pool, which may hold
-    /// `pool_limit_bytes`.
-    fn admits(
-        &mut self,
-        candidate: Candidate,
-        estimated_bytes: u32,
-        pool_limit_bytes: u64,
-    ) -> bool {
+    /// `pool_limit_bytes`. Whoever admits a size admits every smaller one.
+    fn admits(&self, candidate: Candidate, estimated_bytes: u32, pool_limit_bytes: u64) -> bool {
         let _ = (candidate, estimated_bytes, pool_limit_bytes);
         true
     }

@@ -63,12 +63,7 @@ impl Admission for Selective {
         Verdict::Sample
     }
 
-    fn admits(
-        &mut self,
-        candidate: Candidate,
-        estimated_bytes: u32,
-        pool_limit_bytes: u64,
-    ) -> bool {
+    fn admits(&self, candidate: Candidate, estimated_bytes: u32, pool_limit_bytes: u64) -> bool {
         self.reaches_average(candidate.is_file, estimated_bytes, pool_limit_bytes)
     }
 

@@ -7,7 +7,7 @@ use crate::result::Latency;
 use crate::store::Store;
 use warmswap_codec::ChunkPlan;
 use warmswap_engine::{Action, Cause, Decision, Place};
-use warmswap_policy::admission::estimate_bytes;
+use warmswap_policy::admission::estimate_for;
 use warmswap_policy::{ChunkId, PageId, PageState};
 use warmswap_trace::{AppId, FileId, PAGE_BYTES, PageAddr};
 
@@ -145,7 +145,8 @@ impl<S: Store, O: Observer> Replay<S, O> {
         let first = self.engine.chunk_pages(chunk)[0];
         let pages = self.engine.chunk_pages(chunk).len() as u64;
         if self.engine.wants_sample(chunk) {
-            let estimated_bytes = estimate_bytes(&self.store.sample(first)?);
+            let suffices = |bytes| self.engine.would_admit(chunk, bytes);
+            let estimated_bytes = estimate_for(&self.store.sample(first)?, suffices);
             if !self.engine.admit(chunk, estimated_bytes, cause) {
                 return Ok(0);
             }
