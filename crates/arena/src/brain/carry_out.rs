@@ -4,7 +4,7 @@ use warmswap_codec::{ChunkPlan, Scratch, decode, encode_contiguous, fill, same_f
 use warmswap_engine::calls::{Answer, Call};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_engine::{Action, Cause, Decision, Place, Refusal};
-use warmswap_policy::admission::estimate_for;
+use warmswap_policy::admission::{SAMPLE_BYTES, estimate_for};
 use warmswap_policy::{ChunkId, PageId, PageState};
 use warmswap_pool::{Content, Refusal as PoolRefusal};
 use warmswap_sys::uffd::{Mechanism, Slots};
@@ -110,7 +110,7 @@ impl Brain {
     fn admit(&mut self, core: &Core, chunk: ChunkId, cause: Cause) -> Result<bool, ServeError> {
         let members = self.members(chunk);
         let suffices = |bytes| self.engine.would_admit(chunk, bytes);
-        let estimate = |sample| estimate_for(sample, suffices);
+        let estimate = |sample: &[u8; SAMPLE_BYTES]| estimate_for(sample, suffices);
         let seen = members.iter().find_map(|&(page, id)| {
             let look = || Self::look(core, page, |bytes| bytes.first_chunk().map(estimate));
             self.engine.is_leaving(chunk, id).then(look)??.1
