@@ -282,7 +282,7 @@ impl Host {
         self.core.look(app);
         self.core.engine.background(app.id);
         self.core.drain();
-        if !self.core.is_ample {
+        if !self.core.is_ample() {
             self.core.cool(app);
         }
         if std::mem::take(&mut app.is_foreground) {
@@ -324,7 +324,9 @@ impl Host {
             } else {
                 LOOK_BEHIND_INTERVAL
             };
-            if is_due(app.looked_ns, interval, now_ns) {
+            // Since memory is short, whoever pages out has to know what is there.
+            let is_overdue = app.looked_ns < self.core.short_since_ns;
+            if is_overdue || is_due(app.looked_ns, interval, now_ns) {
                 app.looked_ns = Some(now_ns);
                 self.core.look(app);
             }
@@ -352,7 +354,7 @@ impl Host {
         // Where the machine cannot be read, nothing is risked.
         let room = room.unwrap_or_default();
         self.missing_bytes = room.missing_bytes;
-        self.core.is_ample = room.is_ample;
+        self.core.set_ample(room.is_ample, now_ns);
         let mut tick = Tick {
             missing_bytes: self.missing_bytes,
             ..Tick::default()

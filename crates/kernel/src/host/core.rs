@@ -19,7 +19,7 @@ use crate::watch::Watched;
 pub(super) const UNBOUNDED_BYTES: u64 = 1 << 50;
 
 /// The part of a process's pages that is much when it is new.
-const MUCH_IS_NEW: u64 = 16;
+const MUCH_IS_NEW: u64 = 4;
 
 /// What is looked at, and for what.
 #[derive(Debug, Clone, Copy)]
@@ -42,8 +42,8 @@ pub(super) struct Core {
     pub names: FileNames,
     pub prepage_by: PrepageBy,
     pub evidence_launches: u8,
-    /// Memory was ample when it was last looked at.
-    pub is_ample: bool,
+    /// Since when memory is not ample; none while it is.
+    pub short_since_ns: Option<u64>,
     /// What a page takes in the compressed pool, in bytes; the kernel does not say it of each.
     pub mean_page_bytes: u32,
     changes: Vec<Change>,
@@ -58,10 +58,21 @@ impl Core {
             names: FileNames::default(),
             prepage_by,
             evidence_launches,
-            is_ample: false,
+            short_since_ns: Some(0),
             mean_page_bytes: PAGE_BYTES as u32 / 3,
             changes: Vec::new(),
         }
+    }
+
+    /// Memory was ample when it was last asked for.
+    pub fn is_ample(&self) -> bool {
+        self.short_since_ns.is_none()
+    }
+
+    /// What was found of that now.
+    pub fn set_ample(&mut self, is_ample: bool, now_ns: u64) {
+        let since_ns = self.short_since_ns.unwrap_or(now_ns);
+        self.short_since_ns = (!is_ample).then_some(since_ns);
     }
 
     /// Looks at those processes of the application where something is worth it. Processes that are gone are left to
@@ -80,7 +91,7 @@ impl Core {
     /// The news in a process that are worth a look. With ample memory and all its pages there, a look tells what is
     /// new and nothing else, and nobody asks yet: it can wait until much is new.
     fn worth_a_look(&self, process: &Watched) -> u64 {
-        if self.is_ample && process.pages.swapped() == 0 {
+        if self.is_ample() && process.pages.swapped() == 0 {
             (process.pages.present() / MUCH_IS_NEW).max(1)
         } else {
             1

@@ -66,7 +66,7 @@ impl Host {
         let room = self.gauge.room(self.swap.pool_bytes, resident, 0);
         // Where the machine cannot be read, nothing is risked.
         let room = room.unwrap_or_default();
-        self.core.is_ample = room.is_ample;
+        self.core.set_ample(room.is_ample, monotonic_ns());
         // Where there is too little room, colder pages leave for the first of the footprint: the kernel sees to that at
         // once, and without making the application wait.
         let least = resident / LEAST_FOOTPRINT_PART;
@@ -124,7 +124,7 @@ impl Host {
 impl Core {
     /// Whether launches are worth looks at what is mapped of files: where footprints have them, and memory is short.
     fn learns_files(&self) -> bool {
-        self.engine.watches_files() && !self.is_ample
+        self.engine.watches_files() && !self.is_ample()
     }
 
     /// Takes the engine's plan for the launch that just began, and hands it to the threads.
@@ -211,7 +211,7 @@ impl Core {
             }
         }
         self.drain();
-        if self.prepage_by == PrepageBy::WillNeed && !self.is_ample {
+        if self.prepage_by == PrepageBy::WillNeed && !self.is_ample() {
             for (at, mut pages) in wasted {
                 pages.sort_unstable();
                 self.put_back(app.processes[at].process(), &pages);
