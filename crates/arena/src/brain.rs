@@ -8,6 +8,8 @@ mod files;
 mod leave;
 mod program;
 mod program_files;
+#[cfg(test)]
+mod testing;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

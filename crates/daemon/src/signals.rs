@@ -30,7 +30,6 @@ const RETRY: Duration = Duration::from_secs(10);
 pub fn start(config: &SignalsSection, root: &Root, events: &Events) -> std::io::Result<()> {
     let displays = root.path("/tmp/.X11-unix");
     let sessions = root.path("/run/user");
-    let temporary = root.path("/tmp");
     let named = match &config.x11 {
         Place::At(display) => Some(display.clone()),
         Place::Auto | Place::Off => None,
@@ -52,7 +51,7 @@ pub fn start(config: &SignalsSection, root: &Root, events: &Events) -> std::io::
     };
     let sway = follow_socket(config.sway.clone(), find_sway, display.clone());
     follow(Source::Sway, events, sway)?;
-    let find_i3 = move || ipc::i3_socket(&sessions, &temporary);
+    let find_i3 = move || ipc::i3_socket(&sessions);
     let i3 = follow_socket(config.i3.clone(), find_i3, display);
     follow(Source::I3, events, i3)
 }

@@ -437,14 +437,14 @@ fn spare_slots(core: &Core, count: usize) -> Result<Option<Vec<Slots>>, ServeErr
 mod tests {
     use warmswap_engine::calls::{Answer, Call};
     use warmswap_engine::{Outcome, Place};
-    use warmswap_policy::SchemeSpec;
     use warmswap_policy::reclaim::Arrival;
     use warmswap_sys::uffd::Mechanism;
     use warmswap_trace::{AppId, PageAddr};
 
+    use super::super::testing::arena;
     use crate::directory::{State, Word};
     use crate::service::Wanted;
-    use crate::{Arena, ArenaConfig, Region};
+    use crate::{Arena, Region};
 
     type Say = fn(AppId, PageAddr) -> Call;
     const AWAY: Say = Call::SendAway;
@@ -452,18 +452,7 @@ mod tests {
 
     /// A page in its frame, of which the pool keeps a copy. None where userfaultfd does not work.
     fn page_with_a_copy(test: &str) -> Option<(Arena, Region)> {
-        let scheme = SchemeSpec::parse("zram+keep-copies=on").expect("a scheme");
-        let config = ArenaConfig {
-            address_space_bytes: 64 << 20,
-            ..ArenaConfig::new(16 << 20, scheme)
-        };
-        let arena = match Arena::new(config) {
-            Ok(arena) => arena,
-            Err(error) => {
-                warmswap_testkit::record_skip(test, &error.to_string());
-                return None;
-            }
-        };
+        let arena = arena(test, "zram+keep-copies=on")?;
         let app = arena.application("a page").expect("an application");
         let region = app.region(4096).expect("a region");
         arena.shared.bring(region.first, Wanted::Now);

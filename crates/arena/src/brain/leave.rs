@@ -233,27 +233,18 @@ fn protect(core: &Core, claims: Vec<Claim<'_>>) -> Result<(), ServeError> {
 
 #[cfg(test)]
 mod tests {
-    use warmswap_policy::SchemeSpec;
     use warmswap_sys::uffd::Mechanism;
 
+    use super::super::testing::arena;
     use super::{PAGE_BYTES, State, move_to};
     use crate::service::Wanted;
-    use crate::{Arena, ArenaConfig};
 
     /// As when the kernel swaps a page out by itself while it is moved.
     #[test]
     fn a_page_that_was_moved_although_the_kernel_denies_it_is_in_its_slot() {
-        let scheme = SchemeSpec::parse("zram").expect("a scheme");
-        let config = ArenaConfig {
-            address_space_bytes: 64 << 20,
-            ..ArenaConfig::new(16 << 20, scheme)
-        };
-        let arena = match Arena::new(config) {
-            Ok(arena) => arena,
-            Err(error) => {
-                let name = "a_page_that_was_moved_although_the_kernel_denies_it_is_in_its_slot";
-                return warmswap_testkit::record_skip(name, &error.to_string());
-            }
+        let name = "a_page_that_was_moved_although_the_kernel_denies_it_is_in_its_slot";
+        let Some(arena) = arena(name, "zram") else {
+            return;
         };
         let core = &arena.shared.core;
         if core.memory.mechanism() == Mechanism::Copy {

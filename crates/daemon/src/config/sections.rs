@@ -348,7 +348,7 @@ impl Section for SignalsSection {
         },
         Key {
             name: "i3",
-            doc: "The socket of i3 whose focused window is followed; auto: $I3SOCK, or one in /run/user or /tmp. \
+            doc: "The socket of i3 whose focused window is followed; auto: $I3SOCK, or one in /run/user. \
                   Which program a window belongs to, the display above says.",
             set: |to, value, _| {
                 to.i3 = Place::parse(value);

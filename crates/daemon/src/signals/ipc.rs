@@ -43,17 +43,12 @@ pub fn sway_socket(sessions: &Path) -> Option<PathBuf> {
     })
 }
 
-/// `$I3SOCK`, or the youngest socket of i3: in the folder `i3` of a session in `sessions` (`/run/user`), or, where a
-/// user has no session, in a folder `i3-…` of `temporary` (`/tmp`).
+/// `$I3SOCK`, or the youngest socket of i3 in the folders of `sessions` (`/run/user`). Where a user has no session, i3's
+/// is in a folder of `/tmp`, where anybody could put one: that has to be configured.
 #[must_use]
-pub fn i3_socket(sessions: &Path, temporary: &Path) -> Option<PathBuf> {
-    let of_sessions = folders(sessions)
-        .into_iter()
-        .map(|folder| folder.join("i3"));
-    let others = folders(temporary)
-        .into_iter()
-        .filter(|folder| name(folder).starts_with("i3-"));
-    let places: Vec<PathBuf> = of_sessions.chain(others).collect();
+pub fn i3_socket(sessions: &Path) -> Option<PathBuf> {
+    let of_session = |folder: PathBuf| folder.join("i3");
+    let places: Vec<PathBuf> = folders(sessions).into_iter().map(of_session).collect();
     told("I3SOCK").or_else(|| youngest(&places, |name| name.starts_with("ipc-socket.")))
 }
 
@@ -173,26 +168,22 @@ mod tests {
     }
 
     #[test]
-    fn the_youngest_socket_of_i3_is_taken_wherever_it_is() {
+    fn the_youngest_socket_of_i3_is_taken() {
         if std::env::var_os("I3SOCK").is_some() {
             warmswap_testkit::skip!(
-                "the_youngest_socket_of_i3_is_taken_wherever_it_is",
+                "the_youngest_socket_of_i3_is_taken",
                 "I3SOCK is set, and wins"
             );
         }
-        let sessions = place(&[
+        let place = place(&[
             ("1000/i3/ipc-socket.7", 50),
             ("1001/i3/ipc-socket.9", 10),
             ("1001/sway-ipc.1001.9.sock", 0),
         ]);
-        let temporary = place(&[("i3-root.XYZ/ipc-socket.3", 20), ("other/ipc-socket.4", 0)]);
-        let (sessions, temporary) = (sessions.path(), temporary.path());
-        let nowhere = Path::new("/nonexistent");
 
-        let in_session = sessions.join("1001/i3/ipc-socket.9");
-        assert_eq!(i3_socket(sessions, temporary), Some(in_session));
-        let in_temporary = temporary.join("i3-root.XYZ/ipc-socket.3");
-        assert_eq!(i3_socket(nowhere, temporary), Some(in_temporary));
-        assert_eq!(i3_socket(nowhere, nowhere), None);
+        let found = i3_socket(place.path()).unwrap();
+
+        assert_eq!(found, place.path().join("1001/i3/ipc-socket.9"));
+        assert_eq!(i3_socket(&place.path().join("1000/none")), None);
     }
 }
