@@ -20,7 +20,7 @@ const THREADS: usize = 8;
 /// that its first word tells to all, and is verified by everybody. With a scheme that prefetches, the
 /// application is launched again and again meanwhile.
 fn random_touch(config: ArenaConfig, data_bytes: usize, rounds: usize) {
-    random_touch_while(1, config, data_bytes, rounds, |_| {});
+    random_touch_while(1, config, data_bytes, rounds, None);
 }
 
 /// The same, with this as the first version of each page. Where that is [`NOISE`], pages that shrink well go
@@ -31,7 +31,7 @@ fn random_touch_while(
     config: ArenaConfig,
     data_bytes: usize,
     rounds: usize,
-    meanwhile: impl Fn(&Region) + Sync,
+    meanwhile: Option<&(dyn Fn(&Region) + Sync)>,
 ) -> ArenaStats {
     let name = format!(
         "{} {:?} {:?}",
@@ -47,13 +47,15 @@ fn random_touch_while(
     let (at_work, is_set) = (AtomicUsize::new(THREADS), Barrier::new(THREADS));
     std::thread::scope(|scope| {
         let (app, at_work) = (&app, &at_work);
-        let (region, meanwhile) = (&region, &meanwhile);
-        scope.spawn(move || {
-            while at_work.load(Ordering::Relaxed) > 0 {
-                meanwhile(region);
-                std::thread::sleep(Duration::from_micros(200));
-            }
-        });
+        let region = &region;
+        if let Some(meanwhile) = meanwhile {
+            scope.spawn(move || {
+                while at_work.load(Ordering::Relaxed) > 0 {
+                    meanwhile(region);
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+            });
+        }
         if has_launches {
             scope.spawn(move || {
                 while at_work.load(Ordering::Relaxed) > 0 {
@@ -176,7 +178,7 @@ fn full_pool(test: &str, scheme: &str, data_bytes: usize) -> Vec<ArenaStats> {
             pool_limit_bytes: Some(3 * MIB as u64 / 2),
             ..config_of(scheme, way)
         };
-        let stats = random_touch_while(NOISE, config, data_bytes, 1000, |_| {});
+        let stats = random_touch_while(NOISE, config, data_bytes, 1000, None);
         assert!(stats.engine.written_back_chunks > 0, "{way:?}: {stats:#?}");
         all.push(stats);
     }
@@ -237,7 +239,7 @@ fn random_touch_while_the_kernel_swaps_by_itself() {
     for way in ALL_WAYS {
         if can_run(test, way.0) {
             let config = config_of("warmswap", way);
-            random_touch_while(1, config, 16 * MIB, 1000, page_out);
+            random_touch_while(1, config, 16 * MIB, 1000, Some(&page_out));
         }
     }
     let io = swap.io().expect("its counts");

@@ -236,3 +236,37 @@ impl Core {
         self.drain();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use warmswap_engine::Limits;
+    use warmswap_policy::SchemeSpec;
+
+    use super::*;
+
+    #[test]
+    fn memory_is_short_since_it_was_first_found_to_be() {
+        let scheme = SchemeSpec::parse("asap").unwrap().build().unwrap();
+        let limits = Limits {
+            budget_bytes: UNBOUNDED_BYTES,
+            pool_limit_bytes: UNBOUNDED_BYTES,
+            backing_limit_bytes: UNBOUNDED_BYTES,
+        };
+        let engine = Engine::new(scheme, limits).unwrap();
+        let mut core = Core::new(&Root::machine(), engine, PrepageBy::Read, 1);
+        assert!(!core.is_ample(), "until it was asked for");
+        core.set_ample(true, 5);
+        assert!(core.is_ample());
+        for now_ns in [7, 9] {
+            core.set_ample(false, now_ns);
+            assert_eq!(core.short_since_ns, Some(7));
+        }
+        core.set_ample(true, 11);
+        core.set_ample(false, 13);
+        assert_eq!(
+            core.short_since_ns,
+            Some(13),
+            "whoever was looked at before is overdue"
+        );
+    }
+}
