@@ -21,14 +21,6 @@ static const char LIBRARY[] =
 
 enum { PAGES = 8000 };
 
-static int in_place(uint64_t *memory) {
-    static unsigned char states[PAGES];
-    CHECK(mincore(memory, PAGES * PAGE, states) == 0);
-    int count = 0;
-    for (int page = 0; page < PAGES; page++) count += states[page] & 1;
-    return count;
-}
-
 int main(void) {
     end_if_it_hangs();
     char folder[] = "/tmp/warmswap-loader-XXXXXX";
@@ -54,7 +46,7 @@ int main(void) {
     uint64_t *memory = map_pages(PAGES);
     for (uint64_t page = 0; page < PAGES; page++) fill(memory, page, 1);
     for (int rounds = getenv("WARMSWAP_RUN") ? 10 : 1; rounds > 0;) {
-        rounds -= !getenv("WARMSWAP_RUN") || in_place(memory) < PAGES;
+        rounds -= is_down_to(memory, PAGES, PAGES - 1);
         for (uint64_t page = 0; page < PAGES; page++) CHECK(holds(memory, page, 1));
         usleep(10 * 1000);
     }

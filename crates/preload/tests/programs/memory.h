@@ -65,26 +65,19 @@ static inline uint64_t next_random(uint64_t *state) {
     return *state;
 }
 
-/* Whether the library pages this memory by now; on a busy machine it takes a program over late. Without the library
-   nobody does, and nobody waits for it. Allocates nothing. */
-static inline int is_paged(const void *memory) {
+/* Whether at most so many of these pages are in place by now; on a busy machine the library takes a program over late,
+   far beyond its budget, and has to come down to it first. Without the library nobody does, and nobody waits for it.
+   Allocates nothing. */
+static inline int is_down_to(const void *memory, size_t pages, size_t most) {
     if (!getenv("WARMSWAP_RUN")) return 1;
-    char text[1 << 18];
-    size_t length = 0;
-    ssize_t more;
-    int maps = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
-    CHECK(maps >= 0);
-    while ((more = read(maps, text + length, sizeof text - 1 - length)) > 0) length += (size_t)more;
-    CHECK(more == 0 && close(maps) == 0);
-    text[length] = 0;
-    int is_here = 0;
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
-        unsigned long first, last;
-        *end = 0;
-        if (sscanf(line, "%lx-%lx ", &first, &last) == 2) is_here = first <= (uintptr_t)memory && (uintptr_t)memory < last;
-        else if (is_here && strncmp(line, "VmFlags:", 8) == 0) return strstr(line, " um") != NULL;
+    unsigned char in_place[1024];
+    size_t count = 0;
+    for (size_t first = 0; first < pages; first += sizeof in_place) {
+        size_t some = pages - first < sizeof in_place ? pages - first : sizeof in_place;
+        CHECK(mincore((char *)memory + first * PAGE, some * PAGE, in_place) == 0);
+        for (size_t page = 0; page < some; page++) count += in_place[page] & 1;
     }
-    return 0;
+    return count <= most;
 }
 
 /* A fork that nobody hears of waits for ever, with all signals blocked but SIGKILL: after a while the program and its
