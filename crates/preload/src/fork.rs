@@ -10,7 +10,7 @@ use libc::c_int;
 
 use crate::settings::{program, say};
 use crate::within::Within;
-use crate::{HEAP, keeper};
+use crate::{HEAP, keeper, threads};
 
 /// What a thread that forks holds from before to after.
 struct Held {
@@ -84,6 +84,7 @@ extern "C" fn in_child() {
     let within = held.within.take();
     let [read, write] = held.pipe;
     close(read);
+    threads::forget();
     match program.space.after_fork_in_child() {
         Ok(true) => keeper::start_in_child(|| close(write)),
         Ok(false) => {

@@ -11,7 +11,7 @@
 //! | `keeper` | the thread that takes the program's memory over when it nears its budget, and answers the command |
 //! | `report` | what the program reports |
 //! | `heap` | memory of this library's own, which is never paged |
-//! | `threads` | threads of this library are known from their first instruction |
+//! | `threads` | threads of this library are known from their first instruction, and have stacks of their own |
 //! | `within` | when a thread works for this library |
 //! | `kernel` | system calls that nobody stands between |
 //!

@@ -1,11 +1,19 @@
 //! Threads that this library starts work for it from their first instruction on: already the runtime's own
 //! preparations allocate.
+//!
+//! They have stacks of their own. The C library gives a new thread the stack of one that ended, and with it that
+//! thread's table of thread-local storage, which it allocated from the program's memory: who is needed to bring that
+//! back may not need it first.
 
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use libc::{c_int, pthread_attr_t, pthread_t};
 
+use crate::kernel;
 use crate::within::Within;
 
 type Main = extern "C" fn(*mut c_void) -> *mut c_void;
@@ -58,11 +66,91 @@ unsafe extern "C" fn pthread_create(
         return unsafe { create(thread, attributes, main, argument) };
     }
     let start = Box::into_raw(Box::new(Start { main, argument })).cast();
-    // SAFETY: the rest is passed on to the caller.
-    let result = unsafe { create(thread, attributes, within, start) };
+    // What the runtime asks for is a stack of the usual size.
+    let result = on_own_stack(|attributes| {
+        // SAFETY: the attributes are set; the rest is passed on to the caller.
+        unsafe { create(thread, attributes, within, start) }
+    });
     if result != 0 {
         // SAFETY: there is no thread that would have it.
         drop(unsafe { Box::from_raw(start.cast::<Start>()) });
+    }
+    result
+}
+
+/// Bytes of a stack, as the runtime asks for.
+const STACK_BYTES: usize = 2 << 20;
+/// Below it, for who needs more.
+const GUARD_BYTES: usize = 64 << 10;
+/// More threads than any arena has, with the keeper and those of forks that fail.
+const MOST_STACKS: usize = 256;
+
+/// A stack, once it is needed. A thread keeps it for good, since nobody knows when its last instruction is over; in the
+/// child of a fork it is there for others.
+struct Stack {
+    /// Its first address; 0 if it was never used.
+    start: AtomicUsize,
+    is_used: AtomicBool,
+}
+
+static STACKS: [Stack; MOST_STACKS] = [const {
+    Stack {
+        start: AtomicUsize::new(0),
+        is_used: AtomicBool::new(false),
+    }
+}; MOST_STACKS];
+
+/// In the child of a `fork`, where threads of this library are none.
+pub fn forget() {
+    for stack in &STACKS {
+        stack.is_used.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Stack {
+    /// One that nobody uses.
+    fn take() -> Option<&'static Self> {
+        let is_free = |stack: &&Stack| !stack.is_used.swap(true, Ordering::AcqRel);
+        let stack = STACKS.iter().find(is_free)?;
+        if stack.start.load(Ordering::Relaxed) == 0 {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let flags =
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+            let bytes = GUARD_BYTES + STACK_BYTES;
+            // SAFETY: a new mapping where the kernel likes.
+            let mapped = unsafe { kernel::mmap(ptr::null_mut(), bytes, access, flags, (-1, 0)) };
+            // SAFETY: the lowest part of the mapping, which nobody uses.
+            if mapped == libc::MAP_FAILED
+                || unsafe { kernel::mprotect(mapped, GUARD_BYTES, libc::PROT_NONE) } != 0
+            {
+                stack.is_used.store(false, Ordering::Release);
+                return None;
+            }
+            let start = mapped.expose_provenance() + GUARD_BYTES;
+            stack.start.store(start, Ordering::Relaxed);
+        }
+        Some(stack)
+    }
+}
+
+/// Creates a thread with attributes that name a stack of this library.
+fn on_own_stack(create: impl FnOnce(*const pthread_attr_t) -> c_int) -> c_int {
+    let Some(stack) = Stack::take() else {
+        return libc::EAGAIN;
+    };
+    let start = ptr::with_exposed_provenance_mut(stack.start.load(Ordering::Relaxed));
+    let mut attributes = MaybeUninit::<pthread_attr_t>::uninit();
+    let own = attributes.as_mut_ptr();
+    // SAFETY: the first call makes them, the others have what it made; the stack is mapped, and nobody else's.
+    let result = unsafe {
+        libc::pthread_attr_init(own);
+        libc::pthread_attr_setstack(own, start, STACK_BYTES);
+        let result = create(own);
+        libc::pthread_attr_destroy(own);
+        result
+    };
+    if result != 0 {
+        stack.is_used.store(false, Ordering::Release);
     }
     result
 }

@@ -30,6 +30,11 @@ fn threads_that_touch_pages_in_random_order_and_are_interrupted() {
 }
 
 #[test]
+fn threads_that_ended_before() {
+    in_every_way("ended");
+}
+
+#[test]
 fn forks_with_copy_on_write() {
     in_every_way("fork");
 }
