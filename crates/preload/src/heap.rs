@@ -12,6 +12,9 @@ use rustix::thread::futex;
 /// Addresses that the heap may use. They cost nothing until they are used.
 const RANGE_BYTES: usize = 32 << 30;
 
+/// From so many bytes on a block's memory goes back to the kernel when the block is freed.
+const LARGE_BYTES: usize = 128 << 10;
+
 /// First address of the heap's range, once it is reserved.
 static START: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of the range that were handed to the allocator.
@@ -107,8 +110,10 @@ impl Heap {
     /// # Safety
     /// The heap gave it out, and nobody uses it.
     pub unsafe fn free(&self, address: *mut u8) {
-        // SAFETY: passed on to the caller. Size and alignment are looked at by nobody.
-        self.with(|allocator| unsafe { allocator.free(address, 0, 1) });
+        // SAFETY: passed on to the caller.
+        unsafe { empty(address) };
+        // SAFETY: passed on to the caller.
+        self.with(|allocator| unsafe { allocator.c_free(address) });
     }
 }
 
@@ -118,9 +123,9 @@ unsafe impl GlobalAlloc for Heap {
         self.allocate(layout.size(), layout.align())
     }
 
-    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, address: *mut u8, _: Layout) {
         // SAFETY: passed on to the caller.
-        self.with(|allocator| unsafe { allocator.free(address, layout.size(), layout.align()) });
+        unsafe { self.free(address) };
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -130,9 +135,44 @@ unsafe impl GlobalAlloc for Heap {
 
     unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let (old, align) = (layout.size(), layout.align());
-        // SAFETY: passed on to the caller.
-        self.with(|allocator| unsafe { allocator.realloc(address, old, align, size) })
+        if old < LARGE_BYTES {
+            // SAFETY: passed on to the caller.
+            return self.with(|allocator| unsafe { allocator.realloc(address, old, align, size) });
+        }
+        let new = self.allocate(size, align);
+        if !new.is_null() {
+            // SAFETY: both are as large as that, and the new one is nobody else's.
+            unsafe { ptr::copy_nonoverlapping(address, new, old.min(size)) };
+            // SAFETY: passed on to the caller.
+            unsafe { self.free(address) };
+        }
+        new
     }
+}
+
+/// Gives the kernel back what a large block holds, which is about to be freed: the allocator keeps its addresses, and
+/// tables that grew leave one behind each time.
+///
+/// # Safety
+/// The heap gave it out, and nobody uses it.
+unsafe fn empty(address: *mut u8) {
+    // SAFETY: passed on to the caller.
+    let usable = unsafe { Heap::usable(address) };
+    if usable < LARGE_BYTES {
+        return;
+    }
+    let page = rustix::param::page_size();
+    let first = address.addr().next_multiple_of(page);
+    let end = (address.addr() + usable) / page * page;
+    // SAFETY: whole pages inside of the block, whose content nobody needs; the allocator's words are around it. Where
+    // it fails they stay, which does no harm.
+    let _ = unsafe {
+        madvise(
+            ptr::with_exposed_provenance_mut(first),
+            end - first,
+            Advice::LinuxDontNeed,
+        )
+    };
 }
 
 /// Where the allocator gets its memory: the range, from its start on.
