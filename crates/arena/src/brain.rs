@@ -128,7 +128,7 @@ impl Brain {
             allowance,
             keep_copies,
             ahead: Ahead::default(),
-            scratch: Scratch::new(),
+            scratch: Scratch::lean(),
             plain: vec![0; MAX_CHUNK_PAGES * PAGE_BYTES],
             encoded: vec![0; longest + prefix_bytes(MAX_CHUNK_PAGES)],
             record: Vec::new(),

@@ -137,7 +137,7 @@ impl Service {
     fn new() -> Self {
         let plain_bytes = MAX_CHUNK_PAGES * PAGE_BYTES;
         Self {
-            scratch: Scratch::new(),
+            scratch: Scratch::lean(),
             plain: vec![0; plain_bytes].into(),
             // A record is a chunk that did not shrink, with its members, at worst; and its trailer.
             record: Vec::with_capacity(plain_bytes + MAX_CHUNK_PAGES * MEMBER_BYTES + PAGE_BYTES),

@@ -7,7 +7,8 @@ pub const DEFAULT_ZSTD_LEVEL: i32 = 1;
 
 /// Work memory of every codec, for one thread.
 ///
-/// Creating it allocates everything (about 1 MiB); its methods allocate nothing afterwards.
+/// Creating it allocates everything (a few MiB, most of them zstd's); its methods allocate nothing afterwards.
+/// [`Scratch::lean`] leaves out what a thread that only decompresses never needs.
 pub struct Scratch {
     lzo: lzo::Table,
     zstd: zstd::Contexts,
@@ -25,6 +26,18 @@ impl Scratch {
 
     /// Work memory with zstd at `level`; the library clamps it to its own range (-131072 to 22).
     pub fn with_zstd_level(level: i32) -> Scratch {
+        let mut scratch = Scratch::lean_at(level);
+        scratch.zstd.prepare();
+        scratch
+    }
+
+    /// Work memory that takes about 100 KiB until zstd compresses with it: its first calls then allocate, and
+    /// nothing else does.
+    pub fn lean() -> Scratch {
+        Scratch::lean_at(DEFAULT_ZSTD_LEVEL)
+    }
+
+    fn lean_at(level: i32) -> Scratch {
         Scratch {
             lzo: lzo::Table::new(),
             zstd: zstd::Contexts::new(level),

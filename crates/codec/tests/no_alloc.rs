@@ -118,4 +118,20 @@ fn no_codec_allocates_at_any_size() {
             assert_eq!(allocations(|| round_trips(page, plan)), 0, "{plan}");
         }
     }
+
+    // What zstd needs to compress is made when it is needed, and what decompresses is there.
+    let mut lean = Scratch::lean();
+    for plan in plans {
+        let pages = [&page; 32];
+        let pages = &pages[..plan.max_pages()];
+        let encoded = encode(&mut scratch, plan, pages, &mut out).expect("enough room");
+        let back = &mut back[..pages.len() * PAGE_BYTES];
+        let decompress = || decode(&mut lean, plan, &out[..encoded.bytes], back).expect("encoded");
+        assert_eq!(allocations(decompress), 0, "{plan}");
+        let compress = || drop(encode(&mut lean, plan, pages, &mut out));
+        assert!(
+            plan.codec() == Codec::Zstd || allocations(compress) == 0,
+            "{plan}"
+        );
+    }
 }
