@@ -6,6 +6,7 @@ pub use group::Group;
 
 use std::path::{Path, PathBuf};
 
+use crate::process::in_group;
 use crate::undo::{Action, Pending, Undo, UndoError};
 use crate::{FileError, Root, file};
 
@@ -140,6 +141,20 @@ impl Memcg {
     /// [`FileError`].
     pub fn add(&self, pid: u32) -> Result<(), FileError> {
         file::write(&self.path.join("cgroup.procs"), &pid.to_string())
+    }
+
+    /// Makes `command` start in the group, so that all its memory is charged to it.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn start_here(&self, command: &mut std::process::Command) -> Result<(), FileError> {
+        let path = self.path.join("cgroup.procs");
+        let procs = std::fs::File::options().write(true).open(&path);
+        in_group(
+            command,
+            procs.map_err(|e| FileError::new("open", &path, e))?,
+        );
+        Ok(())
     }
 
     /// Present use.
@@ -285,11 +300,13 @@ mod tests {
                 warmswap_testkit::skip!("a_group_of_the_machine_holds_a_child_and_goes", "{e}");
             }
         };
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
+        let mut sleep = std::process::Command::new("sleep");
+        sleep.arg("60");
+        let mut child = sleep.spawn().unwrap();
+        group.start_here(&mut sleep).unwrap();
+        let mut inside = sleep.spawn().unwrap();
         let path = group.path().to_owned();
+        assert_eq!(group.group().pids().unwrap(), [inside.id()]);
 
         group.limit(Some(64 << 20)).unwrap();
         group.add(child.id()).unwrap();
@@ -297,7 +314,9 @@ mod tests {
         group.remove().unwrap();
 
         assert!(!path.exists());
-        child.kill().unwrap();
-        child.wait().unwrap();
+        for child in [&mut child, &mut inside] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 }

@@ -129,6 +129,20 @@ pub fn in_new_session(command: &mut std::process::Command) {
     };
 }
 
+/// Makes `command` start in the control group whose `cgroup.procs`, opened for writing, this is: all its memory is the
+/// group's.
+pub(crate) fn in_group(command: &mut std::process::Command, procs: std::fs::File) {
+    use std::os::unix::process::CommandExt as _;
+    // SAFETY: between fork and exec only write is called, which is async-signal-safe and touches no memory of the
+    // parent. 0 is who writes it.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::io::write(&procs, b"0")?;
+            Ok(())
+        })
+    };
+}
+
 /// The fields of `/proc/PID/stat` that this project uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {

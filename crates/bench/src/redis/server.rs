@@ -62,6 +62,8 @@ impl Server {
             command.env(RUN_VARIABLE, variable);
         }
         in_new_session(&mut command);
+        // From its first page on: what it takes at its start counts, too.
+        group.start_here(&mut command)?;
         let child = command.spawn().map_err(BenchError::io(
             "start redis-server (Debian: apt install redis-server)",
         ))?;
@@ -72,7 +74,6 @@ impl Server {
             folder,
             control,
         };
-        server.group.add(server.child.id())?;
         server.wait_for_answer()?;
         Ok(server)
     }
