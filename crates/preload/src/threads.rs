@@ -120,9 +120,8 @@ impl Stack {
             // SAFETY: a new mapping where the kernel likes.
             let mapped = unsafe { kernel::mmap(ptr::null_mut(), bytes, access, flags, (-1, 0)) };
             // SAFETY: the lowest part of the mapping, which nobody uses.
-            if mapped == libc::MAP_FAILED
-                || unsafe { kernel::mprotect(mapped, GUARD_BYTES, libc::PROT_NONE) } != 0
-            {
+            let guard = || unsafe { kernel::mprotect(mapped, GUARD_BYTES, libc::PROT_NONE) };
+            if mapped == libc::MAP_FAILED || guard() != 0 {
                 stack.is_used.store(false, Ordering::Release);
                 return None;
             }
