@@ -12,8 +12,9 @@ use warmswap_policy::reclaim::Arrival;
 use crate::error::die;
 use crate::service::Core;
 
-/// Pages that one thread takes at a time.
-const STEP_PAGES: usize = 64;
+/// Pages that one thread takes at a time. Few: whoever touches one of them meanwhile waits for a thread that runs only
+/// when nobody else does.
+const STEP_PAGES: usize = 32;
 
 /// How often pages are tried for which no frame can be spared, with a millisecond between.
 const TRIES: u32 = 50;

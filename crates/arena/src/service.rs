@@ -298,7 +298,7 @@ impl Core {
         let mut done = 0;
         while let Some(&page) = pages.get(done) {
             if self.directory.word(page as usize).state == State::Stored {
-                let together = self.restore_singles(&pages[done..], arrival)?;
+                let together = self.restore_together(&pages[done..], arrival)?;
                 done += together;
                 if together > 0 {
                     continue;

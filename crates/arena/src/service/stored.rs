@@ -17,6 +17,10 @@ use crate::store::{Body, Chunk, MEMBER_BYTES};
 /// Pages that are held, by their place in the chunk or in staging, and what the engine is to hear of them.
 type Held<'a> = [Option<(Claim<'a>, Arrival)>; MAX_CHUNK_PAGES];
 
+/// Pages that come back together ahead of use. Above 33 the kernel empties the processor's address cache at once, in
+/// place of page by page.
+const MOST_TOGETHER: usize = 64;
+
 impl Core {
     /// Brings a page back from its chunk, and the chunk's other pages as far as there are frames.
     ///
@@ -95,7 +99,7 @@ impl Core {
         }
     }
 
-    /// Claims those other pages of a chunk that are stored in it, at most `room`. They are held while the chunk
+    /// Claims those other pages of a chunk that are stored in it, at most `room`; how many these are. They are held while the chunk
     /// is decoded, so that whoever touches one of them meanwhile waits for that instead of decoding it too.
     fn hold_others<'a>(
         &'a self,
@@ -103,8 +107,8 @@ impl Core {
         content: Chunk<'_>,
         (page, arrival): (usize, Arrival),
         room: usize,
-        held: &mut Held<'a>,
-    ) {
+        held: &mut [Option<(Claim<'a>, Arrival)>],
+    ) -> usize {
         let members = content.members.as_chunks::<MEMBER_BYTES>().0;
         let mut count = 0;
         for (i, (member, place)) in members.iter().zip(held).enumerate() {
@@ -126,36 +130,36 @@ impl Core {
         self.counts
             .neighbours
             .fetch_add(count as u64, Ordering::Relaxed);
+        count
     }
 
-    /// Brings pages at the front of a list back together that are stored one by one; how many were dealt with.
-    /// None when the first is something else, or no frame can be spared for it.
-    pub(super) fn restore_singles(
+    /// Brings pages at the front of a list back with all pages of their chunks, so that neighbours move to their
+    /// places in one call; how many were dealt with. None when the first is not stored, or no frames in a row can be
+    /// spared for its chunk.
+    pub(super) fn restore_together(
         &self,
         pages: &[u32],
         arrival: Arrival,
     ) -> Result<usize, ServeError> {
-        let is_single = |page: usize| {
-            let word = self.directory.word(page);
-            (word.state == State::Stored && self.store.pages(word.chunk) == 1).then_some(word)
-        };
-        let singles = pages.iter().take(MAX_CHUNK_PAGES);
-        let mut count = singles
-            .take_while(|&&page| is_single(page as usize).is_some())
-            .count();
-        // What nobody waits for leaves frames to faults, wherever its own come from.
-        let spare = self
-            .frames
-            .available()
-            .saturating_sub(self.neighbour_reserve);
-        count = count.min(spare);
         let are_recycled = !self.frames.renews && self.memory.mechanism() == Mechanism::Move;
+        let most = if are_recycled {
+            MOST_TOGETHER
+        } else {
+            MAX_CHUNK_PAGES
+        };
+        // What nobody waits for leaves frames to faults, wherever its own come from.
+        let available = self.frames.available();
+        let spare = available.saturating_sub(self.neighbour_reserve);
+        let mut room = self.pages_of_chunks(pages, most.min(spare));
+        if room == 0 {
+            return Ok(0);
+        }
         let mut slots = None;
         if are_recycled {
-            slots = self.frames.take_spare(count, self.neighbour_reserve);
-            count = slots.as_ref().map_or(0, |slots| slots.len());
+            slots = self.frames.take_spare(room, self.neighbour_reserve);
+            room = slots.as_ref().map_or(0, |slots| slots.len());
         }
-        let mut held: Held<'_> = [const { None }; MAX_CHUNK_PAGES];
+        let mut held = [const { None }; MOST_TOGETHER];
         let mut service = self.service_slot();
         let Service {
             scratch,
@@ -164,29 +168,69 @@ impl Core {
         } = &mut *service;
         let out = match &mut slots {
             Some(slots) => self.memory.bytes_mut(slots),
-            None => &mut plain[..count * PAGE_BYTES],
+            None => &mut plain[..room * PAGE_BYTES],
         };
-        for ((&page, out), place) in pages
-            .iter()
-            .zip(out.chunks_exact_mut(PAGE_BYTES))
-            .zip(&mut held)
-        {
+        let (mut used, mut done, mut last) = (0, 0, ChunkId::NONE);
+        for &page in pages {
             let page = page as usize;
-            let claim = is_single(page).and_then(|word| self.directory.claim(page, word));
-            let Some(claim) = claim else { continue };
-            self.counts.chunks_read.fetch_add(1, Ordering::Relaxed);
-            self.store.read(claim.before.chunk, record, |content| {
-                decode_into(scratch, content, out)
+            let word = self.directory.word(page);
+            if word.chunk == last && word.state == State::Busy {
+                // It came along.
+                done += 1;
+                continue;
+            }
+            if word.state != State::Stored || self.store.pages(word.chunk) > room - used {
+                break;
+            }
+            done += 1;
+            let Some(claim) = self.directory.claim(page, word) else {
+                // Somebody else was first.
+                continue;
+            };
+            last = word.chunk;
+            used += self.store.read(last, record, |content| {
+                let index = usize::from(word.index);
+                let range = used..used + content.pages;
+                let out = out.get_mut(range.start * PAGE_BYTES..range.end * PAGE_BYTES);
+                let (Some(held), Some(out)) = (held.get_mut(range), out) else {
+                    return Err(ServeError::NotInChunk);
+                };
+                let along = (page, arrival);
+                let others = self.hold_others(last, content, along, usize::MAX, held);
+                let own = held.get_mut(index).ok_or(ServeError::NotInChunk)?;
+                *own = Some((claim, arrival));
+                decode_into(scratch, content, out)?;
+                self.count_restored(others as u64, Wanted::Ahead(arrival));
+                Ok(content.pages)
             })??;
             self.counts.neighbours.fetch_add(1, Ordering::Relaxed);
-            self.count_restored(0, Wanted::Ahead(arrival));
-            *place = Some((claim, arrival));
+            self.counts.chunks_read.fetch_add(1, Ordering::Relaxed);
         }
         match slots {
-            Some(slots) => self.install_held(&mut held, slots)?,
-            None => self.install_held_copies(&mut held, plain)?,
+            Some(slots) => self.install_held(&mut held[..room], slots)?,
+            None => self.install_held_copies(&mut held[..room], plain)?,
         }
-        Ok(count)
+        Ok(done)
+    }
+
+    /// How many pages the chunks hold, at most `most`, of the pages at the front of a list that are stored.
+    fn pages_of_chunks(&self, pages: &[u32], most: usize) -> usize {
+        let (mut count, mut last) = (0, ChunkId::NONE);
+        for &page in pages {
+            let word = self.directory.word(page as usize);
+            if word.state != State::Stored {
+                break;
+            }
+            if word.chunk != last {
+                last = word.chunk;
+                let more = self.store.pages(last);
+                if count + more > most {
+                    break;
+                }
+                count += more;
+            }
+        }
+        count
     }
 }
 
