@@ -2,6 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -11,6 +12,9 @@ use rustix::thread::futex;
 
 /// Addresses that the heap may use. They cost nothing until they are used.
 const RANGE_BYTES: usize = 32 << 30;
+/// Of them, the last ones are for the stacks of the library's threads. The program cannot know that there are more
+/// threads than its own: where it unmapped something it may unmap again.
+pub const STACKS_BYTES: usize = 1 << 30;
 
 /// From so many bytes on a block's memory goes back to the kernel when the block is freed.
 const LARGE_BYTES: usize = 128 << 10;
@@ -22,7 +26,7 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 
 /// The heap: one allocator behind one lock. It is used for tables that grow seldom.
 pub struct Heap {
-    allocator: UnsafeCell<Dlmalloc<Range>>,
+    allocator: UnsafeCell<Dlmalloc<Addresses>>,
     lock: Lock,
 }
 
@@ -60,12 +64,12 @@ impl Lock {
 impl Heap {
     pub const fn new() -> Self {
         Self {
-            allocator: UnsafeCell::new(Dlmalloc::new_with_allocator(Range)),
+            allocator: UnsafeCell::new(Dlmalloc::new_with_allocator(Addresses)),
             lock: Lock(AtomicU32::new(FREE)),
         }
     }
 
-    fn with<R>(&self, use_it: impl FnOnce(&mut Dlmalloc<Range>) -> R) -> R {
+    fn with<R>(&self, use_it: impl FnOnce(&mut Dlmalloc<Addresses>) -> R) -> R {
         self.lock.acquire();
         // SAFETY: the lock is held, and `use_it` does not come back here.
         let result = use_it(unsafe { &mut *self.allocator.get() });
@@ -87,6 +91,12 @@ impl Heap {
     pub fn owns(address: usize) -> bool {
         let start = START.load(Ordering::Relaxed);
         start != 0 && address.wrapping_sub(start) < RANGE_BYTES
+    }
+
+    /// The first address for stacks; none as long as nothing was allocated.
+    pub fn stacks() -> Option<usize> {
+        let start = START.load(Ordering::Relaxed);
+        (start != 0).then_some(start + RANGE_BYTES - STACKS_BYTES)
     }
 
     /// Memory of that size and alignment; null when there is none.
@@ -129,6 +139,14 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if layout.size() >= LARGE_BYTES {
+            let block = self.allocate(layout.size(), layout.align());
+            if !block.is_null() {
+                // SAFETY: it was just given out, and is as large as that.
+                unsafe { clear(block, layout.size()) };
+            }
+            return block;
+        }
         // SAFETY: passed on to the caller.
         self.with(|allocator| unsafe { allocator.calloc(layout.size(), layout.align()) })
     }
@@ -158,28 +176,52 @@ unsafe impl GlobalAlloc for Heap {
 unsafe fn empty(address: *mut u8) {
     // SAFETY: passed on to the caller.
     let usable = unsafe { Heap::usable(address) };
-    if usable < LARGE_BYTES {
-        return;
+    if usable >= LARGE_BYTES {
+        // SAFETY: passed on to the caller.
+        unsafe { drop_pages(address, usable) };
     }
+}
+
+/// Fills a large block with zeros, which take no memory until something is written to them.
+///
+/// # Safety
+/// The heap gave it out with at least so many bytes, and nobody uses it.
+unsafe fn clear(address: *mut u8, bytes: usize) {
+    // SAFETY: passed on to the caller.
+    let dropped = unsafe { drop_pages(address, bytes) }.unwrap_or(0..0);
+    // SAFETY: both parts are inside of the block.
+    unsafe {
+        address.write_bytes(0, dropped.start);
+        address.add(dropped.end).write_bytes(0, bytes - dropped.end);
+    }
+}
+
+/// Gives the kernel back the whole pages inside of a block: they read as zeros. Where they are in it; none where the
+/// kernel keeps them.
+///
+/// # Safety
+/// The heap gave it out with at least so many bytes, and nobody uses it.
+unsafe fn drop_pages(address: *mut u8, bytes: usize) -> Option<Range<usize>> {
     let page = rustix::param::page_size();
-    let first = address.addr().next_multiple_of(page);
-    let end = (address.addr() + usable) / page * page;
-    // SAFETY: whole pages inside of the block, whose content nobody needs; the allocator's words are around it. Where
-    // it fails they stay, which does no harm.
-    let _ = unsafe {
+    let first = address.addr().next_multiple_of(page) - address.addr();
+    let end = (address.addr() + bytes) / page * page - address.addr();
+    // SAFETY: inside of the block, whose content nobody needs; the allocator's words are around it.
+    unsafe {
         madvise(
-            ptr::with_exposed_provenance_mut(first),
+            address.add(first).cast(),
             end - first,
             Advice::LinuxDontNeed,
         )
-    };
+    }
+    .ok()?;
+    Some(first..end)
 }
 
 /// Where the allocator gets its memory: the range, from its start on.
-struct Range;
+struct Addresses;
 
 // SAFETY: memory of the range is handed out once, is mapped for reading and writing, and is never taken back.
-unsafe impl Allocator for Range {
+unsafe impl Allocator for Addresses {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         let none = (ptr::null_mut(), 0, 0);
         let mut start = START.load(Ordering::Relaxed);
@@ -196,7 +238,7 @@ unsafe impl Allocator for Range {
         }
         let size = size.next_multiple_of(64 << 10);
         let used = USED.load(Ordering::Relaxed);
-        if RANGE_BYTES - used < size {
+        if RANGE_BYTES - STACKS_BYTES - used < size {
             return none;
         }
         USED.store(used + size, Ordering::Relaxed);

@@ -9,10 +9,11 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, pthread_attr_t, pthread_t};
 
+use crate::heap::{Heap, STACKS_BYTES};
 use crate::kernel;
 use crate::within::Within;
 
@@ -84,51 +85,50 @@ const STACK_BYTES: usize = 2 << 20;
 const GUARD_BYTES: usize = 64 << 10;
 /// More threads than any arena has, with the keeper and those of forks that fail.
 const MOST_STACKS: usize = 256;
+const _: () = assert!(MOST_STACKS * (GUARD_BYTES + STACK_BYTES) <= STACKS_BYTES);
 
-/// A stack, once it is needed. A thread keeps it for good, since nobody knows when its last instruction is over; in the
+/// Which stacks are used. A thread keeps its own for good, since nobody knows when its last instruction is over; in the
 /// child of a fork it is there for others.
-struct Stack {
-    /// Its first address; 0 if it was never used.
-    start: AtomicUsize,
-    is_used: AtomicBool,
-}
-
-static STACKS: [Stack; MOST_STACKS] = [const {
-    Stack {
-        start: AtomicUsize::new(0),
-        is_used: AtomicBool::new(false),
-    }
-}; MOST_STACKS];
+static IS_USED: [AtomicBool; MOST_STACKS] = [const { AtomicBool::new(false) }; MOST_STACKS];
 
 /// In the child of a `fork`, where threads of this library are none.
 pub fn forget() {
-    for stack in &STACKS {
-        stack.is_used.store(false, Ordering::Relaxed);
+    for is_used in &IS_USED {
+        is_used.store(false, Ordering::Relaxed);
     }
 }
 
+/// A stack that nobody uses.
+struct Stack {
+    number: usize,
+    start: *mut c_void,
+}
+
 impl Stack {
-    /// One that nobody uses.
-    fn take() -> Option<&'static Self> {
-        let is_free = |stack: &&Stack| !stack.is_used.swap(true, Ordering::AcqRel);
-        let stack = STACKS.iter().find(is_free)?;
-        if stack.start.load(Ordering::Relaxed) == 0 {
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            let flags =
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
-            let bytes = GUARD_BYTES + STACK_BYTES;
-            // SAFETY: a new mapping where the kernel likes.
-            let mapped = unsafe { kernel::mmap(ptr::null_mut(), bytes, access, flags, (-1, 0)) };
-            // SAFETY: the lowest part of the mapping, which nobody uses.
-            let guard = || unsafe { kernel::mprotect(mapped, GUARD_BYTES, libc::PROT_NONE) };
-            if mapped == libc::MAP_FAILED || guard() != 0 {
-                stack.is_used.store(false, Ordering::Release);
-                return None;
-            }
-            let start = mapped.expose_provenance() + GUARD_BYTES;
-            stack.start.store(start, Ordering::Relaxed);
+    fn take() -> Option<Self> {
+        let stacks = Heap::stacks()?;
+        let is_free = |is_used: &AtomicBool| !is_used.swap(true, Ordering::AcqRel);
+        let number = IS_USED.iter().position(is_free)?;
+        let guard = stacks + number * (GUARD_BYTES + STACK_BYTES);
+        // SAFETY: addresses of the heap that only this stack uses. Once is enough, and twice does no harm.
+        let result = unsafe {
+            let guard = ptr::with_exposed_provenance_mut(guard);
+            kernel::mprotect(guard, GUARD_BYTES, libc::PROT_NONE)
+        };
+        let stack = Self {
+            number,
+            start: ptr::with_exposed_provenance_mut(guard + GUARD_BYTES),
+        };
+        if result != 0 {
+            stack.give_back();
+            return None;
         }
         Some(stack)
+    }
+
+    /// No thread has it.
+    fn give_back(self) {
+        IS_USED[self.number].store(false, Ordering::Release);
     }
 }
 
@@ -137,19 +137,18 @@ fn on_own_stack(create: impl FnOnce(*const pthread_attr_t) -> c_int) -> c_int {
     let Some(stack) = Stack::take() else {
         return libc::EAGAIN;
     };
-    let start = ptr::with_exposed_provenance_mut(stack.start.load(Ordering::Relaxed));
     let mut attributes = MaybeUninit::<pthread_attr_t>::uninit();
     let own = attributes.as_mut_ptr();
     // SAFETY: the first call makes them, the others have what it made; the stack is mapped, and nobody else's.
     let result = unsafe {
         libc::pthread_attr_init(own);
-        libc::pthread_attr_setstack(own, start, STACK_BYTES);
+        libc::pthread_attr_setstack(own, stack.start, STACK_BYTES);
         let result = create(own);
         libc::pthread_attr_destroy(own);
         result
     };
     if result != 0 {
-        stack.is_used.store(false, Ordering::Release);
+        stack.give_back();
     }
     result
 }
