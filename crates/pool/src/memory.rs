@@ -6,10 +6,17 @@
 use std::ffi::c_void;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+/// Where the next mapping is wished for: far from where the kernel puts mappings by itself. It would use
+/// a gap that the program left, and a program that does not know of this memory, as one under a preloaded
+/// library, may unmap a range with a gap once more, or map something over it. Taken addresses, and those that
+/// a processor does not have, do no harm.
+static NEXT_HINT: AtomicUsize = AtomicUsize::new(0x3000_0000_0000);
 
 /// A run of spans of one size in one anonymous mapping.
 ///
@@ -37,16 +44,20 @@ impl Spans {
     /// Maps `count` spans of `span_bytes` bytes (both at least 1, `span_bytes` whole pages).
     pub(crate) fn map(count: usize, span_bytes: usize) -> Result<Spans, Errno> {
         let bytes = count.checked_mul(span_bytes).ok_or(Errno::NOMEM)?;
+        let hint = NEXT_HINT.fetch_add(bytes, Ordering::Relaxed);
         // SAFETY: an anonymous private mapping at an address of the kernel's choice does not
-        // touch any existing memory.
-        let base = unsafe {
+        // touch any existing memory; the hint is a wish.
+        let mapped = unsafe {
             mmap_anonymous(
-                ptr::null_mut(),
+                ptr::with_exposed_provenance_mut(hint),
                 bytes,
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )?
+            )
         };
+        let base = mapped.inspect_err(|_| {
+            NEXT_HINT.fetch_sub(bytes, Ordering::Relaxed);
+        })?;
         // Huge pages would hold memory that the pool does not count. A kernel without them
         // refuses the advice, which is just as well.
         // SAFETY: the range is the mapping made above; this advice does not change its content.
@@ -188,6 +199,23 @@ mod tests {
         assert!(first.iter().all(|&b| b == 1));
         assert!(second.iter().all(|&b| b == 0));
         assert!(spans.read(2).iter().all(|&b| b == 3));
+    }
+
+    #[test]
+    fn spans_are_not_where_the_program_unmapped_something() {
+        let bytes = 8 << 20;
+        let no_flags = ProtFlags::empty();
+        // SAFETY: a new mapping, which nobody uses.
+        let gap = unsafe {
+            let gap = mmap_anonymous(ptr::null_mut(), bytes, no_flags, MapFlags::PRIVATE);
+            let gap = gap.expect("address space");
+            munmap(gap, bytes).expect("own memory");
+            gap.addr()
+        };
+        let spans = [(); 8].map(|()| Spans::map(1, 1 << 20).expect("address space"));
+        for spans in &spans {
+            assert!(!(gap..gap + bytes).contains(&spans.start(0).addr()));
+        }
     }
 
     #[test]
