@@ -268,10 +268,9 @@ impl HotnessOrg {
             let Some(page) = list.pop_front(table) else {
                 return;
             };
-            let draw = self.departures.as_mut().map_or(0, Departures::draw);
             let entry = &mut table[page];
             let was_touched = entry.take(Mark::Referenced);
-            let spent = stay_of(entry).spend(draw);
+            let spent = stay_of(entry).spend();
             if chances == 0 || !was_touched && spent.is_none() {
                 self.leaves(table, page);
                 out.push(page);
