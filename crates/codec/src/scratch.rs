@@ -7,7 +7,7 @@ pub const DEFAULT_ZSTD_LEVEL: i32 = 1;
 
 /// Work memory of every codec, for one thread.
 ///
-/// Creating it allocates everything (a few MiB, most of them zstd's); its methods allocate nothing afterwards.
+/// Creating it allocates everything (about 1 MiB); its methods allocate nothing afterwards.
 /// [`Scratch::lean`] leaves out what a thread that only decompresses never needs.
 pub struct Scratch {
     lzo: lzo::Table,
@@ -31,8 +31,7 @@ impl Scratch {
         scratch
     }
 
-    /// Work memory that takes about 100 KiB until zstd compresses with it: its first calls then allocate, and
-    /// nothing else does.
+    /// Work memory without what zstd needs to compress: its first calls allocate that, and nothing else does.
     pub fn lean() -> Scratch {
         Scratch::lean_at(DEFAULT_ZSTD_LEVEL)
     }

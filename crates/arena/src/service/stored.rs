@@ -14,8 +14,8 @@ use crate::error::ServeError;
 use crate::frames::Frame;
 use crate::store::{Body, Chunk, MEMBER_BYTES};
 
-/// Pages that are held, by their place in the chunk or in staging, and what the engine is to hear of them.
-type Held<'a> = [Option<(Claim<'a>, Arrival)>; MAX_CHUNK_PAGES];
+/// A page that is held, if there is one at that place of the chunk or of staging, and what the engine is to hear of it.
+type Held<'a> = Option<(Claim<'a>, Arrival)>;
 
 /// Pages that come back together ahead of use. Above 33 the kernel empties the processor's address cache at once, in
 /// place of page by page.
@@ -42,7 +42,7 @@ impl Core {
         };
         let (page, chunk) = (claim.page, claim.before.chunk);
         let index = usize::from(claim.before.index);
-        let mut held: Held<'_> = [const { None }; MAX_CHUNK_PAGES];
+        let mut held: [Held<'_>; MAX_CHUNK_PAGES] = [const { None }; MAX_CHUNK_PAGES];
         let mut service = self.service_slot();
         let Service {
             scratch,
@@ -99,15 +99,16 @@ impl Core {
         }
     }
 
-    /// Claims those other pages of a chunk that are stored in it, at most `room`; how many these are. They are held while the chunk
-    /// is decoded, so that whoever touches one of them meanwhile waits for that instead of decoding it too.
+    /// Claims those other pages of a chunk that are stored in it, at most `room`; how many these are. They are held
+    /// while the chunk is decoded, so that whoever touches one of them meanwhile waits for that instead of decoding it
+    /// too.
     fn hold_others<'a>(
         &'a self,
         chunk: ChunkId,
         content: Chunk<'_>,
         (page, arrival): (usize, Arrival),
         room: usize,
-        held: &mut [Option<(Claim<'a>, Arrival)>],
+        held: &mut [Held<'a>],
     ) -> usize {
         let members = content.members.as_chunks::<MEMBER_BYTES>().0;
         let mut count = 0;
@@ -159,7 +160,7 @@ impl Core {
             slots = self.frames.take_spare(room, self.neighbour_reserve);
             room = slots.as_ref().map_or(0, |slots| slots.len());
         }
-        let mut held = [const { None }; MOST_TOGETHER];
+        let mut held: [Held<'_>; MOST_TOGETHER] = [const { None }; MOST_TOGETHER];
         let mut service = self.service_slot();
         let Service {
             scratch,

@@ -114,7 +114,7 @@ fn a_program_with_a_backing_file() {
     let case = Case {
         scheme: "zswap",
         backing: Some(folder.path().join("swap")),
-        // On a busy machine it is taken over late, far beyond its budget, and has to come down to it first.
+        // More than the pool has room for leaves, and some of it comes back.
         repeats: 4,
         ..Case::new(Budget { mib: 7 })
     };

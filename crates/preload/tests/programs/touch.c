@@ -9,7 +9,8 @@
 enum { THREADS = 8, PAGES = 2048, COUNTERS = 256, TURNS = 6000, MOST_ROUNDS = 200 };
 
 static uint64_t *memory, *counters;
-/* How often it does its turns once half of its memory is elsewhere: once, or as often as REPEATS says. */
+/* How often it does its turns once it is down to an eighth of its memory, which is what the budgets of the tests leave
+   beside their pools: once, or as often as REPEATS says. */
 static int repeats = 1;
 static atomic_ulong interrupts;
 
@@ -25,7 +26,7 @@ static void *work(void *argument) {
     uint32_t *versions = calloc(PAGES, sizeof *versions);
     uint64_t *own = memory + thread * PAGES * WORDS;
     for (int round = 0, rounds = repeats; round < rounds && round < MOST_ROUNDS; round++) {
-        if (!is_down_to(memory, THREADS * PAGES, THREADS * PAGES / 2)) rounds = round + 1 + repeats;
+        if (!is_down_to(memory, THREADS * PAGES, THREADS * PAGES / 8)) rounds = round + 1 + repeats;
         for (int turn = 0; turn < TURNS; turn++) {
             uint64_t page = next_random(&state) % PAGES;
             if (versions[page])
