@@ -61,20 +61,15 @@ pub(crate) struct ObjectRef<'a> {
     pub(crate) span: SpanRef<'a>,
     /// Where the object lies in the span.
     pub(crate) range: Range<usize>,
-    /// The checksum that was stored with it; meaningless in a pool without checksums.
-    pub(crate) checksum: u32,
+    /// Where its checksum stands, in a pool with checksums.
+    pub(crate) checksum_at: usize,
 }
 
-impl<'a> ObjectRef<'a> {
-    /// The object in this range of a span, whose checksum stands at `checksum_at`.
-    #[inline]
-    pub(crate) fn new(span: SpanRef<'a>, range: Range<usize>, checksum_at: usize) -> Self {
-        let checksum = span[checksum_at..].first_chunk();
-        Self {
-            checksum: checksum.map_or(0, |bytes| u32::from_ne_bytes(*bytes)),
-            span,
-            range,
-        }
+impl ObjectRef<'_> {
+    /// The checksum that was stored with it; meaningless in a pool without checksums.
+    pub(crate) fn checksum(&self) -> u32 {
+        let checksum = self.span[self.checksum_at..].first_chunk();
+        checksum.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
     }
 }
 
@@ -158,7 +153,11 @@ impl Class {
         if entry.load(Ordering::Acquire) != raw {
             return None;
         }
-        Some(ObjectRef::new(span, start..end, end))
+        Some(ObjectRef {
+            span,
+            range: start..end,
+            checksum_at: end,
+        })
     }
 
     /// Frees the slot of `handle`, if its entry still places an object of `length` bytes; the

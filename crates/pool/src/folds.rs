@@ -182,8 +182,11 @@ impl Folds {
         }
         let slot = placed.location.slot as usize;
         let start = usize::from(span[slot]) * CHUNK_BYTES;
-        let range = start..start + placed.length as usize;
-        Some(ObjectRef::new(span, range, CHECKSUMS_AT + 4 * slot))
+        Some(ObjectRef {
+            span,
+            range: start..start + placed.length as usize,
+            checksum_at: CHECKSUMS_AT + 4 * slot,
+        })
     }
 
     /// Frees the object of `handle`, if its entry still places one; the entry then reads as free.
