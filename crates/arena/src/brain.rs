@@ -42,6 +42,12 @@ const BATCH_PAGES: usize = 64;
 /// Batches between two chances for others to get the lock.
 const BATCHES_PER_TURN: usize = 8;
 
+/// Stores between two looks at the pool's gaps.
+const STORES_BETWEEN_COMPACTIONS: u64 = 256;
+
+/// Objects that are moved at one of them, at most.
+const MOVES_OF_COMPACTION: u64 = 256;
+
 /// Frames beyond what is waited for, when faults go beyond the budget: others follow.
 const OVERCOMMIT_FRAMES: usize = 32;
 
@@ -87,6 +93,8 @@ pub struct Brain {
     chunks: usize,
     allowance: Allowance,
     keep_copies: bool,
+    /// The pool's stores when it was last compacted.
+    compacted_at: u64,
     /// The footprint on its way back.
     pub ahead: Ahead,
     scratch: Scratch,
@@ -127,6 +135,7 @@ impl Brain {
             chunks: 0,
             allowance,
             keep_copies,
+            compacted_at: 0,
             ahead: Ahead::default(),
             scratch: Scratch::lean(),
             plain: vec![0; MAX_CHUNK_PAGES * PAGE_BYTES],
@@ -435,6 +444,7 @@ impl Brain {
         if self.allowance.ease() {
             self.set_limits();
         }
+        self.compact(core);
         self.report(core);
         let mut batch = Vec::new();
         for _ in 0..BATCHES_PER_TURN {
@@ -455,6 +465,15 @@ impl Brain {
             self.hear(core);
         }
         Ok(true)
+    }
+
+    /// Closes gaps in the pool now and then: a span gained holds five frames for what it takes to compress one page.
+    fn compact(&mut self, core: &Core) {
+        let stores = core.store.pool.stats().stores;
+        if stores.abs_diff(self.compacted_at) >= STORES_BETWEEN_COMPACTIONS {
+            core.store.pool.compact(MOVES_OF_COMPACTION);
+            self.compacted_at = stores;
+        }
     }
 
     /// Takes decisions for about a batch of pages.

@@ -5,11 +5,15 @@
 //! is told: a thread that makes one fault after the other is woken where its handler runs, and the handler stays
 //! there. Now and then the handler lets the scheduler choose anew, so that both go where there is room.
 //!
+//! Other handlers do not wait for faults meanwhile ([`Home::wait_outside`]): the thread often makes its next fault before
+//! its handler waits again, and that would wake one of them on another processor.
+//!
 //! The pager follows them ([`Follower`]): to take a page out of the page table it must interrupt every other processor
 //! on which the program runs, and there is none if it takes its turn where the program would run.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::thread::futex::{self, Timespec};
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 /// A thread that made so many faults in a row has the handler for itself.
@@ -31,19 +35,69 @@ pub struct Nearness {
     at_home: Option<u32>,
 }
 
-/// The processor of a program of which one thread alone makes faults, for others of the arena's threads.
+/// Where a program is of which one thread alone makes faults, for others of the arena's threads.
 #[derive(Debug, Default)]
-pub struct Home(AtomicU32);
+pub struct Home {
+    /// The processor's number and one; 0 if several threads make faults.
+    cpu: AtomicU32,
+    /// The handler that alone waits for faults; 0 if all do.
+    keeper: AtomicU32,
+}
 
 impl Home {
-    fn set(&self, cpu: Option<usize>) {
-        let number = cpu.and_then(|cpu| u32::try_from(cpu + 1).ok());
-        self.0.store(number.unwrap_or(0), Ordering::Relaxed);
+    fn cpu(&self) -> Option<usize> {
+        (self.cpu.load(Ordering::Relaxed) as usize).checked_sub(1)
     }
 
-    fn get(&self) -> Option<usize> {
-        (self.0.load(Ordering::Relaxed) as usize).checked_sub(1)
+    fn settle(&self, cpu: usize, handler: Pid) {
+        self.cpu
+            .store(u32::try_from(cpu + 1).unwrap_or(0), Ordering::Relaxed);
+        let keeper = number(handler);
+        let settled = self
+            .keeper
+            .compare_exchange(0, keeper, Ordering::AcqRel, Ordering::Acquire);
+        if settled.is_err_and(|other| other != keeper) {
+            // Each serves a thread of its own.
+            self.leave();
+        }
     }
+
+    fn leave(&self) {
+        self.cpu.store(0, Ordering::Relaxed);
+        self.call_others();
+    }
+
+    /// Lets all handlers wait for faults, if one alone does. It calls them before it waits for anything itself, and
+    /// in the child of a fork, where it is gone.
+    pub fn call_others(&self) {
+        if self.keeper.load(Ordering::Relaxed) != 0 && self.keeper.swap(0, Ordering::AcqRel) != 0 {
+            let _ = futex::wake(&self.keeper, futex::Flags::PRIVATE, i32::MAX as u32);
+        }
+    }
+
+    /// Whether no handler but this one alone waits for faults.
+    pub fn lets_in(&self, handler: Pid) -> bool {
+        let keeper = self.keeper.load(Ordering::Acquire);
+        keeper == 0 || keeper == number(handler)
+    }
+
+    /// Waits while another handler alone waits for faults, at most for `timeout_ms`; whether none does.
+    pub fn wait_outside(&self, handler: Pid, timeout_ms: u32) -> bool {
+        let keeper = self.keeper.load(Ordering::Acquire);
+        if keeper == 0 || keeper == number(handler) {
+            return true;
+        }
+        let timeout = Timespec {
+            tv_sec: i64::from(timeout_ms / 1000),
+            tv_nsec: i64::from(timeout_ms % 1000) * 1_000_000,
+        };
+        let _ = futex::wait(&self.keeper, futex::Flags::PRIVATE, keeper, Some(&timeout));
+        self.lets_in(handler)
+    }
+}
+
+fn number(handler: Pid) -> u32 {
+    handler.as_raw_nonzero().get().unsigned_abs()
 }
 
 /// A thread of the arena that works where the program does, when one thread of it alone makes faults: what it takes
@@ -68,7 +122,7 @@ impl Follower {
 
     /// Goes where the program is, or anywhere if it is in several places.
     pub fn follow(&mut self, home: &Home) {
-        let home = home.get();
+        let home = home.cpu();
         let Some(everywhere) = self.everywhere.as_ref().filter(|_| home != self.at) else {
             return;
         };
@@ -111,13 +165,13 @@ impl Nearness {
         } else {
             (self.thread, self.row) = (Some(thread), 0);
             self.leave_home();
-            home.set(None);
+            home.leave();
         }
-        if self.row < FAULTS_IN_A_ROW {
+        if !self.has_one_thread() {
             return None;
         }
         let here = self.stay()?;
-        home.set(Some(here));
+        home.settle(here, self.handler);
         let before = sched_getaffinity(Some(thread)).ok()?;
         // Where the program wants it to run only elsewhere, or here anyway, there is nothing to do.
         if !before.is_set(here) || before.count() == 1 {
@@ -125,6 +179,11 @@ impl Nearness {
         }
         sched_setaffinity(Some(thread), &only(here)).ok()?;
         Some(Near { thread, before })
+    }
+
+    /// Whether all faults are of one thread.
+    pub fn has_one_thread(&self) -> bool {
+        self.row >= FAULTS_IN_A_ROW
     }
 
     /// Binds the handler to the processor on which it is, and says which that is; now and then lets it go instead.
@@ -175,10 +234,10 @@ mod tests {
             let everywhere = sched_getaffinity(None).expect("a set");
             let cpu = (0..CpuSet::MAX_CPU).find(|&cpu| everywhere.is_set(cpu));
             let (home, mut follower) = (Home::default(), Follower::new());
-            home.set(cpu);
+            home.settle(cpu.expect("a processor"), gettid());
             follower.follow(&home);
             let bound = sched_getaffinity(None).expect("a set");
-            home.set(None);
+            home.leave();
             follower.follow(&home);
             let free = sched_getaffinity(None).expect("a set");
             (cpu, bound, free == everywhere)
@@ -186,5 +245,32 @@ mod tests {
         let (cpu, bound, is_free) = std::thread::spawn(follow).join().expect("a thread");
         assert!(cpu.is_some_and(|cpu| bound.is_set(cpu)) && bound.count() == 1);
         assert!(is_free);
+    }
+
+    #[test]
+    fn one_handler_waits_alone_until_it_calls_the_others() {
+        let home = Home::default();
+        let one = gettid();
+        let other = std::thread::spawn(gettid).join().expect("a thread");
+        assert!(home.lets_in(one) && home.lets_in(other));
+        home.settle(0, one);
+        assert!(home.wait_outside(one, 0) && !home.wait_outside(other, 1));
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| while !home.wait_outside(other, 60_000) {});
+            home.call_others();
+            waits.join().expect("it is called");
+        });
+        assert_eq!(home.cpu(), Some(0));
+    }
+
+    #[test]
+    fn two_handlers_with_a_thread_each_both_wait_for_faults() {
+        let home = Home::default();
+        let one = gettid();
+        let other = std::thread::spawn(gettid).join().expect("a thread");
+        home.settle(0, one);
+        home.settle(1, other);
+        assert!(home.lets_in(one) && home.lets_in(other));
+        assert_eq!(home.cpu(), None);
     }
 }

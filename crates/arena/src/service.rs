@@ -393,6 +393,8 @@ impl Core {
             if wanted != Wanted::Now || self.directory.word(page) != word {
                 return None;
             }
+            // The faults of other threads are not to wait along.
+            self.home.call_others();
             self.frames.wait(generation);
         }
     }

@@ -424,6 +424,7 @@ impl Space {
         self.app.forget_job();
         // The descriptors that the parent's may hold mean nothing here.
         shared.core.forked.renew();
+        shared.core.home.call_others();
         if shared.brain.lock().program.is_adopted() {
             return Ok(true);
         }

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::thread::{Pid, gettid};
 use warmswap_sys::uffd::{Event, Waiter, be_idle};
 
 use crate::brain::Brain;
@@ -169,6 +170,7 @@ fn pager(core: &Core, brain: &Mutex<Brain>, is_stopped: &AtomicBool) {
 /// A thread that reads and serves faults.
 struct Handler {
     core: Arc<Core>,
+    number: Pid,
     waiter: Waiter,
     nearness: Option<Nearness>,
 }
@@ -180,6 +182,7 @@ impl Handler {
             Ok(waiter) => Self {
                 waiter,
                 core,
+                number: gettid(),
                 nearness: Nearness::new(),
             },
             Err(error) => die(core.memory.address(0), &ServeError::Events(error)),
@@ -188,6 +191,9 @@ impl Handler {
 
     fn run(mut self, is_stopped: &AtomicBool) {
         while !is_stopped.load(Ordering::Acquire) {
+            if !self.core.home.wait_outside(self.number, HANDLER_POLL_MS) {
+                continue;
+            }
             let waited = self
                 .waiter
                 .wait(HANDLER_POLL_MS)
@@ -200,7 +206,8 @@ impl Handler {
 
     fn handle_what_is_there(&mut self) -> Result<(), ServeError> {
         let core = &*self.core;
-        loop {
+        // Else it is the event of the handler that waits alone.
+        while core.home.lets_in(self.number) {
             // An event that was read is served before a fork.
             let Some(_inside) = core.gate.enter_unless_closed() else {
                 core.serve_fork()?;
@@ -221,11 +228,16 @@ impl Handler {
                     near.into_iter().for_each(Near::let_go);
                     let time_ns = start.elapsed().as_nanos() as u64;
                     core.counts.latency.record(time_ns);
+                    if self.nearness.as_ref().is_some_and(Nearness::has_one_thread) {
+                        // It has not made another yet.
+                        return Ok(());
+                    }
                 }
                 Some(_) => {}
                 None => return Ok(()),
             }
         }
+        Ok(())
     }
 }
 
