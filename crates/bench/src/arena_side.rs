@@ -65,6 +65,12 @@ impl ArenaSide {
         Ok(ns as f64 / before.max(1) as f64)
     }
 
+    /// Asks for one page, which comes back in this thread.
+    pub fn ask(&self, page: usize) -> Result<(), BenchError> {
+        let bytes = page * PAGE_BYTES..(page + 1) * PAGE_BYTES;
+        Ok(self.region.advise(bytes, Advice::WorkingSet)?)
+    }
+
     /// Brings everything back in this thread.
     pub fn restore(&self) -> Result<(), BenchError> {
         Ok(self

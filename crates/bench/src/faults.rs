@@ -97,6 +97,7 @@ struct Round {
     out: f64,
     touch: f64,
     bulk: f64,
+    asked: f64,
     out_run: f64,
     touch_run: f64,
     bulk_run: f64,
@@ -171,6 +172,7 @@ impl Subjects<'_> {
             self.kernel_round(&mut round)?;
         }
         (round.out, round.touch, round.bulk) = self.arena_round(&self.by_page)?;
+        round.asked = self.asked_round(&self.by_page)?;
         (round.out_run, round.touch_run, round.bulk_run) = self.arena_round(&self.by_run)?;
         if !kernel_first {
             self.kernel_round(&mut round)?;
@@ -218,6 +220,21 @@ impl Subjects<'_> {
         });
         result?;
         Ok((out, touch, self.per_page(ns)))
+    }
+
+    /// Random touch of pages that are asked for just before.
+    fn asked_round(&self, side: &ArenaSide) -> Result<f64, BenchError> {
+        side.write(self.pages);
+        side.page_out()?;
+        let (ns, result) = cpu_of(Cpu::Thread, || {
+            self.order.iter().try_for_each(|&page| {
+                side.ask(page)?;
+                side.region.touch(page);
+                Ok::<_, BenchError>(())
+            })
+        });
+        result?;
+        Ok(self.per_page(ns))
     }
 
     fn touch_in(&self, order: &[usize], memory: &impl Touch) -> f64 {
@@ -342,8 +359,9 @@ const fn subject(
 }
 
 #[rustfmt::skip]
-const SUBJECTS: [Subject; 9] = [
+const SUBJECTS: [Subject; 10] = [
     subject("touch_page", "single random pages, a page a chunk", TOUCH, Some(0.9), |r| (r.touch, r.kernel_touch)),
+    subject("asked_page", "the same, asked for (advise) before the touch", TOUCH, None, |r| (r.asked, r.kernel_touch)),
     subject("touch_run", "random touch of a set in chunks of 64 KiB", TOUCH, Some(0.35), |r| (r.touch_run, r.kernel_touch)),
     subject("bulk_run", "bulk restore and touch, chunks of 64 KiB", BULK, Some(0.35), |r| (r.bulk_run, r.kernel_bulk)),
     subject("decompress_run", "of that, decompression alone", BULK, None, |r| (r.decompress_run, r.kernel_bulk)),
