@@ -64,6 +64,7 @@
 
 mod application;
 mod arena;
+mod binding;
 mod brain;
 mod config;
 mod directory;

@@ -2,8 +2,9 @@
 //!
 //! The two take turns: one waits while the other works. On two processors each turn wakes a processor that went to
 //! sleep, which takes longer than the fault itself, above all in a virtual machine. The scheduler cannot know, so it
-//! is told: a thread that makes one fault after the other is woken where its handler runs, and the handler stays
-//! there. Now and then the handler lets the scheduler choose anew, so that both go where there is room.
+//! is told: a thread of a program that makes one fault after the other is bound to the processor where its handler
+//! is ([`Binding`]), and the handler stays there. Now and then both are let go, so that they come to where there is
+//! room, and as soon as the faults pause.
 //!
 //! Other handlers do not wait for faults meanwhile ([`Home::wait_outside`]): the thread often makes its next fault before
 //! its handler waits again, and that would wake one of them on another processor.
@@ -15,6 +16,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::thread::futex::{self, Timespec};
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+use crate::binding::{Binding, only};
 
 /// A thread that made so many faults in a row has the handler for itself.
 const FAULTS_IN_A_ROW: u32 = 8;
@@ -31,8 +34,10 @@ pub struct Nearness {
     /// Whose faults these are, and how many there were in a row.
     thread: Option<Pid>,
     row: u32,
-    /// Faults since the handler is bound to one processor; none if it is not.
-    at_home: Option<u32>,
+    /// The processor to which the handler is bound, and its faults there; none if it is not.
+    at_home: Option<(usize, u32)>,
+    /// How often the program asked for no binding when it last looked.
+    held_off: u32,
 }
 
 /// Where a program is of which one thread alone makes faults, for others of the arena's threads.
@@ -49,17 +54,18 @@ impl Home {
         (self.cpu.load(Ordering::Relaxed) as usize).checked_sub(1)
     }
 
-    fn settle(&self, cpu: usize, handler: Pid) {
-        self.cpu
-            .store(u32::try_from(cpu + 1).unwrap_or(0), Ordering::Relaxed);
+    /// The handler serves the one thread that makes faults, there. False if another says the same of itself.
+    fn settle(&self, cpu: usize, handler: Pid) -> bool {
         let keeper = number(handler);
         let settled = self
             .keeper
             .compare_exchange(0, keeper, Ordering::AcqRel, Ordering::Acquire);
-        if settled.is_err_and(|other| other != keeper) {
-            // Each serves a thread of its own.
-            self.leave();
+        let is_alone = settled.is_ok() || settled == Err(keeper);
+        if is_alone {
+            let number = u32::try_from(cpu + 1).unwrap_or(0);
+            self.cpu.store(number, Ordering::Relaxed);
         }
+        is_alone
     }
 
     fn leave(&self) {
@@ -136,14 +142,6 @@ impl Follower {
     }
 }
 
-/// A thread that wakes up on the handler's processor.
-#[derive(Debug)]
-#[must_use = "the thread is bound to a processor until it is let go"]
-pub struct Near {
-    thread: Pid,
-    before: CpuSet,
-}
-
 impl Nearness {
     /// For the calling thread; none where the system does not say where it may run.
     pub fn new() -> Option<Self> {
@@ -154,31 +152,29 @@ impl Nearness {
             thread: None,
             row: 0,
             at_home: None,
+            held_off: 0,
         })
     }
 
-    /// Has a thread that waits for a page wake up here, if it is the only one that makes faults.
-    pub fn bring(&mut self, thread: u32, home: &Home) -> Option<Near> {
-        let thread = Pid::from_raw(i32::try_from(thread).ok()?)?;
-        if self.thread == Some(thread) {
+    /// A fault of this thread is about to be served: it is to wake up here, if it is the only one that makes faults.
+    pub fn serves(&mut self, thread: u32, home: &Home, binding: &Binding) {
+        let thread = i32::try_from(thread).ok().and_then(Pid::from_raw);
+        let held_off = std::mem::replace(&mut self.held_off, binding.times_held_off());
+        if self.thread == thread && held_off == self.held_off {
             self.row = self.row.saturating_add(1);
         } else {
-            (self.thread, self.row) = (Some(thread), 0);
-            self.leave_home();
-            home.leave();
+            self.rest(home, binding);
+            self.thread = thread;
         }
-        if !self.has_one_thread() {
-            return None;
+        if let Some(thread) = self.thread.filter(|_| self.has_one_thread())
+            && let Some(here) = self.stay(binding)
+        {
+            if home.settle(here, self.handler) {
+                binding.bind(thread, here);
+            } else {
+                self.rest(home, binding);
+            }
         }
-        let here = self.stay()?;
-        home.settle(here, self.handler);
-        let before = sched_getaffinity(Some(thread)).ok()?;
-        // Where the program wants it to run only elsewhere, or here anyway, there is nothing to do.
-        if !before.is_set(here) || before.count() == 1 {
-            return None;
-        }
-        sched_setaffinity(Some(thread), &only(here)).ok()?;
-        Some(Near { thread, before })
     }
 
     /// Whether all faults are of one thread.
@@ -186,41 +182,44 @@ impl Nearness {
         self.row >= FAULTS_IN_A_ROW
     }
 
-    /// Binds the handler to the processor on which it is, and says which that is; now and then lets it go instead.
-    fn stay(&mut self) -> Option<usize> {
-        let here = sched_getcpu();
-        match &mut self.at_home {
-            Some(faults) if *faults < FAULTS_AT_HOME => *faults += 1,
-            Some(_) => self.leave_home(),
-            None => {
-                sched_setaffinity(Some(self.handler), &only(here)).ok()?;
-                self.at_home = Some(0);
-            }
+    /// The thread makes no more faults, or others do, too: everybody may run anywhere.
+    pub fn rest(&mut self, home: &Home, binding: &Binding) {
+        self.row = 0;
+        if self.at_home.is_some() {
+            self.leave_home(binding);
+            home.leave();
         }
-        Some(here)
     }
 
-    /// The scheduler chooses where the handler runs next.
-    fn leave_home(&mut self) {
+    /// Binds the handler to the processor on which it is, and says which that is; now and then lets it and the thread
+    /// go instead.
+    fn stay(&mut self, binding: &Binding) -> Option<usize> {
+        match &mut self.at_home {
+            Some((_, faults)) if *faults >= FAULTS_AT_HOME => {
+                self.leave_home(binding);
+                None
+            }
+            Some((here, faults)) => {
+                *faults += 1;
+                Some(*here)
+            }
+            None => {
+                let here = sched_getcpu();
+                sched_setaffinity(Some(self.handler), &only(here)).ok()?;
+                self.at_home = Some((here, 0));
+                Some(here)
+            }
+        }
+    }
+
+    /// The scheduler chooses where the handler and the thread run next.
+    fn leave_home(&mut self, binding: &Binding) {
+        binding.release();
         if self.at_home.take().is_some() {
             // Where that fails it stays where it is, which does no harm but to speed.
             let _ = sched_setaffinity(Some(self.handler), &self.everywhere);
         }
     }
-}
-
-impl Near {
-    /// The thread is awake, or about to be, and may run where it could before.
-    pub fn let_go(self) {
-        // It may be gone already.
-        let _ = sched_setaffinity(Some(self.thread), &self.before);
-    }
-}
-
-fn only(cpu: usize) -> CpuSet {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    set
 }
 
 #[cfg(test)]
@@ -234,7 +233,7 @@ mod tests {
             let everywhere = sched_getaffinity(None).expect("a set");
             let cpu = (0..CpuSet::MAX_CPU).find(|&cpu| everywhere.is_set(cpu));
             let (home, mut follower) = (Home::default(), Follower::new());
-            home.settle(cpu.expect("a processor"), gettid());
+            assert!(home.settle(cpu.expect("a processor"), gettid()));
             follower.follow(&home);
             let bound = sched_getaffinity(None).expect("a set");
             home.leave();
@@ -253,7 +252,7 @@ mod tests {
         let one = gettid();
         let other = std::thread::spawn(gettid).join().expect("a thread");
         assert!(home.lets_in(one) && home.lets_in(other));
-        home.settle(0, one);
+        assert!(home.settle(0, one));
         assert!(home.wait_outside(one, 0) && !home.wait_outside(other, 1));
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| while !home.wait_outside(other, 60_000) {});
@@ -264,13 +263,61 @@ mod tests {
     }
 
     #[test]
-    fn two_handlers_with_a_thread_each_both_wait_for_faults() {
+    fn of_two_handlers_with_a_thread_each_none_waits_alone() {
         let home = Home::default();
         let one = gettid();
         let other = std::thread::spawn(gettid).join().expect("a thread");
-        home.settle(0, one);
-        home.settle(1, other);
+        assert!(home.settle(0, one) && home.settle(0, one));
+        assert!(!home.settle(1, other));
+        home.leave();
         assert!(home.lets_in(one) && home.lets_in(other));
         assert_eq!(home.cpu(), None);
+    }
+
+    #[test]
+    fn a_thread_is_bound_after_some_faults_in_a_row_until_another_makes_one_or_the_program_asks_for_none()
+     {
+        let all = sched_getaffinity(None).expect("a set");
+        if all.count() < 2 {
+            eprintln!("skipped: a thread cannot be bound where there is one processor");
+            return;
+        }
+        let (home, binding) = (Home::default(), Binding::default());
+        let (begin, go_on) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let faulting = std::thread::spawn(move || {
+            tell.send(gettid()).expect("it waits");
+            let _ = go_on.recv();
+        });
+        let thread = told.recv().expect("it says so");
+        let is_bound = || sched_getaffinity(Some(thread)).expect("a set").count() == 1;
+        let handler = || {
+            let mut near = Nearness::new().expect("more than one processor");
+            let mut serve = |thread: u32, times: u32| {
+                (0..times).for_each(|_| near.serves(thread, &home, &binding));
+                is_bound()
+            };
+            let thread = number(thread);
+            assert!(!serve(thread, FAULTS_IN_A_ROW));
+            assert!(serve(thread, 1));
+            assert!(binding.hold_off());
+            binding.release();
+            assert!(!is_bound());
+            // Who asked where it may run is not bound again at once.
+            assert!(!serve(thread, FAULTS_IN_A_ROW) && serve(thread, 1));
+            assert!(!serve(thread + 1, 1));
+            assert_eq!(home.cpu(), None);
+            assert!(serve(thread, FAULTS_IN_A_ROW + 1));
+            // Now and then it is free, for one fault.
+            assert!(!serve(thread, FAULTS_AT_HOME + 1));
+            assert!(serve(thread, 1));
+            near.rest(&home, &binding);
+            assert_eq!((is_bound(), home.cpu()), (false, None));
+            sched_getaffinity(None).expect("a set")
+        };
+        let after = std::thread::scope(|scope| scope.spawn(handler).join());
+        assert_eq!(after.expect("it holds"), all);
+        drop(begin);
+        faulting.join().expect("it ends");
     }
 }

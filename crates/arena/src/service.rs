@@ -25,6 +25,7 @@ use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::uffd::sigbus::FaultService;
 use warmswap_sys::uffd::{Mechanism, PagedMemory, Slots};
 
+use crate::binding::Binding;
 use crate::directory::{Claim, Directory, News, State, Word};
 use crate::error::{ServeError, die};
 use crate::files::Files;
@@ -53,6 +54,8 @@ pub struct Core {
     pub forked: CurrentFork,
     /// Where the thread runs that makes all faults, if there is one.
     pub home: Home,
+    /// The thread that makes them, as long as it must run where its handler does.
+    pub binding: Binding,
     /// The pages are a program's, which maps and unmaps them as it likes.
     pub is_program: bool,
     slots: Box<[Mutex<Service>]>,
@@ -215,6 +218,7 @@ impl Core {
             gate: Gate::default(),
             forked: CurrentFork::default(),
             home: Home::default(),
+            binding: Binding::default(),
             is_program: false,
             slots: (0..service_slots.max(1))
                 .map(|_| Mutex::new(Service::new()))

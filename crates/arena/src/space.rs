@@ -392,9 +392,29 @@ impl Space {
     /// [`SpaceError`].
     pub fn before_fork(&self) -> Result<(), SpaceError> {
         self.shared.core.gate.close();
+        self.shared.core.binding.hold_off();
+        self.shared.core.binding.release();
         self.shared.core.forked.load().begin();
         let brain = self.shared.brain.lock();
         Ok(brain.program_inherit(&self.shared.core, true)?)
+    }
+
+    /// Before the program creates a thread or a process, becomes another, or deals with where its threads may run: one
+    /// that makes many faults is bound to a processor for a while, and what it creates would be for good. For a few
+    /// faults from here on none will be; whether one is, so that [`Self::unbind`] has something to do.
+    #[must_use]
+    pub fn bind_no_more(&self) -> bool {
+        self.shared.core.binding.hold_off()
+    }
+
+    /// No thread of the program is bound any more.
+    pub fn unbind(&self) {
+        let core = &self.shared.core;
+        if core.binding.is_there_one() {
+            // Not within a fork: the lock would be held in the child for ever. There none is bound.
+            let _inside = core.gate.enter();
+            core.binding.release();
+        }
     }
 
     /// After a `fork`, in the process that called it.

@@ -12,7 +12,7 @@ use warmswap_sys::uffd::{Event, Waiter, be_idle};
 use crate::brain::Brain;
 use crate::error::{AbortOnPanic, ServeError, die};
 use crate::lock::Mutex;
-use crate::near::{Follower, Near, Nearness};
+use crate::near::{Follower, Nearness};
 use crate::restore::Jobs;
 use crate::service::{Core, Served, Wanted};
 
@@ -181,9 +181,10 @@ impl Handler {
         match core.memory.waiter() {
             Ok(waiter) => Self {
                 waiter,
-                core,
                 number: gettid(),
-                nearness: Nearness::new(),
+                // Nobody stands between other threads and what a bound one must not do.
+                nearness: core.is_program.then(Nearness::new).flatten(),
+                core,
             },
             Err(error) => die(core.memory.address(0), &ServeError::Events(error)),
         }
@@ -198,14 +199,27 @@ impl Handler {
                 .waiter
                 .wait(HANDLER_POLL_MS)
                 .map_err(ServeError::Events);
-            if let Err(error) = waited.and_then(|()| self.handle_what_is_there()) {
-                die(self.core.memory.address(0), &error);
+            match waited.and_then(|()| self.handle_what_is_there()) {
+                Ok(0) => self.rest(),
+                Ok(_) => {}
+                Err(error) => die(self.core.memory.address(0), &error),
             }
+        }
+        self.rest();
+    }
+
+    /// No faults for a while.
+    fn rest(&mut self) {
+        let core = &self.core;
+        if let Some(nearness) = &mut self.nearness {
+            nearness.rest(&core.home, &core.binding);
         }
     }
 
-    fn handle_what_is_there(&mut self) -> Result<(), ServeError> {
+    /// Serves the faults that there are, at least those of one thread; how many.
+    fn handle_what_is_there(&mut self) -> Result<u64, ServeError> {
         let core = &*self.core;
+        let mut faults = 0;
         // Else it is the event of the handler that waits alone.
         while core.home.lets_in(self.number) {
             // An event that was read is served before a fork.
@@ -222,22 +236,23 @@ impl Handler {
                     address, thread, ..
                 }) => {
                     let start = Instant::now();
-                    let nearness = self.nearness.as_mut();
-                    let near = nearness.and_then(|nearness| nearness.bring(thread, &core.home));
+                    if let Some(nearness) = &mut self.nearness {
+                        nearness.serves(thread, &core.home, &core.binding);
+                    }
                     serve(core, address);
-                    near.into_iter().for_each(Near::let_go);
                     let time_ns = start.elapsed().as_nanos() as u64;
                     core.counts.latency.record(time_ns);
+                    faults += 1;
                     if self.nearness.as_ref().is_some_and(Nearness::has_one_thread) {
                         // It has not made another yet.
-                        return Ok(());
+                        break;
                     }
                 }
                 Some(_) => {}
-                None => return Ok(()),
+                None => break,
             }
         }
-        Ok(())
+        Ok(faults)
     }
 }
 

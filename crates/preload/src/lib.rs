@@ -12,6 +12,7 @@
 //! | `report` | what the program reports |
 //! | `heap` | memory of this library's own, which is never paged |
 //! | `threads` | threads of this library are known from their first instruction, and have stacks of their own |
+//! | `unbound` | before processes are created, and where threads may run is asked, no thread is bound to a processor |
 //! | `within` | when a thread works for this library |
 //! | `kernel` | system calls that nobody stands between |
 //!
@@ -37,6 +38,7 @@ mod remap;
 mod report;
 mod settings;
 mod threads;
+mod unbound;
 mod within;
 
 #[global_allocator]
@@ -47,6 +49,7 @@ extern "C" fn start() {
     {
         let _within = within::Within::enter();
         threads::start();
+        unbound::start();
         settings::start();
     }
     if let Some(space) = settings::space() {

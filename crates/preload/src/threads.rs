@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use libc::{c_int, pthread_attr_t, pthread_t};
 
 use crate::heap::{Heap, STACKS_BYTES};
-use crate::kernel;
 use crate::within::Within;
+use crate::{kernel, unbound};
 
 type Main = extern "C" fn(*mut c_void) -> *mut c_void;
 type Create =
@@ -63,6 +63,7 @@ unsafe extern "C" fn pthread_create(
         return libc::EAGAIN;
     };
     if !Within::is() {
+        unbound::unbind();
         // SAFETY: passed on to the caller.
         return unsafe { create(thread, attributes, main, argument) };
     }

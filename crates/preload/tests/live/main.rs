@@ -35,6 +35,11 @@ fn threads_that_ended_before() {
 }
 
 #[test]
+fn a_thread_that_is_bound_while_it_makes_faults_and_what_it_creates() {
+    in_every_way("bound");
+}
+
+#[test]
 fn forks_with_copy_on_write() {
     in_every_way("fork");
 }
