@@ -93,7 +93,8 @@ impl Arena {
         let pool = Pool::new(PoolConfig {
             limit_bytes: config.pool_limit_bytes.unwrap_or(u64::MAX),
             resume_percent: 100,
-            cache_bytes: defaults.cache_bytes.min(pool_limit_bytes / 64),
+            // Given back whenever frames are few.
+            cache_bytes: pool_limit_bytes / 16,
             verify: config.verify,
             layout,
             ..defaults

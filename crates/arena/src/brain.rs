@@ -467,8 +467,12 @@ impl Brain {
         Ok(true)
     }
 
-    /// Closes gaps in the pool now and then: a span gained holds five frames for what it takes to compress one page.
+    /// Closes gaps in the pool now and then while frames are few: a span gained holds five of them for what it takes to
+    /// compress one page.
     fn compact(&mut self, core: &Core) {
+        if core.frames.available() as u64 > self.engine.watermarks().high_frames {
+            return;
+        }
         let stores = core.store.pool.stats().stores;
         if stores.abs_diff(self.compacted_at) >= STORES_BETWEEN_COMPACTIONS {
             core.store.pool.compact(MOVES_OF_COMPACTION);
