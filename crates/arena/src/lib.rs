@@ -53,6 +53,9 @@
 //! - With [`FaultMode::Signal`] system calls cannot fault pages in: see [`Arena::touch_for_kernel`]. Nor may
 //!   locks that a thread can sleep on, or a memory allocator's own data, lie in a region. A fault runs on
 //!   the faulting thread's stack and takes up to 32 KiB of it.
+//! - A fault takes a signal, which costs more than all the rest of it. Who knows what it touches next asks for it:
+//!   [`Region::advise`] with [`Advice::WorkingSet`] brings pages back without one, and for pages that are in their
+//!   place it is one look a page.
 //! - A page that cannot be served ends the process with a line on standard error. It never reads as zeros.
 //! - Regions are not inherited by `fork`: the child gets a segmentation fault there, and the parent goes on.
 //! - `madvise`, `mremap` and `munmap` on a region are not allowed; a page that vanishes ends the process.

@@ -72,7 +72,8 @@ impl Region {
         Ok(first..self.first + bytes.end.div_ceil(PAGE_BYTES))
     }
 
-    /// Says what a range of bytes is needed for. Pages that leave are only those that lie wholly within.
+    /// Says what a range of bytes is needed for. Pages that leave are only those that lie wholly within; those that come
+    /// back do so before this returns, in the calling thread, at half the cost of a fault.
     ///
     /// # Errors
     /// [`ArenaError::OutOfRange`].
