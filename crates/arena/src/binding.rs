@@ -106,8 +106,10 @@ mod tests {
     fn a_thread_is_bound_until_it_is_let_go_or_another_is_bound() {
         let all = places();
         if all.count() < 2 {
-            eprintln!("skipped: a thread cannot be bound where there is one processor");
-            return;
+            warmswap_testkit::skip!(
+                "a_thread_is_bound_until_it_is_let_go_or_another_is_bound",
+                "there is one processor"
+            );
         }
         let cpu = (0..CpuSet::MAX_CPU).find(|&cpu| all.is_set(cpu));
         let cpu = cpu.expect("a processor");

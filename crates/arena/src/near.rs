@@ -81,6 +81,10 @@ impl Home {
         }
     }
 
+    fn is_kept_by(&self, handler: Pid) -> bool {
+        self.keeper.load(Ordering::Acquire) == number(handler)
+    }
+
     /// Whether no handler but this one alone waits for faults.
     pub fn lets_in(&self, handler: Pid) -> bool {
         let keeper = self.keeper.load(Ordering::Acquire);
@@ -185,7 +189,7 @@ impl Nearness {
     /// The thread makes no more faults, or others do, too: everybody may run anywhere.
     pub fn rest(&mut self, home: &Home, binding: &Binding) {
         self.row = 0;
-        if self.at_home.is_some() {
+        if self.at_home.is_some() || home.is_kept_by(self.handler) {
             self.leave_home(binding);
             home.leave();
         }
@@ -275,12 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_bound_after_some_faults_in_a_row_until_another_makes_one_or_the_program_asks_for_none()
-     {
+    fn a_thread_is_bound_while_it_alone_makes_faults() {
         let all = sched_getaffinity(None).expect("a set");
         if all.count() < 2 {
-            eprintln!("skipped: a thread cannot be bound where there is one processor");
-            return;
+            warmswap_testkit::skip!(
+                "a_thread_is_bound_while_it_alone_makes_faults",
+                "there is one processor"
+            );
         }
         let (home, binding) = (Home::default(), Binding::default());
         let (begin, go_on) = std::sync::mpsc::channel::<()>();
@@ -309,9 +314,11 @@ mod tests {
             assert_eq!(home.cpu(), None);
             assert!(serve(thread, FAULTS_IN_A_ROW + 1));
             // Now and then it is free, for one fault.
+            assert!(!serve(thread, FAULTS_AT_HOME + 1) && serve(thread, 1));
             assert!(!serve(thread, FAULTS_AT_HOME + 1));
-            assert!(serve(thread, 1));
+            assert!(!home.lets_in(Pid::INIT));
             near.rest(&home, &binding);
+            assert!(home.lets_in(Pid::INIT));
             assert_eq!((is_bound(), home.cpu()), (false, None));
             sched_getaffinity(None).expect("a set")
         };
