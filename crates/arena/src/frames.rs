@@ -345,7 +345,8 @@ impl Frames {
     }
 }
 
-fn timespec(duration: Duration) -> futex::Timespec {
+/// A futex's timeout.
+pub fn timespec(duration: Duration) -> futex::Timespec {
     futex::Timespec {
         tv_sec: duration.as_secs() as i64,
         tv_nsec: i64::from(duration.subsec_nanos()),

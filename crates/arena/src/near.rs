@@ -13,11 +13,14 @@
 //! on which the program runs, and there is none if it takes its turn where the program would run.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use rustix::thread::futex::{self, Timespec};
-use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use rustix::thread::{
+    CpuSet, Pid, futex, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity,
+};
 
 use crate::binding::{Binding, only};
+use crate::frames::timespec;
 
 /// A thread that made so many faults in a row has the handler for itself.
 const FAULTS_IN_A_ROW: u32 = 8;
@@ -91,16 +94,13 @@ impl Home {
         keeper == 0 || keeper == number(handler)
     }
 
-    /// Waits while another handler alone waits for faults, at most for `timeout_ms`; whether none does.
-    pub fn wait_outside(&self, handler: Pid, timeout_ms: u32) -> bool {
+    /// Waits while another handler alone waits for faults, at most for `timeout`; whether none does.
+    pub fn wait_outside(&self, handler: Pid, timeout: Duration) -> bool {
         let keeper = self.keeper.load(Ordering::Acquire);
         if keeper == 0 || keeper == number(handler) {
             return true;
         }
-        let timeout = Timespec {
-            tv_sec: i64::from(timeout_ms / 1000),
-            tv_nsec: i64::from(timeout_ms % 1000) * 1_000_000,
-        };
+        let timeout = timespec(timeout);
         let _ = futex::wait(&self.keeper, futex::Flags::PRIVATE, keeper, Some(&timeout));
         self.lets_in(handler)
     }
@@ -257,9 +257,11 @@ mod tests {
         let other = std::thread::spawn(gettid).join().expect("a thread");
         assert!(home.lets_in(one) && home.lets_in(other));
         assert!(home.settle(0, one));
-        assert!(home.wait_outside(one, 0) && !home.wait_outside(other, 1));
+        assert!(
+            home.wait_outside(one, Duration::ZERO) && !home.wait_outside(other, Duration::ZERO)
+        );
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| while !home.wait_outside(other, 60_000) {});
+            let waits = scope.spawn(|| while !home.wait_outside(other, Duration::from_secs(60)) {});
             home.call_others();
             waits.join().expect("it is called");
         });

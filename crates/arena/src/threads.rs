@@ -191,8 +191,9 @@ impl Handler {
     }
 
     fn run(mut self, is_stopped: &AtomicBool) {
+        let handler_poll = Duration::from_millis(HANDLER_POLL_MS.into());
         while !is_stopped.load(Ordering::Acquire) {
-            if !self.core.home.wait_outside(self.number, HANDLER_POLL_MS) {
+            if !self.core.home.wait_outside(self.number, handler_poll) {
                 continue;
             }
             let waited = self

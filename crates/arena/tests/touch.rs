@@ -164,6 +164,25 @@ fn random_touch_zswap_with_a_backing_file() {
     }
 }
 
+#[test]
+fn gaps_in_the_pool_are_closed_while_frames_are_few() {
+    let way = ALL_WAYS[0];
+    if !can_run("gaps_in_the_pool_are_closed_while_frames_are_few", way.0) {
+        return;
+    }
+    let few = random_touch_while(1, config_of("zram", way), 16 * MIB, 1000, None);
+    assert!(few.pool.compactions > 0, "{few:#?}");
+
+    let arena = Arena::new(config(64 * MIB, "zram")).expect("an arena");
+    let app = arena.application("test").expect("an application");
+    let region = app.region(16 * MIB).expect("a region");
+    (0..16 * MIB / PAGE).for_each(|page| write_page(words(&region), page, 1));
+    leave(&region);
+    let plenty = arena.stats();
+    assert!(plenty.pool.stores > 1000, "{plenty:#?}");
+    assert_eq!(plenty.pool.compactions, 0, "{plenty:#?}");
+}
+
 /// Some of the pages do not shrink; of the others, most fit in the pool.
 fn full_pool(test: &str, scheme: &str, data_bytes: usize) -> Vec<ArenaStats> {
     let directory = tempfile::tempdir().expect("a directory");

@@ -8,35 +8,31 @@
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, pthread_attr_t, pthread_t};
 
 use crate::heap::{Heap, STACKS_BYTES};
+use crate::kernel;
+use crate::unbound::{self, Behind};
 use crate::within::Within;
-use crate::{kernel, unbound};
 
 type Main = extern "C" fn(*mut c_void) -> *mut c_void;
 type Create =
     unsafe extern "C" fn(*mut pthread_t, *const pthread_attr_t, Main, *mut c_void) -> c_int;
 
 /// The C library's function.
-static CREATE: OnceLock<Option<Create>> = OnceLock::new();
+static CREATE: Behind = Behind::new(c"pthread_create");
 
 fn create() -> Option<Create> {
-    *CREATE.get_or_init(|| {
-        // SAFETY: the name ends with a zero; what has it is a function of this type.
-        unsafe {
-            let function = libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr());
-            (!function.is_null()).then(|| std::mem::transmute::<*mut c_void, Create>(function))
-        }
-    })
+    let function = CREATE.function();
+    // SAFETY: what has that name is a function of this type.
+    (!function.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, Create>(function) })
 }
 
 /// Finds the C library's function while there is only one thread.
 pub fn start() {
-    create();
+    CREATE.function();
 }
 
 struct Start {

@@ -15,20 +15,22 @@ use crate::settings::{say, space};
 use crate::within::Within;
 
 /// A function of the C library that one of this library stands before.
-struct Behind {
+pub struct Behind {
     name: &'static CStr,
     function: AtomicPtr<c_void>,
 }
 
 impl Behind {
-    const fn new(name: &'static CStr) -> Self {
+    /// The function of that name.
+    pub const fn new(name: &'static CStr) -> Self {
         Self {
             name,
             function: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
-    fn function(&self) -> *mut c_void {
+    /// It; null where the C library has none.
+    pub fn function(&self) -> *mut c_void {
         let known = self.function.load(Ordering::Relaxed);
         if !known.is_null() {
             return known;
