@@ -1,0 +1,60 @@
+//! Why a dump cannot be read: the place in the file, and what was expected there.
+
+use std::io;
+
+/// A result of this crate.
+pub type Result<T, E = HprofError> = std::result::Result<T, E>;
+
+/// Why a dump cannot be read. Offsets count bytes from the start of the file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HprofError {
+    /// The operating system refused to open or read the file.
+    #[error("at byte {offset}: cannot read: {source}")]
+    Io {
+        /// Where the read began.
+        offset: u64,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// The file does not start as a heap dump does.
+    #[error("at byte 0: expected \"JAVA PROFILE 1.0.1\", 1.0.2 or 1.0.3")]
+    NotADump,
+    /// The file ends too early.
+    #[error("at byte {offset}: the file ends, expected {expected}")]
+    Ended {
+        /// Where the missing item begins.
+        offset: u64,
+        /// What is missing.
+        expected: &'static str,
+    },
+    /// An item does not fit into the record that holds it.
+    #[error("at byte {offset}: expected {expected}, which does not fit into its record")]
+    Overrun {
+        /// Where the item begins.
+        offset: u64,
+        /// The item.
+        expected: &'static str,
+    },
+    /// A value has no meaning here.
+    #[error("at byte {offset}: found {found}, expected {expected}")]
+    Unexpected {
+        /// Where the value stands.
+        offset: u64,
+        /// The value.
+        found: u64,
+        /// What may stand there.
+        expected: &'static str,
+    },
+    /// The dump has more of something than this crate handles.
+    #[error("the dump has more than {limit} {what}")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// The most that is handled.
+        limit: u64,
+    },
+    /// The file changed between the two passes.
+    #[error("the file changed while it was read")]
+    Changed,
+}
