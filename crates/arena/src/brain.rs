@@ -260,6 +260,18 @@ impl Brain {
         Ok(())
     }
 
+    /// Gives up the content of pages of a region, which read as zeros afterwards.
+    pub fn make_fresh(
+        &mut self,
+        core: &Core,
+        app: AppId,
+        pages: Range<usize>,
+    ) -> Result<(), ServeError> {
+        self.empty(core, app, pages, Word::of(State::Fresh))?;
+        self.report(core);
+        Ok(())
+    }
+
     /// Gives up the content of pages. Each has this word then, while its frame is gone already.
     fn empty(
         &mut self,

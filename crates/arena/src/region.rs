@@ -93,20 +93,21 @@ impl Region {
             shared.core.frames.call_pager();
             return Ok(());
         }
-        let mut away = Vec::new();
+        let (mut here, mut away) = (Vec::new(), Vec::new());
         for page in pages {
             match shared.core.directory.word(page).state {
                 // Nothing was ever there.
                 State::Fresh => {}
-                State::Resident => {
-                    if advice == Advice::Hot {
-                        let mut brain = shared.brain();
-                        brain.hear(&shared.core);
-                        let (app, addr) = brain.locate(page);
-                        brain.engine.call(Call::Served(app, addr, Arrival::Touched));
-                    }
-                }
+                State::Resident => here.push(page),
                 _ => away.push(page as u32),
+            }
+        }
+        if advice == Advice::Hot && !here.is_empty() {
+            let mut brain = shared.brain();
+            brain.hear(&shared.core);
+            for page in here {
+                let (app, addr) = brain.locate(page);
+                brain.engine.call(Call::Served(app, addr, Arrival::Touched));
             }
         }
         let arrival = match advice {
@@ -114,6 +115,27 @@ impl Region {
             _ => Arrival::Untouched,
         };
         shared.restore(&away, arrival);
+        Ok(())
+    }
+
+    /// Gives up the content of a range of bytes: it reads as zeros afterwards, and takes no memory until it is touched.
+    /// Of a page that lies in the range in part, nothing is given up.
+    ///
+    /// # Errors
+    /// [`ArenaError::OutOfRange`].
+    pub fn discard(&self, bytes: Range<usize>) -> Result<(), ArenaError> {
+        self.pages_of(bytes.clone())?;
+        let first = self.first + bytes.start.div_ceil(PAGE_BYTES);
+        let end = (self.first + bytes.end / PAGE_BYTES).max(first);
+        let shared = &self.app.shared;
+        let discarded = shared
+            .brain()
+            .make_fresh(&shared.core, self.app.id, first..end);
+        if let Err(error) = discarded {
+            die(shared.core.memory.address(first), &error);
+        }
+        // What the pages held in the pool is freed by the pager.
+        shared.core.frames.call_pager();
         Ok(())
     }
 

@@ -1,0 +1,229 @@
+//! The collector's thread: what it does when, by the state of the application (section 5.1, "Workflow").
+//!
+//! | stage | ends | with |
+//! |---|---|---|
+//! | foreground | when the application goes to the background | – |
+//! | leaving | after T_B | Fleet: objects are grouped or separated; native: a major collection |
+//! | away | at the launch | – ; meanwhile launch regions are said to be hot, again and again |
+//! | returning | after T_F | objects are told apart no more |
+
+use std::time::{Duration, Instant};
+
+use crate::config::{Collector, FleetConfig};
+use crate::heap::barrier;
+use crate::layout::region_bytes;
+use crate::regions::Flags;
+
+use super::Kind;
+use super::collection::Collections;
+use super::control::Command;
+
+/// Mutators have nearly all that the heap can hold: foreground garbage is looked for, too (section 5.2, "Discussion on
+/// memory leak").
+const LAST_RESORT_PERCENT: usize = 90;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Foreground,
+    Leaving,
+    Away,
+    Returning,
+}
+
+/// The collector's thread of one heap.
+#[derive(Debug)]
+pub struct Session {
+    collections: Collections,
+    stage: Stage,
+    /// When the stage ends, or something is done in it.
+    deadline: Option<Instant>,
+    /// Regions that mutators had taken when objects were last grouped.
+    grouped_at: Option<usize>,
+    /// For stress: which kind of collection is next.
+    stressed: usize,
+}
+
+impl Session {
+    pub fn new(collections: Collections) -> Self {
+        Self {
+            collections,
+            stage: Stage::Foreground,
+            deadline: None,
+            grouped_at: None,
+            stressed: 0,
+        }
+    }
+
+    /// Works until the heap is dropped.
+    pub fn run(&mut self) {
+        let heap = std::sync::Arc::clone(&self.collections.heap);
+        while let Ok(command) = heap.control.next(self.deadline) {
+            match command {
+                Some(Command::Collect(kind)) => self.collect(kind),
+                Some(Command::Foreground(true)) => self.to_foreground(),
+                Some(Command::Foreground(false)) => self.to_background(),
+                Some(Command::LaunchDone) => heap.launch.end(),
+                Some(Command::ExpireTimer) => {
+                    if self.deadline.is_some() {
+                        self.expire();
+                    }
+                }
+                None => self.expire(),
+            }
+            if command.is_some() {
+                heap.control.done();
+            }
+        }
+    }
+
+    fn fleet(&self) -> Option<FleetConfig> {
+        match self.collections.heap.config.collector {
+            Collector::Fleet(fleet) => Some(fleet),
+            _ => None,
+        }
+    }
+
+    fn collect(&mut self, kind: Option<Kind>) {
+        let kind = kind.unwrap_or_else(|| self.due());
+        let report = self.collections.collect(kind);
+        let heap = &self.collections.heap;
+        let most = heap.config.max_bytes / 100 * LAST_RESORT_PERCENT;
+        if kind == Kind::Background && report.used_bytes as usize > most {
+            self.collections.collect(Kind::Major);
+        }
+        if self.collections.heap.config.stress {
+            self.collections.check();
+        }
+    }
+
+    /// What kind of collection is next.
+    fn due(&mut self) -> Kind {
+        let heap = &self.collections.heap;
+        if heap.config.stress {
+            self.stressed += 1;
+            return Kind::ALL[self.stressed % Kind::ALL.len()];
+        }
+        let replaces = self
+            .fleet()
+            .is_some_and(|fleet| fleet.background_collections);
+        match heap.limits.next() {
+            Kind::Major if replaces && self.collections.is_separated() => Kind::Background,
+            due => due,
+        }
+    }
+
+    fn to_foreground(&mut self) {
+        let heap = &self.collections.heap;
+        heap.limits
+            .set_factor(heap.config.foreground_factor, heap.used_bytes());
+        (self.stage, self.deadline) = match (self.stage, self.fleet()) {
+            (Stage::Away, Some(fleet)) => (Stage::Returning, after(fleet.foreground_wait)),
+            _ => (Stage::Foreground, None),
+        };
+    }
+
+    fn to_background(&mut self) {
+        let heap = &self.collections.heap;
+        heap.launch.end();
+        heap.limits
+            .set_factor(heap.config.background_factor, heap.used_bytes());
+        self.stage = Stage::Leaving;
+        self.deadline = match heap.config.collector {
+            Collector::Fleet(fleet) => after(fleet.background_wait),
+            Collector::Native | Collector::Marvin(_) => {
+                heap.config.background_collection_wait.and_then(after)
+            }
+        };
+    }
+
+    /// The deadline is over.
+    fn expire(&mut self) {
+        self.deadline = None;
+        match (self.stage, self.collections.heap.config.collector) {
+            (Stage::Foreground, _) => {}
+            (Stage::Leaving, Collector::Fleet(fleet)) => self.begin_fleet(fleet),
+            (Stage::Leaving, Collector::Native) => {
+                self.collections.collect(Kind::Major);
+                self.stage = Stage::Away;
+            }
+            (Stage::Leaving, Collector::Marvin(marvin)) => {
+                self.collections.collect(Kind::Major);
+                self.stage = Stage::Away;
+                self.deadline = after(marvin.pass_interval);
+            }
+            (Stage::Away, Collector::Fleet(fleet)) => self.keep_launch_regions(fleet),
+            (Stage::Away, Collector::Marvin(marvin)) => {
+                self.collections.swap_idle_objects(&marvin);
+                self.deadline = after(marvin.pass_interval);
+            }
+            (Stage::Away, Collector::Native) => {}
+            (Stage::Returning, _) => {
+                self.collections.heap.launch.end();
+                self.collections.set_barrier(0, barrier::LEARNING);
+                self.collections.end_separation();
+                self.stage = Stage::Foreground;
+            }
+        }
+    }
+
+    /// T_B is over.
+    fn begin_fleet(&mut self, fleet: FleetConfig) {
+        self.stage = Stage::Away;
+        if fleet.learned_launches {
+            // Ready for the next launch, which begins without asking.
+            self.collections.set_barrier(barrier::LEARNING, 0);
+        }
+        if !fleet.guided_swap {
+            self.collections.collect(Kind::Separating);
+            return;
+        }
+        let heap = std::sync::Arc::clone(&self.collections.heap);
+        let regions = &heap.space.regions;
+        let was_enough = self.grouped_at.is_some_and(|grouped_at| {
+            let since = regions.taken_by_mutators() - grouped_at;
+            since * 100 < regions.in_use() * usize::from(fleet.regroup_percent)
+        });
+        if was_enough {
+            self.collections.collect(Kind::Separating);
+        } else {
+            self.collections.collect(Kind::Grouping);
+            self.grouped_at = Some(regions.taken_by_mutators());
+        }
+        self.advise(Flags::COLD);
+        self.keep_launch_regions(fleet);
+    }
+
+    fn keep_launch_regions(&mut self, fleet: FleetConfig) {
+        if fleet.guided_swap {
+            self.advise(Flags::LAUNCH);
+            self.deadline = after(fleet.advice_interval);
+        }
+    }
+
+    /// Tells the memory below about the regions of a class (section 5.3.2).
+    fn advise(&self, class: Flags) {
+        let heap = &self.collections.heap;
+        let space = &heap.space;
+        for (region, _) in space.regions.used() {
+            let info = space.regions.info(region);
+            if !info.flags().has(class) {
+                continue;
+            }
+            let first = region_bytes(region).start;
+            let used = info.used() as usize * crate::layout::GRANULE_BYTES;
+            let bytes = first..first + used.next_multiple_of(crate::layout::PAGE_BYTES);
+            let advised = if class == Flags::COLD {
+                space.memory.cold(bytes)
+            } else {
+                space.memory.hot(bytes)
+            };
+            if let Err(error) = advised {
+                heap.stats.note_refusal(&error);
+            }
+        }
+    }
+}
+
+fn after(wait: Duration) -> Option<Instant> {
+    Instant::now().checked_add(wait)
+}

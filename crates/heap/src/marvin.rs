@@ -1,0 +1,166 @@
+//! Marvin (USENIX ATC '20): objects are swapped out one by one, with their references kept in memory.
+//!
+//! What is compared with here, whole as far as it matters for that (Fleet, sections 3.1, 6 and 8):
+//!
+//! - Only objects of some size ([`MarvinConfig::least_bytes`]) are swapped. They live in regions of their own and do not
+//!   move.
+//! - Each access is noted, by the read barrier, which is always on. Objects that were not accessed for some passes are
+//!   the least recently used, and leave.
+//! - A *bookmark* keeps the references of an object that left, so that collections trace through it without bringing
+//!   it back. Bookmarks are made with all mutators stopped, so that object and bookmark cannot differ.
+//! - An access to such an object brings it back: its references, which collections may have changed, are written to it
+//!   and the bookmark goes.
+//! - Swap works by pages, all the same: a page leaves when all objects on it are bookmarked.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+
+use crate::collector::collection::Collections;
+use crate::config::MarvinConfig;
+use crate::layout::{Addr, GRANULE_BYTES, PAGE_BYTES};
+use crate::space::Space;
+use crate::types::Shapes;
+
+/// An object that may be swapped out.
+#[derive(Debug)]
+struct Candidate {
+    granules: u32,
+    /// Passes in a row that found it not accessed.
+    idle_passes: u8,
+    was_accessed: bool,
+    /// Its references, as byte offsets from its header and values, while it is swapped out.
+    bookmark: Option<Box<[(u32, AtomicU32)]>>,
+}
+
+/// The objects that may be swapped out, and the references of those that are.
+#[derive(Debug, Default)]
+pub struct Bookmarks {
+    /// Whether there are candidates at all.
+    is_used: AtomicBool,
+    candidates: Mutex<FxHashMap<Addr, Candidate>>,
+}
+
+impl Bookmarks {
+    /// An object was allocated that may be swapped out.
+    pub fn add(&self, object: Addr, granules: u32) {
+        self.is_used.store(true, Ordering::Release);
+        let candidate = Candidate {
+            granules,
+            idle_passes: 0,
+            was_accessed: true,
+            bookmark: None,
+        };
+        self.candidates.lock().insert(object, candidate);
+    }
+
+    /// Objects that are swapped out.
+    pub fn len(&self) -> usize {
+        let candidates = self.candidates.lock();
+        let is_out = |candidate: &&Candidate| candidate.bookmark.is_some();
+        candidates.values().filter(is_out).count()
+    }
+
+    /// A mutator loaded a reference to an object: it comes back, if it was swapped out.
+    pub fn accessed(&self, space: &Space, object: Addr) {
+        let mut candidates = self.candidates.lock();
+        let Some(candidate) = candidates.get_mut(&object) else {
+            return;
+        };
+        candidate.was_accessed = true;
+        if let Some(bookmark) = candidate.bookmark.take() {
+            // Under the lock: a collection follows a bookmark's references under it, too, so that what it changes is
+            // changed here or there, and never in neither.
+            for (offset, value) in &bookmark {
+                let slot = space.slot(object.byte() + *offset as usize);
+                slot.store(value.load(Ordering::Relaxed), Ordering::Release);
+            }
+        }
+    }
+
+    /// Visits the references of an object that is swapped out; false if it is not.
+    pub fn visit(&self, space: &Space, object: Addr, mut visit: impl FnMut(&AtomicU32)) -> bool {
+        if !self.is_used.load(Ordering::Acquire) {
+            return false;
+        }
+        let candidates = self.candidates.lock();
+        let Some(candidate) = candidates.get(&object) else {
+            return false;
+        };
+        let Some(bookmark) = &candidate.bookmark else {
+            return false;
+        };
+        space
+            .regions
+            .info(object.region())
+            .add_live(candidate.granules);
+        bookmark.iter().for_each(|(_, value)| visit(value));
+        true
+    }
+
+    /// Forgets objects that are garbage.
+    pub fn retain(&self, survives: impl Fn(Addr) -> bool) {
+        if self.is_used.load(Ordering::Acquire) {
+            self.candidates.lock().retain(|&object, _| survives(object));
+        }
+    }
+
+    /// A pass: ages all candidates and bookmarks those that are idle. With all mutators stopped. The byte ranges of
+    /// objects that are swapped out now, neighbours together.
+    fn pass(&self, space: &Space, config: &MarvinConfig) -> Vec<std::ops::Range<usize>> {
+        let mut shapes = Shapes::default();
+        let mut candidates = self.candidates.lock();
+        let mut out = BTreeMap::new();
+        for (&object, candidate) in candidates.iter_mut() {
+            if std::mem::take(&mut candidate.was_accessed) {
+                candidate.idle_passes = 0;
+                continue;
+            }
+            candidate.idle_passes = candidate.idle_passes.saturating_add(1);
+            if candidate.idle_passes < config.idle_passes {
+                continue;
+            }
+            if candidate.bookmark.is_none() {
+                let mut bookmark = Vec::new();
+                let header = space.header(object);
+                space.each_slot(object, header, &mut shapes, |byte| {
+                    let value = space.slot(byte).load(Ordering::Acquire);
+                    bookmark.push(((byte - object.byte()) as u32, AtomicU32::new(value)));
+                });
+                candidate.bookmark = Some(bookmark.into());
+            }
+            out.insert(object.byte(), candidate.granules as usize * GRANULE_BYTES);
+        }
+        let mut ranges: Vec<std::ops::Range<usize>> = Vec::new();
+        for (first, bytes) in out {
+            match ranges.last_mut() {
+                Some(last) if last.end == first => last.end += bytes,
+                _ => ranges.push(first..first + bytes),
+            }
+        }
+        ranges
+    }
+}
+
+impl Collections {
+    /// Swaps out objects that were not accessed for some passes.
+    pub fn swap_idle_objects(&mut self, config: &MarvinConfig) {
+        let heap = &self.heap;
+        let begin = std::time::Instant::now();
+        let stopped = heap.world.stop();
+        let out = heap.bookmarks.pass(&heap.space, config);
+        drop(stopped);
+        heap.stats.stops.record(begin.elapsed().as_nanos() as u64);
+        for bytes in out {
+            let first = bytes.start.next_multiple_of(PAGE_BYTES);
+            let end = bytes.end / PAGE_BYTES * PAGE_BYTES;
+            if first < end
+                && let Err(error) = heap.space.memory.cold(first..end)
+            {
+                heap.stats.note_refusal(&error);
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What the tests share: heaps of every collector, small graphs of records, a plain model to compare with.
+#![allow(dead_code)] // Each test uses a part of this.
+
+use std::time::Duration;
+
+use warmswap_heap::{
+    AllocError, Collector, FleetConfig, Heap, HeapConfig, KernelMemory, Kind, MarvinConfig,
+    Mutator, Record, Ref, Root,
+};
+
+pub const MIB: usize = 1 << 20;
+
+/// A heap over plain memory whose timers never expire by themselves.
+pub fn heap(max_bytes: usize, collector: Collector) -> Heap {
+    let config = HeapConfig {
+        background_collection_wait: None,
+        ..HeapConfig::new(max_bytes).with(collector)
+    };
+    heap_of(config)
+}
+
+pub fn heap_of(config: HeapConfig) -> Heap {
+    let memory = KernelMemory::new(config.address_bytes()).expect("memory");
+    Heap::new(memory, config).expect("a heap")
+}
+
+/// Fleet whose timers never expire by themselves.
+pub fn fleet() -> FleetConfig {
+    FleetConfig {
+        background_wait: Duration::from_secs(1 << 30),
+        foreground_wait: Duration::from_secs(1 << 30),
+        advice_interval: Duration::from_secs(1 << 30),
+        ..FleetConfig::learned()
+    }
+}
+
+/// Marvin that bookmarks whatever was not accessed between two passes.
+pub fn marvin() -> MarvinConfig {
+    MarvinConfig {
+        least_bytes: 128,
+        idle_passes: 1,
+        pass_interval: Duration::from_secs(1 << 30),
+    }
+}
+
+/// A generator of numbers; the same seed gives the same ones.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+}
+
+/// The data words that an object with this number holds.
+pub fn pattern(number: usize, word: usize) -> u32 {
+    Random((number as u64) << 20 | word as u64).next() as u32
+}
+
+/// Allocates a record that holds its number's pattern.
+pub fn alloc<'m>(
+    mutator: &'m Mutator,
+    number: usize,
+    references: usize,
+    words: usize,
+) -> Result<Ref<'m, Record>, AllocError> {
+    let record = mutator.alloc_record(references, 4 * words)?;
+    for (i, word) in record.data(mutator).iter().enumerate() {
+        word.store(pattern(number, i), std::sync::atomic::Ordering::Relaxed);
+    }
+    Ok(record)
+}
+
+/// Checks a record against its number.
+pub fn check(mutator: &Mutator, record: Ref<'_, Record>, number: usize, shape: (usize, usize)) {
+    assert_eq!(
+        record.shape(mutator),
+        (shape.0, 4 * shape.1),
+        "object {number}"
+    );
+    for (i, word) in record.data(mutator).iter().enumerate() {
+        let found = word.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(found, pattern(number, i), "object {number}, word {i}");
+    }
+}
+
+/// An object of the model.
+#[derive(Clone, Debug)]
+pub struct Plain {
+    pub references: Vec<Option<usize>>,
+    pub words: usize,
+}
+
+/// A graph without a heap, and the roots that both have.
+#[derive(Debug, Default)]
+pub struct Model {
+    pub objects: Vec<Plain>,
+    pub roots: Vec<Option<(usize, Root<Record>)>>,
+}
+
+impl Model {
+    /// Checks that the heap's graph is the model's, as far as it can be reached.
+    pub fn check(&self, mutator: &Mutator) -> usize {
+        let mut seen = vec![None; self.objects.len()];
+        let mut count = 0;
+        for (number, root) in self.roots.iter().flatten() {
+            let mut queue = vec![(*number, root.get(mutator))];
+            while let Some((number, record)) = queue.pop() {
+                if let Some(before) = seen[number].replace(record) {
+                    assert_eq!(before, record, "object {number} is in two places");
+                    continue;
+                }
+                count += 1;
+                let plain = &self.objects[number];
+                check(
+                    mutator,
+                    record,
+                    number,
+                    (plain.references.len(), plain.words),
+                );
+                for (i, &to) in plain.references.iter().enumerate() {
+                    let found = record.get(mutator, i);
+                    assert_eq!(
+                        found.is_some(),
+                        to.is_some(),
+                        "object {number}, reference {i}"
+                    );
+                    queue.extend(to.zip(found));
+                }
+            }
+        }
+        count
+    }
+
+    /// The object that a path of references leads to, from a root on, in both.
+    pub fn walk<'m>(
+        &self,
+        mutator: &'m Mutator,
+        root: usize,
+        path: &[u8],
+    ) -> Option<(usize, Ref<'m, Record>)> {
+        let (number, root) = self.roots.get(root)?.as_ref()?;
+        let (mut number, mut record) = (*number, root.get(mutator));
+        for &step in path {
+            let plain = &self.objects[number];
+            if plain.references.is_empty() {
+                break;
+            }
+            let i = usize::from(step) % plain.references.len();
+            let Some(to) = plain.references[i] else { break };
+            number = to;
+            record = record.get(mutator, i).expect("as in the model");
+        }
+        Some((number, record))
+    }
+}
+
+/// The kinds that a collector makes.
+pub fn kinds(collector: Collector) -> &'static [Kind] {
+    match collector {
+        Collector::Fleet(_) => &Kind::ALL,
+        _ => &[Kind::Minor, Kind::Major],
+    }
+}
