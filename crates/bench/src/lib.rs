@@ -8,6 +8,8 @@
 //! [`redis`](mod@redis) asks a Redis server that has half the memory it needs, under the preloaded library and
 //! under zram.
 //!
+//! [`fleet`] measures garbage collection and swap together, on the managed heap.
+//!
 //! [`relaunch`](mod@relaunch) measures how fast real applications come back when memory is short, with the kernel by itself and
 //! with the kernel host.
 
@@ -16,6 +18,7 @@ mod clock;
 mod error;
 mod faults;
 mod fits;
+pub mod fleet;
 mod kernel_side;
 mod latency;
 mod memory;
