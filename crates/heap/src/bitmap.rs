@@ -42,6 +42,11 @@ impl Bitmap {
         self.0[bit / 64].load(Ordering::Acquire) & 1 << (bit % 64) != 0
     }
 
+    /// Clears a bit.
+    pub fn unset(&self, bit: usize) {
+        self.0[bit / 64].fetch_and(!(1 << (bit % 64)), Ordering::AcqRel);
+    }
+
     /// Clears a range of bits whose ends are multiples of 64.
     pub fn clear(&self, bits: std::ops::Range<usize>) {
         debug_assert!(bits.start.is_multiple_of(64) && bits.end.is_multiple_of(64));
@@ -54,11 +59,6 @@ impl Bitmap {
     pub fn count(&self) -> usize {
         let ones = |word: &AtomicU64| word.load(Ordering::Relaxed).count_ones() as usize;
         self.0.iter().map(ones).sum()
-    }
-
-    /// Bits there are.
-    pub fn len(&self) -> usize {
-        self.0.len() * 64
     }
 
     /// Bytes of memory.

@@ -114,6 +114,9 @@ pub struct HeapConfig {
     pub background_collection_wait: Option<Duration>,
     /// The collector.
     pub collector: Collector,
+    /// Notes what launches access ([`LaunchReport`](crate::LaunchReport)), whether it is learned or not. Costs time in
+    /// launches and in the background.
+    pub observe_launches: bool,
     /// Collects at every safepoint, with every kind of collection in turn, and checks the heap after each. For tests.
     pub stress: bool,
 }
@@ -128,6 +131,7 @@ impl HeapConfig {
             background_factor: 1.1,
             background_collection_wait: Some(Duration::from_secs(5)),
             collector: Collector::Native,
+            observe_launches: false,
             stress: false,
         }
     }

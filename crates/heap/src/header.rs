@@ -4,6 +4,7 @@
 //! |---|---|
 //! | 0 | 1: the object was copied, and bits 32 to 63 are the address of the copy |
 //! | 1 to 15 | number of its type ([`crate::types`]) |
+//! | 16 to 19 | age: how often it was copied, at most 15 |
 //! | 32 to 63 | length: elements of an array of references, bytes of a byte array or filler |
 
 use crate::layout::Addr;
@@ -11,7 +12,11 @@ use crate::layout::Addr;
 const FORWARDED: u64 = 1;
 const TYPE_SHIFT: u32 = 1;
 const TYPE_MASK: u64 = 0x7fff;
+const AGE_SHIFT: u32 = 16;
 const LENGTH_SHIFT: u32 = 32;
+
+/// The highest age; older objects have it, too.
+pub const MOST_AGE: usize = 15;
 
 /// Types that a header can name.
 pub const MAX_TYPES: usize = TYPE_MASK as usize + 1;
@@ -43,6 +48,19 @@ impl Header {
     /// The number of its type.
     pub fn type_index(self) -> u16 {
         (self.0 >> TYPE_SHIFT & TYPE_MASK) as u16
+    }
+
+    /// How often the object was copied, at most [`MOST_AGE`].
+    pub fn age(self) -> usize {
+        (self.0 >> AGE_SHIFT) as usize & MOST_AGE
+    }
+
+    /// The header of a copy.
+    pub fn copied(self) -> Self {
+        if self.age() == MOST_AGE {
+            return self;
+        }
+        Self(self.0 + (1 << AGE_SHIFT))
     }
 
     /// Its length.

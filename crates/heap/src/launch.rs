@@ -7,10 +7,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Serialize;
 
 use crate::bitmap::Bitmap;
-use crate::layout::{Addr, GRANULE_BYTES};
+use crate::layout::{Addr, GRANULE_BYTES, PAGE_BYTES};
+use crate::regions::{Flags, RegionTable};
 
 /// Launches that an object is remembered for after it was last accessed in one.
 const REMEMBERED_LAUNCHES: u32 = 3;
@@ -25,6 +27,36 @@ struct Launches {
     /// Objects that earlier launches accessed, in the order of the last one, with a bit for each launch, the last one
     /// lowest.
     learned: Vec<(Addr, u8)>,
+}
+
+/// What one launch accessed, by where grouping had put it. Objects that were allocated since are not counted.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct LaunchReport {
+    /// Objects in launch, working-set and cold regions.
+    pub grouped_objects: [u64; 3],
+    /// Objects elsewhere.
+    pub other_objects: u64,
+    /// Pages that any of them begins on.
+    pub pages: u64,
+}
+
+impl LaunchReport {
+    /// Of a launch that accessed these objects.
+    pub(crate) fn of(accessed: &[Addr], regions: &RegionTable) -> Self {
+        let mut report = Self::default();
+        let mut pages = FxHashSet::default();
+        for object in accessed {
+            pages.insert(object.byte() / PAGE_BYTES);
+            let flags = regions.info(object.region()).flags();
+            let classes = [Flags::LAUNCH, Flags::WORKING_SET, Flags::COLD];
+            match classes.iter().position(|&class| flags.has(class)) {
+                Some(class) => report.grouped_objects[class] += 1,
+                None => report.other_objects += 1,
+            }
+        }
+        report.pages = pages.len() as u64;
+        report
+    }
 }
 
 /// What launches access.
@@ -48,9 +80,16 @@ impl LaunchLog {
 
     /// A launch begins.
     pub fn begin(&self) {
-        self.launches.lock().noted.clear();
-        self.seen.clear(0..self.seen.len());
+        let noted = std::mem::take(&mut self.launches.lock().noted);
+        self.forget(&noted);
         self.is_noting.store(true, Ordering::Release);
+    }
+
+    /// These objects were not noted.
+    fn forget(&self, objects: &[Addr]) {
+        for object in objects {
+            self.seen.unset(object.granule() as usize);
+        }
     }
 
     /// A mutator loaded a reference to an object.
@@ -63,13 +102,15 @@ impl LaunchLog {
         }
     }
 
-    /// The launch ends: what it accessed is learned.
-    pub fn end(&self) {
+    /// The launch ends: what it accessed is learned. What that was; `None` if no launch was noted.
+    pub fn end(&self) -> Option<Vec<Addr>> {
         if !self.is_noting.swap(false, Ordering::AcqRel) {
-            return;
+            return None;
         }
         let mut launches = self.launches.lock();
         let noted = std::mem::take(&mut launches.noted);
+        self.forget(&noted);
+        let accessed = noted.clone();
         let mut earlier: FxHashMap<_, _> = launches.learned.iter().copied().collect();
         let mut learned = Vec::with_capacity(noted.len());
         for object in noted {
@@ -85,6 +126,7 @@ impl LaunchLog {
             }
         }
         launches.learned = learned;
+        Some(accessed)
     }
 
     /// What launches accessed, in the order of the last one.
@@ -97,8 +139,12 @@ impl LaunchLog {
     pub fn follow(&self, survivor: impl Fn(Addr) -> Option<Addr>) {
         let mut launches = self.launches.lock();
         let noted = std::mem::take(&mut launches.noted);
+        self.forget(&noted);
         // What was noted since the flip is a copy, or was not moved.
-        launches.noted = noted.into_iter().filter_map(&survivor).collect();
+        let moved = noted.into_iter().filter_map(&survivor);
+        launches.noted = moved
+            .filter(|object| self.seen.set(object.granule() as usize))
+            .collect();
         let learned = std::mem::take(&mut launches.learned);
         let moved = |(object, history)| Some((survivor(object)?, history));
         launches.learned = learned.into_iter().filter_map(moved).collect();

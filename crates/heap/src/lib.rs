@@ -79,6 +79,7 @@ pub use collector::{CollectionReport, Kind};
 pub use config::{Collector, FleetConfig, HeapConfig, LaunchDepth, MarvinConfig};
 pub use error::{AllocError, HeapError};
 pub use heap::Heap;
+pub use launch::LaunchReport;
 pub use layout::{LARGE_BYTES, REGION_BYTES};
 pub use memory::{ArenaMemory, HeapMemory, KernelMemory};
 pub use mutator::Mutator;

@@ -170,7 +170,11 @@ impl Space {
     ) -> Option<Forwarded> {
         let header = self.header(object);
         if let Some(to) = header.forwarding() {
-            return Some(Forwarded { to, granules: 0 });
+            return Some(Forwarded {
+                to,
+                granules: 0,
+                age: 0,
+            });
         }
         let granules = self.granules(object, header, shapes);
         let to = reserve(granules)?;
@@ -181,15 +185,23 @@ impl Space {
         unsafe {
             std::ptr::copy_nonoverlapping(self.payload(object), self.payload(to), bytes);
         }
-        self.write_header(to, header);
+        self.write_header(to, header.copied());
         let forwarded = Header::forwarded(to).0;
         let word = self.word(object.granule());
         match word.compare_exchange(header.0, forwarded, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Some(Forwarded { to, granules }),
+            Ok(_) => Some(Forwarded {
+                to,
+                granules,
+                age: header.copied().age(),
+            }),
             Err(other) => {
                 undo(to, granules);
                 let to = Header(other).forwarding()?;
-                Some(Forwarded { to, granules: 0 })
+                Some(Forwarded {
+                    to,
+                    granules: 0,
+                    age: 0,
+                })
             }
         }
     }
@@ -229,8 +241,10 @@ impl Space {
 pub struct Forwarded {
     /// The copy.
     pub to: Addr,
-    /// Granules that were copied; 0 if it was somebody else's copy.
+    /// Granules that were copied; 0 if it is another thread's copy.
     pub granules: u32,
+    /// How often the object was copied by now.
+    pub age: usize,
 }
 
 /// Bytes of a record without its header.

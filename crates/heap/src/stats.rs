@@ -9,6 +9,7 @@ use warmswap_control::{LatencyHistogram, LatencySummary};
 use crate::collector::CollectionReport;
 use crate::error::HeapError;
 use crate::heap::Inner;
+use crate::launch::LaunchReport;
 
 /// Reports that are kept; the oldest go first.
 const MOST_REPORTS: usize = 4096;
@@ -21,6 +22,7 @@ pub struct Recorder {
     /// Times from the request for all mutators to stop to their release.
     pub stops: LatencyHistogram,
     reports: Mutex<Vec<CollectionReport>>,
+    launches: Mutex<Vec<LaunchReport>>,
     collections: AtomicU64,
     /// Times that the memory below refused an advice.
     refusals: AtomicU64,
@@ -35,6 +37,15 @@ impl Recorder {
         }
         reports.push(report);
         self.collections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A launch that was noted has ended.
+    pub fn launched(&self, report: LaunchReport) {
+        let mut launches = self.launches.lock();
+        if launches.len() == MOST_REPORTS {
+            launches.remove(0);
+        }
+        launches.push(report);
     }
 
     /// The memory below refused an advice: nothing is wrong then, but less is gained.
@@ -68,6 +79,8 @@ pub struct HeapStats {
     pub collections: u64,
     /// What the last ones did, the oldest first; at most 4096.
     pub reports: Vec<CollectionReport>,
+    /// What launches accessed, the oldest first, where that is noted; at most 4096.
+    pub launches: Vec<LaunchReport>,
     /// Times that mutators spent at safepoints.
     pub pauses: LatencySummary,
     /// Times for which all mutators were stopped, or waited for.
@@ -97,6 +110,7 @@ impl HeapStats {
             bookmarks: heap.bookmarks.len(),
             collections: heap.stats.collections.load(Ordering::Relaxed),
             reports: heap.stats.reports.lock().clone(),
+            launches: heap.stats.launches.lock().clone(),
             pauses: heap.stats.pauses.summary(),
             stops: heap.stats.stops.summary(),
             refusals: heap.stats.refusals.load(Ordering::Relaxed),

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Kind;
+use crate::header::MOST_AGE;
 
 /// What one collection did, and what it cost. The working set of a collection (section 7.1) is what the collector's
 /// thread accessed: [`Self::touched_objects`], and the pages that they lie on.
@@ -28,6 +29,9 @@ pub struct CollectionReport {
     pub grouped_objects: [u64; 3],
     /// Bytes of them.
     pub grouped_bytes: [u64; 3],
+    /// Objects that the collector copied for the first, second, … fifteenth (or later) time: those that survived so
+    /// many collections.
+    pub survivors: [u64; MOST_AGE],
     /// Bytes of regions that are free again.
     pub freed_bytes: u64,
     /// Bytes of regions in use afterwards.
@@ -55,6 +59,7 @@ impl CollectionReport {
             touched_pages: 0,
             grouped_objects: [0; 3],
             grouped_bytes: [0; 3],
+            survivors: [0; MOST_AGE],
             freed_bytes: 0,
             used_bytes: 0,
             duration_ns: 0,

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::{Collector, FleetConfig};
 use crate::heap::barrier;
+use crate::launch::LaunchReport;
 use crate::layout::region_bytes;
 use crate::regions::Flags;
 
@@ -60,9 +61,9 @@ impl Session {
         while let Ok(command) = heap.control.next(self.deadline) {
             match command {
                 Some(Command::Collect(kind)) => self.collect(kind),
-                Some(Command::Foreground(true)) => self.to_foreground(),
-                Some(Command::Foreground(false)) => self.to_background(),
-                Some(Command::LaunchDone) => heap.launch.end(),
+                Some(Command::Foreground(true)) => self.enter_foreground(),
+                Some(Command::Foreground(false)) => self.enter_background(),
+                Some(Command::LaunchDone) => self.end_launch(),
                 Some(Command::ExpireTimer) => {
                     if self.deadline.is_some() {
                         self.expire();
@@ -112,7 +113,7 @@ impl Session {
         }
     }
 
-    fn to_foreground(&mut self) {
+    fn enter_foreground(&mut self) {
         let heap = &self.collections.heap;
         heap.limits
             .set_factor(heap.config.foreground_factor, heap.used_bytes());
@@ -122,9 +123,9 @@ impl Session {
         };
     }
 
-    fn to_background(&mut self) {
+    fn enter_background(&mut self) {
+        self.end_launch();
         let heap = &self.collections.heap;
-        heap.launch.end();
         heap.limits
             .set_factor(heap.config.background_factor, heap.used_bytes());
         self.stage = Stage::Leaving;
@@ -136,9 +137,23 @@ impl Session {
         };
     }
 
+    fn end_launch(&self) {
+        let heap = &self.collections.heap;
+        if let Some(accessed) = heap.launch.end() {
+            let report = LaunchReport::of(&accessed, &heap.space.regions);
+            heap.stats.launched(report);
+        }
+    }
+
     /// The deadline is over.
     fn expire(&mut self) {
         self.deadline = None;
+        let heap = &self.collections.heap;
+        let learns = self.fleet().is_some_and(|fleet| fleet.learned_launches);
+        if self.stage == Stage::Leaving && (learns || heap.config.observe_launches) {
+            // Ready for the next launch, which begins without asking.
+            self.collections.set_barrier(barrier::LEARNING, 0);
+        }
         match (self.stage, self.collections.heap.config.collector) {
             (Stage::Foreground, _) => {}
             (Stage::Leaving, Collector::Fleet(fleet)) => self.begin_fleet(fleet),
@@ -158,7 +173,7 @@ impl Session {
             }
             (Stage::Away, Collector::Native) => {}
             (Stage::Returning, _) => {
-                self.collections.heap.launch.end();
+                self.end_launch();
                 self.collections.set_barrier(0, barrier::LEARNING);
                 self.collections.end_separation();
                 self.stage = Stage::Foreground;
@@ -169,10 +184,6 @@ impl Session {
     /// T_B is over.
     fn begin_fleet(&mut self, fleet: FleetConfig) {
         self.stage = Stage::Away;
-        if fleet.learned_launches {
-            // Ready for the next launch, which begins without asking.
-            self.collections.set_barrier(barrier::LEARNING, 0);
-        }
         if !fleet.guided_swap {
             self.collections.collect(Kind::Separating);
             return;

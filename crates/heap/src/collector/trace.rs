@@ -430,6 +430,7 @@ impl<'a> Tracer<'a> {
             self.touch(object.byte(), bytes);
             self.report.copied_objects += 1;
             self.report.copied_bytes += bytes as u64;
+            self.report.survivors[copied.age - 1] += 1;
             if let Some(class) = class {
                 self.report.grouped_objects[class as usize] += 1;
                 self.report.grouped_bytes[class as usize] += bytes as u64;
