@@ -1,0 +1,204 @@
+//! Which pages hold young objects and objects near roots.
+//!
+//! An object's address is its identity in CPython, and its type says how long its fixed part is. Buffers that
+//! containers hold elsewhere (a list's items, a dictionary's table, an array's data) are out of sight; what of them
+//! a return needs is learned.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyList, PySet, PyString, PyTuple, PyType};
+use rustc_hash::{FxHashMap, FxHashSet};
+use warmswap_pager::pages::PageSet;
+use warmswap_sys::PAGE_BYTES;
+
+/// What the garbage collector holds before an object's address, at most.
+const HEADER_BYTES: u64 = 32;
+
+/// Of a longer object only so much is noted. What lies behind is learned if it is needed.
+const MAX_OBJECT_BYTES: u64 = 16 << 10;
+
+/// Containers with more items are not looked into: each of their items would be touched.
+const MAX_ITEMS: usize = 10_000;
+
+/// Objects whose referents are asked for by one call.
+const BATCH: usize = 64;
+
+/// Pages to keep, as noted so far.
+#[pyclass(module = "warmswap._native")]
+#[derive(Default)]
+pub struct Keep {
+    young: Vec<u64>,
+    near: Vec<u64>,
+    objects: FxHashSet<usize>,
+    sizes: FxHashMap<usize, u64>,
+    skipped: u64,
+}
+
+/// Which of the two kinds.
+#[derive(Clone, Copy)]
+enum Kind {
+    Young,
+    Near,
+}
+
+#[pymethods]
+impl Keep {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Notes the objects of the young generations, and what they refer to. Returns how many were noted.
+    fn add_young(&mut self, objects: &Bound<'_, PyList>, max_objects: usize) -> PyResult<usize> {
+        self.walk(objects, 1, max_objects, Kind::Young)
+    }
+
+    /// Notes what lies within `depth` references of `roots`. Returns how many objects were noted.
+    fn add_near(
+        &mut self,
+        roots: &Bound<'_, PyList>,
+        depth: usize,
+        max_objects: usize,
+    ) -> PyResult<usize> {
+        self.walk(roots, depth, max_objects, Kind::Near)
+    }
+
+    /// Containers that were too long to be looked into.
+    #[getter]
+    fn skipped(&self) -> u64 {
+        self.skipped
+    }
+}
+
+impl Keep {
+    /// The pages, with young objects and with objects near roots.
+    pub fn take(&mut self) -> (PageSet, PageSet) {
+        (
+            PageSet::of_numbers(std::mem::take(&mut self.young)),
+            PageSet::of_numbers(std::mem::take(&mut self.near)),
+        )
+    }
+
+    /// Notes objects by distance from `roots`, nearest first, until `max_objects` are noted.
+    fn walk(
+        &mut self,
+        roots: &Bound<'_, PyList>,
+        depth: usize,
+        max_objects: usize,
+        kind: Kind,
+    ) -> PyResult<usize> {
+        let py = roots.py();
+        let referents = py.import("gc")?.getattr("get_referents")?;
+        let base_size = py
+            .get_type::<PyType>()
+            .getattr("__dict__")?
+            .get_item("__basicsize__")?
+            .getattr("__get__")?;
+        let mut noted = 0;
+        // Objects noted are held until the walk ends, so that no address is another object's meanwhile.
+        let mut levels: Vec<Vec<Bound<'_, PyAny>>> = vec![Vec::new()];
+        for object in roots.iter() {
+            if noted == max_objects {
+                return Ok(noted);
+            }
+            noted += usize::from(self.note(&object, kind, &base_size)?);
+            levels[0].push(object);
+        }
+        for _ in 0..depth {
+            let mut next = Vec::new();
+            let frontier = &levels[levels.len() - 1];
+            for batch in frontier.chunks(BATCH) {
+                let batch: Vec<_> = batch.iter().filter(|o| self.is_walkable(o)).collect();
+                let found = referents.call1(PyTuple::new(py, batch)?)?;
+                let found = found
+                    .cast::<PyList>()
+                    .map_err(|_| PyValueError::new_err("gc.get_referents gives no list"))?;
+                for object in found.iter() {
+                    if !self.note(&object, kind, &base_size)? {
+                        continue;
+                    }
+                    noted += 1;
+                    next.push(object);
+                    if noted == max_objects {
+                        return Ok(noted);
+                    }
+                }
+            }
+            levels.push(next);
+        }
+        Ok(noted)
+    }
+
+    /// Notes one object; false if it was noted before.
+    fn note(
+        &mut self,
+        object: &Bound<'_, PyAny>,
+        kind: Kind,
+        base_size: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let address = object.as_ptr() as usize;
+        if !self.objects.insert(address) {
+            return Ok(false);
+        }
+        let bytes = (self.size_of_type(&object.get_type(), base_size)? + variable_bytes(object))
+            .min(MAX_OBJECT_BYTES);
+        let page = |address: u64| address / PAGE_BYTES as u64;
+        let address = address as u64;
+        let pages = page(address.saturating_sub(HEADER_BYTES))..=page(address + bytes.max(1) - 1);
+        match kind {
+            Kind::Young => self.young.extend(pages),
+            Kind::Near => self.near.extend(pages),
+        }
+        Ok(true)
+    }
+
+    /// The size of the fixed part of a type's objects, asked once of `type.__basicsize__` itself, so that no code
+    /// of a metaclass runs.
+    fn size_of_type(
+        &mut self,
+        kind: &Bound<'_, PyType>,
+        base_size: &Bound<'_, PyAny>,
+    ) -> PyResult<u64> {
+        let key = kind.as_ptr() as usize;
+        if let Some(size) = self.sizes.get(&key) {
+            return Ok(*size);
+        }
+        let size: u64 = base_size.call1((kind,))?.extract()?;
+        self.sizes.insert(key, size);
+        Ok(size)
+    }
+
+    /// Whether the object may be looked into. No length is asked of code of the program.
+    fn is_walkable(&mut self, object: &Bound<'_, PyAny>) -> bool {
+        let items = if let Ok(list) = object.cast::<PyList>() {
+            list.len()
+        } else if let Ok(dict) = object.cast::<PyDict>() {
+            dict.len()
+        } else if let Ok(tuple) = object.cast::<PyTuple>() {
+            tuple.len()
+        } else if let Ok(set) = object.cast_exact::<PySet>() {
+            set.len()
+        } else if let Ok(set) = object.cast_exact::<PyFrozenSet>() {
+            set.len()
+        } else {
+            0
+        };
+        let is_short = items <= MAX_ITEMS;
+        self.skipped += u64::from(!is_short);
+        is_short
+    }
+}
+
+/// Bytes of items that lie behind the fixed part.
+fn variable_bytes(object: &Bound<'_, PyAny>) -> u64 {
+    if let Ok(tuple) = object.cast::<PyTuple>() {
+        tuple.len() as u64 * 8
+    } else if let Ok(bytes) = object.cast::<PyBytes>() {
+        bytes.as_bytes().len() as u64
+    } else if let Ok(text) = object.cast::<PyString>() {
+        // One byte a character is the least, and what nearly all names and keys take.
+        text.len().unwrap_or(0) as u64
+    } else {
+        0
+    }
+}

@@ -1,0 +1,175 @@
+//! What returns touched: a score for each page, which each return moves.
+//!
+//! A page that was paged out shows at the next return whether it is needed: if it is present again, it was touched.
+//! A page that was kept, or brought back ahead of use, shows nothing; it loses an eighth of its score at each
+//! return, so that it leaves for once after some returns and shows whether it is needed still.
+
+use crate::pages::PageSet;
+
+/// What is known of a page after one return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evidence {
+    /// It was touched within the launch window.
+    Touched,
+    /// It was touched after the launch window, before the next background.
+    TouchedLater,
+}
+
+/// Score from which a page stays, or is brought back ahead of use.
+pub const NEEDED: u8 = 64;
+
+/// Added by a touch within the launch window to half of what the page had: twice [`NEEDED`], so that a page that
+/// was touched stays for one more return if it is not touched there.
+const TOUCH: u8 = 128;
+
+/// Added by a later touch: the page stays once.
+const LATER_TOUCH: u8 = 64;
+
+/// The scores, ascending by page. Memory: 16 bytes a page that was touched at one of the last returns.
+#[derive(Debug, Clone, Default)]
+pub struct Learned {
+    scores: Vec<(u64, u8)>,
+    returns: u64,
+}
+
+impl Learned {
+    /// Returns that were learned from.
+    #[must_use]
+    pub fn returns(&self) -> u64 {
+        self.returns
+    }
+
+    /// Pages with a score.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.scores.len()
+    }
+
+    /// True if no page has a score.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.scores.is_empty()
+    }
+
+    /// Pages that are needed, the highest scores first; ascending among equals.
+    #[must_use]
+    pub fn needed(&self) -> Vec<u64> {
+        let mut needed: Vec<(u64, u8)> = self
+            .scores
+            .iter()
+            .copied()
+            .filter(|(_, score)| *score >= NEEDED)
+            .collect();
+        needed.sort_by_key(|(_, score)| std::cmp::Reverse(*score));
+        needed.into_iter().map(|(page, _)| page).collect()
+    }
+
+    /// Takes in one return. `out` was in swap when it began; of it, `touched` was touched within the launch window
+    /// and `later` after it.
+    pub fn learn(&mut self, out: &PageSet, touched: &PageSet, later: &PageSet) {
+        self.returns += 1;
+        for (page, score) in &mut self.scores {
+            if touched.contains(*page) {
+                *score = half_and(*score, Evidence::Touched);
+            } else if later.contains(*page) {
+                *score = half_and(*score, Evidence::TouchedLater);
+            } else if out.contains(*page) {
+                *score /= 2;
+            } else {
+                *score -= score.div_ceil(8);
+            }
+        }
+        let known = PageSet::of_numbers(self.scores.iter().map(|(page, _)| *page).collect());
+        let later = later.without(touched);
+        for (set, evidence) in [
+            (touched, Evidence::Touched),
+            (&later, Evidence::TouchedLater),
+        ] {
+            let new = set.without(&known);
+            let scored = new.numbers().map(|page| (page, half_and(0, evidence)));
+            self.scores.extend(scored);
+        }
+        // A score of less than an eighth of what a page needs to stay tells no more than none.
+        self.scores.retain(|(_, score)| *score >= NEEDED / 8);
+        self.scores.sort_unstable_by_key(|(page, _)| *page);
+    }
+
+    /// Forgets pages that are not among `mapped`.
+    pub fn forget_unmapped(&mut self, mapped: &PageSet) {
+        self.scores.retain(|(page, _)| mapped.contains(*page));
+    }
+}
+
+fn half_and(score: u8, evidence: Evidence) -> u8 {
+    let added = match evidence {
+        Evidence::Touched => TOUCH,
+        Evidence::TouchedLater => LATER_TOUCH,
+    };
+    (score / 2).saturating_add(added)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(numbers: &[u64]) -> PageSet {
+        PageSet::of_numbers(numbers.to_vec())
+    }
+
+    #[test]
+    fn a_page_that_was_touched_stays_and_leaves_after_two_misses() {
+        let mut learned = Learned::default();
+        let (out, none) = (set(&[1, 2, 3]), PageSet::default());
+
+        learned.learn(&out, &set(&[2]), &none);
+        assert_eq!(learned.needed(), [2]);
+        learned.learn(&out, &none, &none);
+        assert_eq!(learned.needed(), [2]);
+        learned.learn(&out, &none, &none);
+        assert!(learned.needed().is_empty());
+        assert_eq!(learned.returns(), 3);
+    }
+
+    #[test]
+    fn a_page_that_shows_nothing_leaves_after_some_returns_to_show_whether_it_is_needed() {
+        let mut learned = Learned::default();
+        let none = PageSet::default();
+        learned.learn(&set(&[5]), &set(&[5]), &none);
+        let mut returns = 0;
+        while !learned.needed().is_empty() {
+            learned.learn(&none, &none, &none);
+            returns += 1;
+        }
+        assert!((4..=8).contains(&returns), "{returns}");
+        // Proved needed, it stays for longer than the first time.
+        learned.learn(&set(&[5]), &set(&[5]), &none);
+        let mut again = 0;
+        while !learned.needed().is_empty() {
+            learned.learn(&none, &none, &none);
+            again += 1;
+        }
+        assert!(again > returns, "{again} {returns}");
+    }
+
+    #[test]
+    fn touches_in_the_launch_window_count_more_than_later_ones() {
+        let mut learned = Learned::default();
+        learned.learn(&set(&[1, 2, 3]), &set(&[3]), &set(&[1, 3]));
+        assert_eq!(learned.needed(), [3, 1]);
+        learned.learn(&set(&[1, 2, 3]), &PageSet::default(), &PageSet::default());
+        assert_eq!(learned.needed(), [3]);
+    }
+
+    #[test]
+    fn what_is_not_mapped_any_more_is_forgotten() {
+        let mut learned = Learned::default();
+        let out = set(&[1, 9]);
+        learned.learn(&out, &out, &PageSet::default());
+        learned.forget_unmapped(&set(&[9, 10]));
+        assert_eq!(learned.needed(), [9]);
+        for _ in 0..6 {
+            learned.learn(&out, &PageSet::default(), &PageSet::default());
+        }
+        assert!(learned.is_empty(), "{learned:?}");
+    }
+}
