@@ -7,6 +7,7 @@ mod layers;
 mod lexer;
 mod licences;
 mod metadata;
+mod python;
 mod source;
 mod stream;
 mod suite;
@@ -27,10 +28,12 @@ Commands:
                      every crate inherits the workspace lints; long files are listed
   licences           every dependency may be used under MIT, Apache-2.0, BSD, ISC, Zlib or the like
   test [STEP...]     all checks and tests, with a summary line at the end
-                     steps: fmt clippy layers licences doc tests fuzz (default: all)
+                     steps: fmt clippy layers licences doc tests python fuzz (default: all)
 
 Environment of `test`:
   WARMSWAP_NO_SKIP=1        a skipped test is a failure (the fuzz run without a nightly is not)
+  WARMSWAP_PYTHONS=LIST     interpreters of the step python (default python3); all is every one from
+                            3.9 on in the PATH, and those that pyenv has
   WARMSWAP_FUZZ_SECONDS=N   seconds for each fuzz target (default 20)
   CI=true                   install cargo-fuzz when it is missing
 ";

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::summary::{Tally, TestOutput};
-use crate::{fuzz, layers, licences, stream};
+use crate::{fuzz, layers, licences, python, stream};
 
 /// One part of the suite, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,16 +19,18 @@ enum Step {
     Licences,
     Doc,
     Tests,
+    Python,
     Fuzz,
 }
 
-const ALL: [Step; 7] = [
+const ALL: [Step; 8] = [
     Step::Fmt,
     Step::Clippy,
     Step::Layers,
     Step::Licences,
     Step::Doc,
     Step::Tests,
+    Step::Python,
     Step::Fuzz,
 ];
 
@@ -41,6 +43,7 @@ impl Step {
             Self::Licences => "licences",
             Self::Doc => "doc",
             Self::Tests => "tests",
+            Self::Python => "python",
             Self::Fuzz => "fuzz",
         }
     }
@@ -66,6 +69,7 @@ impl Step {
                 cargo_passes(root, &["doc", "--workspace", "--no-deps"], &strict)?
             }
             Self::Tests => return tests(root),
+            Self::Python => return python::run(root),
             Self::Fuzz => return fuzz::run(root),
         };
         Ok(Tally::check(self.name(), passed))
