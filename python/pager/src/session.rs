@@ -220,18 +220,18 @@ impl Session {
         Ok(())
     }
 
-    /// The process is wanted again: brings back ahead of use what is held to be needed and is in swap, until `stop`
+    /// The process is wanted again: brings back ahead of use what is surely needed and is in swap, until `stop`
     /// is set. What the program touches meanwhile comes by faults.
     ///
     /// # Errors
     /// [`PagerError`].
     pub fn bring_back(&mut self, stop: &AtomicBool) -> Result<ReturnReport, PagerError> {
         let start = Instant::now();
-        let needed = PageSet::of_numbers(self.learned.needed()).and(&self.out);
+        let confirmed = self.learned.confirmed().and(&self.out);
         // More than half of what is free would only push other pages out.
         let room_bytes = self.own.available_bytes()? / 2;
-        let ahead = if needed.bytes() <= room_bytes {
-            needed
+        let ahead = if confirmed.bytes() <= room_bytes {
+            confirmed
         } else {
             PageSet::default()
         };
