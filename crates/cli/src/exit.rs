@@ -87,7 +87,11 @@ fn is_bad_input(cause: &(dyn std::error::Error + 'static)) -> bool {
 /// Errors in boxes, and those that show another as their own, hide it from a search of the chain.
 fn is_bad_study(error: &StudyError) -> bool {
     match error {
-        StudyError::Trace(_) | StudyError::Policy(_) | StudyError::NoContents { .. } => true,
+        StudyError::Trace(_)
+        | StudyError::Policy(_)
+        | StudyError::NoContents { .. }
+        | StudyError::HeapDump { .. }
+        | StudyError::NoInstance { .. } => true,
         StudyError::Replay { source, .. } | StudyError::Contents { source, .. } => matches!(
             **source,
             ReplayError::Trace(_)

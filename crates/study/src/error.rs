@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use thiserror::Error;
+use warmswap_hprof::HprofError;
 use warmswap_policy::PolicyError;
 use warmswap_replay::ReplayError;
 use warmswap_trace::TraceError;
@@ -13,6 +14,22 @@ pub enum StudyError {
     /// A trace cannot be read.
     #[error(transparent)]
     Trace(Box<TraceError>),
+    /// A heap dump cannot be read.
+    #[error("{}: {source}", path.display())]
+    HeapDump {
+        /// The dump.
+        path: PathBuf,
+        /// Why.
+        source: Box<HprofError>,
+    },
+    /// A heap dump has no instance of the class that marks a moment.
+    #[error("{}: no instance of {class}, behind which young objects would lie", path.display())]
+    NoInstance {
+        /// The dump.
+        path: PathBuf,
+        /// The class.
+        class: String,
+    },
     /// A scheme is none.
     #[error(transparent)]
     Policy(Box<PolicyError>),

@@ -17,6 +17,7 @@
 //! | [`mod@ezswap`] | the parts of ezswap (ezswap Figures 8 to 11 and Table 3) |
 //! | [`mod@switches`] | how alike the footprints of ten switches are (ASAP Figures 5 to 7) |
 //! | [`mod@prepaging`] | how well footprints predict, and how large their tables are (ASAP Figure 12) |
+//! | [`heap_graph`] | sizes, depths and launch sets of objects in heap dumps (Fleet Figures 6b and 7) |
 //! | [`mod@ablation`] | a scheme with each of its slots exchanged |
 //! | [`mod@calibrate`] | the cost table of the `measured` sizing |
 //! | [`subject`], [`options`], [`run`], [`sample`] | traces, limits, replays and page contents for all of these |
@@ -35,6 +36,7 @@ pub mod entropy;
 mod error;
 pub mod ezswap;
 pub mod footprint;
+pub mod heap_graph;
 pub mod hotness_order;
 pub mod locality;
 mod mean;
@@ -63,6 +65,7 @@ pub use entropy::{EntropyStudy, entropy_study};
 pub use error::StudyError;
 pub use ezswap::{EzswapStudy, ezswap};
 pub use footprint::{Footprint, footprint};
+pub use heap_graph::{HeapStudy, heap_study};
 pub use hotness_order::{HotnessOrder, hotness_order};
 pub use locality::{Locality, locality};
 pub use options::{Amount, Options};

@@ -12,7 +12,8 @@ use warmswap_report::table::Table;
 use warmswap_report::tables::{self, asap, studies};
 use warmswap_study::{
     Options, Progress, Sample, Subject, ablation, chunk_sizes, compression, coverage,
-    entropy_study, ezswap, hotness_order, locality, prepaging, sensitivity, similarity, switches,
+    entropy_study, ezswap, heap_study, hotness_order, locality, prepaging, sensitivity, similarity,
+    switches,
 };
 
 #[derive(Debug, Subcommand)]
@@ -41,6 +42,21 @@ pub enum StudyCommand {
     Switches(StudyArgs),
     /// How well footprints predict a relaunch (ASAP Figure 12)
     Prepaging(StudyArgs),
+    /// Sizes, depths and launch sets of the objects in heap dumps of the JVM (Fleet Figures 6b and 7)
+    Heap(HeapArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct HeapArgs {
+    /// The dumps, as `jcmd PID GC.heap_dump` makes them
+    #[arg(required = true)]
+    dumps: Vec<PathBuf>,
+    /// The largest D: objects fewer than D references from a root are near it
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100))]
+    depth: u32,
+    /// Objects with higher addresses than the last instance of this class are young
+    #[arg(long, value_name = "CLASS")]
+    young_after: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -221,6 +237,18 @@ pub fn run(command: StudyCommand, output: &Output) -> Result<()> {
             let result = prepaging(&args.open()?, &schemes, &options, &progress)?;
             let table = asap::prepaging(&result)?;
             show("warmswap.study.prepaging", &result, &[table], output)
+        }
+        StudyCommand::Heap(args) => {
+            let mut result = Vec::new();
+            for dump in &args.dumps {
+                result.push(heap_study(dump, args.depth, args.young_after.as_deref())?);
+            }
+            show(
+                "warmswap.study.heap",
+                &result,
+                &tables::heap(&result)?,
+                output,
+            )
         }
     }
 }

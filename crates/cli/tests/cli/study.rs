@@ -114,6 +114,28 @@ fn prepaging_is_figure_12_of_asap() {
     assert!(rows.iter().all(|row| used(row) > 0), "{rows:?}");
 }
 
+/// The dump that the fuzzer of heap dumps starts from.
+#[test]
+fn heap_is_figures_6_and_7_of_fleet() {
+    let dump = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../fuzz/seeds/hprof/small-8.hprof"
+    );
+    let args = ["study", "heap", dump, "--young-after", "a.Node"];
+    let tables = succeed(&args);
+    for title in ["(Figure 7)", "(Figure 6b, memory)"] {
+        assert!(tables.contains(title), "no {title:?} in {tables}");
+    }
+    for line in tables.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    let rows = json("warmswap.study.heap", &args);
+    assert_eq!(rows[0]["heap"]["objects"], 7);
+    assert_eq!(rows[0]["launch_sets"].as_array().map(Vec::len), Some(6));
+    let ran = run(["study", "heap", dump, "--young-after", "a.Nobody"]);
+    crate::common::assert_refused(&ran, 2, &["a.Nobody"]);
+}
+
 #[test]
 fn ablation_exchanges_every_slot() {
     let data = study(

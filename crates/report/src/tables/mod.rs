@@ -11,6 +11,7 @@
 //! | [`studies`] | the figures of the Ariadne paper, with the paper's numbers beside ours |
 //! | [`mod@ezswap`] | the figures of the ezswap paper |
 //! | [`asap`] | the figures of the ASAP paper |
+//! | [`mod@heap`] | object graphs: the figures of the Fleet paper |
 //! | [`mod@ablation`] | what each slot of a scheme is worth |
 //! | [`calibrate`] | a cost table |
 //! | [`mod@doctor`] | what of this machine is as it must be |
@@ -30,6 +31,7 @@ pub mod daemon;
 pub mod doctor;
 pub mod ezswap;
 pub mod faults;
+pub mod heap;
 pub mod programs;
 pub mod redis;
 pub mod relaunch;
@@ -42,6 +44,7 @@ pub use calibrate::calibration;
 pub use compare::comparison;
 pub use doctor::doctor;
 pub use faults::faults;
+pub use heap::heap;
 pub use redis::redis;
 pub use relaunch::relaunch;
 pub use replay::replay;
