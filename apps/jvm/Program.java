@@ -1,6 +1,6 @@
 import java.util.Random;
 
-/** A program that somebody uses. */
+/** A program that a user works with. */
 interface Program {
     /** Loads the data. */
     void setUp(Sources sources) throws Exception;
