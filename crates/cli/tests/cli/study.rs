@@ -122,14 +122,14 @@ fn heap_is_figures_6_and_7_of_fleet() {
         "/../../fuzz/seeds/hprof/small-8.hprof"
     );
     let args = ["study", "heap", dump, "--young-after", "a.Node"];
-    let tables = succeed(&args);
+    let tables = succeed(args);
     for title in ["(Figure 7)", "(Figure 6b, memory)"] {
         assert!(tables.contains(title), "no {title:?} in {tables}");
     }
     for line in tables.lines() {
         assert!(line.chars().count() <= 100, "{line}");
     }
-    let rows = json("warmswap.study.heap", &args);
+    let rows = json("warmswap.study.heap", args);
     assert_eq!(rows[0]["heap"]["objects"], 7);
     assert_eq!(rows[0]["launch_sets"].as_array().map(Vec::len), Some(6));
     let ran = run(["study", "heap", dump, "--young-after", "a.Nobody"]);
