@@ -305,3 +305,62 @@ def test_no_code_of_the_program_runs_while_objects_are_noted():
     trap = object.__new__(Trap)
     keep = _native.Keep()
     assert keep.add_near([trap, TrapList([trap])], 2, 100) >= 2
+
+
+def test_a_collection_in_the_background_leaves_old_objects_in_swap(script):
+    script(
+        """
+import gc, warmswap
+objects = [{number: [number]} for number in range(200_000)]
+warmswap.background()
+before = warmswap.status().swapped_bytes
+for _ in range(20_000):
+    garbage = []; garbage.append(garbage)
+gc.collect()
+assert before > 40 << 20
+assert before - warmswap.status().swapped_bytes < before // 20
+# Nor does a return bring them back, or the next background.
+for _ in range(2):
+    warmswap.foreground()
+    warmswap.launch_done()
+    warmswap.settle(60)
+    assert before - warmswap.status().swapped_bytes < before // 20
+    warmswap.background()
+    assert before - warmswap.status().swapped_bytes < before // 20
+"""
+    )
+
+
+def test_data_that_is_to_stay_does(script):
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    script(
+        """
+import numpy as np, pandas as pd, warmswap
+from warmswap._data import data_named, data_ranges, words
+MIB = 1 << 20
+rows = 1 << 20
+frame = pd.DataFrame({name: np.arange(rows) + index for index, name in enumerate("abcdefgh")})
+frame["kind"] = pd.Categorical.from_codes(np.arange(rows) % 4, list("wxyz"))
+frame["maybe"] = pd.array(np.arange(rows) % 7, dtype="Int64")
+cells = [words("%time 1\\nprint(frame['b'].sum(), frame.kind.value_counts(), nothing)")]
+series = data_named(globals(), cells)
+assert sorted(one.name for one in series) == ["b", "kind"]
+lengths = sorted(length for _, length in data_ranges(series))
+assert lengths == [rows, 8 * rows], lengths
+assert sorted(l for _, l in data_ranges([frame.maybe])) == [rows, 8 * rows]
+back = np.arange(8)[::-2]
+assert data_ranges([back]) == [(back.ctypes.data - 48, 56)]
+assert data_ranges([np.empty(0), "text", None, 3]) == []
+assert words("this is no Python") == frozenset()
+assert data_named(globals(), [words("frame.sum()")]) == []
+
+result = warmswap.background(keep=series, keep_share=0.5)
+assert result.kept_data_bytes >= 8 * MIB, result
+assert result.swapped_bytes > 50 * MIB
+warmswap.foreground()
+assert int(frame["b"].sum()) == (rows - 1) * rows // 2 + rows
+warmswap.launch_done()
+warmswap.settle(60)
+assert warmswap.status().last_return.touched_bytes < 8 * MIB
+"""
+    )

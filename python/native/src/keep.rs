@@ -8,6 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyList, PySet, PyString, PyTuple, PyType};
 use rustc_hash::{FxHashMap, FxHashSet};
+use warmswap_pager::OutRequest;
 use warmswap_pager::pages::PageSet;
 use warmswap_sys::PAGE_BYTES;
 
@@ -29,6 +30,7 @@ const BATCH: usize = 64;
 pub struct Keep {
     young: Vec<u64>,
     near: Vec<u64>,
+    data: PageSet,
     objects: FxHashSet<usize>,
     sizes: FxHashMap<usize, u64>,
     skipped: u64,
@@ -63,6 +65,17 @@ impl Keep {
         self.walk(roots, depth, max_objects, Kind::Near)
     }
 
+    /// Notes data that was used shortly before, by address and length in bytes.
+    fn add_data(&mut self, ranges: Vec<(u64, u64)>) {
+        for (address, bytes) in ranges.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            let page_bytes = PAGE_BYTES as u64;
+            let end = address.saturating_add(bytes).div_ceil(page_bytes);
+            let mut run = PageSet::default();
+            run.push(address / page_bytes..end);
+            self.data = self.data.or(&run);
+        }
+    }
+
     /// Containers that were too long to be looked into.
     #[getter]
     fn skipped(&self) -> u64 {
@@ -71,12 +84,14 @@ impl Keep {
 }
 
 impl Keep {
-    /// The pages, with young objects and with objects near roots.
-    pub fn take(&mut self) -> (PageSet, PageSet) {
-        (
-            PageSet::of_numbers(std::mem::take(&mut self.young)),
-            PageSet::of_numbers(std::mem::take(&mut self.near)),
-        )
+    /// The pages, as a request without a budget.
+    pub fn take(&mut self) -> OutRequest {
+        OutRequest {
+            young: PageSet::of_numbers(std::mem::take(&mut self.young)),
+            near: PageSet::of_numbers(std::mem::take(&mut self.near)),
+            data: std::mem::take(&mut self.data),
+            ..OutRequest::default()
+        }
     }
 
     /// Notes objects by distance from `roots`, nearest first, until `max_objects` are noted.

@@ -77,12 +77,10 @@ fn page_out<'py>(
     wait: bool,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
     let worker = pager().worker()?;
-    let (young, near) = keep.take();
     let request = OutRequest {
-        young,
-        near,
         keep_share,
         trim,
+        ..keep.take()
     };
     let ticket = worker.page_out(request).map_err(failed)?;
     if !wait {
@@ -194,6 +192,7 @@ fn out_report<'py>(py: Python<'py>, report: &OutReport) -> PyResult<Bound<'py, P
     dict.set_item("kept_learned_bytes", bytes(report.kept.learned_pages))?;
     dict.set_item("kept_young_bytes", bytes(report.kept.young_pages))?;
     dict.set_item("kept_near_bytes", bytes(report.kept.near_pages))?;
+    dict.set_item("kept_data_bytes", bytes(report.kept.data_pages))?;
     dict.set_item("over_budget_bytes", bytes(report.kept.over_budget_pages))?;
     dict.set_item("refused_ranges", report.refused_ranges)?;
     dict.set_item("swap_total_bytes", report.swap.total_bytes)?;

@@ -9,16 +9,17 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, Optional, Sequence
 
 from . import _native
+from ._data import data_ranges
 from ._errors import BusyError, Error, PagerError
 from ._results import Background, Foreground, Return, Status
 
 DEPTH = 2
 """Distance from modules and frames within which objects are near (Fleet's D)."""
 
-KEEP_SHARE = 0.22
+KEEP_SHARE = 0.23
 """Most of the anonymous memory that stays. With it, at least 70 % leaves of a process of which less than a tenth is
 libraries, which stay too."""
 
@@ -59,8 +60,10 @@ class _State:
         self.is_background = False
         self.went_at = 0.0
         self.noted: Optional[_Noted] = None
-        # Objects that are frozen by background(), as counted right after it; None if it did not freeze.
-        self.frozen_count: Optional[int] = None
+        # Whether background() froze objects that are not thawed yet.
+        self.is_frozen = False
+        # The program froze objects itself. That is asked once: to count frozen objects touches each of them.
+        self.is_program_freezing = False
 
 
 _state = _State()
@@ -99,13 +102,15 @@ def background(
     depth: int = DEPTH,
     keep_share: float = KEEP_SHARE,
     collect: bool = True,
+    keep: Sequence[Any] = (),
     wait: bool = True,
 ) -> Background:
     """Pages out what a return will not need, and freezes the collector's generations.
 
     What stays: what earlier returns touched, pages with young objects, pages with objects within ``depth`` of
-    modules and frames, in this order, up to ``keep_share`` of the anonymous memory. Other threads may go on; what
-    they touch comes back. Without ``wait`` the page-out goes on after the call, and the report is of now.
+    modules and frames, and the data of ``keep`` (arrays of NumPy, Series and DataFrames of pandas), in this order,
+    up to ``keep_share`` of the anonymous memory. Other threads may go on; what they touch comes back. Without
+    ``wait`` the page-out goes on after the call, and the report is of now.
 
     Old generations are collected only where that touches little; nothing is collected with ``collect=False``, or
     where the program disabled the collector.
@@ -115,13 +120,14 @@ def background(
     if not 0 <= keep_share <= 1:
         raise ValueError("keep_share must be between 0 and 1")
     with _alone() as state:
-        keep = _native.Keep()
-        state.noted = _note(state, keep, depth, collect)
+        pages = _native.Keep()
+        state.noted = _note(state, pages, depth, collect)
+        pages.add_data(data_ranges(keep))
         state.is_background = True
         state.went_at = time.monotonic()
         try:
             # Free memory is given back in any case: what is paged out instead is read from swap when it is reused.
-            report = _native.page_out(keep, keep_share, True, wait)
+            report = _native.page_out(pages, keep_share, True, wait)
         except BaseException:
             _come_back(state)
             raise
@@ -136,13 +142,14 @@ def _note(state: _State, keep: _native.Keep, depth: int, collect: bool) -> _Note
     if collect and gc.isenabled():
         noted.collected = _collect(state)
     noted.near_objects = keep.add_near(_roots(), depth, MAX_NOTED)
-    if state.frozen_count is None and gc.get_freeze_count() > 0:
+    if not state.is_frozen and not state.is_program_freezing:
+        state.is_program_freezing = gc.get_freeze_count() > 0
+    if state.is_program_freezing:
         # To thaw later would thaw what the program froze too.
         noted.warnings += ("the program froze objects itself, so none were frozen here",)
     else:
         gc.freeze()
-        state.frozen_count = gc.get_freeze_count()
-        noted.is_frozen = True
+        state.is_frozen = noted.is_frozen = True
     noted.held_s = time.monotonic() - start
     return noted
 
@@ -162,14 +169,17 @@ def _note_young(keep: _native.Keep) -> int:
 def _collect(state: _State) -> str:
     """Collects all generations where that touches little that is paged out, and does not take long."""
     anon, _, swapped = _native.counters()
+    if state.is_frozen:
+        # What is frozen is not touched.
+        gc.collect()
+        return "young"
+    # The blocks are counted where little is in swap only: to count them touches each pool of the allocator.
     is_out = swapped > MAX_SWAPPED_SHARE * (anon + swapped)
-    is_large = sys.getallocatedblocks() > MAX_COLLECTED_BLOCKS
-    # What is frozen is not touched.
-    if state.frozen_count is None and (is_out or is_large):
+    if is_out or sys.getallocatedblocks() > MAX_COLLECTED_BLOCKS:
         gc.collect(1)
         return "young"
     gc.collect()
-    return "all" if state.frozen_count is None else "young"
+    return "all"
 
 
 def _roots() -> list[Any]:
@@ -208,12 +218,11 @@ def _come_back(state: _State) -> None:
 
 
 def _unfreeze(state: _State) -> bool:
-    """Gives back to the collector what background() froze, unless the program froze more since."""
-    count, state.frozen_count = state.frozen_count, None
-    if count is None or gc.get_freeze_count() > count:
-        return False
-    gc.unfreeze()
-    return True
+    """Gives back to the collector what background() froze; whether there was anything."""
+    was_frozen, state.is_frozen = state.is_frozen, False
+    if was_frozen:
+        gc.unfreeze()
+    return was_frozen
 
 
 def launch_done() -> None:
@@ -271,6 +280,7 @@ def _result(noted: _Noted, report: Optional[dict[str, Any]]) -> Background:
         kept_learned_bytes=report.get("kept_learned_bytes", 0),
         kept_young_bytes=report.get("kept_young_bytes", 0),
         kept_near_bytes=report.get("kept_near_bytes", 0),
+        kept_data_bytes=report.get("kept_data_bytes", 0),
         kept_stacks_bytes=report.get("kept_stacks_bytes", 0),
         over_budget_bytes=report.get("over_budget_bytes", 0),
         young_objects=noted.young_objects,
@@ -307,9 +317,8 @@ def _warnings(report: dict[str, Any]) -> tuple[str, ...]:
 def _in_child() -> None:
     """The child of a fork is in the foreground, with a thread of its own to come."""
     global _state
-    frozen = _state.frozen_count
-    _state = _State()
-    _state.frozen_count = frozen
+    parent, _state = _state, _State()
+    _state.is_frozen, _state.is_program_freezing = parent.is_frozen, parent.is_program_freezing
     _unfreeze(_state)
     _native.after_fork()
 

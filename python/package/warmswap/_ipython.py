@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from collections import deque
 from typing import Any, Callable, Optional
 
 from . import _core
+from ._data import data_named, words
 from ._errors import Error
 from ._results import duration
 
 IDLE_S = 60.0
 """Time without a cell after which a kernel goes to the background (Fleet's T_B, for a person)."""
+
+CELLS = 3
+"""Cells that are searched for the last one with data. What data it names stays, as far as there is room, until
+returns have shown what they touch."""
 
 HELP = """\
 %warmswap status     how this kernel stands
@@ -46,6 +52,8 @@ class Watch:
         self.told_problem = ""
         self.loop: Optional[asyncio.AbstractEventLoop] = None
         self.loop_thread = 0
+        # What the last cells name, the newest first.
+        self.cells: deque[frozenset[str]] = deque(maxlen=CELLS)
 
     def start(self) -> None:
         """Registers for the shell's events. The cell that loads the extension is running."""
@@ -91,6 +99,7 @@ class Watch:
     def pre_run_cell(self, info: Any) -> None:
         """A cell is about to run: it is told what the kernel gave."""
         with self.lock:
+            self.cells.appendleft(words(getattr(info, "raw_cell", "")))
             away_s, self.away_s = self.away_s, None
         if away_s is not None and not self.is_quiet:
             line = self.line(away_s)
@@ -158,11 +167,11 @@ class Watch:
                 return
             self.cancel = None
             try:
-                _core.background(wait=False)
-            except Error as error:
+                _core.background(wait=False, keep=data_named(self.shell.user_ns, self.cells))
+            except Exception as error:  # Objects of the user are looked at; no defect of theirs may end the loop.
                 self.give_up(error)
 
-    def give_up(self, error: Error) -> None:
+    def give_up(self, error: Exception) -> None:
         """Says what is wrong, once, and leaves the kernel alone."""
         self.is_on = False
         self.disarm()

@@ -48,6 +48,8 @@ class Background:
     """Kept because young objects lie there (FYO)."""
     kept_near_bytes: int
     """Kept because objects near roots lie there (NRO)."""
+    kept_data_bytes: int
+    """Kept because data lies there that was used shortly before."""
     kept_stacks_bytes: int
     """Kept because threads stand there."""
     over_budget_bytes: int

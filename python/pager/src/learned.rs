@@ -1,7 +1,7 @@
 //! What returns touched: a score for each page, which each return moves.
 //!
 //! A page that was paged out shows at the next return whether it is needed: if it is present again, it was touched.
-//! A page that was kept, or brought back ahead of use, shows nothing. So one of 16 pages is put to the test at each
+//! A page that was kept, or brought back ahead of use, shows nothing. So one of 32 pages is put to the test at each
 //! background: it leaves in spite of its score, another one each time.
 
 use crate::pages::PageSet;
@@ -25,7 +25,7 @@ pub const NEEDED: u8 = 64;
 pub const CONFIRMED: u8 = 150;
 
 /// Returns in which each page is put to the test once. A test of a page that is needed costs a fault.
-const TEST_RETURNS: u64 = 16;
+const TEST_RETURNS: u64 = 32;
 
 /// Neighbours that are put to the test together.
 const TEST_PAGES: u64 = 16;
@@ -154,12 +154,12 @@ mod tests {
     }
 
     #[test]
-    fn each_page_is_put_to_the_test_once_in_sixteen_returns() {
+    fn each_page_is_put_to_the_test_once_in_32_returns() {
         let mut learned = Learned::default();
         let (all, none) = (set(&(100..132).collect::<Vec<_>>()), PageSet::default());
         learned.learn(&all, &all, &none);
         let mut tested = vec![0; 32];
-        for _ in 0..16 {
+        for _ in 0..32 {
             let kept = PageSet::of_numbers(learned.needed());
             for page in all.without(&kept).numbers() {
                 tested[page as usize - 100] += 1;

@@ -13,6 +13,8 @@ pub struct Reasons {
     pub young: PageSet,
     /// Pages that hold objects near roots (Fleet's NRO).
     pub near: PageSet,
+    /// Pages of data that was used shortly before, as far as the program says.
+    pub data: PageSet,
 }
 
 /// Pages that stay, by the first reason that holds for each.
@@ -26,6 +28,8 @@ pub struct Kept {
     pub young_pages: u64,
     /// With objects near roots.
     pub near_pages: u64,
+    /// With data that was used shortly before.
+    pub data_pages: u64,
     /// With a reason to stay, and beyond the budget.
     pub over_budget_pages: u64,
 }
@@ -49,13 +53,16 @@ pub fn plan(resident: &PageSet, reasons: &Reasons, budget_pages: u64) -> (PageSe
         .collect();
     let young = reasons.young.and(resident);
     let near = reasons.near.and(resident);
+    let data = reasons.data.and(resident);
     let wanted = PageSet::of_numbers(resident_learned.clone())
         .or(&young)
-        .or(&near);
-    let in_order: [(&mut u64, Vec<u64>); 3] = [
+        .or(&near)
+        .or(&data);
+    let in_order: [(&mut u64, Vec<u64>); 4] = [
         (&mut kept.learned_pages, resident_learned),
         (&mut kept.young_pages, young.numbers().collect()),
         (&mut kept.near_pages, near.numbers().collect()),
+        (&mut kept.data_pages, data.numbers().collect()),
     ];
     for (count, mut pages) in in_order {
         pages.retain(|page| !stay.contains(*page));
@@ -82,12 +89,13 @@ mod tests {
             learned: vec![30, 10, 99],
             young: set(&[10, 20]),
             near: set(&[1, 20, 40, 41]),
+            data: set(&[41, 60, 61]),
         }
     }
 
     #[test]
     fn each_page_that_stays_counts_once() {
-        let resident = set(&[1, 2, 10, 20, 30, 40, 41, 50]);
+        let resident = set(&[1, 2, 10, 20, 30, 40, 41, 50, 60]);
         let (leaves, kept) = plan(&resident, &reasons(), 100);
         assert_eq!(leaves, set(&[2, 50]));
         let expected = Kept {
@@ -95,6 +103,7 @@ mod tests {
             learned_pages: 2,
             young_pages: 1,
             near_pages: 2,
+            data_pages: 1,
             over_budget_pages: 0,
         };
         assert_eq!(kept, expected);

@@ -42,6 +42,8 @@ pub struct OutRequest {
     pub young: PageSet,
     /// Pages with objects near roots.
     pub near: PageSet,
+    /// Pages with data that was used shortly before.
+    pub data: PageSet,
     /// Most of the anonymous memory, swapped or not, that may stay for any reason but being a stack, from 0 to 1.
     pub keep_share: f64,
     /// Give free memory of the C library back first.
@@ -201,6 +203,7 @@ impl Session {
             learned: self.learned.needed(),
             young: request.young.clone(),
             near: request.near.clone(),
+            data: request.data.clone(),
         };
         let all_pages = (present.len() + swapped.len()) as f64;
         let budget_pages = (all_pages * request.keep_share.clamp(0.0, 1.0)) as u64;
