@@ -1,9 +1,12 @@
 //! A bit for each granule, or for each page.
 #![allow(unsafe_code)] // Tables of atomics are made of zeroed memory, which costs nothing before it is used.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+#[cfg(not(test))]
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// So many zeros. The memory comes from the kernel page by page, when it is used.
+#[cfg(not(test))]
 pub fn zeroed_bytes(len: usize) -> Box<[AtomicU8]> {
     let zeros = Box::into_raw(vec![0u8; len].into_boxed_slice());
     // SAFETY: the two types have the same size, alignment and bit validity, and the box is this function's alone.

@@ -1,9 +1,9 @@
 //! The card table (section 5.2): which kilobytes of old objects were written to.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
-use crate::bitmap::zeroed_bytes;
 use crate::layout::{Addr, CARD_GRANULES, REGION_CARDS, REGION_GRANULES};
+use crate::sync::{AtomicU8, zeroed_bytes};
 
 /// The region's objects are young: whether they were written to is of no interest.
 pub const UNTRACKED: u8 = 0;

@@ -65,11 +65,14 @@ mod limits;
 mod marvin;
 mod memory;
 mod mutator;
+#[cfg(test)]
+mod protocol;
 mod reference;
 mod regions;
 mod roots;
 mod space;
 mod stats;
+mod sync;
 mod types;
 mod verify;
 mod world;

@@ -1,8 +1,8 @@
 //! Safepoints: stopping all mutators for a moment.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard};
 
 #[derive(Debug, Default)]
 struct State {
