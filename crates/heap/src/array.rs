@@ -11,7 +11,7 @@ use crate::types::Managed;
 
 /// An array of references to objects of one type. Only ever behind a [`Ref`].
 #[derive(Debug)]
-pub struct Refs<T: Managed>(PhantomData<fn() -> *const T>);
+pub struct Refs<T: Managed>(PhantomData<fn(*const T) -> *const T>);
 
 impl<T: Managed> Managed for Refs<T> {}
 

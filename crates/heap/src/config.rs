@@ -153,10 +153,11 @@ impl HeapConfig {
         regions_for(self.max_bytes)
     }
 
-    /// All regions: those in use, copies of all of them (a third more for waste), and the unused first one.
+    /// All regions: those in use, copies of all of them, and the unused first one. Copies waste up to a quarter of
+    /// each region, and what is in use may be the copies of an earlier collection: a third more for both.
     pub(crate) fn regions(&self) -> usize {
-        let most = self.most_in_use();
-        most + most + most / 3 + 32
+        let copies = self.most_in_use().div_ceil(3) * 4;
+        copies + copies + 48
     }
 
     /// Checks sizes and factors.

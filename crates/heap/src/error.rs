@@ -62,7 +62,7 @@ pub enum AllocError {
         /// Bytes asked for, header included.
         bytes: usize,
     },
-    /// The object is larger than any heap may be.
+    /// The object is larger than the heap, or than 4 GiB.
     #[error("an object of {bytes} bytes is larger than the heap")]
     TooLarge {
         /// Bytes asked for.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
+use warmswap_control::Latencies;
 
 use crate::collector::{self, Control, Kind, SharedCopies};
 use crate::config::{Collector, HeapConfig};
@@ -91,6 +92,11 @@ impl Inner {
         self.barrier.store(bits, Ordering::Release);
     }
 
+    /// Whether accesses are noted while a launch is under way.
+    pub fn is_learning(&self) -> bool {
+        self.barrier.load(Ordering::Relaxed) & barrier::LEARNING != 0
+    }
+
     /// Bytes of regions in use.
     pub fn used_bytes(&self) -> usize {
         self.space.regions.in_use() * REGION_BYTES
@@ -102,8 +108,14 @@ impl Inner {
     }
 
     /// A mutator took a region, or there is none for it.
-    pub fn note_growth(&self) {
-        if self.limits.has_reached(self.used_bytes()) {
+    pub fn note_growth(&self, has_room: bool) {
+        let is_due = if has_room {
+            let charged = self.space.regions.charged() * REGION_BYTES;
+            self.limits.has_reached(charged)
+        } else {
+            self.limits.is_full()
+        };
+        if is_due {
             self.control.request(None);
         }
     }
@@ -209,7 +221,7 @@ impl Heap {
             launch: LaunchLog::new(space.bytes()),
             space,
             world: World::default(),
-            limits: Limits::new(config.foreground_factor),
+            limits: Limits::new(config.foreground_factor, config.max_bytes),
             control: Control::default(),
             stats: Recorder::default(),
             barrier: AtomicU8::new(if uses_bookmarks {
@@ -282,6 +294,12 @@ impl Heap {
         &self.inner
     }
 
+    /// How long mutators waited at safepoints, each time.
+    #[must_use]
+    pub fn pauses(&self) -> Latencies {
+        self.inner.stats.pauses.snapshot()
+    }
+
     /// Waits until the collector has nothing to do at once. Timers may be running.
     pub fn settle(&self) {
         self.inner.control.settle();
@@ -297,6 +315,11 @@ impl Heap {
 impl Drop for Heap {
     fn drop(&mut self) {
         self.inner.control.end();
+        if is_attached(&self.inner) || self.inner.control.is_collector() {
+            // The collector may be waiting for this thread's mutator, or this is its own thread, in a finaliser. It
+            // ends by itself.
+            return;
+        }
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {

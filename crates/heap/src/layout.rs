@@ -24,6 +24,9 @@ pub const REGION_CARDS: usize = REGION_BYTES >> CARD_SHIFT;
 /// unused at the end of a region is less than that, which bounds the space that a collection needs.
 pub const LARGE_BYTES: usize = 64 << 10;
 
+/// The same in granules.
+pub const LARGE_GRANULES: u32 = (LARGE_BYTES / GRANULE_BYTES) as u32;
+
 /// A page of the memory below.
 pub const PAGE_BYTES: usize = 4096;
 

@@ -40,6 +40,8 @@ struct History {
 /// The heap's limit, and what happens when it is reached.
 #[derive(Debug)]
 pub struct Limits {
+    /// Most that mutators can have in use.
+    max_bytes: usize,
     /// A collection begins here, in bytes in use.
     begin_bytes: AtomicUsize,
     /// Mutators wait for a collection that is under way here.
@@ -51,20 +53,30 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Of an empty heap.
-    pub fn new(factor: f64) -> Self {
+    /// Of an empty heap of at most so many bytes.
+    pub fn new(factor: f64, max_bytes: usize) -> Self {
         let history = History {
             factor,
             major: Yield::default(),
             next: Kind::Minor,
         };
-        Self {
-            begin_bytes: AtomicUsize::new(2 * LEAST_GROWTH_BYTES),
-            stall_bytes: AtomicUsize::new(4 * LEAST_GROWTH_BYTES),
+        let limits = Self {
+            max_bytes,
+            begin_bytes: AtomicUsize::new(0),
+            stall_bytes: AtomicUsize::new(0),
             is_due: AtomicBool::new(false),
             is_stalling: AtomicBool::new(false),
             history: Mutex::new(history),
-        }
+        };
+        limits.set_begin(2 * LEAST_GROWTH_BYTES, 0);
+        limits.set_stall(4 * LEAST_GROWTH_BYTES, 0);
+        limits
+    }
+
+    /// A mutator found no room: whether a collection is to begin. Mutators wait for it at their next safepoint.
+    pub fn is_full(&self) -> bool {
+        self.is_stalling.store(true, Ordering::Relaxed);
+        !self.is_due.swap(true, Ordering::AcqRel)
     }
 
     /// So much is in use now: whether a collection is to begin.
@@ -114,13 +126,14 @@ impl Limits {
                 Kind::Minor
             };
             // The limit stays, unless it is far above what is live.
-            let most = live_bytes + growth(history.factor, live_bytes);
+            let growth = growth(history.factor, live_bytes);
+            let most = live_bytes.saturating_add(growth);
             self.begin_bytes.fetch_min(most, Ordering::Relaxed);
             self.stall_bytes
-                .fetch_min(most + growth(history.factor, live_bytes), Ordering::Relaxed);
+                .fetch_min(most.saturating_add(growth), Ordering::Relaxed);
             if is_above {
                 // The next one begins with the next region.
-                self.set_stall(live_bytes, history.factor);
+                self.set_stall(live_bytes.saturating_add(growth), live_bytes);
             }
         } else {
             history.major.add(report);
@@ -132,14 +145,23 @@ impl Limits {
     }
 
     fn set_limit(&self, history: &History, live_bytes: usize) {
-        let limit = live_bytes + growth(history.factor, live_bytes);
-        self.begin_bytes.store(limit, Ordering::Relaxed);
-        self.set_stall(limit, history.factor);
+        let limit = live_bytes.saturating_add(growth(history.factor, live_bytes));
+        let stall = limit.saturating_add(growth(history.factor, limit));
+        self.set_begin(limit, live_bytes);
+        self.set_stall(stall, live_bytes);
     }
 
-    fn set_stall(&self, limit: usize, factor: f64) {
-        let stall = limit + growth(factor, limit);
-        self.stall_bytes.store(stall, Ordering::Relaxed);
+    /// A collection begins at `bytes`, or when an eighth of the heap is left: else mutators find it full without that
+    /// one was ever asked for.
+    fn set_begin(&self, bytes: usize, live_bytes: usize) {
+        let most = (self.max_bytes - self.max_bytes / 8).max(live_bytes + REGION_BYTES);
+        self.begin_bytes.store(bytes.min(most), Ordering::Relaxed);
+    }
+
+    /// Mutators wait at `bytes`, or when a sixteenth of the heap is left.
+    fn set_stall(&self, bytes: usize, live_bytes: usize) {
+        let most = (self.max_bytes - self.max_bytes / 16).max(live_bytes + REGION_BYTES);
+        self.stall_bytes.store(bytes.min(most), Ordering::Relaxed);
     }
 
     /// A collection begins when so many bytes are in use.

@@ -80,24 +80,16 @@ impl Bookmarks {
         }
     }
 
-    /// Visits the references of an object that is swapped out; false if it is not.
-    pub fn visit(&self, space: &Space, object: Addr, mut visit: impl FnMut(&AtomicU32)) -> bool {
+    /// Visits the references of an object that is swapped out, and gives its granules; `None` if it is not.
+    pub fn visit(&self, object: Addr, mut visit: impl FnMut(&AtomicU32)) -> Option<u32> {
         if !self.is_used.load(Ordering::Acquire) {
-            return false;
+            return None;
         }
         let candidates = self.candidates.lock();
-        let Some(candidate) = candidates.get(&object) else {
-            return false;
-        };
-        let Some(bookmark) = &candidate.bookmark else {
-            return false;
-        };
-        space
-            .regions
-            .info(object.region())
-            .add_live(candidate.granules);
+        let candidate = candidates.get(&object)?;
+        let bookmark = candidate.bookmark.as_ref()?;
         bookmark.iter().for_each(|(_, value)| visit(value));
-        true
+        Some(candidate.granules)
     }
 
     /// Forgets objects that are garbage.

@@ -13,7 +13,7 @@ use crate::config::Collector;
 use crate::error::{AllocError, HeapError};
 use crate::header::Header;
 use crate::heap::Inner;
-use crate::layout::{Addr, GRANULE_BYTES, LARGE_BYTES, REGION_GRANULES};
+use crate::layout::{Addr, GRANULE_BYTES, LARGE_GRANULES, REGION_GRANULES};
 use crate::reference::{Ref, another_heap};
 use crate::regions::{Asker, Flags};
 use crate::roots::{Root, Weak};
@@ -64,7 +64,7 @@ impl Mutator {
         ATTACHED.with_borrow_mut(|attached| attached.push(address));
         heap.world.enter();
         let swappable_from = match heap.config.collector {
-            Collector::Marvin(marvin) => granules_for(marvin.least_bytes),
+            Collector::Marvin(marvin) => granules_for(marvin.least_bytes.min(u32::MAX as usize)),
             _ => u32::MAX,
         };
         let mutator = Self {
@@ -169,9 +169,11 @@ impl Mutator {
     /// [`AllocError::Full`]; the value is dropped.
     #[inline]
     pub fn alloc<T: Object>(&self, value: T) -> Result<Ref<'_, T>, AllocError> {
+        // Before the room is reserved: a type that is one too many panics.
+        let header = Header::object(T::type_index(), 0);
         let object = self.reserve(granules_for(size_of::<T>()))?;
         let space = self.space();
-        space.write_header(object, Header::object(T::type_index(), 0));
+        space.write_header(object, header);
         // SAFETY: the room is this thread's alone until the address is published, large enough for a `T` behind the
         // header, and aligned to 8, which is all that `T` may ask for (see `types::register`).
         unsafe { space.payload(object).cast::<T>().write(value) };
@@ -239,14 +241,15 @@ impl Mutator {
         // SAFETY: the room is this thread's alone until the address is published, and has `whole` bytes behind the
         // header.
         unsafe { self.space().payload(object).write_bytes(0, whole) };
-        // What fits the heap has a length of 32 bits.
         let header = Header::object(kind, length as u32);
         self.space().write_header(object, header);
         Ok(object)
     }
 
     fn reserve_bytes(&self, bytes: usize) -> Result<Addr, AllocError> {
-        if bytes > self.space().bytes() {
+        // The length in a header has 32 bits.
+        let most = self.heap.config.max_bytes.min(u32::MAX as usize);
+        if bytes > most {
             return Err(AllocError::TooLarge { bytes });
         }
         self.reserve(granules_for(bytes))
@@ -257,6 +260,9 @@ impl Mutator {
         if granules >= self.swappable_from {
             return self.reserve_swappable(granules);
         }
+        if granules > LARGE_GRANULES {
+            return self.reserve_elsewhere(granules);
+        }
         match self.bump.reserve_here(granules) {
             Some(object) => Ok(object),
             None => self.reserve_elsewhere(granules),
@@ -266,12 +272,12 @@ impl Mutator {
     #[cold]
     fn reserve_swappable(&self, granules: u32) -> Result<Addr, AllocError> {
         let bytes = granules as usize * GRANULE_BYTES;
-        if bytes > LARGE_BYTES {
+        if granules > LARGE_GRANULES {
             return self.reserve_elsewhere(granules);
         }
         let object = self.swappable.reserve_here(granules).or_else(|| {
             let object = self.swappable.reserve_in_next(self.space(), granules);
-            self.heap.note_growth();
+            self.heap.note_growth(object.is_some());
             object
         });
         let object = object.ok_or(AllocError::Full { bytes })?;
@@ -284,12 +290,12 @@ impl Mutator {
     fn reserve_elsewhere(&self, granules: u32) -> Result<Addr, AllocError> {
         let bytes = granules as usize * GRANULE_BYTES;
         let space = self.space();
-        let object = if bytes > LARGE_BYTES {
+        let object = if granules > LARGE_GRANULES {
             reserve_large(space, granules)
         } else {
             self.bump.reserve_in_next(space, granules)
         };
-        self.heap.note_growth();
+        self.heap.note_growth(object.is_some());
         object.ok_or(AllocError::Full { bytes })
     }
 

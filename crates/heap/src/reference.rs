@@ -75,11 +75,11 @@ impl<'m, T: Managed> Ref<'m, T> {
     /// It is another heap's.
     #[inline]
     pub(crate) fn addr(self, mutator: &Mutator) -> Addr {
-        match mutator.space().byte_of(self.payload.addr().get()) {
-            Some(byte) => match Addr::new((byte / GRANULE_BYTES) as u32 - 1) {
-                Some(addr) => addr,
-                None => another_heap(),
-            },
+        // The header: an object without content at the end of the heap has no other byte within it.
+        let header = self.payload.addr().get() - GRANULE_BYTES;
+        let object = mutator.space().byte_of(header);
+        match object.and_then(|byte| Addr::new((byte / GRANULE_BYTES) as u32)) {
+            Some(object) => object,
             None => another_heap(),
         }
     }
@@ -118,7 +118,8 @@ impl<'m, T: Object> Ref<'m, T> {
 pub struct Field<T: Managed> {
     /// Granule of the object's header; 0 for none.
     raw: AtomicU32,
-    of: PhantomData<fn() -> *const T>,
+    /// Invariant: objects of type `T` go in and come out.
+    of: PhantomData<fn(*const T) -> *const T>,
 }
 
 impl<T: Managed> fmt::Debug for Field<T> {
@@ -186,6 +187,8 @@ impl<T: Managed> Field<T> {
         current: Option<Ref<'_, T>>,
         new: Option<Ref<'_, T>>,
     ) -> bool {
+        // An empty field may be anywhere, and `get` does not look where.
+        mutator.check_field(&raw const self.raw);
         let raw = |object: Option<Ref<'_, T>>| object.map_or(0, |o| o.addr(mutator).granule());
         let (current, new) = (raw(current), raw(new));
         // What the field holds may be the address of an object that was copied since: made the copy's by a load.

@@ -116,6 +116,8 @@ pub enum Asker {
     Mutator,
     /// A collection, for copies.
     Collection,
+    /// A collection, for room that it may not need: leaves what its copies may need otherwise.
+    Ahead,
 }
 
 /// Regions that a collection may need beyond those that its copies fill: one for each kind of copy, begun and not
@@ -148,10 +150,14 @@ impl Free {
         };
         // Low numbers first: what was in use before is in memory already, and the heap stays dense.
         let first = (self.next..n)
-            .chain(1..self.next)
+            .chain(1..self.next.min(n))
             .find(|&first| fits(first))?;
         self.is_free[first..first + count].fill(false);
         self.count -= count;
+        if count == 1 && first >= self.next {
+            // None is free from `next` up to it.
+            self.next = first + 1;
+        }
         Some(first)
     }
 }
@@ -165,6 +171,8 @@ pub struct RegionTable {
     free: Mutex<Free>,
     /// Regions in use, free ones not counted.
     in_use: AtomicUsize,
+    /// Of them, those that the collection that runs took: they stand for others, which are in use until its end.
+    copies: AtomicUsize,
     /// Regions that mutators ever took.
     taken_by_mutators: AtomicUsize,
     /// Mutators get no more than this.
@@ -192,6 +200,7 @@ impl RegionTable {
                 next: 1,
             }),
             in_use: AtomicUsize::new(0),
+            copies: AtomicUsize::new(0),
             taken_by_mutators: AtomicUsize::new(0),
             most_in_use,
         }
@@ -205,6 +214,12 @@ impl RegionTable {
     /// Regions in use.
     pub fn in_use(&self) -> usize {
         self.in_use.load(Ordering::Relaxed)
+    }
+
+    /// Regions in use, without the copies of a collection that runs: what mutators have of the heap's size.
+    pub fn charged(&self) -> usize {
+        self.in_use()
+            .saturating_sub(self.copies.load(Ordering::Relaxed))
     }
 
     /// Regions that mutators ever took.
@@ -239,9 +254,10 @@ impl RegionTable {
     /// [`Self::open`] has said as what.
     pub fn take(&self, count: usize, asker: Asker) -> Option<usize> {
         let mut free = self.free.lock();
-        if asker == Asker::Mutator
-            && (free.count < count + free.reserved() || self.in_use() + count > self.most_in_use)
-        {
+        if asker != Asker::Collection && free.count < count + free.reserved() {
+            return None;
+        }
+        if asker == Asker::Mutator && self.charged() + count > self.most_in_use {
             return None;
         }
         let first = free.take(count)?;
@@ -254,9 +270,11 @@ impl RegionTable {
             *reserve = reserve.saturating_sub(count);
         }
         self.in_use.fetch_add(count, Ordering::Relaxed);
-        if asker == Asker::Mutator {
-            self.taken_by_mutators.fetch_add(count, Ordering::Relaxed);
-        }
+        let by_asker = match asker {
+            Asker::Mutator => &self.taken_by_mutators,
+            Asker::Collection | Asker::Ahead => &self.copies,
+        };
+        by_asker.fetch_add(count, Ordering::Relaxed);
         Some(first)
     }
 
@@ -298,7 +316,9 @@ impl RegionTable {
 
     /// It has ended.
     pub fn end_collection(&self) {
-        self.free.lock().reserve = None;
+        let mut free = self.free.lock();
+        free.reserve = None;
+        self.copies.store(0, Ordering::Relaxed);
     }
 
     /// First regions of all that are in use, with how many regions each takes.

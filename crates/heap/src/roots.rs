@@ -108,7 +108,7 @@ impl Drop for Slot {
 /// the object go.
 pub struct Root<T: Managed> {
     slot: Slot,
-    of: PhantomData<fn() -> *const T>,
+    of: PhantomData<fn(*const T) -> *const T>,
 }
 
 impl<T: Managed> fmt::Debug for Root<T> {

@@ -144,17 +144,48 @@ impl Space {
                 }
             }
             Shape::References => {
-                for i in 0..header.length() as usize {
-                    visit(first + i * size_of::<u32>());
-                }
+                array_slots(first, header.length()).for_each(visit);
             }
             Shape::Record => {
                 let (references, _) = self.record_parts(object);
-                for i in 0..references as usize {
-                    visit(first + GRANULE_BYTES + i * size_of::<u32>());
-                }
+                array_slots(first + GRANULE_BYTES, references).for_each(visit);
             }
         }
+    }
+
+    /// Calls `visit` with the byte of each reference of an object that lies in these bytes of the heap, which begin at
+    /// a multiple of 4. The others cost nothing: an array may have millions.
+    pub fn each_slot_within(
+        &self,
+        object: Addr,
+        header: Header,
+        shapes: &mut Shapes,
+        bytes: std::ops::Range<usize>,
+        mut visit: impl FnMut(usize),
+    ) {
+        let (first, count) = match shapes.get(header.type_index()) {
+            Shape::Filler | Shape::Bytes => return,
+            Shape::Fixed { slots, .. } => {
+                let first = object.byte() + GRANULE_BYTES;
+                let from = slots.partition_point(|&at| first + (at as usize) < bytes.start);
+                for &at in &slots[from..] {
+                    if first + at as usize >= bytes.end {
+                        return;
+                    }
+                    visit(first + at as usize);
+                }
+                return;
+            }
+            Shape::References => (object.byte() + GRANULE_BYTES, header.length()),
+            Shape::Record => (
+                object.byte() + 2 * GRANULE_BYTES,
+                self.record_parts(object).0,
+            ),
+        };
+        let end = bytes.end.min(first + count as usize * size_of::<u32>());
+        (bytes.start.max(first)..end)
+            .step_by(size_of::<u32>())
+            .for_each(visit);
     }
 
     /// Copies an object of an evacuated region to where `reserve` says (granules → room for as many), unless somebody
@@ -234,6 +265,11 @@ impl Space {
         let flags = self.regions.info(object.region()).flags();
         !flags.has(Flags::MARKED) || self.marks.get(object.granule() as usize)
     }
+}
+
+/// The bytes of so many references in a row.
+fn array_slots(first: usize, count: u32) -> impl Iterator<Item = usize> {
+    (0..count as usize).map(move |i| first + i * size_of::<u32>())
 }
 
 /// What became of an object that was to be copied.
@@ -317,6 +353,14 @@ impl Bump {
         self.top.set(first + granules);
         self.end.set(first + REGION_GRANULES);
         Addr::new(first)
+    }
+
+    /// Goes on with the region that another one was filling.
+    pub fn take_over(&self, other: &Self) {
+        self.region.set(other.region.get());
+        self.top.set(other.top.get());
+        self.end.set(other.end.get());
+        other.forget();
     }
 
     /// What was reserved last is not needed.

@@ -178,7 +178,7 @@ pub enum Shape {
     Fixed {
         /// Bytes without the header.
         bytes: u32,
-        /// Byte offsets of the references.
+        /// Byte offsets of the references, lowest first.
         slots: &'static [u32],
     },
 }
@@ -224,6 +224,8 @@ pub fn register<T: Trace>() -> u16 {
     assert!(index < MAX_TYPES, "more than {MAX_TYPES} types of objects");
     let mut slots = Vec::new();
     T::slots(0, &mut slots);
+    // A struct's fields are in the order of the source, not of memory.
+    slots.sort_unstable();
     let bytes = u32::try_from(size_of::<T>()).expect("an object of less than 4 GiB");
     let slots = Vec::leak(slots);
     types.push((Some(id), Shape::Fixed { bytes, slots }));

@@ -22,6 +22,8 @@ pub struct Checked {
     pub reachable: usize,
     /// Bytes of these.
     pub reachable_bytes: usize,
+    /// Of them, foreground objects.
+    pub reachable_foreground: usize,
 }
 
 /// Checks everything, with all mutators stopped.
@@ -64,10 +66,10 @@ fn check(heap: &Inner) -> Result<Checked, String> {
         if !reachable.insert(object) {
             continue;
         }
-        let is_bookmark = heap.bookmarks.visit(space, object, |slot| {
+        let is_bookmark = heap.bookmarks.visit(object, |slot| {
             queue.extend(Addr::new(slot.load(Ordering::Acquire)).map(|to| (to, Some(object))));
         });
-        if is_bookmark {
+        if is_bookmark.is_some() {
             continue;
         }
         let header = space.header(object);
@@ -93,8 +95,17 @@ fn check(heap: &Inner) -> Result<Checked, String> {
     Ok(Checked {
         objects: starts.len(),
         reachable: reachable.len(),
+        reachable_foreground: reachable
+            .iter()
+            .filter(|o| is_foreground(heap, **o))
+            .count(),
         reachable_bytes: bytes,
     })
+}
+
+fn is_foreground(heap: &Inner, object: Addr) -> bool {
+    let flags = heap.space.regions.info(object.region()).flags();
+    flags.has(Flags::FOREGROUND)
 }
 
 /// Whether a collection that does not look at `from` has to hear of a reference to `to`.

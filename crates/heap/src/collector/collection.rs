@@ -69,7 +69,8 @@ impl Collections {
         heap.bookmarks
             .retain(|object| weak::survivor(&heap, object).is_some());
         let mut report = tracer.report;
-        let (freed, finalisers) = self.end(kind, &mut report);
+        let finalisers = weak::due_finalisers(&heap);
+        let freed = self.end(kind, &mut report);
         self.release(&freed);
         // Finalisers are the user's: what one does, or that it panics, is of no consequence here.
         for finaliser in finalisers {
@@ -172,17 +173,12 @@ impl Collections {
     }
 
     /// Evacuated regions are garbage now, and so are others without a live object: these are to be released, as first
-    /// region and number. And the finalisers that are due.
-    fn end(
-        &mut self,
-        kind: Kind,
-        report: &mut CollectionReport,
-    ) -> (Vec<(usize, usize)>, Vec<crate::heap::Finaliser>) {
+    /// region and number.
+    fn end(&mut self, kind: Kind, report: &mut CollectionReport) -> Vec<(usize, usize)> {
         let heap = Arc::clone(&self.heap);
         let space = &heap.space;
         let mut freed = Vec::new();
         let stop = self.stop(&heap);
-        let due = weak::due_finalisers(&heap);
         let (objects, _bytes) = heap.shared.lock().end(space);
         report.mutator_objects = objects;
         for (region, span) in space.regions.used() {
@@ -208,7 +204,7 @@ impl Collections {
         self.is_separated |= separates(kind);
         heap.set_barrier(0, barrier::COLLECTING | barrier::CLEARING);
         stop.end(report);
-        (freed, due)
+        freed
     }
 
     /// Gives the memory of regions back, that of the last ones that mutators will want again soon excepted.

@@ -1,6 +1,7 @@
 //! What the collector's thread is asked to do, and who waits for it.
 
 use std::collections::VecDeque;
+use std::thread::ThreadId;
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
@@ -28,6 +29,8 @@ struct State {
     /// Of them, those that are done.
     done: u64,
     has_ended: bool,
+    /// The thread that does it.
+    collector: Option<ThreadId>,
 }
 
 /// The commands of one heap, in order.
@@ -49,6 +52,10 @@ impl Control {
 
     fn wait_for(&self, number: u64) {
         let mut state = self.state.lock();
+        if state.collector == Some(std::thread::current().id()) {
+            // A finaliser asks. What it asks for is done after it.
+            return;
+        }
         while state.done < number && !state.has_ended {
             self.is_done.wait(&mut state);
         }
@@ -109,7 +116,17 @@ impl Control {
         self.is_done.notify_all();
     }
 
+    /// Whether the calling thread is the collector's, where finalisers run.
+    pub fn is_collector(&self) -> bool {
+        self.state.lock().collector == Some(std::thread::current().id())
+    }
+
     // ---- the collector's side ----
+
+    /// The calling thread does what is asked for.
+    pub fn begin(&self) {
+        self.state.lock().collector = Some(std::thread::current().id());
+    }
 
     /// The next command, waiting for one until `deadline`: `Ok(None)` when that is over, `Err` at the end.
     pub fn next(&self, deadline: Option<Instant>) -> Result<Option<Command>, Ended> {
@@ -117,6 +134,10 @@ impl Control {
         loop {
             if state.has_ended {
                 return Err(Ended);
+            }
+            if deadline.is_some_and(|at| at <= Instant::now()) {
+                // Before further commands: there may always be one.
+                return Ok(None);
             }
             if let Some(command) = state.queue.pop_front() {
                 return Ok(Some(command));

@@ -1,5 +1,6 @@
 //! Which regions a collection looks at, and how.
 
+use crate::layout::REGION_GRANULES;
 use crate::regions::{Flags, RegionState, RegionTable};
 
 use super::Kind;
@@ -23,7 +24,8 @@ pub fn state(kind: Kind, regions: &RegionTable, region: usize) -> RegionState {
         Kind::Background if flags.has(Flags::FOREGROUND) => RegionState::Kept,
         Kind::Background | Kind::Grouping => moved,
         Kind::Major => {
-            let is_dense = info.live() * 100 >= info.used() * EVACUATED_BELOW_PERCENT;
+            // Of the region, not of what is used of it: a region with a single object is worth to be freed.
+            let is_dense = info.live() >= REGION_GRANULES / 100 * EVACUATED_BELOW_PERCENT;
             if is_dense && !flags.has(Flags::YOUNG) {
                 RegionState::InPlace
             } else {

@@ -58,6 +58,7 @@ impl Session {
     /// Works until the heap is dropped.
     pub fn run(&mut self) {
         let heap = std::sync::Arc::clone(&self.collections.heap);
+        heap.control.begin();
         while let Ok(command) = heap.control.next(self.deadline) {
             match command {
                 Some(Command::Collect(kind)) => self.collect(kind),
@@ -117,8 +118,10 @@ impl Session {
         let heap = &self.collections.heap;
         heap.limits
             .set_factor(heap.config.foreground_factor, heap.used_bytes());
-        (self.stage, self.deadline) = match (self.stage, self.fleet()) {
-            (Stage::Away, Some(fleet)) => (Stage::Returning, after(fleet.foreground_wait)),
+        // Whatever the stage was: an application may come and go again before T_F or T_B is over.
+        let is_told_apart = self.collections.is_separated() || heap.is_learning();
+        (self.stage, self.deadline) = match self.fleet() {
+            Some(fleet) if is_told_apart => (Stage::Returning, after(fleet.foreground_wait)),
             _ => (Stage::Foreground, None),
         };
     }

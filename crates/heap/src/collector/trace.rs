@@ -153,8 +153,9 @@ pub struct Grouping {
     depth: LaunchDepth,
     /// References from the roots to the objects that are being found.
     found_at: u32,
-    /// Room for learned objects that were not found yet, and its granules.
-    learned: FxHashMap<Addr, (Addr, u32)>,
+    /// Learned objects that were not found yet, with room for them and its granules. Mutators may copy such an object
+    /// elsewhere, so that the room is beyond what copies need; `None` when there is none left.
+    learned: FxHashMap<Addr, Option<(Addr, u32)>>,
 }
 
 /// One collection's tracing, on the collector's thread.
@@ -191,7 +192,7 @@ impl<'a> Tracer<'a> {
     /// Groups objects. Those learned get room in launch regions, in this order, which they fill when they are found.
     pub fn group(&mut self, depth: LaunchDepth, learned: impl Iterator<Item = Addr>) {
         let mut rooms = FxHashMap::default();
-        let launch = &self.copies.classes[Class::Launch as usize];
+        let ahead = Bump::new(CLASS_FLAGS[Class::Launch as usize], Asker::Ahead);
         for object in learned {
             let state = self.space.regions.state(object.region());
             if state != RegionState::Evacuated || rooms.contains_key(&object) {
@@ -204,11 +205,10 @@ impl<'a> Tracer<'a> {
             }
             self.touch(object.byte(), GRANULE_BYTES);
             let granules = self.space.granules(object, header, &mut self.shapes);
-            let Some(room) = launch.reserve(self.space, granules) else {
-                break;
-            };
-            rooms.insert(object, (room, granules));
+            let room = ahead.reserve(self.space, granules);
+            rooms.insert(object, room.map(|room| (room, granules)));
         }
+        self.copies.classes[Class::Launch as usize].take_over(&ahead);
         self.grouping = Some(Grouping {
             depth,
             found_at: 0,
@@ -271,11 +271,17 @@ impl<'a> Tracer<'a> {
     ) {
         let space = self.space;
         let bytes = card.start as usize * GRANULE_BYTES..card.end as usize * GRANULE_BYTES;
+        let bookmarks = self.bookmarks;
+        let is_bookmarked = bookmarks.visit(object, |slot| {
+            self.follow(slot);
+        });
+        if is_bookmarked.is_some() {
+            // It was written to, and swapped out since: what it holds in its place is not what counts.
+            return;
+        }
         self.touch(bytes.start, bytes.len());
-        space.each_slot(object, header, shapes, |byte| {
-            if bytes.contains(&byte) {
-                self.follow_within(object, byte);
-            }
+        space.each_slot_within(object, header, shapes, bytes, |byte| {
+            self.follow_within(object, byte);
         });
     }
 
@@ -335,10 +341,12 @@ impl<'a> Tracer<'a> {
 
     fn scan(&mut self, object: Addr) {
         let (space, bookmarks) = (self.space, self.bookmarks);
-        if bookmarks.visit(space, object, |slot| {
+        let granules = bookmarks.visit(object, |slot| {
             self.follow(slot);
-        }) {
+        });
+        if let Some(granules) = granules {
             // Its content is swapped out; its references are kept elsewhere.
+            space.regions.info(object.region()).add_live(granules);
             return;
         }
         let mut shapes = std::mem::take(&mut self.shapes);
@@ -406,8 +414,9 @@ impl<'a> Tracer<'a> {
                 (copy_to(space, &mut self.shapes, object, bump), None)
             }
             Some(grouping) => {
-                if let Some((room, granules)) = grouping.learned.remove(&object) {
-                    let copied = copy_to_room(space, &mut self.shapes, object, (room, granules));
+                let learned = grouping.learned.remove(&object);
+                if let Some(Some(room)) = learned {
+                    let copied = copy_to_room(space, &mut self.shapes, object, room);
                     (copied, Some(Class::Launch))
                 } else {
                     let launch_bytes = self.report.grouped_bytes[Class::Launch as usize];
@@ -415,7 +424,7 @@ impl<'a> Tracer<'a> {
                         LaunchDepth::References(depth) => grouping.found_at < depth,
                         LaunchDepth::Bytes(bytes) => launch_bytes < bytes as u64,
                     };
-                    let class = if is_near || from.has(Flags::YOUNG) {
+                    let class = if is_near || learned.is_some() || from.has(Flags::YOUNG) {
                         Class::Launch
                     } else {
                         Class::Cold
@@ -443,7 +452,7 @@ impl<'a> Tracer<'a> {
     /// The end of the tracing: regions are filled no further, and room that no object was found for is marked as such.
     pub fn finish(&mut self) {
         if let Some(grouping) = &mut self.grouping {
-            for (_, (room, granules)) in grouping.learned.drain() {
+            for (room, granules) in grouping.learned.drain().filter_map(|(_, room)| room) {
                 fill(self.space, room, granules);
             }
         }

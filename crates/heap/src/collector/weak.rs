@@ -36,18 +36,20 @@ pub fn clear_weaks(heap: &Inner) {
     }
 }
 
-/// Takes out the finalisers of garbage. With all mutators stopped: what one adds meanwhile refers to a copy.
+/// Takes out the finalisers of garbage. What a mutator adds meanwhile is of an object that it has, which survives where
+/// it is.
 pub fn due_finalisers(heap: &Inner) -> Vec<Finaliser> {
-    let mut finalisers = heap.finalisers.lock();
-    let mut due = Vec::new();
-    for mut finaliser in std::mem::take(&mut *finalisers) {
+    let all = std::mem::take(&mut *heap.finalisers.lock());
+    let (mut due, mut kept) = (Vec::new(), Vec::with_capacity(all.len()));
+    for mut finaliser in all {
         match survivor(heap, finaliser.object) {
             Some(to) => {
                 finaliser.object = to;
-                finalisers.push(finaliser);
+                kept.push(finaliser);
             }
             None => due.push(finaliser),
         }
     }
+    heap.finalisers.lock().append(&mut kept);
     due
 }

@@ -10,10 +10,13 @@ use warmswap_heap::{
 
 pub const MIB: usize = 1 << 20;
 
+/// Until a timer expires by itself. Tests let it expire: `Heap::expire_timer`.
+pub const NEVER: Duration = Duration::from_secs(1 << 30);
+
 /// A heap over plain memory whose timers never expire by themselves.
 pub fn heap(max_bytes: usize, collector: Collector) -> Heap {
     let config = HeapConfig {
-        background_collection_wait: None,
+        background_collection_wait: Some(NEVER),
         ..HeapConfig::new(max_bytes).with(collector)
     };
     heap_of(config)
@@ -27,9 +30,9 @@ pub fn heap_of(config: HeapConfig) -> Heap {
 /// Fleet whose timers never expire by themselves.
 pub fn fleet() -> FleetConfig {
     FleetConfig {
-        background_wait: Duration::from_secs(1 << 30),
-        foreground_wait: Duration::from_secs(1 << 30),
-        advice_interval: Duration::from_secs(1 << 30),
+        background_wait: NEVER,
+        foreground_wait: NEVER,
+        advice_interval: NEVER,
         ..FleetConfig::learned()
     }
 }
@@ -39,7 +42,7 @@ pub fn marvin() -> MarvinConfig {
     MarvinConfig {
         least_bytes: 128,
         idle_passes: 1,
-        pass_interval: Duration::from_secs(1 << 30),
+        pass_interval: NEVER,
     }
 }
 
