@@ -17,16 +17,22 @@ import zram_swap  # noqa: E402
 
 RESULTS_LOG = "WARMSWAP_PYTEST_LOG"
 
+EXCUSED = "excused: "
+"""Begins the reason of a skip that nothing on the machine can prevent."""
+
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Notes each result in the file that `cargo xtask test` reads: `passed: NAME`, `failed: NAME`, or
-    `skipped: NAME: REASON`."""
+    """Notes each result in the file that `cargo xtask test` reads: `passed: NAME`, `failed: NAME`,
+    `skipped: NAME: REASON` or `excused: NAME: REASON`."""
     path = os.environ.get(RESULTS_LOG)
     if not path or (report.when != "call" and report.passed):
         return
-    line = f"{report.outcome}: {report.nodeid}"
+    outcome, reason = report.outcome, ""
     if report.skipped and isinstance(report.longrepr, tuple):
-        line += ": " + report.longrepr[2].replace("Skipped: ", "").replace("\n", " ")
+        reason = report.longrepr[2].replace("Skipped: ", "").replace("\n", " ")
+        if reason.startswith(EXCUSED):
+            outcome, reason = "excused", reason[len(EXCUSED) :]
+    line = f"{outcome}: {report.nodeid}" + (f": {reason}" if reason else "")
     with open(path, "a") as log:
         log.write(line + "\n")
 

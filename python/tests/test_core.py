@@ -270,6 +270,24 @@ def test_long_containers_are_not_looked_into():
     assert _native.Keep().add_near([None, None, None], 3, 10) == 1
 
 
+def test_free_lists_of_modules_are_left_alone(script):
+    script(
+        """
+import asyncio, warmswap
+async def wait():
+    future = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_soon(future.set_result, 1)
+    return await future
+async def waits():
+    return sum(await asyncio.gather(*(wait() for _ in range(500))))
+for _ in range(3):
+    assert asyncio.run(waits()) == 500
+    warmswap.background()
+    warmswap.foreground()
+"""
+    )
+
+
 def test_no_code_of_the_program_runs_while_objects_are_noted():
     from warmswap import _native
 

@@ -212,16 +212,19 @@ fn tests(root: &Path, venv: &Venv, name: &str) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Counts lines `passed: NAME`, `failed: NAME` and `skipped: NAME: REASON`.
+/// Counts lines `passed: NAME`, `failed: NAME`, `skipped: NAME: REASON` and `excused: NAME: REASON`.
 fn results(log: &str, python: &str) -> Tally {
     let mut tally = Tally::default();
     for line in log.lines() {
         match line.split_once(": ") {
             Some(("passed", _)) => tally.passed += 1,
-            Some(("skipped", rest)) => {
+            Some((outcome @ ("skipped" | "excused"), rest)) => {
                 // A node's name may hold "::", but no colon before a blank.
                 let (test, why) = rest.split_once(": ").unwrap_or((rest, "no reason given"));
-                tally.skips.push(skip(&format!("{python}: {test}"), why));
+                tally.skips.push(Skip {
+                    excused: outcome == "excused",
+                    ..skip(&format!("{python}: {test}"), why)
+                });
             }
             Some((_, test)) => tally.fail(format!("{python}: {test}")),
             None => tally.fail(format!("{python}: a line that is no result: {line}")),
@@ -253,9 +256,11 @@ mod tests {
     #[test]
     fn noted_results_are_counted() {
         let log = "passed: tests/a.py::one\nskipped: tests/a.py::two: needs root\n\
-                   failed: tests/a.py::three\npassed: tests/b.py::four[x: y]\n";
+                   failed: tests/a.py::three\npassed: tests/b.py::four[x: y]\n\
+                   excused: tests/b.py::five: other swap\n";
         let tally = results(log, "python 3.11");
-        assert_eq!(tally.line(), "2 passed, 1 failed, 1 skipped");
+        assert_eq!(tally.line(), "2 passed, 1 failed, 2 skipped");
+        assert!(!tally.skips[0].excused && tally.skips[1].excused);
         assert_eq!(tally.failures, ["python 3.11: tests/a.py::three"]);
         assert_eq!(tally.skips[0].reason, "needs root");
         assert_eq!(results("nonsense", "x").failed, 1);

@@ -6,7 +6,9 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyList, PySet, PyString, PyTuple, PyType};
+use pyo3::types::{
+    PyBytes, PyDict, PyFrozenSet, PyList, PyModule, PySet, PyString, PyTuple, PyType,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use warmswap_pager::OutRequest;
 use warmswap_pager::pages::PageSet;
@@ -123,12 +125,22 @@ impl Keep {
             let mut next = Vec::new();
             let frontier = &levels[levels.len() - 1];
             for batch in frontier.chunks(BATCH) {
-                let batch: Vec<_> = batch.iter().filter(|o| self.is_walkable(o)).collect();
-                let found = referents.call1(PyTuple::new(py, batch)?)?;
-                let found = found
+                let mut asked = Vec::new();
+                let mut found = Vec::new();
+                for object in batch.iter().filter(|o| self.is_walkable(o)) {
+                    // A module of C may show the collector objects of its free lists, which must not be referred to
+                    // (`_asyncio` of Python 3.12.1 loops for ever afterwards). Its names are what counts.
+                    match object.cast::<PyModule>() {
+                        Ok(module) => found.push(module.dict().into_any()),
+                        Err(_) => asked.push(object),
+                    }
+                }
+                let referents = referents.call1(PyTuple::new(py, asked)?)?;
+                let referents = referents
                     .cast::<PyList>()
                     .map_err(|_| PyValueError::new_err("gc.get_referents gives no list"))?;
-                for object in found.iter() {
+                found.extend(referents.iter());
+                for object in found {
                     if !self.note(&object, kind, &base_size)? {
                         continue;
                     }

@@ -32,6 +32,10 @@ MAX_YOUNG = 100_000
 MAX_COLLECTED_BLOCKS = 10_000_000
 """With more allocated blocks than this (about a second of collecting), old generations are left alone."""
 
+MAX_FROZEN_AT_START = 1000
+"""Objects that the interpreter itself may freeze when it starts: 3.12 does so with 375. A program that calls
+``gc.freeze()`` freezes thousands."""
+
 MAX_SWAPPED_SHARE = 0.1
 """With more than this in swap, old generations are left alone: to collect them would bring it back."""
 
@@ -143,7 +147,7 @@ def _note(state: _State, keep: _native.Keep, depth: int, collect: bool) -> _Note
         noted.collected = _collect(state)
     noted.near_objects = keep.add_near(_roots(), depth, MAX_NOTED)
     if not state.is_frozen and not state.is_program_freezing:
-        state.is_program_freezing = gc.get_freeze_count() > 0
+        state.is_program_freezing = gc.get_freeze_count() > MAX_FROZEN_AT_START
     if state.is_program_freezing:
         # To thaw later would thaw what the program froze too.
         noted.warnings += ("the program froze objects itself, so none were frozen here",)
