@@ -93,9 +93,10 @@ impl Region {
             shared.core.frames.call_pager();
             return Ok(());
         }
+        let state = |page: usize| shared.core.directory.word(page).state;
         let (mut here, mut away) = (Vec::new(), Vec::new());
         for page in pages {
-            match shared.core.directory.word(page).state {
+            match state(page) {
                 // Nothing was ever there.
                 State::Fresh => {}
                 State::Resident => here.push(page),
@@ -106,8 +107,14 @@ impl Region {
             let mut brain = shared.brain();
             brain.hear(&shared.core);
             for page in here {
-                let (app, addr) = brain.locate(page);
-                brain.engine.call(Call::Served(app, addr, Arrival::Touched));
+                // Pages leave under the engine's lock only. One that has left since would lose what it is stored in, if
+                // the engine took it for present.
+                if state(page) == State::Resident {
+                    let (app, addr) = brain.locate(page);
+                    brain.engine.call(Call::Served(app, addr, Arrival::Touched));
+                } else {
+                    away.push(page as u32);
+                }
             }
         }
         let arrival = match advice {

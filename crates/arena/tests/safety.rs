@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use warmswap_arena::{Advice, Arena, ArenaConfig, Mechanism};
 use warmswap_backing::testing::{Faults, FaultyStorage};
 
@@ -409,4 +409,40 @@ fn a_page_that_the_kernel_holds_stays_and_the_arena_goes_on() {
     leave(&region);
     (0..64).for_each(|page| check_page(memory, page, 1));
     check_account(&arena);
+}
+
+/// Pages that were in their place when the advice looked, and left before the engine heard of it, were taken for
+/// present: what they were stored in was freed.
+#[test]
+fn pages_that_are_said_to_be_hot_while_they_leave_keep_their_content() {
+    let name = "pages_that_are_said_to_be_hot_while_they_leave_keep_their_content";
+    const PAGES: usize = 2048;
+    if !can_run(name, Mechanism::Move) {
+        return;
+    }
+    let arena = Arena::new(config(4 * MIB, "zram")).expect("an arena");
+    let app = arena.application("app").expect("room");
+    let region = app.region(PAGES * PAGE).expect("a region");
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let advises = threads.spawn(|| {
+            let mut rounds = 0u64;
+            while !is_done.load(Ordering::Relaxed) {
+                // The half that is touched least, in parts as large as a collector's regions.
+                let first = PAGES / 2 + rounds as usize * 64 % (PAGES / 2);
+                let advice = [Advice::Hot, Advice::Hot, Advice::Cold][rounds as usize % 3];
+                region
+                    .advise(first * PAGE..(first + 64) * PAGE, advice)
+                    .expect("in the region");
+                rounds += 1;
+            }
+            rounds
+        });
+        for round in 1..=12 {
+            (0..PAGES).for_each(|page| write_page(words(&region), page, round));
+            (0..PAGES).for_each(|page| check_page(words(&region), page, round));
+        }
+        is_done.store(true, Ordering::Relaxed);
+        assert!(advises.join().expect("it does not fail") > 0);
+    });
 }
