@@ -90,6 +90,30 @@ impl CardTable {
         }
     }
 
+    /// An object takes the first `granules` of a gap of `room`: where dead objects began, nothing does any more. What
+    /// begins behind the object, and behind the gap, is noted where it is the first of its card.
+    pub fn replace_starts(&self, object: Addr, granules: u32, room: u32) {
+        let at = object.granule();
+        let end = at + room;
+        let region_end = (at / REGION_GRANULES + 1) * REGION_GRANULES;
+        for card in at / CARD_GRANULES..=end.min(region_end - 1) / CARD_GRANULES {
+            let first = card * CARD_GRANULES;
+            let start = &self.starts[card as usize];
+            let noted = start.load(Ordering::Relaxed);
+            if noted == NONE || !(at..end).contains(&(first + u32::from(noted) - 1)) {
+                continue;
+            }
+            let begins = [at, at + granules, end].into_iter();
+            let now = begins
+                .filter(|&begin| begin < region_end)
+                .find_map(|begin| {
+                    let granule = begin.checked_sub(first)?;
+                    (granule < CARD_GRANULES).then(|| granule as u8 + 1)
+                });
+            start.store(now.unwrap_or(NONE), Ordering::Relaxed);
+        }
+    }
+
     /// Where to begin walking to find what lies at `granule`: the first object of the last card, not after this one and
     /// in the same region, whose first object begins at `granule` or before.
     pub fn object_before(&self, granule: u32) -> Option<u32> {

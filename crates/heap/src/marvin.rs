@@ -3,14 +3,14 @@
 //! What is compared with here, whole as far as it matters for that (Fleet, sections 3.1, 6 and 8):
 //!
 //! - Only objects of some size ([`MarvinConfig::least_bytes`]) are swapped. They live in regions of their own and do not
-//!   move.
+//!   move; new ones take the room of those that died ([`Gaps`]).
 //! - Each access is noted, by the read barrier, which is always on. Objects that were not accessed for some passes are
 //!   the least recently used, and leave.
 //! - A *bookmark* keeps the references of an object that left, so that collections trace through it without bringing
 //!   it back. Bookmarks are made with all mutators stopped, so that object and bookmark cannot differ.
 //! - An access to such an object brings it back: its references, which collections may have changed, are written to it
 //!   and the bookmark goes.
-//! - Swap works by pages, all the same: a page leaves when all objects on it are bookmarked.
+//! - Swap works by pages, all the same: a page leaves when all objects on it are bookmarked or dead.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -20,8 +20,9 @@ use rustc_hash::FxHashMap;
 
 use crate::collector::collection::Collections;
 use crate::config::MarvinConfig;
-use crate::layout::{Addr, GRANULE_BYTES, PAGE_BYTES};
-use crate::space::Space;
+use crate::layout::{Addr, GRANULE_BYTES, PAGE_BYTES, first_granule};
+use crate::regions::Flags;
+use crate::space::{Space, fill};
 use crate::types::Shapes;
 
 /// An object that may be swapped out.
@@ -35,12 +36,38 @@ struct Candidate {
     bookmark: Option<Box<[(u32, AtomicU32)]>>,
 }
 
+/// Room of objects that died, between those that live.
+///
+/// There is none while a collection runs: what is allocated then must not lie among objects that are being marked.
+#[derive(Debug, Default)]
+struct Gaps(BTreeMap<u32, Vec<Addr>>);
+
+impl Gaps {
+    fn add(&mut self, at: u32, granules: u32) {
+        if let Some(at) = Addr::new(at).filter(|_| granules > 0) {
+            self.0.entry(granules).or_default().push(at);
+        }
+    }
+
+    /// The smallest one that is large enough: where it begins, and its granules.
+    fn take(&mut self, granules: u32) -> Option<(Addr, u32)> {
+        let mut fitting = self.0.range_mut(granules..);
+        let (&granules, same) = fitting.next()?;
+        let at = same.pop()?;
+        if same.is_empty() {
+            self.0.remove(&granules);
+        }
+        Some((at, granules))
+    }
+}
+
 /// The objects that may be swapped out, and the references of those that are.
 #[derive(Debug, Default)]
 pub struct Bookmarks {
     /// Whether there are candidates at all.
     is_used: AtomicBool,
     candidates: Mutex<FxHashMap<Addr, Candidate>>,
+    gaps: Mutex<Gaps>,
 }
 
 impl Bookmarks {
@@ -54,6 +81,54 @@ impl Bookmarks {
             bookmark: None,
         };
         self.candidates.lock().insert(object, candidate);
+    }
+
+    /// Room for an object among others that may be swapped out. It is live from now on, as far as collections know.
+    pub fn reserve(&self, space: &Space, granules: u32) -> Option<Addr> {
+        // Held until the gap is marked as used, so that a collection that begins finds all of it or nothing.
+        let mut gaps = self.gaps.lock();
+        let (at, room) = gaps.take(granules)?;
+        let end = at.granule() + granules;
+        space.cards.replace_starts(at, granules, room);
+        if let Some(rest) = Addr::new(end).filter(|_| granules < room) {
+            fill(space, rest, room - granules);
+            gaps.add(end, room - granules);
+        }
+        space.marks.set(at.granule() as usize);
+        space.regions.info(at.region()).add_live(granules);
+        Some(at)
+    }
+
+    /// A collection begins: nothing is allocated among the objects that it marks.
+    pub fn forget_gaps(&self) {
+        self.gaps.lock().0.clear();
+    }
+
+    /// It has ended: what lies between the objects that live can be used again.
+    pub fn find_gaps(&self, space: &Space) {
+        if !self.is_used.load(Ordering::Acquire) {
+            return;
+        }
+        let candidates = self.candidates.lock();
+        let mut live: Vec<(u32, u32)> = (candidates.iter())
+            .map(|(object, candidate)| (object.granule(), candidate.granules))
+            .collect();
+        live.sort_unstable();
+        let mut gaps = self.gaps.lock();
+        for (region, _) in space.regions.used() {
+            let info = space.regions.info(region);
+            if !info.flags().has(Flags::SWAPPABLE.with(Flags::MARKED)) {
+                continue;
+            }
+            let mut at = first_granule(region);
+            let end = at + info.used();
+            let from = live.partition_point(|&(object, _)| object < at);
+            for &(object, granules) in live[from..].iter().take_while(|(object, _)| *object < end) {
+                gaps.add(at, object - at);
+                at = object + granules;
+            }
+            gaps.add(at, end - at);
+        }
     }
 
     /// Objects that are swapped out.
@@ -124,6 +199,9 @@ impl Bookmarks {
                 candidate.bookmark = Some(bookmark.into());
             }
             out.insert(object.byte(), candidate.granules as usize * GRANULE_BYTES);
+        }
+        for (granules, gaps) in &self.gaps.lock().0 {
+            out.extend((gaps.iter()).map(|at| (at.byte(), *granules as usize * GRANULE_BYTES)));
         }
         let mut ranges: Vec<std::ops::Range<usize>> = Vec::new();
         for (first, bytes) in out {

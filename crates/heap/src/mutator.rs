@@ -275,14 +275,17 @@ impl Mutator {
         if granules > LARGE_GRANULES {
             return self.reserve_elsewhere(granules);
         }
-        let object = self.swappable.reserve_here(granules).or_else(|| {
-            let object = self.swappable.reserve_in_next(self.space(), granules);
+        let (space, bookmarks) = (self.space(), &self.heap.bookmarks);
+        let object = self.swappable.reserve_here(granules);
+        let object = object.or_else(|| bookmarks.reserve(space, granules));
+        let object = object.or_else(|| {
+            let object = self.swappable.reserve_in_next(space, granules);
             self.heap.note_growth(object.is_some());
             object
         });
         let object = object.ok_or(AllocError::Full { bytes })?;
-        self.space().cards.note_start(object);
-        self.heap.bookmarks.add(object, granules);
+        space.cards.note_start(object);
+        bookmarks.add(object, granules);
         Ok(object)
     }
 

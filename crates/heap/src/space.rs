@@ -294,6 +294,13 @@ pub fn granules_for(bytes: usize) -> u32 {
     1 + bytes.div_ceil(GRANULE_BYTES) as u32
 }
 
+/// Marks room as empty.
+pub fn fill(space: &Space, at: Addr, granules: u32) {
+    let bytes = (granules - 1) * GRANULE_BYTES as u32;
+    space.write_header(at, Header::object(FILLER, bytes));
+    space.cards.note_start(at);
+}
+
 /// A region that is filled from its start, by one thread at a time.
 #[derive(Debug)]
 pub struct Bump {

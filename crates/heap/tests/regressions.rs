@@ -541,3 +541,35 @@ fn memory_may_be_larger() {
     let record: Ref<'_, Record> = mutator.alloc_record(1, 1).expect("room");
     assert_eq!(record.shape(&mutator), (1, 1));
 }
+
+/// The regions of objects that Marvin may swap out kept their dead objects for as long as one in them lived, so that a
+/// heap of which an eighth lived was full.
+#[test]
+fn room_of_dead_objects_that_may_be_swapped_is_used_again() {
+    let heap = heap(8 * MIB, Collector::Marvin(marvin()));
+    let mut mutator = heap.mutator().expect("the first of this thread");
+    let bytes = |number: usize| vec![number as u8; 1000 + number % 3000];
+    let mut kept = Vec::new();
+    for number in 0..40_000 {
+        mutator.safepoint();
+        if mutator.alloc_bytes(&bytes(number)).is_err() {
+            mutator.collect(Kind::Major);
+        }
+        let object = mutator.alloc_bytes(&bytes(number));
+        let object = object.expect("an eighth of each 8 MiB lives");
+        if number % 8 == 0 {
+            kept.push((number, mutator.root(object)));
+        }
+        if kept.len() > 500 {
+            kept.swap_remove(number % 500);
+        }
+        if number % 2000 == 0 {
+            mutator.check().expect("the heap's invariants");
+            heap.expire_timer();
+        }
+    }
+    for (number, root) in &kept {
+        assert_eq!(root.get(&mutator).bytes(&mutator), bytes(*number));
+    }
+    mutator.check().expect("the heap's invariants");
+}

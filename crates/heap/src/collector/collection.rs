@@ -47,6 +47,7 @@ impl Collections {
         let begin = Instant::now();
         let cpu_before = self.clock.read_ns();
         let mut report = CollectionReport::new(kind);
+        heap.bookmarks.forget_gaps();
         self.clear_marks(kind);
         let used_before = heap.space.regions.in_use();
         let cards = self.flip(kind, &mut report);
@@ -72,6 +73,7 @@ impl Collections {
         let finalisers = weak::due_finalisers(&heap);
         let freed = self.end(kind, &mut report);
         self.release(&freed);
+        heap.bookmarks.find_gaps(&heap.space);
         // Finalisers are the user's: what one does, or that it panics, is of no consequence here.
         for finaliser in finalisers {
             let run = std::panic::AssertUnwindSafe(finaliser.run);

@@ -11,8 +11,8 @@ use crate::heap::heal;
 use crate::layout::{Addr, CARD_GRANULES, GRANULE_BYTES, PAGE_BYTES};
 use crate::marvin::Bookmarks;
 use crate::regions::{Asker, Flags, RegionState};
-use crate::space::{Bump, Forwarded, Space};
-use crate::types::{self, Shape, Shapes};
+use crate::space::{Bump, Forwarded, Space, fill};
+use crate::types::{Shape, Shapes};
 
 use super::report::CollectionReport;
 
@@ -501,11 +501,4 @@ fn copy_to_room(
         fill(space, room, granules);
     }
     copied
-}
-
-/// Marks room as empty.
-fn fill(space: &Space, at: Addr, granules: u32) {
-    let bytes = (granules - 1) * GRANULE_BYTES as u32;
-    space.write_header(at, Header::object(types::FILLER, bytes));
-    space.cards.note_start(at);
 }
