@@ -12,6 +12,28 @@ use crate::{BenchError, Pages};
 /// Calls of MADV_PAGEOUT until all pages are out: some wait in a batch of another processor.
 const TRIES: usize = 20;
 
+/// Slots that a processor keeps of the area that it swapped to last, whatever has a higher priority since
+/// (`SWAPFILE_CLUSTER`, Linux 6.14 on).
+const CLUSTER_PAGES: usize = 512;
+
+/// Pages memory out until all of it comes to a device: what the processors have of other areas is used up then.
+fn use_up_clusters(zram: &ZramSwap) -> Result<(), BenchError> {
+    let memory = Plain::new(CLUSTER_PAGES)?;
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    for _ in 0..2 * cpus {
+        for page in 0..CLUSTER_PAGES {
+            let mut content = [0; PAGE_BYTES];
+            content[..size_of::<usize>()].copy_from_slice(&(page + 1).to_le_bytes());
+            memory.write(page, &content);
+        }
+        memory.page_out()?;
+        if zram.stats()?.original_bytes >= (CLUSTER_PAGES * PAGE_BYTES / 100 * 95) as u64 {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// Plain memory, and the only swap device that the kernel prefers.
 #[derive(Debug)]
 pub struct KernelSide {
@@ -33,6 +55,7 @@ impl KernelSide {
                 priority: 32767,
             },
         )?;
+        use_up_clusters(&zram)?;
         Ok(Self {
             memory: Plain::new(pages)?,
             pagemap: Pagemap::open(&Root::machine(), std::process::id())?,
