@@ -352,11 +352,12 @@ fn a_device_that_is_removed_gives_its_pages_back() {
     let paged_out = host.counters().page_out_done;
     settle(&mut host);
     host.switch_to(app).unwrap();
-    assert_eq!(program.touch(0, 2000).0, 0);
+    let (major_faults, ..) = program.touch(0, 2000);
     host.launch_done(app).unwrap();
-    let counters = host.counters();
+    // Where the machine has other swap, the host goes on with that.
     if host.status().swap.total_bytes == 0 {
-        assert_eq!(counters.page_out_done, paged_out);
+        assert_eq!(major_faults, 0);
+        assert_eq!(host.counters().page_out_done, paged_out);
     }
     assert_eq!(program.damaged(), 0);
 }
