@@ -1,5 +1,6 @@
 //! `warmswap bench`: live memory beside the kernel's own swap.
 
+mod fleet;
 mod relaunch;
 
 use crate::exit::BadInput;
@@ -26,6 +27,8 @@ pub enum BenchCommand {
     Redis(RedisArgs),
     /// How fast real applications come back when memory is short, beside plain zram (root, zram)
     Relaunch(relaunch::RelaunchArgs),
+    /// Garbage collection and swap together: Fleet beside a native collector and Marvin (userfaultfd)
+    Fleet(fleet::FleetArgs),
 }
 
 /// Which pages, and how often.
@@ -77,6 +80,7 @@ pub struct RedisArgs {
 /// Measures and shows.
 pub fn run(command: BenchCommand, output: &Output) -> Result<()> {
     match command {
+        BenchCommand::Fleet(args) => fleet::run(&args, output),
         BenchCommand::Faults(args) => run_faults(args, output),
         BenchCommand::Redis(args) => run_redis(args, output),
         BenchCommand::Relaunch(args) => relaunch::run(args, output),

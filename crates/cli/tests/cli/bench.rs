@@ -67,3 +67,48 @@ fn every_way_of_a_page_is_measured_on_both_sides() {
     let latencies = data["latencies"].as_array().expect("a list");
     assert_eq!(latencies.len(), 3);
 }
+
+#[test]
+fn sizes_and_arms_that_fleet_cannot_be_measured_with_are_refused() {
+    for (bad, says) in [
+        (["--scale", "9"], "within 0.01 to 4"),
+        (["--budget", "1"], "a budget of 5 to 400 per cent"),
+        (["--launches", "0"], "at least one launch"),
+        (
+            ["--arms", "fleet,lru"],
+            "there is no arm lru; there are dram, native",
+        ),
+    ] {
+        let ran = run([&["bench", "fleet"][..], &bad].concat());
+        assert_refused(&ran, 2, &[says]);
+    }
+}
+
+#[test]
+fn fleet_is_measured_beside_a_native_collector() {
+    let name = "fleet_is_measured_beside_a_native_collector";
+    if !Uffd::probe().is_ok_and(|features| features.has(Feature::Sigbus)) {
+        warmswap_testkit::skip!(name, "needs userfaultfd with SIGBUS");
+    }
+    let texts = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let small = ["bench", "fleet", "--quick", "--scale", "0.05", "--corpus"];
+    let what = ["--only", "working-set,pool", "--arms", "native,fleet"];
+    let args = [&small[..], &[texts, "--launches", "1"], &what].concat();
+    let data = json("warmswap.bench.fleet", args);
+    let rows = data["working_set"]["rows"].as_array().expect("a list");
+    assert_eq!(rows.len(), 16);
+    for row in rows {
+        assert!(
+            row["bgc_objects"].as_u64() < row["native_objects"].as_u64(),
+            "{row}"
+        );
+    }
+    let arms = data["launches"][0]["arms"].as_array().expect("a list");
+    let names: Vec<_> = arms.iter().filter_map(|arm| arm["arm"].as_str()).collect();
+    assert_eq!(names, ["native", "fleet"]);
+    for arm in arms {
+        let launches = arm["launch_ns"].as_array().expect("a list");
+        assert_eq!(launches.len(), 10);
+        assert!(arm["pages_out"].as_u64() > Some(0), "{arm}");
+    }
+}

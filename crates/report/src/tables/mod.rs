@@ -18,6 +18,7 @@
 //! | [`programs`] | programs that are paged |
 //! | [`mod@daemon`] | the daemon, and the applications that it looks after |
 //! | [`mod@faults`] | live memory beside the kernel's zram |
+//! | [`mod@fleet`] | garbage collection and swap together |
 //! | [`mod@redis`] | a Redis server with half of its memory |
 //! | [`mod@relaunch`] | how fast applications come back |
 //! | [`mod@trace_info`] | what is in a trace |
@@ -31,6 +32,7 @@ pub mod daemon;
 pub mod doctor;
 pub mod ezswap;
 pub mod faults;
+pub mod fleet;
 pub mod heap;
 pub mod programs;
 pub mod redis;
@@ -44,6 +46,7 @@ pub use calibrate::calibration;
 pub use compare::comparison;
 pub use doctor::doctor;
 pub use faults::faults;
+pub use fleet::fleet;
 pub use heap::heap;
 pub use redis::redis;
 pub use relaunch::relaunch;

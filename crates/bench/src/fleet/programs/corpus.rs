@@ -9,8 +9,8 @@ use super::common::hash_of;
 use super::{html, made_up, words};
 
 /// Files with these endings are read, and files without one.
-const ENDINGS: [&str; 12] = [
-    "txt", "md", "rst", "html", "htm", "pod", "pm", "py", "tex", "texi", "adoc", "news",
+const ENDINGS: [&str; 13] = [
+    "txt", "md", "rst", "html", "htm", "pod", "pm", "py", "tex", "texi", "adoc", "news", "rs",
 ];
 
 /// Larger files are data, not texts: the largest manual on a Debian has 1 MB.

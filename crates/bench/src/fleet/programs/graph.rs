@@ -11,8 +11,8 @@
 //! - The data in the objects, which is drawn to be as compressible as usual.
 //! - Use: walks along references from the roots, with Zipf's law over a fixed random order of objects; those that are
 //!   young (the last 9.3 % by address, the paper's part) are in it more often.
-//! - Changes: an object to which one reference leads is replaced by a copy of itself. The graph stays as it is, and the
-//!   object before it refers to a new one.
+//! - Changes: an object that was used, if one reference leads to it, is replaced by a copy of itself. The graph stays
+//!   as it is, and the object before it refers to a new one.
 //! - A launch: the objects that half of the roots refer to, objects used last with all on the path to them, a stable
 //!   set of others, and a few random ones.
 
@@ -24,8 +24,8 @@ use warmswap_heap::{AllocError, Mutator, Record, Ref, Refs, Root};
 
 use super::super::program::{Program, ProgramError};
 use super::common::{Checksum, Draw, not_started, with_room};
+use super::filler;
 use super::object_shapes::{ObjectShapes, Parent};
-use super::synthetic;
 
 /// References in an array of the table that finds objects while they are loaded.
 const PAGE: usize = 8192;
@@ -41,11 +41,18 @@ const LONGEST_PATH: usize = 64;
 const MOST_CHANGED_BYTES: usize = 4096;
 /// Targets of the last actions that a launch looks at.
 const RECENT: usize = 2000;
-/// Paths that an action walks.
-const WALKS: usize = 16;
+/// Paths that an action walks: one for so many objects, but at least the number behind.
+const OBJECTS_OF_WALK: usize = 20_000;
+const LEAST_WALKS: usize = 16;
 
-/// A path: the number of a root, then of a reference in each object.
-type Path = Box<[u32]>;
+/// A way to an object.
+#[derive(Clone, Debug)]
+struct Path {
+    /// The number of a root, then of a reference in each object.
+    steps: Box<[u32]>,
+    /// Nothing else refers to the object at its end, so that a copy can take its place.
+    is_changeable: bool,
+}
 
 /// A program with the objects of a heap dump. See the module.
 #[derive(Debug)]
@@ -59,7 +66,7 @@ pub struct Graph {
     old: Vec<Path>,
     young: Vec<Path>,
     /// Paths to objects that one reference leads to.
-    changeable: Vec<Path>,
+    changeable: Vec<Box<[u32]>>,
     /// Paths that were walked last, the last one at the end: whether it is of a young one, and its number.
     recent: VecDeque<(bool, usize)>,
 }
@@ -108,7 +115,7 @@ impl Graph {
             let data_bytes = data_bytes(shapes.size(object), references);
             with_room(mutator, |mutator| {
                 let record = mutator.alloc_record(references, data_bytes)?;
-                synthetic::fill(mutator, record, number);
+                filler::fill(mutator, record, number);
                 let page = table[object / PAGE].get(mutator);
                 page.set(mutator, object % PAGE, Some(record));
                 Ok(())
@@ -143,13 +150,17 @@ impl Graph {
         order.extend(young.into_iter().map(|i| young_from + i));
         for object in order {
             mutator.safepoint();
-            let Some(path) = path_to(&parents, object) else {
+            let Some(steps) = path_to(&parents, object) else {
                 continue;
             };
-            let is_changeable =
-                degrees[object] == 1 && path.len() > 1 && shapes.size(object) <= MOST_CHANGED_BYTES;
-            if is_changeable && self.changeable.len() < MOST_PATHS {
-                self.changeable.push(path.clone());
+            let path = Path {
+                is_changeable: degrees[object] == 1
+                    && steps.len() > 1
+                    && shapes.size(object) <= MOST_CHANGED_BYTES,
+                steps,
+            };
+            if path.is_changeable && self.changeable.len() < MOST_PATHS {
+                self.changeable.push(path.steps.clone());
             }
             let paths = if object >= young_from {
                 &mut self.young
@@ -188,18 +199,28 @@ impl Graph {
         }
     }
 
-    fn path(&self, (is_young, number): (bool, usize)) -> &[u32] {
+    fn path(&self, (is_young, number): (bool, usize)) -> Option<&Path> {
         let paths = if is_young { &self.young } else { &self.old };
-        paths.get(number).map_or(&[], |path| path)
+        paths.get(number)
     }
 
-    /// Replaces an object by a copy of it.
-    fn change(&mut self, mutator: &mut Mutator) -> Result<usize, ProgramError> {
+    /// Replaces any object by a copy of it. Bytes allocated.
+    fn change_any(&mut self, mutator: &mut Mutator) -> Result<usize, ProgramError> {
         let number = self.next_number();
         let which = self.draw.zipf(self.changeable.len());
-        let Some(path) = self.changeable.get(which) else {
-            return Ok(HEADER_BYTES);
-        };
+        match self.changeable.get(which) {
+            Some(path) => self.change(mutator, path, number),
+            None => Ok(HEADER_BYTES),
+        }
+    }
+
+    /// Replaces the object at the end of a path by a copy of it. Bytes allocated.
+    fn change(
+        &self,
+        mutator: &mut Mutator,
+        path: &[u32],
+        number: u32,
+    ) -> Result<usize, ProgramError> {
         with_room(mutator, |mutator| {
             let (slots, last) = (&path[1..path.len() - 1], path[path.len() - 1] as usize);
             let mut before = self.roots[path[0] as usize].get(mutator);
@@ -214,7 +235,7 @@ impl Graph {
             };
             let (references, data_bytes) = old.shape(mutator);
             let new = mutator.alloc_record(references, data_bytes)?;
-            synthetic::fill(mutator, new, number);
+            filler::fill(mutator, new, number);
             for i in 0..references {
                 new.set(mutator, i, old.get(mutator, i));
             }
@@ -239,7 +260,7 @@ fn data_bytes(size: usize, references: usize) -> usize {
     size.saturating_sub(HEADER_BYTES + references * size_of::<u32>())
 }
 
-fn path_to(parents: &[Parent], mut object: usize) -> Option<Path> {
+fn path_to(parents: &[Parent], mut object: usize) -> Option<Box<[u32]>> {
     let mut path = Vec::new();
     loop {
         let parent = parents[object];
@@ -267,8 +288,8 @@ fn make_garbage(mutator: &Mutator, number: u32) -> Result<usize, AllocError> {
     const DATA_BYTES: usize = 40;
     let first = mutator.alloc_record(1, DATA_BYTES)?;
     let second = mutator.alloc_record(1, DATA_BYTES)?;
-    synthetic::fill(mutator, first, number);
-    synthetic::fill(mutator, second, number);
+    filler::fill(mutator, first, number);
+    filler::fill(mutator, second, number);
     first.set(mutator, 0, Some(second));
     Ok(2 * (HEADER_BYTES + DATA_BYTES + 8))
 }
@@ -300,22 +321,26 @@ impl Program for Graph {
             return Err(not_started(&self.name));
         }
         let mut sum = Checksum::new();
+        let walks = (self.shapes.len() / OBJECTS_OF_WALK).max(LEAST_WALKS);
         for _ in 0..actions {
-            for i in 0..WALKS {
+            for _ in 0..walks {
                 mutator.safepoint();
                 let is_young = self.draw.percent(40);
                 let paths = if is_young { &self.young } else { &self.old };
                 let count = paths.len();
                 let target = (is_young, self.draw.zipf(count));
-                self.walk(mutator, self.path(target), &mut sum);
                 self.recent.push_back(target);
                 if self.recent.len() > RECENT {
                     self.recent.pop_front();
                 }
-                if i % 2 == 0 {
-                    self.change(mutator)?;
+                let number = self.next_number();
+                let Some(path) = self.path(target) else {
+                    continue;
+                };
+                self.walk(mutator, &path.steps, &mut sum);
+                if path.is_changeable {
+                    self.change(mutator, &path.steps, number)?;
                 } else {
-                    let number = self.next_number();
                     with_room(mutator, |mutator| make_garbage(mutator, number))?;
                 }
             }
@@ -332,7 +357,7 @@ impl Program for Graph {
         let mut done = 0;
         for _ in 0..old_changes {
             mutator.safepoint();
-            done += self.change(mutator)?;
+            done += self.change_any(mutator)?;
         }
         while done < bytes {
             mutator.safepoint();
@@ -353,18 +378,22 @@ impl Program for Graph {
         }
         for &target in self.recent.iter().rev() {
             mutator.safepoint();
-            self.walk(mutator, self.path(target), &mut sum);
+            if let Some(path) = self.path(target) {
+                self.walk(mutator, &path.steps, &mut sum);
+            }
         }
         // From the end of the order, where use seldom goes.
         let stable = self.old.len() / 20;
         for path in self.old.iter().rev().take(stable) {
             mutator.safepoint();
-            self.walk(mutator, path, &mut sum);
+            self.walk(mutator, &path.steps, &mut sum);
         }
         for _ in 0..stable / 5 {
             mutator.safepoint();
             let which = self.draw.below(self.old.len());
-            self.walk(mutator, self.path((false, which)), &mut sum);
+            if let Some(path) = self.path((false, which)) {
+                self.walk(mutator, &path.steps, &mut sum);
+            }
         }
         Ok(sum.get())
     }

@@ -22,7 +22,7 @@ use super::common::{Checksum, Draw, not_started, with_room};
 use super::corpus::{Corpus, Document as Text};
 use super::dictionary::{self, Posting};
 use super::index_store::{self, Home, RESULTS, Results};
-use super::words::{for_each_word, words_of};
+use super::words::{char_floor, for_each_word, words_of};
 
 /// Terms that are indexed between two safepoints.
 const BATCH: usize = 16;
@@ -173,8 +173,8 @@ impl Index {
         let count = 1 + self.draw.below(3);
         let at = self.draw.any() as usize;
         let text = &Self::text(&self.corpus, self.first, document).text;
-        let from = text.floor_char_boundary(at % text.len().max(1));
-        let to = text.floor_char_boundary((from + 200).min(text.len()));
+        let from = char_floor(text, at % text.len().max(1));
+        let to = char_floor(text, (from + 200).min(text.len()));
         let mut words = words_of(&text[from..to]);
         words.truncate(count + 1);
         // The first may be half a word.
@@ -262,8 +262,8 @@ impl Index {
         let document = self.popular();
         let at = self.draw.any() as usize;
         let text = &Self::text(&self.corpus, self.first, document).text;
-        let from = text.floor_char_boundary(at % text.len().max(1));
-        let to = text.floor_char_boundary((from + 8 * TOKENS).min(text.len()));
+        let from = char_floor(text, at % text.len().max(1));
+        let to = char_floor(text, (from + 8 * TOKENS).min(text.len()));
         with_room(mutator, |mutator| {
             let (mut first, mut bytes, mut failed) = (None, 0, None);
             for_each_word(&text[from..to], |word| {
@@ -326,7 +326,7 @@ fn version(text: &str, turn: usize) -> String {
     if turn == 0 {
         return text.to_owned();
     }
-    let at = text.floor_char_boundary(text.len() * turn / 21);
+    let at = char_floor(text, text.len() * turn / 21);
     let at = text[..at].rfind('\n').map_or(0, |line| line + 1);
     format!("{}{}\nRevision {turn}\n", &text[at..], &text[..at])
 }

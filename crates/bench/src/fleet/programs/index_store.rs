@@ -277,8 +277,8 @@ impl Document {
         let start = texts.peek().copied().unwrap_or("");
         let found = texts.find_map(|text| Some((text, text.find(word)?)));
         let (text, at) = found.unwrap_or((start, 0));
-        let from = text.floor_char_boundary(at.saturating_sub(BEFORE));
-        let to = text.floor_char_boundary((from + ALL).min(text.len()));
+        let from = words::char_floor(text, at.saturating_sub(BEFORE));
+        let to = words::char_floor(text, (from + ALL).min(text.len()));
         &text[from..to]
     }
 }

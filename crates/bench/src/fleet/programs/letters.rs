@@ -112,5 +112,5 @@ fn subject_of(text: &str) -> String {
     let says = |line: &&str| line.chars().filter(|c| c.is_alphabetic()).count() > 5;
     let line = text.lines().map(str::trim).find(says).unwrap_or("(none)");
     let line = line.trim_start_matches(|c: char| !c.is_alphanumeric());
-    line[..line.floor_char_boundary(MOST_SUBJECT.min(line.len()))].to_owned()
+    line[..words::char_floor(line, MOST_SUBJECT.min(line.len()))].to_owned()
 }

@@ -38,7 +38,7 @@ const STARRED: u32 = 2;
 pub struct MailOptions {
     /// The texts. Letters begin at a place that the seed says.
     pub corpus: Arc<Corpus>,
-    /// Bytes of texts that are stored. The heap becomes about 1.7 times that.
+    /// Bytes of texts that are stored. The heap becomes about 1.5 times that.
     pub text_bytes: usize,
     /// Where everything random comes from.
     pub seed: u64,
@@ -190,9 +190,7 @@ impl Mail {
         letter.subject.insert_str(0, "Re: ");
         for i in 1..=DRAFTS {
             mutator.safepoint();
-            let end = letter
-                .body
-                .floor_char_boundary(letter.body.len() * i / DRAFTS);
+            let end = words::char_floor(&letter.body, letter.body.len() * i / DRAFTS);
             let root = self.root()?;
             with_room(mutator, |mutator| {
                 let draft = mutator.alloc_bytes(&letter.body.as_bytes()[..end])?;

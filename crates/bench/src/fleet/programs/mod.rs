@@ -11,6 +11,7 @@ mod btree;
 mod common;
 mod corpus;
 mod dictionary;
+mod filler;
 mod graph;
 mod html;
 mod index;

@@ -1,8 +1,9 @@
 //! The objects of a heap dump, as far as a program needs them: sizes, references, roots.
 
 use std::collections::VecDeque;
+use std::path::Path;
 
-use warmswap_hprof::{ObjectGraph, ObjectId, ObjectKind};
+use warmswap_hprof::{HprofError, ObjectGraph, ObjectId, ObjectKind};
 
 use super::common::Draw;
 
@@ -27,6 +28,14 @@ pub struct ObjectShapes {
 }
 
 impl ObjectShapes {
+    /// The objects of a dump in a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no heap dump.
+    pub fn open(path: &Path) -> Result<Self, HprofError> {
+        Ok(Self::of(&ObjectGraph::open(path)?))
+    }
+
     /// The objects of a dump that can be reached from its roots. A few seconds for ten million objects.
     ///
     /// The class of an object is kept alive by it, which a dump does not say; here the classes of all objects are

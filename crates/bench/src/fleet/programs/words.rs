@@ -42,12 +42,21 @@ pub fn parts(text: &str, most_bytes: usize) -> impl Iterator<Item = &str> {
     })
 }
 
+/// The last boundary between characters that is not behind a byte of a text, which may lie behind its end.
+pub fn char_floor(text: &str, byte: usize) -> usize {
+    let is_boundary = |&at: &usize| text.is_char_boundary(at);
+    (0..=byte.min(text.len()))
+        .rev()
+        .find(is_boundary)
+        .unwrap_or(0)
+}
+
 /// Where the first part of a text ends: after at least one character.
 fn part_end(text: &str, most_bytes: usize) -> usize {
     if text.len() <= most_bytes {
         return text.len();
     }
-    let most = text.floor_char_boundary(most_bytes.max(4));
+    let most = char_floor(text, most_bytes.max(4));
     let head = &text[..most];
     for end_of in ["\n\n", "\n", " "] {
         if let Some(at) = head.rfind(end_of).map(|at| at + end_of.len())

@@ -1,0 +1,140 @@
+//! What is compared: a collector, and the scheme of the arena below it.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use warmswap_heap::{Collector, FleetConfig, Kind, MarvinConfig};
+
+/// Timers are expired by the benchmark, so that nothing waits and nothing depends on the time.
+const NEVER: Duration = Duration::from_secs(1 << 30);
+
+/// One side of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arm {
+    /// The native collector with memory for everything: what a launch takes when nothing is swapped.
+    Dram,
+    /// The native collector over LRU swap: Android.
+    Native,
+    /// Marvin.
+    Marvin,
+    /// Native collections but for those of the background (BGC).
+    Bgc,
+    /// Guided swap (RGS), native collections.
+    Rgs,
+    /// Both: Fleet as published.
+    Fleet,
+    /// Fleet with launch objects learned.
+    Learned,
+    /// The same over the scheme `warmswap`, with chunks by hotness and prefetch, in place of LRU swap by pages.
+    LearnedWarmswap,
+}
+
+impl Arm {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Dram,
+        Self::Native,
+        Self::Marvin,
+        Self::Bgc,
+        Self::Rgs,
+        Self::Fleet,
+        Self::Learned,
+        Self::LearnedWarmswap,
+    ];
+
+    /// Name, for tables and the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dram => "dram",
+            Self::Native => "native",
+            Self::Marvin => "marvin",
+            Self::Bgc => "bgc",
+            Self::Rgs => "rgs",
+            Self::Fleet => "fleet",
+            Self::Learned => "learned",
+            Self::LearnedWarmswap => "learned-warmswap",
+        }
+    }
+
+    /// The arm of a name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|arm| arm.name() == name)
+    }
+
+    /// Its collector, whose timers never expire by themselves.
+    #[must_use]
+    pub fn collector(self) -> Collector {
+        let fleet = FleetConfig {
+            background_wait: NEVER,
+            foreground_wait: NEVER,
+            advice_interval: NEVER,
+            ..FleetConfig::paper()
+        };
+        match self {
+            Self::Dram | Self::Native => Collector::Native,
+            Self::Marvin => Collector::Marvin(MarvinConfig {
+                pass_interval: NEVER,
+                ..MarvinConfig::default()
+            }),
+            Self::Bgc => Collector::Fleet(FleetConfig {
+                guided_swap: false,
+                ..fleet
+            }),
+            Self::Rgs => Collector::Fleet(FleetConfig {
+                background_collections: false,
+                ..fleet
+            }),
+            Self::Fleet => Collector::Fleet(fleet),
+            Self::Learned | Self::LearnedWarmswap => Collector::Fleet(FleetConfig {
+                learned_launches: true,
+                ..fleet
+            }),
+        }
+    }
+
+    /// How it collects a program as a whole in the background.
+    #[must_use]
+    pub fn background_kind(self) -> Kind {
+        match self {
+            Self::Dram | Self::Native | Self::Marvin | Self::Rgs => Kind::Major,
+            Self::Bgc | Self::Fleet | Self::Learned | Self::LearnedWarmswap => Kind::Background,
+        }
+    }
+
+    /// The arena's scheme. LRU swap by pages, into the pool or to flash as the comparison is about.
+    #[must_use]
+    pub fn scheme(self, swap: Swap) -> &'static str {
+        match (self, swap) {
+            (Self::LearnedWarmswap, _) => "warmswap",
+            (_, Swap::Pool) => "zram",
+            (_, Swap::Flash | Swap::Counted) => "swap",
+        }
+    }
+}
+
+/// Where pages go that leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Swap {
+    /// The compressed pool; part of the budget.
+    Pool,
+    /// A file with the paper's flash bandwidth.
+    Flash,
+    /// A file, whose reads are counted and not slowed down.
+    Counted,
+}
+
+impl Swap {
+    /// Name, for tables and the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pool => "pool",
+            Self::Flash => "flash",
+            Self::Counted => "counted",
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! Hot launches of cached programs that share a budget (Figure 13, section 7.4), with what they cost (section 7.3).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
+use serde::Serialize;
+use warmswap_control::{Latencies, LatencySummary};
+use warmswap_sys::cpu_time::CpuClock;
+
+use super::arm::{Arm, Swap};
+use super::cached::Launch;
+use super::subject::{Memory, Side};
+use super::{FleetError, Subject};
+use crate::relaunch::Quantiles;
+
+/// An action that takes longer misses a frame at 60 frames a second (section 7.3).
+const FRAME: Duration = Duration::from_micros(16_700);
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct LaunchesOptions {
+    /// The programs, all of which are cached.
+    pub subjects: Vec<Subject>,
+    /// The arms; the first one's launches are what others must show.
+    pub arms: Vec<Arm>,
+    /// Launches of each program.
+    pub launches: usize,
+    /// Things that a person does between launch and switch.
+    pub actions: usize,
+    /// Bytes that each program allocates in the background between two launches of others.
+    pub background_bytes: usize,
+    /// Old objects that it changes then.
+    pub background_changes: usize,
+    /// Whether each program that works in the background is collected as a whole then (section 3.2), or when its limit
+    /// says so only.
+    pub collects_in_background: bool,
+    /// The budget, as a part of what all heaps hold, in per cent.
+    pub budget_percent: u64,
+    /// Where pages go that leave.
+    pub swap: Swap,
+    /// Factor of the heap limit in the background (section 7.4).
+    pub background_factor: f64,
+    /// Seed of programs and order.
+    pub seed: u64,
+    /// Folder for backing files.
+    pub folder: PathBuf,
+}
+
+/// What one arm took.
+#[derive(Clone, Debug, Serialize)]
+pub struct ArmLaunches {
+    /// The arm.
+    pub arm: Arm,
+    /// Each launch, by program, in order, in nanoseconds.
+    pub launch_ns: Vec<Vec<u64>>,
+    /// Median and 90th percentile over all launches.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// Mean.
+    pub mean_ns: u64,
+    /// How many times faster the median is than under `native`: the mean over the programs (Figure 13m). `None`
+    /// without that arm.
+    pub median_speedup: Option<f64>,
+    /// The same for the 90th percentile (Figure 15a).
+    pub p90_speedup: Option<f64>,
+    /// CPU time of the programs' threads in launches, in nanoseconds.
+    pub launch_cpu_ns: u64,
+    /// Time of each action in the foreground, in nanoseconds, summed up.
+    pub actions: Actions,
+    /// CPU time of everything that the arm did after the programs' start, in nanoseconds: programs, collectors, arena.
+    pub cpu_ns: u64,
+    /// Of it, what the collectors' threads took.
+    pub collector_cpu_ns: u64,
+    /// Collections, by kind.
+    pub collections: Vec<Collections>,
+    /// Times that programs waited at safepoints.
+    pub pauses: LatencySummary,
+    /// Faults in launches.
+    pub launch_faults: u64,
+    /// Faults in all.
+    pub faults: u64,
+    /// Pages that were compressed or written to flash.
+    pub pages_out: u64,
+    /// Bytes read from flash.
+    pub flash_read_bytes: u64,
+    /// Times that faults went beyond the budget.
+    pub overcommits: u64,
+    /// What all heaps held at the end.
+    pub heap_bytes: u64,
+    /// Card tables of all heaps.
+    pub card_bytes: u64,
+}
+
+/// Actions in the foreground.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Actions {
+    /// How many.
+    pub count: u64,
+    /// Of them, longer than a frame at 60 a second: janks.
+    pub slow: u64,
+    /// All together.
+    pub total_ns: u64,
+}
+
+/// Collections of one kind.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Collections {
+    /// The kind.
+    pub kind: warmswap_heap::Kind,
+    /// How many.
+    pub count: u64,
+    /// Objects that they accessed.
+    pub objects: u64,
+    /// Pages that they accessed.
+    pub pages: u64,
+}
+
+/// Hot launches, arm beside arm.
+#[derive(Clone, Debug, Serialize)]
+pub struct LaunchesReport {
+    /// Names of the programs.
+    pub programs: Vec<String>,
+    /// Budget of every arm but `dram`, in bytes.
+    pub budget_bytes: u64,
+    /// What all heaps held after the start, in bytes.
+    pub footprint_bytes: u64,
+    /// Where pages go that leave.
+    pub swap: Swap,
+    /// Factor of the heap limit in the background.
+    pub background_factor: f64,
+    /// The arms.
+    pub arms: Vec<ArmLaunches>,
+}
+
+/// Measures.
+///
+/// # Errors
+/// [`FleetError`]; two arms that show different things are one.
+pub fn launches(
+    options: &LaunchesOptions,
+    progress: &dyn Fn(u64, u64),
+) -> Result<LaunchesReport, FleetError> {
+    let clock = CpuClock::of_process(std::process::id());
+    let cpu_ns = || clock.and_then(CpuClock::read_ns).unwrap_or(0);
+    let memory = |arm: Arm, budget_bytes: u64| Memory {
+        budget_bytes,
+        swap: if arm == Arm::Dram {
+            Swap::Pool
+        } else {
+            options.swap
+        },
+        flash_bytes: 16 << 30,
+        folder: &options.folder,
+    };
+    let most: usize = options
+        .subjects
+        .iter()
+        .map(|subject| subject.max_bytes)
+        .sum();
+    // Address space and copies included, all of it fits.
+    let ample = 4 * most as u64 + (64 << 20);
+    let steps = options.subjects.len() * options.launches;
+    let work = (options.arms.len() + 1) * options.subjects.len() + steps * options.arms.len();
+    let mut done = 0;
+    let mut tick = || {
+        done += 1;
+        progress(done, work as u64);
+    };
+    let mut footprint_bytes = 0;
+    {
+        let mut side = Side::new(
+            Arm::Dram,
+            memory(Arm::Dram, ample),
+            options.background_factor,
+        )?;
+        for subject in &options.subjects {
+            side.add(subject, options.seed)?;
+            tick();
+        }
+        for program in &side.programs {
+            program.collect(warmswap_heap::Kind::Major)?;
+            footprint_bytes += program.stats()?.used_bytes as u64;
+        }
+    }
+    let budget_bytes = footprint_bytes * options.budget_percent / 100;
+    let mut sides = Vec::new();
+    for &arm in &options.arms {
+        let budget = if arm == Arm::Dram {
+            ample
+        } else {
+            budget_bytes
+        };
+        let mut side = Side::new(arm, memory(arm, budget), options.background_factor)?;
+        for subject in &options.subjects {
+            side.add(subject, options.seed)?;
+            let program = &side.programs[side.programs.len() - 1];
+            program.use_it(options.actions)?;
+            program.background()?;
+            tick();
+        }
+        sides.push((side, Account::default()));
+    }
+    for (side, account) in &mut sides {
+        account.launch_ns = vec![Vec::new(); options.subjects.len()];
+        account.before = Some(side.stats());
+    }
+    for (step, &number) in order(options).iter().enumerate() {
+        let mut first: Option<(Arm, u64)> = None;
+        for turn in 0..sides.len() {
+            // Each arm is the first one in turn.
+            let at = (step + turn) % sides.len();
+            let (side, account) = &mut sides[at];
+            let before = cpu_ns();
+            let shown = account.step(side, number, options)?;
+            account.cpu_ns += cpu_ns() - before;
+            match first {
+                None => first = Some((side.arm, shown)),
+                Some((_, expected)) if expected == shown => {}
+                Some((other, _)) => {
+                    return Err(FleetError::Differs {
+                        program: side.programs[number].name().to_owned(),
+                        arm: side.arm.name(),
+                        other: other.name(),
+                    });
+                }
+            }
+            tick();
+        }
+    }
+    let programs = sides.first().map_or_else(Vec::new, |(side, _)| {
+        let names = side
+            .programs
+            .iter()
+            .map(|program| program.name().to_owned());
+        names.collect()
+    });
+    let mut arms = Vec::new();
+    for (side, account) in sides {
+        arms.push(account.result(&side)?);
+    }
+    if let Some(native) = arms.iter().find(|arm| arm.arm == Arm::Native) {
+        let native = native.launch_ns.clone();
+        for arm in &mut arms {
+            arm.median_speedup = speedup(&native, &arm.launch_ns, |q| q.p50);
+            arm.p90_speedup = speedup(&native, &arm.launch_ns, |q| q.p90);
+        }
+    }
+    Ok(LaunchesReport {
+        programs,
+        budget_bytes,
+        footprint_bytes,
+        swap: options.swap,
+        background_factor: options.background_factor,
+        arms,
+    })
+}
+
+/// The mean over the programs of how many times faster a quantile is.
+fn speedup(native: &[Vec<u64>], arm: &[Vec<u64>], figure: fn(&Quantiles) -> f64) -> Option<f64> {
+    let of = |launches: &Vec<u64>| figure(&Quantiles::of(launches.iter().copied())).max(1.0);
+    let ratio = |(native, arm): (&Vec<u64>, &Vec<u64>)| of(native) / of(arm);
+    let ratios: Vec<f64> = native.iter().zip(arm).map(ratio).collect();
+    (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
+}
+
+/// Which program is launched at each step: all of them in each round, never one twice in a row.
+fn order(options: &LaunchesOptions) -> Vec<usize> {
+    let mut random = rand::rngs::SmallRng::seed_from_u64(options.seed);
+    let mut order: Vec<usize> = Vec::new();
+    for _ in 0..options.launches {
+        let mut round: Vec<usize> = (0..options.subjects.len()).collect();
+        round.shuffle(&mut random);
+        if round.len() > 1 && order.last() == round.first() {
+            round.swap(0, 1);
+        }
+        order.extend(round);
+    }
+    order
+}
+
+/// What one arm has done so far.
+#[derive(Debug, Default)]
+struct Account {
+    launch_ns: Vec<Vec<u64>>,
+    launch_cpu_ns: u64,
+    actions: Actions,
+    cpu_ns: u64,
+    launch_faults: u64,
+    before: Option<warmswap_arena::ArenaStats>,
+}
+
+impl Account {
+    /// A user switches to a program, uses it, and leaves it; meanwhile the others work in the background. A checksum of
+    /// what was shown.
+    fn step(
+        &mut self,
+        side: &Side,
+        number: usize,
+        options: &LaunchesOptions,
+    ) -> Result<u64, FleetError> {
+        let program = &side.programs[number];
+        let faults_before = side.stats().faults;
+        let Launch { time, cpu, shown } = program.launch()?;
+        self.launch_faults += side.stats().faults - faults_before;
+        self.launch_ns[number].push(time.as_nanos() as u64);
+        self.launch_cpu_ns += cpu.as_nanos() as u64;
+        let (times, seen) = program.use_it(options.actions)?;
+        for time in times {
+            self.actions.count += 1;
+            self.actions.slow += u64::from(time > FRAME);
+            self.actions.total_ns += time.as_nanos() as u64;
+        }
+        program.settle_in_foreground()?;
+        program.background()?;
+        for (other, program) in side.programs.iter().enumerate() {
+            if other != number {
+                program.work(options.background_bytes, options.background_changes)?;
+                if options.collects_in_background {
+                    program.collect(side.arm.background_kind())?;
+                }
+                program.background_period()?;
+            }
+        }
+        Ok(shown.rotate_left(1) ^ seen)
+    }
+
+    fn result(self, side: &Side) -> Result<ArmLaunches, FleetError> {
+        let after = side.stats();
+        let before = self.before.unwrap_or(after);
+        let mut kinds: Vec<Collections> = Vec::new();
+        let mut collector_cpu_ns = 0;
+        let mut card_bytes = 0;
+        let mut pauses = Latencies::default();
+        for program in &side.programs {
+            let stats = program.stats()?;
+            card_bytes += stats.card_bytes as u64;
+            for report in &stats.reports {
+                collector_cpu_ns += report.cpu_ns;
+                let at = kinds.iter().position(|kind| kind.kind == report.kind);
+                let at = at.unwrap_or_else(|| {
+                    kinds.push(Collections {
+                        kind: report.kind,
+                        count: 0,
+                        objects: 0,
+                        pages: 0,
+                    });
+                    kinds.len() - 1
+                });
+                kinds[at].count += 1;
+                kinds[at].objects += report.touched_objects();
+                kinds[at].pages += report.touched_pages;
+            }
+            pauses.merge(&program.pauses()?);
+        }
+        let launches = Quantiles::of(self.launch_ns.concat());
+        Ok(ArmLaunches {
+            arm: side.arm,
+            p50_ns: launches.p50 as u64,
+            p90_ns: launches.p90 as u64,
+            mean_ns: launches.mean as u64,
+            median_speedup: None,
+            p90_speedup: None,
+            launch_ns: self.launch_ns,
+            launch_cpu_ns: self.launch_cpu_ns,
+            actions: self.actions,
+            cpu_ns: self.cpu_ns,
+            collector_cpu_ns,
+            collections: kinds,
+            pauses: pauses.summary(),
+            launch_faults: self.launch_faults,
+            faults: after.faults - before.faults,
+            pages_out: after.pager.compressed - before.pager.compressed,
+            flash_read_bytes: side.flash_read_bytes(),
+            overcommits: after.pager.overcommits - before.pager.overcommits,
+            heap_bytes: side.heap_bytes()?,
+            card_bytes,
+        })
+    }
+}
