@@ -75,22 +75,30 @@ struct State {
 }
 
 impl Undo {
-    /// Where state files lie: `/run/warmswap` for root, else the user's runtime or temporary directory.
+    /// Where state files lie: `/run/warmswap` for root, else `$XDG_RUNTIME_DIR/warmswap`, else `warmswap-UID` in the
+    /// temporary directory.
     #[must_use]
     pub fn default_folder(root: &Root) -> PathBuf {
-        if crate::is_root() {
+        let user = rustix::process::geteuid();
+        if user.is_root() {
             return root.path("/run/warmswap");
         }
-        let base =
-            std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
-        base.join("warmswap")
+        let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        match session.filter(|path| path.is_absolute()) {
+            Some(session) => session.join("warmswap"),
+            None => std::env::temp_dir().join(format!("warmswap-{}", user.as_raw())),
+        }
     }
 
     /// Opens a registry whose state files lie in `folder` (made when missing, for the owner only), after
     /// taking back what processes that ended without doing so left there.
     ///
+    /// What stands in state files is done with the caller's rights, so the folder and each file must belong to the
+    /// caller, and nobody else may write to them.
+    ///
     /// # Errors
-    /// [`UndoError::State`]; [`UndoError::Action`] when a leftover cannot be removed.
+    /// [`UndoError::State`], also when others could have written what is to be done; [`UndoError::Action`] when a
+    /// leftover cannot be removed.
     pub fn open(root: &Root, folder: &Path) -> Result<Self, UndoError> {
         make_folder(folder)?;
         for leftover in leftover::leftovers(folder)? {
@@ -304,9 +312,32 @@ fn boot_id(root: &Root) -> String {
 /// Makes the folder of state files, for the owner only, if it is not there.
 fn make_folder(folder: &Path) -> Result<(), UndoError> {
     use std::os::unix::fs::DirBuilderExt as _;
+    let failed = |action| move |e| UndoError::State(FileError::new(action, folder, e));
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(folder)
-        .map_err(|e| UndoError::State(FileError::new("make", folder, e)))
+        .map_err(failed("make"))?;
+    let found = std::fs::symlink_metadata(folder).map_err(failed("look at"))?;
+    check_own(folder, &found, found.is_dir())
+}
+
+/// Refuses what another user could have made or changed, and what is not of the kind that is expected.
+fn check_own(path: &Path, found: &std::fs::Metadata, is_kind: bool) -> Result<(), UndoError> {
+    use std::os::unix::fs::MetadataExt as _;
+    let (user, owner, mode) = (
+        rustix::process::geteuid().as_raw(),
+        found.uid(),
+        found.mode(),
+    );
+    if is_kind && owner == user && mode & 0o022 == 0 {
+        return Ok(());
+    }
+    let what = format!(
+        "others could have written there what is undone with the rights of user {user} (owner {owner}, mode {:o}); \
+         remove it",
+        mode & 0o7777
+    );
+    let source = std::io::Error::new(std::io::ErrorKind::PermissionDenied, what);
+    Err(UndoError::State(FileError::new("trust", path, source)))
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Action, Pending, State, Undo, UndoError, boot_id};
 use crate::process::Stat;
-use crate::{FileError, Root, file};
+use crate::{FileError, Root};
 
 /// The state file of a process that is no more.
 #[derive(Debug)]
@@ -44,10 +44,8 @@ pub(super) fn leftovers(folder: &Path) -> Result<Vec<Leftover>, UndoError> {
         .map(|e| e.path())
         .filter(|p| p.extension().is_some_and(|x| x == "json"))
     {
-        let text = match file::read(&path) {
-            Ok(text) => text,
-            Err(e) if e.is_gone() => continue,
-            Err(e) => return Err(UndoError::State(e)),
+        let Some(text) = read_own(&path)? else {
+            continue;
         };
         let state: State = serde_json::from_str(&text)
             .map_err(|e| UndoError::State(FileError::unexpected(&path, &e.to_string())))?;
@@ -65,6 +63,28 @@ pub(super) fn leftovers(folder: &Path) -> Result<Vec<Leftover>, UndoError> {
         });
     }
     Ok(found)
+}
+
+/// What a state file holds, if it is still there. One that is a link, or that others could write, is refused.
+fn read_own(path: &Path) -> Result<Option<String>, UndoError> {
+    use std::io::Read as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let failed = |source| UndoError::State(FileError::new("read", path, source));
+    let mut options = std::fs::OpenOptions::new();
+    // Nothing is waited for at a pipe, either.
+    options
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let mut file = match options.open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let found = file.metadata().map_err(failed)?;
+    super::check_own(path, &found, found.is_file())?;
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(failed)?;
+    Ok(Some(text))
 }
 
 /// A change that a process made which ended without taking it back, and that is this process's now. Dropping

@@ -230,3 +230,46 @@ fn of_an_earlier_boot_nothing_is_inherited() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "changed");
     assert!(state_files(dir.path()).is_empty());
 }
+
+/// What stands in a folder that another user made, or can write to, is not done with our rights.
+#[test]
+fn what_others_could_have_written_is_not_done() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let dir = tempfile::tempdir().unwrap();
+    let path = value_file(dir.path(), "mine");
+    leave(dir.path(), vec![restore(&path, "written by another")]);
+    let (state, left) = (dir.path().join("state"), dir.path().join("state/left.json"));
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let refused = |folder: &Path| {
+        for result in [
+            Undo::open(&Root::machine(), folder).map(drop),
+            Undo::inherit(&Root::machine(), folder).map(drop),
+        ] {
+            let error = result.unwrap_err().to_string();
+            assert!(
+                error.contains("cannot trust") || error.contains("cannot read"),
+                "{error}"
+            );
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    };
+
+    mode(&state, 0o777);
+    refused(&state);
+    mode(&state, 0o755);
+    mode(&left, 0o666);
+    refused(&state);
+    mode(&left, 0o600);
+    symlink(&state, dir.path().join("link")).unwrap();
+    refused(&dir.path().join("link"));
+    std::fs::rename(&left, dir.path().join("elsewhere.json")).unwrap();
+    symlink(dir.path().join("elsewhere.json"), &left).unwrap();
+    refused(&state);
+    std::fs::remove_file(&left).unwrap();
+    if crate::is_root() {
+        std::os::unix::fs::chown(&state, Some(1111), None).unwrap();
+        refused(&state);
+    }
+}
