@@ -25,6 +25,7 @@ use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::uffd::PagedError;
 use warmswap_trace::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 
+use crate::content_hash::ContentHash;
 use crate::directory::{Claim, Directory, State, Word};
 use crate::error::{ArenaError, ServeError};
 use crate::service::Core;
@@ -93,6 +94,7 @@ pub struct Brain {
     chunks: usize,
     allowance: Allowance,
     keep_copies: bool,
+    content_hash: ContentHash,
     /// The pool's stores when it was last compacted.
     compacted_at: u64,
     /// The footprint on its way back.
@@ -135,6 +137,7 @@ impl Brain {
             chunks: 0,
             allowance,
             keep_copies,
+            content_hash: ContentHash::new(),
             compacted_at: 0,
             ahead: Ahead::default(),
             scratch: Scratch::lean(),

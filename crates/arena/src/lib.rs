@@ -70,6 +70,7 @@ mod arena;
 mod binding;
 mod brain;
 mod config;
+mod content_hash;
 mod directory;
 mod error;
 mod file_region;

@@ -9,7 +9,6 @@ use warmswap_policy::{ChunkId, PageId, PageState};
 use warmswap_pool::{Content, Refusal as PoolRefusal};
 use warmswap_sys::uffd::{Mechanism, Slots};
 use warmswap_trace::PAGE_BYTES;
-use xxhash_rust::xxh3::xxh3_128;
 
 use super::Brain;
 use crate::directory::{Claim, State, Word};
@@ -150,9 +149,13 @@ impl Brain {
         for (i, &(page, id)) in members.iter().enumerate() {
             let leaves = self.engine.is_leaving(chunk, id);
             let room = &mut self.plain[i * PAGE_BYTES..][..PAGE_BYTES];
-            let keep_copies = self.keep_copies;
+            let (keep_copies, content_hash) = (self.keep_copies, &self.content_hash);
             let take = |bytes: &[u8; PAGE_BYTES]| {
-                let hash = if keep_copies { xxh3_128(bytes) } else { 0 };
+                let hash = if keep_copies {
+                    content_hash.of(bytes)
+                } else {
+                    0
+                };
                 match plan {
                     // A single page is encoded where it is; who touches it meanwhile waits for that.
                     Some(plan) if members.len() == 1 => {
@@ -298,7 +301,7 @@ impl Brain {
         if matches!(before.state, State::Unmapped | State::Fresh | State::Stored) {
             return Ok(());
         }
-        let looked = Self::look(core, page, |bytes| xxh3_128(bytes));
+        let looked = Self::look(core, page, |bytes| self.content_hash.of(bytes));
         let Some((word, hash)) = looked else {
             self.stayed.push(page);
             return Ok(());
