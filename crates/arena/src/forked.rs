@@ -187,8 +187,12 @@ impl Core {
                 let place = map.twin(&(page..page + 1)).ok_or(ServeError::NotMapped)?;
                 return Ok(child.copy_in_from(address, (place.0, place.1.start))?);
             }
-            // It is there, and the child has it; or it is nobody's, and the next access says so.
-            _ => return Ok(()),
+            // The child has it, too, unless it gave it up since.
+            State::Resident | State::Protected if self.memory.has_frame(page) => {
+                self.memory.read_page(page, &mut copy);
+            }
+            // It is nobody's, and the next access says so; or it is on its way.
+            _ => return Ok(child.wake(address)?),
         }
         Ok(child.copy_in(address, &copy)?)
     }

@@ -285,6 +285,14 @@ impl ForkedMemory {
         }
     }
 
+    /// Lets threads of the child that wait for a page look again.
+    ///
+    /// # Errors
+    /// [`UffdError`].
+    pub fn wake(&self, address: usize) -> Result<(), UffdError> {
+        self.uffd.wake(address, PAGE_BYTES)
+    }
+
     /// Lets a thread of the child write that waits to.
     ///
     /// # Errors
