@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
+use warmswap_sys::process::has_thread;
 
 use crate::lock::Mutex;
 
@@ -24,13 +25,17 @@ pub struct Binding {
 
 impl Binding {
     /// Binds the thread to a processor, and lets go of the one that was bound before. False where the program wants
-    /// it to run only elsewhere, or there anyway, or where it is gone.
+    /// it to run only elsewhere, or there anyway, or where it is gone or another process's: that reads this memory (as
+    /// debuggers do), and may run where it likes.
     pub fn bind(&self, thread: Pid, cpu: usize) -> bool {
         let number = thread.as_raw_nonzero().get().unsigned_abs();
         if self.thread.load(Ordering::Relaxed) == number {
             return true;
         }
         self.release();
+        if !has_thread(thread) {
+            return false;
+        }
         let mut place = self.before.lock();
         let Ok(before) = sched_getaffinity(Some(thread)) else {
             return false;
@@ -131,6 +136,23 @@ mod tests {
         })
         .join()
         .expect("it holds");
+    }
+
+    #[test]
+    fn threads_of_other_processes_are_left_alone() {
+        let mut other = std::process::Command::new("sleep")
+            .arg("600")
+            .spawn()
+            .expect("it starts");
+        let thread = pid(other.id()).expect("a number");
+        let before = sched_getaffinity(Some(thread)).expect("a set");
+        let cpu = (0..CpuSet::MAX_CPU).find(|&cpu| before.is_set(cpu));
+        let is_bound = Binding::default().bind(thread, cpu.expect("a processor"));
+        let after = sched_getaffinity(Some(thread));
+        let _ = other.kill();
+        let _ = other.wait();
+        assert!(!is_bound);
+        assert_eq!(after, Ok(before));
     }
 
     #[test]

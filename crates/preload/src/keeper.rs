@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use libc::c_int;
 use warmswap_arena::Space;
 use warmswap_control::{Answer, Phase, Reply, Request, Server, socket_path};
+use warmswap_sys::process::run_like_main_thread;
 
 use crate::report;
 use crate::settings::{Program, program, say};
@@ -124,6 +125,8 @@ fn spawn(attach: impl FnOnce(&'static Program) -> Result<(), String> + Send + 's
     let thread = std::thread::Builder::new().name("warmswap keeper".into());
     let started = thread.spawn(move || {
         let Some(program) = program() else { return };
+        // All threads of ours begin here, and take after this one: not after whichever thread crossed the budget.
+        run_like_main_thread();
         close_all();
         match attach(program) {
             Ok(()) => Keeper::new(program).run(),

@@ -116,6 +116,37 @@ pub fn idle_priority() -> io::Result<()> {
     }
 }
 
+/// Lets the calling thread run where and how the process's main thread does, whoever created it: processors, scheduling
+/// class, nice value. As far as that is allowed; without rights nobody rises.
+pub fn run_like_main_thread() {
+    let main = std::process::id().cast_signed();
+    if let Some(set) = rustix::process::Pid::from_raw(main)
+        .and_then(|main| rustix::thread::sched_getaffinity(Some(main)).ok())
+    {
+        let _ = rustix::thread::sched_setaffinity(None, &set);
+    }
+    let mut parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel fills in a live `sched_param` and reads it again; the other arguments are numbers. Nothing but
+    // the calling thread's scheduling changes.
+    unsafe {
+        let class = libc::sched_getscheduler(main);
+        if class >= 0 && libc::sched_getparam(main, &raw mut parameter) == 0 {
+            libc::sched_setscheduler(0, class, &raw const parameter);
+        }
+        // -1 is a nice value, too; where the call fails it is the one of least harm.
+        let nice = libc::getpriority(libc::PRIO_PROCESS, main.cast_unsigned());
+        libc::setpriority(libc::PRIO_PROCESS, 0, nice);
+    }
+}
+
+/// Whether a thread is one of the calling process. Does not allocate.
+#[must_use]
+pub fn has_thread(thread: rustix::process::Pid) -> bool {
+    let (process, thread) = (std::process::id(), thread.as_raw_nonzero().get());
+    // SAFETY: signal 0 is sent to nobody; the kernel only looks for the thread within the process.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) == 0 }
+}
+
 /// Makes `command` start as the leader of a new session, out of reach of the terminal's signals.
 pub fn in_new_session(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt as _;
