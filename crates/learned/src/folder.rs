@@ -3,6 +3,7 @@
 use crate::format::{FormatError, decode, encode};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use warmswap_policy::learned::Learned;
@@ -69,8 +70,8 @@ pub fn path_of(folder: &Path, app: &str) -> PathBuf {
     folder.join(name + ".learned")
 }
 
-/// Writes the tables of an application to its file in `folder`, which is made if there is none. The file is
-/// replaced as a whole: after a crash either the old one or the new one is there.
+/// Writes the tables of an application to its file in `folder`, which is made if there is none, both for their owner
+/// alone. The file is replaced as a whole: after a crash either the old one or the new one is there.
 ///
 /// # Errors
 /// [`SaveError`].
@@ -80,7 +81,10 @@ pub fn save(folder: &Path, app: &str, learned: &Learned<String>) -> Result<(), S
         let path = path.to_owned();
         move |source| SaveError { path, source }
     };
-    fs::create_dir_all(folder).map_err(failed(folder))?;
+    // What somebody uses, and when, is nobody else's business.
+    let mut maker = fs::DirBuilder::new();
+    maker.recursive(true).mode(0o700);
+    maker.create(folder).map_err(failed(folder))?;
     let temporary = path.with_extension(format!("{}.new", std::process::id()));
     let written = write(&temporary, &encode(learned)).and_then(|()| fs::rename(&temporary, &path));
     if written.is_err() {
@@ -93,7 +97,9 @@ pub fn save(folder: &Path, app: &str, learned: &Learned<String>) -> Result<(), S
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }

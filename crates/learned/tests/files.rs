@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use warmswap_learned::{FormatError, LoadError, decode, encode, load, path_of, save};
 use warmswap_policy::learned::{Learned, LearnedFile};
 use warmswap_policy::prefetch::footprint::Extent;
@@ -102,6 +104,10 @@ fn the_newest_save_is_loaded_and_leaves_nothing_else() {
     let files: Vec<_> = fs::read_dir(&folder).unwrap().collect();
     assert_eq!(files.len(), 1);
     assert_eq!(path_of(&folder, "a/b"), folder.join("a%2fb.learned"));
+    // For their owner alone.
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    assert_eq!(mode(&path_of(&folder, "a/b")), 0o600);
 }
 
 #[test]

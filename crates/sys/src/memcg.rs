@@ -2,7 +2,7 @@
 
 mod group;
 
-pub use group::Group;
+pub use group::{Group, own_limit_bytes};
 
 use std::path::{Path, PathBuf};
 

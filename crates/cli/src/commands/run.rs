@@ -33,7 +33,8 @@ pub struct RunArgs {
     /// The scheme: a name from `warmswap schemes`, with changes as `zram+codec=zstd`
     #[arg(long, default_value = "warmswap")]
     scheme: String,
-    /// Memory for resident pages, pool and state together: a size, or a share of this machine's memory
+    /// Memory for resident pages, pool and state together: a size, or a share of the memory of this machine or
+    /// control group
     #[arg(long, default_value = "50%", value_name = "SIZE")]
     budget: SizeExpr,
     /// Write cold data to this file, which must not exist or be empty; it is removed in the end
@@ -117,7 +118,11 @@ pub fn run(args: RunArgs, output: &Output) -> Result<ExitCode> {
     let program = program::find(name, std::env::var_os("PATH"))?;
     program::check(&program)?;
 
-    let folder = tempfile::Builder::new().prefix("warmswap-run-").tempdir();
+    // The command lines of programs are nobody else's business.
+    let folder = tempfile::Builder::new()
+        .prefix("warmswap-run-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
+        .tempdir();
     let folder = folder.context("cannot make a folder for statistics")?;
     settings.stats_json = Some(RunSettings::stats_in(folder.path()));
     let mut command = Command::new(&program);
@@ -145,7 +150,10 @@ pub fn run(args: RunArgs, output: &Output) -> Result<ExitCode> {
 
 fn settings(args: &RunArgs) -> Result<RunSettings> {
     SchemeSpec::parse(&args.scheme)?;
-    let memory_bytes = warmswap_report::Machine::read()?.memory_bytes;
+    let machine_bytes = warmswap_report::Machine::read()?.memory_bytes;
+    // In a container the group's limit is all the memory there is.
+    let limit_bytes = warmswap_sys::memcg::own_limit_bytes(&warmswap_sys::Root::machine());
+    let memory_bytes = limit_bytes.map_or(machine_bytes, |limit| limit.min(machine_bytes));
     let budget_bytes = args.budget.resolve(memory_bytes);
     if budget_bytes < MIN_BUDGET_BYTES {
         let least = Quantity::Bytes(MIN_BUDGET_BYTES).human();

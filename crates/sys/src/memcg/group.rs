@@ -15,6 +15,33 @@ pub struct Group {
     version: Version,
 }
 
+/// The least limit under which the calling process is: that of its own group, or of one above it. `None` where there is
+/// none, or no hierarchy that says so.
+#[must_use]
+pub fn own_limit_bytes(root: &Root) -> Option<u64> {
+    let Hierarchy { mount, version } = Hierarchy::find(root).ok()?;
+    let text = file::read(&root.path("/proc/self/cgroup")).ok()?;
+    let own = text.lines().find_map(|line| own_path(line, version))?;
+    // In a container the path may be the machine's; what is mounted here is the part that holds for us.
+    mount
+        .join(own)
+        .ancestors()
+        .take_while(|folder| folder.starts_with(&mount))
+        .filter_map(|folder| Group::new(folder.to_owned(), version).limit_bytes().ok()?)
+        .min()
+}
+
+/// The path in a line of `/proc/self/cgroup` (`4:memory:/a/b`, `0::/a/b`), if that is about memory.
+fn own_path(line: &str, version: Version) -> Option<&str> {
+    let mut parts = line.splitn(3, ':').skip(1);
+    let (controllers, path) = (parts.next()?, parts.next()?);
+    let is_memory = match version {
+        Version::V1 => controllers.split(',').any(|name| name == "memory"),
+        Version::V2 => controllers.is_empty(),
+    };
+    is_memory.then(|| path.trim_start_matches('/'))
+}
+
 impl Group {
     /// The group at `path`, which is absolute or relative to the top of the hierarchy.
     ///
@@ -135,6 +162,34 @@ mod tests {
         write("cg/a/b/cgroup.procs", "9\n3\n");
         let root = Root::at(dir.path());
         (dir, root)
+    }
+
+    #[test]
+    fn the_least_limit_above_a_process_holds_for_it() {
+        for (mounts, own, file) in [
+            (
+                "none /cg cgroup rw,memory 0 0\n",
+                "5:cpu:/x\n4:memory:/a/b\n0::/\n",
+                "memory.limit_in_bytes",
+            ),
+            ("none /cg cgroup2 rw 0 0\n", "0::/a/b\n", "memory.max"),
+        ] {
+            let (dir, root) = machine(mounts);
+            let write = |name: &str, text: &str| {
+                std::fs::write(dir.path().join(name), text).unwrap();
+            };
+            assert_eq!(own_limit_bytes(&root), None);
+            write("proc/self/cgroup", own);
+            assert_eq!(own_limit_bytes(&root), None);
+            write(&format!("cg/a/b/{file}"), "9000\n");
+            assert_eq!(own_limit_bytes(&root), Some(9000));
+            write(&format!("cg/a/{file}"), "7000\n");
+            assert_eq!(own_limit_bytes(&root), Some(7000));
+            // Of another machine's group the part that is mounted here is left.
+            write("proc/self/cgroup", &own.replace("/a/b", "/elsewhere/a"));
+            write(&format!("cg/{file}"), "8000\n");
+            assert_eq!(own_limit_bytes(&root), Some(8000));
+        }
     }
 
     #[test]
