@@ -186,8 +186,8 @@ fn ratio(plain: u64, stored: u64) -> Option<f64> {
 extern "C" fn finish() {
     let _within = Within::enter();
     let Some(program) = program() else { return };
-    // A child of `vfork` shares all of this with its parent, which goes on.
-    if HAS_FINISHED.swap(true, Relaxed) || PROCESS.load(Relaxed) != std::process::id() {
+    // A child of `vfork` shares all of this with its parent, which goes on: it notes nothing.
+    if PROCESS.load(Relaxed) != std::process::id() || HAS_FINISHED.swap(true, Relaxed) {
         return;
     }
     // SAFETY: what was put there is never freed.
@@ -209,6 +209,10 @@ extern "C" fn finish() {
         .and_then(|()| std::fs::rename(&draft, &path));
     if let Err(error) = written {
         let _ = std::fs::remove_file(&draft);
+        if error.kind() == std::io::ErrorKind::NotFound {
+            // The program that was run has ended, and its summary is written. This one outlived it.
+            return;
+        }
         crate::settings::say(&format!("cannot write {}: {error}", path.display()));
     }
 }

@@ -1,5 +1,7 @@
 //! What the command asked for, and the space that it asked for.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -89,9 +91,18 @@ fn make(settings: RunSettings) -> Result<Program, String> {
     Ok(Program { settings, space })
 }
 
-/// Name of the program's file.
+/// The name that the program was started by, as of its first call: what comes last in `argv[0]`, or in the path of the
+/// program's file.
 pub fn name() -> String {
-    let exe = std::fs::read_link("/proc/self/exe").unwrap_or_default();
-    let name = exe.file_name().unwrap_or(Path::new("?").as_os_str());
-    name.to_string_lossy().into_owned()
+    static NAME: OnceLock<String> = OnceLock::new();
+    let name = NAME.get_or_init(|| {
+        let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+        let started_by = command.split(|&byte| byte == 0).next().unwrap_or_default();
+        let file = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+        let started_by = Path::new(OsStr::from_bytes(started_by)).file_name();
+        let name = started_by.or(file.file_name()).unwrap_or(OsStr::new("?"));
+        // A login shell is started as `-sh`.
+        name.to_string_lossy().trim_start_matches('-').to_owned()
+    });
+    name.clone()
 }

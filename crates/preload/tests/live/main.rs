@@ -45,6 +45,27 @@ fn forks_with_copy_on_write() {
 }
 
 #[test]
+fn a_parent_reports_after_children_of_vfork_have_ended() {
+    in_every_way("vfork");
+}
+
+#[test]
+fn threads_of_ours_do_not_take_after_who_crosses_the_budget() {
+    in_every_way("inherit");
+}
+
+#[test]
+fn a_program_has_the_name_that_it_was_started_by() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = folder.path().join("another-name");
+    std::os::unix::fs::symlink("/bin/true", &link).expect("a link");
+    let started_by = link.to_str().expect("text");
+    if let Some((_, paged)) = run(&Case::new(SMALL), &[started_by]) {
+        assert_eq!(paged.stats.expect("a report").name, "another-name");
+    }
+}
+
+#[test]
 fn forks_before_anything_is_paged() {
     in_every_way("attached");
 }
