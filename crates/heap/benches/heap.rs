@@ -10,8 +10,10 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use warmswap_heap::{Field, Heap, HeapConfig, KernelMemory, Kind, Mutator, Ref, Root, object};
 
 const MIB: usize = 1 << 20;
-/// Objects that are allocated or written to for one measurement.
+/// Objects that are written to for one measurement.
 const OBJECTS: usize = 100_000;
+/// Objects that are allocated for one measurement.
+const ALLOCATED: usize = 30_000;
 /// Alternating runs of two sides; the medians are compared.
 const RUNS: usize = 15;
 
@@ -64,25 +66,30 @@ fn alloc_node(mutator: &mut Mutator, number: u64) -> Root<Node> {
 }
 
 /// Nanoseconds an operation of each side: medians of alternating runs.
-fn compare(mut ours: impl FnMut() -> Duration, mut other: impl FnMut() -> Duration) -> (f64, f64) {
+fn compare(
+    operations: usize,
+    mut ours: impl FnMut() -> Duration,
+    mut other: impl FnMut() -> Duration,
+) -> (f64, f64) {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for _ in 0..RUNS {
-        a.push(ours().as_nanos() as f64 / OBJECTS as f64);
-        b.push(other().as_nanos() as f64 / OBJECTS as f64);
+        a.push(ours().as_nanos() as f64 / operations as f64);
+        b.push(other().as_nanos() as f64 / operations as f64);
     }
     a.sort_by(f64::total_cmp);
     b.sort_by(f64::total_cmp);
     (a[RUNS / 2], b[RUNS / 2])
 }
 
-/// Allocation with a safepoint for each object, in memory that was used before, on both sides.
+/// Allocation with a safepoint for each object, in memory that was used before, on both sides: no more than is kept for
+/// reuse after a collection.
 fn allocation(_: &mut Criterion) {
     let heap = heap(64 * MIB);
     let mut mutator = heap.mutator().expect("the first of this thread");
     let ours = || {
         mutator.collect(Kind::Major);
         let begin = Instant::now();
-        for number in 0..OBJECTS as u64 {
+        for number in 0..ALLOCATED as u64 {
             mutator.safepoint();
             black_box(mutator.alloc(node(number)).expect("room"));
         }
@@ -92,7 +99,7 @@ fn allocation(_: &mut Criterion) {
     let other = || {
         bump.reset();
         let begin = Instant::now();
-        for number in 0..OBJECTS as u64 {
+        for number in 0..ALLOCATED as u64 {
             black_box(bump.alloc(Plain {
                 _left: None,
                 _right: None,
@@ -101,7 +108,7 @@ fn allocation(_: &mut Criterion) {
         }
         begin.elapsed()
     };
-    let (ours, other) = compare(ours, other);
+    let (ours, other) = compare(ALLOCATED, ours, other);
     println!(
         "allocation: {ours:.2} ns an object, bumpalo {other:.2} ns, {:.2} times",
         ours / other
@@ -158,7 +165,7 @@ fn barriers(_: &mut Criterion) {
         }
         begin.elapsed()
     };
-    let (ours, other) = compare(ours, other);
+    let (ours, other) = compare(OBJECTS, ours, other);
     println!(
         "an object loaded and stored to: {ours:.2} ns, without barriers {other:.2} ns, {:.3} times",
         ours / other
@@ -175,9 +182,19 @@ fn work(data: &[u64; 4]) -> u64 {
     hash
 }
 
-/// Four mutators with 200 MB alive between them, while the heap is collected again and again.
+/// Collections beside mutators that leave the collector a processor, and beside ones that allocate as fast as they can:
+/// on a machine with fewer processors than threads these wait for a processor each time they go on.
 fn pauses(_: &mut Criterion) {
+    for rest in [Some(Duration::from_micros(400)), None] {
+        pauses_beside(rest);
+    }
+}
+
+/// Four mutators with 200 MB alive between them, while the heap is collected again and again.
+fn pauses_beside(rest: Option<Duration>) {
     const MUTATORS: usize = 4;
+    /// Objects between two rests: about 50 us of work.
+    const BATCH: usize = 500;
     const ALIVE: usize = 200_000_000 / 56;
     let heap = heap(1 << 30);
     let is_done = AtomicBool::new(false);
@@ -195,21 +212,28 @@ fn pauses(_: &mut Criterion) {
                         .get(&mutator)
                         .set(&mutator, slot, Some(node.get(&mutator)));
                     number += 1;
+                    if let Some(rest) = rest
+                        && number.is_multiple_of(BATCH)
+                    {
+                        mutator.blocking(|| std::thread::sleep(rest));
+                    }
                 }
             });
         }
-        for kind in [Kind::Major, Kind::Minor, Kind::Grouping, Kind::Background].repeat(4) {
-            std::thread::sleep(Duration::from_millis(500));
+        for kind in [Kind::Major, Kind::Minor, Kind::Grouping, Kind::Background].repeat(25) {
+            std::thread::sleep(Duration::from_millis(50));
             heap.collect(kind).expect("no mutator here");
         }
         is_done.store(true, Ordering::Relaxed);
     });
     let stats = heap.stats();
     println!(
-        "{} collections, {} MiB in use; waiting at safepoints: {:?}",
+        "mutators that rest for {rest:?}: {} collections, {} MiB in use\npauses: {:?}\nstops: {:?}\nstalls: {:?}",
         stats.collections,
         stats.used_bytes / MIB,
-        heap.pauses().summary()
+        stats.pauses,
+        stats.stops,
+        stats.stalls
     );
 }
 

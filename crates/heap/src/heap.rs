@@ -102,11 +102,6 @@ impl Inner {
         self.space.regions.in_use() * REGION_BYTES
     }
 
-    /// By which factor the heap may grow now.
-    pub fn growth_factor(&self) -> f64 {
-        self.limits.factor()
-    }
-
     /// A mutator took a region, or there is none for it.
     pub fn note_growth(&self, has_room: bool) {
         let is_due = if has_room {
@@ -120,11 +115,13 @@ impl Inner {
         }
     }
 
-    /// Waits, at a safepoint, for a collection when mutators are too fast for it.
-    pub fn wait_while_full(&self) {
-        if self.limits.is_stalling() {
+    /// Waits, at a safepoint, for a collection when mutators are too fast for it; whether that was so.
+    pub fn wait_while_full(&self) -> bool {
+        let is_stalling = self.limits.is_stalling();
+        if is_stalling {
             self.control.wait_for_end();
         }
+        is_stalling
     }
 
     pub fn add_finaliser(&self, object: Addr, run: Box<dyn FnOnce() + Send>) {
@@ -294,10 +291,17 @@ impl Heap {
         &self.inner
     }
 
-    /// How long mutators waited at safepoints, each time.
+    /// How long mutators waited at safepoints for all others to stop and for what is done then, each time.
     #[must_use]
     pub fn pauses(&self) -> Latencies {
         self.inner.stats.pauses.snapshot()
+    }
+
+    /// How long mutators waited at safepoints for the end of a collection, each time: they allocate faster than the
+    /// collector frees.
+    #[must_use]
+    pub fn stalls(&self) -> Latencies {
+        self.inner.stats.stalls.snapshot()
     }
 
     /// Waits until the collector has nothing to do at once. Timers may be running.

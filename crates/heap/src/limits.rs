@@ -99,9 +99,9 @@ impl Limits {
         self.history.lock().next
     }
 
-    /// The factor that holds now.
-    pub fn factor(&self) -> f64 {
-        self.history.lock().factor
+    /// By how much a heap may grow before the next collection, in bytes.
+    pub fn growth_bytes(&self, live_bytes: usize) -> usize {
+        growth(self.history.lock().factor, live_bytes)
     }
 
     /// The factor is another from now on, the state of the application having changed.

@@ -96,31 +96,30 @@ impl Mutator {
     /// Lets a collection begin or end, if one wants to. Costs one load when none does.
     #[inline]
     pub fn safepoint(&mut self) {
-        if self.heap.config.stress {
-            self.collect_under_stress();
-        }
-        if self.heap.world.is_requested() || self.heap.limits.is_stalling() {
+        let heap = &*self.heap;
+        if heap.world.is_requested() | heap.limits.is_stalling() | heap.config.stress {
             self.rest_at_safepoint();
         }
     }
 
     #[cold]
-    fn collect_under_stress(&mut self) {
-        let heap = Arc::clone(&self.heap);
-        self.blocking(|| heap.control.collect_next());
-    }
-
-    #[cold]
     fn rest_at_safepoint(&mut self) {
+        if self.heap.config.stress {
+            let heap = Arc::clone(&self.heap);
+            self.blocking(|| heap.control.collect_next());
+        }
         let begin = Instant::now();
         self.rest();
-        self.heap.wait_while_full();
+        let has_stalled = self.heap.wait_while_full();
         self.heap.world.enter();
         self.resume();
-        self.heap
-            .stats
-            .pauses
-            .record(begin.elapsed().as_nanos() as u64);
+        let stats = &self.heap.stats;
+        let times = if has_stalled {
+            &stats.stalls
+        } else {
+            &stats.pauses
+        };
+        times.record(begin.elapsed().as_nanos() as u64);
     }
 
     /// Runs something that may block or take long and does not use this mutator. Collections go on meanwhile.
@@ -129,7 +128,12 @@ impl Mutator {
         struct Resume<'a>(&'a Mutator);
         impl Drop for Resume<'_> {
             fn drop(&mut self) {
-                self.0.heap.world.enter();
+                let heap = &self.0.heap;
+                let begin = Instant::now();
+                if heap.world.enter() {
+                    let waited = begin.elapsed();
+                    heap.stats.pauses.record(waited.as_nanos() as u64);
+                }
                 self.0.resume();
             }
         }
@@ -172,11 +176,9 @@ impl Mutator {
         // Before the room is reserved: a type that is one too many panics.
         let header = Header::object(T::type_index(), 0);
         let object = self.reserve(granules_for(size_of::<T>()))?;
-        let space = self.space();
-        space.write_header(object, header);
         // SAFETY: the room is this thread's alone until the address is published, large enough for a `T` behind the
         // header, and aligned to 8, which is all that `T` may ask for (see `types::register`).
-        unsafe { space.payload(object).cast::<T>().write(value) };
+        unsafe { self.space().write_object(object, header, value) };
         // SAFETY: a live object of type `T`; its region is not evacuated before this mutator's next safepoint.
         Ok(unsafe { Ref::new(self, object) })
     }

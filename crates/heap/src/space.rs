@@ -89,6 +89,23 @@ impl Space {
             .store(header.0, Ordering::Relaxed);
     }
 
+    /// Writes a new object.
+    ///
+    /// # Safety
+    /// The calling thread has reserved room in this space for the header and a `T` at `object`, and nobody else knows of
+    /// it. `T` is aligned to at most 8.
+    #[inline]
+    pub unsafe fn write_object<T>(&self, object: Addr, header: Header, value: T) {
+        debug_assert!(object.byte() + GRANULE_BYTES + size_of::<T>() <= self.bytes);
+        // SAFETY: the caller's room is within the memory, and its alone, so that no write races with another access.
+        // The base is aligned to a page, and granules are of 8 bytes.
+        unsafe {
+            let room = self.base.add(object.byte());
+            room.cast::<u64>().write(header.0);
+            room.add(GRANULE_BYTES).cast::<T>().write(value);
+        }
+    }
+
     /// A reference within an object, at a byte of the heap.
     #[inline]
     pub fn slot(&self, byte: usize) -> &AtomicU32 {

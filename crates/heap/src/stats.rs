@@ -17,8 +17,10 @@ const MOST_REPORTS: usize = 4096;
 /// What the heap's parts record.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    /// Times that mutators spent at a safepoint.
+    /// Times that mutators spent at a safepoint while all were to stop.
     pub pauses: LatencyHistogram,
+    /// The same while they had to wait for the end of a collection.
+    pub stalls: LatencyHistogram,
     /// Times from the request for all mutators to stop to their release.
     pub stops: LatencyHistogram,
     reports: Mutex<Vec<CollectionReport>>,
@@ -81,8 +83,10 @@ pub struct HeapStats {
     pub reports: Vec<CollectionReport>,
     /// What launches accessed, the oldest first, where that is noted; at most 4096.
     pub launches: Vec<LaunchReport>,
-    /// Times that mutators spent at safepoints.
+    /// Times that mutators waited at safepoints for all to stop.
     pub pauses: LatencySummary,
+    /// Times that they waited for the end of a collection, since memory was used up faster than it was freed.
+    pub stalls: LatencySummary,
     /// Times for which all mutators were stopped, or waited for.
     pub stops: LatencySummary,
     /// Times that the memory below refused an advice.
@@ -112,6 +116,7 @@ impl HeapStats {
             reports: heap.stats.reports.lock().clone(),
             launches: heap.stats.launches.lock().clone(),
             pauses: heap.stats.pauses.summary(),
+            stalls: heap.stats.stalls.summary(),
             stops: heap.stats.stops.summary(),
             refusals: heap.stats.refusals.load(Ordering::Relaxed),
         }

@@ -31,13 +31,15 @@ impl World {
         self.is_requested.load(Ordering::Relaxed)
     }
 
-    /// A mutator begins to run, when the world is not stopped.
-    pub fn enter(&self) {
+    /// A mutator begins to run, when the world is not stopped. Whether it had to wait for that.
+    pub fn enter(&self) -> bool {
         let mut state = self.state.lock();
+        let has_waited = state.is_stopping;
         while state.is_stopping {
             self.goes_on.wait(&mut state);
         }
         state.running += 1;
+        has_waited
     }
 
     /// A mutator rests.

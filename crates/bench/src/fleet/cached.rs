@@ -188,9 +188,12 @@ impl Cached {
         Ok(self.heap()?.collect(kind)?)
     }
 
-    /// How long the program waited at safepoints.
+    /// How long the program waited at safepoints, for whatever reason.
     pub fn pauses(&self) -> Result<Latencies, FleetError> {
-        Ok(self.heap()?.pauses())
+        let heap = self.heap()?;
+        let mut pauses = heap.pauses();
+        pauses.merge(&heap.stalls());
+        Ok(pauses)
     }
 
     /// Checks the heap; what it holds.

@@ -24,6 +24,9 @@ pub struct Collections {
     clock: CpuClock,
     /// Foreground regions were separated, and are until [`Self::end_separation`].
     is_separated: bool,
+    /// Freed memory that mutators will soon want again stays: in the foreground. In the background it would only be
+    /// garbage that is swapped out.
+    pub keeps_freed: bool,
 }
 
 impl Collections {
@@ -33,6 +36,7 @@ impl Collections {
             heap,
             clock: CpuClock::of_this_thread(),
             is_separated: false,
+            keeps_freed: true,
         }
     }
 
@@ -222,10 +226,15 @@ impl Collections {
         }
         // As much as the heap may grow before the next collection is worth keeping.
         let in_use = space.regions.in_use() - freed.iter().map(|&(_, span)| span).sum::<usize>();
-        let growth = (in_use as f64 * (self.heap.growth_factor() - 1.0)) as usize;
+        let growth_bytes = self.heap.limits.growth_bytes(in_use * REGION_BYTES);
+        let most = if self.keeps_freed {
+            growth_bytes / REGION_BYTES
+        } else {
+            0
+        };
         let mut kept = 0;
         for &(first, span) in freed {
-            if kept < growth {
+            if kept + span <= most {
                 kept += span;
             } else {
                 let bytes = region_bytes(first).start..region_bytes(first + span - 1).end;
@@ -280,6 +289,9 @@ impl Stop<'_> {
     fn end(mut self, report: &mut CollectionReport) {
         drop(self.stopped.take());
         let ns = self.begin.elapsed().as_nanos() as u64;
+        // They go first, where they are to run on this processor: without being asked the kernel would let this thread
+        // finish its slice, which is some milliseconds.
+        std::thread::yield_now();
         report.longest_stop_ns = report.longest_stop_ns.max(ns);
         self.heap.stats.stops.record(ns);
     }

@@ -118,6 +118,7 @@ impl Session {
         let heap = &self.collections.heap;
         heap.limits
             .set_factor(heap.config.foreground_factor, heap.used_bytes());
+        self.collections.keeps_freed = true;
         // Whatever the stage was: an application may come and go again before T_F or T_B is over.
         let is_told_apart = self.collections.is_separated() || heap.is_learning();
         (self.stage, self.deadline) = match self.fleet() {
@@ -131,6 +132,7 @@ impl Session {
         let heap = &self.collections.heap;
         heap.limits
             .set_factor(heap.config.background_factor, heap.used_bytes());
+        self.collections.keeps_freed = false;
         self.stage = Stage::Leaving;
         self.deadline = match heap.config.collector {
             Collector::Fleet(fleet) => after(fleet.background_wait),
