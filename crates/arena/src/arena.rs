@@ -9,6 +9,7 @@ use warmswap_control::Mechanism;
 use warmswap_engine::calls::Call;
 use warmswap_engine::{Engine, Limits, Watermarks};
 use warmswap_pool::{Pool, PoolConfig};
+use warmswap_store::ChunkStore;
 use warmswap_sys::uffd::{self, Addresses, FaultDelivery, Feature, PagedConfig, PagedMemory, Uffd};
 use warmswap_trace::PAGE_BYTES;
 
@@ -22,7 +23,6 @@ use crate::region::Pinned;
 use crate::service::Core;
 use crate::shared::Shared;
 use crate::stats::ArenaStats;
-use crate::store::Store;
 use crate::tape::Taped;
 
 /// Memory of this process that may be larger than what it takes: pages that are not needed are compressed,
@@ -116,7 +116,7 @@ impl Arena {
         })?;
         let tables = ArenaError::system("reserve addresses for tables");
         let (directory, store) = Directory::new(pages, keep_copies)
-            .and_then(|directory| Ok((directory, Store::new(pool, backing, 2 * pages)?)))
+            .and_then(|directory| Ok((directory, ChunkStore::new(pool, backing, 2 * pages)?)))
             .map_err(tables)?;
         let mut core = Core::new(memory, empty, directory, store, config.service_slots);
         core.is_program = matches!(addresses, Addresses::Whole { .. });

@@ -16,12 +16,13 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use rustc_hash::FxHashMap;
-use warmswap_codec::{ChunkPlan, Codec, Scratch};
+use warmswap_codec::Scratch;
 use warmswap_engine::calls::{Answer, Call};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_engine::{Decision, Outcome};
 use warmswap_policy::PageId;
 use warmswap_policy::reclaim::Arrival;
+use warmswap_store::Encoder;
 use warmswap_sys::uffd::PagedError;
 use warmswap_trace::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 
@@ -29,7 +30,6 @@ use crate::content_hash::ContentHash;
 use crate::directory::{Claim, Directory, State, Word};
 use crate::error::{ArenaError, ServeError};
 use crate::service::Core;
-use crate::store::prefix_bytes;
 use crate::tape::Taped;
 
 use ahead::Ahead;
@@ -99,9 +99,8 @@ pub struct Brain {
     compacted_at: u64,
     /// The footprint on its way back.
     pub ahead: Ahead,
-    scratch: Scratch,
+    encoder: Encoder,
     plain: Vec<u8>,
-    encoded: Vec<u8>,
     record: Vec<u8>,
     /// Pages that stay although the engine dropped them; told after the batch.
     stayed: Vec<usize>,
@@ -118,12 +117,6 @@ struct App {
 
 impl Brain {
     pub fn new(engine: Taped, allowance: Allowance, keep_copies: bool, space_pages: usize) -> Self {
-        let longest = Codec::ALL
-            .iter()
-            .filter_map(|&codec| ChunkPlan::new(codec, (MAX_CHUNK_PAGES * PAGE_BYTES) as u32).ok())
-            .map(|plan| plan.max_encoded_bytes(MAX_CHUNK_PAGES))
-            .max()
-            .unwrap_or_default();
         Self {
             engine,
             counts: PagerCounts::default(),
@@ -140,9 +133,8 @@ impl Brain {
             content_hash: ContentHash::new(),
             compacted_at: 0,
             ahead: Ahead::default(),
-            scratch: Scratch::lean(),
+            encoder: Encoder::new(Scratch::lean()),
             plain: vec![0; MAX_CHUNK_PAGES * PAGE_BYTES],
-            encoded: vec![0; longest + prefix_bytes(MAX_CHUNK_PAGES)],
             record: Vec::new(),
             stayed: Vec::new(),
         }

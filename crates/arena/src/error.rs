@@ -120,9 +120,7 @@ impl From<ServeError> for SpaceError {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServeError {
     #[error(transparent)]
-    Store(#[from] crate::store::StoreError),
-    #[error(transparent)]
-    Codec(#[from] warmswap_codec::ChunkError),
+    Store(#[from] warmswap_store::StoreError),
     #[error(transparent)]
     Uffd(#[from] warmswap_sys::uffd::UffdError),
     #[error(transparent)]

@@ -8,14 +8,13 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use warmswap_codec::{PAGE_BYTES, decode, fill};
+use warmswap_codec::PAGE_BYTES;
 use warmswap_sys::uffd::{Event, ForkedMemory};
 
 use crate::directory::State;
 use crate::error::ServeError;
 use crate::lock::Mutex;
 use crate::service::{Core, Wanted};
-use crate::store::Body;
 
 /// How long to wait for an event before looking whether the gate is open.
 const WAIT_MS: i32 = 2;
@@ -166,21 +165,12 @@ impl Core {
             State::Stored => {
                 let mut service = self.service_slot();
                 let (scratch, plain, record) = service.parts();
-                self.store.read(word.chunk, record, |content| {
-                    let out = plain
-                        .get_mut(..content.pages * PAGE_BYTES)
-                        .ok_or(ServeError::NotInChunk)?;
-                    match content.body {
-                        Body::Filled(word) => fill(word, out),
-                        Body::Object(object) => decode(scratch, content.plan, object, out)?,
-                    }
-                    let start = usize::from(word.index) * PAGE_BYTES;
-                    let bytes = out
-                        .get(start..start + PAGE_BYTES)
-                        .ok_or(ServeError::NotInChunk)?;
-                    copy.copy_from_slice(bytes);
-                    Ok::<_, ServeError>(())
-                })??;
+                let pages = self.store.decode(word.chunk, (scratch, record), plain)?;
+                let index = usize::from(word.index);
+                if index >= pages {
+                    return Err(ServeError::NotInChunk);
+                }
+                copy.copy_from_slice(&plain[index * PAGE_BYTES..][..PAGE_BYTES]);
             }
             State::InFile => {
                 let map = self.files.find(page).ok_or(ServeError::NotMapped)?;

@@ -87,7 +87,6 @@ mod service;
 mod shared;
 mod space;
 mod stats;
-mod store;
 mod tape;
 mod threads;
 

@@ -22,6 +22,7 @@ use warmswap_codec::{PAGE_BYTES, Scratch};
 use warmswap_control::LatencyHistogram;
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_policy::reclaim::Arrival;
+use warmswap_store::{ChunkStore, MEMBER_BYTES};
 use warmswap_sys::uffd::sigbus::FaultService;
 use warmswap_sys::uffd::{Mechanism, PagedMemory, Slots};
 
@@ -33,7 +34,6 @@ use crate::forked::Forked;
 use crate::frames::{Frame, Frames};
 use crate::gate::Gate;
 use crate::near::Home;
-use crate::store::{MEMBER_BYTES, Store};
 
 /// What the fault path and the pager share. Everything here is used without the engine's lock.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub struct Core {
     pub memory: PagedMemory,
     pub directory: Directory,
     pub frames: Frames,
-    pub store: Store,
+    pub store: ChunkStore,
     /// What is mapped of files.
     pub files: Files,
     pub news: News,
@@ -204,7 +204,7 @@ impl Core {
         memory: PagedMemory,
         empty: Slots,
         directory: Directory,
-        store: Store,
+        store: ChunkStore,
         service_slots: usize,
     ) -> Self {
         Self {

@@ -4,10 +4,10 @@ use thiserror::Error;
 use warmswap_codec::ChunkError;
 use warmswap_engine::ConfigError;
 use warmswap_policy::PolicyError;
-use warmswap_pool::LoadError;
+use warmswap_store::StoreError;
 use warmswap_trace::{AppId, PageAddr, TraceError};
 
-/// Why a replay stops. Apart from the first three, each is a defect that must never pass silently.
+/// Why a replay stops. Apart from the first five, each is a defect that must never pass silently.
 #[derive(Debug, Error)]
 pub enum ReplayError {
     /// The trace cannot be read.
@@ -22,6 +22,9 @@ pub enum ReplayError {
     /// The pool cannot be made.
     #[error("cannot make the pool: {0}")]
     Pool(#[from] warmswap_pool::ConfigError),
+    /// There is no address space for the store's tables.
+    #[error("cannot reserve addresses for tables: {0}")]
+    Tables(#[source] std::io::Error),
     /// A page that came back is not what was stored.
     #[error("{app} page {addr} came back with other content than it was stored with")]
     WrongContent {
@@ -30,22 +33,17 @@ pub enum ReplayError {
         /// The page.
         addr: PageAddr,
     },
-    /// A chunk could not be decompressed.
-    #[error("chunk {chunk} cannot be decoded: {source}")]
-    Decode {
+    /// A chunk could not be compressed.
+    #[error("chunk {chunk} cannot be encoded: {source}")]
+    Encode {
         /// The chunk's number.
         chunk: u32,
         /// What the codec said.
         source: ChunkError,
     },
-    /// The pool lost an object.
-    #[error("chunk {chunk} cannot be loaded: {source}")]
-    Load {
-        /// The chunk's number.
-        chunk: u32,
-        /// What the pool said.
-        source: LoadError,
-    },
+    /// A chunk was lost or damaged.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// The engine asked for a chunk that is not where it said.
     #[error("chunk {chunk} is not in the {place}")]
     NoSuchChunk {

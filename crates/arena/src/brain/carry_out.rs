@@ -1,12 +1,12 @@
 //! The carrying out of decisions.
 
-use warmswap_codec::{ChunkPlan, Scratch, decode, encode_contiguous, fill, same_filled};
+use warmswap_codec::ChunkPlan;
 use warmswap_engine::calls::{Answer, Call};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_engine::{Action, Cause, Decision, Place, Refusal};
 use warmswap_policy::admission::{SAMPLE_BYTES, estimate_for};
 use warmswap_policy::{ChunkId, PageId, PageState};
-use warmswap_pool::{Content, Refusal as PoolRefusal};
+use warmswap_store::Encoded;
 use warmswap_sys::uffd::{Mechanism, Slots};
 use warmswap_trace::PAGE_BYTES;
 
@@ -14,11 +14,6 @@ use super::Brain;
 use crate::directory::{Claim, State, Word};
 use crate::error::ServeError;
 use crate::service::Core;
-use crate::store::{Body, MEMBER_BYTES, StoreError, prefix_bytes};
-
-/// Share of the pool's memory that holds no object and makes compaction worth its time before a refusal, in
-/// percent.
-const WASTE_WHEN_FULL_PERCENT: u64 = 5;
 
 /// A page of a chunk, and what the engine calls it.
 type Member = (usize, PageId);
@@ -26,37 +21,6 @@ type Member = (usize, PageId);
 /// The pages of a chunk that is being stored: their words as they were when they were read, and the hashes of what
 /// was read (for schemes that keep copies).
 type Taken = [Option<(Word, u128)>; MAX_CHUNK_PAGES];
-
-/// The content of a chunk, ready for the pool.
-#[derive(Clone, Copy)]
-enum Ready {
-    /// One word all over.
-    Filled(u64),
-    /// So many bytes of members and object.
-    Bytes(usize),
-}
-
-/// Encodes the pages of a chunk, its members in front.
-fn encode(
-    scratch: &mut Scratch,
-    plan: ChunkPlan,
-    plain: &[u8],
-    members: &[Member],
-    room: &mut [u8],
-) -> Result<Ready, Refusal> {
-    if let Some(word) = same_filled(plain) {
-        return Ok(Ready::Filled(word));
-    }
-    let prefix = prefix_bytes(members.len());
-    let (numbers, object) = room.split_at_mut(prefix);
-    let numbers = numbers.as_chunks_mut::<MEMBER_BYTES>().0;
-    for (number, &(page, _)) in numbers.iter_mut().zip(members) {
-        *number = (page as u32).to_le_bytes();
-    }
-    // Room is there for the largest chunk of any codec, so that this does not fail.
-    let encoded = encode_contiguous(scratch, plan, plain, object).map_err(|_| Refusal::PoolFull)?;
-    Ok(Ready::Bytes(prefix + encoded.bytes))
-}
 
 impl Brain {
     pub(super) fn carry_out(&mut self, core: &Core, decision: Decision) -> Result<(), ServeError> {
@@ -78,7 +42,7 @@ impl Brain {
             }
             Action::WriteBack { chunk } => {
                 self.engine.call(match core.store.write_back(chunk) {
-                    Ok(()) => Call::WrittenBack(chunk),
+                    Ok(_) => Call::WrittenBack(chunk),
                     Err(_) => Call::WriteBackFailed(chunk),
                 });
                 Ok(())
@@ -144,62 +108,21 @@ impl Brain {
     ) -> Result<(), ServeError> {
         self.chunks = self.chunks.max(chunk.index() + 1);
         let members = self.members(chunk);
-        let mut taken: Taken = [None; MAX_CHUNK_PAGES];
-        let mut ready = None;
-        for (i, &(page, id)) in members.iter().enumerate() {
-            let leaves = self.engine.is_leaving(chunk, id);
-            let room = &mut self.plain[i * PAGE_BYTES..][..PAGE_BYTES];
-            let (keep_copies, content_hash) = (self.keep_copies, &self.content_hash);
-            let take = |bytes: &[u8; PAGE_BYTES]| {
-                let hash = if keep_copies {
-                    content_hash.of(bytes)
-                } else {
-                    0
-                };
-                match plan {
-                    // A single page is encoded where it is; who touches it meanwhile waits for that.
-                    Some(plan) if members.len() == 1 => {
-                        let (scratch, room) = (&mut self.scratch, &mut self.encoded);
-                        ready = Some(encode(scratch, plan, bytes, &members, room));
-                    }
-                    _ => room.copy_from_slice(bytes),
-                }
-                hash
-            };
-            taken[i] = leaves.then(|| Self::look(core, page, take)).flatten();
-            if taken[i].is_none() {
-                // A hole: nobody asks for it.
-                self.plain[i * PAGE_BYTES..][..PAGE_BYTES].fill(0);
-                if leaves {
-                    self.stays(page);
-                }
-            }
-        }
+        let (taken, encoded) = self.take(core, (chunk, &members), plan);
         self.counts.compressed += taken.iter().flatten().count() as u64;
-        let plain = &self.plain[..members.len() * PAGE_BYTES];
         let stored = match plan {
-            Some(plan) => {
-                let ready = ready.unwrap_or_else(|| {
-                    encode(&mut self.scratch, plan, plain, &members, &mut self.encoded)
-                });
-                ready.and_then(|ready| self.put(core, chunk, (plan, members.len()), ready))
-            }
+            Some(plan) => encoded
+                .unwrap_or_else(|| self.encode(plan, &members))
+                .and_then(|encoded| core.store.put(chunk, &self.encoder, encoded))
+                .map(|stored| Call::Stored(chunk, Place::Pool, stored.bytes, stored.pool_page)),
             None => core
                 .store
-                .put_raw(chunk, plain)
-                .map(|()| (PAGE_BYTES, None))
+                .put_raw(chunk, &self.plain[..PAGE_BYTES])
+                .map(|()| Call::Stored(chunk, Place::Backing, PAGE_BYTES as u32, None))
                 .map_err(|_| Refusal::BackingFailed),
         };
         match stored {
-            Ok((bytes, pool_page)) => {
-                let place = if plan.is_some() {
-                    Place::Pool
-                } else {
-                    Place::Backing
-                };
-                let call = Call::Stored(chunk, place, bytes as u32, pool_page);
-                self.stored(core, chunk, (&members, &taken), call)
-            }
+            Ok(call) => self.stored(core, chunk, (&members, &taken), call),
             Err(refusal) => {
                 for (&(page, _), taken) in members.iter().zip(&taken) {
                     if let Some((word, _)) = *taken {
@@ -212,6 +135,51 @@ impl Brain {
         }
     }
 
+    /// Reads the pages of a chunk that leave; holes, which nobody asks for, stand for the others. With a plan a single
+    /// page is encoded where it is, and who touches it meanwhile waits for that.
+    fn take(
+        &mut self,
+        core: &Core,
+        (chunk, members): (ChunkId, &[Member]),
+        plan: Option<ChunkPlan>,
+    ) -> (Taken, Option<Result<Encoded, Refusal>>) {
+        let mut taken: Taken = [None; MAX_CHUNK_PAGES];
+        let mut encoded = None;
+        for (i, &(page, id)) in members.iter().enumerate() {
+            let room = &mut self.plain[i * PAGE_BYTES..][..PAGE_BYTES];
+            if !self.engine.is_leaving(chunk, id) {
+                room.fill(0);
+                continue;
+            }
+            let hash = self.keep_copies.then_some(&self.content_hash);
+            let encoder = &mut self.encoder;
+            taken[i] = Self::look(core, page, |bytes| {
+                match plan {
+                    Some(plan) if members.len() == 1 => {
+                        let result = encoder.encode(plan, bytes, &[page as u32]);
+                        encoded = Some(result.map_err(|_| Refusal::TooLarge));
+                    }
+                    _ => room.copy_from_slice(bytes),
+                }
+                hash.map_or(0, |hash| hash.of(bytes))
+            });
+            if taken[i].is_none() {
+                room.fill(0);
+                self.stays(page);
+            }
+        }
+        (taken, encoded)
+    }
+
+    /// Encodes the pages that were read last.
+    fn encode(&mut self, plan: ChunkPlan, members: &[Member]) -> Result<Encoded, Refusal> {
+        let numbers: Vec<_> = members.iter().map(|&(page, _)| page as u32).collect();
+        let plain = &self.plain[..members.len() * PAGE_BYTES];
+        // Room is there for the largest chunk of any codec, so that this does not fail.
+        let encoded = self.encoder.encode(plan, plain, &numbers);
+        encoded.map_err(|_| Refusal::TooLarge)
+    }
+
     /// The pages of a chunk, with what the engine calls them, in the order in which the chunk holds them: that of
     /// their addresses, so that neighbours come back together.
     pub(super) fn members(&self, chunk: ChunkId) -> Vec<Member> {
@@ -219,33 +187,6 @@ impl Brain {
         let mut members: Vec<_> = ids.into_iter().map(|id| (self.number(id), id)).collect();
         members.sort_unstable_by_key(|&(page, _)| page);
         members
-    }
-
-    /// Puts what was encoded into the pool; bytes stored, and the pool's page.
-    fn put(
-        &self,
-        core: &Core,
-        chunk: ChunkId,
-        (plan, pages): (ChunkPlan, usize),
-        ready: Ready,
-    ) -> Result<(usize, Option<u32>), Refusal> {
-        let content = match ready {
-            Ready::Filled(word) => Content::Filled(word),
-            Ready::Bytes(bytes) => Content::Bytes(&self.encoded[..bytes]),
-        };
-        let put = || core.store.put(chunk, plan, pages, content);
-        let stored = put().or_else(|refusal| {
-            let stats = core.store.pool.stats();
-            if stats.waste_bytes() * 100 <= stats.memory_bytes * WASTE_WHEN_FULL_PERCENT {
-                return Err(refusal);
-            }
-            core.store.pool.compact(u64::MAX);
-            put()
-        });
-        stored.map_err(|refusal| match refusal {
-            PoolRefusal::TooLarge { .. } | PoolRefusal::Incompressible { .. } => Refusal::TooLarge,
-            _ => Refusal::PoolFull,
-        })
     }
 
     /// A chunk is stored: its pages give their frames up, but those that were touched meanwhile.
@@ -342,20 +283,9 @@ impl Brain {
             self.engine.call(Call::LoadAbandoned(chunk));
             return Ok(());
         };
-        let (plain, scratch) = (&mut self.plain, &mut self.scratch);
         // Only the holder of the engine's lock frees chunks, so no page need be held.
-        let read = core.store.read(chunk, &mut self.record, |content| {
-            let out = plain
-                .get_mut(..content.pages * PAGE_BYTES)
-                .ok_or(StoreError::NotStored(chunk.0))?;
-            match content.body {
-                Body::Filled(word) => fill(word, out),
-                Body::Object(object) => decode(scratch, content.plan, object, out)
-                    .map_err(|_| StoreError::NotStored(chunk.0))?,
-            }
-            Ok::<_, StoreError>(())
-        });
-        if read.and_then(|inner| inner).is_err() {
+        let room = (self.encoder.scratch(), &mut self.record);
+        if core.store.decode(chunk, room, &mut self.plain).is_err() {
             // Nobody waits. Who touches the page finds the damage, with the address that it is about.
             slots
                 .into_iter()

@@ -2,17 +2,17 @@
 
 use std::sync::atomic::Ordering;
 
-use warmswap_codec::{PAGE_BYTES, Scratch, decode, fill};
+use warmswap_codec::PAGE_BYTES;
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_policy::ChunkId;
 use warmswap_policy::reclaim::Arrival;
+use warmswap_store::Chunk;
 use warmswap_sys::uffd::{Mechanism, Slots};
 
 use super::{Core, Service, Wanted};
 use crate::directory::{Claim, State};
 use crate::error::ServeError;
 use crate::frames::Frame;
-use crate::store::{Body, Chunk, MEMBER_BYTES};
 
 /// A page that is held, if there is one at that place of the chunk or of staging, and what the engine is to hear of it.
 type Held<'a> = Option<(Claim<'a>, Arrival)>;
@@ -58,14 +58,14 @@ impl Core {
             match frame {
                 Frame::Free(mut slots) if is_move && slots.len() == content.pages => {
                     hold(usize::MAX);
-                    decode_into(scratch, content, self.memory.bytes_mut(&mut slots))?;
+                    content.decode(scratch, self.memory.bytes_mut(&mut slots))?;
                     Ok(Ready::InSlots(slots))
                 }
                 frame => {
                     let room = self.frames.available();
                     hold(room.saturating_sub(self.neighbour_reserve));
                     let room = plain.get_mut(..content.pages * PAGE_BYTES);
-                    decode_into(scratch, content, room.ok_or(ServeError::NotInChunk)?)?;
+                    content.decode(scratch, room.ok_or(ServeError::NotInChunk)?)?;
                     Ok(Ready::InScratch(frame))
                 }
             }
@@ -110,10 +110,9 @@ impl Core {
         room: usize,
         held: &mut [Held<'a>],
     ) -> usize {
-        let members = content.members.as_chunks::<MEMBER_BYTES>().0;
         let mut count = 0;
-        for (i, (member, place)) in members.iter().zip(held).enumerate() {
-            let member = u32::from_le_bytes(*member) as usize;
+        for (i, (member, place)) in content.members().zip(held).enumerate() {
+            let member = member as usize;
             if member == page || count >= room {
                 continue;
             }
@@ -200,7 +199,7 @@ impl Core {
                 let others = self.hold_others(last, content, along, usize::MAX, held);
                 let own = held.get_mut(index).ok_or(ServeError::NotInChunk)?;
                 *own = Some((claim, arrival));
-                decode_into(scratch, content, out)?;
+                content.decode(scratch, out)?;
                 self.count_restored(others as u64, Wanted::Ahead(arrival));
                 Ok(content.pages)
             })??;
@@ -241,20 +240,4 @@ enum Ready {
     InSlots(Slots),
     /// In scratch memory; the frame is for the one that is wanted.
     InScratch(Frame),
-}
-
-/// Decodes a chunk into room for exactly its pages.
-fn decode_into(
-    scratch: &mut Scratch,
-    content: Chunk<'_>,
-    out: &mut [u8],
-) -> Result<(), ServeError> {
-    if out.len() != content.pages * PAGE_BYTES {
-        return Err(ServeError::NotInChunk);
-    }
-    match content.body {
-        Body::Filled(word) => fill(word, out),
-        Body::Object(object) => decode(scratch, content.plan, object, out)?,
-    }
-    Ok(())
 }

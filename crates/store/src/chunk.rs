@@ -1,0 +1,102 @@
+//! A chunk as it is stored.
+
+use warmswap_codec::{ChunkPlan, PAGE_BYTES, Scratch, decode, fill};
+use warmswap_policy::ChunkId;
+
+use crate::error::StoreError;
+use crate::place::Place;
+
+/// Bytes of a page's number in a chunk.
+pub const MEMBER_BYTES: usize = 4;
+
+/// Bytes in front of the object of a chunk whose members are recorded. One page alone needs no record: who asks for it
+/// knows its number.
+pub(crate) const fn prefix_bytes(pages: usize) -> usize {
+    if pages > 1 { pages * MEMBER_BYTES } else { 0 }
+}
+
+/// What a chunk holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk<'a> {
+    number: ChunkId,
+    plan: ChunkPlan,
+    /// How many pages.
+    pub pages: usize,
+    members: &'a [[u8; MEMBER_BYTES]],
+    body: Body<'a>,
+}
+
+/// The content of a chunk's pages.
+#[derive(Clone, Copy, Debug)]
+enum Body<'a> {
+    /// An encoded object.
+    Object(&'a [u8]),
+    /// This word all over.
+    Filled(u64),
+}
+
+impl<'a> Chunk<'a> {
+    /// A chunk of which this is stored.
+    pub(crate) fn new(number: ChunkId, place: Place, bytes: &'a [u8]) -> Result<Self, StoreError> {
+        let prefix = if place.has_members {
+            prefix_bytes(place.pages)
+        } else {
+            0
+        };
+        let short = StoreError::Short {
+            chunk: number.0,
+            bytes: bytes.len(),
+        };
+        let (members, object) = bytes.split_at_checked(prefix).ok_or(short)?;
+        Ok(Self {
+            members: members.as_chunks().0,
+            ..Self::with(number, place, Body::Object(object))
+        })
+    }
+
+    /// A chunk that is filled with one word.
+    pub(crate) fn filled(number: ChunkId, place: Place, word: u64) -> Self {
+        Self::with(number, place, Body::Filled(word))
+    }
+
+    fn with(number: ChunkId, place: Place, body: Body<'a>) -> Self {
+        Self {
+            number,
+            plan: place.plan,
+            pages: place.pages,
+            members: &[],
+            body,
+        }
+    }
+
+    /// The numbers of its pages, in their order; none where they are not recorded.
+    pub fn members(&self) -> impl Iterator<Item = u32> + 'a {
+        self.members
+            .iter()
+            .map(|member| u32::from_le_bytes(*member))
+    }
+
+    /// Decodes the pages into room for exactly as many.
+    ///
+    /// # Errors
+    /// [`StoreError::Decode`], also when the room is not of that size. What it holds is undefined then.
+    pub fn decode(&self, scratch: &mut Scratch, out: &mut [u8]) -> Result<(), StoreError> {
+        let failed = |source| StoreError::Decode {
+            chunk: self.number.0,
+            source,
+        };
+        if out.len() != self.pages * PAGE_BYTES {
+            return Err(failed(warmswap_codec::ChunkError::PageCount {
+                bytes: out.len(),
+                max_bytes: self.pages * PAGE_BYTES,
+            }));
+        }
+        match self.body {
+            Body::Filled(word) => {
+                fill(word, out);
+                Ok(())
+            }
+            Body::Object(object) => decode(scratch, self.plan, object, out).map_err(failed),
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Where chunks are: in the pool or in the backing file.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use warmswap_backing::{Backing, RecordId};
+use warmswap_codec::{ChunkPlan, Codec, Scratch};
+use warmswap_engine::Refusal;
+use warmswap_policy::ChunkId;
+use warmswap_pool::{self as pool, Content, Handle, Pool};
+use warmswap_sys::uffd::AtomicTable;
+
+use crate::chunk::Chunk;
+use crate::encoder::{Encoded, Encoder};
+use crate::error::StoreError;
+use crate::place::{Place, pages_of};
+use crate::records::Records;
+
+/// Share of the pool's memory that holds no object and makes compaction worth its time before a refusal, in percent.
+const WASTE_WHEN_FULL_PERCENT: u64 = 5;
+
+/// What storing a chunk took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Bytes in the pool; 0 for a chunk that is filled with one word.
+    pub bytes: u32,
+    /// The page of the pool that holds it, where its layout is one of pages with a few objects.
+    pub pool_page: Option<u32>,
+}
+
+/// All chunks: in the pool, or in the backing file.
+///
+/// A chunk's place is one atomic word. Who reads a chunk sees to it that it is not freed meanwhile (a host holds a page
+/// of it), and is counted among its readers, so that a write-back does not free the pool's copy under them.
+#[derive(Debug)]
+pub struct ChunkStore<B = Backing> {
+    /// Where chunks are at first.
+    pub pool: Pool,
+    /// Where they can be moved to.
+    pub backing: Option<B>,
+    places: AtomicTable<AtomicU64>,
+    readers: AtomicTable<AtomicU32>,
+    /// Records of the chunks whose place says that they are in the backing file; with one only.
+    records: Option<AtomicTable<AtomicU64>>,
+}
+
+impl<B: Records> ChunkStore<B> {
+    /// An empty store for chunks with numbers below `chunks`. Tables take memory as they are used.
+    ///
+    /// # Errors
+    /// No address space for the tables.
+    pub fn new(pool: Pool, backing: Option<B>, chunks: usize) -> Result<Self, std::io::Error> {
+        let records = backing.is_some().then(|| AtomicTable::new(chunks));
+        Ok(Self {
+            pool,
+            backing,
+            records: records.transpose()?,
+            places: AtomicTable::new(chunks)?,
+            readers: AtomicTable::new(chunks)?,
+        })
+    }
+
+    /// Bytes of state for each chunk.
+    pub fn bytes_per_chunk(&self) -> usize {
+        let record = if self.records.is_some() { 8 } else { 0 };
+        size_of::<u64>() + size_of::<u32>() + record
+    }
+
+    /// Bytes of the backing file in use.
+    pub fn backing_bytes(&self) -> u64 {
+        self.backing.as_ref().map_or(0, Records::live_bytes)
+    }
+
+    fn record(&self, chunk: ChunkId) -> Option<RecordId> {
+        let cell = self.records.as_ref()?.get(chunk.index())?;
+        Some(RecordId::from_bits(cell.load(Ordering::SeqCst)))
+    }
+
+    /// Before the place says that there is one.
+    fn set_record(&self, chunk: ChunkId, id: RecordId) {
+        let cell = self.records.as_ref().and_then(|r| r.get(chunk.index()));
+        if let Some(cell) = cell {
+            cell.store(id.to_bits(), Ordering::SeqCst);
+        }
+    }
+
+    fn cells(&self, chunk: ChunkId) -> Result<(&AtomicU64, &AtomicU32), StoreError> {
+        let index = chunk.index();
+        let cells = self.places.get(index).zip(self.readers.get(index));
+        cells.ok_or(StoreError::NotStored(chunk.0))
+    }
+
+    fn place(&self, chunk: ChunkId) -> Result<Place, StoreError> {
+        let (place, _) = self.cells(chunk)?;
+        Place::unpack(place.load(Ordering::SeqCst)).ok_or(StoreError::NotStored(chunk.0))
+    }
+
+    /// How many pages a chunk holds: exact for who keeps it from being freed, a guess for others. 1 for unknown ones.
+    pub fn pages(&self, chunk: ChunkId) -> usize {
+        let place = self.places.get(chunk.index());
+        place.map_or(1, |place| pages_of(place.load(Ordering::Acquire)))
+    }
+
+    /// Whether a chunk is in the backing file.
+    ///
+    /// # Errors
+    /// [`StoreError::NotStored`].
+    pub fn is_in_backing(&self, chunk: ChunkId) -> Result<bool, StoreError> {
+        Ok(self.place(chunk)?.is_backing)
+    }
+
+    /// Bytes that a chunk takes where it is.
+    ///
+    /// # Errors
+    /// [`StoreError::NotStored`].
+    pub fn bytes(&self, chunk: ChunkId) -> Result<usize, StoreError> {
+        let missing = StoreError::NotStored(chunk.0);
+        let place = self.place(chunk)?;
+        if !place.is_backing {
+            let handle = Handle::from_number(place.handle).ok_or(missing)?;
+            return Ok(self.pool.info(handle)?.bytes);
+        }
+        let (Some(id), Some(backing)) = (self.record(chunk), &self.backing) else {
+            return Err(missing);
+        };
+        Ok(backing.bytes_of(id)?)
+    }
+
+    // ---- in ----
+
+    /// Puts what was encoded last into the pool, if need be after a compaction.
+    ///
+    /// # Errors
+    /// [`Refusal::PoolFull`], [`Refusal::TooLarge`]; nothing has changed then.
+    pub fn put(
+        &self,
+        chunk: ChunkId,
+        encoder: &Encoder,
+        encoded: Encoded,
+    ) -> Result<Stored, Refusal> {
+        let content = encoder.content(encoded);
+        // First, so that nothing needs to be undone.
+        let (cell, _) = self.cells(chunk).map_err(|_| Refusal::PoolFull)?;
+        let stored = self.insert(content, encoded.pages).or_else(|refusal| {
+            if !matches!(refusal, pool::Refusal::Full { .. })
+                || !self.wastes(WASTE_WHEN_FULL_PERCENT)
+            {
+                return Err(refusal);
+            }
+            self.pool.compact(u64::MAX);
+            self.insert(content, encoded.pages)
+        });
+        let handle = stored.map_err(|refusal| match refusal {
+            pool::Refusal::Full { .. } | pool::Refusal::OutOfMemory { .. } => Refusal::PoolFull,
+            pool::Refusal::TooLarge { .. }
+            | pool::Refusal::Incompressible { .. }
+            | pool::Refusal::Invalid { .. } => Refusal::TooLarge,
+        })?;
+        let place = Place {
+            is_backing: false,
+            is_filled: matches!(content, Content::Filled(_)),
+            plan: encoded.plan,
+            pages: encoded.pages,
+            has_members: encoded.has_members,
+            handle: handle.get(),
+        };
+        cell.store(place.pack(), Ordering::SeqCst);
+        let bytes = match content {
+            Content::Filled(_) => 0,
+            Content::Bytes(bytes) => bytes.len() as u32,
+        };
+        // The handle was given out just now.
+        let pool_page = self.pool.info(handle).ok().and_then(|info| info.pool_page);
+        Ok(Stored { bytes, pool_page })
+    }
+
+    fn insert(&self, content: Content<'_>, pages: usize) -> Result<Handle, pool::Refusal> {
+        match content {
+            Content::Filled(word) => self.pool.store_filled(word, pages as u32),
+            Content::Bytes(bytes) => self.pool.store(bytes, pages as u32),
+        }
+    }
+
+    /// Whether more than so much of the pool's memory holds no object.
+    pub fn wastes(&self, percent: u64) -> bool {
+        let stats = self.pool.stats();
+        stats.waste_bytes() * 100 > stats.memory_bytes * percent
+    }
+
+    /// Puts a page as it is into the backing file.
+    ///
+    /// # Errors
+    /// [`StoreError`]; nothing has changed then.
+    pub fn put_raw(&self, chunk: ChunkId, page: &[u8]) -> Result<(), StoreError> {
+        let (cell, _) = self.cells(chunk)?;
+        let backing = self.backing(chunk)?;
+        self.set_record(chunk, backing.append(page)?);
+        let place = Place {
+            is_backing: true,
+            is_filled: false,
+            plan: ChunkPlan::page(Codec::Lz4),
+            pages: 1,
+            has_members: false,
+            handle: 0,
+        };
+        cell.store(place.pack(), Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn backing(&self, chunk: ChunkId) -> Result<&B, StoreError> {
+        self.backing.as_ref().ok_or(StoreError::NotStored(chunk.0))
+    }
+
+    // ---- out ----
+
+    /// Reads a chunk that is not freed meanwhile. `record` is room for a record of the backing file; it is not made
+    /// larger when it has the capacity.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn read<R>(
+        &self,
+        chunk: ChunkId,
+        record: &mut Vec<u8>,
+        read: impl FnOnce(Chunk<'_>) -> R,
+    ) -> Result<R, StoreError> {
+        let (_, readers) = self.cells(chunk)?;
+        if self.backing.is_none() {
+            return self.read_at(chunk, record, read);
+        }
+        // A write-back changes the place first and looks for readers afterwards.
+        readers.fetch_add(1, Ordering::SeqCst);
+        let result = self.read_at(chunk, record, read);
+        readers.fetch_sub(1, Ordering::SeqCst);
+        result
+    }
+
+    fn read_at<R>(
+        &self,
+        chunk: ChunkId,
+        record: &mut Vec<u8>,
+        read: impl FnOnce(Chunk<'_>) -> R,
+    ) -> Result<R, StoreError> {
+        let missing = StoreError::NotStored(chunk.0);
+        let place = self.place(chunk)?;
+        if !place.is_backing {
+            let handle = Handle::from_number(place.handle).ok_or(missing)?;
+            return self.pool.load(handle, |content| match content {
+                Content::Bytes(bytes) => Ok(read(Chunk::new(chunk, place, bytes)?)),
+                Content::Filled(word) => Ok(read(Chunk::filled(chunk, place, word))),
+            })?;
+        }
+        let (Some(id), Some(backing)) = (self.record(chunk), &self.backing) else {
+            return Err(missing);
+        };
+        backing.read(id, record)?;
+        if place.is_filled {
+            let bytes = record.len();
+            let chunk_number = chunk.0;
+            let word = record.first_chunk().ok_or(StoreError::Short {
+                chunk: chunk_number,
+                bytes,
+            })?;
+            return Ok(read(Chunk::filled(chunk, place, u64::from_le_bytes(*word))));
+        }
+        Ok(read(Chunk::new(chunk, place, record)?))
+    }
+
+    /// Reads a chunk that is not freed meanwhile and decodes it to the front of `out`; how many pages these are.
+    ///
+    /// # Errors
+    /// [`StoreError`]; [`StoreError::Decode`] also when there is no room.
+    pub fn decode(
+        &self,
+        chunk: ChunkId,
+        (scratch, record): (&mut Scratch, &mut Vec<u8>),
+        out: &mut [u8],
+    ) -> Result<usize, StoreError> {
+        self.read(chunk, record, |content| {
+            let bytes = out.len().min(content.pages * warmswap_codec::PAGE_BYTES);
+            content.decode(scratch, &mut out[..bytes])?;
+            Ok(content.pages)
+        })?
+    }
+
+    // ---- elsewhere ----
+
+    /// Moves a chunk from the pool to the backing file; bytes of the record. After an error it is in the pool as before.
+    ///
+    /// # Errors
+    /// [`StoreError`]; [`StoreError::NotStored`] when it is not in the pool or there is no backing file.
+    pub fn write_back(&self, chunk: ChunkId) -> Result<usize, StoreError> {
+        let missing = || StoreError::NotStored(chunk.0);
+        let (cell, readers) = self.cells(chunk)?;
+        let place = self.place(chunk)?;
+        let handle = Handle::from_number(place.handle).ok_or_else(missing)?;
+        let backing = self.backing(chunk)?;
+        // The bytes are copied first: no lock of the pool is held during output.
+        let bytes = self.pool.load(handle, |content| match content {
+            Content::Bytes(bytes) => bytes.to_vec(),
+            Content::Filled(word) => word.to_le_bytes().to_vec(),
+        })?;
+        self.set_record(chunk, backing.append(&bytes)?);
+        let place = Place {
+            is_backing: true,
+            handle: 0,
+            ..place
+        };
+        cell.store(place.pack(), Ordering::SeqCst);
+        // Those who read the old place were counted before they did; later ones see the new place.
+        while readers.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+        self.pool.free(handle)?;
+        Ok(bytes.len())
+    }
+
+    /// Frees a chunk that nobody reads any more.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn free(&self, chunk: ChunkId) -> Result<(), StoreError> {
+        let missing = || StoreError::NotStored(chunk.0);
+        let (cell, readers) = self.cells(chunk)?;
+        debug_assert_eq!(readers.load(Ordering::SeqCst), 0);
+        let place = Place::unpack(cell.swap(0, Ordering::SeqCst)).ok_or_else(missing)?;
+        if !place.is_backing {
+            let handle = Handle::from_number(place.handle).ok_or_else(missing)?;
+            return Ok(self.pool.free(handle)?);
+        }
+        let id = self.record(chunk).ok_or_else(missing)?;
+        Ok(self.backing(chunk)?.free(id)?)
+    }
+}
