@@ -108,6 +108,11 @@ fn make_private(folder: &Path) -> Result<(), PlaceError> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(PlaceError::system("make", folder)(error)),
     }
+    check_private(folder)
+}
+
+/// Checks that a folder is one of this user alone.
+fn check_private(folder: &Path) -> Result<(), PlaceError> {
     let found = fs::symlink_metadata(folder).map_err(PlaceError::system("look at", folder))?;
     if found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0 {
         return Ok(());
@@ -138,8 +143,10 @@ pub fn running() -> Vec<Running> {
 }
 
 fn running_in(folders: &[PathBuf]) -> Vec<Running> {
+    // In one that somebody else made, sockets are his.
     let entries = folders
         .iter()
+        .filter(|folder| check_private(folder).is_ok())
         .filter_map(|folder| fs::read_dir(folder).ok());
     let mut found: Vec<_> = entries
         .flatten()
@@ -235,5 +242,8 @@ mod tests {
         assert!(!at("9.sock").exists(), "a dead program's socket");
         assert!(at("daemon.sock").exists(), "not named after a process");
         assert!(at("11.json").exists(), "no socket");
+
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(running_in(&[place.path().to_owned()]).is_empty());
     }
 }
