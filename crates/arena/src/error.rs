@@ -92,6 +92,12 @@ pub enum SpaceError {
         /// Bytes asked for.
         bytes: usize,
     },
+    /// Something is mapped there.
+    #[error("something is mapped at {address:#x} or behind it")]
+    InUse {
+        /// First address.
+        address: usize,
+    },
     /// Something else is mapped there.
     #[error("what is at {address:#x} is not the space's")]
     NotOurs {

@@ -97,7 +97,7 @@ pub use config::{ArenaConfig, FaultMode};
 pub use error::{ArenaError, SpaceError, say};
 pub use file_region::FileRegion;
 pub use region::{Advice, Pinned, Region};
-pub use space::{Space, SpaceUsage};
+pub use space::{Over, Space, SpaceUsage};
 pub use stats::ArenaStats;
 pub use tape::{Replayed, TapeError, replay_tape};
 pub use warmswap_control::Mechanism;

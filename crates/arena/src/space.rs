@@ -27,7 +27,7 @@ use warmswap_trace::PAGE_BYTES;
 
 use crate::application::Application;
 use crate::arena::{Arena, backing_config};
-use crate::brain::Mapped;
+use crate::brain::{Brain, Mapped};
 use crate::config::{ArenaConfig, FaultMode};
 use crate::error::{ArenaError, SpaceError};
 use crate::shared::Shared;
@@ -55,6 +55,24 @@ pub struct Space {
     app: Application,
     config: ArenaConfig,
     file: Option<SpaceFile>,
+}
+
+/// What a mapping at a given address may take the place of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Whatever is there.
+    Anything,
+    /// Nothing: the addresses are free, or it fails. One step, so that no other thread's mapping comes in between.
+    Nothing,
+}
+
+impl Over {
+    fn check(self, brain: &Brain, range: &Range<usize>, address: usize) -> Result<(), SpaceError> {
+        if self == Self::Anything || brain.program.is_free(range.clone()) {
+            return Ok(());
+        }
+        Err(SpaceError::InUse { address })
+    }
 }
 
 impl Space {
@@ -207,7 +225,7 @@ impl Space {
         Ok(start + range.start * PAGE_BYTES)
     }
 
-    /// Maps memory at an address of the space, in place of what is there.
+    /// Maps memory at an address of the space.
     ///
     /// # Errors
     /// [`SpaceError`].
@@ -216,9 +234,11 @@ impl Space {
         address: usize,
         len: usize,
         protection: Protection,
+        over: Over,
     ) -> Result<(), SpaceError> {
         let mut brain = self.shared.brain();
         let range = self.pages(address, len);
+        over.check(&brain, &range, address)?;
         let pieces = brain.program.pieces(range.clone());
         let is_ours = |(_, mapped): &(_, Option<Mapped>)| {
             !matches!(mapped, Some(Mapped::Foreign | Mapped::Lost))
@@ -231,7 +251,7 @@ impl Space {
 
     fn map_pages(
         &self,
-        brain: &mut crate::brain::Brain,
+        brain: &mut Brain,
         range: Range<usize>,
         protection: Protection,
     ) -> Result<(), SpaceError> {
@@ -257,9 +277,10 @@ impl Space {
     ///
     /// # Errors
     /// [`SpaceError`].
-    pub fn give_away(&self, address: usize, len: usize) -> Result<(), SpaceError> {
+    pub fn give_away(&self, address: usize, len: usize, over: Over) -> Result<(), SpaceError> {
         let range = self.pages(address, len);
         let mut brain = self.shared.brain();
+        over.check(&brain, &range, address)?;
         brain.program_map(&self.shared.core, range, Some(Mapped::Foreign))?;
         Ok(())
     }

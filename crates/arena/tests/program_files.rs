@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use warmswap_arena::{ArenaError, Protection, Space};
+use warmswap_arena::{ArenaError, Over, Protection, Space};
 
 const PAGES: usize = 4096;
 
@@ -85,7 +85,7 @@ fn a_file_in_a_space() {
     let middle = address + 1000 * PAGE;
     space.unmap(middle, 600 * PAGE).expect("mapped");
     assert!(space.is_free(middle, 600 * PAGE));
-    let map_at = space.map_at(middle, 600 * PAGE, Protection::READ_WRITE);
+    let map_at = space.map_at(middle, 600 * PAGE, Protection::READ_WRITE, Over::Nothing);
     map_at.expect("free");
     write_at(middle, 600, 9);
     let second = map(PAGES, PAGES);

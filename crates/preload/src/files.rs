@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::{io, ptr};
 
 use libc::{MAP_FAILED, c_int, off_t, size_t};
-use warmswap_arena::{Space, Twin};
+use warmswap_arena::{Over, Space, Twin};
 
 use crate::kernel;
 use crate::mapping::{LARGE_BYTES, NOT_OURS, errno_of, split};
@@ -147,7 +147,7 @@ pub fn remap(
         let (within, _) = split(space, target);
         if !within.is_empty() && space.is_file(from.start, from.len()) {
             // What follows replaces the inaccessible mapping that the space has there.
-            let given = space.give_away(within.start, within.len());
+            let given = space.give_away(within.start, within.len(), Over::Anything);
             if let Err(error) = given {
                 return Some(Err(errno_of(&error)));
             }

@@ -5,12 +5,16 @@
 //! child; it waits for that.
 
 use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::c_int;
 
+use crate::behind::Behind;
 use crate::settings::{program, say};
 use crate::within::Within;
-use crate::{HEAP, keeper, threads};
+use crate::{HEAP, ends, keeper, threads};
 
 /// What a thread that forks holds from before to after.
 struct Held {
@@ -29,14 +33,55 @@ static FORK: Fork = Fork(UnsafeCell::new(Held {
     pipe: [-1, -1],
 }));
 
-/// Asks the C library to call these around every fork. The library is loaded before all others, so in the child
-/// its handler runs before all others.
+/// What others ask the C library to call around every fork, and what that knows them by.
+type Handler = Option<unsafe extern "C" fn()>;
+type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int;
+
+/// The C library's function, by which `pthread_atfork` does its work.
+static REGISTER: Behind = Behind::new(c"__register_atfork");
+static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+
+/// Asks the C library to call these around every fork.
+///
+/// Of all handlers ours are the first: so [`before`] is called last and the others first, and no handler of others runs
+/// while this library is at rest. (They allocate, and wait for threads that do.)
 pub fn start() {
-    // SAFETY: the functions live as long as the process.
-    unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    if !IS_REGISTERED.swap(true, Ordering::AcqRel) {
+        register(
+            Some(before),
+            Some(in_parent),
+            Some(in_child),
+            ptr::null_mut(),
+        );
+    }
 }
 
-extern "C" fn before() {
+fn register(before: Handler, parent: Handler, child: Handler, library: *mut c_void) -> c_int {
+    let function = REGISTER.function();
+    if function.is_null() {
+        return libc::ENOSYS;
+    }
+    // SAFETY: what has that name is a function of this type; the handlers are passed on from the caller, or live as long
+    // as the process.
+    unsafe {
+        let function = std::mem::transmute::<*mut c_void, Register>(function);
+        function(before, parent, child, library)
+    }
+}
+
+/// What `pthread_atfork` calls. Constructors of libraries that the program needs are called before those of this one.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __register_atfork(
+    before: Handler,
+    parent: Handler,
+    child: Handler,
+    library: *mut c_void,
+) -> c_int {
+    start();
+    register(before, parent, child, library)
+}
+
+unsafe extern "C" fn before() {
     let Some(program) = program() else { return };
     let within = Within::enter();
     if let Err(error) = program.space.before_fork() {
@@ -53,7 +98,7 @@ extern "C" fn before() {
     }
 }
 
-extern "C" fn in_parent() {
+unsafe extern "C" fn in_parent() {
     let Some(program) = program() else { return };
     HEAP.unlock();
     // SAFETY: the gate is still closed.
@@ -76,7 +121,7 @@ extern "C" fn in_parent() {
     drop(within);
 }
 
-extern "C" fn in_child() {
+unsafe extern "C" fn in_child() {
     let Some(program) = program() else { return };
     HEAP.unlock();
     // SAFETY: the gate is still closed, and there is no other thread.
@@ -85,6 +130,7 @@ extern "C" fn in_child() {
     let [read, write] = held.pipe;
     close(read);
     threads::forget();
+    ends::forget();
     match program.space.after_fork_in_child() {
         Ok(true) => keeper::start_in_child(|| close(write)),
         Ok(false) => {

@@ -10,8 +10,15 @@ use dlmalloc::{Allocator, Dlmalloc};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::thread::futex;
 
-/// Addresses that the heap may use. They cost nothing until they are used.
+use crate::{kernel, limits};
+
+/// Addresses that the heap may use. They cost nothing until they are used: no access is allowed to them before, so that
+/// they do not count as the program's data, and are not locked with it.
 const RANGE_BYTES: usize = 32 << 30;
+/// The same where the program's address space is limited: enough to say that it is not paged.
+const LIMITED_BYTES: usize = 16 << 20;
+/// The range is opened in steps.
+const STEP_BYTES: usize = 1 << 20;
 /// Of them, the last ones are for the stacks of the library's threads. The program cannot know that there are more
 /// threads than its own: where it unmapped something it may unmap again.
 pub const STACKS_BYTES: usize = 1 << 30;
@@ -21,8 +28,12 @@ const LARGE_BYTES: usize = 128 << 10;
 
 /// First address of the heap's range, once it is reserved.
 static START: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of the range, once it is reserved.
+static LEN: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of the range that were handed to the allocator.
 static USED: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of the range that are open, from its start on.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 /// The heap: one allocator behind one lock. It is used for tables that grow seldom.
 pub struct Heap {
@@ -90,13 +101,14 @@ impl Heap {
     /// Whether the heap gave out this address.
     pub fn owns(address: usize) -> bool {
         let start = START.load(Ordering::Relaxed);
-        start != 0 && address.wrapping_sub(start) < RANGE_BYTES
+        start != 0 && address.wrapping_sub(start) < LEN.load(Ordering::Relaxed)
     }
 
-    /// The first address for stacks; none as long as nothing was allocated.
+    /// The first address for stacks; none as long as nothing was allocated, or where there is no room for any.
     pub fn stacks() -> Option<usize> {
         let start = START.load(Ordering::Relaxed);
-        (start != 0).then_some(start + RANGE_BYTES - STACKS_BYTES)
+        let has_stacks = LEN.load(Ordering::Relaxed) == RANGE_BYTES;
+        has_stacks.then_some(start + RANGE_BYTES - STACKS_BYTES)
     }
 
     /// Memory of that size and alignment; null when there is none.
@@ -220,25 +232,55 @@ unsafe fn drop_pages(address: *mut u8, bytes: usize) -> Option<Range<usize>> {
 /// Where the allocator gets its memory: the range, from its start on.
 struct Addresses;
 
+/// The range, reserved when it is first asked for.
+fn range() -> Option<(usize, usize)> {
+    let start = START.load(Ordering::Relaxed);
+    if start != 0 {
+        return Some((start, LEN.load(Ordering::Relaxed)));
+    }
+    let len = if limits::are_addresses_limited() {
+        LIMITED_BYTES
+    } else {
+        RANGE_BYTES
+    };
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: a new mapping where the kernel likes.
+    let mapped = unsafe { mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), flags) }.ok()?;
+    // SAFETY: it changes no content. A kernel without huge pages refuses, which is just as well.
+    let _ = unsafe { madvise(mapped, len, Advice::LinuxNoHugepage) };
+    let start = mapped.expose_provenance();
+    LEN.store(len, Ordering::Relaxed);
+    START.store(start, Ordering::Relaxed);
+    Some((start, len))
+}
+
+/// Opens the range up to so many bytes; whether that is done.
+fn open(start: usize, bytes: usize) -> bool {
+    let opened = OPEN.load(Ordering::Relaxed);
+    if bytes <= opened {
+        return true;
+    }
+    let more = (bytes - opened).next_multiple_of(STEP_BYTES);
+    let address = ptr::with_exposed_provenance_mut(start + opened);
+    // SAFETY: addresses of the range that nobody uses yet.
+    let result = unsafe { kernel::mprotect(address, more, libc::PROT_READ | libc::PROT_WRITE) };
+    if result == 0 {
+        OPEN.store(opened + more, Ordering::Relaxed);
+    }
+    result == 0
+}
+
 // SAFETY: memory of the range is handed out once, is mapped for reading and writing, and is never taken back.
 unsafe impl Allocator for Addresses {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         let none = (ptr::null_mut(), 0, 0);
-        let mut start = START.load(Ordering::Relaxed);
-        if start == 0 {
-            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-            let access = ProtFlags::READ | ProtFlags::WRITE;
-            // SAFETY: a new mapping where the kernel likes.
-            let mapped = unsafe { mmap_anonymous(ptr::null_mut(), RANGE_BYTES, access, flags) };
-            let Ok(mapped) = mapped else { return none };
-            // SAFETY: it changes no content. A kernel without huge pages refuses, which is just as well.
-            let _ = unsafe { madvise(mapped, RANGE_BYTES, Advice::LinuxNoHugepage) };
-            start = mapped.expose_provenance();
-            START.store(start, Ordering::Relaxed);
-        }
         let size = size.next_multiple_of(64 << 10);
+        let Some((start, len)) = range() else {
+            return none;
+        };
         let used = USED.load(Ordering::Relaxed);
-        if RANGE_BYTES - STACKS_BYTES - used < size {
+        let end = len.saturating_sub(STACKS_BYTES).max(len.min(LIMITED_BYTES));
+        if end - used < size || !open(start, used + size) {
             return none;
         }
         USED.store(used + size, Ordering::Relaxed);

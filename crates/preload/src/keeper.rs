@@ -14,6 +14,7 @@ use warmswap_sys::process::run_like_main_thread;
 
 use crate::report;
 use crate::settings::{Program, program, say};
+use crate::within::Within;
 
 /// How often the keeper looks at what the program uses, until it is taken over.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -33,6 +34,8 @@ const IDLE_CPU: Duration = Duration::from_micros(500);
 static IS_STARTED: AtomicBool = AtomicBool::new(false);
 /// There is none, and will be none.
 static HAS_GIVEN_UP: AtomicBool = AtomicBool::new(false);
+/// It has what it needs to take the program's memory over.
+static IS_ATTACHED: AtomicBool = AtomicBool::new(false);
 /// The program's memory is to be taken over, however little it is.
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
 /// Where the program stands: 0 foreground, 1 launch, 2 background.
@@ -63,6 +66,28 @@ pub fn start() {
     }
 }
 
+/// The program is about to give up rights: opens what needs them, so that its memory can be taken over later.
+pub fn attach_now() {
+    if program().is_none() || !report::is_own_process() {
+        return;
+    }
+    let _within = Within::enter();
+    start();
+    wait_for(|| IS_ATTACHED.load(Ordering::Acquire));
+}
+
+/// Waits for the keeper, as long as there is one; whether it did what was waited for.
+fn wait_for(is_done: impl Fn() -> bool) -> bool {
+    let begin = Instant::now();
+    while !is_done() {
+        if HAS_GIVEN_UP.load(Ordering::Acquire) || begin.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
 /// The program is about to map a file of so many bytes: takes its memory over if that is more than its budget allows.
 /// Whether it is taken over.
 pub fn adopted_for(space: &Space, bytes: usize) -> bool {
@@ -75,14 +100,7 @@ pub fn adopted_for(space: &Space, bytes: usize) -> bool {
     }
     IS_WANTED.store(true, Ordering::Release);
     start();
-    let begin = Instant::now();
-    while !space.is_adopted() {
-        if HAS_GIVEN_UP.load(Ordering::Acquire) || begin.elapsed() > PATIENCE {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    true
+    wait_for(|| space.is_adopted())
 }
 
 /// In the child of a `fork`: the keeper is the parent's.
@@ -90,6 +108,7 @@ pub fn forget() {
     IS_STARTED.store(false, Ordering::Relaxed);
     IS_WANTED.store(false, Ordering::Relaxed);
     HAS_GIVEN_UP.store(false, Ordering::Relaxed);
+    IS_ATTACHED.store(false, Ordering::Relaxed);
     PHASE.store(0, Ordering::Relaxed);
     report::forget();
 }
@@ -129,7 +148,10 @@ fn spawn(attach: impl FnOnce(&'static Program) -> Result<(), String> + Send + 's
         run_like_main_thread();
         close_all();
         match attach(program) {
-            Ok(()) => Keeper::new(program).run(),
+            Ok(()) => {
+                IS_ATTACHED.store(true, Ordering::Release);
+                Keeper::new(program).run();
+            }
             Err(error) => {
                 HAS_GIVEN_UP.store(true, Ordering::Release);
                 warmswap_arena::say(&format!(

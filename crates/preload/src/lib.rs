@@ -6,12 +6,17 @@
 //! | `settings` | what the command asked for, and the space that it asked for |
 //! | `malloc` | `malloc` and friends, by mimalloc, whose memory comes from `mmap` |
 //! | `mapping`, `remap` | `mmap`, `munmap`, `mprotect`, `madvise`, `mremap`: large private anonymous mappings are made in the space |
+//! | `hints` | programs that insist on the addresses that they hint at |
 //! | `files` | files that the program maps to read them, when they are asked for |
 //! | `fork` | both sides of a `fork` go on with all their memory |
+//! | `ends` | the process ends with the last of the program's threads |
 //! | `keeper` | the thread that takes the program's memory over when it nears its budget, and answers the command |
 //! | `report` | what the program reports |
 //! | `heap` | memory of this library's own, which is never paged |
+//! | `limits` | limits of the program under which it is not paged |
 //! | `threads` | threads of this library are known from their first instruction, and have stacks of their own |
+//! | `behind` | how this library stands before functions of the C library |
+//! | `rights` | before the program gives up rights, what needs them is opened |
 //! | `unbound` | before processes are created, and where threads may run is asked, no thread is bound to a processor |
 //! | `within` | when a thread works for this library |
 //! | `kernel` | system calls that nobody stands between |
@@ -27,15 +32,20 @@
 //!   kernel as it is.
 #![allow(unsafe_code)] // Functions of the C library, with the C library's own obligations.
 
+mod behind;
+mod ends;
 mod files;
 mod fork;
 mod heap;
+mod hints;
 mod keeper;
 mod kernel;
+mod limits;
 mod malloc;
 mod mapping;
 mod remap;
 mod report;
+mod rights;
 mod settings;
 mod threads;
 mod unbound;
@@ -49,7 +59,9 @@ extern "C" fn start() {
     {
         let _within = within::Within::enter();
         threads::start();
+        ends::start();
         unbound::start();
+        rights::start();
         settings::start();
     }
     if let Some(space) = settings::space() {

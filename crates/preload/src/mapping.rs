@@ -6,11 +6,11 @@ use std::ops::Range;
 use std::ptr;
 
 use libc::{MAP_FAILED, c_int, off_t, size_t};
-use warmswap_arena::{Protection, Space, SpaceError};
+use warmswap_arena::{Over, Protection, Space, SpaceError};
 
 use crate::kernel::{self, fail};
 use crate::within::Within;
-use crate::{files, keeper, settings};
+use crate::{files, hints, keeper, settings};
 
 const PAGE_BYTES: usize = 4096;
 
@@ -50,6 +50,7 @@ pub fn split(space: &Space, range: &Range<usize>) -> (Range<usize>, [Range<usize
 
 pub fn errno_of(error: &SpaceError) -> c_int {
     match error {
+        SpaceError::InUse { .. } => libc::EEXIST,
         SpaceError::NotOurs { .. } => libc::EINVAL,
         _ => libc::ENOMEM,
     }
@@ -77,8 +78,17 @@ unsafe extern "C" fn mmap(
             let (within, outside) = split(space, &range);
             if !within.is_empty() {
                 let keeps = flags & libc::MAP_FIXED_NOREPLACE == libc::MAP_FIXED_NOREPLACE;
+                if flags & libc::MAP_ANONYMOUS == 0 && !is_open(file) {
+                    // Before what is there is given up for it.
+                    fail(libc::EBADF);
+                    return MAP_FAILED;
+                }
                 let whole = outside.iter().all(Range::is_empty);
-                let placed = map_fixed(space, within, is_ours && whole, (protection, keeps));
+                let placed = if keeps { hold(&outside) } else { Ok(()) };
+                let placed = placed.and_then(|()| {
+                    let placed = map_fixed(space, within, is_ours && whole, (protection, keeps));
+                    placed.inspect_err(|_| let_go(keeps, &outside))
+                });
                 match placed {
                     Ok(true) => return address,
                     Ok(false) => {}
@@ -90,7 +100,12 @@ unsafe extern "C" fn mmap(
                 // What follows replaces the inaccessible mapping that the space has there.
                 let flags = flags & !libc::MAP_FIXED_NOREPLACE | libc::MAP_FIXED;
                 // SAFETY: passed on to the caller.
-                return unsafe { kernel::mmap(address, len, protection, flags, (file, offset)) };
+                let mapped =
+                    unsafe { kernel::mmap(address, len, protection, flags, (file, offset)) };
+                if mapped == MAP_FAILED {
+                    give_up(address, len);
+                }
+                return mapped;
             }
         } else if is_ours
             && len >= LARGE_BYTES
@@ -126,7 +141,8 @@ fn is_ours(protection: c_int, flags: c_int) -> bool {
         && protection & !(libc::PROT_READ | libc::PROT_WRITE) == 0
 }
 
-/// Maps in the space where there is room; `None` when there is none.
+/// Maps in the space where there is room; `None` when there is none, or the program insists on the address that it
+/// hints at.
 fn map_anywhere(
     space: &Space,
     range: &Range<usize>,
@@ -135,15 +151,60 @@ fn map_anywhere(
 ) -> Option<*mut c_void> {
     let _within = Within::enter();
     let hint = (range.start != 0).then_some(range.start);
+    if hint.is_some_and(|hint| hints::are_meant(hint, protection)) {
+        return None;
+    }
     let len = range.len();
     let address = space.map(hint, len, protection_of(protection)).ok()?;
     keeper::mapped(space);
+    hints::mapped(hint, address);
     let memory = ptr::with_exposed_provenance_mut(address);
     if flags & libc::MAP_POPULATE != 0 {
         // SAFETY: it was just mapped. That it cannot be filled at once is no failure.
         unsafe { kernel::madvise(memory, len, libc::MADV_POPULATE_WRITE) };
     }
     Some(memory)
+}
+
+/// Takes addresses outside of the space, all of which have to be free.
+fn hold(outside: &[Range<usize>; 2]) -> Result<(), c_int> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let flags = flags | libc::MAP_FIXED_NOREPLACE;
+    for (i, range) in outside.iter().enumerate().filter(|(_, r)| !r.is_empty()) {
+        let address: *mut c_void = ptr::with_exposed_provenance_mut(range.start);
+        // SAFETY: it replaces nothing.
+        let held = unsafe { kernel::mmap(address, range.len(), libc::PROT_NONE, flags, (-1, 0)) };
+        if held != address {
+            // SAFETY: the location is the calling thread's own and always valid.
+            let errno = unsafe { *libc::__errno_location() };
+            let_go(i == 1, &[outside[0].clone(), 0..0]);
+            return Err(errno);
+        }
+    }
+    Ok(())
+}
+
+fn is_open(file: c_int) -> bool {
+    // SAFETY: it changes nothing.
+    unsafe { libc::fcntl(file, libc::F_GETFD) != -1 }
+}
+
+/// What was to be mapped was not: the addresses are free. Keeps the error number.
+fn give_up(address: *mut c_void, len: size_t) {
+    // SAFETY: the program wanted something else there, and the location is the calling thread's own.
+    unsafe {
+        let errno = *libc::__errno_location();
+        munmap(address, len);
+        *libc::__errno_location() = errno;
+    }
+}
+
+/// Gives addresses up that [`hold`] took.
+fn let_go(are_held: bool, outside: &[Range<usize>; 2]) {
+    for range in outside.iter().filter(|range| are_held && !range.is_empty()) {
+        // SAFETY: they were taken just now, and nobody knows of it.
+        unsafe { kernel::munmap(ptr::with_exposed_provenance_mut(range.start), range.len()) };
+    }
 }
 
 /// Maps at addresses of the space: true when it is done, false when the kernel has to, since the mapping is of
@@ -156,11 +217,9 @@ fn map_fixed(
 ) -> Result<bool, c_int> {
     let _within = Within::enter();
     let (start, len) = (range.start, range.len());
-    if keeps && !space.is_free(start, len) {
-        return Err(libc::EEXIST);
-    }
+    let over = if keeps { Over::Nothing } else { Over::Anything };
     if is_ours {
-        match space.map_at(start, len, protection_of(protection)) {
+        match space.map_at(start, len, protection_of(protection), over) {
             Ok(()) => {
                 keeper::mapped(space);
                 return Ok(true);
@@ -170,7 +229,7 @@ fn map_fixed(
         }
     }
     space
-        .give_away(start, len)
+        .give_away(start, len, over)
         .map(|()| false)
         .map_err(|error| errno_of(&error))
 }
@@ -207,6 +266,7 @@ fn answer(result: Result<(), SpaceError>) -> c_int {
 unsafe extern "C" fn munmap(address: *mut c_void, len: size_t) -> c_int {
     let ours = |space: &Space, range: &Range<usize>| {
         let _within = Within::enter();
+        hints::unmapped(range.start);
         answer(space.unmap(range.start, range.len()))
     };
     on_both((address, len), ours, |address, len| {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::ptr;
 
 use libc::{MAP_FAILED, c_int, size_t};
-use warmswap_arena::{Protection, Space};
+use warmswap_arena::{Over, Protection, Space, SpaceError};
 
 use crate::files;
 use crate::kernel::{self, fail};
@@ -46,7 +46,7 @@ unsafe extern "C" fn mremap(
         let (within, _) = split(space, target);
         let given = {
             let _within = Within::enter();
-            space.give_away(within.start, within.len())
+            space.give_away(within.start, within.len(), Over::Anything)
         };
         if let Err(error) = given {
             return failed(errno_of(&error));
@@ -64,7 +64,7 @@ unsafe extern "C" fn mremap(
     let moved = files::remap(space, &from, bytes, flags, target.as_ref());
     let result = moved.unwrap_or_else(|| match target {
         Some(target) => relocate(space, &from, target),
-        None if bytes <= from.len() => shrink(space, &from, bytes),
+        None if bytes <= from.len() => shrink(&from, bytes),
         None => grow(space, &from, bytes).or_else(|errno| {
             if !can_move {
                 return Err(errno);
@@ -83,12 +83,13 @@ unsafe extern "C" fn mremap(
     }
 }
 
-fn shrink(space: &Space, from: &Range<usize>, bytes: usize) -> Result<usize, c_int> {
+fn shrink(from: &Range<usize>, bytes: usize) -> Result<usize, c_int> {
     let tail = from.start + bytes..from.end;
-    if !tail.is_empty() {
-        let _within = Within::enter();
-        let done = space.unmap(tail.start, tail.len());
-        done.map_err(|error| errno_of(&error))?;
+    let address = ptr::with_exposed_provenance_mut(tail.start);
+    // SAFETY: the program's own range, some of which may be outside of the space; it does not want it any more.
+    if !tail.is_empty() && unsafe { libc::munmap(address, tail.len()) } != 0 {
+        // SAFETY: the location is the calling thread's own and always valid.
+        return Err(unsafe { *libc::__errno_location() });
     }
     Ok(from.start)
 }
@@ -97,14 +98,18 @@ fn shrink(space: &Space, from: &Range<usize>, bytes: usize) -> Result<usize, c_i
 fn grow(space: &Space, from: &Range<usize>, bytes: usize) -> Result<usize, c_int> {
     let _within = Within::enter();
     let more = bytes - from.len();
+    let ours = space.range();
+    if from.start < ours.start || from.end + more > ours.end {
+        return Err(libc::ENOMEM);
+    }
     let Some(protection) = space.protection(from.start) else {
         return Err(libc::EFAULT);
     };
-    if from.end + more > space.range().end || !space.is_free(from.end, more) {
-        return Err(libc::ENOMEM);
+    match space.map_at(from.end, more, protection, Over::Nothing) {
+        Ok(()) => Ok(from.start),
+        Err(SpaceError::InUse { .. }) => Err(libc::ENOMEM),
+        Err(error) => Err(errno_of(&error)),
     }
-    let done = space.map_at(from.end, more, protection);
-    done.map(|()| from.start).map_err(|error| errno_of(&error))
 }
 
 /// Moves the content to another place, which replaces what is there, and unmaps the old one.
@@ -113,7 +118,10 @@ fn relocate(space: &Space, from: &Range<usize>, to: Range<usize>) -> Result<usiz
         return Err(libc::EINVAL);
     }
     let protection = space
-        .protection(from.start)
+        .range()
+        .contains(&from.start)
+        .then(|| space.protection(from.start))
+        .flatten()
         .unwrap_or(Protection::READ_WRITE);
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;

@@ -56,6 +56,11 @@ pub fn start() {
     unsafe { libc::atexit(finish) };
 }
 
+/// Whether this is the process whose memory this is, and not a child of `vfork`.
+pub fn is_own_process() -> bool {
+    PROCESS.load(Relaxed) == std::process::id()
+}
+
 /// In the child of a `fork`: socket and peaks are the parent's.
 pub fn forget() {
     PROCESS.store(std::process::id(), Relaxed);
@@ -187,7 +192,7 @@ extern "C" fn finish() {
     let _within = Within::enter();
     let Some(program) = program() else { return };
     // A child of `vfork` shares all of this with its parent, which goes on: it notes nothing.
-    if PROCESS.load(Relaxed) != std::process::id() || HAS_FINISHED.swap(true, Relaxed) {
+    if !is_own_process() || HAS_FINISHED.swap(true, Relaxed) {
         return;
     }
     // SAFETY: what was put there is never freed.

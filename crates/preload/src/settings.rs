@@ -10,7 +10,7 @@ use warmswap_arena::{ArenaConfig, Space};
 use warmswap_control::{RUN_VARIABLE, RunSettings};
 use warmswap_policy::SchemeSpec;
 
-use crate::{fork, keeper, report};
+use crate::{fork, keeper, limits, report};
 
 /// Where the space is, if nothing else is there: low enough for runtimes that like addresses of 35 bits.
 const SPACE_ADDRESS: usize = 4 << 30;
@@ -77,6 +77,9 @@ pub fn start() {
 }
 
 fn make(settings: RunSettings) -> Result<Program, String> {
+    if limits::are_addresses_limited() {
+        return Err("its address space or its data is limited (ulimit -v, ulimit -d)".to_owned());
+    }
     let scheme = SchemeSpec::parse(&settings.scheme).map_err(|error| error.to_string())?;
     let config = ArenaConfig {
         backing: settings.backing.clone(),

@@ -12,9 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, pthread_attr_t, pthread_t};
 
+use crate::behind::Behind;
+use crate::ends;
 use crate::heap::{Heap, STACKS_BYTES};
 use crate::kernel;
-use crate::unbound::{self, Behind};
+use crate::unbound;
 use crate::within::Within;
 
 type Main = extern "C" fn(*mut c_void) -> *mut c_void;
@@ -35,6 +37,7 @@ pub fn start() {
     CREATE.function();
 }
 
+#[repr(C)]
 struct Start {
     main: Main,
     argument: *mut c_void,
@@ -45,7 +48,43 @@ extern "C" fn within(start: *mut c_void) -> *mut c_void {
     // SAFETY: `pthread_create` made it a box and gave it to this thread alone.
     let start = unsafe { Box::from_raw(start.cast::<Start>()) };
     let Start { main, argument } = *start;
-    main(argument)
+    let result = main(argument);
+    ends::count_own(false);
+    result
+}
+
+/// The first instructions of a thread of the program: nothing of them is left when its own begin, since a thread may end
+/// by unwinding, which ends here for good.
+#[unsafe(naked)]
+extern "C" fn counted(start: *mut c_void) -> *mut c_void {
+    #[cfg(target_arch = "x86_64")]
+    core::arch::naked_asm!(
+        "sub rsp, 24",
+        "mov rsi, rsp",
+        "call {begin}",
+        "mov rax, [rsp]",
+        "mov rdi, [rsp + 8]",
+        "add rsp, 24",
+        "jmp rax",
+        begin = sym begin,
+    );
+    #[cfg(target_arch = "aarch64")]
+    core::arch::naked_asm!(
+        "stp x29, x30, [sp, -32]!",
+        "add x1, sp, 16",
+        "bl {begin}",
+        "ldp x16, x0, [sp, 16]",
+        "ldp x29, x30, [sp], 32",
+        "br x16",
+        begin = sym begin,
+    );
+}
+
+/// Says where a thread of the program goes on.
+unsafe extern "C" fn begin(start: *mut Start, place: *mut Start) {
+    // SAFETY: `pthread_create` made `start` a box and gave it to this thread alone; `place` is on the thread's stack.
+    unsafe { place.write(*Box::from_raw(start)) };
+    ends::begins();
 }
 
 #[unsafe(no_mangle)]
@@ -60,9 +99,15 @@ unsafe extern "C" fn pthread_create(
     };
     if !Within::is() {
         unbound::unbind();
-        // SAFETY: passed on to the caller.
-        return unsafe { create(thread, attributes, main, argument) };
+        return create_counted(
+            |counted, start| {
+                // SAFETY: passed on to the caller.
+                unsafe { create(thread, attributes, counted, start) }
+            },
+            Start { main, argument },
+        );
     }
+    ends::count_own(true);
     let start = Box::into_raw(Box::new(Start { main, argument })).cast();
     // What the runtime asks for is a stack of the usual size.
     let result = on_own_stack(|attributes| {
@@ -70,8 +115,22 @@ unsafe extern "C" fn pthread_create(
         unsafe { create(thread, attributes, within, start) }
     });
     if result != 0 {
+        ends::count_own(false);
         // SAFETY: there is no thread that would have it.
         drop(unsafe { Box::from_raw(start.cast::<Start>()) });
+    }
+    result
+}
+
+/// Creates a thread of the program, whose end is noticed.
+fn create_counted(create: impl FnOnce(Main, *mut c_void) -> c_int, start: Start) -> c_int {
+    let start = Box::into_raw(Box::new(start));
+    ends::will_begin();
+    let result = create(counted, start.cast());
+    if result != 0 {
+        ends::will_not_begin();
+        // SAFETY: there is no thread that would have it.
+        drop(unsafe { Box::from_raw(start) });
     }
     result
 }
@@ -107,15 +166,14 @@ impl Stack {
         let is_free = |is_used: &AtomicBool| !is_used.swap(true, Ordering::AcqRel);
         let number = IS_USED.iter().position(is_free)?;
         let guard = stacks + number * (GUARD_BYTES + STACK_BYTES);
-        // SAFETY: addresses of the heap that only this stack uses. Once is enough, and twice does no harm.
-        let result = unsafe {
-            let guard = ptr::with_exposed_provenance_mut(guard);
-            kernel::mprotect(guard, GUARD_BYTES, libc::PROT_NONE)
-        };
         let stack = Self {
             number,
             start: ptr::with_exposed_provenance_mut(guard + GUARD_BYTES),
         };
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: addresses of the heap that only this stack uses. No access is allowed to the guard. Once is enough, and
+        // twice does no harm.
+        let result = unsafe { kernel::mprotect(stack.start, STACK_BYTES, access) };
         if result != 0 {
             stack.give_back();
             return None;

@@ -2,45 +2,11 @@
 //! processes, make another program of this one, or deal with where threads may run. (Threads are created in
 //! `threads`.)
 //!
-//! Each is replaced by a few instructions that keep all registers, call [`before`] and jump to the C library's own
-//! function: so `vfork` returns to where it was called from, and the arguments of `execl` need not be known.
-//!
 //! [`Space::unbind`]: warmswap_arena::Space::unbind
 
-use std::ffi::{CStr, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::{process, ptr};
-
-use crate::settings::{say, space};
+use crate::behind::stand_before;
+use crate::settings::space;
 use crate::within::Within;
-
-/// A function of the C library that one of this library stands before.
-pub struct Behind {
-    name: &'static CStr,
-    function: AtomicPtr<c_void>,
-}
-
-impl Behind {
-    /// The function of that name.
-    pub const fn new(name: &'static CStr) -> Self {
-        Self {
-            name,
-            function: AtomicPtr::new(ptr::null_mut()),
-        }
-    }
-
-    /// It; null where the C library has none.
-    pub fn function(&self) -> *mut c_void {
-        let known = self.function.load(Ordering::Relaxed);
-        if !known.is_null() {
-            return known;
-        }
-        // SAFETY: the name ends with a zero.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
-        self.function.store(found, Ordering::Relaxed);
-        found
-    }
-}
 
 /// Lets go of whoever is bound.
 pub fn unbind() {
@@ -53,74 +19,8 @@ pub fn unbind() {
     }
 }
 
-/// Lets go of whoever is bound; where to go on.
-extern "C" fn before(behind: &Behind) -> *mut c_void {
-    unbind();
-    let function = behind.function();
-    if function.is_null() {
-        say(&format!("the C library has no {:?}", behind.name));
-        process::abort();
-    }
-    function
-}
-
-macro_rules! stand_before {
-    ($($name:ident)*) => {
-        /// Finds the C library's functions while there is only one thread.
-        pub fn start() {
-            $(behind::$name.function();)*
-        }
-
-        #[allow(non_upper_case_globals)] // The names are the C library's.
-        mod behind {
-            use super::Behind;
-
-            $(pub static $name: Behind = {
-                match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => Behind::new(name),
-                    Err(_) => panic!("a name has no zero within"),
-                }
-            };)*
-        }
-
-        $(
-            // SAFETY: all registers that carry arguments are as they were when the C library's function begins, and
-            // the stack is, too: to that function it is as if it had been called.
-            #[unsafe(no_mangle)]
-            #[unsafe(naked)]
-            unsafe extern "C" fn $name() {
-                #[cfg(target_arch = "x86_64")]
-                core::arch::naked_asm!(
-                    "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
-                    "lea rdi, [rip + {behind}]",
-                    "call {before}",
-                    "mov r11, rax",
-                    "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
-                    "jmp r11",
-                    behind = sym behind::$name,
-                    before = sym before,
-                );
-                #[cfg(target_arch = "aarch64")]
-                core::arch::naked_asm!(
-                    "stp x29, x30, [sp, -80]!",
-                    "stp x0, x1, [sp, 16]", "stp x2, x3, [sp, 32]",
-                    "stp x4, x5, [sp, 48]", "stp x6, x7, [sp, 64]",
-                    "adrp x0, {behind}", "add x0, x0, :lo12:{behind}",
-                    "bl {before}",
-                    "mov x16, x0",
-                    "ldp x0, x1, [sp, 16]", "ldp x2, x3, [sp, 32]",
-                    "ldp x4, x5, [sp, 48]", "ldp x6, x7, [sp, 64]",
-                    "ldp x29, x30, [sp], 80",
-                    "br x16",
-                    behind = sym behind::$name,
-                    before = sym before,
-                );
-            }
-        )*
-    };
-}
-
 stand_before! {
+    unbind:
     vfork clone posix_spawn posix_spawnp system popen
     execve execv execvp execvpe execl execlp execle fexecve execveat
     sched_getaffinity sched_setaffinity pthread_getaffinity_np pthread_setaffinity_np

@@ -1,11 +1,59 @@
 //! When a thread works for this library.
 
-use std::cell::Cell;
+use std::arch::{asm, global_asm};
 use std::mem::MaybeUninit;
 
-thread_local! {
-    /// How deep the thread is within.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
+// How deep the thread is within. In the initial-exec model, so that a look at it calls nothing: `malloc` looks, and what
+// the usual model calls (`__tls_get_addr`) calls `malloc` when it makes a thread's table larger.
+global_asm!(
+    ".pushsection .tbss.warmswap_within_depth, \"awT\", %nobits",
+    ".globl warmswap_within_depth",
+    ".hidden warmswap_within_depth",
+    ".p2align 2",
+    "warmswap_within_depth:",
+    ".zero 4",
+    ".popsection",
+);
+
+/// Where the calling thread's depth is.
+#[inline]
+fn depth() -> *mut u32 {
+    let depth: *mut u32;
+    // SAFETY: reads the variable's offset, which the loader knows since the library is loaded with the program, and the
+    // thread's pointer.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        asm!(
+            "mov warmswap_within_depth@gottpoff(%rip), {0}",
+            "add %fs:0, {0}",
+            out(reg) depth,
+            options(att_syntax, pure, readonly, nostack),
+        );
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        asm!(
+            "mrs {0}, tpidr_el0",
+            "adrp {1}, :gottprel:warmswap_within_depth",
+            "ldr {1}, [{1}, :gottprel_lo12:warmswap_within_depth]",
+            "add {0}, {0}, {1}",
+            out(reg) depth,
+            out(reg) _,
+            options(pure, readonly, nostack),
+        );
+    }
+    depth
+}
+
+fn get() -> u32 {
+    // SAFETY: the variable is the calling thread's alone, and lives as long as it runs.
+    unsafe { depth().read() }
+}
+
+fn set(now: u32) {
+    // SAFETY: as above.
+    unsafe { depth().write(now) }
 }
 
 /// The thread works for this library: what it allocates comes from the library's heap, what it maps from the
@@ -18,16 +66,16 @@ pub struct Within {
 
 impl Within {
     pub fn enter() -> Self {
-        let depth = DEPTH.get();
+        let depth = get();
         let before = (depth == 0).then(block_all);
-        DEPTH.set(depth + 1);
+        set(depth + 1);
         Self { before }
     }
 
     /// Whether the calling thread is.
     #[inline]
     pub fn is() -> bool {
-        DEPTH.get() > 0
+        get() > 0
     }
 
     /// For threads of the library: they are within as long as they live.
@@ -38,7 +86,7 @@ impl Within {
 
 impl Drop for Within {
     fn drop(&mut self) {
-        DEPTH.set(DEPTH.get() - 1);
+        set(get() - 1);
         if let Some(before) = &self.before {
             // SAFETY: the set was filled in by `block_all`.
             unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };

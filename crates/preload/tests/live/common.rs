@@ -117,6 +117,17 @@ pub fn program_while(
     input: impl Into<std::process::Stdio>,
     meanwhile: impl FnOnce(),
 ) -> Option<ProgramStats> {
+    let run = run_program(name, case, input, meanwhile)?;
+    Some(run.stats.expect("a report"))
+}
+
+/// The same, for a program that cannot report.
+pub fn run_program(
+    name: &str,
+    case: &Case,
+    input: impl Into<std::process::Stdio>,
+    meanwhile: impl FnOnce(),
+) -> Option<Run> {
     if let Some(reason) = why_not(case) {
         skip!(name, "{reason}"; None);
     }
@@ -136,6 +147,7 @@ pub fn program_while(
         ])
         .arg(&file)
         .arg(source.join(format!("{name}.c")))
+        .arg("-ldl")
         .status();
     match compiled {
         Err(error) => skip!(name, "no C compiler: {error}"; None),
@@ -143,7 +155,7 @@ pub fn program_while(
     }
     let (run, ()) = paged_while(case, Command::new(&file).stdin(input), meanwhile);
     assert_eq!(run.status, Some(0), "{name}: {}", run.errors);
-    Some(run.stats.expect("a report"))
+    Some(run)
 }
 
 /// Runs a command without the library and with it. `None` where one cannot.

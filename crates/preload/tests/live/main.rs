@@ -5,7 +5,7 @@ mod common;
 mod files;
 mod learned;
 
-use common::{Budget, Case, program, run};
+use common::{Budget, Case, program, run, run_program};
 
 /// What the C programs use is four times as much, or more.
 const SMALL: Budget = Budget { mib: 12 };
@@ -52,6 +52,62 @@ fn a_parent_reports_after_children_of_vfork_have_ended() {
 #[test]
 fn threads_of_ours_do_not_take_after_who_crosses_the_budget() {
     in_every_way("inherit");
+}
+
+#[test]
+fn programs_with_few_addresses_or_little_data_are_not_paged() {
+    for limit in ["-v 2000000", "-d 500000"] {
+        let command = format!(
+            "ulimit {limit}; exec awk 'BEGIN {{ for (i = 0; i < 300000; i++) a[i] = i; print length(a) }}'"
+        );
+        let Some((plain, paged)) = run(&Case::new(SMALL), &["sh", "-c", &command]) else {
+            return;
+        };
+        assert_eq!(paged.answer, plain.answer, "{limit}: {}", paged.errors);
+        let said = paged.errors.matches("runs without paging").count();
+        assert_eq!(said, 1, "{limit}: {}", paged.errors);
+    }
+}
+
+#[test]
+fn hints_that_a_program_insists_on() {
+    in_every_way("hints");
+}
+
+/// It waits until its memory is away.
+#[test]
+fn a_program_that_gives_up_its_rights_before_it_is_paged() {
+    let input = std::process::Stdio::null;
+    for mechanism in ["move", "copy"] {
+        let case = Case {
+            mechanism,
+            ..Case::new(SMALL)
+        };
+        let Some(run) = run_program("rights", &case, input(), || ()) else {
+            return;
+        };
+        assert!(!run.errors.contains("without paging"), "{}", run.errors);
+    }
+}
+
+#[test]
+fn processes_end_with_their_last_thread() {
+    in_every_way("last");
+}
+
+#[test]
+fn handlers_of_fork_that_were_there_first() {
+    in_every_way("handlers");
+}
+
+#[test]
+fn libraries_with_thread_local_variables() {
+    in_every_way("libraries");
+}
+
+#[test]
+fn mappings_that_are_made_where_nothing_is() {
+    in_every_way("places");
 }
 
 #[test]
@@ -261,4 +317,17 @@ fn redis() {
     assert_eq!(plain.answer, paged.answer, "digests differ");
     let stats = paged.stats.expect("a report");
     assert!(stats.managed && stats.faults.pool > 100, "{stats:?}");
+}
+
+/// It reserves addresses that it insists on, and what it keeps there is shared memory, which is not paged.
+#[test]
+fn java_with_a_collector_that_insists_on_addresses() {
+    let Some(folder) = common::java_program("Heap", include_str!("../programs/Heap.java")) else {
+        return;
+    };
+    let place = folder.path().to_str().expect("text");
+    let command = ["java", "-XX:+UseZGC", "-Xmx400m", "-cp", place, "Heap"];
+    if let Some((plain, paged)) = run(&Case::new(Budget { mib: 64 }), &command) {
+        assert_eq!(paged.answer, plain.answer, "{}", paged.errors);
+    }
 }

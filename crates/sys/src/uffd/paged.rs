@@ -88,6 +88,9 @@ pub enum PagedError {
     /// The map of this process's pages cannot be opened.
     #[error("cannot open /proc/self/pagemap: {0}")]
     Pagemap(#[source] io::Error),
+    /// The process gave up a right that it had before.
+    #[error("it gave up the right to serve page faults within system calls (root, CAP_SYS_PTRACE)")]
+    RightLost,
 }
 
 /// Address space in pages, whose faults are this process's own, and a staging area of slots.

@@ -122,9 +122,12 @@ impl PagedMemory {
     /// [`Self::close`], or in the child of a `fork`.
     ///
     /// # Errors
-    /// [`PagedError`].
+    /// [`PagedError`]; [`PagedError::RightLost`] where faults within system calls could be served before.
     pub fn reopen(&self) -> Result<(), PagedError> {
-        let (uffd, _) = open_uffd(self.config)?;
+        let (uffd, reach) = open_uffd(self.config)?;
+        if reach != self.reach {
+            return Err(PagedError::RightLost);
+        }
         replace(self.uffd.as_fd(), uffd.into_descriptor())?;
         replace(self.pagemap.as_fd(), open_pagemap()?)
     }

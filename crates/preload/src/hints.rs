@@ -1,0 +1,47 @@
+//! Programs that insist on the addresses that they hint at. The kernel follows a hint where nothing is; the space follows
+//! it among its own addresses only, since most programs take what they get.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use libc::c_int;
+
+/// Below it are addresses of 32 bits.
+const LOW_END: usize = 4 << 30;
+/// So many reservations in a row that were given back at once, each for another hint: more than runtimes give back that
+/// take any address in the end (Go tries 128), and fewer than those do that never will (ZGC tries thousands).
+const MOST_GIVEN_BACK: usize = 256;
+
+/// Where the last mapping is whose hint was not followed; 0 if it was given back.
+static LAST: AtomicUsize = AtomicUsize::new(0);
+/// How many in a row were given back.
+static GIVEN_BACK: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether a hint is to be followed, wherever it is.
+///
+/// Who hints at low addresses and wants to use them at once keeps them in 32 bits (LuaJIT). Who only reserves them (JVMs)
+/// tries others next.
+pub fn are_meant(hint: usize, protection: c_int) -> bool {
+    let is_reservation = protection == libc::PROT_NONE;
+    if !is_reservation {
+        return hint < LOW_END;
+    }
+    GIVEN_BACK.load(Ordering::Relaxed) >= MOST_GIVEN_BACK
+}
+
+/// Something was mapped in the space for a hint.
+pub fn mapped(hint: Option<usize>, address: usize) {
+    if hint.is_some_and(|hint| hint != address) && LAST.swap(address, Ordering::Relaxed) != 0 {
+        // The one before was kept.
+        GIVEN_BACK.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The program unmaps something at an address of the space.
+pub fn unmapped(address: usize) {
+    let is_last = LAST
+        .compare_exchange(address, 0, Ordering::Relaxed, Ordering::Relaxed)
+        .is_ok();
+    if is_last {
+        GIVEN_BACK.fetch_add(1, Ordering::Relaxed);
+    }
+}
