@@ -74,13 +74,14 @@ unsafe impl<T: Trace, const N: usize> Trace for [T; N] {
     }
 }
 
-/// What a reference can point at: an [`Object`], or one of the arrays of [`crate::array`].
+/// What a reference can point at: an [`Object`], or an array ([`Refs`](crate::Refs), [`Bytes`](crate::Bytes),
+/// [`Record`](crate::Record)).
 pub trait Managed: 'static {}
 
 /// A type of fixed size that lives on the heap. [`object!`](crate::object) implements it.
 ///
 /// # Safety
-/// As for [`Trace`]. [`Self::type_index`] gives the number that [`register`] gave this very type.
+/// As for [`Trace`]. [`Self::type_index`] gives the number that the registry gave this very type.
 pub unsafe trait Object: Trace + Managed {
     /// The number of the type in headers.
     fn type_index() -> u16;
