@@ -6,7 +6,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use warmswap_trace::import::ariadne::{HEADER_BYTES, import};
-use warmswap_trace::{PAGE_BYTES, TraceReader};
+use warmswap_trace::TraceReader;
+use warmswap_page::PAGE_BYTES;
 
 fuzz_target!(|data: &[u8]| {
     let Some((&mode, rest)) = data.split_first() else {

@@ -8,10 +8,8 @@ use std::io::Write;
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
-use warmswap_trace::{
-    ContentId, Description, Event, EventKind, FileInfo, LaunchKind, PAGE_BYTES, PageAddr,
-    TraceReader, TraceWriter,
-};
+use warmswap_trace::{ContentId, Description, Event, EventKind, FileInfo, TraceReader, TraceWriter};
+use warmswap_page::{LaunchKind, PAGE_BYTES, PageAddr};
 
 fn good() -> &'static [u8] {
     static GOOD: OnceLock<Vec<u8>> = OnceLock::new();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use warmswap_engine::calls::Call;
-use warmswap_trace::{AppId, PAGE_BYTES};
+use warmswap_page::{AppId, PAGE_BYTES};
 
 use crate::error::ArenaError;
 use crate::lock::Mutex;

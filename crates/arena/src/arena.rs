@@ -8,10 +8,10 @@ use warmswap_backing::{Backing, BackingConfig, Storage};
 use warmswap_control::Mechanism;
 use warmswap_engine::calls::Call;
 use warmswap_engine::{Engine, Limits, Watermarks};
+use warmswap_page::PAGE_BYTES;
 use warmswap_pool::{Pool, PoolConfig};
 use warmswap_store::ChunkStore;
 use warmswap_sys::uffd::{self, Addresses, FaultDelivery, Feature, PagedConfig, PagedMemory, Uffd};
-use warmswap_trace::PAGE_BYTES;
 
 use crate::application::{AppInner, Application};
 use crate::brain::{Allowance, Brain};

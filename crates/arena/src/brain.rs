@@ -20,11 +20,11 @@ use warmswap_codec::Scratch;
 use warmswap_engine::calls::{Answer, Call};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_engine::{Decision, Outcome};
+use warmswap_page::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_policy::PageId;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_store::Encoder;
 use warmswap_sys::uffd::PagedError;
-use warmswap_trace::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 
 use crate::content_hash::ContentHash;
 use crate::directory::{Claim, Directory, State, Word};

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 
-use warmswap_codec::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 use xxhash_rust::xxh3::xxh3_128_with_secret;
 
 /// Bytes of a secret of XXH3.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use warmswap_trace::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 
 use crate::application::Application;
 use crate::error::{ArenaError, die};

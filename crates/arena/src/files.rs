@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use warmswap_page::PAGE_BYTES;
 use warmswap_sys::uffd::Twin;
-use warmswap_trace::PAGE_BYTES;
 
 /// Where the content of a file's pages comes from.
 #[derive(Debug)]

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use warmswap_codec::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 use warmswap_sys::uffd::{Event, ForkedMemory};
 
 use crate::directory::State;

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use warmswap_engine::calls::Call;
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::reclaim::Arrival;
-use warmswap_trace::PAGE_BYTES;
 
 use crate::application::AppInner;
 use crate::directory::{State, Word};

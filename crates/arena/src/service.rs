@@ -18,9 +18,10 @@ mod stored;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use warmswap_codec::{PAGE_BYTES, Scratch};
+use warmswap_codec::Scratch;
 use warmswap_control::LatencyHistogram;
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_store::{ChunkStore, MEMBER_BYTES};
 use warmswap_sys::uffd::sigbus::FaultService;

@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use warmswap_backing::Backing;
 use warmswap_control::LatencySummary;
+use warmswap_page::PAGE_BYTES;
 use warmswap_sys::uffd::{Addresses, Protection, Reach};
-use warmswap_trace::PAGE_BYTES;
 
 use crate::application::Application;
 use crate::arena::{Arena, backing_config};

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use warmswap_backing::BackingStats;
 use warmswap_engine::Counters;
+use warmswap_page::PAGE_BYTES;
 use warmswap_pool::PoolStats;
-use warmswap_trace::PAGE_BYTES;
 
 use crate::brain::PagerCounts;
 

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use warmswap_engine::calls::{Answer, Call};
 use warmswap_engine::{ConfigError, Decision, Engine, Limits};
+use warmswap_page::{AppId, FileId};
 use warmswap_policy::{Learned, PolicyError, SchemeSpec};
-use warmswap_trace::{AppId, FileId};
 
 /// The first line.
 #[derive(Debug, Serialize, Deserialize)]

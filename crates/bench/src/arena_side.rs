@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use warmswap_arena::{Advice, Application, Arena, ArenaConfig, FaultMode, Region};
-use warmswap_codec::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::SchemeSpec;
 
 use crate::clock::{Cpu, cpu_of};

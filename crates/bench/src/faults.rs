@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use warmswap_arena::FaultMode;
-use warmswap_codec::{
-    ChunkPlan, Codec, PAGE_BYTES, Scratch, decode, encode_contiguous, same_filled,
-};
+use warmswap_codec::{ChunkPlan, Codec, Scratch, decode, encode_contiguous, same_filled};
+use warmswap_page::PAGE_BYTES;
 use warmswap_sys::undo::Undo;
 
 use crate::arena_side::ArenaSide;

@@ -1,9 +1,10 @@
 //! The kernel's side: plain memory on a zram device of our own.
 
+use warmswap_page::PAGE_BYTES;
+use warmswap_sys::Root;
 use warmswap_sys::pagemap::Pagemap;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::{ZramConfig, ZramSwap};
-use warmswap_sys::{PAGE_BYTES, Root};
 
 use crate::clock::{Cpu, cpu_of};
 use crate::memory::{Plain, Touch};

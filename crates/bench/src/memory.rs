@@ -6,7 +6,7 @@ use std::ptr;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use warmswap_arena::Region;
-use warmswap_sys::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 
 use crate::BenchError;
 

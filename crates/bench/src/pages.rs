@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use warmswap_codec::PAGE_BYTES;
-use warmswap_trace::{ContentId, EventKind, PageAddr, TraceReader};
+use warmswap_page::PAGE_BYTES;
+use warmswap_page::PageAddr;
+use warmswap_trace::{ContentId, EventKind, TraceReader};
 
 use crate::BenchError;
 

@@ -11,7 +11,8 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use warmswap_codec::{ChunkPlan, Codec, MAX_CHUNK_BYTES, PAGE_BYTES, Scratch, same_filled};
+use warmswap_codec::{ChunkPlan, Codec, MAX_CHUNK_BYTES, Scratch, same_filled};
+use warmswap_page::PAGE_BYTES;
 
 /// A Python program with varied data, which waits until its input ends.
 const PYTHON: &str = "

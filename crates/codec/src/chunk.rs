@@ -13,7 +13,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Codec, CodecError, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, PAGE_BYTES, Scratch};
+use crate::{Codec, CodecError, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Scratch};
+use warmswap_page::PAGE_BYTES;
 
 /// A codec and the unit of data that it compresses at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -31,9 +31,6 @@ pub use chunk::{
 pub use same_filled::{fill, same_filled};
 pub use scratch::{DEFAULT_ZSTD_LEVEL, Scratch};
 
-/// Bytes of a page.
-pub const PAGE_BYTES: usize = 4096;
-
 /// The smallest chunk, in bytes (Ariadne, Fig. 6, starts here).
 pub const MIN_CHUNK_BYTES: usize = 128;
 

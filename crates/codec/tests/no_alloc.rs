@@ -7,7 +7,8 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
-use warmswap_codec::{ChunkPlan, Codec, PAGE_BYTES, Scratch, decode, encode};
+use warmswap_codec::{ChunkPlan, Codec, Scratch, decode, encode};
+use warmswap_page::PAGE_BYTES;
 use zstd::zstd_safe::CCtx;
 
 thread_local! {

@@ -2,9 +2,10 @@
 
 use proptest::prelude::*;
 use warmswap_codec::{
-    ChunkError, ChunkPlan, Codec, EncodedKind, MAX_CHUNK_BYTES, PAGE_BYTES, Scratch, decode,
-    decode_piece, encode, encode_contiguous,
+    ChunkError, ChunkPlan, Codec, EncodedKind, MAX_CHUNK_BYTES, Scratch, decode, decode_piece,
+    encode, encode_contiguous,
 };
+use warmswap_page::PAGE_BYTES;
 
 type Page = [u8; PAGE_BYTES];
 

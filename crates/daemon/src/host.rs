@@ -3,7 +3,8 @@
 use warmswap_kernel::application::ProcessId;
 use warmswap_kernel::host::Tick;
 use warmswap_kernel::{AppId, Application, Goal, HostConfig, HostError, HostStatus};
-use warmswap_sys::{PAGE_BYTES, Root};
+use warmswap_page::PAGE_BYTES;
+use warmswap_sys::Root;
 
 use crate::config::Config;
 

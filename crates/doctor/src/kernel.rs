@@ -2,9 +2,10 @@
 
 use std::io;
 
+use warmswap_page::PAGE_BYTES;
 use warmswap_sys::perf::{PageFaults, PerfError};
 use warmswap_sys::uffd::{Features, OpenError, Reach, Uffd};
-use warmswap_sys::{FileError, PAGE_BYTES, Root, check_page_size, probe};
+use warmswap_sys::{FileError, Root, check_page_size, probe};
 
 /// Questions that are answered by a try on a throwaway descriptor.
 pub trait Kernel: std::fmt::Debug {

@@ -1,7 +1,7 @@
 //! The budget: how much memory there is, and how much is used.
 
 use serde::{Deserialize, Serialize};
-use warmswap_trace::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 
 /// What the engine may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

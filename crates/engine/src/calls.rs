@@ -1,9 +1,9 @@
 //! An engine's calls as values: what a live host said to its engine can be kept, and said to a fresh one.
 
 use serde::{Deserialize, Serialize};
+use warmswap_page::{AppId, LaunchKind, PageAddr};
 use warmswap_policy::reclaim::Arrival;
 use warmswap_policy::{ChunkId, PageId};
-use warmswap_trace::{AppId, LaunchKind, PageAddr};
 
 use crate::{Cause, Decision, Engine, Outcome, Place, Refusal, Touch};
 

@@ -3,8 +3,8 @@
 use crate::chunks::Place;
 use serde::{Deserialize, Serialize};
 use warmswap_codec::ChunkPlan;
+use warmswap_page::{AppId, FileId};
 use warmswap_policy::{ChunkId, PageId};
-use warmswap_trace::{AppId, FileId};
 
 /// One thing to do, and on whose behalf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

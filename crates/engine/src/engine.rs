@@ -8,10 +8,10 @@ use crate::prepage::{Prepaging, Step};
 use crate::swap_in::PrefetchBuffer;
 use std::collections::VecDeque;
 use thiserror::Error;
+use warmswap_page::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_policy::page::Mark;
 use warmswap_policy::reclaim::{Arrival, Urgency};
 use warmswap_policy::{ChunkId, PageId, PageState, PageTable, Scheme};
-use warmswap_trace::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 
 /// Why limits make no engine.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]

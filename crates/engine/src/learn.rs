@@ -1,8 +1,8 @@
 //! What the scheme learned about an application, taken out and given back, so that it survives a restart.
 
 use crate::engine::Engine;
+use warmswap_page::{AppId, FileId, PageAddr};
 use warmswap_policy::Learned;
-use warmswap_trace::{AppId, FileId, PageAddr};
 
 impl Engine {
     /// What the scheme learned about the application: hot list and footprint. Files have the numbers that the

@@ -6,13 +6,13 @@ use crate::chunks::Place;
 use crate::decision::{Action, Cause};
 use crate::engine::{Engine, Outcome};
 use crate::swap_in::PrefetchBuffer;
+use warmswap_page::{AppId, FileId, LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_policy::page::Mark;
 use warmswap_policy::prefetch::footprint::Extent;
 use warmswap_policy::prefetch::footprint::plan::{ANON_BATCH_PAGES, Batch};
 use warmswap_policy::prefetch::{Access, Prefetch};
 use warmswap_policy::reclaim::Arrival;
 use warmswap_policy::{ChunkId, PageId, PageState};
-use warmswap_trace::{AppId, FileId, LaunchKind, PAGE_BYTES, PageAddr};
 
 /// The launch whose footprint is being brought back.
 #[derive(Debug)]

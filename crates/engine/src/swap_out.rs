@@ -5,11 +5,11 @@ use crate::chunks::{MAX_CHUNK_PAGES, Place};
 use crate::decision::{Action, Cause, Refusal};
 use crate::engine::Engine;
 use rustc_hash::FxHashSet;
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::admission::{Candidate, Verdict};
 use warmswap_policy::page::Mark;
 use warmswap_policy::reclaim::{Arrival, Urgency};
 use warmswap_policy::{ChunkId, Hotness, PageId, PageState, Stored};
-use warmswap_trace::PAGE_BYTES;
 
 /// Pages that are taken off the lists at a time, as the kernel's SWAP_CLUSTER_MAX.
 const BATCH_PAGES: usize = 32;

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Event, Host, anon, app, file, host};
 use warmswap_engine::Outcome;
+use warmswap_page::{FileId, LaunchKind, PageAddr};
 use warmswap_policy::Learned;
-use warmswap_trace::{FileId, LaunchKind, PageAddr};
 
 /// A launch window with time for its footprint.
 fn launch(h: &mut Host, kind: LaunchKind, pages: &[PageAddr]) -> Vec<Outcome> {

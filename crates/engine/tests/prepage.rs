@@ -4,8 +4,8 @@ mod common;
 
 use common::{Event, Host, anon, app, file, host, host_with, pages};
 use warmswap_engine::{Action, Cause, Decision, Outcome};
+use warmswap_page::{LaunchKind, PageAddr};
 use warmswap_policy::PageState;
-use warmswap_trace::{LaunchKind, PageAddr};
 
 const SCHEME: &str = "zram+prefetch=footprint:cold=learn,profile=1";
 

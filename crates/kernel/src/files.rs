@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
+use warmswap_page::FileId;
 use warmswap_sys::maps::{Backing, Mapping};
 use warmswap_sys::pagemap::{Region, Residence};
-use warmswap_trace::FileId;
 
 /// Numbers for files, by their paths, for all applications. What is at a path may be another file one day: then what
 /// was learned about it is of no use, and forgotten in a few launches.
@@ -90,7 +90,7 @@ impl Part {
     }
 }
 
-const PAGE: u64 = warmswap_sys::PAGE_BYTES as u64;
+const PAGE: u64 = warmswap_page::PAGE_BYTES as u64;
 
 /// Whether there is a file to read at that path, as the kernel writes paths in memory maps.
 fn is_regular(path: &Path) -> bool {

@@ -12,10 +12,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use warmswap_engine::{Engine, Limits};
-use warmswap_learned::{LoadError, SaveError};
+use warmswap_page::AppId;
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::SchemeSpec;
-use warmswap_sys::{PAGE_BYTES, Root, monotonic_ns};
-use warmswap_trace::AppId;
+use warmswap_policy::learned::{LoadError, SaveError};
+use warmswap_sys::{Root, monotonic_ns};
 
 pub use self::pace::AFTER_SWITCH;
 
@@ -487,8 +488,8 @@ impl Core {
             .engine
             .hot_set(app.id)
             .filter_map(|page| match self.engine.locate(page).1 {
-                warmswap_trace::PageAddr::Anon { number } => Some(app::place(number)),
-                warmswap_trace::PageAddr::File { .. } => None,
+                warmswap_page::PageAddr::Anon { number } => Some(app::place(number)),
+                warmswap_page::PageAddr::File { .. } => None,
             })
             .filter_map(|(of, page)| (of == slice).then_some(page))
             .collect();

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use warmswap_engine::Engine;
-use warmswap_learned::{LoadError, SaveError, load, save};
-use warmswap_trace::AppId;
+use warmswap_page::AppId;
+use warmswap_policy::learned::{LoadError, SaveError, load, save};
 
 use crate::files::FileNames;
 

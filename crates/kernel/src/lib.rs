@@ -68,4 +68,4 @@ pub use goal::Goal;
 pub use host::Host;
 pub use status::{AppStatus, HostStatus, Relaunch, SwapStatus};
 pub use upkeep::Upkeep;
-pub use warmswap_trace::AppId;
+pub use warmswap_page::AppId;

@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use warmswap_page::PAGE_BYTES;
 use warmswap_sys::maps::Maps;
 use warmswap_sys::pagemap::Pagemap;
 use warmswap_sys::process::{Process, ProcessError, Stat};
-use warmswap_sys::{FileError, PAGE_BYTES, Root};
+use warmswap_sys::{FileError, Root};
 
 use crate::application::ProcessId;
 use crate::files::{FileNames, MappedFiles, Part};

@@ -11,11 +11,12 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rustix::time::{ClockId, clock_gettime};
 use warmswap_codec::{ChunkPlan, Codec, Scratch, encode_contiguous};
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::admission::SAMPLE_BYTES;
 use warmswap_policy::admission::{Admission, Candidate, Selective, estimate_bytes, estimate_for};
 use warmswap_policy::eviction::{Eviction, Lottery};
 use warmswap_policy::{ChunkId, Hotness, Stored};
-use warmswap_trace::{ContentId, PAGE_BYTES, TraceReader};
+use warmswap_trace::{ContentId, TraceReader};
 
 type Page = [u8; PAGE_BYTES];
 

@@ -32,4 +32,4 @@ pub use learned::Learned;
 pub use page::{AppIndex, ChunkId, Hotness, Page, PageId, PageState, PageTable};
 pub use scheme::{Scheme, SchemeSpec};
 pub use stored::Stored;
-pub use warmswap_pool::Layout;
+pub use warmswap_page::Layout;

@@ -115,7 +115,7 @@ impl PageList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warmswap_trace::{AppId, PageAddr};
+    use warmswap_page::{AppId, PageAddr};
 
     fn table(pages: u64) -> (PageTable, Vec<PageId>) {
         let mut table = PageTable::default();

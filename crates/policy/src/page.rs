@@ -4,7 +4,7 @@ use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 use serde::{Deserialize, Serialize};
 use std::hash::BuildHasher;
-use warmswap_trace::{AppId, FileId, PageAddr};
+use warmswap_page::{AppId, FileId, PageAddr};
 
 /// Pages of one block: neighbours in the same address space share an index entry.
 pub const BLOCK_PAGES: usize = 64;

@@ -8,7 +8,7 @@ use crate::reclaim::{self, Reclaim};
 use crate::sizing::{self, Sizing};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use warmswap_pool::Layout;
+use warmswap_page::Layout;
 
 /// The text of a scheme: what stands in each slot, as on the command line and in a config file.
 ///

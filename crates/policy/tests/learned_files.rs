@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use warmswap_learned::{FormatError, LoadError, decode, encode, load, path_of, save};
+use warmswap_policy::learned::{FormatError, LoadError, decode, encode, load, path_of, save};
 use warmswap_policy::learned::{Learned, LearnedFile};
 use warmswap_policy::prefetch::footprint::Extent;
 

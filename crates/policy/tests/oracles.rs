@@ -9,10 +9,10 @@ use models::lru::LruModel;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::collections::BTreeMap;
+use warmswap_page::{AppId, FileId, LaunchKind, PageAddr};
 use warmswap_policy::eviction::{Coldest, Eviction, Lottery, LruChunks, LruPages};
 use warmswap_policy::reclaim::{Arrival, HotnessOrg, Lru, Reclaim, Urgency};
 use warmswap_policy::{ChunkId, Hotness, PageId, PageState, PageTable, Stored, entry, reclaim};
-use warmswap_trace::{AppId, FileId, LaunchKind, PageAddr};
 
 /// What happens to a reclaim policy.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use warmswap_codec::{Codec, PAGE_BYTES, Scratch, same_filled};
+use warmswap_codec::{Codec, Scratch, same_filled};
+use warmswap_page::PAGE_BYTES;
 use warmswap_pool::{Content, Handle, Pool, PoolConfig};
 
 const PYTHON: &str = "

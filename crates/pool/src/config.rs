@@ -1,35 +1,7 @@
 //! The configuration of a pool.
 
 use serde::{Deserialize, Serialize};
-
-/// How objects are laid out in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Layout {
-    /// Size classes with compaction, as the kernel's zsmalloc: the densest.
-    #[default]
-    SizeClasses,
-    /// Two objects a page, as the kernel's zbud. Objects of more than 4,032 bytes are refused.
-    Zbud,
-    /// Three objects a page, as z3fold, which Linux had up to 6.14. Objects of more than 4,032 bytes
-    /// are refused.
-    Z3fold,
-}
-
-impl Layout {
-    /// All layouts.
-    pub const ALL: [Layout; 3] = [Layout::SizeClasses, Layout::Zbud, Layout::Z3fold];
-
-    /// The name on the command line and in configuration files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Layout::SizeClasses => "size-classes",
-            Layout::Zbud => "zbud",
-            Layout::Z3fold => "z3fold",
-        }
-    }
-}
+use warmswap_page::Layout;
 
 /// The configuration of a [`Pool`](crate::Pool).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::PAGE_BYTES;
 use crate::budget::Budget;
 use crate::class::{Object, ObjectRef, Shared};
 use crate::entry::{Entry, Location, Placed};
 use crate::handle::Handle;
 use crate::spans::{NoSlot, SpanSet};
+use warmswap_page::PAGE_BYTES;
 
 const CHUNK_BYTES: usize = 64;
 const CHUNKS: usize = PAGE_BYTES / CHUNK_BYTES;

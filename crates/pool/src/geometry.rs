@@ -3,7 +3,7 @@
 //! Up to 32 KiB, classes are 1/16 of a power of two apart, so that an object wastes 6 % at worst
 //! and 3 % on average. Above, a class is a whole number of pages, and a span is one object.
 
-use crate::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 
 /// The smallest slot, in bytes: a page of them just fits the 64 bits of a span's map.
 const MIN_SLOT_BYTES: usize = 64;

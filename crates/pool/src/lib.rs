@@ -4,7 +4,7 @@
 //! and gives a 4-byte [`Handle`] for each. It is used from many threads at once: loads never block
 //! each other, and nothing on the path of a load allocates.
 //!
-//! The usual [`Layout`] is that of the kernel's zsmalloc: objects of nearly the same size share
+//! The usual [`Layout`](warmswap_page::Layout) is that of the kernel's zsmalloc: objects of nearly the same size share
 //! spans of pages, and compaction moves objects out of the emptiest spans. Spans are contiguous in
 //! virtual memory, so no object is split. In the layouts of zbud and z3fold, a page holds two or
 //! three objects of any size: less dense, but whoever frees the objects of one page has won a page,
@@ -41,10 +41,7 @@ mod pool;
 mod spans;
 mod stats;
 
-pub use config::{ConfigError, Layout, PoolConfig};
+pub use config::{ConfigError, PoolConfig};
 pub use handle::Handle;
 pub use pool::{Content, LoadError, MAX_OBJECT_BYTES, MAX_PAGES, ObjectInfo, Pool, Refusal};
 pub use stats::{CompactionReport, PoolStats};
-
-/// Bytes of a page.
-pub const PAGE_BYTES: usize = 4096;

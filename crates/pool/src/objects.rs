@@ -3,13 +3,13 @@
 use std::sync::atomic::AtomicU64;
 
 use crate::class::{CHECKSUM_BYTES, Class, Object, ObjectRef, Shared};
-use crate::config::Layout;
 use crate::entry::Placed;
 use crate::folds::{self, Fold, Folds};
 use crate::geometry::{self, MAX_SLOT_BYTES};
 use crate::handle::Handle;
 use crate::spans::NoSlot;
 use crate::stats::CompactionReport;
+use warmswap_page::Layout;
 
 /// The objects of a pool.
 #[derive(Debug)]

@@ -12,7 +12,8 @@ use crate::handle::{Handle, HandleTable, NoHandle};
 use crate::objects::Objects;
 use crate::spans::NoSlot;
 use crate::stats::{CompactionReport, Counters, PoolStats};
-use crate::{ConfigError, PAGE_BYTES, PoolConfig};
+use crate::{ConfigError, PoolConfig};
+use warmswap_page::PAGE_BYTES;
 
 /// The largest object of any layout, in bytes: 32 pages and room for a header. A pool's own is
 /// [`Pool::max_object_bytes`].

@@ -120,7 +120,7 @@ impl Counters {
 impl PoolStats {
     /// Bytes of the stored pages before compression.
     pub fn original_bytes(&self) -> u64 {
-        self.stored_pages * crate::PAGE_BYTES as u64
+        self.stored_pages * warmswap_page::PAGE_BYTES as u64
     }
 
     /// Memory held beyond the objects' own bytes: rounding up to size classes, free slots, empty

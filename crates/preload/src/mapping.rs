@@ -7,12 +7,11 @@ use std::ptr;
 
 use libc::{MAP_FAILED, c_int, off_t, size_t};
 use warmswap_arena::{Over, Protection, Space, SpaceError};
+use warmswap_page::PAGE_BYTES;
 
 use crate::kernel::{self, fail};
 use crate::within::Within;
 use crate::{files, hints, keeper, settings};
-
-const PAGE_BYTES: usize = 4096;
 
 /// Mappings smaller than this are the kernel's, but for those within the space.
 pub const LARGE_BYTES: usize = 64 << 10;

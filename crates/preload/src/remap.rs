@@ -6,6 +6,7 @@ use std::ptr;
 
 use libc::{MAP_FAILED, c_int, size_t};
 use warmswap_arena::{Over, Protection, Space, SpaceError};
+use warmswap_page::PAGE_BYTES;
 
 use crate::files;
 use crate::kernel::{self, fail};
@@ -14,7 +15,6 @@ use crate::within::Within;
 
 /// Bytes that are moved at a time: as much is there twice at most.
 const STEP_BYTES: usize = 256 << 10;
-const PAGE_BYTES: usize = 4096;
 
 fn failed(errno: c_int) -> *mut c_void {
     fail(errno);

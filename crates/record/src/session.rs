@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use warmswap_apps::{Request, RunningApp};
+use warmswap_page::{AppId, LaunchKind, PageAddr};
 use warmswap_sys::process::Stat;
 use warmswap_sys::tree::Stopped;
 use warmswap_sys::undo::{Action, Undo};
 use warmswap_sys::{FileError, Root, monotonic_ns};
-use warmswap_trace::{AppId, EventKind, LaunchKind, PageAddr};
+use warmswap_trace::EventKind;
 
 use crate::config::RecordConfig;
 use crate::error::RecordError;

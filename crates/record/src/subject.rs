@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use warmswap_page::PAGE_BYTES;
+use warmswap_page::{AppId, PageAddr};
+use warmswap_sys::Root;
 use warmswap_sys::advise::{Advice, PageRange, advise, advise_on_every_cpu, ranges};
 use warmswap_sys::maps::{Backing, Mapping, Maps};
 use warmswap_sys::memory::Memory;
 use warmswap_sys::pagemap::Pagemap;
 use warmswap_sys::process::Process;
-use warmswap_sys::{PAGE_BYTES, Root};
-use warmswap_trace::{AppId, PageAddr};
 
 use crate::error::RecordError;
 use crate::tape::{Change, Tape};

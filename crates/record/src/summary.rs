@@ -1,8 +1,8 @@
 //! What a recording brought.
 
 use rustc_hash::FxHashSet;
+use warmswap_page::PageAddr;
 use warmswap_sys::perf::Losses;
-use warmswap_trace::PageAddr;
 
 /// A whole recording.
 #[derive(Debug, Clone, Default)]

@@ -3,11 +3,9 @@
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
+use warmswap_page::{AppId, FileId, PAGE_BYTES, PageAddr};
 use warmswap_sys::maps::FileIdentity;
-use warmswap_trace::{
-    AppId, ContentId, Description, Event, EventKind, FileId, FileInfo, PAGE_BYTES, PageAddr,
-    TraceError, TraceWriter,
-};
+use warmswap_trace::{ContentId, Description, Event, EventKind, FileInfo, TraceError, TraceWriter};
 
 /// Whose page: anonymous pages belong to an application, pages of files to nobody.
 type Key = (Option<AppId>, PageAddr);

@@ -6,13 +6,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use warmswap_apps::{AppSpec, Place, check, load_all};
+use warmswap_page::{LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_record::{Progress, RecordConfig, RecordError, Silent, Step, Summary, record};
 use warmswap_sys::perf::PageFaults;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::probe;
 use warmswap_sys::{Root, swap};
 use warmswap_testkit::skip;
-use warmswap_trace::{ContentId, EventKind, LaunchKind, PAGE_BYTES, PageAddr, TraceReader};
+use warmswap_trace::{ContentId, EventKind, TraceReader};
 
 /// Set for a process that records on behalf of a test; see [`child`].
 const CHILD_FOLDER: &str = "WARMSWAP_TEST_RECORD_IN";

@@ -1,7 +1,8 @@
 //! What the pages of a trace hold, for any number of replays at once.
 
 use crate::error::ReplayError;
-use warmswap_trace::{ContentId, PAGE_BYTES, TraceReader};
+use warmswap_page::PAGE_BYTES;
+use warmswap_trace::{ContentId, TraceReader};
 
 /// A page full of zeros: what a page holds of which the trace does not say.
 pub const ZERO_PAGE: [u8; PAGE_BYTES] = [0; PAGE_BYTES];

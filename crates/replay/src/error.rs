@@ -3,9 +3,10 @@
 use thiserror::Error;
 use warmswap_codec::ChunkError;
 use warmswap_engine::ConfigError;
+use warmswap_page::{AppId, PageAddr};
 use warmswap_policy::PolicyError;
 use warmswap_store::StoreError;
-use warmswap_trace::{AppId, PageAddr, TraceError};
+use warmswap_trace::TraceError;
 
 /// Why a replay stops. Apart from the first five, each is a defect that must never pass silently.
 #[derive(Debug, Error)]

@@ -7,10 +7,9 @@ use crate::result::{AppResult, Latency, Relaunch, ReplayResult, Totals};
 use crate::store::Store;
 use crate::window::Launches;
 use warmswap_engine::{ANTICIPATED_PAGES, Decision, Engine, Limits, Outcome, Place, Touch};
+use warmswap_page::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_policy::{PageState, SchemeSpec};
-use warmswap_trace::{
-    AppId, ContentId, Event, EventKind, LaunchKind, PAGE_BYTES, PageAddr, TraceError,
-};
+use warmswap_trace::{ContentId, Event, EventKind, TraceError};
 
 /// What makes pages leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! A chunk as it is stored.
 
-use warmswap_codec::{ChunkPlan, PAGE_BYTES, Scratch, decode, fill};
+use warmswap_codec::{ChunkPlan, Scratch, decode, fill};
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::ChunkId;
 
 use crate::error::StoreError;

@@ -1,9 +1,8 @@
 //! Pages into objects.
 
-use warmswap_codec::{
-    ChunkError, ChunkPlan, Codec, PAGE_BYTES, Scratch, encode_contiguous, same_filled,
-};
+use warmswap_codec::{ChunkError, ChunkPlan, Codec, Scratch, encode_contiguous, same_filled};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
+use warmswap_page::PAGE_BYTES;
 use warmswap_pool::Content;
 
 use crate::chunk::{MEMBER_BYTES, prefix_bytes};

@@ -276,7 +276,7 @@ impl<B: Records> ChunkStore<B> {
         out: &mut [u8],
     ) -> Result<usize, StoreError> {
         self.read(chunk, record, |content| {
-            let bytes = out.len().min(content.pages * warmswap_codec::PAGE_BYTES);
+            let bytes = out.len().min(content.pages * warmswap_page::PAGE_BYTES);
             content.decode(scratch, &mut out[..bytes])?;
             Ok(content.pages)
         })?

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use warmswap_backing::testing::{Faults, FaultyStorage};
 use warmswap_backing::{Backing, BackingConfig, BackingError};
-use warmswap_codec::{ChunkPlan, Codec, PAGE_BYTES, Scratch};
+use warmswap_codec::{ChunkPlan, Codec, Scratch};
 use warmswap_engine::Refusal;
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::ChunkId;
 use warmswap_pool::{Pool, PoolConfig};
 use warmswap_store::{ChunkStore, Encoder, StoreError};

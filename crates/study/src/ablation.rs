@@ -5,9 +5,9 @@
 //! and eviction have something to decide.
 
 use serde::{Deserialize, Serialize};
+use warmswap_page::Layout;
 use warmswap_policy::SchemeSpec;
 use warmswap_policy::scheme::policies;
-use warmswap_pool::Layout;
 
 use crate::compare::{BASELINE, Comparison, Figures, SchemeRow};
 use crate::error::StudyError;

@@ -1,7 +1,8 @@
 //! The cost table of the `measured` sizing, for this machine and these pages.
 
 use serde::{Deserialize, Serialize};
-use warmswap_codec::{ChunkPlan, Codec, PAGE_BYTES};
+use warmswap_codec::{ChunkPlan, Codec};
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::sizing::{ClassAssumptions, CodecCost, CostTable};
 use warmswap_policy::{Hotness, SchemeSpec};
 use warmswap_pool::{Pool, PoolConfig};

@@ -10,9 +10,10 @@
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
+use warmswap_page::{LaunchKind, PageAddr};
 use warmswap_policy::Hotness;
 use warmswap_policy::sizing::{ClassAssumptions, CostTable};
-use warmswap_trace::{Event, EventKind, LaunchKind, PageAddr, TraceError, TraceReader};
+use warmswap_trace::{Event, EventKind, TraceError, TraceReader};
 
 use crate::mean::share;
 

@@ -6,8 +6,9 @@
 use std::time::Instant;
 
 use warmswap_codec::{
-    ChunkPlan, MAX_CHUNK_BYTES, PAGE_BYTES, Scratch, decode, encode_contiguous, fill, same_filled,
+    ChunkPlan, MAX_CHUNK_BYTES, Scratch, decode, encode_contiguous, fill, same_filled,
 };
+use warmswap_page::PAGE_BYTES;
 
 use crate::error::StudyError;
 use crate::mean::median;

@@ -5,9 +5,10 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use warmswap_codec::{ChunkPlan, Codec, Scratch, encode_contiguous};
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::admission::SAMPLE_BYTES;
 use warmswap_policy::admission::entropy::estimate_bytes;
-use warmswap_trace::{ContentId, PAGE_BYTES};
+use warmswap_trace::ContentId;
 
 use crate::error::StudyError;
 use crate::mean::mean;

@@ -1,9 +1,9 @@
 //! What the parts of ezswap bring, alone and together (ezswap Figures 8 to 11 and Table 3).
 
 use serde::{Deserialize, Serialize};
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::SchemeSpec;
 use warmswap_policy::eviction::Chosen;
-use warmswap_trace::PAGE_BYTES;
 
 use crate::error::StudyError;
 use crate::mean::{mean, share};

@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use warmswap_trace::{Event, EventKind, PAGE_BYTES, PageAddr, TraceError, TraceReader};
+use warmswap_page::{PAGE_BYTES, PageAddr};
+use warmswap_trace::{Event, EventKind, TraceError, TraceReader};
 
 /// Distinct pages that a trace touches, or of which it tells the content, over its whole length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +73,7 @@ impl Pages {
 mod tests {
     use super::*;
     use crate::testing::{Script, page};
-    use warmswap_trace::FileId;
+    use warmswap_page::FileId;
 
     #[test]
     fn pages_count_once_for_each_application_and_files_once_for_all() {

@@ -1,7 +1,8 @@
 //! What each launch of a trace used: hot pages in its window, warm ones after it.
 
 use rustc_hash::FxHashMap;
-use warmswap_trace::{Event, EventKind, LaunchKind, PageAddr, TraceError, TraceReader};
+use warmswap_page::{LaunchKind, PageAddr};
+use warmswap_trace::{Event, EventKind, TraceError, TraceReader};
 
 /// The anonymous pages that one launch used, by page number, in the order of their first touch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ struct App {
     used_in: FxHashMap<u64, u32>,
 }
 
-/// The launches of each application, in order; the place is the [`AppId`](warmswap_trace::AppId). One
+/// The launches of each application, in order; the place is the [`AppId`](warmswap_page::AppId). One
 /// pass. Memory: 8 bytes for each page that a launch used, and 12 for each page.
 ///
 /// # Errors

@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashMap;
 use warmswap_codec::MAX_CHUNK_BYTES;
-use warmswap_trace::{ContentId, Event, EventKind, PAGE_BYTES, PageAddr};
+use warmswap_page::{PAGE_BYTES, PageAddr};
+use warmswap_trace::{ContentId, Event, EventKind};
 
 use crate::error::StudyError;
 use crate::subject::Subject;

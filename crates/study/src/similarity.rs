@@ -6,7 +6,7 @@
 
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
-use warmswap_trace::LaunchKind;
+use warmswap_page::LaunchKind;
 
 use crate::error::StudyError;
 use crate::mean::{mean, share};

@@ -69,7 +69,7 @@ impl Subject {
             })
     }
 
-    /// The names of its applications; the place is the [`AppId`](warmswap_trace::AppId).
+    /// The names of its applications; the place is the [`AppId`](warmswap_page::AppId).
     pub fn app_names(&self) -> Vec<String> {
         let apps = self.reader.apps().iter();
         apps.map(|app| app.name.clone()).collect()

@@ -2,9 +2,10 @@
 
 use rustc_hash::FxHashMap;
 use warmswap_engine::{Action, Decision, Engine, Outcome, Touch};
+use warmswap_page::{LaunchKind, PageAddr};
 use warmswap_policy::{PageId, PageState};
 use warmswap_replay::Observer;
-use warmswap_trace::{Event, EventKind, LaunchKind, PageAddr};
+use warmswap_trace::{Event, EventKind};
 
 /// How a page was used that was swapped out when a relaunch began (Ariadne section 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,10 @@
 //! pages and pages of files apart; nothing is replayed.
 
 use serde::{Deserialize, Serialize};
+use warmswap_page::{LaunchKind, PageAddr};
 use warmswap_policy::prefetch::footprint::Profiler;
 use warmswap_policy::prefetch::footprint::profile::{KEPT_ABOVE_TENTHS, PROFILE_SWITCHES};
-use warmswap_trace::{EventKind, LaunchKind, PageAddr};
+use warmswap_trace::EventKind;
 
 use crate::error::StudyError;
 use crate::mean::{mean, share};

@@ -3,12 +3,10 @@
 use std::collections::HashSet;
 
 use tempfile::TempDir;
+use warmswap_page::{AppId, FileId, LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_policy::SchemeSpec;
 use warmswap_trace::synth::{SynthConfig, synthesize};
-use warmswap_trace::{
-    AppId, ContentId, Description, Event, EventKind, FileId, LaunchKind, PAGE_BYTES, PageAddr,
-    TraceReader, TraceWriter,
-};
+use warmswap_trace::{ContentId, Description, Event, EventKind, TraceReader, TraceWriter};
 
 use crate::subject::Subject;
 

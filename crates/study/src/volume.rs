@@ -6,11 +6,12 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use warmswap_codec::ChunkPlan;
 use warmswap_engine::{Engine, Place, Refusal};
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::admission::SAMPLE_BYTES;
 use warmswap_policy::{ChunkId, PageId};
 use warmswap_replay::ReplayError;
 use warmswap_replay::store::{Store, Stored};
-use warmswap_trace::{ContentId, PAGE_BYTES};
+use warmswap_trace::ContentId;
 
 /// What was compressed of one application, over a whole replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,8 +5,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::PAGE_BYTES;
 use crate::process::{Process, ProcessError};
+use warmswap_page::PAGE_BYTES;
 
 /// What is advised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

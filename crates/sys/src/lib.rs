@@ -35,8 +35,7 @@ pub mod zram;
 pub use file::FileError;
 pub use root::Root;
 
-/// Bytes in one page. The crate supports machines with this page size only; see [`check_page_size`].
-pub const PAGE_BYTES: usize = 4096;
+use warmswap_page::PAGE_BYTES;
 
 /// The machine's pages have another size than [`PAGE_BYTES`].
 #[derive(Debug, Clone, Copy, thiserror::Error)]

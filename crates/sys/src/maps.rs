@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::{FileError, PAGE_BYTES, Root, file};
+use crate::{FileError, Root, file};
+use warmswap_page::PAGE_BYTES;
 
 /// What a mapping is backed by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

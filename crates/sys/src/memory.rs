@@ -4,7 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use crate::{FileError, PAGE_BYTES, Root};
+use crate::{FileError, Root};
+use warmswap_page::PAGE_BYTES;
 
 /// An open memory file.
 ///

@@ -8,7 +8,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use crate::{FileError, PAGE_BYTES, Root};
+use crate::{FileError, Root};
+use warmswap_page::PAGE_BYTES;
 
 /// One page table entry, as the kernel reports it (Documentation/admin-guide/mm/pagemap.rst).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -224,7 +224,7 @@ mod tests {
         let memory = unsafe {
             rustix::mm::mmap_anonymous(
                 std::ptr::null_mut(),
-                64 * crate::PAGE_BYTES,
+                64 * warmswap_page::PAGE_BYTES,
                 rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
                 rustix::mm::MapFlags::PRIVATE,
             )
@@ -236,7 +236,7 @@ mod tests {
             unsafe {
                 memory
                     .cast::<u8>()
-                    .add(page * crate::PAGE_BYTES)
+                    .add(page * warmswap_page::PAGE_BYTES)
                     .write_volatile(1)
             };
         }
@@ -246,15 +246,15 @@ mod tests {
         let losses = faults.read(&mut seen);
 
         assert_eq!(losses, Losses::default());
-        let range = first..first + 64 * crate::PAGE_BYTES as u64;
+        let range = first..first + 64 * warmswap_page::PAGE_BYTES as u64;
         seen.retain(|f| f.pid == std::process::id() && range.contains(&f.address));
         let expected: Vec<u64> = (0..64)
             .rev()
-            .map(|p| first + p * crate::PAGE_BYTES as u64)
+            .map(|p| first + p * warmswap_page::PAGE_BYTES as u64)
             .collect();
         assert_eq!(seen.iter().map(|f| f.address).collect::<Vec<_>>(), expected);
         assert!(seen.iter().all(|f| (before..=after).contains(&f.time_ns)));
         // SAFETY: the mapping of above, no longer used.
-        unsafe { rustix::mm::munmap(memory, 64 * crate::PAGE_BYTES) }.unwrap();
+        unsafe { rustix::mm::munmap(memory, 64 * warmswap_page::PAGE_BYTES) }.unwrap();
     }
 }

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::PAGE_BYTES;
 use crate::process::ProcessError;
+use warmswap_page::PAGE_BYTES;
 
 /// Pages touched by one system call (`IOV_MAX`).
 const BATCH: usize = 1024;

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::{FileError, PAGE_BYTES};
+use crate::FileError;
+use warmswap_page::PAGE_BYTES;
 
 /// One entry per page of the file: true when it is in the page cache.
 ///

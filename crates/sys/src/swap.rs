@@ -8,7 +8,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FileError, PAGE_BYTES, Root, file};
+use crate::{FileError, Root, file};
+use warmswap_page::PAGE_BYTES;
 
 /// The identity of a swap area: 16 bytes of its header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
+use warmswap_page::PAGE_BYTES;
 use warmswap_sys::advise::{Advice, PageRange, advise};
 use warmswap_sys::memory::Memory;
 use warmswap_sys::pagemap::Pagemap;
@@ -10,7 +11,7 @@ use warmswap_sys::prepage::prepage;
 use warmswap_sys::process::Process;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::{ZramConfig, ZramError, ZramSwap, probe};
-use warmswap_sys::{PAGE_BYTES, Root, swap};
+use warmswap_sys::{Root, swap};
 use warmswap_testkit::skip;
 
 fn config(disk_bytes: u64) -> ZramConfig {

@@ -6,11 +6,10 @@ use std::hint::black_box;
 use std::path::Path;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use warmswap_page::{PAGE_BYTES, PageAddr};
 use warmswap_trace::format::EVENT_BYTES;
 use warmswap_trace::synth::{SynthConfig, SynthEvents};
-use warmswap_trace::{
-    ContentId, Description, Event, EventKind, PAGE_BYTES, PageAddr, TraceReader, TraceWriter,
-};
+use warmswap_trace::{ContentId, Description, Event, EventKind, TraceReader, TraceWriter};
 
 const EVENTS: u64 = 4_000_000;
 const CONTENTS: u32 = 8192;
@@ -42,7 +41,7 @@ fn scattered() -> impl Iterator<Item = Event> {
         };
         Event {
             time_ns,
-            app: warmswap_trace::AppId((random >> 9) as u16 % 4),
+            app: warmswap_page::AppId((random >> 9) as u16 % 4),
             kind,
         }
     })

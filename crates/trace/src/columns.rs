@@ -4,8 +4,9 @@
 //! Times, page numbers and arguments are differences to the event before, so that regular behaviour
 //! becomes runs of equal bytes, which LZ4 packs well and unpacks fast.
 
-use crate::event::{AppId, ContentId, Event, EventKind, FileId, LaunchKind, PageAddr};
+use crate::event::{ContentId, Event, EventKind};
 use crate::format::{EVENT_BYTES, PAGE_NUMBERS};
+use warmswap_page::{AppId, FileId, LaunchKind, PageAddr};
 
 const ACCESS: u8 = 0;
 const CONTENT: u8 = 1;

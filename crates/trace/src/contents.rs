@@ -5,12 +5,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::error::{Result, Section, TraceError};
-use crate::event::{ContentId, PAGE_BYTES};
+use crate::event::ContentId;
 use crate::format::{
     CONTENT_BLOCK_MAGIC, CONTENT_HEADER_BYTES, CONTENTS_PER_BLOCK, ContentBlockHeader, Packing,
     content_block_bytes,
 };
 use crate::reader::Inner;
+use warmswap_page::PAGE_BYTES;
 
 /// Unpacked blocks that are kept; 256 KiB each.
 const CACHED_BLOCKS: usize = 16;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 
 /// Where a trace comes from. Stored as JSON at the start of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ impl Description {
     }
 }
 
-/// One application of a trace. Its place in the table is its [`AppId`](crate::AppId).
+/// One application of a trace. Its place in the table is its [`AppId`](warmswap_page::AppId).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppInfo {
     /// A short name, such as the command.
@@ -51,7 +51,7 @@ pub struct AppInfo {
     pub description: String,
 }
 
-/// One file of a trace. Its place in the table is its [`FileId`](crate::FileId).
+/// One file of a trace. Its place in the table is its [`FileId`](warmswap_page::FileId).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileInfo {
     /// The path; bytes that are not UTF-8 are replaced, since device and inode identify the file.

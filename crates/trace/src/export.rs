@@ -13,8 +13,9 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
 use crate::error::{Result, TraceError};
-use crate::event::{Event, EventKind, LaunchKind, PageAddr};
+use crate::event::{Event, EventKind};
 use crate::reader::TraceReader;
+use warmswap_page::{LaunchKind, PageAddr};
 
 /// The columns. A field that an event does not have is null.
 pub const SCHEMA: &str = "message events {

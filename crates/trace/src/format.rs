@@ -6,7 +6,7 @@ use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
 
 use crate::describe::{AppInfo, Description, FileInfo};
-use crate::event::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 
 /// The newest format version that is written and read.
 pub const VERSION: u32 = 1;

@@ -28,7 +28,7 @@ mod verify;
 
 pub use describe::{AppInfo, Description, FileInfo, Summary};
 pub use error::{Result, TraceError};
-pub use event::{AppId, ContentId, Event, EventKind, FileId, LaunchKind, PAGE_BYTES, PageAddr};
+pub use event::{ContentId, Event, EventKind};
 pub use events::Events;
 pub use reader::TraceReader;
 pub use writer::{TraceWriter, WriterOptions};

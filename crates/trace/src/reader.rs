@@ -7,7 +7,7 @@ use crate::columns::Limits;
 use crate::contents::Contents;
 use crate::describe::{AppInfo, Description, FileInfo, Summary};
 use crate::error::{Result, Section, TraceError};
-use crate::event::{AppId, ContentId, FileId, PAGE_BYTES};
+use crate::event::ContentId;
 use crate::events::Events;
 use crate::format::{
     CONTENT_ENTRY_BYTES, CONTENTS_PER_BLOCK, ContentEntry, Cursor, END_MAGIC, EVENT_BYTES,
@@ -15,6 +15,7 @@ use crate::format::{
     TRAILER_BYTES, Tables, Trailer, VERSION, header_crc,
 };
 use crate::source::Source;
+use warmswap_page::{AppId, FileId, PAGE_BYTES};
 
 /// A finished trace, opened for reading.
 ///

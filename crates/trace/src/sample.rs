@@ -10,9 +10,10 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::describe::Summary;
 use crate::error::{Result, TraceError};
-use crate::event::{AppId, ContentId, Event, EventKind, PAGE_BYTES, PageAddr};
+use crate::event::{ContentId, Event, EventKind};
 use crate::reader::TraceReader;
 use crate::writer::{TraceWriter, WriterOptions};
+use warmswap_page::{AppId, PAGE_BYTES, PageAddr};
 
 /// Pages in a block that is kept or left out as a whole.
 pub const SAMPLE_BLOCK_PAGES: u64 = 16;

@@ -5,15 +5,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::describe::Summary;
 use crate::error::Result;
-use crate::event::{Event, EventKind, LaunchKind, PAGE_BYTES, PageAddr};
+use crate::event::{Event, EventKind};
 use crate::reader::TraceReader;
+use warmswap_page::{LaunchKind, PAGE_BYTES, PageAddr};
 
 /// Statistics of a whole trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceStats {
     /// Counts of the whole.
     pub summary: Summary,
-    /// Statistics of each application; the place is the [`AppId`](crate::AppId).
+    /// Statistics of each application; the place is the [`AppId`](warmswap_page::AppId).
     pub apps: Vec<AppStats>,
 }
 

@@ -20,9 +20,10 @@ use std::path::Path;
 
 use crate::describe::{Description, Summary};
 use crate::error::Result;
-use crate::event::{ContentId, Event, EventKind, PAGE_BYTES};
+use crate::event::{ContentId, Event, EventKind};
 use crate::reader::TraceReader;
 use crate::writer::TraceWriter;
+use warmswap_page::PAGE_BYTES;
 
 /// Writes a synthetic trace to `path`. Pages hold contents of `corpus`, where there is one; only the
 /// contents that some page holds are stored.

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use crate::describe::{Description, FileInfo};
-use crate::event::{ContentId, Event, EventKind, LaunchKind, PAGE_BYTES, PageAddr};
+use crate::event::{ContentId, Event, EventKind};
 use crate::writer::{TraceWriter, WriterOptions};
+use warmswap_page::{LaunchKind, PAGE_BYTES, PageAddr};
 
 pub(crate) fn scratch() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")

@@ -14,13 +14,14 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::columns::{self, Columns, Limits};
 use crate::describe::{AppInfo, Description, FileInfo, Summary};
 use crate::error::{Result, TraceError};
-use crate::event::{AppId, ContentId, Event, FileId, PAGE_BYTES};
+use crate::event::{ContentId, Event};
 use crate::format::{
     CONTENTS_PER_BLOCK, ContentBlockHeader, ContentEntry, EventBlockHeader, EventEntry, Head,
     MAX_BLOCK_EVENTS, MAX_JSON_BYTES, Packing, Tables, Trailer, content_block_bytes, encode_header,
     header_crc,
 };
 use crate::writer::spool::Spool;
+use warmswap_page::{AppId, FileId, PAGE_BYTES};
 
 /// How a trace is packed.
 #[derive(Clone, Copy, Debug)]

@@ -10,9 +10,9 @@ use pyo3::types::{
     PyBytes, PyDict, PyFrozenSet, PyList, PyModule, PySet, PyString, PyTuple, PyType,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
+use warmswap_page::PAGE_BYTES;
 use warmswap_pager::OutRequest;
 use warmswap_pager::pages::PageSet;
-use warmswap_sys::PAGE_BYTES;
 
 /// What the garbage collector holds before an object's address, at most.
 const HEADER_BYTES: u64 = 32;

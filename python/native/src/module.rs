@@ -7,9 +7,9 @@ use std::time::Duration;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use warmswap_page::PAGE_BYTES;
 use warmswap_pager::own::{Counters, Own};
 use warmswap_pager::{OutReport, OutRequest, PagerError, ReturnReport, Settings, Worker};
-use warmswap_sys::PAGE_BYTES;
 
 use crate::keep::Keep;
 

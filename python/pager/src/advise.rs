@@ -5,7 +5,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use warmswap_sys::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 use warmswap_sys::advise::{Advice, Advised, PageRange, advise};
 use warmswap_sys::process::Process;
 

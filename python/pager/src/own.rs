@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use warmswap_page::PAGE_BYTES;
 use warmswap_sys::maps::{Backing, Mapping, Maps};
 use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::pagemap::{Pagemap, Region, Residence};
-use warmswap_sys::{FileError, PAGE_BYTES, Root, check_page_size, file};
+use warmswap_sys::{FileError, Root, check_page_size, file};
 
 use crate::PagerError;
 use crate::pages::PageSet;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use warmswap_sys::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 use warmswap_sys::advise::PageRange;
 
 /// A set of page numbers. Memory: 16 bytes a run of neighbours.

@@ -4,11 +4,11 @@ use warmswap_codec::ChunkPlan;
 use warmswap_engine::calls::{Answer, Call};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_engine::{Action, Cause, Decision, Place, Refusal};
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::admission::{SAMPLE_BYTES, estimate_for};
 use warmswap_policy::{ChunkId, PageId, PageState};
 use warmswap_store::Encoded;
 use warmswap_sys::uffd::{Mechanism, Slots};
-use warmswap_trace::PAGE_BYTES;
 
 use super::Brain;
 use crate::directory::{Claim, State, Word};
@@ -370,9 +370,9 @@ fn spare_slots(core: &Core, count: usize) -> Result<Option<Vec<Slots>>, ServeErr
 mod tests {
     use warmswap_engine::calls::{Answer, Call};
     use warmswap_engine::{Outcome, Place};
+    use warmswap_page::{AppId, PageAddr};
     use warmswap_policy::reclaim::Arrival;
     use warmswap_sys::uffd::Mechanism;
-    use warmswap_trace::{AppId, PageAddr};
 
     use super::super::testing::arena;
     use crate::directory::{State, Word};

@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use warmswap_engine::calls::Call;
+use warmswap_page::{AppId, FileId, PageAddr};
 use warmswap_policy::learned::Learned;
 use warmswap_policy::{ChunkId, PageId, PageState};
-use warmswap_trace::{AppId, FileId, PageAddr};
 
 use super::Brain;
 use crate::directory::{Directory, State, Word};

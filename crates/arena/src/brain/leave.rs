@@ -1,8 +1,8 @@
 //! Pages out of sight: moved to staging, or write-protected where frames cannot be moved.
 
 use warmswap_engine::{Action, Decision};
+use warmswap_page::PAGE_BYTES;
 use warmswap_sys::uffd::{Failure, Mechanism, Slots, UffdError};
-use warmswap_trace::PAGE_BYTES;
 
 use super::Brain;
 use crate::directory::{Claim, State, Word};

@@ -7,9 +7,9 @@
 use std::ops::Range;
 
 use rangemap::RangeMap;
+use warmswap_page::AppId;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::uffd::Protection;
-use warmswap_trace::AppId;
 
 use super::Brain;
 use crate::directory::{State, Word};

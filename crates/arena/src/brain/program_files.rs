@@ -11,8 +11,8 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use warmswap_page::{PAGE_BYTES, PageAddr};
 use warmswap_sys::uffd::{Protection, Twin};
-use warmswap_trace::{PAGE_BYTES, PageAddr};
 
 use super::Brain;
 use super::program::{APP, Mapped};

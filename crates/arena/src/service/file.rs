@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::sync::atomic::Ordering;
 
-use warmswap_codec::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::uffd::Twin;
 

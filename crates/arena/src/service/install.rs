@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use warmswap_codec::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::uffd::{Failure, Mechanism, Slots, UffdError};
 

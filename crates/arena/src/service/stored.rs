@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use warmswap_codec::PAGE_BYTES;
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::ChunkId;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_store::Chunk;

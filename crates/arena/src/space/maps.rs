@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use warmswap_page::PAGE_BYTES;
 use warmswap_sys::uffd::Twin;
-use warmswap_trace::PAGE_BYTES;
 
 use super::Space;
 use crate::error::SpaceError;

@@ -7,7 +7,7 @@ use rand::distr::{Distribution as _, Uniform};
 use rand::rngs::SmallRng;
 use rand_distr::Zipf;
 use serde::Serialize;
-use warmswap_codec::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 
 use super::server::Server;
 use crate::{BenchError, Pages};

@@ -10,9 +10,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde::Serialize;
+use warmswap_page::PAGE_BYTES;
 use warmswap_sys::cpu_time::{CpuClock, ThreadTime};
 use warmswap_sys::meminfo::{BlockTraffic, VmstatFile};
-use warmswap_sys::{PAGE_BYTES, Root, monotonic_ns};
+use warmswap_sys::{Root, monotonic_ns};
 
 use crate::BenchError;
 

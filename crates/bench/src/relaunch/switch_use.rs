@@ -1,7 +1,7 @@
 //! What the slices of all switches of an arm come to (ASAP, Figures 13 and 14).
 
 use serde::Serialize;
-use warmswap_sys::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 
 use super::result::RelaunchValue;
 use super::sampler::Slice;

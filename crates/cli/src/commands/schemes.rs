@@ -3,8 +3,9 @@
 use crate::output::Output;
 use anyhow::Result;
 use serde::Serialize;
+use warmswap_page::Layout;
+use warmswap_policy::SchemeSpec;
 use warmswap_policy::scheme::{PolicyRow, policies};
-use warmswap_policy::{Layout, SchemeSpec};
 use warmswap_replay::DeviceModel;
 use warmswap_report::table::{Column, Table};
 use warmswap_report::units::{Kind, Quantity};

@@ -6,13 +6,14 @@ use crate::progress::{Bar, count};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
+use warmswap_page::{AppId, LaunchKind, PageAddr};
 use warmswap_report::tables;
 use warmswap_study::Progress;
 use warmswap_trace::import::ariadne;
 use warmswap_trace::sample::{SampleOptions, sample};
 use warmswap_trace::stats::stats;
 use warmswap_trace::synth::{SynthConfig, synthesize};
-use warmswap_trace::{AppId, Event, EventKind, LaunchKind, PageAddr, TraceReader, export};
+use warmswap_trace::{Event, EventKind, TraceReader, export};
 
 #[derive(Debug, Subcommand)]
 pub enum TraceCommand {

@@ -60,7 +60,7 @@ impl Size {
         let bytes = (mib * f64::from(1 << 20)) as u64;
         Ok(Self {
             text: text.to_owned(),
-            bytes: bytes & !(warmswap_sys::PAGE_BYTES as u64 - 1),
+            bytes: bytes & !(warmswap_page::PAGE_BYTES as u64 - 1),
         })
     }
 }

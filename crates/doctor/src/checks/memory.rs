@@ -1,6 +1,6 @@
 //! How the kernel hands out memory.
 
-use warmswap_sys::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 
 use crate::{Check, Finding, Machine, Need, Part};
 

@@ -4,9 +4,9 @@ use super::Engine;
 use crate::budget::{Limits, Usage};
 use crate::chunks::ChunkPages;
 use crate::counters::Counters;
+use warmswap_page::{AppId, PageAddr};
 use warmswap_policy::eviction::Chosen;
 use warmswap_policy::{ChunkId, Hotness, PageId, PageState};
-use warmswap_trace::{AppId, PageAddr};
 
 impl Engine {
     /// The pages of a chunk, in the order in which they were stored.

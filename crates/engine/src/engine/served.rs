@@ -8,10 +8,10 @@
 use super::{Engine, Outcome};
 use crate::chunks::MAX_CHUNK_PAGES;
 use crate::decision::Cause;
+use warmswap_page::{AppId, PageAddr};
 use warmswap_policy::page::Mark;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_policy::{ChunkId, PageId, PageState};
-use warmswap_trace::{AppId, PageAddr};
 
 impl Engine {
     /// The page is in its frame now: the host brought it back by itself, because it was touched
@@ -201,8 +201,8 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::{Action, Limits, Place};
+    use warmswap_page::LaunchKind;
     use warmswap_policy::{Hotness, SchemeSpec};
-    use warmswap_trace::LaunchKind;
 
     const APP: AppId = AppId(0);
     const ADDR: PageAddr = PageAddr::Anon { number: 7 };
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn a_page_of_a_file_that_came_along_is_in_its_frame_again() {
         const FILE: PageAddr = PageAddr::File {
-            file: warmswap_trace::FileId(3),
+            file: warmswap_page::FileId(3),
             number: 9,
         };
         let (mut engine, ..) = stored("zram");

@@ -3,8 +3,8 @@
 use super::host::Host;
 use std::collections::BTreeSet;
 use warmswap_engine::Watermarks;
+use warmswap_page::{AppId, PAGE_BYTES};
 use warmswap_policy::PageState;
-use warmswap_trace::{AppId, PAGE_BYTES};
 
 impl Host {
     pub(super) fn free_bytes(&self) -> u64 {

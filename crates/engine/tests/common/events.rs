@@ -4,7 +4,7 @@ use super::memory::Shape;
 use proptest::prelude::*;
 use std::fmt;
 use warmswap_engine::Limits;
-use warmswap_trace::{AppId, FileId, LaunchKind, PageAddr};
+use warmswap_page::{AppId, FileId, LaunchKind, PageAddr};
 
 /// One thing that happens. Its debug form is one line, for the lists of failed runs.
 #[derive(Clone, Copy, PartialEq, Eq)]

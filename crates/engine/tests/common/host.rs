@@ -15,9 +15,9 @@ use super::events::{Event, Setup, app_of, nth};
 use super::memory::{Key, Memory, SPAN_BYTES, Shape, key};
 use std::collections::{BTreeMap, BTreeSet};
 use warmswap_engine::{Action, Cause, Decision, Engine, Limits, Outcome, Place, Refusal};
+use warmswap_page::Layout;
+use warmswap_page::{AppId, FileId, LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_policy::{ChunkId, PageId, PageState, SchemeSpec};
-use warmswap_pool::Layout;
-use warmswap_trace::{AppId, FileId, LaunchKind, PAGE_BYTES, PageAddr};
 
 /// When decisions are carried out.
 #[derive(Clone, Copy, Debug)]

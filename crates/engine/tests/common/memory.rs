@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use warmswap_engine::{Place, Refusal};
+use warmswap_page::{AppId, PAGE_BYTES, PageAddr};
 use warmswap_policy::admission::estimate_bytes;
 use warmswap_policy::{ChunkId, PageId};
-use warmswap_trace::{AppId, PAGE_BYTES, PageAddr};
 
 /// A page as a host names it: files are shared, so that they have no application.
 pub type Key = (Option<AppId>, PageAddr);

@@ -21,8 +21,8 @@ pub use host::{Host, Pace};
 pub use memory::{Key, Shape, key};
 
 use warmswap_engine::Limits;
+use warmswap_page::{AppId, FileId, PageAddr};
 use warmswap_policy::SchemeSpec;
-use warmswap_trace::{AppId, FileId, PageAddr};
 
 /// Anonymous page `number`.
 pub fn anon(number: u64) -> PageAddr {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
-use warmswap_trace::{AppId, FileId, PageAddr};
+use warmswap_page::{AppId, FileId, PageAddr};
 
 use crate::application::{Application, ProcessId};
 use crate::pages::Pages;

@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 
 use warmswap_engine::{Action, Decision, Engine, Place};
+use warmswap_page::PAGE_BYTES;
+use warmswap_page::{AppId, PageAddr};
 use warmswap_policy::reclaim::Arrival;
-use warmswap_sys::{PAGE_BYTES, Root};
-use warmswap_trace::{AppId, PageAddr};
+use warmswap_sys::Root;
 
 use super::app::{App, addr};
 use crate::config::PrepageBy;

@@ -4,9 +4,9 @@
 //! The engine holds no pages of files between two launches: the kernel drops clean ones for nothing, and sees every
 //! access to them that is not by a mapping.
 
+use warmswap_page::{FileId, PageAddr};
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::pagemap::Residence;
-use warmswap_trace::{FileId, PageAddr};
 
 use super::app::App;
 use super::core::Core;

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use warmswap_engine::{Action, Cause};
+use warmswap_page::PAGE_BYTES;
+use warmswap_page::{FileId, LaunchKind, PageAddr};
 use warmswap_policy::ChunkId;
 use warmswap_sys::advise::{Advice, advise, ranges};
+use warmswap_sys::monotonic_ns;
 use warmswap_sys::prepage::prepage;
 use warmswap_sys::process::Process;
-use warmswap_sys::{PAGE_BYTES, monotonic_ns};
-use warmswap_trace::{FileId, LaunchKind, PageAddr};
 
 use super::Host;
 use super::app::{App, Window, addr, place};

@@ -1,13 +1,14 @@
 //! Page-out: what the engine lets go is advised away, and what became of it is looked up.
 
 use warmswap_engine::{Action, Place};
+use warmswap_page::PAGE_BYTES;
+use warmswap_page::{AppId, PageAddr};
 use warmswap_policy::reclaim::Arrival;
 use warmswap_policy::{ChunkId, Hotness, PageId};
 use warmswap_sys::advise::{Advice, Advised, advise, ranges};
+use warmswap_sys::monotonic_ns;
 use warmswap_sys::pagemap::Residence;
 use warmswap_sys::process::ProcessError;
-use warmswap_sys::{PAGE_BYTES, monotonic_ns};
-use warmswap_trace::{AppId, PageAddr};
 
 use super::app::{App, addr, place};
 use super::core::{Core, Sight, UNBOUNDED_BYTES};

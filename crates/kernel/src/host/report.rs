@@ -1,7 +1,7 @@
 //! What a host knows, as plain data.
 
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::Hotness;
-use warmswap_sys::PAGE_BYTES;
 
 use super::Host;
 use super::app::App;

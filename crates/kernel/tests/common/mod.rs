@@ -5,10 +5,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use warmswap_kernel::{AppId, Application, Goal, Host, HostConfig, Members};
+use warmswap_page::PAGE_BYTES;
+use warmswap_sys::Root;
 use warmswap_sys::memcg::Memcg;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::{ZramConfig, ZramSwap, probe};
-use warmswap_sys::{PAGE_BYTES, Root};
 
 /// A program that holds pages of known content, and touches them when it is told to.
 const PROGRAM: &str = r#"

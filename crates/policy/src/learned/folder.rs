@@ -1,12 +1,12 @@
 //! The files of a folder: one for each application, replaced as a whole.
 
-use crate::format::{FormatError, decode, encode};
+use super::format::{FormatError, decode, encode};
+use crate::learned::Learned;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
-use warmswap_policy::learned::Learned;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Larger files are not read.

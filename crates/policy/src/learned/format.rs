@@ -2,8 +2,8 @@
 //!
 //! The checksum is xxh3 (64 bits, 16 hexadecimal digits) of the JSON. Readers know exactly one version.
 
+use crate::learned::{Learned, NotLearned};
 use thiserror::Error;
-use warmswap_policy::learned::{Learned, NotLearned};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The version that is written and read.

@@ -5,7 +5,7 @@ use super::{Access, Next, Prefetch};
 use crate::entry::Entry;
 use crate::learned::Learned;
 use crate::page::ChunkId;
-use warmswap_trace::{AppId, FileId, LaunchKind, PageAddr};
+use warmswap_page::{AppId, FileId, LaunchKind, PageAddr};
 
 pub(super) const ENTRY: Entry<dyn Prefetch> = Entry {
     name: "both",

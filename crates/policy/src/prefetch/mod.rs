@@ -14,7 +14,7 @@ use crate::entry::Entry;
 use crate::learned::Learned;
 use crate::page::ChunkId;
 use footprint::Batch;
-use warmswap_trace::{AppId, FileId, LaunchKind, PageAddr};
+use warmswap_page::{AppId, FileId, LaunchKind, PageAddr};
 
 /// The prefetch policies.
 pub const ENTRIES: &[Entry<dyn Prefetch>] =

@@ -5,7 +5,7 @@ use super::{Arrival, Reclaim, Urgency};
 use crate::entry::{Entry, arguments};
 use crate::list::PageList;
 use crate::page::{Hotness, Mark, Page, PageId, PageState, PageTable};
-use warmswap_trace::{AppId, LaunchKind, PageAddr};
+use warmswap_page::{AppId, LaunchKind, PageAddr};
 
 pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
     name: "hotness",

@@ -4,7 +4,7 @@ use super::{Arrival, Reclaim, Urgency};
 use crate::entry::{Entry, arguments};
 use crate::list::PageList;
 use crate::page::{Hotness, Mark, PageId, PageTable};
-use warmswap_trace::AppId;
+use warmswap_page::AppId;
 
 pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
     name: "lru",
@@ -164,7 +164,7 @@ impl Reclaim for Lru {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warmswap_trace::{FileId, PageAddr};
+    use warmswap_page::{FileId, PageAddr};
 
     fn setup(anon: u64, file: u64) -> (PageTable, Lru, Vec<PageId>) {
         let mut table = PageTable::default();

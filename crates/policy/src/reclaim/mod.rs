@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::Entry;
 use crate::page::{Hotness, PageId, PageTable};
-use warmswap_trace::{AppId, LaunchKind};
+use warmswap_page::{AppId, LaunchKind};
 
 /// The reclaim policies.
 pub const ENTRIES: &[Entry<dyn Reclaim>] = &[never::ENTRY, lru::ENTRY, hotness::ENTRY];

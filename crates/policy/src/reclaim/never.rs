@@ -3,7 +3,7 @@
 use super::{Arrival, Reclaim, Urgency};
 use crate::entry::{Entry, no_arguments};
 use crate::page::{Hotness, PageId, PageTable};
-use warmswap_trace::AppId;
+use warmswap_page::AppId;
 
 pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
     name: "never",

@@ -21,7 +21,7 @@
 use crate::page::Hotness;
 use serde::{Deserialize, Serialize};
 use warmswap_codec::{ChunkPlan, Codec};
-use warmswap_trace::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 
 /// What one codec costs at one chunk size, measured on real pages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

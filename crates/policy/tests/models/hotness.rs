@@ -2,9 +2,9 @@
 
 use super::Model;
 use std::collections::BTreeMap;
+use warmswap_page::LaunchKind;
 use warmswap_policy::reclaim::Urgency;
 use warmswap_policy::{Hotness, PageId};
-use warmswap_trace::LaunchKind;
 
 #[derive(Default)]
 struct HotnessApp {

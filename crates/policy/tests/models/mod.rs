@@ -4,9 +4,9 @@ pub mod hotness;
 pub mod lottery;
 pub mod lru;
 
+use warmswap_page::LaunchKind;
 use warmswap_policy::reclaim::Urgency;
 use warmswap_policy::{Hotness, PageId};
-use warmswap_trace::LaunchKind;
 
 /// A model of a reclaim policy; pages are known by their number in the table.
 pub trait Model {

@@ -5,7 +5,7 @@ use std::thread;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Layout;
+use warmswap_page::Layout;
 
 /// A small deterministic generator (xorshift).
 struct Random(u64);

@@ -1,9 +1,10 @@
 //! From what happened in a period to the events of the trace.
 
-use warmswap_sys::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
+use warmswap_page::{LaunchKind, PageAddr};
 use warmswap_sys::advise::PageRange;
 use warmswap_sys::monotonic_ns;
-use warmswap_trace::{EventKind, LaunchKind, PageAddr};
+use warmswap_trace::EventKind;
 
 use super::{Scans, Session, What, Window};
 use crate::error::RecordError;

@@ -7,9 +7,9 @@ use crate::result::Latency;
 use crate::store::Store;
 use warmswap_codec::ChunkPlan;
 use warmswap_engine::{Action, Cause, Decision, Place};
+use warmswap_page::{AppId, FileId, PAGE_BYTES, PageAddr};
 use warmswap_policy::admission::estimate_for;
 use warmswap_policy::{ChunkId, PageId, PageState};
-use warmswap_trace::{AppId, FileId, PAGE_BYTES, PageAddr};
 
 /// Nanoseconds that background reclaim is taken to need for a page, when its place in time is decided:
 /// a constant, so that decisions do not depend on measured time.

@@ -3,8 +3,8 @@ use crate::contents::Contents;
 use crate::store::{AssumedStore, Assumption, CompressedStore};
 use std::sync::Arc;
 use warmswap_engine::Refusal;
+use warmswap_page::FileId;
 use warmswap_policy::{ChunkId, PageId};
-use warmswap_trace::FileId;
 use warmswap_trace::synth::{SynthConfig, SynthEvents};
 
 /// Contents of three kinds: zeros, words that repeat, and noise that no codec shrinks.

@@ -4,9 +4,10 @@ use super::{Store, Stored};
 use crate::error::ReplayError;
 use warmswap_codec::ChunkPlan;
 use warmswap_engine::{Engine, Place, Refusal};
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::admission::SAMPLE_BYTES;
 use warmswap_policy::{ChunkId, PageId};
-use warmswap_trace::{ContentId, PAGE_BYTES};
+use warmswap_trace::ContentId;
 
 /// Bytes, time and ratio that are assumed of every page: lz4 on 4 KiB of real anonymous memory, as
 /// measured on the machine of BENCHMARKS.md.

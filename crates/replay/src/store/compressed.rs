@@ -12,11 +12,13 @@ use std::sync::Arc;
 use warmswap_codec::{ChunkPlan, Scratch};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_engine::{Engine, Place, Refusal};
+use warmswap_page::Layout;
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::admission::SAMPLE_BYTES;
 use warmswap_policy::{ChunkId, PageId};
-use warmswap_pool::{Layout, Pool, PoolConfig};
+use warmswap_pool::{Pool, PoolConfig};
 use warmswap_store::{ChunkStore, Encoder};
-use warmswap_trace::{ContentId, PAGE_BYTES};
+use warmswap_trace::ContentId;
 
 /// A page of which the trace has not said what it holds.
 const UNKNOWN: ContentId = ContentId(u32::MAX);

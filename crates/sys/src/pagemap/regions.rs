@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 
 use super::{Entry, Pagemap};
+use crate::FileError;
 use crate::maps::Mapping;
-use crate::{FileError, PAGE_BYTES};
+use warmswap_page::PAGE_BYTES;
 
 /// Where the pages of a region are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

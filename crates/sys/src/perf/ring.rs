@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use perf_event_open_sys::bindings::perf_event_mmap_page;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 
 /// A counter and its mapped buffer: one page of control data, then `data_bytes` of records.
 #[derive(Debug)]

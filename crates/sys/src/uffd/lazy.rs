@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use rustix::io::Errno;
 
 use super::reserve::Reserve;
-use crate::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 
 /// An atomic integer that is valid when all its bytes are zero.
 ///

@@ -17,7 +17,7 @@ use super::{
     Event, Failure, Feature, Features, OpenError, Reach, SlotBag, Slots, Uffd, UffdError, Waiter,
     Wake,
 };
-use crate::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 
 /// How frames come and go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::PAGE_BYTES;
+use warmswap_page::PAGE_BYTES;
 
 /// Memory with this mechanism and delivery, with all its slots; `None` after saying why not.
 fn memory(

@@ -147,7 +147,7 @@ mod tests {
     use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
     use super::*;
-    use crate::PAGE_BYTES;
+    use warmswap_page::PAGE_BYTES;
 
     /// A twin of a file of so many pages, each filled with its number, that begins so many pages behind a multiple of
     /// what the kernel maps at once.

@@ -37,9 +37,10 @@ use serde::Serialize;
 
 use crate::describe::{Description, Summary};
 use crate::error::{Place, Result, TraceError};
-use crate::event::{AppId, ContentId, Event, EventKind, LaunchKind, PAGE_BYTES, PageAddr};
+use crate::event::{ContentId, Event, EventKind};
 use crate::import::text::{Input, number, numbers, shown};
 use crate::writer::TraceWriter;
+use warmswap_page::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 
 /// Bytes of the header of a record in `swapout_trace.txt`.
 pub const HEADER_BYTES: usize = 50;

@@ -1,9 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::{Event, EventKind, LaunchKind, PageAddr};
+use crate::event::{Event, EventKind};
 use crate::testing::{page, sample_trace, scratch};
 use crate::writer::{TraceWriter, WriterOptions};
+use warmswap_page::{LaunchKind, PageAddr};
 
 const APPS: u16 = 3;
 const FILES: u32 = 2;

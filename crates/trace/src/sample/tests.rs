@@ -1,9 +1,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::*;
-use crate::event::LaunchKind;
 use crate::synth::{SynthConfig, synthesize};
 use crate::testing::{page, sample_trace, scratch};
+use warmswap_page::LaunchKind;
 
 fn big(dir: &std::path::Path) -> TraceReader {
     let (corpus, ..) = sample_trace(dir);

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, TraceError};
-use crate::event::PAGE_BYTES;
 use crate::synth::runs::RunLengths;
+use warmswap_page::PAGE_BYTES;
 
 /// One application of a synthetic trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,10 +3,11 @@
 use oorandom::Rand64;
 
 use crate::error::Result;
-use crate::event::{AppId, ContentId, Event, EventKind, LaunchKind, PageAddr};
+use crate::event::{ContentId, Event, EventKind};
 use crate::synth::app::{AppMemory, Run, shuffle};
 use crate::synth::config::SynthConfig;
 use crate::synth::runs::RunLengths;
+use warmswap_page::{AppId, LaunchKind, PageAddr};
 
 /// What an access of a visit is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::event::{LaunchKind, PageAddr};
 use crate::testing::{page, sample_trace, scratch};
+use warmswap_page::{LaunchKind, PageAddr};
 
 /// One visit of an application: pages of its launch window and of the rest, in order of access.
 #[derive(Default)]

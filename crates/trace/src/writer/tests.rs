@@ -1,7 +1,8 @@
 use super::*;
-use crate::event::{EventKind, LaunchKind, PageAddr};
+use crate::event::EventKind;
 use crate::reader::TraceReader;
 use crate::testing::{page, scratch};
+use warmswap_page::{LaunchKind, PageAddr};
 
 fn access(time_ns: u64, app: AppId, number: u64) -> Event {
     let page = PageAddr::Anon { number };

@@ -66,8 +66,9 @@ pub fn copy_references(mutator: &Mutator, from: Ref<'_, Record>, to: Ref<'_, Rec
 
 #[cfg(test)]
 mod tests {
-    use warmswap_codec::{Codec, PAGE_BYTES, Scratch};
+    use warmswap_codec::{Codec, Scratch};
     use warmswap_heap::{Heap, HeapConfig, KernelMemory};
+    use warmswap_page::PAGE_BYTES;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 use super::common::{anon, app, file, pages};
 use super::{decisions, engine, kinds};
 use crate::{Action, Cause, Engine, Outcome, Place, Refusal};
+use warmswap_page::PageAddr;
 use warmswap_policy::{ChunkId, PageState};
-use warmswap_trace::PageAddr;
 
 /// A page that is not expected to shrink.
 const NOISE: u32 = 4096;

@@ -3,8 +3,8 @@
 use super::common::{Host, Pace, Shape, anon, app, host, host_with, pages};
 use super::{decisions, engine, kinds};
 use crate::{Action, Outcome, Place, Refusal};
+use warmswap_page::LaunchKind;
 use warmswap_policy::{PageState, SchemeSpec};
-use warmswap_trace::LaunchKind;
 
 #[test]
 fn a_touch_is_served_from_the_reserve_which_is_filled_again() {

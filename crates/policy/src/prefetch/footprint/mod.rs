@@ -28,7 +28,7 @@ use crate::entry::{Entry, arguments};
 use crate::learned::Learned;
 use crate::page::ChunkId;
 use std::collections::VecDeque;
-use warmswap_trace::{AppId, FileId, LaunchKind, PageAddr};
+use warmswap_page::{AppId, FileId, LaunchKind, PageAddr};
 
 pub(super) const ENTRY: Entry<dyn Prefetch> = Entry {
     name: "footprint",

@@ -1,6 +1,6 @@
 use super::*;
 use crate::page::PageState;
-use warmswap_trace::PageAddr;
+use warmswap_page::PageAddr;
 
 struct World {
     table: PageTable,

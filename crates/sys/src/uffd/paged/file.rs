@@ -1,8 +1,8 @@
 //! Pages in the place of a file's, filled from the kernel's own map of it.
 
 use super::{ForkedMemory, PagedError, PagedMemory, Parts};
-use crate::PAGE_BYTES;
 use crate::uffd::{Failure, Twin, UffdError, Wake};
+use warmswap_page::PAGE_BYTES;
 
 /// What the kernel says of a source that cannot be read.
 const UNREADABLE: Failure = Failure::Other(libc::EFAULT);

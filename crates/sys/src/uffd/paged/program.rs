@@ -10,9 +10,9 @@ use rustix::mm::Advice;
 use super::{
     Addresses, Mechanism, PRESENT_OR_SWAPPED, PagedError, PagedMemory, open_pagemap, open_uffd,
 };
-use crate::PAGE_BYTES;
 use crate::uffd::reserve::{Protection, Reserve};
 use crate::uffd::{Failure, Feature, Uffd, UffdError, Wake, event};
+use warmswap_page::PAGE_BYTES;
 
 /// What huge pages would be aligned to, so that nobody's alignment is worse than the kernel's.
 const ALIGN_BYTES: usize = PAGE_BYTES << 9;
