@@ -122,6 +122,30 @@ unsafe extern "C" fn pthread_create(
     result
 }
 
+/// The thread's function returns an `int`: in the same register.
+type CreateC11 = unsafe extern "C" fn(*mut pthread_t, Main, *mut c_void) -> c_int;
+
+/// The C library's function, which does not call `pthread_create` by its name.
+static CREATE_C11: Behind = Behind::new(c"thrd_create");
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thrd_create(
+    thread: *mut pthread_t,
+    main: Main,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: what has that name is a function of this type.
+    let create = unsafe { std::mem::transmute::<*mut c_void, CreateC11>(CREATE_C11.or_abort()) };
+    unbound::unbind();
+    create_counted(
+        |counted, start| {
+            // SAFETY: passed on to the caller.
+            unsafe { create(thread, counted, start) }
+        },
+        Start { main, argument },
+    )
+}
+
 /// Creates a thread of the program, whose end is noticed.
 fn create_counted(create: impl FnOnce(Main, *mut c_void) -> c_int, start: Start) -> c_int {
     let start = Box::into_raw(Box::new(start));

@@ -1,7 +1,8 @@
-/* Processes whose last thread ends by pthread_exit, by its return, or in the child of a fork by another thread: they end,
-   with 0, after what was to be done at exit. */
+/* Processes whose last thread ends by pthread_exit, by its return (C11 threads, too), or in the child of a fork by another
+   thread: they end, with 0, after what was to be done at exit. */
 #include "memory.h"
 #include <pthread.h>
+#include <threads.h>
 
 enum { PAGES = 12000 };
 
@@ -18,6 +19,11 @@ static void *works(void *unused) {
     usleep(100000);
     check_memory();
     return unused;
+}
+
+static int works_11(void *unused) {
+    works(unused);
+    return 1;
 }
 
 /* Waits for a process that has to end by itself. */
@@ -65,6 +71,16 @@ int main(void) {
         begin_child();
         CHECK(pthread_create(&thread, NULL, works, NULL) == 0);
         CHECK(pthread_detach(thread) == 0);
+        pthread_exit(NULL);
+    }
+    check_end(child);
+
+    child = fork();
+    if (child == 0) {
+        begin_child();
+        thrd_t other;
+        CHECK(thrd_create(&other, works_11, NULL) == thrd_success);
+        CHECK(thrd_detach(other) == thrd_success);
         pthread_exit(NULL);
     }
     check_end(child);
