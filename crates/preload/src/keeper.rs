@@ -36,6 +36,8 @@ static IS_STARTED: AtomicBool = AtomicBool::new(false);
 static HAS_GIVEN_UP: AtomicBool = AtomicBool::new(false);
 /// It has what it needs to take the program's memory over.
 static IS_ATTACHED: AtomicBool = AtomicBool::new(false);
+/// The program must not be paged.
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 /// The program's memory is to be taken over, however little it is.
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
 /// Where the program stands: 0 foreground, 1 launch, 2 background.
@@ -52,6 +54,7 @@ pub fn phase() -> Phase {
 /// The program mapped something.
 pub fn mapped(space: &Space) {
     if !IS_STARTED.load(Ordering::Relaxed)
+        && !IS_REFUSED.load(Ordering::Relaxed)
         && let Some(program) = program()
         && space.mapped_bytes() > program.settings.budget_bytes
     {
@@ -64,6 +67,18 @@ pub fn start() {
     if !IS_STARTED.swap(true, Ordering::AcqRel) {
         spawn(|program| program.space.attach().map_err(|error| error.to_string()));
     }
+}
+
+/// The program must not be paged from now on, and one line says so; false where it is already.
+pub fn never_page(reason: &str) -> bool {
+    let was_refused = IS_REFUSED.swap(true, Ordering::AcqRel);
+    let is_adopted = program().is_some_and(|program| program.space.is_adopted());
+    if is_adopted {
+        IS_REFUSED.store(false, Ordering::Release);
+    } else if !was_refused {
+        say(&format!("this program runs without paging: {reason}"));
+    }
+    !is_adopted
 }
 
 /// The program is about to give up rights: opens what needs them, so that its memory can be taken over later.
@@ -95,7 +110,8 @@ pub fn adopted_for(space: &Space, bytes: usize) -> bool {
         return true;
     }
     let budget = program().map_or(u64::MAX, |program| program.settings.budget_bytes);
-    if space.mapped_bytes() + bytes as u64 <= budget {
+    let is_refused = IS_REFUSED.load(Ordering::Relaxed);
+    if is_refused || space.mapped_bytes() + bytes as u64 <= budget {
         return false;
     }
     IS_WANTED.store(true, Ordering::Release);
@@ -224,8 +240,8 @@ impl Keeper {
 
     fn run(mut self) {
         loop {
-            let is_wanted = IS_WANTED.load(Ordering::Acquire);
-            if !self.is_adopted && (is_wanted || self.is_near_budget()) {
+            let is_wanted = IS_WANTED.load(Ordering::Acquire) || self.is_near_budget();
+            if !self.is_adopted && is_wanted && !IS_REFUSED.load(Ordering::Acquire) {
                 if let Err(error) = self.program.space.adopt() {
                     die(&error.to_string());
                 }

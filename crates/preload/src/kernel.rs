@@ -72,6 +72,18 @@ pub unsafe fn mremap(
     unsafe { libc::syscall(libc::SYS_mremap, address, old, new, flags, to) as *mut c_void }
 }
 
+/// `mlockall`.
+pub fn mlockall(flags: c_int) -> c_int {
+    // SAFETY: it changes no content.
+    unsafe { libc::syscall(libc::SYS_mlockall, flags) as c_int }
+}
+
+/// `mlock2` of pages as they are touched.
+pub fn mlock_on_fault(address: usize, len: size_t) -> c_int {
+    // SAFETY: it changes no content.
+    unsafe { libc::syscall(libc::SYS_mlock2, address, len, libc::MLOCK_ONFAULT) as c_int }
+}
+
 /// Sets `errno` and gives what a call that failed returns.
 pub fn fail(errno: c_int) -> c_int {
     // SAFETY: the location is the calling thread's own and always valid.

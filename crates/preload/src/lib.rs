@@ -14,6 +14,7 @@
 //! | `report` | what the program reports |
 //! | `heap` | memory of this library's own, which is never paged |
 //! | `limits` | limits of the program under which it is not paged |
+//! | `locked` | a program that locks all of its memory is not paged |
 //! | `threads` | threads of this library are known from their first instruction, and have stacks of their own |
 //! | `behind` | how this library stands before functions of the C library |
 //! | `rights` | before the program gives up rights, what needs them is opened |
@@ -41,6 +42,7 @@ mod hints;
 mod keeper;
 mod kernel;
 mod limits;
+mod locked;
 mod malloc;
 mod mapping;
 mod remap;

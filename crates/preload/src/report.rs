@@ -1,5 +1,6 @@
 //! What the program reports: while it runs, and in a file at its end.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::OnceLock;
@@ -214,8 +215,12 @@ extern "C" fn finish() {
         .and_then(|()| std::fs::rename(&draft, &path));
     if let Err(error) = written {
         let _ = std::fs::remove_file(&draft);
-        if error.kind() == std::io::ErrorKind::NotFound {
-            // The program that was run has ended, and its summary is written. This one outlived it.
+        // The program that was run has ended, and its summary is written: this one outlived it. Or this one gave up the
+        // right to write there, which the summary says.
+        if matches!(
+            error.kind(),
+            ErrorKind::NotFound | ErrorKind::PermissionDenied
+        ) {
             return;
         }
         crate::settings::say(&format!("cannot write {}: {error}", path.display()));

@@ -228,7 +228,7 @@ fn tell(result: &RunResult, name: &OsString, output: &Output) {
         ),
     }
     if result.program.is_some() && !result.complete {
-        eprintln!("  as it was last seen; it was killed before it could write the end");
+        eprintln!("  as it was last seen: it was killed, or gave up the right to write the end");
     }
     for stats in result.others.iter().filter(|stats| stats.managed) {
         eprint!("{}", summary(stats, output.style));

@@ -6,6 +6,7 @@ mod files;
 mod learned;
 
 use common::{Budget, Case, program, run, run_program};
+use warmswap_testkit::skip;
 
 /// What the C programs use is four times as much, or more.
 const SMALL: Budget = Budget { mib: 12 };
@@ -66,6 +67,18 @@ fn programs_with_few_addresses_or_little_data_are_not_paged() {
         assert_eq!(paged.answer, plain.answer, "{limit}: {}", paged.errors);
         let said = paged.errors.matches("runs without paging").count();
         assert_eq!(said, 1, "{limit}: {}", paged.errors);
+    }
+}
+
+#[test]
+fn a_program_that_locks_all_of_its_memory_is_not_paged() {
+    if !warmswap_sys::is_root() {
+        skip!("locked", "it takes root to lock so much");
+    }
+    let input = std::process::Stdio::null();
+    if let Some(run) = run_program("locked", &Case::new(SMALL), input, || ()) {
+        let said = run.errors.matches("runs without paging").count();
+        assert_eq!(said, 1, "{}", run.errors);
     }
 }
 

@@ -1,0 +1,33 @@
+//! A program that locks all of its memory wants none of it to leave: it is not paged.
+
+use libc::c_int;
+
+use crate::kernel::fail;
+use crate::mapping::space;
+use crate::within::Within;
+use crate::{keeper, kernel};
+
+/// Locks what is there without filling it: this library reserves far more than is ever used. What the program has not
+/// touched yet is locked when it is.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
+    let Some(space) = space() else {
+        return kernel::mlockall(flags);
+    };
+    let is_paged = {
+        let _within = Within::enter();
+        !keeper::never_page("it locks all of its memory")
+    };
+    if is_paged {
+        // As with a limit of what may be locked.
+        return fail(libc::ENOMEM);
+    }
+    let result = kernel::mlockall(flags | libc::MCL_ONFAULT);
+    if result == 0 && flags & libc::MCL_CURRENT == 0 {
+        // What is mapped in the space from now on is a mapping of today to the kernel.
+        let addresses = space.range();
+        // That too much is to be locked shows when it is used.
+        let _ = kernel::mlock_on_fault(addresses.start, addresses.len());
+    }
+    result
+}
