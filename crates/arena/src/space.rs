@@ -101,6 +101,8 @@ impl Space {
             return Err(ArenaError::UserOnly);
         }
         shared.core.memory.close();
+        // Until it is adopted, a child has all of this as it has other memory, however it is made.
+        shared.core.memory.inherit_staging(true)?;
         let arena = Arena {
             shared: Arc::new(shared),
         };
@@ -298,7 +300,7 @@ impl Space {
                 None | Some(Mapped::Lost) => {}
                 Some(Mapped::Foreign) => {
                     core.memory.unmap(range.start, range.len())?;
-                    core.memory.inherit(range.start, range.len(), false)?;
+                    core.memory.inherit(range.start, range.len(), !is_adopted)?;
                     let now = is_adopted.then_some(Mapped::Lost);
                     brain.program_map(core, range, now)?;
                 }

@@ -318,6 +318,7 @@ impl Brain {
                 core.frames.adopted(in_place);
             }
         }
+        self.program_inherit(core, false)?;
         self.hear(core);
         self.report(core);
         Ok(())
@@ -335,8 +336,12 @@ impl Brain {
         Ok(())
     }
 
-    /// The child of a `fork` or its parent: says whether children get the program's memory.
+    /// Says whether children get the program's memory. Before it is adopted they do, however they are made: it is like
+    /// any other. Afterwards it has to be at rest first.
     pub fn program_inherit(&self, core: &Core, yes: bool) -> Result<(), ServeError> {
+        if !self.program.is_adopted {
+            return Ok(());
+        }
         for range in self.program.kept() {
             core.memory.inherit(range.start, range.len(), yes)?;
         }

@@ -83,6 +83,11 @@ fn a_program_that_locks_all_of_its_memory_is_not_paged() {
 }
 
 #[test]
+fn children_that_are_made_without_handlers() {
+    in_every_way("clone");
+}
+
+#[test]
 fn hints_that_a_program_insists_on() {
     in_every_way("hints");
 }

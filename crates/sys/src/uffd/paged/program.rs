@@ -20,18 +20,14 @@ const ALIGN_BYTES: usize = PAGE_BYTES << 9;
 /// Reserves the space of a program, at the address that is wanted if nothing is there.
 pub(super) fn space(at: usize, len: usize) -> Result<Reserve, PagedError> {
     let reserve = Reserve::at(at, len).or_else(|_| Reserve::new(len, ALIGN_BYTES));
-    reserve
-        .and_then(|reserve| {
-            // A kernel without huge pages refuses, which is just as well.
-            let _ = reserve.advise(0, len, Advice::LinuxNoHugepage);
-            reserve.advise(0, len, Advice::LinuxDontFork)?;
-            Ok(reserve)
-        })
-        .map_err(|errno| PagedError::Map {
-            address: at,
-            len,
-            source: errno.into(),
-        })
+    let reserve = reserve.map_err(|errno| PagedError::Map {
+        address: at,
+        len,
+        source: errno.into(),
+    })?;
+    // A kernel without huge pages refuses, which is just as well.
+    let _ = reserve.advise(0, len, Advice::LinuxNoHugepage);
+    Ok(reserve)
 }
 
 impl PagedMemory {
