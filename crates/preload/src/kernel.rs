@@ -48,6 +48,20 @@ pub unsafe fn mprotect(address: *mut c_void, len: size_t, protection: c_int) -> 
     unsafe { libc::syscall(libc::SYS_mprotect, address, len, protection) as c_int }
 }
 
+/// `pkey_mprotect`.
+///
+/// # Safety
+/// That of the system call.
+pub unsafe fn pkey_mprotect(
+    address: *mut c_void,
+    len: size_t,
+    protection: c_int,
+    key: c_int,
+) -> c_int {
+    // SAFETY: passed on to the caller.
+    unsafe { libc::syscall(libc::SYS_pkey_mprotect, address, len, protection, key) as c_int }
+}
+
 /// `madvise`.
 ///
 /// # Safety

@@ -16,6 +16,7 @@
 //! | `limits` | limits of the program under which it is not paged |
 //! | `locked` | a program that locks all of its memory is not paged |
 //! | `threads` | threads of this library are known from their first instruction, and have stacks of their own |
+//! | `attributes` | what the kernel keeps of addresses beside their protection |
 //! | `behind` | how this library stands before functions of the C library |
 //! | `rights` | before the program gives up rights, what needs them is opened |
 //! | `unbound` | before processes are created, and where threads may run is asked, no thread is bound to a processor |
@@ -33,6 +34,7 @@
 //!   kernel as it is.
 #![allow(unsafe_code)] // Functions of the C library, with the C library's own obligations.
 
+mod attributes;
 mod behind;
 mod ends;
 mod files;

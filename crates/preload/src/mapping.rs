@@ -11,7 +11,7 @@ use warmswap_page::PAGE_BYTES;
 
 use crate::kernel::{self, fail};
 use crate::within::Within;
-use crate::{files, hints, keeper, settings};
+use crate::{attributes, files, hints, keeper, settings};
 
 /// Mappings smaller than this are the kernel's, but for those within the space.
 pub const LARGE_BYTES: usize = 64 << 10;
@@ -155,6 +155,7 @@ fn map_anywhere(
     }
     let len = range.len();
     let address = space.map(hint, len, protection_of(protection)).ok()?;
+    attributes::forget(address, len);
     keeper::mapped(space);
     hints::mapped(hint, address);
     let memory = ptr::with_exposed_provenance_mut(address);
@@ -220,6 +221,7 @@ fn map_fixed(
     if is_ours {
         match space.map_at(start, len, protection_of(protection), over) {
             Ok(()) => {
+                attributes::forget(start, len);
                 keeper::mapped(space);
                 return Ok(true);
             }
@@ -266,7 +268,11 @@ unsafe extern "C" fn munmap(address: *mut c_void, len: size_t) -> c_int {
     let ours = |space: &Space, range: &Range<usize>| {
         let _within = Within::enter();
         hints::unmapped(range.start);
-        answer(space.unmap(range.start, range.len()))
+        let done = answer(space.unmap(range.start, range.len()));
+        if done == 0 {
+            attributes::unmapped(range);
+        }
+        done
     };
     on_both((address, len), ours, |address, len| {
         // SAFETY: passed on to the caller.
@@ -288,6 +294,40 @@ unsafe extern "C" fn mprotect(address: *mut c_void, len: size_t, protection: c_i
         // SAFETY: passed on to the caller.
         unsafe { kernel::mprotect(address, len, protection) }
     })
+}
+
+/// Memory that has a protection key stays where it is: it could not be moved.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pkey_mprotect(
+    address: *mut c_void,
+    len: size_t,
+    protection: c_int,
+    key: c_int,
+) -> c_int {
+    if key == -1 {
+        // SAFETY: passed on to the caller. Without a key it is the same.
+        return unsafe { mprotect(address, len, protection) };
+    }
+    let with_key = |address, len| {
+        // SAFETY: passed on to the caller.
+        unsafe { kernel::pkey_mprotect(address, len, protection, key) }
+    };
+    let ours = |space: &'static Space, range: &Range<usize>| {
+        let done = attributes::will_have_keys(|| {
+            let _within = Within::enter();
+            // What can only be read stays, too.
+            answer(space.protect(range.start, range.len(), Protection::READ))
+        });
+        if done != 0 {
+            return done;
+        }
+        let address = ptr::with_exposed_provenance_mut(range.start);
+        // What is away comes back before it has a key. From then on it cannot be moved, whatever else is said of it.
+        // SAFETY: it changes no content.
+        unsafe { kernel::madvise(address, range.len(), libc::MADV_POPULATE_READ) };
+        with_key(address, range.len())
+    };
+    on_both((address, len), ours, with_key)
 }
 
 #[unsafe(no_mangle)]
@@ -340,9 +380,12 @@ fn advise(space: &Space, range: &Range<usize>, advice: c_int) -> c_int {
             space.will_need(range.start, range.len());
             0
         }
+        libc::MADV_DONTDUMP | libc::MADV_DODUMP => attributes::advise_dump(range, advice),
         // The space cannot keep what these promise.
-        libc::MADV_WIPEONFORK | libc::MADV_REMOVE | libc::MADV_MERGEABLE => fail(libc::EINVAL),
-        // Hints, about huge pages, order of use, and core dumps.
+        libc::MADV_WIPEONFORK | libc::MADV_DONTFORK | libc::MADV_REMOVE | libc::MADV_MERGEABLE => {
+            fail(libc::EINVAL)
+        }
+        // Hints, about huge pages and order of use.
         _ => 0,
     }
 }

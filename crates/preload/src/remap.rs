@@ -8,10 +8,10 @@ use libc::{MAP_FAILED, c_int, size_t};
 use warmswap_arena::{Over, Protection, Space, SpaceError};
 use warmswap_page::PAGE_BYTES;
 
-use crate::files;
 use crate::kernel::{self, fail};
 use crate::mapping::{errno_of, space, split, whole_pages};
 use crate::within::Within;
+use crate::{attributes, files};
 
 /// Bytes that are moved at a time: as much is there twice at most.
 const STEP_BYTES: usize = 256 << 10;
@@ -106,7 +106,10 @@ fn grow(space: &Space, from: &Range<usize>, bytes: usize) -> Result<usize, c_int
         return Err(libc::EFAULT);
     };
     match space.map_at(from.end, more, protection, Over::Nothing) {
-        Ok(()) => Ok(from.start),
+        Ok(()) => {
+            attributes::forget(from.end, more);
+            Ok(from.start)
+        }
         Err(SpaceError::InUse { .. }) => Err(libc::ENOMEM),
         Err(error) => Err(errno_of(&error)),
     }

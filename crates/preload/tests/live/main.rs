@@ -88,6 +88,11 @@ fn children_that_are_made_without_handlers() {
 }
 
 #[test]
+fn keys_and_core_dumps() {
+    in_every_way("attributes");
+}
+
+#[test]
 fn hints_that_a_program_insists_on() {
     in_every_way("hints");
 }

@@ -1,0 +1,47 @@
+//! What the kernel keeps of addresses beside their protection. To the kernel the space is one mapping that is always
+//! there; to the program a new mapping has nothing of the one that was there before.
+
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use libc::{c_int, size_t};
+
+use crate::kernel;
+
+/// Some memory of the space was left out of core dumps.
+static HAS_UNDUMPED: AtomicBool = AtomicBool::new(false);
+/// Some has had a protection key.
+static HAS_KEYS: AtomicBool = AtomicBool::new(false);
+
+/// Leaves memory out of core dumps, or does not any more.
+pub fn advise_dump(range: &Range<usize>, advice: c_int) -> c_int {
+    HAS_UNDUMPED.store(true, Ordering::Relaxed);
+    let address = ptr::with_exposed_provenance_mut(range.start);
+    // SAFETY: it changes no content.
+    unsafe { kernel::madvise(address, range.len(), advice) }
+}
+
+/// Memory is about to have a key.
+pub fn will_have_keys(prepare: impl FnOnce() -> c_int) -> c_int {
+    HAS_KEYS.store(true, Ordering::Relaxed);
+    prepare()
+}
+
+/// Something was mapped, as `protection` of the space says: nothing else that was said of these addresses holds.
+pub fn forget(start: usize, len: size_t) {
+    let address = ptr::with_exposed_provenance_mut(start);
+    if HAS_UNDUMPED.load(Ordering::Relaxed) {
+        // SAFETY: it changes no content.
+        unsafe { kernel::madvise(address, len, libc::MADV_DODUMP) };
+    }
+}
+
+/// Something is unmapped: it has no key any more.
+pub fn unmapped(range: &Range<usize>) {
+    if HAS_KEYS.load(Ordering::Relaxed) {
+        let address = ptr::with_exposed_provenance_mut(range.start);
+        // SAFETY: nobody accesses what is unmapped.
+        unsafe { kernel::pkey_mprotect(address, range.len(), libc::PROT_NONE, 0) };
+    }
+}
