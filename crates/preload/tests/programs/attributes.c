@@ -39,7 +39,7 @@ int main(void) {
     uint64_t *memory = map_pages(PAGES);
     char *reserved = at(NULL, PROT_NONE), *secret = at(NULL, PROT_READ | PROT_WRITE);
     for (uint64_t page = 0; page < PAGES; page++) fill(memory, page, 1);
-    while (!is_down_to(memory, PAGES, PAGES / 2)) usleep(1000);
+    wait_until_paged(memory, PAGES);
 
     CHECK(pkey_mprotect(reserved, LEN, PROT_READ | PROT_WRITE, -1) == 0);
     memset(reserved, 'r', LEN);

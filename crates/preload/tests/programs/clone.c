@@ -36,7 +36,7 @@ int main(void) {
     }
     for (uint64_t page = 0; page < PAGES; page++) fill(memory, page, 1);
     for (int round = 0; round < 3; round++) {
-        while (!is_down_to(memory, PAGES, PAGES / 2)) usleep(1000);
+        wait_until_paged(memory, PAGES);
         check_child(fork(), memory, PAGES, heap);
         for (uint64_t page = 0; page < PAGES; page++) CHECK(holds(memory, page, 1));
     }

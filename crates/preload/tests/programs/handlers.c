@@ -39,8 +39,10 @@ int main(void) {
     /* Before anything is paged, and afterwards. */
     uint64_t *memory = map_pages(PAGES);
     for (int fork_number = 0; fork_number < FORKS; fork_number++) {
-        if (fork_number == 1)
+        if (fork_number == 1) {
             for (uint64_t page = 0; page < PAGES; page++) fill(memory, page, 1);
+            wait_until_paged(memory, PAGES);
+        }
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {

@@ -12,6 +12,7 @@ static char *reserve(uintptr_t hint) {
 int main(void) {
     uint64_t *memory = map_pages(PAGES);
     for (uint64_t page = 0; page < PAGES; page++) fill(memory, page, 1);
+    wait_until_paged(memory, PAGES);
 
     int found = 0;
     for (uintptr_t hint = 0x20000000; !found && hint < 0x7fff0000; hint += LEN) {

@@ -29,6 +29,7 @@ int main(void) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, crosses, &all) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
+    wait_until_paged(memory, PAGES);
     for (uint64_t page = 0; page < PAGES; page++) CHECK(holds(memory, page, 1));
 
     DIR *tasks = opendir("/proc/self/task");

@@ -57,6 +57,7 @@ int main(void) {
     CHECK(pipe(ends) == 0);
     memory = map_pages(PAGES);
     for (uint64_t page = 0; page < PAGES; page++) fill(memory, page, 1);
+    wait_until_paged(memory, PAGES);
     pthread_t thread;
 
     pid_t child = fork();

@@ -30,6 +30,7 @@ int main(void) {
 
     uint64_t *memory = map_pages(PAGES);
     for (uint64_t page = 0; page < PAGES; page++) fill(memory, page, 1);
+    wait_until_paged(memory, PAGES);
     for (int i = 0; i < LIBRARIES; i++) {
         char path[128];
         snprintf(path, sizeof path, "%s/l%d.so", folder, i);

@@ -80,6 +80,11 @@ static inline int is_down_to(const void *memory, size_t pages, size_t most) {
     return count <= most;
 }
 
+/* Waits until most of these pages have left. */
+static inline void wait_until_paged(const void *memory, size_t pages) {
+    while (!is_down_to(memory, pages, pages / 2)) usleep(1000);
+}
+
 /* A fork that nobody hears of waits for ever, with all signals blocked but SIGKILL: after a while the program and its
    children end by that. */
 static inline void end_if_it_hangs(void) {

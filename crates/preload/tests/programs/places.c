@@ -111,6 +111,7 @@ static void cross_the_end(uint64_t *memory) {
 int main(void) {
     uint64_t *memory = map_pages(PAGES);
     for (uint64_t page = 0; page < PAGES; page++) fill(memory, page, 1);
+    wait_until_paged(memory, PAGES);
     pthread_t threads[5];
     void *(*const work[])(void *) = {maps, maps, grows, places, places};
     for (int i = 0; i < 5; i++) CHECK(pthread_create(&threads[i], NULL, work[i], NULL) == 0);

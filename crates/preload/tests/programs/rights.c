@@ -12,7 +12,7 @@ int main(void) {
     uint64_t *memory = map_pages(PAGES);
     for (uint64_t page = 0; page < PAGES; page++) fill(memory, page, 1);
     /* The library needs a moment. */
-    while (!is_down_to(memory, PAGES, PAGES / 2)) usleep(1000);
+    wait_until_paged(memory, PAGES);
     for (uint64_t page = 0; page < PAGES; page++)
         CHECK(pwrite(file, memory + page * WORDS, PAGE, page * PAGE) == (ssize_t)PAGE);
     memset(memory, 0, PAGES * PAGE);

@@ -7,6 +7,7 @@ enum { PAGES = 10000 };
 int main(void) {
     uint64_t *memory = map_pages(PAGES);
     for (uint64_t page = 0; page < PAGES; page++) fill(memory, page, 1);
+    wait_until_paged(memory, PAGES);
     for (int round = 0; round < 3; round++) {
         pid_t child = vfork();
         CHECK(child >= 0);
