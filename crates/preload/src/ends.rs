@@ -107,10 +107,27 @@ fn is_alone() -> bool {
     }
 }
 
+/// Whether the first thread has ended, and others go on.
+pub fn has_first_ended() -> bool {
+    stat(STATE).is_some_and(|state| state == "Z")
+}
+
 /// Threads of the process.
 fn threads() -> Option<usize> {
+    stat(NUM_THREADS)?.parse().ok()
+}
+
+/// Places of fields behind the name in `/proc/PID/stat`, which is the second one.
+const STATE: usize = 0;
+const NUM_THREADS: usize = 17;
+
+/// A field of what the kernel says of the process.
+fn stat(field: usize) -> Option<String> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name may hold anything, in parentheses. The number is the 20th field; the third one follows the name.
+    // The name may hold anything, in parentheses.
     let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_ascii_whitespace().nth(17)?.parse().ok()
+    fields
+        .split_ascii_whitespace()
+        .nth(field)
+        .map(str::to_owned)
 }

@@ -3,18 +3,21 @@
 //! There is none until the program has mapped more than its budget (files included where they are asked for), unless
 //! somebody wants to talk to it: a program that fits has nothing of this library running.
 
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use libc::c_int;
+use rustix::fs::{Mode, OFlags};
 use warmswap_arena::Space;
 use warmswap_control::{Answer, Phase, Reply, Request, Server, socket_path};
 use warmswap_sys::process::run_like_main_thread;
 
-use crate::report;
 use crate::settings::{Program, program, say};
 use crate::within::Within;
+use crate::{ends, report};
 
 /// How often the keeper looks at what the program uses, until it is taken over.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -29,6 +32,9 @@ const LAUNCH_QUIET: Duration = Duration::from_millis(500);
 const LAUNCH_LONGEST: Duration = Duration::from_secs(5);
 /// CPU time in a tick below which a program does nothing.
 const IDLE_CPU: Duration = Duration::from_micros(500);
+
+/// What is written there is gone.
+const NOWHERE: &str = "/dev/null";
 
 /// Whether there is a keeper.
 static IS_STARTED: AtomicBool = AtomicBool::new(false);
@@ -198,15 +204,31 @@ fn close_all() {
             std::io::Error::last_os_error()
         ));
     }
+    // SAFETY: it changes nothing.
+    if unsafe { libc::fcntl(stderr, libc::F_GETFD) } < 0 {
+        let_go_of_stderr();
+    }
 }
 
-/// Lets go of the program's standard error once the program has let go of it.
+/// Lets go of the program's standard error once the program has let go of it. Its number stays taken: files of ours that
+/// got it would be closed with it.
 fn check_stderr() {
     let what = |folder: &str| std::fs::read_link(format!("/proc/{folder}/fd/2")).ok();
-    let own = what("thread-self");
-    if own.is_some() && own != what("self") {
-        // SAFETY: the number means nothing else in this table.
-        unsafe { libc::close(libc::STDERR_FILENO) };
+    let (own, theirs) = (what("thread-self"), what("self"));
+    // What the first thread has cannot be seen once it has ended.
+    if own == theirs || own.is_some_and(|own| own == Path::new(NOWHERE)) || ends::has_first_ended()
+    {
+        return;
+    }
+    let_go_of_stderr();
+}
+
+/// Takes the number of standard error for nothing.
+fn let_go_of_stderr() {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    if let Ok(nowhere) = rustix::fs::open(NOWHERE, flags, Mode::empty()) {
+        // SAFETY: the number means standard error in this table, and nothing else.
+        unsafe { libc::dup3(nowhere.as_raw_fd(), libc::STDERR_FILENO, libc::O_CLOEXEC) };
     }
 }
 

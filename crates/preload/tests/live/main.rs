@@ -88,6 +88,11 @@ fn children_that_are_made_without_handlers() {
 }
 
 #[test]
+fn a_program_that_closes_its_standard_error() {
+    in_every_way("closed");
+}
+
+#[test]
 fn keys_and_core_dumps() {
     in_every_way("attributes");
 }

@@ -16,7 +16,7 @@ static void check_memory(void) {
 static void at_exit(void) { CHECK(write(ends[1], "x", 1) == 1); }
 
 static void *works(void *unused) {
-    usleep(100000);
+    usleep(500000);
     check_memory();
     return unused;
 }
