@@ -552,13 +552,16 @@ fn room_of_dead_objects_that_may_be_swapped_is_used_again() {
     let mut kept = Vec::new();
     for number in 0..40_000 {
         mutator.safepoint();
-        if mutator.alloc_bytes(&bytes(number)).is_err() {
+        let alloc = |mutator: &Mutator| {
+            let object = mutator.alloc_bytes(&bytes(number));
+            object.map(|object| mutator.root(object))
+        };
+        let root = alloc(&mutator).unwrap_or_else(|_| {
             mutator.collect(Kind::Major);
-        }
-        let object = mutator.alloc_bytes(&bytes(number));
-        let object = object.expect("an eighth of each 8 MiB lives");
+            alloc(&mutator).expect("an eighth of each 8 MiB lives")
+        });
         if number % 8 == 0 {
-            kept.push((number, mutator.root(object)));
+            kept.push((number, root));
         }
         if kept.len() > 500 {
             kept.swap_remove(number % 500);
