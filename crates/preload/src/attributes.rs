@@ -22,13 +22,12 @@ pub fn advise_dump(range: &Range<usize>, advice: c_int) -> c_int {
     unsafe { kernel::madvise(address, range.len(), advice) }
 }
 
-/// Memory is about to have a key.
-pub fn will_have_keys(prepare: impl FnOnce() -> c_int) -> c_int {
+/// Some memory is about to have a key.
+pub fn have_keys() {
     HAS_KEYS.store(true, Ordering::Relaxed);
-    prepare()
 }
 
-/// Something was mapped, as `protection` of the space says: nothing else that was said of these addresses holds.
+/// Something was mapped: core dumps have it, whatever was said of these addresses before.
 pub fn forget(start: usize, len: size_t) {
     let address = ptr::with_exposed_provenance_mut(start);
     if HAS_UNDUMPED.load(Ordering::Relaxed) {

@@ -313,11 +313,12 @@ unsafe extern "C" fn pkey_mprotect(
         unsafe { kernel::pkey_mprotect(address, len, protection, key) }
     };
     let ours = |space: &'static Space, range: &Range<usize>| {
-        let done = attributes::will_have_keys(|| {
+        attributes::have_keys();
+        let done = {
             let _within = Within::enter();
             // What can only be read stays, too.
             answer(space.protect(range.start, range.len(), Protection::READ))
-        });
+        };
         if done != 0 {
             return done;
         }
