@@ -15,7 +15,7 @@
 
 pub mod collection;
 mod control;
-mod plan;
+pub mod plan;
 mod report;
 mod session;
 mod trace;

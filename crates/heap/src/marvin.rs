@@ -16,12 +16,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::collector::collection::Collections;
+use crate::collector::{Kind, plan};
 use crate::config::MarvinConfig;
-use crate::layout::{Addr, GRANULE_BYTES, PAGE_BYTES, first_granule};
-use crate::regions::Flags;
+use crate::layout::{
+    Addr, GRANULE_BYTES, PAGE_BYTES, REGION_CARDS, REGION_GRANULES, first_granule,
+};
+use crate::regions::{Flags, RegionState};
 use crate::space::{Space, fill};
 use crate::types::Shapes;
 
@@ -36,26 +39,36 @@ struct Candidate {
     bookmark: Option<Box<[(u32, AtomicU32)]>>,
 }
 
-/// Room of objects that died, between those that live.
-///
-/// There is none while a collection runs: what is allocated then must not lie among objects that are being marked.
+/// Room of objects that died, between those that live and behind the last one of a region.
 #[derive(Debug, Default)]
-struct Gaps(BTreeMap<u32, Vec<Addr>>);
+struct Gaps {
+    /// Where they begin, by their granules.
+    rooms: BTreeMap<u32, Vec<Addr>>,
+    /// The collection that is clearing marks.
+    clearing: Option<Kind>,
+}
 
 impl Gaps {
     fn add(&mut self, at: u32, granules: u32) {
         if let Some(at) = Addr::new(at).filter(|_| granules > 0) {
-            self.0.entry(granules).or_default().push(at);
+            self.rooms.entry(granules).or_default().push(at);
         }
+    }
+
+    fn retain(&mut self, stays: impl Fn(&Addr) -> bool) {
+        self.rooms.retain(|_, same| {
+            same.retain(&stays);
+            !same.is_empty()
+        });
     }
 
     /// The smallest one that is large enough: where it begins, and its granules.
     fn take(&mut self, granules: u32) -> Option<(Addr, u32)> {
-        let mut fitting = self.0.range_mut(granules..);
+        let mut fitting = self.rooms.range_mut(granules..);
         let (&granules, same) = fitting.next()?;
         let at = same.pop()?;
         if same.is_empty() {
-            self.0.remove(&granules);
+            self.rooms.remove(&granules);
         }
         Some((at, granules))
     }
@@ -66,8 +79,9 @@ impl Gaps {
 pub struct Bookmarks {
     /// Whether there are candidates at all.
     is_used: AtomicBool,
-    candidates: Mutex<FxHashMap<Addr, Candidate>>,
+    /// Locked before the candidates, where both are.
     gaps: Mutex<Gaps>,
+    candidates: Mutex<FxHashMap<Addr, Candidate>>,
 }
 
 impl Bookmarks {
@@ -83,9 +97,10 @@ impl Bookmarks {
         self.candidates.lock().insert(object, candidate);
     }
 
-    /// Room for an object among others that may be swapped out. It is live from now on, as far as collections know.
+    /// Room for an object among others that may be swapped out. It is live as far as a collection that traces knows,
+    /// and the cards of others.
     pub fn reserve(&self, space: &Space, granules: u32) -> Option<Addr> {
-        // Held until the gap is marked as used, so that a collection that begins finds all of it or nothing.
+        // Held until the gap is marked as used, so that a collection finds all of it or nothing.
         let mut gaps = self.gaps.lock();
         let (at, room) = gaps.take(granules)?;
         let end = at.granule() + granules;
@@ -94,34 +109,68 @@ impl Bookmarks {
             fill(space, rest, room - granules);
             gaps.add(end, room - granules);
         }
-        space.marks.set(at.granule() as usize);
+        let is_found_by_tracing = gaps.clearing.is_some_and(|kind| {
+            plan::state(kind, &space.regions, at.region()) == RegionState::InPlace
+        });
+        if !is_found_by_tracing {
+            space.marks.set(at.granule() as usize);
+        }
         space.regions.info(at.region()).add_live(granules);
+        space.cards.note_start(at);
+        self.add(at, granules);
         Some(at)
     }
 
-    /// A collection begins: nothing is allocated among the objects that it marks.
-    pub fn forget_gaps(&self) {
-        self.gaps.lock().0.clear();
+    /// A collection of this kind begins to clear marks: an object that is allocated before it traces must be found by
+    /// it like any other.
+    pub fn begin_collection(&self, kind: Kind) {
+        self.gaps.lock().clearing = Some(kind);
     }
 
-    /// It has ended: what lies between the objects that live can be used again.
+    /// It begins to trace, with all mutators stopped. From now on what is allocated is live for it. No gap stays in a
+    /// region that has one of these cards: the collector walks over the objects there, and must not meet one whose
+    /// header is not written yet.
+    pub fn begin_tracing(&self, cards: &[u32]) {
+        let walked: FxHashSet<usize> = (cards.iter())
+            .map(|&card| card as usize / REGION_CARDS)
+            .collect();
+        let mut gaps = self.gaps.lock();
+        gaps.clearing = None;
+        gaps.retain(|at| !walked.contains(&at.region()));
+    }
+
+    /// It has found what is live, and all mutators are stopped. No gap stays in a region that is given back.
+    pub fn end_tracing(&self, space: &Space) {
+        let is_kept = |at: &Addr| space.regions.state(at.region()) == RegionState::Kept;
+        self.gaps.lock().retain(is_kept);
+    }
+
+    /// It has ended: what lies between the objects that live, and behind them, can be used again.
     pub fn find_gaps(&self, space: &Space) {
         if !self.is_used.load(Ordering::Acquire) {
             return;
         }
+        let mut gaps = self.gaps.lock();
+        gaps.rooms.clear();
         let candidates = self.candidates.lock();
         let mut live: Vec<(u32, u32)> = (candidates.iter())
             .map(|(object, candidate)| (object.granule(), candidate.granules))
             .collect();
         live.sort_unstable();
-        let mut gaps = self.gaps.lock();
         for (region, _) in space.regions.used() {
             let info = space.regions.info(region);
-            if !info.flags().has(Flags::SWAPPABLE.with(Flags::MARKED)) {
+            let is_kept = space.regions.state(region) == RegionState::Kept;
+            if !is_kept || !info.flags().has(Flags::SWAPPABLE.with(Flags::MARKED)) {
                 continue;
             }
             let mut at = first_granule(region);
-            let end = at + info.used();
+            let end = at + REGION_GRANULES;
+            let unused = Addr::new(at + info.used()).filter(|unused| unused.granule() < end);
+            if let Some(unused) = unused {
+                // Nobody fills the region from its start any more.
+                fill(space, unused, end - unused.granule());
+                info.set_used(REGION_GRANULES);
+            }
             let from = live.partition_point(|&(object, _)| object < at);
             for &(object, granules) in live[from..].iter().take_while(|(object, _)| *object < end) {
                 gaps.add(at, object - at);
@@ -178,6 +227,7 @@ impl Bookmarks {
     /// objects that are swapped out now, neighbours together.
     fn pass(&self, space: &Space, config: &MarvinConfig) -> Vec<std::ops::Range<usize>> {
         let mut shapes = Shapes::default();
+        let gaps = self.gaps.lock();
         let mut candidates = self.candidates.lock();
         let mut out = BTreeMap::new();
         for (&object, candidate) in candidates.iter_mut() {
@@ -200,8 +250,8 @@ impl Bookmarks {
             }
             out.insert(object.byte(), candidate.granules as usize * GRANULE_BYTES);
         }
-        for (granules, gaps) in &self.gaps.lock().0 {
-            out.extend((gaps.iter()).map(|at| (at.byte(), *granules as usize * GRANULE_BYTES)));
+        for (granules, same) in &gaps.rooms {
+            out.extend((same.iter()).map(|at| (at.byte(), *granules as usize * GRANULE_BYTES)));
         }
         let mut ranges: Vec<std::ops::Range<usize>> = Vec::new();
         for (first, bytes) in out {

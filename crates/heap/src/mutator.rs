@@ -278,14 +278,17 @@ impl Mutator {
             return self.reserve_elsewhere(granules);
         }
         let (space, bookmarks) = (self.space(), &self.heap.bookmarks);
-        let object = self.swappable.reserve_here(granules);
-        let object = object.or_else(|| bookmarks.reserve(space, granules));
-        let object = object.or_else(|| {
-            let object = self.swappable.reserve_in_next(space, granules);
-            self.heap.note_growth(object.is_some());
-            object
-        });
-        let object = object.ok_or(AllocError::Full { bytes })?;
+        let object = match self.swappable.reserve_here(granules) {
+            Some(object) => object,
+            None => {
+                if let Some(object) = bookmarks.reserve(space, granules) {
+                    return Ok(object);
+                }
+                let object = self.swappable.reserve_in_next(space, granules);
+                self.heap.note_growth(object.is_some());
+                object.ok_or(AllocError::Full { bytes })?
+            }
+        };
         space.cards.note_start(object);
         bookmarks.add(object, granules);
         Ok(object)

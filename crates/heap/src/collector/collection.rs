@@ -51,7 +51,7 @@ impl Collections {
         let begin = Instant::now();
         let cpu_before = self.clock.read_ns();
         let mut report = CollectionReport::new(kind);
-        heap.bookmarks.forget_gaps();
+        heap.bookmarks.begin_collection(kind);
         self.clear_marks(kind);
         let used_before = heap.space.regions.in_use();
         let cards = self.flip(kind, &mut report);
@@ -76,8 +76,8 @@ impl Collections {
         let mut report = tracer.report;
         let finalisers = weak::due_finalisers(&heap);
         let freed = self.end(kind, &mut report);
-        self.release(&freed);
         heap.bookmarks.find_gaps(&heap.space);
+        self.release(&freed);
         // Finalisers are the user's: what one does, or that it panics, is of no consequence here.
         for finaliser in finalisers {
             let run = std::panic::AssertUnwindSafe(finaliser.run);
@@ -144,6 +144,7 @@ impl Collections {
             }
         }
         space.regions.begin_collection(evacuated);
+        heap.bookmarks.begin_tracing(&dirty);
         heap.shared.lock().begin(kind == Kind::Grouping);
         heap.count_flip();
         heap.set_barrier(barrier::COLLECTING, 0);
@@ -207,6 +208,7 @@ impl Collections {
                 _ => {}
             }
         }
+        heap.bookmarks.end_tracing(space);
         self.is_separated |= separates(kind);
         heap.set_barrier(0, barrier::COLLECTING | barrier::CLEARING);
         stop.end(report);
