@@ -18,6 +18,7 @@ use crate::brain::{Allowance, Brain};
 use crate::config::{ArenaConfig, FaultMode};
 use crate::directory::{Directory, MAX_SLOTS};
 use crate::error::ArenaError;
+use crate::frames::FrameSource;
 use crate::lock::Mutex;
 use crate::region::Pinned;
 use crate::service::Core;
@@ -120,8 +121,9 @@ impl Arena {
             .map_err(tables)?;
         let mut core = Core::new(memory, empty, directory, store, config.service_slots);
         core.is_program = matches!(addresses, Addresses::Whole { .. });
-        // Its faults are served by other threads, on other processors than those that it runs on.
-        core.frames.renews = core.is_program;
+        if core.is_program {
+            core.frames.source = FrameSource::Fresh;
+        }
         core.neighbour_reserve = (marks.low_frames - marks.min_frames / 2) as usize / 2;
         let core = Arc::new(core);
         let mut brain = Brain::new(engine, allowance, keep_copies, pages);

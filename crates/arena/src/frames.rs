@@ -32,12 +32,23 @@ pub struct Frames {
     pub waits: AtomicU64,
     /// Slots that are not used any more.
     pub lost: AtomicU64,
-    /// Pages come back in new frames of the kernel's, rather than in free ones.
+    /// Where the frames of pages that come back are from.
+    pub source: FrameSource,
+}
+
+/// Where the frames of pages that come back are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameSource {
+    /// Free frames in staging slots, which held other pages before. For regions whose user pins what a system call
+    /// keeps a reference to.
+    Recycled,
+    /// The kernel. A frame that was freed is never written to again, but goes back to the kernel.
     ///
-    /// A frame that moves leaves the tables of all processors that run a thread of the program: an interrupt of each,
-    /// which takes longer than all the rest of a fault. A new one is a page to copy, and needs none; the free ones are
-    /// given back many at a time.
-    pub renews: bool,
+    /// A program may have given the kernel a reference to the frame (`vmsplice`, `MSG_ZEROCOPY`), which neither
+    /// UFFDIO_MOVE nor anything else that a process can ask reports: another page's content in it would leave through
+    /// the pipe or the socket. It is faster, too, where faults are resolved on other processors than the program runs
+    /// on: moving a frame interrupts all of these to flush their address caches, mapping a new one interrupts none.
+    Fresh,
 }
 
 /// Leave to take so many new frames, already counted as held.
@@ -95,8 +106,13 @@ impl Frames {
             pager_sleeps: AtomicU32::new(0),
             waits: AtomicU64::new(0),
             lost: AtomicU64::new(0),
-            renews: false,
+            source: FrameSource::Recycled,
         }
+    }
+
+    /// Whether free frames are used for other pages.
+    pub fn is_recycling(&self) -> bool {
+        self.source == FrameSource::Recycled
     }
 
     /// Frames of the arena, free ones included.
@@ -141,20 +157,20 @@ impl Frames {
         frame
     }
 
-    /// One to `most` frames, in a row if they are free ones.
+    /// One to `most` frames, in a row if they are free ones. With [`FrameSource::Fresh`] the free ones are to be given
+    /// back before as many new ones are taken.
     pub fn try_take_up_to(&self, most: usize) -> Option<Frame> {
         let free = || self.free.take(most).map(Frame::Free);
         let new = || self.try_new(most).map(Frame::New);
-        if self.renews {
-            new().or_else(free)
-        } else {
-            free().or_else(new)
+        match self.source {
+            FrameSource::Recycled => free().or_else(new),
+            FrameSource::Fresh => new().or_else(free),
         }
     }
 
     /// `count` free frames in a row (at most 64), if there are so many beyond `reserve`, and pages come back in them.
     pub fn take_run(&self, count: usize, reserve: usize) -> Option<Slots> {
-        if self.renews || self.available() < count + reserve {
+        if !self.is_recycling() || self.available() < count + reserve {
             return None;
         }
         let run = self.free.take_run(count)?;
@@ -162,8 +178,11 @@ impl Frames {
         Some(run)
     }
 
-    /// Up to `most` free frames in a row, as long as more than `reserve` others can be had.
+    /// Up to `most` free frames in a row to be used for other pages, as long as more than `reserve` others can be had.
     pub fn take_spare(&self, most: usize, reserve: usize) -> Option<Slots> {
+        if !self.is_recycling() {
+            return None;
+        }
         let spare = self.available().saturating_sub(reserve).min(most);
         if spare == 0 {
             None
@@ -235,10 +254,9 @@ impl Frames {
     /// there may be, or all.
     pub fn trim(&self, memory: &PagedMemory, most: usize) -> Result<(), PagedError> {
         let limit = self.limit.load(Ordering::Acquire);
-        let spare = if self.renews {
-            self.free()
-        } else {
-            self.held().saturating_sub(limit)
+        let spare = match self.source {
+            FrameSource::Recycled => self.held().saturating_sub(limit),
+            FrameSource::Fresh => self.free(),
         };
         let mut left = spare.min(most);
         while left > 0 {
@@ -258,7 +276,7 @@ impl Frames {
         memory: &PagedMemory,
         mut slot: Slots,
     ) -> Result<(), PagedError> {
-        if !self.renews && self.held() > self.limit.load(Ordering::Acquire) {
+        if self.is_recycling() && self.held() > self.limit.load(Ordering::Acquire) {
             self.drop_frames(memory, &mut slot)?;
             self.empty.put(slot);
         } else {

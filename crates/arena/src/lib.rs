@@ -56,6 +56,9 @@
 //! - A fault takes a signal, which costs more than all the rest of it. Who knows what it touches next asks for it:
 //!   [`Region::advise`] with [`Advice::WorkingSet`] brings pages back without one, and for pages that are in their
 //!   place it is one look a page.
+//! - Pages that the kernel keeps a reference to after a call has returned (`vmsplice`, `MSG_ZEROCOPY`, buffers registered
+//!   with io_uring) must stay pinned ([`Region::pin`]) until it has let them go: their frames are used for other pages
+//!   otherwise.
 //! - A page that cannot be served ends the process with a line on standard error. It never reads as zeros.
 //! - Regions are not inherited by `fork`: the child gets a segmentation fault there, and the parent goes on.
 //! - `madvise`, `mremap` and `munmap` on a region are not allowed; a page that vanishes ends the process.

@@ -11,6 +11,7 @@ use warmswap_store::Encoded;
 use warmswap_sys::uffd::{Mechanism, Slots};
 
 use super::Brain;
+use super::leave::empty_slots;
 use crate::directory::{Claim, State, Word};
 use crate::error::ServeError;
 use crate::service::Core;
@@ -344,7 +345,7 @@ fn spare_slots(core: &Core, count: usize) -> Result<Option<Vec<Slots>>, ServeErr
             slots.push(run.split_front(1));
             continue;
         }
-        let Some(mut slot) = core.frames.take_empty(1) else {
+        let Some(mut slot) = empty_slots(core, 1)? else {
             break;
         };
         let Some(frame) = core.frames.try_new(1) else {

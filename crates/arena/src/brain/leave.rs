@@ -211,7 +211,7 @@ fn sort_out<'a>(
 }
 
 /// Empty slots in a row. When there are none, free frames are given up for them.
-fn empty_slots(core: &Core, most: usize) -> Result<Option<Slots>, ServeError> {
+pub(super) fn empty_slots(core: &Core, most: usize) -> Result<Option<Slots>, ServeError> {
     if let Some(slots) = core.frames.take_empty(most) {
         return Ok(Some(slots));
     }

@@ -22,7 +22,9 @@ impl Core {
     ) -> Result<(), ServeError> {
         let count = bytes.len() / PAGE_BYTES;
         match frame {
-            Frame::Free(mut slots) if self.mechanism_at(first) == Mechanism::Move => {
+            Frame::Free(mut slots)
+                if self.frames.is_recycling() && self.mechanism_at(first) == Mechanism::Move =>
+            {
                 let mut wanted = slots.split_front(count);
                 if !slots.is_empty() {
                     self.frames.put_free(slots);

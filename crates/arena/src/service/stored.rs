@@ -49,14 +49,14 @@ impl Core {
             plain,
             record,
         } = &mut *service;
-        let is_move = self.mechanism_at(page) == Mechanism::Move;
+        let is_recycled = self.frames.is_recycling() && self.mechanism_at(page) == Mechanism::Move;
         let frame = self.store.read(chunk, record, |content| {
             if index >= content.pages {
                 return Err(ServeError::NotInChunk);
             }
             let mut hold = |room| self.hold_others(chunk, content, (page, along), room, &mut held);
             match frame {
-                Frame::Free(mut slots) if is_move && slots.len() == content.pages => {
+                Frame::Free(mut slots) if is_recycled && slots.len() == content.pages => {
                     hold(usize::MAX);
                     content.decode(scratch, self.memory.bytes_mut(&mut slots))?;
                     Ok(Ready::InSlots(slots))
@@ -141,7 +141,7 @@ impl Core {
         pages: &[u32],
         arrival: Arrival,
     ) -> Result<usize, ServeError> {
-        let are_recycled = !self.frames.renews && self.memory.mechanism() == Mechanism::Move;
+        let are_recycled = self.frames.is_recycling() && self.memory.mechanism() == Mechanism::Move;
         let most = if are_recycled {
             MOST_TOGETHER
         } else {

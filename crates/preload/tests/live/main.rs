@@ -93,6 +93,11 @@ fn a_program_that_closes_its_standard_error() {
 }
 
 #[test]
+fn pipes_that_refer_to_pages_of_the_program() {
+    in_every_way("pipes");
+}
+
+#[test]
 fn keys_and_core_dumps() {
     in_every_way("attributes");
 }
