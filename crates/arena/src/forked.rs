@@ -6,7 +6,7 @@
 //! until the child has its own descriptor.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::uffd::{Event, ForkedMemory};
@@ -22,8 +22,6 @@ const WAIT_MS: i32 = 2;
 /// What is known of a fork that is under way, and what it left to do.
 #[derive(Debug)]
 pub struct Forked {
-    /// The thread that forks.
-    forker: AtomicU32,
     child: Mutex<Option<ForkedMemory>>,
     /// Pages that other threads wait for.
     put_off: Mutex<VecDeque<usize>>,
@@ -40,7 +38,6 @@ const MOST_PUT_OFF: usize = 4096;
 impl Default for Forked {
     fn default() -> Self {
         Self {
-            forker: AtomicU32::new(0),
             child: Mutex::default(),
             put_off: Mutex::new(VecDeque::with_capacity(MOST_PUT_OFF)),
             has_put_off: AtomicBool::new(false),
@@ -51,12 +48,6 @@ impl Default for Forked {
 }
 
 impl Forked {
-    /// The calling thread is about to fork.
-    pub fn begin(&self) {
-        let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-        self.forker.store(thread, Ordering::Release);
-    }
-
     /// The child needs the parent no more.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Release);
@@ -110,12 +101,10 @@ impl Core {
                 Event::Fault {
                     address, thread, ..
                 } => {
-                    let page = self.memory.page_of(address).ok_or(ServeError::NotMapped)?;
-                    if thread == forked.forker.load(Ordering::Acquire) {
-                        self.serve_forker(page)?;
-                    } else if !forked.put_off(page) {
-                        // It tries again, and comes back.
-                        self.memory.wake(page)?;
+                    if self.gate.holds_up(thread) {
+                        self.serve_forker(address)?;
+                    } else {
+                        self.put_off(address)?;
                     }
                 }
                 _ => {}
@@ -136,13 +125,20 @@ impl Core {
         Ok(())
     }
 
-    /// The thread that forks is in a fault, and so does not fork meanwhile.
-    fn serve_forker(&self, page: usize) -> Result<(), ServeError> {
-        // Nobody gives frames up while the gate is closed.
-        if self.frames.available() == 0 {
-            self.frames.set_limits(self.frames.held() + 1, 0);
+    /// Puts a fault off until the fork that is under way, or about to be, is over.
+    pub fn put_off(&self, address: usize) -> Result<(), ServeError> {
+        let page = self.memory.page_of(address).ok_or(ServeError::NotMapped)?;
+        if !self.forked.load().put_off(page) {
+            // There is no room: the thread tries again, and comes back.
+            self.memory.wake(page)?;
         }
-        self.serve_page(page, Wanted::Now)?;
+        Ok(())
+    }
+
+    /// The thread that forks is in a fault, and so does not fork meanwhile. No frame comes free while the gate is closed.
+    fn serve_forker(&self, address: usize) -> Result<(), ServeError> {
+        let page = self.memory.page_of(address).ok_or(ServeError::NotMapped)?;
+        self.serve_page(page, Wanted::AtOnce)?;
         Ok(self.memory.wake(page)?)
     }
 

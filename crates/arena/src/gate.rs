@@ -1,35 +1,77 @@
 //! The gate that work goes through, so that a `fork` can wait until none is under way.
 //!
-//! Whoever works on the arena's memory or tables is inside. A closing gate lets the work that is inside come to
-//! its end, and for that the pager, since what is inside may wait for it; nobody else. A closed gate has nobody
-//! inside: all tables are whole, and no lock is held.
+//! A thread that works on the arena's memory or tables is inside. A closing gate lets the work that is inside come to its
+//! end, and lets the pager and the fault handlers in, since that work may wait for them; no other thread. A closed gate
+//! has no thread inside: all tables are whole, and no lock is held.
+//!
+//! Threads that entered by [`Gate::enter`] are known by number. They may hold the engine's lock and fault all the same,
+//! where a stack or thread-local storage is paged memory: such a fault must wait neither for the pager, which needs that
+//! lock, nor for the end of a fork, which waits for the thread.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::thread::futex;
 
-/// Nobody but the pager enters.
+/// Only the pager and fault handlers enter.
 const CLOSING: u32 = 1 << 30;
 /// Nobody enters.
 const CLOSED: u32 = 1 << 31;
 const COUNT: u32 = CLOSING - 1;
 
-/// Counts who is inside. All of it is one word.
-#[derive(Debug, Default)]
+/// Threads that can be inside, or wait to be, by [`Gate::enter`] at a time; others wait for one of them to leave.
+const SEATS: usize = 64;
+
+/// Counts the threads inside, in one word, and knows those that may hold the engine's lock.
+#[derive(Debug)]
 pub struct Gate {
     word: AtomicU32,
+    /// Numbers of threads that are inside by [`Gate::enter`], that close the gate, or are about to; 0 for none.
+    seats: [AtomicU32; SEATS],
+    /// The seat of the thread that closed the gate.
+    closer: AtomicUsize,
 }
 
-/// Somebody is inside.
+/// The thread is inside. Dropping it leaves the gate.
 #[derive(Debug)]
-#[must_use = "who is not held inside is outside"]
-pub struct Inside<'a>(&'a Gate);
+#[must_use = "dropping the guard leaves the gate immediately"]
+pub struct Inside<'a> {
+    gate: &'a Gate,
+    seat: Option<usize>,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self {
+            word: AtomicU32::new(0),
+            seats: [const { AtomicU32::new(0) }; SEATS],
+            closer: AtomicUsize::new(0),
+        }
+    }
+}
 
 impl Gate {
     /// Goes inside; waits while the gate is closing or closed.
     pub fn enter(&self) -> Inside<'_> {
-        self.enter_unless(CLOSING | CLOSED)
+        // Before it is inside, so that no fault of a thread inside is one of an unknown thread.
+        let seat = self.take_seat();
+        let mut inside = self.enter_unless(CLOSING | CLOSED);
+        inside.seat = Some(seat);
+        inside
+    }
+
+    fn take_seat(&self) -> usize {
+        let own = thread_number();
+        loop {
+            let taken = self.seats.iter().position(|seat| {
+                seat.compare_exchange(0, own, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+            });
+            match taken {
+                Some(seat) => return seat,
+                None => std::thread::yield_now(),
+            }
+        }
     }
 
     /// Goes inside as the pager, for whose work others inside may wait.
@@ -37,15 +79,31 @@ impl Gate {
         self.enter_unless(CLOSED)
     }
 
-    /// Goes inside, unless the gate is closed; waits while it is closing.
-    pub fn enter_unless_closed(&self) -> Option<Inside<'_>> {
-        loop {
-            match self.try_enter(CLOSING | CLOSED) {
-                Ok(inside) => return Some(inside),
-                Err(word) if word & CLOSED != 0 => return None,
-                Err(word) => self.wait(word),
-            }
-        }
+    /// Goes inside as a fault handler, unless the gate is closed; and whether it is closing: then only faults of threads
+    /// for which [`Self::holds_up`] are to be resolved.
+    pub fn enter_as_handler(&self) -> Option<(Inside<'_>, bool)> {
+        let enter = |word| (word & CLOSED == 0).then_some(word + 1);
+        let before = self
+            .word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, enter)
+            .ok()?;
+        let inside = Inside {
+            gate: self,
+            seat: None,
+        };
+        Some((inside, before & CLOSING != 0))
+    }
+
+    /// Whether the engine's lock or the closing of the gate may wait for this thread.
+    pub fn holds_up(&self, thread: u32) -> bool {
+        let is_it = |number: &AtomicU32| number.load(Ordering::Acquire) == thread;
+        thread != 0 && self.seats.iter().any(is_it)
+    }
+
+    /// Whether there is a thread that the engine's lock or the closing of the gate may wait for.
+    pub fn is_held_up(&self) -> bool {
+        let is_taken = |seat: &AtomicU32| seat.load(Ordering::Acquire) != 0;
+        self.seats.iter().any(is_taken)
     }
 
     /// Whether nobody is inside, and nobody enters.
@@ -67,12 +125,16 @@ impl Gate {
         let enter = |word| (word & shut == 0).then_some(word + 1);
         self.word
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, enter)
-            .map(|_| Inside(self))
+            .map(|_| Inside {
+                gate: self,
+                seat: None,
+            })
     }
 
     /// Closes the gate and waits until nobody is inside. One thread at a time closes it; others wait for their
     /// turn. Not to be called from inside.
     pub fn close(&self) {
+        let seat = self.take_seat();
         loop {
             let begin = |word| (word & (CLOSING | CLOSED) == 0).then_some(word | CLOSING);
             let begun = self
@@ -93,6 +155,7 @@ impl Gate {
                 self.word
                     .compare_exchange(word, CLOSED, Ordering::AcqRel, Ordering::Acquire);
             if closed.is_ok() {
+                self.closer.store(seat, Ordering::Relaxed);
                 // Those who wait can do without now.
                 self.wake();
                 return;
@@ -102,15 +165,31 @@ impl Gate {
 
     /// Opens a closed gate.
     pub fn open(&self) {
+        self.leave_seat();
         self.word.store(0, Ordering::Release);
         self.wake();
     }
 
     /// Opens a closed gate and is inside, before anybody can close it again.
     pub fn open_and_stay(&self) -> Inside<'_> {
+        self.leave_seat();
         self.word.store(1, Ordering::Release);
         self.wake();
-        Inside(self)
+        Inside {
+            gate: self,
+            seat: None,
+        }
+    }
+
+    fn leave_seat(&self) {
+        self.seats[self.closer.load(Ordering::Relaxed)].store(0, Ordering::Release);
+    }
+
+    /// In the child of a `fork`, where the gate is closed: the threads that waited for it are the parent's.
+    pub fn forget_waiting(&self) {
+        for seat in &self.seats {
+            seat.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Waits until the word may have changed from `seen`, but not for long.
@@ -127,11 +206,18 @@ impl Gate {
     }
 }
 
+fn thread_number() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        let before = self.0.word.fetch_sub(1, Ordering::AcqRel);
+        let before = self.gate.word.fetch_sub(1, Ordering::AcqRel);
+        if let Some(seat) = self.seat {
+            self.gate.seats[seat].store(0, Ordering::Release);
+        }
         if before & CLOSING != 0 && before & COUNT == 1 {
-            self.0.wake();
+            self.gate.wake();
         }
     }
 }
@@ -143,7 +229,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn closing_waits_for_work_and_lets_only_the_pager_in() {
+    fn threads_are_known_while_work_may_wait_for_them() {
+        let gate = Gate::default();
+        let own = thread_number();
+        let inside = gate.enter();
+        assert!(gate.holds_up(own) && !gate.holds_up(own + 1) && !gate.holds_up(0));
+        drop(inside);
+        assert!(!gate.holds_up(own) && !gate.is_held_up());
+        assert!(gate.enter_as_handler().is_some_and(|(_, closing)| !closing));
+        assert!(!gate.is_held_up(), "handlers hold no lock that others need");
+
+        gate.close();
+        assert!(gate.holds_up(own) && gate.enter_as_handler().is_none());
+        drop(gate.open_and_stay());
+        gate.close();
+        gate.open();
+        assert!(!gate.is_held_up());
+    }
+
+    #[test]
+    fn more_threads_than_seats_come_in_one_after_another() {
+        let gate = Gate::default();
+        let (inside, most) = (AtomicU32::new(0), 3 * SEATS);
+        std::thread::scope(|scope| {
+            for _ in 0..most {
+                scope.spawn(|| {
+                    let guard = gate.enter();
+                    inside.fetch_add(1, Ordering::SeqCst);
+                    std::thread::yield_now();
+                    drop(guard);
+                });
+            }
+            gate.close();
+            gate.open();
+        });
+        assert_eq!(inside.load(Ordering::SeqCst), most as u32);
+        assert!(!gate.is_held_up());
+    }
+
+    #[test]
+    fn closing_waits_for_work_and_lets_only_those_in_whom_it_needs() {
         let gate = Gate::default();
         let (is_closed, was_open_again) = (AtomicBool::new(false), AtomicBool::new(false));
         let inside = gate.enter();
@@ -160,6 +285,7 @@ mod tests {
                 assert!(was_open_again.load(Ordering::SeqCst));
             });
             drop(gate.enter_as_pager());
+            assert!(gate.enter_as_handler().is_some_and(|(_, closing)| closing));
             assert!(!is_closed.load(Ordering::SeqCst));
             drop(inside);
             closer.join().expect("it closes");

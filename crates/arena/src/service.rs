@@ -160,8 +160,10 @@ impl Service {
 /// Why a page is brought back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Somebody waits: frames are waited for.
+    /// A thread waits: frames are waited for.
     Now,
+    /// A thread waits that the pager may be waiting for: a frame beyond the limit, if need be.
+    AtOnce,
     /// Ahead of use, told to the engine as this: only while frames can be spared.
     Ahead(Arrival),
 }
@@ -169,9 +171,14 @@ pub enum Wanted {
 impl Wanted {
     fn arrival(self) -> Arrival {
         match self {
-            Self::Now => Arrival::Touched,
+            Self::Now | Self::AtOnce => Arrival::Touched,
             Self::Ahead(arrival) => arrival,
         }
+    }
+
+    /// Whether a thread waits.
+    fn is_awaited(self) -> bool {
+        matches!(self, Self::Now | Self::AtOnce)
     }
 }
 
@@ -185,6 +192,9 @@ pub enum Served {
     /// No frame can be spared.
     NoFrame,
 }
+
+/// Waits for a frame in a row that freed none, after which the pager may itself be waiting for a fault to be resolved.
+const WAITS_IN_VAIN: u32 = 3;
 
 /// Pages that the kernel is asked about before a page that should be there counts as vanished.
 const VANISHED_AFTER: u32 = 1000;
@@ -252,7 +262,7 @@ impl Core {
                 State::Unmapped => return Err(ServeError::NotMapped),
                 State::Busy => std::thread::yield_now(),
                 // A look at the kernel's tables is for those whose access failed.
-                State::Resident if wanted != Wanted::Now => return Ok(Served::There),
+                State::Resident if !wanted.is_awaited() => return Ok(Served::There),
                 State::Resident => {
                     if self.is_accessible(page, word)? {
                         return Ok(Served::There);
@@ -389,18 +399,26 @@ impl Core {
                 return Some(Frame::New(frames));
             }
         }
+        let mut waits_in_vain = 0;
         loop {
             let generation = self.frames.generation();
-            let spare = wanted == Wanted::Now || self.frames.available() > self.neighbour_reserve;
+            let spare = wanted.is_awaited() || self.frames.available() > self.neighbour_reserve;
             if spare && let Some(frame) = self.frames.try_take() {
                 return Some(frame);
             }
-            if wanted != Wanted::Now || self.directory.word(page) != word {
+            if !wanted.is_awaited() || self.directory.word(page) != word {
                 return None;
+            }
+            // All handlers may be here, while a thread that holds the engine's lock waits for one of them.
+            let is_stuck = waits_in_vain >= WAITS_IN_VAIN && self.gate.is_held_up();
+            if wanted == Wanted::AtOnce || is_stuck {
+                return Some(Frame::New(self.frames.force_new()));
             }
             // The faults of other threads are not to wait along.
             self.home.call_others();
             self.frames.wait(generation);
+            let is_in_vain = self.frames.generation() == generation;
+            waits_in_vain = if is_in_vain { waits_in_vain + 1 } else { 0 };
         }
     }
 

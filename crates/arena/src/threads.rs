@@ -223,24 +223,36 @@ impl Handler {
         let mut faults = 0;
         // Else it is the event of the handler that waits alone.
         while core.home.lets_in(self.number) {
-            // An event that was read is served before a fork.
-            let Some(_inside) = core.gate.enter_unless_closed() else {
+            // An event that was read is served before a fork, or put off until after it.
+            let Some((_inside, is_closing)) = core.gate.enter_as_handler() else {
                 core.serve_fork()?;
                 continue;
             };
-            core.forked.load().let_go();
-            while let Some(page) = core.forked.load().take_put_off() {
-                serve(core, core.memory.address(page));
+            if !is_closing {
+                core.forked.load().let_go();
+                while let Some(page) = core.forked.load().take_put_off() {
+                    serve(core, core.memory.address(page), Wanted::Now);
+                }
             }
             match core.memory.read_event().map_err(ServeError::Events)? {
                 Some(Event::Fault {
                     address, thread, ..
                 }) => {
+                    let holds_up = core.gate.holds_up(thread);
+                    if is_closing && !holds_up {
+                        core.put_off(address)?;
+                        continue;
+                    }
                     let start = Instant::now();
                     if let Some(nearness) = &mut self.nearness {
                         nearness.serves(thread, &core.home, &core.binding);
                     }
-                    serve(core, address);
+                    let wanted = if holds_up {
+                        Wanted::AtOnce
+                    } else {
+                        Wanted::Now
+                    };
+                    serve(core, address, wanted);
                     let time_ns = start.elapsed().as_nanos() as u64;
                     core.counts.latency.record(time_ns);
                     faults += 1;
@@ -257,12 +269,12 @@ impl Handler {
     }
 }
 
-/// Serves a fault that somebody waits for.
-fn serve(core: &Core, address: usize) {
+/// Serves a fault that a thread waits for.
+fn serve(core: &Core, address: usize, wanted: Wanted) {
     let Some(page) = core.memory.page_of(address) else {
         die(address, &ServeError::NotMapped);
     };
-    match core.serve_page(page, Wanted::Now) {
+    match core.serve_page(page, wanted) {
         Ok(Served::Brought) => return,
         // Another thread brought it, and may have woken its waiters before this one waited.
         Ok(Served::There | Served::NoFrame) => {}

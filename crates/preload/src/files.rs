@@ -17,8 +17,7 @@ use warmswap_arena::{Over, Space, Twin};
 use crate::kernel;
 use crate::mapping::{LARGE_BYTES, NOT_OURS, errno_of, split};
 use crate::settings::program;
-use crate::within::Within;
-use crate::{keeper, report};
+use crate::{keeper, report, stacks};
 
 /// What `fstatfs` says of a file of huge pages, of which no parts can be mapped elsewhere.
 const HUGETLBFS_MAGIC: libc::__fsword_t = 0x958458f6;
@@ -40,7 +39,6 @@ pub fn map(
     flags: c_int,
     (file, offset): (c_int, off_t),
 ) -> *mut c_void {
-    let _within = Within::enter();
     // What is populated is the page cache, of which the twin shows nothing.
     let (len, alone) = (range.len(), flags & !libc::MAP_POPULATE);
     // SAFETY: a new map at an address of the kernel's choice.
@@ -53,7 +51,7 @@ pub fn map(
         // SAFETY: it changes no content. That it cannot be read at once is no failure.
         unsafe { kernel::madvise(mapped, len, libc::MADV_WILLNEED) };
     }
-    take(space, mapped, len, (file, offset))
+    stacks::call(space, || take(space, mapped, len, (file, offset)))
 }
 
 /// Takes a map of a file that the kernel just made: where it is now.
@@ -124,7 +122,16 @@ pub fn remap(
     if shrinks || split(space, from).0 != *from {
         return None;
     }
-    let _within = Within::enter();
+    stacks::call(space, || remap_file(space, from, bytes, flags, target))
+}
+
+fn remap_file(
+    space: &Space,
+    from: &Range<usize>,
+    bytes: usize,
+    flags: c_int,
+    target: Option<&Range<usize>>,
+) -> Option<Result<usize, c_int>> {
     let remap = |twin: usize| {
         if flags & libc::MREMAP_MAYMOVE == 0 {
             // There is something behind the twin, or might as well be.

@@ -16,6 +16,22 @@ use crate::settings::{program, say};
 use crate::within::Within;
 use crate::{HEAP, ends, keeper, threads};
 
+/// The C library's lock of all its streams, which it takes in every fork after our handler. Another thread may have it
+/// and wait for a page of a stream, which would have to wait for the fork: so it is taken while pages still come.
+static STREAMS_LOCK: Behind = Behind::new(c"_IO_list_lock");
+static STREAMS_UNLOCK: Behind = Behind::new(c"_IO_list_unlock");
+/// Makes the lock a new one, in the child.
+static STREAMS_RESET: Behind = Behind::new(c"_IO_list_resetlock");
+
+/// Calls one of these, where the C library has it.
+fn streams(function: &Behind) {
+    let function = function.function();
+    if !function.is_null() {
+        // SAFETY: what has such a name is a function without arguments; the lock counts how often a thread has it.
+        unsafe { std::mem::transmute::<*mut c_void, extern "C" fn()>(function)() }
+    }
+}
+
 /// What a thread that forks holds from before to after.
 struct Held {
     within: Option<Within>,
@@ -47,6 +63,9 @@ static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
 /// while this library is at rest. (They allocate, and wait for threads that do.)
 pub fn start() {
     if !IS_REGISTERED.swap(true, Ordering::AcqRel) {
+        for function in [&STREAMS_LOCK, &STREAMS_UNLOCK, &STREAMS_RESET] {
+            function.function();
+        }
         register(
             Some(before),
             Some(in_parent),
@@ -83,6 +102,7 @@ unsafe extern "C" fn __register_atfork(
 
 unsafe extern "C" fn before() {
     let Some(program) = program() else { return };
+    streams(&STREAMS_LOCK);
     let within = Within::enter();
     if let Err(error) = program.space.before_fork() {
         say(&format!("before a fork: {error}"));
@@ -119,6 +139,7 @@ unsafe extern "C" fn in_parent() {
         say(&format!("after a fork: {error}"));
     }
     drop(within);
+    streams(&STREAMS_UNLOCK);
 }
 
 unsafe extern "C" fn in_child() {
@@ -143,6 +164,7 @@ unsafe extern "C" fn in_child() {
         }
     }
     drop(within);
+    streams(&STREAMS_RESET);
 }
 
 fn close(descriptor: c_int) {

@@ -11,7 +11,7 @@ use warmswap_page::PAGE_BYTES;
 
 use crate::kernel::{self, fail};
 use crate::within::Within;
-use crate::{attributes, files, hints, keeper, settings};
+use crate::{attributes, files, hints, keeper, settings, stacks};
 
 /// Mappings smaller than this are the kernel's, but for those within the space.
 pub const LARGE_BYTES: usize = 64 << 10;
@@ -148,16 +148,18 @@ fn map_anywhere(
     protection: c_int,
     flags: c_int,
 ) -> Option<*mut c_void> {
-    let _within = Within::enter();
-    let hint = (range.start != 0).then_some(range.start);
-    if hint.is_some_and(|hint| hints::are_meant(hint, protection)) {
-        return None;
-    }
     let len = range.len();
-    let address = space.map(hint, len, protection_of(protection)).ok()?;
-    attributes::forget(address, len);
-    keeper::mapped(space);
-    hints::mapped(hint, address);
+    let address = stacks::call(space, || {
+        let hint = (range.start != 0).then_some(range.start);
+        if hint.is_some_and(|hint| hints::are_meant(hint, protection)) {
+            return None;
+        }
+        let address = space.map(hint, len, protection_of(protection)).ok()?;
+        attributes::forget(address, len);
+        keeper::mapped(space);
+        hints::mapped(hint, address);
+        Some(address)
+    })?;
     let memory = ptr::with_exposed_provenance_mut(address);
     if flags & libc::MAP_POPULATE != 0 {
         // SAFETY: it was just mapped. That it cannot be filled at once is no failure.
@@ -215,24 +217,24 @@ fn map_fixed(
     is_ours: bool,
     (protection, keeps): (c_int, bool),
 ) -> Result<bool, c_int> {
-    let _within = Within::enter();
     let (start, len) = (range.start, range.len());
     let over = if keeps { Over::Nothing } else { Over::Anything };
-    if is_ours {
-        match space.map_at(start, len, protection_of(protection), over) {
-            Ok(()) => {
-                attributes::forget(start, len);
-                keeper::mapped(space);
-                return Ok(true);
+    let map = || {
+        if is_ours {
+            match space.map_at(start, len, protection_of(protection), over) {
+                Ok(()) => {
+                    attributes::forget(start, len);
+                    keeper::mapped(space);
+                    return Ok(true);
+                }
+                Err(SpaceError::NotOurs { .. }) => {}
+                Err(error) => return Err(errno_of(&error)),
             }
-            Err(SpaceError::NotOurs { .. }) => {}
-            Err(error) => return Err(errno_of(&error)),
         }
-    }
-    space
-        .give_away(start, len, over)
-        .map(|()| false)
-        .map_err(|error| errno_of(&error))
+        let given = space.give_away(start, len, over);
+        given.map(|()| false).map_err(|error| errno_of(&error))
+    };
+    stacks::call(space, map)
 }
 
 /// Does to a range of the program's what a call asks for: `ours` where the space has it, `theirs` elsewhere. The
@@ -266,13 +268,14 @@ fn answer(result: Result<(), SpaceError>) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn munmap(address: *mut c_void, len: size_t) -> c_int {
     let ours = |space: &Space, range: &Range<usize>| {
-        let _within = Within::enter();
-        hints::unmapped(range.start);
-        let done = answer(space.unmap(range.start, range.len()));
-        if done == 0 {
-            attributes::unmapped(range);
-        }
-        done
+        stacks::call(space, || {
+            hints::unmapped(range.start);
+            let done = answer(space.unmap(range.start, range.len()));
+            if done == 0 {
+                attributes::unmapped(range);
+            }
+            done
+        })
     };
     on_both((address, len), ours, |address, len| {
         // SAFETY: passed on to the caller.
@@ -283,12 +286,13 @@ unsafe extern "C" fn munmap(address: *mut c_void, len: size_t) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mprotect(address: *mut c_void, len: size_t, protection: c_int) -> c_int {
     let ours = |space: &'static Space, range: &Range<usize>| {
-        let _within = Within::enter();
-        let done = answer(space.protect(range.start, range.len(), protection_of(protection)));
-        if done == 0 {
-            keeper::mapped(space);
-        }
-        done
+        stacks::call(space, || {
+            let done = answer(space.protect(range.start, range.len(), protection_of(protection)));
+            if done == 0 {
+                keeper::mapped(space);
+            }
+            done
+        })
     };
     on_both((address, len), ours, |address, len| {
         // SAFETY: passed on to the caller.
@@ -314,11 +318,9 @@ unsafe extern "C" fn pkey_mprotect(
     };
     let ours = |space: &'static Space, range: &Range<usize>| {
         attributes::have_keys();
-        let done = {
-            let _within = Within::enter();
-            // What can only be read stays, too.
-            answer(space.protect(range.start, range.len(), Protection::READ))
-        };
+        // What can only be read stays, too.
+        let protect = || answer(space.protect(range.start, range.len(), Protection::READ));
+        let done = stacks::call(space, protect);
         if done != 0 {
             return done;
         }
@@ -357,18 +359,14 @@ unsafe extern "C" fn posix_madvise(address: *mut c_void, len: size_t, advice: c_
 
 /// Advice on memory of the space.
 fn advise(space: &Space, range: &Range<usize>, advice: c_int) -> c_int {
-    if space.is_foreign(range.start, range.len()) {
+    if stacks::call(space, || space.is_foreign(range.start, range.len())) {
         let address = ptr::with_exposed_provenance_mut(range.start);
         // SAFETY: the program's own mapping, which it gives advice on.
         return unsafe { kernel::madvise(address, range.len(), advice) };
     }
     match advice {
         libc::MADV_DONTNEED | libc::MADV_FREE | libc::MADV_DONTNEED_LOCKED => {
-            let _within = Within::enter();
-            match space.discard(range.start, range.len()) {
-                Ok(()) => 0,
-                Err(error) => fail(errno_of(&error)),
-            }
+            stacks::call(space, || answer(space.discard(range.start, range.len())))
         }
         // Bringing pages in is what the fault path does, for the kernel's own accesses too.
         libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => {
@@ -377,8 +375,7 @@ fn advise(space: &Space, range: &Range<usize>, advice: c_int) -> c_int {
             unsafe { kernel::madvise(address, range.len(), advice) }
         }
         libc::MADV_WILLNEED => {
-            let _within = Within::enter();
-            space.will_need(range.start, range.len());
+            stacks::call(space, || space.will_need(range.start, range.len()));
             0
         }
         libc::MADV_DONTDUMP | libc::MADV_DODUMP => attributes::advise_dump(range, advice),

@@ -10,8 +10,7 @@ use warmswap_page::PAGE_BYTES;
 
 use crate::kernel::{self, fail};
 use crate::mapping::{errno_of, space, split, whole_pages};
-use crate::within::Within;
-use crate::{attributes, files};
+use crate::{attributes, files, stacks};
 
 /// Bytes that are moved at a time: as much is there twice at most.
 const STEP_BYTES: usize = 256 << 10;
@@ -44,10 +43,8 @@ unsafe extern "C" fn mremap(
     if let Some(target) = target.as_ref().filter(|_| split(space, &from).0.is_empty()) {
         // A map of the kernel's is to replace something in the space.
         let (within, _) = split(space, target);
-        let given = {
-            let _within = Within::enter();
-            space.give_away(within.start, within.len(), Over::Anything)
-        };
+        let give = || space.give_away(within.start, within.len(), Over::Anything);
+        let given = stacks::call(space, give);
         if let Err(error) = given {
             return failed(errno_of(&error));
         }
@@ -69,11 +66,8 @@ unsafe extern "C" fn mremap(
             if !can_move {
                 return Err(errno);
             }
-            let to = {
-                let _within = Within::enter();
-                let to = space.map(None, bytes, Protection::READ_WRITE);
-                to.map_err(|error| errno_of(&error))?
-            };
+            let map = || space.map(None, bytes, Protection::READ_WRITE);
+            let to = stacks::call(space, map).map_err(|error| errno_of(&error))?;
             relocate(space, &from, to..to + bytes)
         }),
     });
@@ -96,23 +90,24 @@ fn shrink(from: &Range<usize>, bytes: usize) -> Result<usize, c_int> {
 
 /// Grows in place.
 fn grow(space: &Space, from: &Range<usize>, bytes: usize) -> Result<usize, c_int> {
-    let _within = Within::enter();
     let more = bytes - from.len();
     let ours = space.range();
     if from.start < ours.start || from.end + more > ours.end {
         return Err(libc::ENOMEM);
     }
-    let Some(protection) = space.protection(from.start) else {
-        return Err(libc::EFAULT);
-    };
-    match space.map_at(from.end, more, protection, Over::Nothing) {
-        Ok(()) => {
-            attributes::forget(from.end, more);
-            Ok(from.start)
+    stacks::call(space, || {
+        let Some(protection) = space.protection(from.start) else {
+            return Err(libc::EFAULT);
+        };
+        match space.map_at(from.end, more, protection, Over::Nothing) {
+            Ok(()) => {
+                attributes::forget(from.end, more);
+                Ok(from.start)
+            }
+            Err(SpaceError::InUse { .. }) => Err(libc::ENOMEM),
+            Err(error) => Err(errno_of(&error)),
         }
-        Err(SpaceError::InUse { .. }) => Err(libc::ENOMEM),
-        Err(error) => Err(errno_of(&error)),
-    }
+    })
 }
 
 /// Moves the content to another place, which replaces what is there, and unmaps the old one.
@@ -123,7 +118,7 @@ fn relocate(space: &Space, from: &Range<usize>, to: Range<usize>) -> Result<usiz
     let protection = space
         .range()
         .contains(&from.start)
-        .then(|| space.protection(from.start))
+        .then(|| stacks::call(space, || space.protection(from.start)))
         .flatten()
         .unwrap_or(Protection::READ_WRITE);
     let access = libc::PROT_READ | libc::PROT_WRITE;

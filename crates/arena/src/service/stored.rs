@@ -32,12 +32,12 @@ impl Core {
         frame: Frame,
         wanted: Wanted,
     ) -> Result<(), ServeError> {
-        if wanted == Wanted::Now {
+        if wanted.is_awaited() {
             self.counts.faults.fetch_add(1, Ordering::Relaxed);
         }
         self.counts.chunks_read.fetch_add(1, Ordering::Relaxed);
         let along = match wanted {
-            Wanted::Now => Arrival::Untouched,
+            Wanted::Now | Wanted::AtOnce => Arrival::Untouched,
             Wanted::Ahead(arrival) => arrival,
         };
         let (page, chunk) = (claim.page, claim.before.chunk);
@@ -90,9 +90,9 @@ impl Core {
 
     /// Counts the pages of a chunk that come along with the one that is wanted, and that one where nobody waits.
     fn count_restored(&self, others: u64, wanted: Wanted) {
-        let pages = others + u64::from(wanted != Wanted::Now);
+        let pages = others + u64::from(!wanted.is_awaited());
         self.counts.restored.fetch_add(pages, Ordering::Relaxed);
-        if wanted != Wanted::Now {
+        if !wanted.is_awaited() {
             self.counts
                 .restored_ahead
                 .fetch_add(pages, Ordering::Relaxed);
