@@ -8,6 +8,7 @@ mod files;
 mod leave;
 mod program;
 mod program_files;
+mod program_kernel;
 #[cfg(test)]
 mod testing;
 

@@ -342,6 +342,30 @@ impl Space {
         Ok(())
     }
 
+    /// Keeps what is in a range in its place until it is unmapped: the kernel accesses it where it cannot wait for a
+    /// page (robust mutexes and what says that a thread has ended, at its end). False if something of it is away: then
+    /// the caller touches it and tries again.
+    #[must_use]
+    pub fn keep(&self, address: usize, len: usize) -> bool {
+        let end = (address + len).next_multiple_of(PAGE_BYTES);
+        let first = address / PAGE_BYTES * PAGE_BYTES;
+        let range = self.pages(first, end - first);
+        self.shared.brain().program_keep(&self.shared.core, range)
+    }
+
+    /// Leaves a range to the kernel, with its content: the program is about to have its faults by a userfaultfd of its
+    /// own. To be called by a thread as [`Self::adopt`] is, once the memory is adopted.
+    ///
+    /// # Errors
+    /// [`SpaceError`].
+    pub fn leave(&self, range: &Range<usize>) -> Result<(), SpaceError> {
+        let range = self.pages(range.start, range.len());
+        Ok(self
+            .shared
+            .brain()
+            .program_leave(&self.shared.core, range)?)
+    }
+
     /// Gives up the content of a range, which reads as zeros from now on.
     ///
     /// # Errors
@@ -417,7 +441,6 @@ impl Space {
         self.shared.core.gate.close();
         self.shared.core.binding.hold_off();
         self.shared.core.binding.release();
-        self.shared.core.forked.load().begin();
         let brain = self.shared.brain.lock();
         Ok(brain.program_inherit(&self.shared.core, true)?)
     }
@@ -465,6 +488,7 @@ impl Space {
         shared.brain.forget_waiting();
         std::mem::forget(std::mem::take(&mut *shared.threads.lock()));
         self.app.forget_job();
+        shared.core.gate.forget_waiting();
         // The descriptors that the parent's may hold mean nothing here.
         shared.core.forked.renew();
         shared.core.home.call_others();

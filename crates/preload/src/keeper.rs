@@ -3,9 +3,10 @@
 //! There is none until the program has mapped more than its budget (files included where they are asked for), unless
 //! somebody wants to talk to it: a program that fits has nothing of this library running.
 
+use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,12 @@ static IS_ATTACHED: AtomicBool = AtomicBool::new(false);
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 /// The program's memory is to be taken over, however little it is.
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
+/// A thread has the next three to itself.
+static IS_LEAVING: AtomicBool = AtomicBool::new(false);
+/// The addresses that it wants to be left to the kernel, first and behind the last.
+static LEAVES: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+/// They are not yet.
+static HAS_TO_LEAVE: AtomicBool = AtomicBool::new(false);
 /// Where the program stands: 0 foreground, 1 launch, 2 background.
 static PHASE: AtomicU32 = AtomicU32::new(0);
 
@@ -125,12 +132,41 @@ pub fn adopted_for(space: &Space, bytes: usize) -> bool {
     wait_for(|| space.is_adopted())
 }
 
+/// The program wants to have the faults of this range itself: has the keeper leave it to the kernel, since only its table
+/// of descriptors has the library's.
+pub fn leave(range: &Range<usize>) {
+    let wait_until = |is_so: &dyn Fn() -> bool| {
+        while !is_so() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    wait_until(&|| !IS_LEAVING.swap(true, Ordering::AcqRel));
+    LEAVES[0].store(range.start, Ordering::Relaxed);
+    LEAVES[1].store(range.end, Ordering::Relaxed);
+    HAS_TO_LEAVE.store(true, Ordering::Release);
+    wait_until(&|| !HAS_TO_LEAVE.load(Ordering::Acquire));
+    IS_LEAVING.store(false, Ordering::Release);
+}
+
+/// Leaves the range that a thread waits for, if one does.
+fn leave_wanted(space: &Space) {
+    if HAS_TO_LEAVE.load(Ordering::Acquire) {
+        let [start, end] = [0, 1].map(|i| LEAVES[i].load(Ordering::Relaxed));
+        if let Err(error) = space.leave(&(start..end)) {
+            die(&error.to_string());
+        }
+        HAS_TO_LEAVE.store(false, Ordering::Release);
+    }
+}
+
 /// In the child of a `fork`: the keeper is the parent's.
 pub fn forget() {
     IS_STARTED.store(false, Ordering::Relaxed);
     IS_WANTED.store(false, Ordering::Relaxed);
     HAS_GIVEN_UP.store(false, Ordering::Relaxed);
     IS_ATTACHED.store(false, Ordering::Relaxed);
+    IS_LEAVING.store(false, Ordering::Relaxed);
+    HAS_TO_LEAVE.store(false, Ordering::Relaxed);
     PHASE.store(0, Ordering::Relaxed);
     report::forget();
 }
@@ -138,6 +174,8 @@ pub fn forget() {
 /// In the child of a `fork`, whose memory is to be taken over: returns when that is done. `tell_parent` is
 /// called on this thread when the child can do without the parent.
 pub fn start_in_child(tell_parent: impl FnOnce()) {
+    IS_LEAVING.store(false, Ordering::Relaxed);
+    HAS_TO_LEAVE.store(false, Ordering::Relaxed);
     PHASE.store(0, Ordering::Relaxed);
     report::forget();
     let (step, next) = mpsc::sync_channel(2);
@@ -269,10 +307,11 @@ impl Keeper {
                 }
                 self.is_adopted = true;
             }
-            if self.is_adopted
-                && let Err(error) = self.program.space.recover()
-            {
-                die(&error.to_string());
+            if self.is_adopted {
+                leave_wanted(&self.program.space);
+                if let Err(error) = self.program.space.recover() {
+                    die(&error.to_string());
+                }
             }
             let timeout = if self.is_adopted { TICK } else { LOOK_EVERY };
             self.answer(timeout);

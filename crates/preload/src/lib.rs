@@ -42,6 +42,7 @@ mod fork;
 mod heap;
 mod hints;
 mod keeper;
+mod kept;
 mod kernel;
 mod limits;
 mod locked;
@@ -51,7 +52,9 @@ mod remap;
 mod report;
 mod rights;
 mod settings;
+mod stacks;
 mod threads;
+mod uffds;
 mod unbound;
 mod within;
 
@@ -63,6 +66,8 @@ extern "C" fn start() {
     {
         let _within = within::Within::enter();
         threads::start();
+        kept::start();
+        uffds::start();
         ends::start();
         unbound::start();
         rights::start();

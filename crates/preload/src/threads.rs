@@ -15,6 +15,7 @@ use libc::{c_int, pthread_attr_t, pthread_t};
 use crate::behind::Behind;
 use crate::ends;
 use crate::heap::{Heap, STACKS_BYTES};
+use crate::kept;
 use crate::kernel;
 use crate::unbound;
 use crate::within::Within;
@@ -85,6 +86,7 @@ unsafe extern "C" fn begin(start: *mut Start, place: *mut Start) {
     // SAFETY: `pthread_create` made `start` a box and gave it to this thread alone; `place` is on the thread's stack.
     unsafe { place.write(*Box::from_raw(start)) };
     ends::begins();
+    kept::thread_begins();
 }
 
 #[unsafe(no_mangle)]

@@ -6,10 +6,10 @@
 
 use std::ops::Range;
 
-use rangemap::RangeMap;
+use rangemap::{RangeMap, RangeSet};
 use warmswap_page::AppId;
 use warmswap_policy::reclaim::Arrival;
-use warmswap_sys::uffd::Protection;
+use warmswap_sys::uffd::{Failure, PagedError, Protection};
 
 use super::Brain;
 use crate::directory::{State, Word};
@@ -45,6 +45,8 @@ pub struct Program {
     has_lost: bool,
     /// Its pages have words.
     is_adopted: bool,
+    /// Pages that stay in their places.
+    kept: RangeSet<usize>,
 }
 
 /// The program of every address is the first application.
@@ -59,7 +61,18 @@ impl Program {
             file_pages: 0,
             has_lost: false,
             is_adopted: false,
+            kept: RangeSet::new(),
         }
+    }
+
+    /// Pages stay in their places until they are unmapped.
+    pub(super) fn keep(&mut self, pages: Range<usize>) {
+        self.kept.insert(pages);
+    }
+
+    /// Whether a page stays in its place.
+    pub(super) fn is_kept(&self, page: usize) -> bool {
+        self.kept.contains(&page)
     }
 
     /// Whether its pages are ours.
@@ -159,6 +172,9 @@ impl Program {
         self.open_pages += range.len() * open;
         self.file_pages += range.len() * file;
         self.has_lost |= mapped == Some(Mapped::Lost);
+        if !matches!(mapped, Some(Mapped::Open(_))) {
+            self.kept.remove(range.clone());
+        }
         match mapped {
             Some(mapped) => self.map.insert(range, mapped),
             None => self.map.remove(range),
@@ -254,9 +270,12 @@ impl Brain {
                 Some(Mapped::Open(before)) if before != protection => {
                     self.program
                         .set(piece.clone(), Some(Mapped::Open(protection)));
-                    let pinned = protection != Protection::READ_WRITE;
-                    if self.program.is_adopted && pinned != (before != Protection::READ_WRITE) {
+                    let could_move = before == Protection::READ_WRITE;
+                    if self.program.is_adopted
+                        && could_move != (protection == Protection::READ_WRITE)
+                    {
                         piece.for_each(|page| {
+                            let pinned = !self.is_movable(page, protection);
                             core.directory
                                 .update(page, |word| Some(word.pinned(pinned)));
                         });
@@ -302,7 +321,7 @@ impl Brain {
     pub fn program_adopt(&mut self, core: &Core) -> Result<(), ServeError> {
         core.memory.adopt_staging()?;
         for range in self.program.own() {
-            core.memory.adopt(range.start, range.len())?;
+            self.adopt_range(core, range)?;
         }
         self.program.is_adopted = true;
         for (range, mapped) in self.program.pieces(self.program.all.clone()) {
@@ -318,9 +337,36 @@ impl Brain {
                 core.frames.adopted(in_place);
             }
         }
+        let kept: Vec<_> = self.program.kept.iter().cloned().collect();
+        for page in kept.into_iter().flatten() {
+            Self::bring_and_pin(core, page)?;
+        }
         self.program_inherit(core, false)?;
         self.hear(core);
         self.report(core);
+        Ok(())
+    }
+
+    /// Makes the faults of a stretch ours, but for parts that have a userfaultfd of the program's own.
+    fn adopt_range(&mut self, core: &Core, range: Range<usize>) -> Result<(), ServeError> {
+        let parts = match core.memory.adopt(range.start, range.len()) {
+            Ok(()) => return Ok(()),
+            Err(PagedError::Uffd(error)) if error.failure == Failure::Busy => {
+                core.memory.of_other_uffds(range.start, range.len())?
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut first = range.start;
+        for part in parts {
+            if first < part.start {
+                core.memory.adopt(first, part.start - first)?;
+            }
+            first = part.end;
+            self.program_leave(core, part)?;
+        }
+        if first < range.end {
+            core.memory.adopt(first, range.end - first)?;
+        }
         Ok(())
     }
 
@@ -359,7 +405,7 @@ impl Brain {
         core.memory.reopen()?;
         core.memory.adopt_staging()?;
         for range in self.program.own() {
-            core.memory.adopt(range.start, range.len())?;
+            core.memory.adopt_in_child(range.start, range.len())?;
         }
         for (range, mapped) in self.program.pieces(self.program.all.clone()) {
             if let Some(Mapped::Open(_) | Mapped::File) = mapped {

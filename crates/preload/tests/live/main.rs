@@ -93,6 +93,26 @@ fn a_program_that_closes_its_standard_error() {
 }
 
 #[test]
+fn threads_whose_stacks_are_the_programs_memory() {
+    in_every_way("stacks");
+}
+
+#[test]
+fn threads_that_open_streams_while_another_forks() {
+    in_every_way("streams");
+}
+
+#[test]
+fn threads_that_end_with_robust_mutexes_and_stacks_of_the_programs_own() {
+    in_every_way("robust");
+}
+
+#[test]
+fn a_program_with_a_userfaultfd_of_its_own() {
+    in_every_way("uffds");
+}
+
+#[test]
 fn pipes_that_refer_to_pages_of_the_program() {
     in_every_way("pipes");
 }

@@ -1,6 +1,7 @@
 //! The memory of a whole program: one mapping, parts of which the program makes accessible as it likes, and
 //! which becomes ours only when it is adopted. A child of `fork` can have it.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -46,9 +47,60 @@ impl PagedMemory {
     /// Makes the faults of pages ours. Pages that have a frame keep it.
     ///
     /// # Errors
-    /// [`PagedError`].
+    /// [`PagedError`]; [`Failure::Busy`] where another userfaultfd has some of them ([`Self::of_other_uffds`]).
     pub fn adopt(&self, first: usize, pages: usize) -> Result<(), PagedError> {
+        let (address, len) = (self.address(first), pages * PAGE_BYTES);
+        // SAFETY: part of our own mapping; for who uses it an access waits, and is served.
+        Ok(unsafe { self.uffd.register(address, len, self.can_protect()) }?)
+    }
+
+    /// The same in the child of a `fork`. Waits until the parent has let them go.
+    ///
+    /// # Errors
+    /// [`PagedError`].
+    pub fn adopt_in_child(&self, first: usize, pages: usize) -> Result<(), PagedError> {
         self.register_waiting(self.address(first), pages * PAGE_BYTES)
+    }
+
+    /// Leaves the faults of pages to the kernel. All of them are in their places, or were never touched.
+    ///
+    /// # Errors
+    /// [`PagedError`].
+    pub fn leave(&self, first: usize, pages: usize) -> Result<(), PagedError> {
+        let (address, len) = (self.address(first), pages * PAGE_BYTES);
+        if self.can_protect() {
+            self.uffd.write_protect(address, len, false)?;
+        }
+        // SAFETY: no page's content is anywhere else, so that what the kernel does for a fault is right.
+        Ok(unsafe { self.uffd.unregister(address, len) }?)
+    }
+
+    /// The pages of a range that a userfaultfd has, ascending: another one's, where none of them was adopted.
+    ///
+    /// # Errors
+    /// [`PagedError::Map`]: `/proc/self/smaps` cannot be read.
+    pub fn of_other_uffds(
+        &self,
+        first: usize,
+        pages: usize,
+    ) -> Result<Vec<Range<usize>>, PagedError> {
+        let (start, end) = (
+            self.address(first),
+            self.address(first) + pages * PAGE_BYTES,
+        );
+        let smaps =
+            std::fs::read_to_string("/proc/self/smaps").map_err(|source| PagedError::Map {
+                address: start,
+                len: pages * PAGE_BYTES,
+                source,
+            })?;
+        let page = |address: usize| first + (address - start) / PAGE_BYTES;
+        let tracked = tracked(&smaps).into_iter();
+        Ok(tracked
+            .map(|range| range.start.max(start)..range.end.min(end))
+            .filter(|range| range.start < range.end)
+            .map(|range| page(range.start)..page(range.end))
+            .collect())
     }
 
     /// The same for pages where something else was mapped, and which were unmapped since.
@@ -299,6 +351,37 @@ impl ForkedMemory {
     pub fn unprotect(&self, address: usize) -> Result<(), UffdError> {
         self.uffd.write_protect(address, PAGE_BYTES, false)
     }
+}
+
+/// Addresses of mappings that a userfaultfd has, by their `VmFlags`.
+fn tracked(smaps: &str) -> Vec<Range<usize>> {
+    const FLAGS: [&str; 3] = ["um", "uw", "ui"];
+    let mut ranges = Vec::new();
+    let mut range = None;
+    for line in smaps.lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            let is_tracked = flags.split_whitespace().any(|flag| FLAGS.contains(&flag));
+            ranges.extend(range.take().filter(|_| is_tracked));
+        } else if let Some((start, rest)) = line.split_once('-')
+            && let Some((end, _)) = rest.split_once(' ')
+            && let (Ok(start), Ok(end)) = (
+                usize::from_str_radix(start, 16),
+                usize::from_str_radix(end, 16),
+            )
+        {
+            range = Some(start..end);
+        }
+    }
+    ranges
+}
+
+#[cfg(test)]
+#[test]
+fn mappings_with_a_userfaultfd_are_found() {
+    let smaps = "7f10-7f20 rw-p 00000000 00:00 0 \nSize: 4 kB\nVmFlags: rd wr mr um sd \n\
+        7f20-7f30 rw-p 00000000 00:00 0 [anon: a-b]\nVmFlags: rd wr sd \n\
+        7f30-7f40 rw-p 00000000 00:00 0 \nVmFlags: rd uw\n";
+    assert_eq!(tracked(smaps), [0x7f10..0x7f20, 0x7f30..0x7f40]);
 }
 
 fn fork_advice(inherited: bool) -> Advice {
