@@ -62,6 +62,12 @@ pub enum ArenaError {
          `sysctl vm.unprivileged_userfaultfd=1`"
     )]
     UserOnly,
+    /// A program's pages cannot be moved.
+    #[error(
+        "pages cannot be moved before Linux 6.8, and what the kernel or a device writes to a copied page could be lost: \
+         `--mechanism copy` pages it all the same, and refuses it io_uring, Linux AIO and O_DIRECT"
+    )]
+    CannotMove,
     /// A program's memory cannot be made ours.
     #[error("cannot take over the program's memory: {0}")]
     Adopt(String),

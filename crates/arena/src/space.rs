@@ -21,9 +21,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use warmswap_backing::Backing;
-use warmswap_control::LatencySummary;
+use warmswap_control::{LatencySummary, Mechanism};
 use warmswap_page::PAGE_BYTES;
-use warmswap_sys::uffd::{Addresses, Protection, Reach};
+use warmswap_sys::uffd::{self, Addresses, Protection, Reach};
 
 use crate::application::Application;
 use crate::arena::{Arena, backing_config};
@@ -85,7 +85,8 @@ impl Space {
     ///
     /// # Errors
     /// [`ArenaError`]; besides what an arena needs, [`ArenaError::UserOnly`] without the right to serve faults
-    /// within system calls.
+    /// within system calls, and [`ArenaError::CannotMove`] where [`Mechanism::Auto`] finds that pages cannot be moved:
+    /// with [`Mechanism::Copy`], the caller sees to it that neither kernel nor devices keep pages of the program.
     pub fn new(mut config: ArenaConfig, name: &str, at: usize) -> Result<Self, ArenaError> {
         config.fault_mode = FaultMode::Thread;
         let file = config.backing.as_deref().map(SpaceFile::at);
@@ -99,6 +100,10 @@ impl Space {
         let shared = Arena::make(&config, backing, Addresses::Whole { at })?;
         if shared.core.memory.reach() == Reach::UserOnly {
             return Err(ArenaError::UserOnly);
+        }
+        let is_move = shared.core.memory.mechanism() == uffd::Mechanism::Move;
+        if config.mechanism == Mechanism::Auto && !is_move {
+            return Err(ArenaError::CannotMove);
         }
         shared.core.memory.close();
         // Until it is adopted, a child has all of this as it has other memory, however it is made.

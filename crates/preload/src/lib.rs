@@ -48,6 +48,7 @@ mod limits;
 mod locked;
 mod malloc;
 mod mapping;
+mod pins;
 mod remap;
 mod report;
 mod rights;

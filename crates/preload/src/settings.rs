@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 
 use libmimalloc_sys as mi;
 use warmswap_arena::{ArenaConfig, Space};
-use warmswap_control::{RUN_VARIABLE, RunSettings};
+use warmswap_control::{Mechanism, RUN_VARIABLE, RunSettings};
 use warmswap_policy::SchemeSpec;
 
-use crate::{fork, keeper, limits, report};
+use crate::{fork, keeper, limits, pins, report};
 
 /// Where the space is, if nothing else is there: low enough for runtimes that like addresses of 35 bits.
 const SPACE_ADDRESS: usize = 4 << 30;
@@ -91,6 +91,10 @@ fn make(settings: RunSettings) -> Result<Program, String> {
         ..ArenaConfig::new(settings.budget_bytes, scheme)
     };
     let space = Space::new(config, &name(), SPACE_ADDRESS).map_err(|error| error.to_string())?;
+    if settings.mechanism == Mechanism::Copy {
+        let refused = pins::refuse();
+        refused.map_err(|error| format!("cannot refuse it io_uring and O_DIRECT: {error}"))?;
+    }
     Ok(Program { settings, space })
 }
 

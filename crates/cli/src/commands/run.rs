@@ -65,7 +65,8 @@ pub struct RunArgs {
     /// enter the pool where the scheme takes pages of files (as `ezswap` does)
     #[arg(long)]
     files: bool,
-    /// How frames come and go
+    /// How frames come and go. `auto` moves them, and leaves the program unpaged before Linux 6.8, which cannot; `copy`
+    /// refuses the program io_uring, Linux AIO and O_DIRECT, since what these write to a page that has left would be lost
     #[arg(long, value_enum, default_value = "auto")]
     mechanism: MechanismArg,
     /// Threads that serve faults

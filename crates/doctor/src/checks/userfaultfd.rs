@@ -56,7 +56,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         key: "frame_moves",
         title: "UFFDIO_MOVE",
-        purpose: "moves frames in place of copying pages",
+        purpose: "moves frames; without it `run` pages nothing, or copies with --mechanism copy",
         needs: &[
             (Part::Arena, Need::Better),
             (Part::Run, Need::Better),

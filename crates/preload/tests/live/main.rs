@@ -113,6 +113,11 @@ fn a_program_with_a_userfaultfd_of_its_own() {
 }
 
 #[test]
+fn memory_that_devices_write_to() {
+    in_every_way("pinned");
+}
+
+#[test]
 fn pipes_that_refer_to_pages_of_the_program() {
     in_every_way("pipes");
 }
