@@ -395,7 +395,8 @@ impl Space {
     /// Makes the program's memory ours: from now on it is kept within its budget.
     ///
     /// # Errors
-    /// [`ArenaError`]: no threads, or the kernel refuses.
+    /// [`ArenaError`]: no threads, or the kernel refuses. If [`Self::is_adopted`] says no then, the memory is the kernel's
+    /// as before, and stays so.
     pub fn adopt(&self) -> Result<(), ArenaError> {
         // A fork waits until there are threads that hear of it.
         let _inside = self.shared.core.gate.enter();
@@ -404,12 +405,19 @@ impl Space {
         }
         // While no access can be a fault yet: whoever makes a thread takes locks of the loader, and a thread that
         // holds these (it loads a library) must not wait for us.
-        self.start_threads()?;
-        // They wait until all pages are known.
-        let adopted = self.shared.brain.lock().program_adopt(&self.shared.core);
-        adopted.map_err(|error| ArenaError::Adopt(error.to_string()))?;
-        self.shared.threads.lock().begin();
-        Ok(())
+        let adopted = self.start_threads().and_then(|()| {
+            // They wait until all pages are known.
+            let adopted = self.shared.brain.lock().program_adopt(&self.shared.core);
+            adopted.map_err(|error| ArenaError::Adopt(error.to_string()))
+        });
+        if adopted.is_ok() {
+            self.shared.threads.lock().begin();
+        } else if !self.shared.brain.lock().program.is_adopted() {
+            // With its descriptor all registrations end.
+            self.shared.core.memory.close();
+            self.shared.threads.lock().abandon();
+        }
+        adopted
     }
 
     /// Makes room again where the program had mapped something else: to be called now and then, by a thread as

@@ -113,6 +113,13 @@ impl Threads {
         Duration::from_nanos(numbers.iter().filter_map(cpu_ns).sum())
     }
 
+    /// Leaves threads that never began where they are: they wait for ever, since there is nothing to work for.
+    pub fn abandon(&mut self) {
+        self.handles.clear();
+        self.numbers = Arc::default();
+        self.begun = Arc::default();
+    }
+
     /// Ends all threads and waits for them.
     pub fn stop(&mut self, core: &Core) {
         self.is_stopped.store(true, Ordering::Release);

@@ -3,6 +3,7 @@
 //! There is none until the program has mapped more than its budget (files included where they are asked for), unless
 //! somebody wants to talk to it: a program that fits has nothing of this library running.
 
+use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
@@ -25,6 +26,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long a thread waits for the keeper that maps a file. It may hold what a new thread needs: libraries are
 /// initialised under a lock of the loader's.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a forked child waits for room for its threads.
+const LONG_PATIENCE: Duration = Duration::from_secs(10);
 /// How often it looks at what the program does afterwards.
 const TICK: Duration = Duration::from_millis(50);
 /// A launch window that nobody closes ends after so long without faults.
@@ -179,20 +182,30 @@ pub fn start_in_child(tell_parent: impl FnOnce()) {
     PHASE.store(0, Ordering::Relaxed);
     report::forget();
     let (step, next) = mpsc::sync_channel(2);
-    spawn(move |program| {
+    let attach = move |program: &'static Program| {
         let attached = program.space.attach_in_child(|| {
             let _ = step.send(());
         });
-        if let Err(error) = attached {
-            // Pages that are not in their places would read as zeros.
-            die(&format!("cannot go on in the child of a fork: {error}"));
-        }
+        // Pages that are not in their places would read as zeros.
+        attached.unwrap_or_else(|error| die_in_child(&error));
         let _ = step.send(());
         Ok(())
-    });
+    };
+    let begin = Instant::now();
+    while let Err(error) = try_spawn(attach.clone()) {
+        // There may be room for a thread when others have ended.
+        if begin.elapsed() > LONG_PATIENCE {
+            die_in_child(&error);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let _ = next.recv();
     tell_parent();
     let _ = next.recv();
+}
+
+fn die_in_child(error: &dyn std::fmt::Display) -> ! {
+    die(&format!("cannot go on in the child of a fork: {error}"))
 }
 
 fn die(line: &str) -> ! {
@@ -201,6 +214,17 @@ fn die(line: &str) -> ! {
 }
 
 fn spawn(attach: impl FnOnce(&'static Program) -> Result<(), String> + Send + 'static) {
+    if let Err(error) = try_spawn(attach) {
+        HAS_GIVEN_UP.store(true, Ordering::Release);
+        say(&format!(
+            "this program runs without paging: no thread: {error}"
+        ));
+    }
+}
+
+fn try_spawn(
+    attach: impl FnOnce(&'static Program) -> Result<(), String> + Send + 'static,
+) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("warmswap keeper".into());
     let started = thread.spawn(move || {
         let Some(program) = program() else { return };
@@ -220,12 +244,7 @@ fn spawn(attach: impl FnOnce(&'static Program) -> Result<(), String> + Send + 's
             }
         }
     });
-    if let Err(error) = started {
-        HAS_GIVEN_UP.store(true, Ordering::Release);
-        say(&format!(
-            "this program runs without paging: no thread: {error}"
-        ));
-    }
+    started.map(drop)
 }
 
 /// Gives the thread a table of descriptors of its own, empty but for standard error.
@@ -302,10 +321,7 @@ impl Keeper {
         loop {
             let is_wanted = IS_WANTED.load(Ordering::Acquire) || self.is_near_budget();
             if !self.is_adopted && is_wanted && !IS_REFUSED.load(Ordering::Acquire) {
-                if let Err(error) = self.program.space.adopt() {
-                    die(&error.to_string());
-                }
-                self.is_adopted = true;
+                self.adopt();
             }
             if self.is_adopted {
                 leave_wanted(&self.program.space);
@@ -318,6 +334,17 @@ impl Keeper {
             report::look(self.program);
             check_stderr();
             self.look();
+        }
+    }
+
+    /// Takes the program's memory over. Where that cannot be, as without another thread, it stays the kernel's.
+    fn adopt(&mut self) {
+        match self.program.space.adopt() {
+            Ok(()) => self.is_adopted = true,
+            Err(error) if self.program.space.is_adopted() => die(&error.to_string()),
+            Err(error) => {
+                never_page(&error.to_string());
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //! answers are compared with those of a run without it.
 
 mod common;
+mod crowded;
 mod files;
 mod learned;
 
