@@ -163,7 +163,8 @@ impl Brain {
 
     /// Forgets an application, all of whose regions are gone.
     pub fn remove_app(&mut self, app: AppId) {
-        self.engine.call(Call::Exit(app));
+        // The next application to be added gets its number.
+        self.engine.call(Call::Retire(app));
         self.apps[usize::from(app.0)] = App::default();
     }
 

@@ -120,4 +120,6 @@ calls! {
     KillRefused() => kill_refused;
     /// [`Engine::presume_touched`].
     PresumeTouched(app: AppId, addr: PageAddr) => presume_touched;
+    /// [`Engine::retire`].
+    Retire(app: AppId) => retire;
 }

@@ -1,6 +1,6 @@
 //! What the scheme learned about an application, taken out and given back, so that it survives a restart.
 
-use crate::engine::Engine;
+use crate::engine::{App, Engine};
 use warmswap_page::{AppId, FileId, PageAddr};
 use warmswap_policy::Learned;
 
@@ -21,6 +21,15 @@ impl Engine {
         };
         self.scheme.prefetch.learned(app, &mut learned);
         learned
+    }
+
+    /// The application ended for good, and its number may be another's from now on. As [`exit`](Self::exit), and what
+    /// the scheme learned about it is forgotten, too. Linear in the application's pages.
+    pub fn retire(&mut self, app: AppId) {
+        self.exit(app);
+        self.scheme.reclaim.retire(app);
+        self.scheme.prefetch.retire(app);
+        *self.app(app) = App::default();
     }
 
     /// Gives back what was learned in an earlier run, before the application's first launch. What does not fit

@@ -7,6 +7,8 @@ mod launch;
 mod pace;
 mod reclaim;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -55,7 +57,10 @@ pub struct Tick {
 pub struct Host {
     config: HostConfig,
     core: Core,
+    /// By number. A number that no application has is given to the next one.
     apps: Vec<Option<App>>,
+    /// The numbers that are given out, in the order in which the applications were added.
+    order: Vec<usize>,
     finder: Applications,
     gauge: Gauge,
     prepagers: Option<Prepagers>,
@@ -96,6 +101,7 @@ impl Host {
         Ok(Self {
             core: Core::new(root, engine, config.prepage_by, config.evidence_launches),
             apps: Vec::new(),
+            order: Vec::new(),
             finder: Applications::new(root),
             gauge,
             prepagers,
@@ -115,7 +121,7 @@ impl Host {
     // ---- applications ----
 
     /// Watches one more application. Its processes are found at the next tick, or switch to it. What is kept of
-    /// it in the folder of learned tables is taught.
+    /// it in the folder of learned tables is taught. Its number may be one that an application had that was removed.
     ///
     /// # Errors
     /// [`HostError::NameTaken`], [`HostError::TooManyApps`].
@@ -123,11 +129,15 @@ impl Host {
         if self.id(&application.name).is_some() {
             return Err(HostError::NameTaken(application.name));
         }
-        let at = u16::try_from(self.apps.len())
-            .ok()
-            .filter(|&at| at < u16::MAX);
-        let id = AppId(at.ok_or(HostError::TooManyApps)?);
-        self.apps.push(Some(App::new(id, application)));
+        let free = self.apps.iter().position(Option::is_none);
+        let at = free.unwrap_or(self.apps.len());
+        let number = u16::try_from(at).ok().filter(|&at| at < u16::MAX);
+        let id = AppId(number.ok_or(HostError::TooManyApps)?);
+        if at == self.apps.len() {
+            self.apps.push(None);
+        }
+        self.apps[at] = Some(App::new(id, application));
+        self.order.push(at);
         self.found_ns = None;
         Ok(id)
     }
@@ -175,7 +185,8 @@ impl Host {
         result
     }
 
-    /// Watches an application no more. Its pages stay where they are.
+    /// Watches an application no more. Its pages stay where they are; what was learned of it is kept only if it was
+    /// saved before ([`Self::save_learned`]).
     ///
     /// # Errors
     /// [`HostError::NoSuchApp`].
@@ -184,9 +195,19 @@ impl Host {
         if self.foreground == Some(at) {
             self.foreground = None;
         }
-        self.apps[at] = None;
+        let removed = self.apps[at].take();
+        self.order.retain(|&other| other != at);
+        if let (
+            Some(App {
+                window: Some(_), ..
+            }),
+            Some(prepagers),
+        ) = (removed, &self.prepagers)
+        {
+            prepagers.only(u64::MAX);
+        }
         self.core.engine.set_budget_bytes(UNBOUNDED_BYTES);
-        self.core.engine.exit(app);
+        self.core.engine.retire(app);
         self.core.drain();
         Ok(())
     }
@@ -200,9 +221,13 @@ impl Host {
             .next()
     }
 
-    /// All applications under watch.
+    /// All applications under watch, in the order in which they were added: a process belongs to the first that fits.
     pub fn applications(&self) -> impl Iterator<Item = (AppId, &Application)> {
-        self.apps.iter().flatten().map(|a| (a.id, &a.application))
+        self.in_order().map(|a| (a.id, &a.application))
+    }
+
+    fn in_order(&self) -> impl Iterator<Item = &App> + Clone {
+        self.order.iter().filter_map(|&at| self.apps[at].as_ref())
     }
 
     /// The application in the foreground.
@@ -409,15 +434,11 @@ impl Host {
     // ---- processes ----
 
     fn find_processes(&mut self) {
-        let apps: Vec<usize> = (0..self.apps.len())
-            .filter(|&at| self.apps[at].is_some())
-            .collect();
-        let applications: Vec<&Application> =
-            self.apps.iter().flatten().map(|a| &a.application).collect();
+        let applications: Vec<&Application> = self.in_order().map(|a| &a.application).collect();
         let Ok(found) = self.finder.find(&applications) else {
             return;
         };
-        for (at, now) in apps.into_iter().zip(found) {
+        for (&at, now) in self.order.iter().zip(found) {
             let Some(app) = &mut self.apps[at] else {
                 continue;
             };

@@ -30,7 +30,7 @@ impl Host {
     /// Everything, for people and programs. Costs about 10 ns a page.
     #[must_use]
     pub fn status(&self) -> HostStatus {
-        let apps = self.apps.iter().flatten();
+        let apps = self.in_order();
         let state_bytes = apps.clone().map(App::state_bytes).sum::<usize>();
         HostStatus {
             scheme: self.config.scheme.clone(),

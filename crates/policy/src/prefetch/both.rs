@@ -73,6 +73,9 @@ impl Prefetch for Both {
     fn exit(&mut self, app: AppId) {
         self.footprint.exit(app);
     }
+    fn retire(&mut self, app: AppId) {
+        self.footprint.retire(app);
+    }
     fn learned(&self, app: AppId, learned: &mut Learned<FileId>) {
         self.footprint.learned(app, learned);
     }

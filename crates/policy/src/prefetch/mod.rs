@@ -115,6 +115,12 @@ pub trait Prefetch: Send + std::fmt::Debug {
         let _ = app;
     }
 
+    /// The application is gone for good, and its number may be another's from now on: nothing that was learned
+    /// under it is kept, unlike at [`exit`](Self::exit).
+    fn retire(&mut self, app: AppId) {
+        let _ = app;
+    }
+
     /// Notes what it learned about an application. Constant time but for what is noted.
     fn learned(&self, app: AppId, learned: &mut Learned<FileId>) {
         let _ = (app, learned);

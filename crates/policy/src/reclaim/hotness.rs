@@ -503,6 +503,16 @@ impl Reclaim for HotnessOrg {
         }
     }
 
+    fn retire(&mut self, app: AppId) {
+        let index = usize::from(app.0);
+        *self.app(app) = App::default();
+        for of in [&mut self.foreground, &mut self.most_recent] {
+            if *of == index {
+                *of = usize::MAX;
+            }
+        }
+    }
+
     fn dump(&self, table: &PageTable) -> Vec<PageId> {
         self.order
             .iter()

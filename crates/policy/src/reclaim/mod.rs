@@ -96,6 +96,12 @@ pub trait Reclaim: Send + std::fmt::Debug {
         let _ = (table, page);
     }
 
+    /// The application is gone for good, with all its pages, and its number may be another's from now on: nothing
+    /// that was noted under it is kept.
+    fn retire(&mut self, app: AppId) {
+        let _ = app;
+    }
+
     /// These anonymous pages of the application were hot when it ran before: they take the place of the hot
     /// list, and of what the first launch would make of it.
     fn teach(&mut self, table: &mut PageTable, app: AppId, hot: &[u64]) {

@@ -310,6 +310,12 @@ impl Prefetch for Footprint {
         }
     }
 
+    fn retire(&mut self, app: AppId) {
+        self.drop_work();
+        let config = self.config;
+        *self.app(app) = App::new(config);
+    }
+
     fn learned(&self, app: AppId, learned: &mut Learned<FileId>) {
         let Some(state) = self.apps.get(usize::from(app.0)) else {
             return;

@@ -1,0 +1,97 @@
+use warmswap_page::FileId;
+use warmswap_policy::learned::{Learned, LearnedFile};
+use warmswap_policy::prefetch::footprint::Extent;
+
+use super::*;
+use crate::application::Members;
+
+/// A host on a machine without processes and devices.
+fn host() -> (tempfile::TempDir, Host) {
+    let place = tempfile::tempdir().unwrap();
+    let config = HostConfig {
+        prepage_threads: 0,
+        ..HostConfig::default()
+    };
+    let host = Host::new(config, &Root::at(place.path())).unwrap();
+    (place, host)
+}
+
+fn application(name: &str) -> Application {
+    Application {
+        name: name.to_owned(),
+        members: Members::Executable(name.to_owned()),
+    }
+}
+
+#[test]
+fn more_applications_come_and_go_than_there_are_numbers() {
+    let (_place, mut host) = host();
+    let stays = host.add(application("stays")).unwrap();
+    for turn in 0..2 * u32::from(u16::MAX) {
+        let id = host.add(application("comes")).unwrap();
+        assert_ne!(id, stays, "turn {turn}");
+        host.remove(id).unwrap();
+        assert!(host.remove(id).is_err(), "turn {turn}");
+    }
+    assert_eq!(host.id("stays"), Some(stays));
+    assert_eq!(host.status().apps.len(), 1);
+}
+
+#[test]
+fn all_numbers_can_be_in_use_and_one_that_is_given_back_is_given_again() {
+    let (_place, mut host) = host();
+    // Checking the names of all others for each would take long.
+    for at in 0..u16::MAX {
+        host.apps.push(Some(App::new(AppId(at), application("x"))));
+        host.order.push(usize::from(at));
+    }
+    let error = host.add(application("late")).unwrap_err();
+    assert!(matches!(error, HostError::TooManyApps), "{error}");
+    host.remove(AppId(40_000)).unwrap();
+    assert_eq!(host.add(application("late")).unwrap(), AppId(40_000));
+}
+
+#[test]
+fn nothing_of_the_application_before_comes_with_a_number() {
+    let (_place, mut host) = host();
+    let first = host.add(application("first")).unwrap();
+    let mut learned = Learned {
+        anon_targets: vec![4, 5],
+        is_profiled: true,
+        ..Learned::default()
+    };
+    learned.files.push(LearnedFile {
+        file: FileId(7),
+        profile: vec![Extent::page(3)],
+        targets: vec![Extent::page(3)],
+    });
+    host.core.engine.teach(first, &learned);
+    assert_eq!(host.core.engine.learned(first), learned);
+    host.switch_to(first).unwrap();
+
+    host.remove(first).unwrap();
+    let second = host.add(application("second")).unwrap();
+
+    assert_eq!(second, first, "the number is given again");
+    assert!(host.core.engine.learned(second).is_empty());
+    assert_eq!(host.foreground(), None);
+    let status = host.status();
+    assert_eq!(status.apps[0].hot_bytes, 0);
+    assert!(!status.apps[0].is_foreground);
+}
+
+#[test]
+fn an_application_with_a_number_given_again_is_behind_those_that_were_there() {
+    let (_place, mut host) = host();
+    let [a, _] = ["a", "b"].map(|name| host.add(application(name)).unwrap());
+    host.remove(a).unwrap();
+    assert_eq!(host.add(application("c")).unwrap(), a);
+
+    let names: Vec<&str> = host
+        .applications()
+        .map(|(_, application)| application.name.as_str())
+        .collect();
+    assert_eq!(names, ["b", "c"]);
+    let apps = host.status().apps;
+    assert_eq!(apps[0].name, "b");
+}
