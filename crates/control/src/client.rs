@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with,
-};
+use rustix::net::{SendFlags, send};
+use warmswap_sys::FileError;
 
 use crate::protocol::{MAX_ANSWER_BYTES, ReplyError, read_reply, request_line};
+use crate::socket::{connect_to, failed};
 use crate::{Answer, DaemonStatus, ProgramStats, ProgramStatus, Refusal, Request};
 
 /// A request got no answer.
@@ -29,16 +29,8 @@ pub enum ClientError {
         path: PathBuf,
     },
     /// The system refuses.
-    #[error("cannot {action} {}: {source}", path.display())]
-    System {
-        /// What was tried, as a verb.
-        action: &'static str,
-        /// The socket.
-        path: PathBuf,
-        /// The system's answer.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] FileError),
     /// The program did not answer in time.
     #[error("no answer from {} within {} ms", path.display(), timeout.as_millis())]
     Timeout {
@@ -88,26 +80,18 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn connect(path: &Path, timeout: Duration) -> Result<Self, ClientError> {
-        let owned = path.to_owned();
-        let failed = move |errno: Errno| match errno {
-            Errno::NOENT => ClientError::Missing { path: owned },
-            Errno::CONNREFUSED => ClientError::Dead { path: owned },
-            errno => ClientError::System {
-                action: "connect to",
-                path: owned,
-                source: errno.into(),
-            },
-        };
-        // A blocking connect waits for ever where the backlog is full, so this one does not block.
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let connected = || {
-            let address = SocketAddrUnix::new(path)?;
-            let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-            connect(&fd, &address)?;
-            rustix::io::ioctl_fionbio(&fd, false)?;
-            Ok(fd)
-        };
-        let stream = UnixStream::from(connected().map_err(failed)?);
+        let socket = connect_to(path).and_then(|socket| {
+            rustix::io::ioctl_fionbio(&socket, false)?;
+            Ok(socket)
+        });
+        let stream = UnixStream::from(socket.map_err(|errno| {
+            let path = path.to_owned();
+            match errno {
+                Errno::NOENT => ClientError::Missing { path },
+                Errno::CONNREFUSED => ClientError::Dead { path },
+                errno => failed("connect to", &path)(errno).into(),
+            }
+        })?);
         Ok(Self {
             stream,
             path: path.to_owned(),
@@ -243,11 +227,7 @@ impl Client {
     }
 
     fn system(&self, action: &'static str, source: io::Error) -> ClientError {
-        ClientError::System {
-            action,
-            path: self.path.clone(),
-            source,
-        }
+        failed(action, &self.path)(source).into()
     }
 
     fn nonsense(&self, what: String) -> ClientError {

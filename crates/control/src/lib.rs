@@ -16,10 +16,12 @@
 mod client;
 mod daemon;
 mod latency;
+mod peer;
 mod places;
 mod protocol;
 mod server;
 mod settings;
+mod socket;
 mod stats;
 
 pub use client::{Client, ClientError};
@@ -28,14 +30,16 @@ pub use daemon::{
     SwapStatus,
 };
 pub use latency::{Latencies, LatencyHistogram, LatencySummary};
+pub use peer::Peer;
 pub use places::{
-    DAEMON_SOCKET, PlaceError, Running, running, socket_folder, socket_folders, socket_path,
+    DAEMON_SOCKET, PlaceError, Running, SYSTEM_FOLDER, running, socket_folder, socket_folders,
+    socket_of, socket_path,
 };
 pub use protocol::{
     Answer, AppEvent, MAX_ANSWER_BYTES, MAX_REQUEST_BYTES, PROTOCOL_VERSION, Refusal, RefusalKind,
     Reply, Request,
 };
-pub use server::{Access, MAX_CLIENTS, Server, ServerError};
+pub use server::{Access, Listener, MAX_CLIENTS, Server, ServerError};
 pub use settings::{
     DEFAULT_BACKING_LIMIT_BYTES, Mechanism, PRELOAD_LIBRARY, PRELOAD_VARIABLE, RUN_VARIABLE,
     RunSettings, SettingsError,

@@ -5,25 +5,17 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::net::SocketAddrUnix;
 use rustix::process::{Uid, geteuid};
+use warmswap_sys::FileError;
 
-use crate::server::is_dead;
+use crate::socket::{failed, is_dead};
 
 /// The folder for sockets cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
     /// It cannot be made or looked at.
-    #[error("cannot {action} {}: {source}", path.display())]
-    System {
-        /// What was tried, as a verb.
-        action: &'static str,
-        /// The folder.
-        path: PathBuf,
-        /// The system's answer.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] FileError),
     /// Others could put their own sockets there.
     #[error(
         "{} is not a folder of this user alone (owner {owner}, mode {mode:o}); remove it, or make it so",
@@ -37,17 +29,6 @@ pub enum PlaceError {
         /// Its mode.
         mode: u32,
     },
-}
-
-impl PlaceError {
-    fn system(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::System {
-            action,
-            path,
-            source,
-        }
-    }
 }
 
 /// A program that listens.
@@ -72,7 +53,7 @@ pub fn socket_folders() -> Vec<PathBuf> {
 fn folders(session: Option<PathBuf>, user: Uid) -> Vec<PathBuf> {
     let session = session.filter(|path| path.is_absolute());
     let session = session.map(|path| path.join("warmswap"));
-    let system = user.is_root().then(|| PathBuf::from("/run/warmswap"));
+    let system = user.is_root().then(|| PathBuf::from(SYSTEM_FOLDER));
     let shared = PathBuf::from(format!("/tmp/warmswap-{}", user.as_raw()));
     session.into_iter().chain(system).chain([shared]).collect()
 }
@@ -87,11 +68,8 @@ pub fn socket_folder() -> Result<PathBuf, PlaceError> {
 }
 
 fn first_usable(folders: &[PathBuf]) -> Result<PathBuf, PlaceError> {
-    let mut result = Err(PlaceError::System {
-        action: "find",
-        path: PathBuf::new(),
-        source: io::ErrorKind::NotFound.into(),
-    });
+    let none = failed("find", Path::new(""))(io::Error::from(io::ErrorKind::NotFound));
+    let mut result = Err(none.into());
     for folder in folders {
         result = make_private(folder).map(|()| folder.clone());
         if result.is_ok() {
@@ -106,14 +84,14 @@ fn make_private(folder: &Path) -> Result<(), PlaceError> {
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Ok(()) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(PlaceError::system("make", folder)(error)),
+        Err(error) => return Err(failed("make", folder)(error).into()),
     }
     check_private(folder)
 }
 
 /// Checks that a folder is one of this user alone.
 fn check_private(folder: &Path) -> Result<(), PlaceError> {
-    let found = fs::symlink_metadata(folder).map_err(PlaceError::system("look at", folder))?;
+    let found = fs::symlink_metadata(folder).map_err(failed("look at", folder))?;
     if found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0 {
         return Ok(());
     }
@@ -124,7 +102,10 @@ fn check_private(folder: &Path) -> Result<(), PlaceError> {
     })
 }
 
-/// The daemon's socket where none is configured.
+/// The folder of root's programs and of the daemon.
+pub const SYSTEM_FOLDER: &str = "/run/warmswap";
+
+/// The daemon's socket where none is configured, in [`SYSTEM_FOLDER`].
 pub const DAEMON_SOCKET: &str = "/run/warmswap/daemon.sock";
 
 /// The default socket of the process `pid`, in a folder that exists.
@@ -132,7 +113,30 @@ pub const DAEMON_SOCKET: &str = "/run/warmswap/daemon.sock";
 /// # Errors
 /// [`PlaceError`].
 pub fn socket_path(pid: u32) -> Result<PathBuf, PlaceError> {
-    Ok(socket_folder()?.join(format!("{pid}.sock")))
+    Ok(socket_folder()?.join(socket_name(pid)))
+}
+
+/// The socket of the process `pid`: the one that it listens on, or where it would be in the first of
+/// [`socket_folders`].
+#[must_use]
+pub fn socket_of(pid: u32) -> PathBuf {
+    let found = running().into_iter().find(|program| program.pid == pid);
+    found.map_or_else(
+        || {
+            let folder = socket_folders().into_iter().next().unwrap_or_default();
+            folder.join(socket_name(pid))
+        },
+        |program| program.socket,
+    )
+}
+
+fn socket_name(pid: u32) -> String {
+    format!("{pid}.sock")
+}
+
+/// The process whose socket has this name.
+fn pid_of_socket(name: &str) -> Option<u32> {
+    name.strip_suffix(".sock")?.parse().ok()
 }
 
 /// The programs that listen in [`socket_folders`], by number. Sockets of programs that ended are removed.
@@ -158,12 +162,10 @@ fn running_in(folders: &[PathBuf]) -> Vec<Running> {
     found
 }
 
-/// The program behind `PID.sock`; a file that nobody listens on is removed.
+/// The program behind `PID.sock`; a file that no process listens on is removed.
 fn listening(socket: &Path) -> Option<Running> {
-    let name = socket.file_name()?.to_str()?;
-    let pid = name.strip_suffix(".sock")?.parse().ok()?;
-    let address = SocketAddrUnix::new(socket).ok()?;
-    match is_dead(&address) {
+    let pid = pid_of_socket(socket.file_name()?.to_str()?)?;
+    match is_dead(socket) {
         Ok(false) => Some(Running {
             pid,
             socket: socket.to_owned(),

@@ -97,6 +97,8 @@ pub enum RefusalKind {
     Unknown,
     /// Not in this state: the program is not paged yet, for example.
     NotNow,
+    /// It is not for this user: the program belongs to another one.
+    Denied,
     /// It was tried, and failed.
     Failed,
     /// A kind that this version does not know.

@@ -3,16 +3,18 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
 use warmswap_control::{
-    Answer, Client, ClientError, MAX_CLIENTS, MAX_REQUEST_BYTES, ProgramStats, Refusal,
+    Answer, Client, ClientError, MAX_CLIENTS, MAX_REQUEST_BYTES, Peer, ProgramStats, Refusal,
     RefusalKind, Reply, Request, Server, ServerError,
 };
 
@@ -102,6 +104,50 @@ fn every_request_has_its_answer() {
         let error = client.tell(&Request::Status).unwrap_err();
         assert!(matches!(error, ClientError::Nonsense { .. }), "{error}");
     });
+}
+
+/// Set for the process that asks as another user: the socket.
+const SOCKET: &str = "WARMSWAP_TEST_SOCKET";
+
+/// Not a test of its own: run by the test below in another process, as another user.
+#[test]
+fn child() {
+    if let Some(path) = std::env::var_os(SOCKET) {
+        let mut client = Client::connect(Path::new(&path), TIMEOUT).unwrap();
+        client.tell(&Request::Background).unwrap();
+    }
+}
+
+#[test]
+fn the_server_hears_which_user_asks() {
+    let (folder, path) = place();
+    let mut server = Server::bind(&path).unwrap();
+    let own = rustix::process::geteuid();
+    // Without root there is one user only, who must be told all the same.
+    let user = if own.is_root() { 65_534 } else { own.as_raw() };
+    for open in [folder.path(), &path] {
+        fs::set_permissions(open, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "child"]).env(SOCKET, &path);
+    if own.is_root() {
+        child.uid(user).gid(user);
+    }
+    let mut child = child.spawn().unwrap();
+
+    let mut heard = Vec::new();
+    while heard.is_empty() && child.try_wait().unwrap().is_none() {
+        let answer = |peer, request| {
+            heard.push((peer, request));
+            Ok(Answer::Done)
+        };
+        server
+            .poll_peers(Some(Duration::from_millis(5)), answer)
+            .unwrap();
+    }
+
+    assert_eq!(heard, [(Peer { user }, Request::Background)]);
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

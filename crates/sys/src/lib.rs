@@ -18,6 +18,7 @@ pub mod meminfo;
 pub mod memory;
 pub mod mount;
 pub mod pagemap;
+pub mod peer;
 pub mod perf;
 pub mod prepage;
 pub mod probe;

@@ -79,8 +79,8 @@ impl Unreachable {
         let path = path.to_owned();
         match error {
             ClientError::Missing { .. } | ClientError::Dead { .. } => Self::NotRunning { path },
-            ClientError::System { source, .. }
-                if source.kind() == std::io::ErrorKind::PermissionDenied =>
+            ClientError::System(error)
+                if error.source.kind() == std::io::ErrorKind::PermissionDenied =>
             {
                 Self::NotAllowed { path }
             }

@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use warmswap_control::{Client, ClientError, DaemonStatus, ProgramStats, running};
+use warmswap_control::{Client, ClientError, DaemonStatus, ProgramStats, running, socket_of};
 use warmswap_report::table::Table;
 use warmswap_report::tables::daemon;
 use warmswap_report::tables::programs::programs;
@@ -53,19 +53,10 @@ impl Silent {
 
 /// The socket that a person means: that of a process by its number, or a file.
 pub fn socket(target: &str) -> PathBuf {
-    let by_number = target.parse().ok().and_then(|pid: u32| {
-        let found = running().into_iter().find(|program| program.pid == pid);
-        // Where it would be, for the message.
-        let expected = || {
-            Some(
-                warmswap_control::socket_folders()
-                    .first()?
-                    .join(format!("{pid}.sock")),
-            )
-        };
-        found.map(|program| program.socket).or_else(expected)
-    });
-    by_number.unwrap_or_else(|| PathBuf::from(target))
+    match target.parse() {
+        Ok(pid) => socket_of(pid),
+        Err(_) => PathBuf::from(target),
+    }
 }
 
 /// Asks one program.

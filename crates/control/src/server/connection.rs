@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::protocol::{MAX_REQUEST_BYTES, read_request, reply_line};
-use crate::{Refusal, RefusalKind, Reply, Request};
+use crate::{Peer, Refusal, RefusalKind, Reply, Request};
 
 /// How a connection goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,7 @@ pub(super) enum Next {
 #[derive(Debug)]
 pub(super) struct Connection {
     fd: OwnedFd,
+    peer: Peer,
     /// What was read and not yet taken: less than a line, or lines behind an answer that waits.
     input: Vec<u8>,
     /// Of `input`, so much has no newline.
@@ -39,9 +40,10 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A client behind `fd`, which does not block.
-    pub(super) fn new(fd: OwnedFd, now: u64) -> Self {
+    pub(super) fn new(fd: OwnedFd, peer: Peer, now: u64) -> Self {
         Self {
             fd,
+            peer,
             input: Vec::new(),
             searched: 0,
             output: Vec::new(),
@@ -66,7 +68,10 @@ impl Connection {
 
     /// Reads, answers and writes as far as it goes without blocking. Returns the number of requests that the
     /// handler was given.
-    pub(super) fn serve(&mut self, handler: &mut dyn FnMut(Request) -> Reply) -> (Next, usize) {
+    pub(super) fn serve(
+        &mut self,
+        handler: &mut dyn FnMut(Peer, Request) -> Reply,
+    ) -> (Next, usize) {
         if self.output.is_empty() && self.read().is_err() {
             return (Next::Close, 0);
         }
@@ -82,7 +87,7 @@ impl Connection {
                 Some(Ok(line)) => {
                     let reply = read_request(&line).and_then(|request| {
                         served += 1;
-                        handler(request)
+                        handler(self.peer, request)
                     });
                     self.output = reply_line(reply);
                 }
