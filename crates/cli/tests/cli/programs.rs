@@ -115,33 +115,40 @@ fn with_program(socket: &Path, pid: u32, commands: impl FnOnce()) -> Vec<Request
     told.into_inner().expect("no poison")
 }
 
+/// A process number that no process can have: the largest that a kernel gives is less than 2^22.
+const OWN: u32 = 4_999_999;
+
 #[test]
 fn status_lists_what_runs_and_removes_what_has_ended() {
     let session = Session::new();
     let dead = session.socket("9.sock");
     drop(UnixListener::bind(&dead).expect("a socket can be made"));
-    let empty = session.json(&["status"]);
-    // Programs outside of the session may run, too.
-    let others = empty["programs"].as_array().expect("a list").len();
+    // Other paged programs of this user may run, start and end meanwhile.
+    let listed = |pid: u32| {
+        let listing = session.json(&["status"]);
+        let programs = listing["programs"].as_array().expect("a list");
+        programs.iter().filter(|one| one["pid"] == pid).count()
+    };
+    assert_eq!(listed(OWN), 0);
     assert!(!dead.exists());
 
-    with_program(&session.socket("4711.sock"), 4711, || {
+    with_program(&session.socket(&format!("{OWN}.sock")), OWN, || {
         let ran = session.run(&["status"]);
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
-        let line = ran.stdout.lines().find(|line| line.contains("4711"));
+        let own = OWN.to_string();
+        let mut lines = ran.stdout.lines();
+        let line = lines.find(|line| line.split_whitespace().next() == Some(&own));
         let line = line.expect("the program has a row");
         let words: Vec<_> = line.split_whitespace().collect();
         assert_eq!(
             words.join(" "),
-            "4711 redis-server foreground 300 MiB 200 MiB 50.0 MiB 3.00× 12,345 3.10 µs 9.90 µs 0 ns"
+            format!(
+                "{OWN} redis-server foreground 300 MiB 200 MiB 50.0 MiB 3.00× 12,345 3.10 µs 9.90 µs 0 ns"
+            )
         );
-        let listing = session.json(&["status"]);
-        assert_eq!(
-            listing["programs"].as_array().map(Vec::len),
-            Some(others + 1)
-        );
-        let one = session.json(&["status", "4711"]);
-        assert_eq!(one["programs"][0]["pid"], 4711);
+        assert_eq!(listed(OWN), 1);
+        let one = session.json(&["status", &own]);
+        assert_eq!(one["programs"][0]["pid"], OWN);
         assert_eq!(one["programs"][0]["fault_latency"]["p50_ns"], 3100);
     });
 }
