@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use warmswap_control::{Access, Server, ServerError};
+use warmswap_control::{Access, SYSTEM_FOLDER, Server, ServerError};
 use warmswap_sys::{FileError, Root, file};
 
 use crate::event::Events;
@@ -69,7 +69,7 @@ impl Socket {
         let serve = move || {
             while !end.load(Relaxed) {
                 if server
-                    .poll_once(None, |request| events.ask(request))
+                    .poll_peers(None, |peer, request| events.ask(peer, request))
                     .is_err()
                 {
                     // For want of memory: a moment later there may be some.
@@ -121,7 +121,7 @@ fn make_folder(folder: &Path, access: Access) -> Result<(), FileError> {
             .create(folder)
             .map_err(failed);
     }
-    if access != Access::Owner && folder.ends_with("run/warmswap") {
+    if access != Access::Owner && folder == Path::new(SYSTEM_FOLDER) {
         // Other commands make it for root alone.
         let permissions = std::fs::Permissions::from_mode(0o711);
         std::fs::set_permissions(folder, permissions).map_err(failed)?;
@@ -164,9 +164,15 @@ mod tests {
         let control = socket.serve(events).unwrap();
         let daemon = std::thread::spawn(move || {
             for event in heard.iter().take(2) {
-                let Event::Request { request, answer } = event else {
+                let Event::Request {
+                    peer,
+                    request,
+                    answer,
+                } = event
+                else {
                     panic!("{event:?}")
                 };
+                assert_eq!(peer.user, rustix::process::geteuid().as_raw());
                 let reply = match request {
                     Request::Daemon => Err(Refusal::new(RefusalKind::NotNow, "not yet")),
                     _ => Ok(Answer::Done),

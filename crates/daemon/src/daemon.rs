@@ -1,5 +1,6 @@
 //! The daemon's one thread: it hears, steers the host, and answers.
 
+mod access;
 mod apps;
 #[cfg(test)]
 mod tests;
@@ -8,11 +9,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use warmswap_control::{
-    Answer, AppEvent, DaemonStatus, MemoryStatus, Refusal, RefusalKind, Reply, Request,
+    Answer, AppEvent, DaemonStatus, MemoryStatus, Peer, Refusal, RefusalKind, Reply, Request,
 };
 use warmswap_kernel::AppId;
 use warmswap_kernel::host::AFTER_SWITCH;
 use warmswap_sys::meminfo::Meminfo;
+use warmswap_sys::peer::Owned;
 use warmswap_sys::process::Stat;
 use warmswap_sys::{Root, monotonic_ns};
 
@@ -51,7 +53,7 @@ pub struct Daemon<H> {
     own_devices: Vec<String>,
     warnings: Vec<String>,
     /// Of a window whose process belongs to no application yet.
-    unknown_window: Option<(Source, u32)>,
+    unknown_window: Option<(Source, Peer, u32)>,
 }
 
 /// When something is to be done next.
@@ -169,8 +171,9 @@ impl<H: Host> Daemon<H> {
         let tick = self.host.tick();
         let now = Instant::now();
         self.due.tick = now + tick.wait;
-        if let Some((source, pid)) = self.unknown_window
+        if let Some((source, peer, pid)) = self.unknown_window
             && let Some(app) = self.apps.owner(&self.host, pid)
+            && self.may_steer(peer, app)
         {
             self.unknown_window = None;
             self.switch_to(app, source);
@@ -185,6 +188,9 @@ impl<H: Host> Daemon<H> {
     }
 
     fn look_for_activity(&mut self) {
+        for app in self.apps.take_removed() {
+            self.activity.forget(app);
+        }
         let root = &self.root;
         let host = &self.host;
         let ticks_per_second = rustix::param::clock_ticks_per_second().max(1) as f64;
@@ -206,6 +212,9 @@ impl<H: Host> Daemon<H> {
     }
 
     fn discover(&mut self) {
+        if let Err(warning) = self.apps.forget_ended(&self.root, &mut self.host) {
+            self.warn(warning);
+        }
         if !self.config.discover.enable {
             return;
         }
@@ -217,12 +226,16 @@ impl<H: Host> Daemon<H> {
 
     fn hear(&mut self, event: Event) {
         match event {
-            Event::Request { request, answer } => {
-                let reply = self.carry_out(request);
-                // Whoever asked may have gone.
+            Event::Request {
+                peer,
+                request,
+                answer,
+            } => {
+                let reply = self.carry_out(peer, request);
+                // The client may have gone.
                 let _ = answer.send(reply);
             }
-            Event::Window { source, pid } => self.looked_at(source, pid),
+            Event::Window { source, peer, pid } => self.looked_at(source, peer, pid),
             Event::Source {
                 source,
                 state,
@@ -232,10 +245,10 @@ impl<H: Host> Daemon<H> {
         }
     }
 
-    fn carry_out(&mut self, request: Request) -> Reply {
+    fn carry_out(&mut self, peer: Peer, request: Request) -> Reply {
         match request {
-            Request::Daemon => Ok(Answer::Daemon(Box::new(self.status()))),
-            Request::App { name, event } => self.told(&name, event),
+            Request::Daemon => Ok(Answer::Daemon(Box::new(self.status_for(peer)))),
+            Request::App { name, event } => self.told(peer, &name, event),
             _ => Err(Refusal::new(
                 RefusalKind::Unknown,
                 "the daemon answers `daemon` and `app`; the others are for paged programs",
@@ -244,26 +257,28 @@ impl<H: Host> Daemon<H> {
     }
 
     /// `warmswap switch` and `warmswap launch`.
-    fn told(&mut self, name: &str, event: AppEvent) -> Reply {
+    fn told(&mut self, peer: Peer, name: &str, event: AppEvent) -> Reply {
         let refused = |kind, what: &str| Refusal::new(kind, what);
         let name =
             crate::config::app_name(name).map_err(|why| refused(RefusalKind::Malformed, why))?;
         if let AppEvent::Launch { pid } = event {
-            let stat = Stat::read(&self.root, pid)
+            let process = Owned::read(&self.root, pid)
                 .map_err(|error| refused(RefusalKind::Failed, &error.to_string()))?;
+            self.check_launch(peer, name, &process)?;
             let app = self
                 .apps
-                .launch(name, &stat, &mut self.host)
+                .launch(name, &process.stat, &mut self.host)
                 .map_err(|why| refused(RefusalKind::Failed, &why))?;
             self.switch_to(app, Source::Command);
             self.due.discover = Instant::now() + SETTLE;
             return Ok(Answer::Done);
         }
         let Some(app) = self.apps.by_name(name) else {
-            let known = self.apps.names().collect::<Vec<_>>().join(", ");
+            let known = self.names_for(peer).join(", ");
             let what = format!("there is no application {name:?}; there are: {known}");
             return Err(refused(RefusalKind::Failed, &what));
         };
+        self.check_steer(peer, name, app)?;
         match event {
             AppEvent::Switch => self.switch_to(app, Source::Command),
             AppEvent::Background => self.send_away(app),
@@ -280,16 +295,18 @@ impl<H: Host> Daemon<H> {
         Ok(Answer::Done)
     }
 
-    /// A window of this process is looked at.
-    fn looked_at(&mut self, source: Source, pid: u32) {
+    /// A window of this process is looked at, as a window system of this user says.
+    fn looked_at(&mut self, source: Source, peer: Peer, pid: u32) {
         self.unknown_window = None;
-        match self.apps.owner(&self.host, pid) {
+        let app = self.apps.owner(&self.host, pid);
+        match app.filter(|&app| self.may_steer(peer, app)) {
             Some(app) if self.apps.foreground() == Some(app) => {}
             Some(app) => self.switch_to(app, source),
             None => {
                 // It may be one that was just started, and will be found.
-                self.unknown_window = Some((source, pid));
-                if let Some(app) = self.apps.foreground() {
+                self.unknown_window = Some((source, peer, pid));
+                let front = self.apps.foreground();
+                if let Some(app) = front.filter(|&app| self.may_steer(peer, app)) {
                     self.send_away(app);
                 }
             }

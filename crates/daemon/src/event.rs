@@ -2,13 +2,15 @@
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-use warmswap_control::{Refusal, RefusalKind, Reply, Request};
+use warmswap_control::{Peer, Refusal, RefusalKind, Reply, Request};
 
 /// Something happened.
 #[derive(Debug)]
 pub enum Event {
     /// A client asks.
     Request {
+        /// The user who asks.
+        peer: Peer,
         /// What.
         request: Request,
         /// Where the answer goes.
@@ -16,8 +18,10 @@ pub enum Event {
     },
     /// A window of this process is looked at.
     Window {
-        /// Who says so.
+        /// The window system that says so.
         source: Source,
+        /// The user of the window system: what it says counts for this user's processes only.
+        peer: Peer,
         /// The process.
         pid: u32,
     },
@@ -87,10 +91,15 @@ impl Events {
     ///
     /// # Errors
     /// The daemon's [`Refusal`], or that it is ending.
-    pub fn ask(&self, request: Request) -> Reply {
+    pub fn ask(&self, peer: Peer, request: Request) -> Reply {
         let (answer, answered) = sync_channel(1);
         let ending = || Refusal::new(RefusalKind::NotNow, "the daemon is ending");
-        if !self.tell(Event::Request { request, answer }) {
+        let asked = self.tell(Event::Request {
+            peer,
+            request,
+            answer,
+        });
+        if !asked {
             return Err(ending());
         }
         answered.recv().unwrap_or_else(|_| Err(ending()))

@@ -12,7 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use tiny_http::{Header, Method, Request as HttpRequest, Response, Server};
-use warmswap_control::{Answer, AppStatus, DaemonStatus, Phase, Request};
+use warmswap_control::{Answer, AppStatus, DaemonStatus, Peer, Phase, Request};
 
 use crate::event::Events;
 
@@ -84,7 +84,7 @@ fn answer(request: HttpRequest, events: &Events) {
     };
     let plain = "text/plain; charset=utf-8";
     let response = match (request.method(), request.url()) {
-        (Method::Get | Method::Head, "/metrics") => match events.ask(Request::Daemon) {
+        (Method::Get | Method::Head, "/metrics") => match events.ask(Peer::ROOT, Request::Daemon) {
             Ok(Answer::Daemon(status)) => said(200, page(&status), CONTENT_TYPE),
             Ok(_) => said(500, "the daemon gave another answer\n".to_owned(), plain),
             Err(refusal) => said(503, format!("{refusal}\n"), plain),

@@ -13,6 +13,7 @@ pub mod x11;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use warmswap_control::Peer;
 use warmswap_sys::Root;
 
 use self::x11::{Windows, X11Error};
@@ -112,7 +113,11 @@ fn tell(events: &Events, source: Source, heard: Heard) -> bool {
             state,
             is_live: true,
         },
-        Heard::Window(pid) => Event::Window { source, pid },
+        Heard::Window(pid) => Event::Window {
+            source,
+            peer: Peer::ROOT,
+            pid,
+        },
     })
 }
 

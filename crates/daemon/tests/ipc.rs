@@ -170,7 +170,7 @@ fn the_process_of_a_window_of_i3_is_asked_of_its_display() {
 
     let next = || loop {
         let event = heard.recv_timeout(PATIENCE).unwrap();
-        if let Event::Window { source, pid } = event {
+        if let Event::Window { source, pid, .. } = event {
             return (source, pid);
         }
     };
@@ -225,6 +225,7 @@ fn the_daemon_hears_of_it_by_its_configuration() {
     let Event::Window {
         source: Source::Sway,
         pid: 11,
+        ..
     } = second
     else {
         panic!("{second:?}");

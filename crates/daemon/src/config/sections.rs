@@ -30,7 +30,7 @@ impl Section for DaemonSection {
 
     fn defaults(_: Facts) -> Self {
         Self {
-            socket: PathBuf::from("/run/warmswap/daemon.sock"),
+            socket: PathBuf::from(warmswap_control::DAEMON_SOCKET),
             socket_group: None,
             state_folder: PathBuf::from("/var/lib/warmswap"),
             save_interval_seconds: 300,
@@ -47,7 +47,8 @@ impl Section for DaemonSection {
         },
         Key {
             name: "socket-group",
-            doc: "The group whose members may use the socket, besides root. Empty: root alone.",
+            doc: "The group whose members may use the socket, besides root. Each of them sees and steers applications \
+                  whose processes are all his own. Empty: root alone.",
             set: |to, value, _| {
                 to.socket_group = (!value.is_empty()).then(|| value.to_owned());
                 Ok(())

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use warmswap_control::Phase;
+use warmswap_kernel::application::ProcessId;
 use warmswap_kernel::{AppId, Application, Applications, Members};
 use warmswap_sys::Root;
 use warmswap_sys::process::Stat;
@@ -14,8 +15,11 @@ use crate::discover::{Found, scan};
 use crate::host::Host;
 use crate::status::Standing;
 
-/// Looks in which a found application may be without processes before it is forgotten.
+/// Looks in which an application that was found or launched may be without processes before it is forgotten.
 const MAX_EMPTY_LOOKS: u32 = 20;
+
+/// Launched applications at most: any user who may use the socket can name more and more of them.
+const MAX_LAUNCHED: usize = 1024;
 
 /// Found applications at most; the largest count.
 const MAX_FOUND: usize = 128;
@@ -24,7 +28,7 @@ const MAX_FOUND: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Configured,
-    Launched,
+    Launched { empty_looks: u32 },
     Found { empty_looks: u32 },
 }
 
@@ -43,6 +47,8 @@ pub(super) struct Apps {
     note: Option<PathBuf>,
     /// The one that is looked at, and whether its launch window is open.
     front: Option<(AppId, bool)>,
+    /// Numbers that were given back since they were last asked for.
+    removed: Vec<AppId>,
 }
 
 /// Whether the process that an application was launched as is still there.
@@ -96,6 +102,9 @@ impl Apps {
             let id = app.id;
             self.remove(id, host);
         }
+        if self.launched().count() >= MAX_LAUNCHED {
+            return Err(format!("{MAX_LAUNCHED} launched applications run already"));
+        }
         let members = Members::Tree {
             pid: stat.pid,
             start_ticks: stat.start_ticks,
@@ -105,7 +114,7 @@ impl Apps {
             name: name.to_owned(),
             members,
         };
-        let app = self.add(application, Known::Launched, host)?;
+        let app = self.add(application, Known::Launched { empty_looks: 0 }, host)?;
         self.note_launched()?;
         Ok(app)
     }
@@ -120,7 +129,10 @@ impl Apps {
         noted
             .into_iter()
             .filter(|application| runs(application, root))
-            .filter_map(|application| self.add(application, Known::Launched, host).err())
+            .filter_map(|application| {
+                let known = Known::Launched { empty_looks: 0 };
+                self.add(application, known, host).err()
+            })
             .collect()
     }
 
@@ -129,11 +141,44 @@ impl Apps {
         let Some(path) = &self.note else {
             return Ok(());
         };
-        let launched = self.list.iter().filter(|app| app.known == Known::Launched);
-        let launched: Vec<&Application> = launched.map(|app| &app.application).collect();
+        let launched: Vec<&Application> = self.launched().collect();
         let text = serde_json::to_string(&launched).map_err(|error| error.to_string())?;
         std::fs::write(path, text)
             .map_err(|error| format!("cannot write {}: {error}", path.display()))
+    }
+
+    fn launched(&self) -> impl Iterator<Item = &Application> {
+        let launched = |app: &&App| matches!(app.known, Known::Launched { .. });
+        self.list
+            .iter()
+            .filter(launched)
+            .map(|app| &app.application)
+    }
+
+    /// Forgets launched applications that ended long ago, so that their numbers can be used again. What was learned of
+    /// them is kept under their names.
+    pub fn forget_ended(&mut self, root: &Root, host: &mut impl Host) -> Result<(), String> {
+        let mut gone = Vec::new();
+        for app in &mut self.list {
+            let Known::Launched { empty_looks } = &mut app.known else {
+                continue;
+            };
+            let is_there = runs(&app.application, root)
+                || host
+                    .processes(app.id)
+                    .is_ok_and(|processes| !processes.is_empty());
+            *empty_looks = if is_there { 0 } else { *empty_looks + 1 };
+            if *empty_looks > MAX_EMPTY_LOOKS {
+                gone.push(app.id);
+            }
+        }
+        if gone.is_empty() {
+            return Ok(());
+        }
+        for id in gone {
+            self.remove(id, host);
+        }
+        self.note_launched()
     }
 
     /// Looks for applications that nobody described, and forgets those that have been gone for long. Returns
@@ -269,7 +314,13 @@ impl Apps {
         }
         let _ = host.remove(id);
         self.leave(id);
+        self.removed.push(id);
         Some(self.list.remove(at))
+    }
+
+    /// The numbers of applications that were removed since the last call. Others may have them by now.
+    pub fn take_removed(&mut self) -> Vec<AppId> {
+        std::mem::take(&mut self.removed)
     }
 
     // ---- what is looked at ----
@@ -316,6 +367,22 @@ impl Apps {
             let processes = host.processes(app).unwrap_or_default();
             processes.iter().any(|id| id.pid == pid)
         })
+    }
+
+    /// The processes of an application: as the host last found them, and the one that it was launched as.
+    pub fn processes(&self, host: &impl Host, app: AppId) -> Vec<ProcessId> {
+        let mut processes = host.processes(app).unwrap_or_default();
+        let known = self.list.iter().find(|known| known.id == app);
+        if let Some(Members::Tree {
+            pid, start_ticks, ..
+        }) = known.map(|known| &known.application.members)
+        {
+            processes.push(ProcessId {
+                pid: *pid,
+                start_ticks: *start_ticks,
+            });
+        }
+        processes
     }
 
     /// Where the application of that name stands.

@@ -1,3 +1,5 @@
+mod users;
+
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
@@ -114,6 +116,10 @@ impl Host for Fake {
 
 /// A daemon over a fake host with the applications `a` and `b`, whose processes are 10 and 20.
 fn daemon(text: &str) -> (Daemon<Fake>, Fake, Sender<Event>) {
+    daemon_on(Root::machine(), text)
+}
+
+fn daemon_on(root: Root, text: &str) -> (Daemon<Fake>, Fake, Sender<Event>) {
     let facts = Facts { ram_bytes: 1 << 30 };
     let mut config = Config::defaults(facts);
     let apps = "[app a]\nexecutable = a\n[app b]\nexecutable = b\n[discover]\nenable = no\n";
@@ -121,7 +127,7 @@ fn daemon(text: &str) -> (Daemon<Fake>, Fake, Sender<Event>) {
     config.merge(text, Path::new("/test")).unwrap();
     let fake = Fake::default();
     let (events, heard) = channel();
-    let daemon = Daemon::new(config, Root::machine(), fake.clone(), heard);
+    let daemon = Daemon::new(config, root, fake.clone(), heard);
     fake.runs("a", 10);
     fake.runs("b", 20);
     (daemon, fake, events)
@@ -130,6 +136,7 @@ fn daemon(text: &str) -> (Daemon<Fake>, Fake, Sender<Event>) {
 fn window(pid: u32) -> Event {
     Event::Window {
         source: Source::X11,
+        peer: Peer::ROOT,
         pid,
     }
 }
@@ -189,7 +196,7 @@ fn a_window_of_nobody_sends_the_foreground_away_until_it_is_known() {
 #[test]
 fn requests_are_carried_out_or_refused_by_name() {
     let (mut daemon, fake, _events) = daemon("");
-    let mut tell = |name: &str, event| daemon.carry_out(app(name, event));
+    let mut tell = |name: &str, event| daemon.carry_out(Peer::ROOT, app(name, event));
 
     assert_eq!(tell("a", AppEvent::Switch), Ok(Answer::Done));
     assert_eq!(tell("a", AppEvent::LaunchDone), Ok(Answer::Done));
@@ -202,7 +209,7 @@ fn requests_are_carried_out_or_refused_by_name() {
     assert_eq!(malformed.kind, RefusalKind::Malformed);
     let gone = tell("c", AppEvent::Launch { pid: u32::MAX }).unwrap_err();
     assert_eq!(gone.kind, RefusalKind::Failed);
-    let other = daemon.carry_out(Request::Stats).unwrap_err();
+    let other = daemon.carry_out(Peer::ROOT, Request::Stats).unwrap_err();
     assert_eq!(other.kind, RefusalKind::Unknown);
 }
 
@@ -213,7 +220,7 @@ fn a_launched_process_becomes_an_application() {
 
     for _ in 0..2 {
         daemon
-            .carry_out(app("new", AppEvent::Launch { pid: own }))
+            .carry_out(Peer::ROOT, app("new", AppEvent::Launch { pid: own }))
             .unwrap();
     }
 
@@ -229,7 +236,7 @@ fn a_launched_process_becomes_an_application() {
     assert_eq!((pid, with_root), (own, true));
     drop(told);
     daemon
-        .carry_out(app("a", AppEvent::Launch { pid: own }))
+        .carry_out(Peer::ROOT, app("a", AppEvent::Launch { pid: own }))
         .unwrap();
     assert_eq!(
         fake.events(),
@@ -250,7 +257,7 @@ fn launched_applications_are_known_to_the_next_daemon_while_they_run() {
     first.resume_launched(note.clone());
     for (name, pid) in [("own", std::process::id()), ("other", other.id())] {
         first
-            .carry_out(app(name, AppEvent::Launch { pid }))
+            .carry_out(Peer::ROOT, app(name, AppEvent::Launch { pid }))
             .unwrap();
     }
     drop(first);

@@ -38,6 +38,11 @@ impl Activity {
         }
     }
 
+    /// An application is gone; another one may have its number from now on.
+    pub fn forget(&mut self, app: AppId) {
+        self.apps.remove(&app);
+    }
+
     /// Notes that at the time `now`, of any clock, the applications have had so much CPU time each. Returns the
     /// one that began to work after a rest; of several, the one that works most.
     pub fn look(
@@ -119,6 +124,17 @@ mod tests {
             assert_eq!(clock.next(1000, 0), None);
         }
         assert_eq!(clock.next(2000, 0), None, "20 seconds");
+    }
+
+    #[test]
+    fn a_number_that_another_application_has_now_begins_anew() {
+        let mut clock = Clock::new();
+        for _ in 0..20 {
+            clock.next(0, 0);
+        }
+        clock.0.forget(A);
+        assert_eq!(clock.next(90_000, 0), None, "seen for the first time");
+        assert_eq!(clock.next(180_000, 0), None, "it did not rest");
     }
 
     #[test]
