@@ -1,4 +1,7 @@
-//! Metrics for Prometheus, on the loopback interface.
+//! Metrics for Prometheus, on a socket file for root or on the loopback interface.
+//!
+//! Every user of the machine can read a port of the loopback interface. So what is served there says nothing of single
+//! applications unless it is configured to.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -12,8 +15,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use tiny_http::{Header, Method, Request as HttpRequest, Response, Server};
-use warmswap_control::{Answer, AppStatus, DaemonStatus, Peer, Phase, Request};
+use warmswap_control::{
+    Access, Answer, AppStatus, DaemonStatus, Listener, Peer, Phase, Request, ServerError,
+};
 
+use crate::config::sections::Listen;
 use crate::event::Events;
 
 /// What the page is.
@@ -21,33 +27,58 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// The page cannot be served.
 #[derive(Debug, thiserror::Error)]
-#[error("metrics: cannot listen on {address}: {source}")]
-pub struct MetricsError {
-    /// Where.
-    pub address: SocketAddr,
-    /// Why.
-    #[source]
-    pub source: Box<dyn std::error::Error + Send + Sync>,
+pub enum MetricsError {
+    /// An address, or a thread, cannot be had.
+    #[error("metrics: cannot listen on {at}: {source}")]
+    Listen {
+        /// The address, or the socket.
+        at: Listen,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The socket file cannot be made.
+    #[error("metrics: {0}")]
+    Socket(#[from] ServerError),
 }
 
-/// The thread that serves `/metrics`. Dropping it ends the thread.
+/// The thread that serves `/metrics`. Dropping it ends the thread, and removes the socket file.
 pub struct Metrics {
     server: Arc<Server>,
     thread: Option<JoinHandle<()>>,
+    /// Last: the server connects to it to wake its own threads when it is dropped.
+    _file: Option<Listener>,
 }
 
 impl Metrics {
-    /// Serves what the daemon behind `events` knows. Each request asks it once.
+    /// Serves what the daemon behind `events` knows. Each request asks it once. Applications have names on the page
+    /// where `app_names` allows it, and on a socket file, which root alone can open.
     ///
     /// # Errors
     /// [`MetricsError`].
-    pub fn serve(address: SocketAddr, events: Events) -> Result<Self, MetricsError> {
-        let failed = |source| MetricsError { address, source };
-        let server = Arc::new(Server::http(address).map_err(failed)?);
+    pub fn serve(at: &Listen, app_names: bool, events: Events) -> Result<Self, MetricsError> {
+        let failed = |source| MetricsError::Listen {
+            at: at.clone(),
+            source,
+        };
+        let (server, file) = match at {
+            Listen::Loopback(address) => (Server::http(address), None),
+            Listen::Socket(path) => {
+                let file = Listener::bind(path, Access::Owner)?;
+                let socket = file.blocking().map_err(|error| failed(error.into()))?;
+                (Server::from_listener(socket, None), Some(file))
+            }
+        };
+        let server = Arc::new(server.map_err(failed)?);
+        let names = if app_names || file.is_some() {
+            Names::Told
+        } else {
+            Names::Withheld
+        };
         let serving = Arc::clone(&server);
         let serve = move || {
             for request in serving.incoming_requests() {
-                answer(request, &events);
+                answer(request, names, &events);
             }
         };
         let thread = std::thread::Builder::new().name("metrics".to_owned());
@@ -55,10 +86,11 @@ impl Metrics {
         Ok(Self {
             server,
             thread: Some(thread),
+            _file: file,
         })
     }
 
-    /// Where it is served: the port that was chosen, where port 0 was asked for.
+    /// Where it is served: the port that was chosen, where port 0 was asked for. None on a socket file.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.server.server_addr().to_ip()
@@ -74,7 +106,17 @@ impl Drop for Metrics {
     }
 }
 
-fn answer(request: HttpRequest, events: &Events) {
+/// Whether the page may say what applications are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// Each application has its own lines.
+    Told,
+    /// All applications together have one line for each kind of memory. There are no sums of their counters, which
+    /// would fall when an application is forgotten.
+    Withheld,
+}
+
+fn answer(request: HttpRequest, names: Names, events: &Events) {
     let said = |status, text: String, kind: &str| {
         let response = Response::from_string(text).with_status_code(status);
         match Header::from_bytes("Content-Type", kind) {
@@ -85,13 +127,13 @@ fn answer(request: HttpRequest, events: &Events) {
     let plain = "text/plain; charset=utf-8";
     let response = match (request.method(), request.url()) {
         (Method::Get | Method::Head, "/metrics") => match events.ask(Peer::ROOT, Request::Daemon) {
-            Ok(Answer::Daemon(status)) => said(200, page(&status), CONTENT_TYPE),
+            Ok(Answer::Daemon(status)) => said(200, page(&status, names), CONTENT_TYPE),
             Ok(_) => said(500, "the daemon gave another answer\n".to_owned(), plain),
             Err(refusal) => said(503, format!("{refusal}\n"), plain),
         },
         _ => said(404, "the page is /metrics\n".to_owned(), plain),
     };
-    // Whoever asked may have gone.
+    // The client may have gone.
     let _ = request.respond(response);
 }
 
@@ -122,10 +164,13 @@ struct Signal {
 
 /// The page: the status in the text format of OpenMetrics.
 #[must_use]
-pub fn page(status: &DaemonStatus) -> String {
+pub fn page(status: &DaemonStatus, names: Names) -> String {
     let mut registry = Registry::with_prefix("warmswap");
     machine(status, &mut registry);
-    applications(&status.apps, &mut registry);
+    match names {
+        Names::Told => applications(&status.apps, &mut registry),
+        Names::Withheld => memory(&[sum(&status.apps)], &mut registry),
+    }
     let events = Family::<Event, Counter>::default();
     registry.register(
         "events",
@@ -211,17 +256,25 @@ fn machine(status: &DaemonStatus, registry: &mut Registry) {
     registry.register_with_unit("cpu", "CPU time of the daemon", Unit::Seconds, cpu);
 }
 
-fn applications(apps: &[AppStatus], registry: &mut Registry) {
+/// The memory of all applications together.
+fn sum(apps: &[AppStatus]) -> AppStatus {
+    let of = |bytes: fn(&AppStatus) -> u64| apps.iter().map(bytes).sum();
+    AppStatus {
+        name: "all".to_owned(),
+        hot_bytes: of(|app| app.hot_bytes),
+        warm_bytes: of(|app| app.warm_bytes),
+        cold_bytes: of(|app| app.cold_bytes),
+        swapped_bytes: of(|app| app.swapped_bytes),
+        compressed_bytes: of(|app| app.compressed_bytes),
+        ..AppStatus::default()
+    }
+}
+
+fn memory(apps: &[AppStatus], registry: &mut Registry) {
     let memory = Family::<AppMemory, Gauge>::default();
     let help =
         "Anonymous memory of an application: resident by hotness, swapped out, and what that takes";
     registry.register_with_unit("app_memory", help, Unit::Bytes, memory.clone());
-    let foreground = Family::<App, Gauge>::default();
-    let help = "1 for the application that is looked at";
-    registry.register("app_foreground", help, foreground.clone());
-    let latency = Family::<App, Gauge<f64, std::sync::atomic::AtomicU64>>::default();
-    let help = "From the switch to the end of the last relaunch";
-    registry.register_with_unit("app_last_relaunch", help, Unit::Seconds, latency.clone());
     for app in apps {
         for (kind, bytes) in [
             ("hot", app.hot_bytes),
@@ -237,6 +290,18 @@ fn applications(apps: &[AppStatus], registry: &mut Registry) {
             let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
             memory.get_or_create(&label).set(bytes);
         }
+    }
+}
+
+fn applications(apps: &[AppStatus], registry: &mut Registry) {
+    memory(apps, registry);
+    let foreground = Family::<App, Gauge>::default();
+    let help = "1 for the application that is looked at";
+    registry.register("app_foreground", help, foreground.clone());
+    let latency = Family::<App, Gauge<f64, std::sync::atomic::AtomicU64>>::default();
+    let help = "From the switch to the end of the last relaunch";
+    registry.register_with_unit("app_last_relaunch", help, Unit::Seconds, latency.clone());
+    for app in apps {
         let is_foreground = app.phase != Phase::Background;
         foreground
             .get_or_create(&label(app))
@@ -290,8 +355,10 @@ fn label(app: &AppStatus) -> App {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
-    use std::io::{Read as _, Write as _};
+    use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixStream;
     use warmswap_control::{RelaunchStatus, SignalStatus};
 
     use crate::event::Event as DaemonEvent;
@@ -322,7 +389,7 @@ mod tests {
 
     #[test]
     fn the_page_has_a_line_for_each_value() {
-        let page = page(&status());
+        let page = page(&status(), Names::Told);
         for line in [
             "warmswap_cpu_seconds_total 1.5",
             "warmswap_apps 1",
@@ -342,7 +409,7 @@ mod tests {
     fn every_metric_of_the_dashboard_is_on_the_page() {
         let text = include_str!("../../../dist/grafana-dashboard.json");
         let dashboard: serde_json::Value = serde_json::from_str(text).unwrap();
-        let page = page(&status());
+        let page = page(&status(), Names::Told);
         let mut asked = 0;
         for panel in dashboard["panels"].as_array().unwrap() {
             for target in panel["targets"].as_array().into_iter().flatten() {
@@ -358,8 +425,28 @@ mod tests {
         assert!(asked > 5, "{asked}");
     }
 
-    fn get(address: SocketAddr, path: &str) -> String {
-        let mut stream = TcpStream::connect(address).unwrap();
+    #[test]
+    fn without_names_the_page_has_the_memory_of_all() {
+        let mut status = status();
+        status.apps.push(AppStatus {
+            name: "another".to_owned(),
+            hot_bytes: 100,
+            ..AppStatus::default()
+        });
+        let page = page(&status, Names::Withheld);
+        for line in [
+            "warmswap_apps 2",
+            r#"warmswap_app_memory_bytes{app="all",kind="hot"} 4196"#,
+            r#"warmswap_events_total{event="scans"} 11"#,
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line}\n{page}");
+        }
+        for name in ["quoted", "another", "warmswap_app_foreground{", "relaunch"] {
+            assert!(!page.contains(name), "{name}\n{page}");
+        }
+    }
+
+    fn get(mut stream: impl Read + Write, path: &str) -> String {
         write!(
             stream,
             "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -370,30 +457,68 @@ mod tests {
         answer
     }
 
-    #[test]
-    fn the_page_is_served_over_loopback() {
+    /// A daemon that answers as root's until it is told to stop.
+    fn daemon() -> (Events, std::thread::JoinHandle<()>) {
         let (events, heard) = Events::new();
         let daemon = std::thread::spawn(move || {
             for event in heard {
-                let DaemonEvent::Request { answer, .. } = event else {
+                let DaemonEvent::Request { peer, answer, .. } = event else {
                     return;
                 };
+                assert!(peer.is_root());
                 answer.send(Ok(Answer::Daemon(Box::new(status())))).unwrap();
             }
         });
-        let metrics = Metrics::serve("127.0.0.1:0".parse().unwrap(), events.clone()).unwrap();
-        let address = metrics.address().unwrap();
+        (events, daemon)
+    }
 
-        let answer = get(address, "/metrics");
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        assert!(answer.contains(CONTENT_TYPE), "{answer}");
-        assert!(answer.contains("warmswap_apps 1\n"), "{answer}");
-        assert!(get(address, "/other").starts_with("HTTP/1.1 404"));
+    #[test]
+    fn the_page_is_served_over_loopback_with_names_where_they_are_allowed() {
+        let (events, daemon) = daemon();
+        let any = Listen::Loopback("127.0.0.1:0".parse().unwrap());
+        for app_names in [false, true] {
+            let metrics = Metrics::serve(&any, app_names, events.clone()).unwrap();
+            let address = metrics.address().unwrap();
+            let get = |path: &str| get(TcpStream::connect(address).unwrap(), path);
+
+            let answer = get("/metrics");
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+            assert!(answer.contains(CONTENT_TYPE), "{answer}");
+            assert!(answer.contains("warmswap_apps 1\n"), "{answer}");
+            assert_eq!(answer.contains("quoted"), app_names, "{answer}");
+            assert!(get("/other").starts_with("HTTP/1.1 404"));
+        }
 
         events.tell(DaemonEvent::Stop);
         daemon.join().unwrap();
-        assert!(get(address, "/metrics").starts_with("HTTP/1.1 503"));
-        let taken = Metrics::serve(address, events).err().unwrap();
-        assert!(taken.to_string().contains(&address.to_string()), "{taken}");
+        let metrics = Metrics::serve(&any, false, events.clone()).unwrap();
+        let address = metrics.address().unwrap();
+        let answer = get(TcpStream::connect(address).unwrap(), "/metrics");
+        assert!(answer.starts_with("HTTP/1.1 503"));
+        let taken = Metrics::serve(&Listen::Loopback(address), false, events);
+        let taken = taken.err().unwrap().to_string();
+        assert!(taken.contains(&address.to_string()), "{taken}");
+    }
+
+    #[test]
+    fn the_page_on_a_socket_file_has_names_and_is_for_root_alone() {
+        let (events, daemon) = daemon();
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("metrics.sock");
+        let at = Listen::Socket(path.clone());
+        let metrics = Metrics::serve(&at, false, events.clone()).unwrap();
+
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let answer = get(UnixStream::connect(&path).unwrap(), "/metrics");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.contains("quoted"), "{answer}");
+        let taken = Metrics::serve(&at, false, events.clone()).err().unwrap();
+        assert!(taken.to_string().contains("metrics.sock"), "{taken}");
+
+        drop(metrics);
+        assert!(!path.exists());
+        events.tell(DaemonEvent::Stop);
+        daemon.join().unwrap();
     }
 }

@@ -80,8 +80,9 @@ pub fn run_over<H: Host>(
     let host = make_host(&config)?;
 
     let control = socket.serve(events.clone())?;
-    let metrics = config.metrics.listen;
-    let metrics = metrics.map(|address| Metrics::serve(address, events.clone()));
+    let metrics = config.metrics.listen.as_ref();
+    let names = config.metrics.app_names;
+    let metrics = metrics.map(|at| Metrics::serve(at, names, events.clone()));
     let metrics = metrics.transpose()?;
     signals::start(&config.signals, root, &events).map_err(DaemonError::Thread)?;
     drop(events);

@@ -387,7 +387,44 @@ impl Section for SignalsSection {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricsSection {
     /// Where Prometheus may ask.
-    pub listen: Option<SocketAddr>,
+    pub listen: Option<Listen>,
+    /// Whether every user of the machine may read the names of applications.
+    pub app_names: bool,
+}
+
+/// Where metrics are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// An address of the loopback interface: every user of the machine can connect to it.
+    Loopback(SocketAddr),
+    /// A socket file that root alone can open.
+    Socket(PathBuf),
+}
+
+impl Listen {
+    fn parse(value: &str) -> Result<Self, String> {
+        if value.starts_with('/') {
+            return absolute(value).map(Self::Socket);
+        }
+        let address: SocketAddr = value.parse().map_err(|_| {
+            format!(
+                "{value:?} is neither an address with a port, such as 127.0.0.1:9733, nor a path that begins with /"
+            )
+        })?;
+        if !address.ip().is_loopback() {
+            return Err(format!("{value:?} is no address of the loopback interface"));
+        }
+        Ok(Self::Loopback(address))
+    }
+}
+
+impl std::fmt::Display for Listen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Loopback(address) => write!(f, "{address}"),
+            Self::Socket(path) => write!(f, "{}", path.display()),
+        }
+    }
 }
 
 impl Section for MetricsSection {
@@ -397,30 +434,35 @@ impl Section for MetricsSection {
         Self::default()
     }
 
-    const KEYS: &'static [Key<Self>] = &[Key {
-        name: "listen",
-        doc: "Address and port of the loopback interface, such as 127.0.0.1:9733; the page is /metrics. Empty: \
-              none.",
-        set: |to, value, _| {
-            if value.is_empty() {
-                to.listen = None;
-                return Ok(());
-            }
-            let address: SocketAddr = value.parse().map_err(|_| {
-                format!("{value:?} is no address with a port, such as 127.0.0.1:9733")
-            })?;
-            if !address.ip().is_loopback() {
-                return Err(format!("{value:?} is no address of the loopback interface"));
-            }
-            to.listen = Some(address);
-            Ok(())
+    const KEYS: &'static [Key<Self>] = &[
+        Key {
+            name: "listen",
+            doc: "A socket file that root alone can open, such as /run/warmswap/metrics.sock; or address and port of the \
+                  loopback interface, such as 127.0.0.1:9733, which every user of this machine can read; the systemd unit \
+                  says which lines it needs for that. The page is /metrics. Empty: none.",
+            set: |to, value, _| {
+                to.listen = match value {
+                    "" => None,
+                    value => Some(Listen::parse(value)?),
+                };
+                Ok(())
+            },
+            show: |from| {
+                from.listen
+                    .as_ref()
+                    .map_or_else(String::new, Listen::to_string)
+            },
+            comes_to: None,
         },
-        show: |from| {
-            from.listen
-                .map_or_else(String::new, |listen| listen.to_string())
+        Key {
+            name: "app-names",
+            doc: "Whether the page on the loopback interface tells applications one by one, with their names. \
+                  no: it tells the memory of all together. The page on a socket file always has the names.",
+            set: |to, value, _| yes_no(value).map(|yes| to.app_names = yes),
+            show: |from| show_yes_no(from.app_names),
+            comes_to: None,
         },
-        comes_to: None,
-    }];
+    ];
 }
 
 /// `[discover]`: applications that nobody described.

@@ -3,7 +3,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use warmswap_sys::Root;
 
-use super::sections::Place;
+use super::sections::{Listen, Place};
 use super::*;
 
 fn facts() -> Facts {
@@ -41,7 +41,9 @@ fn values_are_read_into_their_sections() {
     assert_eq!(config.signals.x11, Place::At(":7".to_owned()));
     assert_eq!(config.signals.sway, Place::Off);
     assert_eq!(config.signals.i3, Place::At("/run/i".to_owned()));
-    assert_eq!(config.metrics.listen.unwrap().port(), 9733);
+    let address = "127.0.0.1:9733".parse().unwrap();
+    assert_eq!(config.metrics.listen, Some(Listen::Loopback(address)));
+    assert!(!config.metrics.app_names);
     let browser = &config.apps["my browser"];
     assert_eq!(browser.executable.as_deref(), Some("/opt/*/firefox"));
     assert_eq!(config.apps["x"].cgroup.as_deref(), Some("/user.slice/x"));
@@ -83,6 +85,10 @@ fn what_is_wrong_is_named_with_file_and_line() {
         (
             "[metrics]\nlisten = 0.0.0.0:80",
             "/etc/warmswap.conf:2: listen in [metrics]: \"0.0.0.0:80\" is no address of the loopback",
+        ),
+        (
+            "[metrics]\nlisten = 9733",
+            "/etc/warmswap.conf:2: listen in [metrics]: \"9733\" is neither an address",
         ),
         (
             "[daemon]\nsocket = here",
@@ -158,7 +164,7 @@ fn later_files_win_and_an_empty_value_is_the_default() {
 #[test]
 fn what_is_printed_means_the_same_when_it_is_read() {
     let config = read(
-        "[zram3]\nzram-resident-limit = ram / 3\n[app x]\nexecutable = a b\n[metrics]\nlisten=[::1]:80\n\
+        "[zram3]\nzram-resident-limit = ram / 3\n[app x]\nexecutable = a b\n[metrics]\nlisten=/run/m.sock\napp-names=yes\n\
          [daemon]\nsocket-group = wheel\n[signals]\nx11=no\nsway=/run/s\ni3=no\n[discover]\nexclude=a*, b\n",
     )
     .unwrap();
