@@ -56,6 +56,9 @@ enum Command {
     /// Measure live memory beside the kernel's own swap
     #[command(subcommand)]
     Bench(commands::bench::BenchCommand),
+    /// Follow a window system for the daemon, which starts this
+    #[command(hide = true)]
+    FollowWindows,
     /// Write the manual pages
     #[command(hide = true)]
     Man(commands::man::ManArgs),
@@ -80,6 +83,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Switch(args) => commands::switch::run(args, &output),
         Command::Status(args) => commands::status::run(args, &output),
         Command::Daemon(args) => commands::daemon::run(args),
+        Command::FollowWindows => commands::daemon::follow_windows(),
         Command::Launch(args) => commands::launch::run(args),
         Command::Man(args) => commands::man::run(args),
         Command::Config(args) => commands::config::run(args, &output),

@@ -1,7 +1,8 @@
 //! The daemon that steers the kernel's swap for programs as they are.
 //!
 //! One thread owns the host and does everything; the others tell it what happened ([`event`]): the control
-//! socket's, the page of metrics, one for each window system, and one that waits for signals. At rest all of
+//! socket's, the page of metrics, one for each window system, and one that waits for signals. Window systems are read
+//! by processes without rights. At rest all of
 //! them sleep, and the daemon's own looks at its applications every 2 s.
 //!
 //! What it changes on the machine, its swap devices, goes through the undo registry of the system layer, so

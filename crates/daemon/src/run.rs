@@ -13,7 +13,7 @@ use crate::devices::{DeviceError, Devices, state_folder};
 use crate::event::{Event, Events};
 use crate::host::{Host, kernel_host};
 use crate::metrics::{Metrics, MetricsError};
-use crate::signals;
+use crate::signals::{self, helper::Helper};
 
 /// The daemon cannot start, or could not clean up behind itself.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +84,7 @@ pub fn run_over<H: Host>(
     let names = config.metrics.app_names;
     let metrics = metrics.map(|at| Metrics::serve(at, names, events.clone()));
     let metrics = metrics.transpose()?;
-    signals::start(&config.signals, root, &events).map_err(DaemonError::Thread)?;
+    signals::start(&config.signals, root, &Helper::own(), &events).map_err(DaemonError::Thread)?;
     drop(events);
 
     // Last, so that it goes first on every way out: nobody waits for an answer then.

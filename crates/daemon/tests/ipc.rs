@@ -1,14 +1,11 @@
 //! The focused window of sway and of i3, told by a server that speaks their IPC.
 
 mod display;
+mod manager;
 
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use warmswap_daemon::config::Config;
 use warmswap_daemon::config::sections::{Place, SignalsSection};
 use warmswap_daemon::config::size::Facts;
@@ -17,107 +14,15 @@ use warmswap_daemon::signals::{Heard, ipc, start, x11};
 use warmswap_sys::Root;
 use warmswap_testkit::skip;
 
-const MAGIC: &[u8; 6] = b"i3-ipc";
-const SUBSCRIBE: u32 = 2;
-const GET_TREE: u32 = 4;
-const WINDOW_EVENT: u32 = 0x8000_0003;
+use manager::{Of, change, serve_if_helper, server};
 
 /// How long a message may take that will come.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A message as it goes over the socket.
-fn message(kind: u32, payload: &Value) -> Vec<u8> {
-    let payload = payload.to_string();
-    let mut bytes = MAGIC.to_vec();
-    bytes.extend((payload.len() as u32).to_ne_bytes());
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(payload.as_bytes());
-    bytes
-}
-
-/// The kind of the next message; `None` when the client is gone.
-fn next_kind(stream: &mut UnixStream) -> Option<u32> {
-    let mut header = [0; 14];
-    stream.read_exact(&mut header).ok()?;
-    assert_eq!(&header[..6], MAGIC);
-    let number = |at: usize| u32::from_ne_bytes(header[at..at + 4].try_into().unwrap());
-    let mut payload = vec![0; number(6) as usize];
-    stream.read_exact(&mut payload).ok()?;
-    Some(number(10))
-}
-
-/// Whose a window is, as its window manager says it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
-    /// No window.
-    Nobody,
-    /// sway: of this process.
-    Process(i32),
-    /// i3: the window of that number of its X server.
-    Window(u32),
-}
-
-/// A node of the tree.
-fn node(id: i64, kind: &str, of: Of, nodes: &[Value]) -> Value {
-    let rect = json!({"x": 0, "y": 0, "width": 100, "height": 100});
-    let focus: Vec<&Value> = nodes.iter().map(|node| &node["id"]).collect();
-    let mut node = json!({
-        "id": id, "name": null, "type": kind, "border": "none", "current_border_width": 0,
-        "layout": "splith", "orientation": "horizontal", "percent": null, "rect": rect,
-        "window_rect": rect, "deco_rect": rect, "geometry": rect, "urgent": false, "focused": of != Of::Nobody,
-        "focus": focus, "nodes": nodes, "floating_nodes": [], "sticky": false, "fullscreen_mode": 0,
-    });
-    match of {
-        Of::Nobody => {}
-        Of::Process(pid) => node["pid"] = json!(pid),
-        Of::Window(id) => {
-            node["window"] = json!(id);
-            node["floating"] = json!("auto_off");
-        }
-    }
-    node
-}
-
-/// A server where this window has the focus; `events` are sent to who subscribes, until they end.
-fn serve(listener: UnixListener, focused: Of, events: Receiver<Value>) {
-    let mut events = Some(events);
-    for stream in listener.incoming().take(2) {
-        let mut stream = stream.unwrap();
-        match next_kind(&mut stream) {
-            Some(SUBSCRIBE) => {
-                let done = message(SUBSCRIBE, &json!({"success": true}));
-                stream.write_all(&done).unwrap();
-                let events = events.take().expect("one subscription");
-                std::thread::spawn(move || {
-                    for event in events {
-                        stream.write_all(&message(WINDOW_EVENT, &event)).unwrap();
-                    }
-                });
-            }
-            Some(GET_TREE) => {
-                let window = node(3, "con", focused, &[]);
-                let workspace = node(2, "workspace", Of::Nobody, &[window]);
-                // i3 has places for panels beside the workspaces.
-                let panels = node(4, "dockarea", Of::Nobody, &[]);
-                let tree = node(1, "root", Of::Nobody, &[workspace, panels]);
-                stream.write_all(&message(GET_TREE, &tree)).unwrap();
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-fn change(change: &str, of: Of) -> Value {
-    json!({"change": change, "container": node(7, "con", of, &[])})
-}
-
-fn server(focused: Of) -> (tempfile::TempDir, PathBuf, Sender<Value>) {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("sway-ipc.1000.1.sock");
-    let listener = UnixListener::bind(&path).unwrap();
-    let (sender, events) = channel();
-    std::thread::spawn(move || serve(listener, focused, events));
-    (place, path, sender)
+/// Not a test of its own: what the daemon starts for a window system.
+#[test]
+fn helper() {
+    serve_if_helper();
 }
 
 /// There is no display to ask.
@@ -166,7 +71,7 @@ fn the_process_of_a_window_of_i3_is_asked_of_its_display() {
     config.i3 = Place::At(path.display().to_string());
     let (events, heard) = Events::new();
 
-    start(&config, &Root::machine(), &events).unwrap();
+    start(&config, &Root::machine(), &manager::helper(), &events).unwrap();
 
     let next = || loop {
         let event = heard.recv_timeout(PATIENCE).unwrap();
@@ -210,7 +115,7 @@ fn the_daemon_hears_of_it_by_its_configuration() {
     config.sway = Place::At(path.display().to_string());
     let (events, heard) = Events::new();
 
-    start(&config, &Root::machine(), &events).unwrap();
+    start(&config, &Root::machine(), &manager::helper(), &events).unwrap();
 
     let first = heard.recv_timeout(PATIENCE).unwrap();
     let Event::Source {
@@ -239,7 +144,7 @@ fn a_socket_that_nobody_serves_is_told_as_absent() {
     config.sway = Place::At(place.path().join("none.sock").display().to_string());
     let (events, heard) = Events::new();
 
-    start(&config, &Root::machine(), &events).unwrap();
+    start(&config, &Root::machine(), &manager::helper(), &events).unwrap();
 
     let Event::Source { state, is_live, .. } = heard.recv_timeout(PATIENCE).unwrap() else {
         panic!("a state");

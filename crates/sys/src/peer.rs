@@ -56,7 +56,7 @@ impl Owned {
     /// # Errors
     /// [`FileError`]; [`FileError::is_gone`] when it ended.
     pub fn read(root: &Root, pid: u32) -> Result<Self, FileError> {
-        let path = root.path(&format!("/proc/{pid}"));
+        let path = root.path(format!("/proc/{pid}"));
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = open(&path, flags, Mode::empty())
             .map_err(|errno| FileError::new("open", &path, errno.into()))?;

@@ -25,6 +25,11 @@ pub fn run(args: DaemonArgs) -> Result<()> {
     Ok(warmswap_daemon::run::run(config, &Root::machine())?)
 }
 
+/// The daemon's helper, without rights.
+pub fn follow_windows() -> Result<()> {
+    Ok(warmswap_daemon::signals::helper::serve()?)
+}
+
 /// Where the daemon is.
 #[derive(Clone, Debug, Args)]
 pub struct DaemonSocket {

@@ -74,7 +74,11 @@ fn youngest(folders: &[PathBuf], is_socket: impl Fn(&str) -> bool) -> Option<Pat
     let files = folders.iter().flat_map(|folder| self::folders(folder));
     files
         .filter(|file| is_socket(&name(file)))
-        .max_by_key(|file| file.metadata().and_then(|found| found.modified()).ok())
+        .max_by_key(|file| {
+            // A link may lead to a file system that does not answer.
+            let found = file.symlink_metadata();
+            found.and_then(|found| found.modified()).ok()
+        })
 }
 
 /// Tells whose window is focused, now and whenever that changes, until `tell` returns false. Sleeps meanwhile. Of
