@@ -37,6 +37,7 @@ fn the_unit_has_the_rights_that_the_daemon_needs_and_no_others() {
         [
             "CAP_CHOWN",
             "CAP_DAC_READ_SEARCH",
+            "CAP_KILL",
             "CAP_SETGID",
             "CAP_SETUID",
             "CAP_SYS_ADMIN",

@@ -285,6 +285,7 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // A daemon that is root needs CAP_KILL for this. Without it, it waits, so that there is one helper at most.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
