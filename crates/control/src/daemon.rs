@@ -113,9 +113,9 @@ pub struct AppStatus {
 pub struct RelaunchStatus {
     /// How long ago it began.
     pub age_seconds: f64,
-    /// From the switch to its end; the length of the launch window where nobody told the end.
+    /// From the switch to its end; the length of the launch window where its end was not told.
     pub latency_ns: u64,
-    /// Whether somebody told the end.
+    /// Whether its end was told.
     pub is_answered: bool,
     /// Pages that came from swap because they were touched.
     pub faults: u64,

@@ -75,7 +75,7 @@ impl Server {
         self.poll_peers(timeout, |_, request| handler(request))
     }
 
-    /// As [`Server::poll_once`]; the handler hears who asks, too. For servers that more than one user may connect to.
+    /// As [`Server::poll_once`]; the handler is given the peer, too. For servers that several users may connect to.
     ///
     /// # Errors
     /// As [`Server::poll_once`].

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use warmswap_sys::FileError;
 
-/// Sockets are closed when the program executes another, and block nobody.
+/// Sockets are closed at exec, and never block a thread.
 pub(crate) const NONBLOCKING: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 /// A new Unix socket.

@@ -33,7 +33,7 @@ pub enum ControlError {
     Thread(#[source] std::io::Error),
 }
 
-/// A socket that is bound, and not yet served: whoever has it is the only daemon here.
+/// A socket that is bound, and not yet served: the process that holds it is the only daemon here.
 #[derive(Debug)]
 pub struct Socket(Server);
 
@@ -97,7 +97,7 @@ pub struct Control {
 impl Drop for Control {
     fn drop(&mut self) {
         self.ended.store(true, Relaxed);
-        // It sleeps until somebody connects.
+        // It sleeps until a client connects.
         let woken = UnixStream::connect(&self.path).is_ok();
         if let Some(thread) = self.thread.take().filter(|_| woken) {
             let _ = thread.join();

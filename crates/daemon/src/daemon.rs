@@ -25,10 +25,10 @@ use crate::host::Host;
 use crate::signals::activity::Activity;
 use crate::status::{Signals, of_host};
 
-/// Least time between two looks at who works: CPU time is counted in steps of 10 ms.
+/// Least time between two looks at CPU time, which is counted in steps of 10 ms.
 const ACTIVITY: Duration = Duration::from_millis(500);
 
-/// Time between two looks for applications that nobody described.
+/// Time between two looks for applications without a configuration.
 const DISCOVER: Duration = Duration::from_secs(15);
 
 /// The time after a launch in which the program executes, and its processes are found anew.
@@ -60,7 +60,7 @@ pub struct Daemon<H> {
 #[derive(Debug)]
 struct Due {
     tick: Instant,
-    /// The look at who works; it is done at a tick.
+    /// The look at CPU times; it is done at a tick.
     activity: Instant,
     discover: Instant,
     save: Instant,

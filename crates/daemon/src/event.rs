@@ -70,7 +70,7 @@ impl Source {
     }
 }
 
-/// The end for those who tell. Clones tell the same daemon.
+/// The sending end. Clones tell the same daemon.
 #[derive(Clone, Debug)]
 pub struct Events(Sender<Event>);
 
@@ -82,7 +82,7 @@ impl Events {
         (Self(sender), receiver)
     }
 
-    /// Tells; false when nobody listens any more.
+    /// Tells; false when the daemon listens no more.
     pub fn tell(&self, event: Event) -> bool {
         self.0.send(event).is_ok()
     }

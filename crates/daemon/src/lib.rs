@@ -15,7 +15,7 @@
 //! | [`control`] | the control socket |
 //! | [`daemon`] | the daemon's one thread: it hears, steers the host, and answers |
 //! | [`devices`] | the swap devices that the daemon makes |
-//! | [`discover`] | applications that nobody described |
+//! | [`discover`] | applications without a configuration |
 //! | [`event`] | what the daemon's one thread hears from the others |
 //! | [`mod@host`] | what it needs of a host |
 //! | [`metrics`] | metrics for Prometheus |

@@ -66,7 +66,7 @@ pub fn run_over<H: Host>(
     make_host: impl FnOnce(&Config) -> Result<H, HostError>,
 ) -> Result<(), DaemonError> {
     let say = |notice: &str| eprintln!("warmswap daemon: {notice}");
-    // The socket first: whoever has it is the only daemon here.
+    // The socket first: the process that holds it is the only daemon here.
     let group = config.daemon.socket_group.as_deref();
     let socket = Socket::bind(root, &config.daemon.socket, group)?;
     let (events, heard) = Events::new();
@@ -87,7 +87,7 @@ pub fn run_over<H: Host>(
     signals::start(&config.signals, root, &Helper::own(), &events).map_err(DaemonError::Thread)?;
     drop(events);
 
-    // Last, so that it goes first on every way out: nobody waits for an answer then.
+    // Last, so that it goes first on every way out: no client waits for an answer then.
     let mut daemon = Daemon::new(config, root.clone(), host, heard);
     daemon.set_own_devices(devices.paths());
     daemon.resume_launched(state.join("launched"));

@@ -181,7 +181,7 @@ impl Apps {
         self.note_launched()
     }
 
-    /// Looks for applications that nobody described, and forgets those that have been gone for long. Returns
+    /// Looks for applications without a configuration, and forgets those that have been gone for long. Returns
     /// warnings.
     pub fn discover(
         &mut self,

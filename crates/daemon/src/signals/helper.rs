@@ -1,6 +1,6 @@
 //! Window systems are followed by helpers: processes of the user whose window system it is, without any rights.
 //!
-//! What a window system sends is under its user's control, and the daemon is root. So the daemon reads nothing of it.
+//! What a window system sends is under the control of its user, and the daemon is root. So the daemon reads nothing of it.
 //! It starts its own program again as that user, tells it over a pair of sockets what to follow, and hears of windows
 //! in messages that are checked ([`super::wire`]). A helper that crashes, ends, floods or talks nonsense is ended and
 //! started again later; nothing else happens.
@@ -144,7 +144,7 @@ impl Account {
     }
 
     /// The account for a display: that of its socket in `sockets` (`/tmp/.X11-unix`). One of another machine, or
-    /// without a socket file, is nobody's.
+    /// without a socket file, belongs to user `nobody`.
     ///
     /// # Errors
     /// [`HelperError::NotASocket`].
@@ -291,8 +291,8 @@ impl Drop for Running {
     }
 }
 
-/// The file of authorities of the daemon's environment, as a file in memory that the helper may read, whoever may read
-/// the one on disk. Not interpreted here.
+/// The authority file that the environment of the daemon names, copied to a file in memory: the helper may read the copy,
+/// not the file on disk. Its content is not interpreted here.
 fn authority() -> Option<OwnedFd> {
     let named = std::env::var_os("XAUTHORITY").filter(|path| !path.is_empty());
     let path = match named {

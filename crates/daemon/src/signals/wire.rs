@@ -6,7 +6,7 @@
 //! | 1 | kind |
 //! | the others | a text in UTF-8, or a process number of 4 bytes, little-endian |
 //!
-//! The daemon believes a helper nothing: a message that is none ends the helper, and text is made fit to be shown.
+//! The daemon trusts no helper: a malformed message ends it, and control characters in text are replaced.
 
 use std::io::{self, ErrorKind, Read, Write};
 
