@@ -1,6 +1,5 @@
 //! A size class: spans of equal slots, and which of them are taken.
 
-use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -8,43 +7,13 @@ use parking_lot::Mutex;
 use crate::budget::Budget;
 use crate::entry::{Entry, Location, Placed};
 use crate::geometry::Geometry;
-use crate::handle::{Handle, HandleTable};
-use crate::memory::SpanRef;
+use crate::handle::Handle;
+use crate::shared::{CHECKSUM_BYTES, EmptySpans, Object, ObjectRef, Shared};
 use crate::spans::{NoSlot, SpanSet};
-use crate::stats::{CompactionReport, Counter};
+use crate::stats::CompactionReport;
 
 /// Partly filled spans are grouped by quarters of fullness.
 const GROUPS: usize = 4;
-
-/// The pool-wide things that a class works with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shared<'a> {
-    pub(crate) budget: &'a Budget,
-    pub(crate) handles: &'a HandleTable,
-    /// Bytes of the empty spans that are kept, and how many that may be.
-    pub(crate) cached_bytes: &'a Counter,
-    pub(crate) cache_bytes: u64,
-}
-
-impl Shared<'_> {
-    /// Says where the object of a handle is now.
-    pub(crate) fn publish(&self, handle: Handle, placed: Placed) {
-        if let Some(entry) = self.handles.entry(handle) {
-            entry.store(Entry::Placed(placed).pack(), Ordering::Release);
-        }
-    }
-}
-
-/// What is to be stored.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Object<'a> {
-    pub(crate) bytes: &'a [u8],
-    /// Its checksum, in a pool with checksums.
-    pub(crate) checksum: Option<u32>,
-}
-
-/// Bytes of the checksum behind each object, when there is one.
-pub(crate) const CHECKSUM_BYTES: usize = 4;
 
 /// One size class.
 #[derive(Debug)]
@@ -55,38 +24,8 @@ pub(crate) struct Class {
     slots: Mutex<Slots>,
 }
 
-/// An object whose span is locked shared.
-#[derive(Debug)]
-pub(crate) struct ObjectRef<'a> {
-    pub(crate) span: SpanRef<'a>,
-    /// Where the object lies in the span.
-    pub(crate) range: Range<usize>,
-    /// Where its checksum stands, in a pool with checksums.
-    pub(crate) checksum_at: usize,
-}
-
-impl ObjectRef<'_> {
-    /// The checksum that was stored with it; meaningless in a pool without checksums.
-    pub(crate) fn checksum(&self) -> u32 {
-        let checksum = self.span[self.checksum_at..].first_chunk();
-        checksum.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
-    }
-}
-
-impl Deref for ObjectRef<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.span[self.range.clone()]
-    }
-}
-
-/// Which slots are taken. A span is in one of four states:
-///
-/// - partly filled: in one of `groups`;
-/// - full: in no list;
-/// - empty and kept: in `cached`, its memory is counted;
-/// - empty and discarded: in `discarded`, it holds no memory.
+/// Which slots are taken. A span is partly filled, and in one of `groups`; or full, and in no
+/// list; or in `empty`.
 #[derive(Debug, Default)]
 struct Slots {
     /// For each span, one bit for each taken slot.
@@ -98,8 +37,7 @@ struct Slots {
     groups: [Vec<u32>; GROUPS],
     /// Free slots of all spans in `groups`.
     free: usize,
-    cached: Vec<u32>,
-    discarded: Vec<u32>,
+    empty: EmptySpans,
 }
 
 impl Class {
@@ -164,14 +102,7 @@ impl Class {
     /// entry then reads as free.
     pub(crate) fn free(&self, shared: Shared<'_>, handle: Handle, length: u32) -> Option<Placed> {
         let mut slots = self.slots.lock();
-        let entry = shared.handles.entry(handle)?;
-        let Entry::Placed(placed) = Entry::unpack(entry.load(Ordering::Acquire)) else {
-            return None;
-        };
-        if placed.length != length {
-            return None;
-        }
-        entry.store(Entry::Free { next: 0 }.pack(), Ordering::Release);
+        let placed = shared.unpublish(handle, length)?;
         self.set_taken(&mut slots, placed.location, None);
         if slots.taken[placed.location.span as usize] == 0 {
             self.retire(&mut slots, placed.location.span, shared);
@@ -212,15 +143,7 @@ impl Class {
 
     /// Gives all empty spans that were kept back to the kernel; the bytes of them.
     pub(crate) fn drop_cached(&self, shared: Shared<'_>) -> u64 {
-        let mut slots = self.slots.lock();
-        let mut released = 0;
-        for _ in 0..slots.cached.len() {
-            if let Some(span) = slots.cached.pop() {
-                shared.cached_bytes.sub(self.span_bytes());
-                released += self.discard(&mut slots, span, shared);
-            }
-        }
-        released
+        self.slots.lock().empty.drop_cached(&self.spans, shared)
     }
 
     /// Moves the first object of the first span to the second.
@@ -270,33 +193,21 @@ impl Class {
         spans >= 2 && slots.free >= self.geometry.slots
     }
 
-    /// A span with a free slot: a partly filled one (the fullest first, so that others empty), an
-    /// empty one that was kept, a discarded one, or a new one.
+    /// A span with a free slot: a partly filled one (the fullest first, so that others empty), or
+    /// an empty one.
     fn span_with_room(&self, slots: &mut Slots, shared: Shared<'_>) -> Result<u32, NoSlot> {
         if let Some(&span) = slots.groups.iter().rev().find_map(|group| group.last()) {
             return Ok(span);
         }
-        if let Some(span) = slots.cached.pop() {
-            shared.cached_bytes.sub(self.span_bytes());
-            self.enter_group(slots, span);
-            return Ok(span);
-        }
-        if slots.discarded.is_empty() {
+        if slots.empty.are_used_up() {
             self.add_span(slots, shared.budget)?;
         }
-        shared.budget.charge(self.span_bytes())?;
-        let Some(span) = slots.discarded.pop() else {
-            unreachable!("a span was added above");
-        };
-        if let Err(errno) = self.spans.write(span).populate() {
-            self.discard(slots, span, shared);
-            return Err(NoSlot::OutOfMemory(errno));
-        }
+        let span = slots.empty.take(&self.spans, shared)?;
         self.enter_group(slots, span);
         Ok(span)
     }
 
-    /// Makes one more discarded span, and the mapping that it lies in.
+    /// Makes one more empty span, and the mapping that it lies in.
     fn add_span(&self, slots: &mut Slots, budget: &Budget) -> Result<(), NoSlot> {
         let span = slots.taken.len();
         if span == slots.taken.capacity() {
@@ -308,14 +219,15 @@ impl Class {
         slots.taken.push(0);
         slots.place.push(0);
         slots.owners.extend((0..self.geometry.slots).map(|_| None));
-        slots.discarded.push(span as u32);
+        slots.empty.discarded.push(span as u32);
         Ok(())
     }
 
     /// Bytes of [`Slots`] for each span: its elements of `taken`, `place` and `owners`, and its
     /// place in one of the lists.
     fn bookkeeping_bytes(&self) -> usize {
-        size_of::<u64>() + 2 * size_of::<u32>() + self.geometry.slots * size_of::<Option<Handle>>()
+        let owners_bytes = self.geometry.slots * size_of::<Option<Handle>>();
+        size_of::<u64>() + size_of::<u32>() + owners_bytes + EmptySpans::STATE_BYTES
     }
 
     /// Marks a slot as taken by `owner`, or as free, and regroups its span.
@@ -359,34 +271,10 @@ impl Class {
         }
     }
 
-    /// Takes an empty span out of use: keeps it if the cache has room, else discards it. Returns
-    /// the bytes given back.
+    /// Takes an empty span out of use. Returns the bytes given back.
     fn retire(&self, slots: &mut Slots, span: u32, shared: Shared<'_>) -> u64 {
         self.leave_group(slots, span);
-        let bytes = self.span_bytes();
-        if shared.cached_bytes.add_up_to(bytes, shared.cache_bytes) {
-            slots.cached.push(span);
-            return 0;
-        }
-        self.discard(slots, span, shared)
-    }
-
-    /// Gives the pages of an empty span back; the bytes of it.
-    fn discard(&self, slots: &mut Slots, span: u32, shared: Shared<'_>) -> u64 {
-        let bytes = self.span_bytes();
-        if self.spans.write(span).discard().is_err() {
-            // The kernel kept the pages (memory locked by mlockall, for one), so they still count.
-            slots.cached.insert(0, span);
-            shared.cached_bytes.add(bytes);
-            return 0;
-        }
-        slots.discarded.push(span);
-        shared.budget.release(bytes);
-        bytes
-    }
-
-    fn span_bytes(&self) -> u64 {
-        self.spans.span_bytes()
+        slots.empty.retire(span, &self.spans, shared)
     }
 
     fn offset(&self, slot: u32) -> usize {
@@ -401,7 +289,7 @@ impl Class {
     #[cfg(test)]
     pub(crate) fn held_span_bytes(&self) -> u64 {
         let slots = self.slots.lock();
-        (slots.taken.len() - slots.discarded.len()) as u64 * self.span_bytes()
+        (slots.taken.len() - slots.empty.discarded.len()) as u64 * self.spans.span_bytes()
     }
 
     /// Damages the object in a slot.
@@ -427,7 +315,7 @@ impl Class {
             }
         }
         assert_eq!(free_slots, slots.free);
-        for &span in slots.cached.iter().chain(&slots.discarded) {
+        for &span in slots.empty.cached.iter().chain(&slots.empty.discarded) {
             assert_eq!(slots.taken[span as usize], 0);
             listed[span as usize] += 1;
         }

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::budget::Budget;
-use crate::class::{Object, ObjectRef, Shared};
-use crate::entry::{Entry, Location, Placed};
+use crate::entry::{Location, Placed};
 use crate::handle::Handle;
+use crate::shared::{EmptySpans, Object, ObjectRef, Shared};
 use crate::spans::{NoSlot, SpanSet};
 use warmswap_page::PAGE_BYTES;
 
@@ -90,12 +90,7 @@ impl Page {
     }
 }
 
-/// A page is in one of four states:
-///
-/// - unbuddied: on the list of its free chunks;
-/// - buddied: on no list;
-/// - empty and kept: in `cached`, its memory is counted;
-/// - empty and discarded: in `discarded`, it holds no memory.
+/// A page is unbuddied, and on the list of its free chunks; or buddied, and on no list; or in `empty`.
 #[derive(Debug)]
 struct Pages {
     pages: Vec<Page>,
@@ -103,8 +98,7 @@ struct Pages {
     unbuddied: [u32; CHUNKS],
     /// A bit for each list that is not empty.
     non_empty: u64,
-    cached: Vec<u32>,
-    discarded: Vec<u32>,
+    empty: EmptySpans,
 }
 
 impl Folds {
@@ -116,8 +110,7 @@ impl Folds {
                 pages: Vec::new(),
                 unbuddied: [NONE; CHUNKS],
                 non_empty: 0,
-                cached: Vec::new(),
-                discarded: Vec::new(),
+                empty: EmptySpans::default(),
             }),
         }
     }
@@ -189,14 +182,11 @@ impl Folds {
         })
     }
 
-    /// Frees the object of `handle`, if its entry still places one; the entry then reads as free.
-    pub(crate) fn free(&self, shared: Shared<'_>, handle: Handle) -> Option<Placed> {
+    /// Frees the object of `handle`, if its entry still places one of `length` bytes; the entry then
+    /// reads as free.
+    pub(crate) fn free(&self, shared: Shared<'_>, handle: Handle, length: u32) -> Option<Placed> {
         let mut pages = self.pages.lock();
-        let entry = shared.handles.entry(handle)?;
-        let Entry::Placed(placed) = Entry::unpack(entry.load(Ordering::Acquire)) else {
-            return None;
-        };
-        entry.store(Entry::Free { next: 0 }.pack(), Ordering::Release);
+        let placed = shared.unpublish(handle, length)?;
         let (number, slot) = (placed.location.span, placed.location.slot as usize);
         if pages.pages[number as usize].objects() < self.fold.objects() {
             pages.unlink(number);
@@ -205,7 +195,7 @@ impl Folds {
         page.owners[slot] = None;
         let freed = std::mem::take(&mut page.chunks[slot]);
         if page.objects() == 0 {
-            self.retire(&mut pages, number, shared);
+            pages.empty.retire(number, &self.spans, shared);
         } else {
             if self.fold == Fold::Three {
                 self.close_gap(number, &pages.pages[number as usize], (slot, freed));
@@ -234,80 +224,37 @@ impl Folds {
 
     /// Gives all empty pages that were kept back to the kernel; the bytes of them.
     pub(crate) fn drop_cached(&self, shared: Shared<'_>) -> u64 {
-        let mut pages = self.pages.lock();
-        let mut released = 0;
-        for number in std::mem::take(&mut pages.cached) {
-            shared.cached_bytes.sub(PAGE_BYTES as u64);
-            released += self.discard(&mut pages, number, shared);
-        }
-        released
+        self.pages.lock().empty.drop_cached(&self.spans, shared)
     }
 
-    /// An empty page, on no list: one that was kept, a discarded one, or a new one.
+    /// An empty page, on no list.
     fn empty_page(&self, pages: &mut Pages, shared: Shared<'_>) -> Result<u32, NoSlot> {
-        if let Some(number) = pages.cached.pop() {
-            shared.cached_bytes.sub(PAGE_BYTES as u64);
-            return Ok(number);
-        }
-        if pages.discarded.is_empty() {
+        if pages.empty.are_used_up() {
             self.add_page(pages, shared.budget)?;
         }
-        shared.budget.charge(PAGE_BYTES as u64)?;
-        let Some(number) = pages.discarded.pop() else {
-            unreachable!("a page was added above");
-        };
-        if let Err(errno) = self.spans.write(number).populate() {
-            self.discard(pages, number, shared);
-            return Err(NoSlot::OutOfMemory(errno));
-        }
-        Ok(number)
+        pages.empty.take(&self.spans, shared)
     }
 
-    /// Makes one more discarded page, and the mapping that it lies in.
+    /// Makes one more empty page, and the mapping that it lies in.
     fn add_page(&self, pages: &mut Pages, budget: &Budget) -> Result<(), NoSlot> {
         let number = pages.pages.len();
         if number == pages.pages.capacity() {
             let more = (number / 8).max(64);
-            // The state of a page, and its place in one of the two lists of empty pages.
-            let bytes = more * (size_of::<Page>() + size_of::<u32>());
+            let bytes = more * (size_of::<Page>() + EmptySpans::STATE_BYTES);
             budget.charge(bytes as u64)?;
             pages.pages.reserve_exact(more);
         }
         self.spans.reach(number, budget)?;
         pages.pages.push(Page::EMPTY);
-        pages.discarded.push(number as u32);
+        pages.empty.discarded.push(number as u32);
         Ok(())
-    }
-
-    /// Takes an empty page out of use: keeps it if the cache has room, else discards it.
-    fn retire(&self, pages: &mut Pages, number: u32, shared: Shared<'_>) {
-        let bytes = PAGE_BYTES as u64;
-        if shared.cached_bytes.add_up_to(bytes, shared.cache_bytes) {
-            pages.cached.push(number);
-        } else {
-            self.discard(pages, number, shared);
-        }
-    }
-
-    /// Gives an empty page back to the kernel; the bytes of it.
-    fn discard(&self, pages: &mut Pages, number: u32, shared: Shared<'_>) -> u64 {
-        let bytes = PAGE_BYTES as u64;
-        if self.spans.write(number).discard().is_err() {
-            // The kernel kept the page (memory locked by mlockall, for one), so it still counts.
-            pages.cached.push(number);
-            shared.cached_bytes.add(bytes);
-            return 0;
-        }
-        pages.discarded.push(number);
-        shared.budget.release(bytes);
-        bytes
     }
 
     /// Bytes of the pages that hold memory.
     #[cfg(test)]
     pub(crate) fn held_bytes(&self) -> u64 {
         let pages = self.pages.lock();
-        ((pages.pages.len() - pages.discarded.len()) * PAGE_BYTES) as u64
+        ((pages.pages.len() - pages.empty.discarded.len()) * PAGE_BYTES) as u64
     }
 
     /// Damages an object.
@@ -334,7 +281,7 @@ impl Folds {
                 (before, at) = (at, page.next);
             }
         }
-        for &number in pages.cached.iter().chain(&pages.discarded) {
+        for &number in pages.empty.cached.iter().chain(&pages.empty.discarded) {
             assert_eq!(pages.pages[number as usize].objects(), 0);
             listed[number as usize] += 1;
         }

@@ -38,6 +38,7 @@ mod handle;
 mod memory;
 mod objects;
 mod pool;
+mod shared;
 mod spans;
 mod stats;
 

@@ -2,11 +2,12 @@
 
 use std::sync::atomic::AtomicU64;
 
-use crate::class::{CHECKSUM_BYTES, Class, Object, ObjectRef, Shared};
+use crate::class::Class;
 use crate::entry::Placed;
 use crate::folds::{self, Fold, Folds};
 use crate::geometry::{self, MAX_SLOT_BYTES};
 use crate::handle::Handle;
+use crate::shared::{CHECKSUM_BYTES, Object, ObjectRef, Shared};
 use crate::spans::NoSlot;
 use crate::stats::CompactionReport;
 use warmswap_page::Layout;
@@ -108,7 +109,7 @@ impl Objects {
                 classes,
                 trailer_bytes,
             } => class(classes, *trailer_bytes, length).free(shared, handle, length),
-            Objects::Folds(folds) => folds.free(shared, handle),
+            Objects::Folds(folds) => folds.free(shared, handle, length),
         }
     }
 

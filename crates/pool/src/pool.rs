@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use rustix::io::Errno;
 
 use crate::budget::Budget;
-use crate::class::{CHECKSUM_BYTES, Object, ObjectRef, Shared};
 use crate::entry::{Entry, LENGTH_BITS, Location, PAGES_BITS, Placed};
 use crate::geometry::MAX_SLOT_BYTES;
 use crate::handle::{Handle, HandleTable, NoHandle};
 use crate::objects::Objects;
+use crate::shared::{CHECKSUM_BYTES, Object, ObjectRef, Shared};
 use crate::spans::NoSlot;
 use crate::stats::{CompactionReport, Counters, PoolStats};
 use crate::{ConfigError, PoolConfig};

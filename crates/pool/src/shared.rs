@@ -1,0 +1,149 @@
+//! What both layouts work with: the pool's accounts and handles, objects on their way in and out, empty spans.
+
+use std::ops::{Deref, Range};
+use std::sync::atomic::Ordering;
+
+use crate::budget::Budget;
+use crate::entry::{Entry, Placed};
+use crate::handle::{Handle, HandleTable};
+use crate::memory::SpanRef;
+use crate::spans::{NoSlot, SpanSet};
+use crate::stats::Counter;
+
+/// The pool-wide things that a layout works with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shared<'a> {
+    pub(crate) budget: &'a Budget,
+    pub(crate) handles: &'a HandleTable,
+    /// Bytes of the empty spans that are kept, and how many that may be.
+    pub(crate) cached_bytes: &'a Counter,
+    pub(crate) cache_bytes: u64,
+}
+
+impl Shared<'_> {
+    /// Publishes the place of a handle's object.
+    pub(crate) fn publish(&self, handle: Handle, placed: Placed) {
+        if let Some(entry) = self.handles.entry(handle) {
+            entry.store(Entry::Placed(placed).pack(), Ordering::Release);
+        }
+    }
+
+    /// Makes the entry of `handle` read as free, if it still places an object of `length` bytes. The caller
+    /// holds the lock of the place where objects of that length lie.
+    pub(crate) fn unpublish(&self, handle: Handle, length: u32) -> Option<Placed> {
+        let entry = self.handles.entry(handle)?;
+        match Entry::unpack(entry.load(Ordering::Acquire)) {
+            Entry::Placed(placed) if placed.length == length => {
+                entry.store(Entry::Free { next: 0 }.pack(), Ordering::Release);
+                Some(placed)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What is to be stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Object<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Its checksum, in a pool with checksums.
+    pub(crate) checksum: Option<u32>,
+}
+
+/// Bytes of an object's checksum, when there is one.
+pub(crate) const CHECKSUM_BYTES: usize = 4;
+
+/// An object whose span is locked shared.
+#[derive(Debug)]
+pub(crate) struct ObjectRef<'a> {
+    pub(crate) span: SpanRef<'a>,
+    /// Where the object lies in the span.
+    pub(crate) range: Range<usize>,
+    /// Where its checksum stands, in a pool with checksums.
+    pub(crate) checksum_at: usize,
+}
+
+impl ObjectRef<'_> {
+    /// The checksum that was stored with it; meaningless in a pool without checksums.
+    pub(crate) fn checksum(&self) -> u32 {
+        let checksum = self.span[self.checksum_at..].first_chunk();
+        checksum.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+    }
+}
+
+impl Deref for ObjectRef<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.span[self.range.clone()]
+    }
+}
+
+/// The empty spans of a span set. The lock of its owner protects them.
+#[derive(Debug, Default)]
+pub(crate) struct EmptySpans {
+    /// Kept for reuse: their memory is counted.
+    pub(crate) cached: Vec<u32>,
+    /// These hold no memory.
+    pub(crate) discarded: Vec<u32>,
+}
+
+impl EmptySpans {
+    /// Bytes of bookkeeping for each span: its place in one of the lists.
+    pub(crate) const STATE_BYTES: usize = size_of::<u32>();
+
+    /// Whether there is none, so that one must be added to `discarded` before [`EmptySpans::take`].
+    pub(crate) fn are_used_up(&self) -> bool {
+        self.cached.is_empty() && self.discarded.is_empty()
+    }
+
+    /// Takes a span out, with memory: one that was kept, else a discarded one, which is charged.
+    pub(crate) fn take(&mut self, spans: &SpanSet, shared: Shared<'_>) -> Result<u32, NoSlot> {
+        if let Some(span) = self.cached.pop() {
+            shared.cached_bytes.sub(spans.span_bytes());
+            return Ok(span);
+        }
+        shared.budget.charge(spans.span_bytes())?;
+        let span = self.discarded.pop().expect("there is an empty span");
+        if let Err(errno) = spans.write(span).populate() {
+            self.discard(span, spans, shared);
+            return Err(NoSlot::OutOfMemory(errno));
+        }
+        Ok(span)
+    }
+
+    /// Takes in a span that became empty: keeps it if the cache has room, else discards it. Returns the
+    /// bytes given back.
+    pub(crate) fn retire(&mut self, span: u32, spans: &SpanSet, shared: Shared<'_>) -> u64 {
+        let bytes = spans.span_bytes();
+        if shared.cached_bytes.add_up_to(bytes, shared.cache_bytes) {
+            self.cached.push(span);
+            return 0;
+        }
+        self.discard(span, spans, shared)
+    }
+
+    /// Discards all spans that were kept. Returns the bytes given back.
+    pub(crate) fn drop_cached(&mut self, spans: &SpanSet, shared: Shared<'_>) -> u64 {
+        let mut released = 0;
+        for span in std::mem::take(&mut self.cached) {
+            shared.cached_bytes.sub(spans.span_bytes());
+            released += self.discard(span, spans, shared);
+        }
+        released
+    }
+
+    /// Gives the pages of an empty span back to the kernel; the bytes of it.
+    fn discard(&mut self, span: u32, spans: &SpanSet, shared: Shared<'_>) -> u64 {
+        let bytes = spans.span_bytes();
+        if spans.write(span).discard().is_err() {
+            // The kernel kept the pages (memory locked by mlockall, for one), so they still count.
+            self.cached.push(span);
+            shared.cached_bytes.add(bytes);
+            return 0;
+        }
+        self.discarded.push(span);
+        shared.budget.release(bytes);
+        bytes
+    }
+}
