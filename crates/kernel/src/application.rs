@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use warmswap_sys::memcg::Group;
 use warmswap_sys::process::Stat;
@@ -112,7 +112,11 @@ impl Applications {
             } => {
                 let is_it = |s: &&Stat| *start_ticks == 0 || s.start_ticks == *start_ticks;
                 match free.get(pid).copied().filter(is_it) {
-                    Some(_) => descendants(all, *pid, *with_root),
+                    Some(_) => {
+                        let family = tree::family(all, *pid).into_iter();
+                        let family = family.skip(usize::from(!*with_root));
+                        family.map(|s| s.pid).collect()
+                    }
                     None => Vec::new(),
                 }
             }
@@ -142,23 +146,6 @@ impl Applications {
 
 /// The parent of all threads of the kernel.
 const KTHREADD: u32 = 2;
-
-fn descendants(all: &[Stat], ancestor: u32, with_root: bool) -> Vec<u32> {
-    let mut children: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-    for stat in all {
-        children.entry(stat.parent).or_default().push(stat.pid);
-    }
-    let mut seen = FxHashSet::from_iter([ancestor]);
-    let mut found = vec![ancestor];
-    let mut next = 0;
-    while let Some(&parent) = found.get(next) {
-        let family = children.remove(&parent).unwrap_or_default();
-        // A list read while processes come and go may hold a ring.
-        found.extend(family.into_iter().filter(|&pid| seen.insert(pid)));
-        next += 1;
-    }
-    found.split_off(usize::from(!with_root))
-}
 
 /// Whether a path fits a pattern; see [`Members::Executable`].
 #[must_use]

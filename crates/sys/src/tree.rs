@@ -27,12 +27,18 @@ pub fn all(root: &Root) -> Result<Vec<Stat>, FileError> {
 /// # Errors
 /// [`FileError`] when `/proc` cannot be listed.
 pub fn descendants(root: &Root, ancestor: u32) -> Result<Vec<Stat>, FileError> {
-    let mut children: HashMap<u32, Vec<Stat>> = HashMap::new();
+    let mut living = all(root)?;
+    living.retain(|s| s.state != 'Z');
+    Ok(family(&living, ancestor).into_iter().cloned().collect())
+}
+
+/// `ancestor` and all its descendants of these processes, parents before children, else by number. A list
+/// read while processes come and go may hold a ring; each process is listed once all the same.
+#[must_use]
+pub fn family(processes: &[Stat], ancestor: u32) -> Vec<&Stat> {
+    let mut children: HashMap<u32, Vec<&Stat>> = HashMap::new();
     let mut found = Vec::new();
-    for stat in all(root)? {
-        if stat.state == 'Z' {
-            continue;
-        }
+    for stat in processes {
         if stat.pid == ancestor {
             found.push(stat);
         } else {
@@ -40,13 +46,13 @@ pub fn descendants(root: &Root, ancestor: u32) -> Result<Vec<Stat>, FileError> {
         }
     }
     let mut next = 0;
-    while let Some(parent) = found.get(next).map(|s: &Stat| s.pid) {
-        let mut family = children.remove(&parent).unwrap_or_default();
+    while let Some(parent) = found.get(next) {
+        let mut family = children.remove(&parent.pid).unwrap_or_default();
         family.sort_by_key(|s| s.pid);
         found.append(&mut family);
         next += 1;
     }
-    Ok(found)
+    found
 }
 
 /// Living members of the session `session` that started at or after `start_ticks`.
