@@ -90,6 +90,17 @@ struct Leaving {
     pages: Vec<PageId>,
 }
 
+/// What the engine let go in one round.
+#[derive(Default)]
+struct Chosen {
+    /// Chunks whose pages are to be paged out.
+    leaving: Vec<Leaving>,
+    /// Pages that are in swap already, unchanged.
+    dropped: Vec<PageId>,
+    /// Whether pages stay because their application is being launched.
+    is_held: bool,
+}
+
 /// What became of one page.
 enum Fate {
     Out,
@@ -103,10 +114,13 @@ impl Core {
     pub fn page_out(&mut self, apps: &mut [Option<App>], want: u64, urgent: bool) -> u64 {
         let want = want.min(ROUND_PAGES);
         // So few frames free that the engine works in the background, and nobody waits; or that somebody does.
-        let (mut leaving, mut dropped) = self.choose(apps, want, |least| least + 2);
-        if urgent && leaving.is_empty() && dropped.is_empty() {
-            (leaving, dropped) = self.choose(apps, want, |least| least / 2);
+        let mut chosen = self.choose(apps, want, |least| least + 2);
+        if urgent && chosen.leaving.is_empty() && chosen.dropped.is_empty() {
+            chosen = self.choose(apps, want, |least| least / 2);
         }
+        let Chosen {
+            leaving, dropped, ..
+        } = chosen;
         let mut asked: Vec<(usize, usize, u64)> = Vec::new();
         let chosen = leaving.iter().flat_map(|l| &l.pages).chain(&dropped);
         for &page in chosen {
@@ -148,59 +162,71 @@ impl Core {
         out
     }
 
-    /// Lets the engine choose as if so many frames were free, by the least that it wants to be. It stops before the
-    /// pages of an application that is being launched.
-    fn choose(
-        &mut self,
-        apps: &[Option<App>],
-        want: u64,
-        free_frames: fn(u64) -> u64,
-    ) -> (Vec<Leaving>, Vec<PageId>) {
+    /// Lets the engine choose about `want` pages as if so many frames were free, by the least that it wants to
+    /// be. It stops before the pages of an application that is being launched.
+    fn choose(&mut self, apps: &[Option<App>], want: u64, free_frames: fn(u64) -> u64) -> Chosen {
         let usage = self.engine.usage();
         let used = usage.frames * PAGE_BYTES as u64 + usage.pool_bytes;
+        // The watermarks follow from the budget.
         self.engine.set_budget_bytes(used);
         let free = free_frames(self.engine.watermarks().min_frames);
         self.engine
             .set_budget_bytes(used + free * PAGE_BYTES as u64);
-        let (mut leaving, mut dropped, mut count) = (Vec::new(), Vec::new(), 0);
-        let mut is_held = false;
+        let mut chosen = Chosen::default();
+        let mut count = 0;
         while let Some(decision) = self.engine.next_background_decision() {
-            match decision.action {
-                Action::Store { chunk, .. } | Action::StoreRaw { chunk } => {
-                    let place = match decision.action {
-                        Action::StoreRaw { .. } => Place::Backing,
-                        _ => Place::Pool,
-                    };
-                    let mut pages = self.engine.chunk_pages(chunk).to_vec();
-                    pages.retain(|&page| {
-                        let (app, at) = self.engine.locate(page);
-                        let held = is_being_launched(apps, app);
-                        if held {
-                            self.engine.served(app, at, Arrival::Untouched);
-                        }
-                        is_held |= held;
-                        !held
-                    });
-                    count += pages.len() as u64;
-                    leaving.push(Leaving {
-                        chunk,
-                        place,
-                        pages,
-                    });
+            count += match decision.action {
+                Action::Store { chunk, .. } => {
+                    self.choose_chunk(&mut chosen, apps, chunk, Place::Pool)
+                }
+                Action::StoreRaw { chunk } => {
+                    self.choose_chunk(&mut chosen, apps, chunk, Place::Backing)
                 }
                 Action::Drop { page } => {
-                    count += 1;
-                    dropped.push(page);
+                    chosen.dropped.push(page);
+                    1
                 }
-                other => self.pass_over(other),
-            }
-            if count >= want || is_held {
+                other => {
+                    self.pass_over(other);
+                    0
+                }
+            };
+            if count >= want || chosen.is_held {
                 // No more of them; what is decided already is carried out.
                 self.engine.set_budget_bytes(UNBOUNDED_BYTES);
             }
         }
-        self.counters.put_off_launch += u64::from(is_held);
-        (leaving, dropped)
+        self.counters.put_off_launch += u64::from(chosen.is_held);
+        chosen
+    }
+
+    /// Takes in a chunk without the pages of applications that are being launched, which count as served and
+    /// stay. How many pages it has then.
+    fn choose_chunk(
+        &mut self,
+        chosen: &mut Chosen,
+        apps: &[Option<App>],
+        chunk: ChunkId,
+        place: Place,
+    ) -> u64 {
+        let all = self.engine.chunk_pages(chunk).to_vec();
+        let mut pages = Vec::with_capacity(all.len());
+        for page in all {
+            let (app, at) = self.engine.locate(page);
+            if is_being_launched(apps, app) {
+                self.engine.served(app, at, Arrival::Untouched);
+                chosen.is_held = true;
+            } else {
+                pages.push(page);
+            }
+        }
+        let count = pages.len() as u64;
+        chosen.leaving.push(Leaving {
+            chunk,
+            place,
+            pages,
+        });
+        count
     }
 
     /// Where a page is: application, process, number.
