@@ -1,6 +1,8 @@
 //! What faults, frames and flash cost on the modelled machine.
 
 use serde::{Deserialize, Serialize};
+use warmswap_engine::Outcome;
+use warmswap_page::PAGE_BYTES;
 
 /// Costs that a replay does not measure but takes as given, in nanoseconds, and flash speeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,6 +67,18 @@ impl DeviceModel {
             flash_write_ns,
             flash_write_bytes_per_us,
         })
+    }
+
+    /// Nanoseconds of a touch with this outcome, without what is measured and without waits for a load.
+    pub fn touch_ns(&self, outcome: Outcome) -> u64 {
+        self.page_access_ns
+            + match outcome {
+                Outcome::Hit | Outcome::Prepaged => 0,
+                Outcome::FirstTouch => self.first_touch_ns,
+                Outcome::FileRead => self.flash_read(PAGE_BYTES as u64),
+                Outcome::BufferHit => self.install_ns,
+                Outcome::Fault(_) | Outcome::InFlight => self.fault_ns,
+            }
     }
 
     /// Nanoseconds to read `bytes` of flash at once.

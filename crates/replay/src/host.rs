@@ -6,7 +6,7 @@ use crate::error::ReplayError;
 use crate::result::{AppResult, Latency, Relaunch, ReplayResult, Totals};
 use crate::store::Store;
 use crate::window::Launches;
-use warmswap_engine::{ANTICIPATED_PAGES, Decision, Engine, Limits, Outcome, Place, Touch};
+use warmswap_engine::{ANTICIPATED_PAGES, Decision, Engine, Limits, Outcome, Touch};
 use warmswap_page::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_policy::{PageState, SchemeSpec};
 use warmswap_trace::{ContentId, Event, EventKind, TraceError};
@@ -202,6 +202,7 @@ impl<S: Store, O: Observer> Replay<S, O> {
 
     // ---- events ----
 
+    /// An application accesses a page. `None` for a page of a file where those are passed over.
     fn access(
         &mut self,
         app: AppId,
@@ -213,55 +214,29 @@ impl<S: Store, O: Observer> Replay<S, O> {
         if is_file && !self.config.file_pages {
             return Ok(None);
         }
-        let changes = match content {
-            Some(content) => {
-                let page = self.engine.page(app, addr);
-                !self.store.holds(page, content)
-            }
-            None => false,
-        };
+        let changes = content.is_some_and(|content| {
+            let page = self.engine.page(app, addr);
+            !self.store.holds(page, content)
+        });
         if changes && is_file && !write {
             self.file_content(app, addr, content)?;
         }
         // A change of anonymous memory that the trace calls a read is a write.
         let touch = self.engine.touch(app, addr, write || changes && !is_file);
-        let device = &self.config.device;
-        let page_access_ns = device.page_access_ns;
-        let modelled = page_access_ns
-            + match touch.outcome {
-                Outcome::Hit | Outcome::Prepaged => 0,
-                Outcome::FirstTouch => device.first_touch_ns,
-                Outcome::FileRead => {
-                    self.totals.flash_read_bytes += PAGE_BYTES as u64;
-                    device.flash_read(PAGE_BYTES as u64)
-                }
-                Outcome::BufferHit => device.install_ns,
-                Outcome::Fault(_) | Outcome::InFlight => device.fault_ns,
-            };
-        self.charge(
-            app,
-            Latency {
-                measured_ns: 0,
-                modelled_ns: modelled,
-            },
-        );
+        if touch.outcome == Outcome::FileRead {
+            self.totals.flash_read_bytes += PAGE_BYTES as u64;
+        }
+        let latency = Latency {
+            measured_ns: 0,
+            modelled_ns: self.config.device.touch_ns(touch.outcome),
+        };
+        self.charge(app, latency);
         if let Some(window) = self.launches.open_window(app.0.into()) {
-            match touch.outcome {
-                Outcome::Fault(Place::Backing) => window.backing_faults += 1,
-                Outcome::Fault(_) => window.pool_faults += 1,
-                Outcome::BufferHit => window.buffer_hits += 1,
-                Outcome::FileRead => window.file_reads += 1,
-                Outcome::Prepaged if is_file => window.prepaged_file_used += 1,
-                Outcome::Prepaged => window.prepaged_used += 1,
-                _ => {}
-            }
+            window.count(touch.outcome, is_file);
         }
         if !is_file {
-            self.launches.touched(
-                app.0.into(),
-                touch.page,
-                touch.outcome != Outcome::FirstTouch,
-            );
+            let existed = touch.outcome != Outcome::FirstTouch;
+            self.launches.touched(app.0.into(), touch.page, existed);
         }
         self.bring_back(touch.page, Some(app))?;
         if matches!(

@@ -1,7 +1,7 @@
 //! What comes out of a replay.
 
 use serde::{Deserialize, Serialize};
-use warmswap_engine::{Cause, Counters};
+use warmswap_engine::{Cause, Counters, Outcome, Place};
 use warmswap_policy::eviction::Chosen;
 
 /// Nanoseconds, in the part that was measured (codec and pool) and the part that was modelled (faults,
@@ -114,6 +114,19 @@ pub struct Relaunch {
 }
 
 impl Relaunch {
+    /// Counts a touch in the window, of a page of a file or an anonymous one.
+    pub(crate) fn count(&mut self, outcome: Outcome, is_file: bool) {
+        match outcome {
+            Outcome::Fault(Place::Backing) => self.backing_faults += 1,
+            Outcome::Fault(_) => self.pool_faults += 1,
+            Outcome::BufferHit => self.buffer_hits += 1,
+            Outcome::FileRead => self.file_reads += 1,
+            Outcome::Prepaged if is_file => self.prepaged_file_used += 1,
+            Outcome::Prepaged => self.prepaged_used += 1,
+            Outcome::Hit | Outcome::FirstTouch | Outcome::InFlight => {}
+        }
+    }
+
     /// Share of the window's pages that the hot list predicted (Ariadne section 6.2); pages that did not
     /// exist before cannot be predicted and do not count. `None` without such pages.
     pub fn coverage(&self) -> Option<f64> {

@@ -2,6 +2,7 @@ use super::*;
 use crate::contents::Contents;
 use crate::store::{AssumedStore, Assumption, CompressedStore};
 use std::sync::Arc;
+use warmswap_engine::Place;
 use warmswap_engine::Refusal;
 use warmswap_page::FileId;
 use warmswap_policy::{ChunkId, PageId};
