@@ -21,6 +21,7 @@ uninstall: ## take that away again
 	@scripts/install remove
 
 test: setup ## all checks and tests; STEPS="fmt clippy" runs only some
+	@scripts/bootstrap tools
 	@cargo xtask test $(STEPS)
 
 soak: setup ## live programs again and again, with faults injected, for MINUTES=10

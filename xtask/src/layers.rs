@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use crate::metadata::{Kind, Metadata, Package, Scope};
+use crate::metadata::{Kind, Metadata, Package};
 use crate::source::{self, UnsafeAllowed};
 
 /// Files with more lines than this, tests not counted, are listed.
@@ -100,7 +100,7 @@ pub fn check(root: &Path) -> Result<bool> {
     let text =
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let rules = Rules::parse(&text)?;
-    let metadata = Metadata::load(root, Scope::Members)?;
+    let metadata = Metadata::load(root)?;
 
     let mut failures = names_of_both(&rules, &metadata.packages);
     failures.extend(dependencies(&rules, &metadata.packages));

@@ -1,11 +1,10 @@
-//! Checks on the house: `cargo xtask layers`, `cargo xtask licences` and `cargo xtask test`.
+//! Checks on the house: `cargo xtask layers` and `cargo xtask test`.
 //!
 //! `make test` and CI run the same `cargo xtask test`; there is no second definition of "the tests".
 
 mod fuzz;
 mod layers;
 mod lexer;
-mod licences;
 mod metadata;
 mod python;
 mod source;
@@ -26,9 +25,8 @@ Usage: cargo xtask COMMAND
 Commands:
   layers             dependencies point down only, unsafe stays where layers.toml allows it,
                      every crate inherits the workspace lints; long files are listed
-  licences           every dependency may be used under MIT, Apache-2.0, BSD, ISC, Zlib or the like
   test [STEP...]     all checks and tests, with a summary line at the end
-                     steps: fmt clippy layers licences doc tests python fuzz (default: all)
+                     steps: fmt spelling clippy layers licences doc tests python fuzz (default: all)
 
 Environment of `test`:
   WARMSWAP_NO_SKIP=1        a skipped test is a failure (the fuzz run without a nightly is not)
@@ -55,7 +53,6 @@ fn run(args: Vec<String>) -> Result<bool> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["layers"] => layers::check(&root),
-        ["licences"] => licences::check(&root),
         ["test", steps @ ..] => suite::run(&root, steps),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");

@@ -8,12 +8,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::summary::{Tally, TestOutput};
-use crate::{fuzz, layers, licences, python, stream};
+use crate::{fuzz, layers, python, stream};
 
 /// One part of the suite, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Fmt,
+    Spelling,
     Clippy,
     Layers,
     Licences,
@@ -23,8 +24,9 @@ enum Step {
     Fuzz,
 }
 
-const ALL: [Step; 8] = [
+const ALL: [Step; 9] = [
     Step::Fmt,
+    Step::Spelling,
     Step::Clippy,
     Step::Layers,
     Step::Licences,
@@ -38,6 +40,7 @@ impl Step {
     fn name(self) -> &'static str {
         match self {
             Self::Fmt => "fmt",
+            Self::Spelling => "spelling",
             Self::Clippy => "clippy",
             Self::Layers => "layers",
             Self::Licences => "licences",
@@ -51,6 +54,7 @@ impl Step {
     fn run(self, root: &Path) -> Result<Tally> {
         let passed = match self {
             Self::Fmt => cargo_passes(root, &["fmt", "--all", "--check"], &[])?,
+            Self::Spelling => tool_passes(root, "typos", &[])?,
             Self::Clippy => {
                 let args = [
                     "clippy",
@@ -63,7 +67,10 @@ impl Step {
                 cargo_passes(root, &args, &[])?
             }
             Self::Layers => layers::check(root)?,
-            Self::Licences => licences::check(root)?,
+            Self::Licences => {
+                let args = ["--locked", "check", "licenses", "bans", "sources"];
+                tool_passes(root, "cargo-deny", &args)?
+            }
             Self::Doc => {
                 let strict = [("RUSTDOCFLAGS", "-D warnings")];
                 cargo_passes(root, &["doc", "--workspace", "--no-deps"], &strict)?
@@ -147,6 +154,25 @@ fn cargo_passes(root: &Path, args: &[&str], environment: &[(&str, &str)]) -> Res
     let mut command = cargo(root);
     command.args(args).envs(environment.iter().copied());
     Ok(stream::run(command, |_| {})?.success())
+}
+
+/// A tool that `scripts/bootstrap tools` installed, or the one in the PATH.
+fn tool(root: &Path, name: &str) -> Command {
+    let installed = root.join("target/tools/bin").join(name);
+    let mut command = if installed.exists() {
+        Command::new(installed)
+    } else {
+        Command::new(name)
+    };
+    command.current_dir(root);
+    command
+}
+
+fn tool_passes(root: &Path, name: &str, args: &[&str]) -> Result<bool> {
+    let mut command = tool(root, name);
+    command.args(args);
+    let status = stream::run(command, |_| {}).context("`scripts/bootstrap tools` installs it")?;
+    Ok(status.success())
 }
 
 /// Unit, property, integration, live and documentation tests of the whole workspace.

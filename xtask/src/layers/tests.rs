@@ -27,9 +27,6 @@ fn rules() -> Rules {
 fn package(name: &str, uses: &[(&str, Option<Kind>)]) -> Package {
     Package {
         name: name.to_owned(),
-        version: "0.1.0".to_owned(),
-        license: None,
-        source: None,
         manifest_path: format!("/nowhere/{name}/Cargo.toml").into(),
         dependencies: uses
             .iter()
@@ -151,8 +148,7 @@ fn misspelt_rules_are_refused() {
 #[test]
 fn cargo_names_kinds_as_expected() {
     let metadata: Metadata = serde_json::from_str(
-        r#"{"packages": [{"name": "a", "version": "1.0.0", "license": null, "source": null,
-            "manifest_path": "/a/Cargo.toml", "dependencies": [
+        r#"{"packages": [{"name": "a", "manifest_path": "/a/Cargo.toml", "dependencies": [
                 {"name": "n", "kind": null}, {"name": "d", "kind": "dev"}, {"name": "b", "kind": "build"}
             ]}]}"#,
     )

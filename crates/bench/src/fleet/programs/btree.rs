@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn does_what_the_standard_librarys_does() {
+    fn does_what_the_standard_library_does() {
         let config = HeapConfig::new(16 << 20);
         let memory = KernelMemory::new(config.address_bytes()).expect("memory");
         let heap = Heap::new(memory, config).expect("a heap");
