@@ -36,6 +36,9 @@ const ALL: [Step; 9] = [
     Step::Fuzz,
 ];
 
+/// Tests that the summary names as the slowest.
+const SLOWEST: usize = 10;
+
 impl Step {
     fn name(self) -> &'static str {
         match self {
@@ -117,6 +120,9 @@ pub fn run(root: &Path, names: &[&str]) -> Result<bool> {
     for line in report {
         println!("{line}");
     }
+    for (time, name) in total.slowest(SLOWEST) {
+        println!("slow: {:>6.1} s  {name}", time.as_secs_f64());
+    }
     for name in &total.failures {
         println!("failed: {name}");
     }
@@ -176,15 +182,28 @@ fn tool_passes(root: &Path, name: &str, args: &[&str]) -> Result<bool> {
 }
 
 /// Unit, property, integration, live and documentation tests of the whole workspace.
+///
+/// Each test has a process of its own; `.config/nextest.toml` says which ones take turns. Nextest runs no
+/// documentation tests, so cargo does.
 fn tests(root: &Path) -> Result<Tally> {
     let log = SkipLog::create()?;
-    let mut command = cargo(root);
+    let mut command = tool(root, "cargo-nextest");
     command
-        .args(["test", "--workspace", "--no-fail-fast"])
+        .args(["nextest", "run", "--workspace", "--no-fail-fast"])
+        .args(["--status-level", "all", "--no-input-handler"])
         .env("WARMSWAP_SKIPPED_LOG", &log.path);
     let mut output = TestOutput::default();
-    let status = stream::run(command, |line| output.line(line))?;
-    let mut tally = output.finish(status.success());
+    let status = stream::run(command, |line| output.nextest_line(line))
+        .context("`scripts/bootstrap tools` installs it")?;
+    let mut tally = output.finish("cargo nextest run", status.success());
+
+    let mut command = cargo(root);
+    command
+        .args(["test", "--workspace", "--doc", "--no-fail-fast"])
+        .env("WARMSWAP_SKIPPED_LOG", &log.path);
+    let mut output = TestOutput::default();
+    let status = stream::run(command, |line| output.doc_line(line))?;
+    tally.add(output.finish("cargo test --doc", status.success()));
     tally.add_skip_log(&log.read()?);
     Ok(tally)
 }

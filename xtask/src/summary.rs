@@ -1,5 +1,8 @@
 //! Counting what passed, failed and was skipped.
 
+use std::cmp::Reverse;
+use std::time::Duration;
+
 /// A test or check that did not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skip {
@@ -22,6 +25,8 @@ pub struct Tally {
     pub failures: Vec<String>,
     /// What did not run.
     pub skips: Vec<Skip>,
+    /// How long single tests took.
+    pub times: Vec<(Duration, String)>,
 }
 
 impl Tally {
@@ -48,6 +53,7 @@ impl Tally {
         self.failed += other.failed;
         self.failures.extend(other.failures);
         self.skips.extend(other.skips);
+        self.times.extend(other.times);
     }
 
     /// Makes a failure of every skip that is not excused.
@@ -82,6 +88,14 @@ impl Tally {
         }
     }
 
+    /// The tests that took longest, at most `most` of them, the longest first.
+    pub fn slowest(&self, most: usize) -> Vec<&(Duration, String)> {
+        let mut times: Vec<_> = self.times.iter().collect();
+        times.sort_by_key(|(time, _)| Reverse(*time));
+        times.truncate(most);
+        times
+    }
+
     /// The last line of a run.
     pub fn line(&self) -> String {
         let skipped = self.skips.len();
@@ -92,108 +106,92 @@ impl Tally {
     }
 }
 
-/// Reads what `cargo test` prints, line by line.
+/// Reads what the test runners print, line by line, without colours.
 #[derive(Debug, Default)]
 pub struct TestOutput {
     tally: Tally,
-    /// What cargo runs now, and whether it gave a result.
-    binary: Option<(String, bool)>,
-    unfinished: Vec<String>,
+    /// Whether nextest has summed up; what failed is listed again behind that.
+    is_summed_up: bool,
 }
 
 impl TestOutput {
-    /// Takes one line, without colours and without its line break.
-    pub fn line(&mut self, line: &str) {
-        let trimmed = line.trim_start();
-        if let Some(name) = trimmed
-            .strip_prefix("Running ")
-            .or_else(|| trimmed.strip_prefix("Doc-tests "))
-        {
-            self.close_binary();
-            self.binary = Some((binary_name(name), false));
-        } else if let Some(rest) = line.strip_prefix("test result: ") {
-            self.result(rest);
-        } else if let Some((name, outcome)) = line
+    /// Takes a line of `cargo nextest run`.
+    pub fn nextest_line(&mut self, line: &str) {
+        self.is_summed_up |= line.trim_start().starts_with("Summary [");
+        if self.is_summed_up {
+            return;
+        }
+        let Some(Line { status, time, name }) = Line::parse(line) else {
+            return;
+        };
+        match (status, time) {
+            ("SKIP", _) => self.ignored(name, ""),
+            ("PASS" | "LEAK", Some(_)) => self.tally.passed += 1,
+            (_, Some(_)) => self.tally.fail(name),
+            (_, None) => {}
+        }
+        let took = time.map(|time| (time, name.to_owned()));
+        self.tally.times.extend(took);
+    }
+
+    /// Takes a line of `cargo test --doc`: `test NAME ... OUTCOME`.
+    pub fn doc_line(&mut self, line: &str) {
+        let Some((name, outcome)) = line
             .strip_prefix("test ")
             .and_then(|rest| rest.rsplit_once(" ... "))
-        {
-            self.test(name, outcome);
+        else {
+            return;
+        };
+        match outcome {
+            "ok" => self.tally.passed += 1,
+            "FAILED" => self.tally.fail(name),
+            other => {
+                if let Some(reason) = other.strip_prefix("ignored") {
+                    self.ignored(name, reason.trim_start_matches([',', ' ']));
+                }
+            }
         }
     }
 
-    /// The counts, once cargo ended with success or not.
-    ///
-    /// A run that failed without a single failed test counts as one failure, and so does each
-    /// binary that ended without a result.
-    pub fn finish(mut self, success: bool) -> Tally {
-        self.close_binary();
-        if !success {
-            for binary in std::mem::take(&mut self.unfinished) {
-                self.tally.fail(format!("{binary}: ended without a result"));
-            }
-            if self.tally.failed == 0 {
-                self.tally.fail("cargo test");
-            }
+    /// The counts, once `command` ended with success or not. A run that failed without a failed test counts as
+    /// one failure.
+    pub fn finish(mut self, command: &str, success: bool) -> Tally {
+        if !success && self.tally.failed == 0 {
+            self.tally.fail(command);
         }
         self.tally
     }
 
-    fn close_binary(&mut self) {
-        if let Some((name, false)) = self.binary.take() {
-            self.unfinished.push(name);
-        }
-    }
-
-    /// `ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s`
-    fn result(&mut self, rest: &str) {
-        let count = |what: &str| {
-            let words: Vec<&str> = rest
-                .split([' ', ';', '.'])
-                .filter(|word| !word.is_empty())
-                .collect();
-            words
-                .windows(2)
-                .find(|pair| pair[1] == what)
-                .and_then(|pair| pair[0].parse::<u64>().ok())
-                .unwrap_or(0)
-        };
-        self.tally.passed += count("passed");
-        self.tally.failed += count("failed");
-        if let Some((_, finished)) = &mut self.binary {
-            *finished = true;
-        }
-    }
-
-    fn test(&mut self, name: &str, outcome: &str) {
-        let within = self.binary.as_ref().map_or("?", |(binary, _)| binary);
-        let name = format!("{within}: {}", name.trim_end_matches(" - should panic"));
-        if outcome == "FAILED" {
-            self.tally.failures.push(name);
-        } else if let Some(reason) = outcome.strip_prefix("ignored") {
-            let reason = reason.trim_start_matches([',', ' ']);
-            self.tally.skips.push(Skip {
-                name,
-                reason: if reason.is_empty() {
-                    "ignored".to_owned()
-                } else {
-                    reason.to_owned()
-                },
-                excused: false,
-            });
-        }
+    fn ignored(&mut self, name: &str, reason: &str) {
+        let reason = if reason.is_empty() { "ignored" } else { reason };
+        self.tally.skips.push(Skip {
+            name: name.to_owned(),
+            reason: reason.to_owned(),
+            excused: false,
+        });
     }
 }
 
-/// `unittests src/lib.rs (target/debug/deps/warmswap_pool-0123456789abcdef)` → `warmswap_pool`;
-/// a name without a path stays.
-fn binary_name(text: &str) -> String {
-    let path = text
-        .split_once('(')
-        .map_or(text, |(_, rest)| rest.trim_end_matches(')'));
-    let file = path.rsplit('/').next().unwrap_or(path);
-    file.rsplit_once('-')
-        .map_or(file, |(name, _)| name)
-        .to_owned()
+/// A line of nextest about one test: `PASS [   0.005s] (  1/123) warmswap-pool tests::fits`.
+struct Line<'a> {
+    status: &'a str,
+    /// `None` unless the test ended.
+    time: Option<Duration>,
+    name: &'a str,
+}
+
+impl<'a> Line<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let (status, rest) = line.trim_start().split_once(" [")?;
+        let (time, rest) = rest.split_once("] (")?;
+        let (_, name) = rest.split_once(") ")?;
+        let seconds = time.trim().strip_suffix('s');
+        Some(Self {
+            status,
+            time: seconds.and_then(|s| Some(Duration::from_secs_f64(s.parse().ok()?))),
+            name,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -1,91 +1,75 @@
 use super::*;
 
-fn read(text: &str, success: bool) -> Tally {
+fn read(text: &str, line: fn(&mut TestOutput, &str), success: bool) -> Tally {
     let mut output = TestOutput::default();
-    for line in text.lines() {
-        output.line(line);
-    }
-    output.finish(success)
+    text.lines().for_each(|text| line(&mut output, text));
+    output.finish("the tests", success)
 }
 
-const TWO_BINARIES: &str = "\
+const NEXTEST: &str = "\
    Compiling warmswap-pool v0.1.0
-     Running unittests src/lib.rs (target/debug/deps/warmswap_pool-0123456789abcdef)
+    Starting 5 tests across 2 binaries
+        PASS [   0.004s] (1/4) warmswap-pool size_class::fits
+        SLOW [> 60.000s] (─────) warmswap-pool pages
+        LEAK [  61.500s] (2/4) warmswap-pool pages
+        FAIL [   0.204s] (3/4) warmswap-kernel::live tree::ends
+     SIGSEGV [   1.000s] (4/4) warmswap-kernel::live maps
+        SKIP [         ] (─────) warmswap-pool arena::full
+────────────
+     Summary [   1.504s] 4 tests run: 2 passed (1 slow, 1 leaky), 2 failed, 1 skipped
+        FAIL [   0.204s] (3/4) warmswap-kernel::live tree::ends
+";
 
-running 3 tests
-test size_class::fits ... ok
-test arena::ok - should panic ... ok
-test arena::full ... ignored, needs 4 GiB
+#[test]
+fn tests_of_nextest_are_counted_named_and_timed() {
+    let tally = read(NEXTEST, TestOutput::nextest_line, false);
+    assert_eq!(tally.line(), "2 passed, 2 failed, 1 skipped");
+    let failed = [
+        "warmswap-kernel::live tree::ends",
+        "warmswap-kernel::live maps",
+    ];
+    assert_eq!(tally.failures, failed);
+    assert_eq!(tally.skips[0].name, "warmswap-pool arena::full");
+    let slowest: Vec<_> = tally.slowest(2).into_iter().map(|(_, name)| name).collect();
+    assert_eq!(
+        slowest,
+        ["warmswap-pool pages", "warmswap-kernel::live maps"]
+    );
+}
 
-test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s
-
+const DOCS: &str = "\
    Doc-tests warmswap_pool
 
-running 1 test
+running 3 tests
 test crates/pool/src/lib.rs - (line 5) ... ok
+test crates/pool/src/lib.rs - (line 9) - compile fail ... FAILED
+test crates/pool/src/lib.rs - (line 20) ... ignored, needs 4 GiB
 
-test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.20s
+test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.20s
 ";
 
 #[test]
-fn results_of_all_binaries_add_up() {
-    let tally = read(TWO_BINARIES, true);
-    assert_eq!((tally.passed, tally.failed), (3, 0));
+fn documentation_tests_are_counted_and_named() {
+    let tally = read(DOCS, TestOutput::doc_line, false);
+    assert_eq!(tally.line(), "1 passed, 1 failed, 1 skipped");
     assert_eq!(
-        tally.skips,
-        [Skip {
-            name: "warmswap_pool: arena::full".to_owned(),
-            reason: "needs 4 GiB".to_owned(),
-            excused: false,
-        }]
+        tally.failures,
+        ["crates/pool/src/lib.rs - (line 9) - compile fail"]
     );
-    assert_eq!(tally.line(), "3 passed, 0 failed, 1 skipped");
+    assert_eq!(tally.skips[0].reason, "needs 4 GiB");
 }
 
 #[test]
-fn failures_are_counted_and_named() {
-    let text = "\
-     Running tests/live.rs (target/debug/deps/live-0123456789abcdef)
-test pages ... FAILED
-test result: FAILED. 4 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s
-";
-    let tally = read(text, false);
-    assert_eq!((tally.passed, tally.failed), (4, 1));
-    assert_eq!(tally.failures, ["live: pages"]);
-}
-
-#[test]
-fn a_crashed_binary_counts() {
-    let crashed = "     Running unittests src/lib.rs (target/debug/deps/warmswap_sys-0123456789abcdef)\nrunning 2 tests\n";
-    let tally = read(&format!("{crashed}{TWO_BINARIES}"), false);
-    assert_eq!((tally.passed, tally.failed), (3, 1));
-    assert_eq!(tally.failures, ["warmswap_sys: ended without a result"]);
-    assert_eq!(read(&format!("{TWO_BINARIES}{crashed}"), false).failed, 1);
-}
-
-#[test]
-fn a_build_failure_counts() {
-    let tally = read("error[E0425]: cannot find value\n", false);
-    assert_eq!((tally.passed, tally.failed), (0, 1));
-}
-
-#[test]
-fn several_results_of_one_header_add_up() {
-    let text = "   Doc-tests a\ntest result: ok. 1 passed; 0 failed\ntest result: ok. 2 passed; 0 failed\n";
-    assert_eq!(
-        read(text, true),
-        Tally {
-            passed: 3,
-            ..Tally::default()
-        }
-    );
+fn a_run_that_fails_without_a_failed_test_counts() {
+    let tally = read("error[E0425]: no value\n", TestOutput::nextest_line, false);
+    assert_eq!(tally.failures, ["the tests"]);
 }
 
 #[test]
 fn noted_skips_are_not_passes() {
-    let mut tally = read(TWO_BINARIES, true);
-    tally.add_skip_log("skipped: zram: needs root: really\nskipped: uffd: needs Linux 5.11\n");
-    assert_eq!(tally.line(), "1 passed, 0 failed, 3 skipped");
+    let mut tally = read(NEXTEST, TestOutput::nextest_line, false);
+    tally.add_skip_log("skipped: zram: needs root: really\n");
+    assert_eq!(tally.line(), "1 passed, 2 failed, 2 skipped");
     assert_eq!(tally.skips[1].name, "zram");
     assert_eq!(tally.skips[1].reason, "needs root: really");
 }
