@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
+use warmswap_page::quantile::Sorted;
 
 use crate::BenchError;
 
@@ -57,10 +58,10 @@ pub fn busy_share(duration: Duration, allow_busy: bool) -> Result<f64, BenchErro
     Ok(share)
 }
 
-/// The middle of samples; 0 of none.
-pub fn median(mut samples: Vec<f64>) -> f64 {
-    samples.sort_unstable_by(f64::total_cmp);
-    samples.get(samples.len() / 2).copied().unwrap_or(0.0)
+/// The median of samples; 0 of none.
+pub fn median(samples: impl IntoIterator<Item = f64>) -> f64 {
+    let sorted = Sorted::by(samples, f64::total_cmp);
+    sorted.median().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -69,8 +70,8 @@ mod tests {
 
     #[test]
     fn the_middle_is_found_and_work_takes_time() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(Vec::new()), 0.0);
+        assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median([]), 0.0);
         let (ns, sum) = cpu_of(Cpu::Thread, || {
             (0..1_000_000u64).map(std::hint::black_box).sum::<u64>()
         });

@@ -374,9 +374,8 @@ const SUBJECTS: [Subject; 10] = [
 impl Subject {
     /// The medians of the rounds.
     fn measure(&self, rounds: &[Round]) -> Measure {
-        let each = |number: fn((f64, f64)) -> f64| {
-            median(rounds.iter().map(|r| number((self.of)(r))).collect())
-        };
+        let each =
+            |number: fn((f64, f64)) -> f64| median(rounds.iter().map(|r| number((self.of)(r))));
         Measure {
             key: self.key,
             what: self.what,
@@ -399,7 +398,7 @@ fn measures(rounds: &[Round]) -> Vec<Measure> {
         of: |r| (r.fits, r.native),
     };
     let fits = Measure {
-        ratio: median(rounds.iter().map(|r| r.native / r.fits).collect()),
+        ratio: median(rounds.iter().map(|r| r.native / r.fits)),
         at_least: Some(0.98),
         ..fits.measure(rounds)
     };

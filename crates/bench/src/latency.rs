@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use serde::Serialize;
+use warmswap_page::quantile::Sorted;
 
 use crate::memory::Touch;
 
@@ -13,25 +14,22 @@ pub struct Latency {
     pub who: &'static str,
     /// Touches.
     pub touches: usize,
-    /// Half of them took no longer, in nanoseconds.
+    /// Median, in nanoseconds.
     pub p50_ns: u64,
-    /// 99 of 100 took no longer.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// 999 of 1000 took no longer.
+    /// 99.9th percentile.
     pub p999_ns: u64,
 }
 
 impl Latency {
-    /// Sums samples (nanoseconds, at least one) up.
-    pub(crate) fn of(who: &'static str, mut samples: Vec<u64>) -> Self {
-        samples.sort_unstable();
-        let at = |per_mille: usize| {
-            let rank = (samples.len() * per_mille).div_ceil(1000).max(1);
-            samples.get(rank - 1).copied().unwrap_or(0)
-        };
+    /// Of these samples, in nanoseconds; all 0 of none.
+    pub(crate) fn of(who: &'static str, samples: impl IntoIterator<Item = u64>) -> Self {
+        let sorted = Sorted::by(samples, u64::cmp);
+        let at = |per_mille| sorted.per_mille(per_mille).unwrap_or_default();
         Self {
             who,
-            touches: samples.len(),
+            touches: sorted.samples().len(),
             p50_ns: at(500),
             p99_ns: at(990),
             p999_ns: at(999),
@@ -54,7 +52,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_nearest_ranks() {
-        let latency = Latency::of("test", (1..=1000).rev().collect());
+        let latency = Latency::of("test", (1..=1000).rev());
         assert_eq!(
             (
                 latency.p50_ns,

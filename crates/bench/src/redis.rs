@@ -188,9 +188,8 @@ fn rows(turns: &[(Arm, Turn)]) -> Vec<RedisRow> {
         let beside = of(Arm::Zram, choice);
         for arm in [Arm::Dram, Arm::Zram, Arm::Warmswap] {
             let turns = of(arm, choice);
-            let middle = |number: &dyn Fn(&Turn) -> f64| {
-                median(turns.iter().map(|turn| number(turn)).collect())
-            };
+            let middle =
+                |number: &dyn Fn(&Turn) -> f64| median(turns.iter().map(|turn| number(turn)));
             let ratios = turns.iter().zip(&beside);
             let waits = turns.iter().flat_map(|turn| turn.waits_ns.iter().copied());
             rows.push(RedisRow {
@@ -198,11 +197,9 @@ fn rows(turns: &[(Arm, Turn)]) -> Vec<RedisRow> {
                 choice,
                 requests_per_second: middle(&Turn::requests_per_second),
                 ratio: median(
-                    ratios
-                        .map(|(a, b)| a.requests_per_second() / b.requests_per_second())
-                        .collect(),
+                    ratios.map(|(a, b)| a.requests_per_second() / b.requests_per_second()),
                 ),
-                latency: Latency::of(arm.name(), waits.collect()),
+                latency: Latency::of(arm.name(), waits),
                 cpu_ns: middle(&|turn| turn.a_request(turn.cpu_ns)),
                 faults: middle(&|turn| turn.a_request(turn.faults)),
                 memory_bytes: middle(&|turn| turn.memory_bytes as f64),

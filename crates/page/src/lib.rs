@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod quantile;
+
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | [`units`] | one [`Quantity`] has a form for people and a raw one, and no other place formats numbers |
 //! | [`size_expr`] | sizes as people write them: `512M`, `1.5GiB`, `50%`, `4096` |
-//! | [`quantiles`] | median, p90, p99 and spread of samples |
 //! | [`table`] | one [`Table`] value that renders to text, Markdown and JSON |
 //! | [`tables`] | the tables of comparisons, replays, studies, traces, machines and programs |
 //! | [`json`] | the [`Envelope`] around every JSON output, written whole or not at all |
@@ -16,7 +15,6 @@
 
 pub mod json;
 pub mod machine;
-pub mod quantiles;
 pub mod size_expr;
 pub mod table;
 pub mod tables;
@@ -24,7 +22,6 @@ pub mod units;
 
 pub use json::Envelope;
 pub use machine::Machine;
-pub use quantiles::Summary;
 pub use size_expr::SizeExpr;
 pub use table::{Cell, Column, Origin, Table};
 pub use units::{Kind, Quantity, Style};

@@ -9,9 +9,9 @@ use warmswap_codec::{
     ChunkPlan, MAX_CHUNK_BYTES, Scratch, decode, encode_contiguous, fill, same_filled,
 };
 use warmswap_page::PAGE_BYTES;
+use warmswap_page::quantile::Sorted;
 
 use crate::error::StudyError;
-use crate::mean::median;
 use crate::run::{OnProgress, Progress};
 use crate::sample::Sample;
 
@@ -93,12 +93,13 @@ impl<'a> CodecBench<'a> {
                 on_progress(Progress { done, total });
             }
         }
+        let median = |times| Sorted::by(times, u64::cmp).median().unwrap_or_default();
         let costs = plans.iter().zip(times).zip(compressed_bytes);
         Ok(costs
-            .map(|((&plan, mut times), compressed_bytes)| PlanCost {
+            .map(|((&plan, times), compressed_bytes)| PlanCost {
                 plan,
-                compress_ns: median(&mut times.0).unwrap_or_default(),
-                decompress_ns: median(&mut times.1).unwrap_or_default(),
+                compress_ns: median(times.0),
+                decompress_ns: median(times.1),
                 compressed_bytes,
             })
             .collect())

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use warmswap_page::quantile::Sorted;
 use warmswap_policy::SchemeSpec;
 use warmswap_replay::{AppResult, CpuTime, Latency, Relaunch, ReplayResult};
 
@@ -48,18 +49,15 @@ pub struct Figures {
 impl Figures {
     /// The figures; `None` without relaunches.
     pub fn of<'a>(relaunches: impl IntoIterator<Item = &'a Relaunch>) -> Option<Self> {
-        let mut sorted: Vec<Latency> = relaunches.into_iter().map(|r| r.latency).collect();
-        sorted.sort_unstable_by_key(|latency| (latency.total_ns(), latency.measured_ns));
-        let count = sorted.len();
-        let rank = |percent: usize| sorted[((count * percent).div_ceil(100)).clamp(1, count) - 1];
-        if count == 0 {
-            return None;
-        }
+        let key = |latency: &Latency| (latency.total_ns(), latency.measured_ns);
+        let latencies = relaunches.into_iter().map(|r| r.latency);
+        let sorted = Sorted::by(latencies, |a, b| key(a).cmp(&key(b)));
+        let count = sorted.samples().len();
         let mut sum = Latency::default();
-        sorted.iter().for_each(|&latency| sum += latency);
+        sorted.samples().iter().for_each(|&latency| sum += latency);
         Some(Self {
-            median: rank(50),
-            p90: rank(90),
+            median: sorted.median()?,
+            p90: sorted.per_mille(900)?,
             mean: Latency {
                 measured_ns: sum.measured_ns / count as u64,
                 modelled_ns: sum.modelled_ns / count as u64,

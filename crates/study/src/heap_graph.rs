@@ -15,6 +15,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use warmswap_hprof::{ObjectGraph, ObjectId};
+use warmswap_page::quantile::Sorted;
 
 use crate::error::StudyError;
 use crate::paper::Published;
@@ -256,12 +257,12 @@ fn sizes(graph: &ObjectGraph, heap: Extent) -> ObjectSizes {
     if heap.objects == 0 {
         return ObjectSizes::default();
     }
-    let mut sorted: Vec<u64> = graph.objects().map(|o| graph.size_bytes(o)).collect();
-    sorted.sort_unstable();
-    let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share) as usize];
+    let sorted = Sorted::by(graph.objects().map(|o| graph.size_bytes(o)), u64::cmp);
     let cumulative = SIZE_LIMITS_BYTES.map(|up_to_bytes| {
-        let count = sorted.partition_point(|bytes| *bytes <= up_to_bytes);
-        let bytes: u64 = sorted[..count].iter().sum();
+        let count = sorted
+            .samples()
+            .partition_point(|bytes| *bytes <= up_to_bytes);
+        let bytes: u64 = sorted.samples()[..count].iter().sum();
         SizeShare {
             up_to_bytes,
             objects: count as f64 / heap.objects as f64,
@@ -270,8 +271,8 @@ fn sizes(graph: &ObjectGraph, heap: Extent) -> ObjectSizes {
     });
     ObjectSizes {
         mean_bytes: heap.bytes as f64 / heap.objects as f64,
-        median_bytes: at(0.5),
-        p99_bytes: at(0.99),
+        median_bytes: sorted.median().unwrap_or_default(),
+        p99_bytes: sorted.per_mille(990).unwrap_or_default(),
         cumulative: cumulative.into(),
     }
 }

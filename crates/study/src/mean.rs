@@ -16,12 +16,6 @@ pub(crate) fn geometric_mean(values: impl IntoIterator<Item = f64>) -> Option<f6
     mean(values.into_iter().map(f64::ln)).map(f64::exp)
 }
 
-/// The middle one of some numbers, of two middle ones the smaller; `None` of nothing.
-pub(crate) fn median(values: &mut [u64]) -> Option<u64> {
-    let middle = values.len().checked_sub(1)? / 2;
-    Some(*values.select_nth_unstable(middle).1)
-}
-
 /// `part` of `whole`; `None` of nothing.
 pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
@@ -36,8 +30,6 @@ mod tests {
         assert_eq!(mean([1.0, 2.0, 6.0]), Some(3.0));
         assert_eq!(mean([]), None);
         assert!((geometric_mean([1.0, 4.0, 2.0]).unwrap() - 2.0).abs() < 1e-12);
-        assert_eq!(median(&mut [3, 9, 1, 7]), Some(3));
-        assert_eq!(median(&mut []), None);
         assert_eq!(share(1, 4), Some(0.25));
         assert_eq!(share(1, 0), None);
     }

@@ -7,6 +7,7 @@ use crate::describe::Summary;
 use crate::error::Result;
 use crate::event::{Event, EventKind};
 use crate::reader::TraceReader;
+use warmswap_page::quantile::Sorted;
 use warmswap_page::{LaunchKind, PAGE_BYTES, PageAddr};
 
 /// Statistics of a whole trace.
@@ -140,18 +141,13 @@ impl Counter {
             name: name.to_owned(),
             anon_pages: self.anon.len(),
             file_pages: self.files.values().map(NumberSet::len).sum(),
-            launch_window_median_ns: median(self.launch_windows),
-            relaunch_window_median_ns: median(self.relaunch_windows),
+            launch_window_median_ns: Sorted::by(self.launch_windows, u64::cmp).median(),
+            relaunch_window_median_ns: Sorted::by(self.relaunch_windows, u64::cmp).median(),
             contents,
             content_bytes: contents * PAGE_BYTES as u64,
             ..self.stats
         }
     }
-}
-
-fn median(mut values: Vec<u64>) -> Option<u64> {
-    let middle = values.len().checked_sub(1)? / 2;
-    Some(*values.select_nth_unstable(middle).1)
 }
 
 /// A set of numbers that come in dense regions: a bit each, in words of 64.
@@ -235,13 +231,5 @@ mod tests {
         assert_eq!(found.apps[1].launch_window_median_ns, None);
         let json = serde_json::to_string(&found).unwrap();
         assert_eq!(serde_json::from_str::<TraceStats>(&json).unwrap(), found);
-    }
-
-    #[test]
-    fn the_median_is_a_value_of_the_list() {
-        assert_eq!(median(vec![]), None);
-        assert_eq!(median(vec![7]), Some(7));
-        assert_eq!(median(vec![9, 1, 5, 3]), Some(3));
-        assert_eq!(median(vec![9, 1, 5]), Some(5));
     }
 }

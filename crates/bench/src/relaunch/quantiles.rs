@@ -1,25 +1,26 @@
-//! Middle, tail and spread of values.
+//! Quantiles of measured values.
 
 use serde::Serialize;
+use warmswap_page::quantile::Sorted;
 
-/// Middle, tail and spread, by nearest rank.
+/// Quantiles (see [`warmswap_page::quantile`]), extremes and mean.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Quantiles {
-    /// Values.
+    /// Number of values.
     pub count: usize,
-    /// The least.
+    /// Minimum.
     pub min: f64,
-    /// A quarter is no more.
+    /// 25th percentile.
     pub p25: f64,
-    /// Half are no more.
+    /// Median.
     pub p50: f64,
-    /// Three quarters are no more.
+    /// 75th percentile.
     pub p75: f64,
-    /// Nine of ten are no more.
+    /// 90th percentile.
     pub p90: f64,
-    /// 99 of 100 are no more.
+    /// 99th percentile.
     pub p99: f64,
-    /// The greatest.
+    /// Maximum.
     pub max: f64,
     /// Arithmetic mean.
     pub mean: f64,
@@ -29,21 +30,18 @@ impl Quantiles {
     /// Of these values; all 0 of none.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = u64>) -> Self {
-        let mut values: Vec<f64> = values.into_iter().map(|v| v as f64).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        let at = |percent: usize| {
-            let rank = (values.len() * percent).div_ceil(100).max(1);
-            values.get(rank - 1).copied().unwrap_or(0.0)
-        };
+        let sorted = Sorted::by(values.into_iter().map(|v| v as f64), f64::total_cmp);
+        let values = sorted.samples();
+        let at = |per_mille| sorted.per_mille(per_mille).unwrap_or_default();
         Self {
             count: values.len(),
             min: at(0),
-            p25: at(25),
-            p50: at(50),
-            p75: at(75),
-            p90: at(90),
-            p99: at(99),
-            max: at(100),
+            p25: at(250),
+            p50: at(500),
+            p75: at(750),
+            p90: at(900),
+            p99: at(990),
+            max: at(1000),
             mean: values.iter().sum::<f64>() / values.len().max(1) as f64,
         }
     }
