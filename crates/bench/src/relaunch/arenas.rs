@@ -14,7 +14,7 @@ use warmswap_apps::RunningApp;
 use warmswap_control::{Client, ClientError, ProgramStats, RUN_VARIABLE, Request, RunSettings};
 use warmswap_sys::{Root, file};
 
-use super::Preload;
+use super::options::Preload;
 use crate::BenchError;
 use crate::clock::{Cpu, cpu_ns};
 

@@ -15,11 +15,12 @@ use warmswap_sys::{Root, file};
 use super::arenas::{self, ArenaCounts, Arenas, Footprints};
 use super::host_thread::HostThread;
 use super::keeper::{Keeper, Kept};
+use super::options::{Arm, Preload, RelaunchOptions, Step};
+use super::order::{order, request_seed};
 use super::pager::{Pager, PagerCounts};
-use super::result::RelaunchValue;
 use super::sampler::{Sampled, Sampler};
 use super::usage::{CpuNow, Faults, anonymous_bytes, faults, kernel_threads};
-use super::{Arm, Preload, RelaunchOptions, Step, order, request_seed};
+use super::value::RelaunchValue;
 use crate::BenchError;
 
 /// The programs are at rest for so long before memory is limited.

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use warmswap_kernel::Counters;
 
-use super::Arm;
 use super::arenas::ArenaCounts;
+use super::options::Arm;
 use super::quantiles::Quantiles;
 use super::switch_use::SwitchUse;
 

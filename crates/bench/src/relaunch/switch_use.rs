@@ -3,8 +3,8 @@
 use serde::Serialize;
 use warmswap_page::PAGE_BYTES;
 
-use super::result::RelaunchValue;
 use super::sampler::Slice;
+use super::value::RelaunchValue;
 
 /// Parts of a switch on the timeline.
 const PARTS: usize = 10;
@@ -195,7 +195,7 @@ fn overlap(slice: &Slice, begin: f64, end: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::relaunch::Arm;
+    use crate::relaunch::options::Arm;
 
     const MS: u64 = 1_000_000;
     const SAMPLING: Sampling = Sampling {
