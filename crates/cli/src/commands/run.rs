@@ -6,8 +6,10 @@ mod program;
 use crate::exit::BadInput;
 use crate::output::Output;
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
-use serde::Serialize;
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use serde::de::value::StringDeserializer;
+use serde::{Deserialize as _, Serialize};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -67,8 +69,8 @@ pub struct RunArgs {
     files: bool,
     /// How frames come and go. `auto` moves them, and leaves the program unpaged before Linux 6.8, which cannot; `copy`
     /// refuses the program io_uring, Linux AIO and O_DIRECT, since what these write to a page that has left would be lost
-    #[arg(long, value_enum, default_value = "auto")]
-    mechanism: MechanismArg,
+    #[arg(long, default_value = "auto", value_parser = mechanism_parser())]
+    mechanism: Mechanism,
     /// Threads that serve faults
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     fault_threads: u8,
@@ -82,14 +84,17 @@ pub struct RunArgs {
     command: Vec<OsString>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum MechanismArg {
-    /// Move where the kernel can, else copy
-    Auto,
-    /// Move frames (Linux 6.8)
-    Move,
-    /// Copy pages
-    Copy,
+/// Takes a mechanism by its name in the settings.
+fn mechanism_parser() -> impl TypedValueParser<Value = Mechanism> {
+    let value = |name, help| PossibleValue::new(name).help(help);
+    PossibleValuesParser::new([
+        value("auto", "Move where the kernel can, else copy"),
+        value("move", "Move frames (Linux 6.8)"),
+        value("copy", "Copy pages"),
+    ])
+    .try_map(|name| {
+        Mechanism::deserialize(StringDeserializer::<serde::de::value::Error>::new(name))
+    })
 }
 
 /// What is known in the end.
@@ -171,11 +176,7 @@ fn settings(args: &RunArgs) -> Result<RunSettings> {
         control: absolute(&args.control)?,
         files: args.files,
         idle_after_ms: (args.idle_after > 0).then_some(args.idle_after),
-        mechanism: match args.mechanism {
-            MechanismArg::Auto => Mechanism::Auto,
-            MechanismArg::Move => Mechanism::Move,
-            MechanismArg::Copy => Mechanism::Copy,
-        },
+        mechanism: args.mechanism,
         fault_threads: args.fault_threads.into(),
         ..RunSettings::new(&args.scheme, budget_bytes)
     })
