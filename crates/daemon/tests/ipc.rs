@@ -98,6 +98,31 @@ fn i3_without_its_display_is_told_as_absent() {
     assert!(error.to_string().contains("display"), "{error}");
 }
 
+#[test]
+fn a_message_that_is_announced_too_long_is_not_made_room_for() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("sway.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        assert_eq!(next_kind(&mut stream), Some(SUBSCRIBE));
+        let mut header = MAGIC.to_vec();
+        header.extend(u32::MAX.to_ne_bytes());
+        header.extend(SUBSCRIBE.to_ne_bytes());
+        stream.write_all(&header).unwrap();
+        // It says no more, and goes when the client has.
+        assert_eq!(next_kind(&mut stream), None);
+    });
+
+    let error = ipc::follow(&path, no_display, |_| true).unwrap_err();
+
+    assert!(
+        matches!(error, ipc::IpcError::TooLong { bytes: u32::MAX }),
+        "{error}"
+    );
+    server.join().unwrap();
+}
+
 /// Nothing is followed but what a test names.
 fn signals() -> SignalsSection {
     let facts = Facts { ram_bytes: 1 << 30 };

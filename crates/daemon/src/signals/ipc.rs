@@ -4,13 +4,20 @@
 //! server ([`Windows`]).
 
 use std::ffi::OsStr;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use swayipc::{Connection, Event, EventType, Node, WindowChange};
+use swayipc::{CommandType, Error, Event, Node, Success, WindowChange};
 
 use super::Heard;
 use super::x11::{Windows, X11Error};
+
+/// Longest payload of a message, in bytes. A tree of a thousand windows takes about 1 MiB.
+const MAX_PAYLOAD_BYTES: u32 = 16 << 20;
+
+/// The events that are asked for.
+const SUBSCRIPTION: &str = r#"["window"]"#;
 
 /// The window manager cannot be followed any more.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +34,12 @@ pub enum IpcError {
     /// What came over it is not understood, or it ended.
     #[error("{0}")]
     Ipc(#[from] swayipc::Error),
+    /// It announces a message that is too long.
+    #[error("a message of {bytes} bytes is announced, and {MAX_PAYLOAD_BYTES} are the most")]
+    TooLong {
+        /// Bytes of its payload.
+        bytes: u32,
+    },
     /// The X server does not say whose windows they are.
     #[error("{0}")]
     X11(#[from] X11Error),
@@ -81,6 +94,32 @@ fn youngest(folders: &[PathBuf], is_socket: impl Fn(&str) -> bool) -> Option<Pat
         })
 }
 
+fn send(stream: &mut UnixStream, message: &[u8]) -> Result<(), IpcError> {
+    Ok(stream.write_all(message).map_err(Error::from)?)
+}
+
+/// The next message: its kind and its payload. swayipc's own reader allocates whatever length the header announces, and
+/// any user can be the window manager of a session.
+fn receive(stream: &mut UnixStream) -> Result<(u32, Vec<u8>), IpcError> {
+    let mut header = [0; 14];
+    stream.read_exact(&mut header).map_err(Error::from)?;
+    let [magic @ .., l0, l1, l2, l3, k0, k1, k2, k3] = header;
+    if magic != swayipc::MAGIC {
+        return Err(Error::InvalidMagic(magic).into());
+    }
+    let bytes = u32::from_ne_bytes([l0, l1, l2, l3]);
+    if bytes > MAX_PAYLOAD_BYTES {
+        return Err(IpcError::TooLong { bytes });
+    }
+    // The room grows with what arrives.
+    let mut payload = Vec::new();
+    let read = stream.take(bytes.into()).read_to_end(&mut payload);
+    if read.map_err(Error::from)? < bytes as usize {
+        return Err(Error::from(io::Error::from(io::ErrorKind::UnexpectedEof)).into());
+    }
+    Ok((u32::from_ne_bytes([k0, k1, k2, k3]), payload))
+}
+
 /// Tells whose window is focused, now and whenever that changes, until `tell` returns false. Sleeps meanwhile. Of
 /// windows that come without their process, `windows` is asked for it, once it is there.
 ///
@@ -98,8 +137,17 @@ pub fn follow(
         })
     };
     // What comes between the subscription and the look at the tree is told twice, and nothing is missed.
-    let events = Connection::from(connect()?).subscribe([EventType::Window])?;
-    let tree = Connection::from(connect()?).get_tree()?;
+    let mut events = connect()?;
+    let subscribe = CommandType::Subscribe;
+    send(&mut events, &subscribe.encode_with(SUBSCRIPTION))?;
+    let subscribed: Success = subscribe.decode(receive(&mut events)?)?;
+    if !subscribed.success {
+        return Err(Error::SubscriptionFailed(SUBSCRIPTION.to_owned()).into());
+    }
+    let mut once = connect()?;
+    send(&mut once, &CommandType::GetTree.encode())?;
+    let tree: Node = CommandType::GetTree.decode(receive(&mut once)?)?;
+    drop(once);
     let mut known = None;
     let mut process = |node: &Node| -> Result<Option<u32>, X11Error> {
         if let Some(pid) = node.pid {
@@ -121,8 +169,8 @@ pub fn follow(
     if !tell(live) || focused.is_some_and(|pid| !tell(Heard::Window(pid))) {
         return Ok(());
     }
-    for event in events {
-        if let Event::Window(window) = event?
+    loop {
+        if let Event::Window(window) = Event::decode(receive(&mut events)?)?
             && window.change == WindowChange::Focus
             && let Some(pid) = process(&window.container)?
             && !tell(Heard::Window(pid))
@@ -130,7 +178,6 @@ pub fn follow(
             return Ok(());
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
