@@ -4,6 +4,8 @@
 //! The process behind a window comes from the X-Resource extension, which asks the kernel who is at the other
 //! end of the socket; where it has none, from the window's own `_NET_WM_PID`.
 
+mod bounded;
+
 use std::path::Path;
 
 use x11rb::connection::Connection as _;
@@ -16,6 +18,7 @@ use x11rb::protocol::xproto::{
 use x11rb::rust_connection::RustConnection;
 
 use super::Heard;
+use bounded::BoundedStream;
 
 x11rb::atom_manager! {
     /// The names that are asked for.
@@ -68,7 +71,7 @@ pub fn display(sockets: &Path) -> Option<String> {
 /// A connection to an X server that says which process a window belongs to.
 #[derive(Debug)]
 pub struct Windows {
-    connection: RustConnection,
+    connection: RustConnection<BoundedStream>,
     atoms: Atoms,
     screen: usize,
 }
@@ -79,11 +82,11 @@ impl Windows {
     /// # Errors
     /// [`X11Error`].
     pub fn connect(display: &str) -> Result<Self, X11Error> {
-        let connect = RustConnection::connect(Some(display));
-        let (connection, screen) = connect.map_err(|source| X11Error::Connect {
-            display: display.to_owned(),
-            source,
-        })?;
+        let (connection, screen) =
+            bounded::connect(display).map_err(|source| X11Error::Connect {
+                display: display.to_owned(),
+                source,
+            })?;
         let atoms = Atoms::new(&connection)?.reply()?;
         Ok(Self {
             connection,
