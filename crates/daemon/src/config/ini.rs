@@ -1,6 +1,6 @@
 //! The syntax of configuration files, as in systemd: `[section]`, `key = value`, whole lines of comment.
 //!
-//! A line that begins with `#` or `;` is a comment. A backslash at the end of a line joins it with the next
+//! A line that begins with `#` or `;` is a comment. A backslash at the end of a line, or several, joins it with the next
 //! one, by a space; comments between the two are left out. Nothing is quoted or escaped. Every value keeps its
 //! file and line for messages.
 
@@ -75,9 +75,9 @@ fn joined(text: &str) -> Vec<(u32, String)> {
         if line.starts_with(['#', ';']) {
             continue;
         }
-        let (part, more) = line
-            .strip_suffix('\\')
-            .map_or((line, false), |part| (part.trim_end(), true));
+        let more = line.ends_with('\\');
+        // All backslashes at the end go: a value that kept one could not be printed as it is read.
+        let part = line.trim_end_matches(|c: char| more && (c == '\\' || c.is_whitespace()));
         match lines.last_mut() {
             Some((_, begun)) if continues => {
                 begun.push(' ');
@@ -152,6 +152,13 @@ mod tests {
             read(text).unwrap(),
             [(1, property("a", "1, 2, 3")), (5, property("b", "4"))]
         );
+    }
+
+    #[test]
+    fn no_value_ends_with_a_backslash() {
+        for text in ["a = b\\\\", "a = b \\ \\\n", "a = b\\\\\n\n"] {
+            assert_eq!(read(text).unwrap(), [(1, property("a", "b"))], "{text:?}");
+        }
     }
 
     #[test]
