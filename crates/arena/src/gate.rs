@@ -9,9 +9,9 @@
 //! lock, nor for the end of a fork, which waits for the thread.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::time::Duration;
 
-use rustix::thread::futex;
+// In unit tests this file is compiled a second time, over shuttle's atomics (`model.rs`).
+use super::sync::Word;
 
 /// Only the pager and fault handlers enter.
 const CLOSING: u32 = 1 << 30;
@@ -25,7 +25,7 @@ const SEATS: usize = 64;
 /// Counts the threads inside, in one word, and knows those that may hold the engine's lock.
 #[derive(Debug)]
 pub struct Gate {
-    word: AtomicU32,
+    word: Word,
     /// Numbers of threads that are inside by [`Gate::enter`], that close the gate, or are about to; 0 for none.
     seats: [AtomicU32; SEATS],
     /// The seat of the thread that closed the gate.
@@ -43,7 +43,7 @@ pub struct Inside<'a> {
 impl Default for Gate {
     fn default() -> Self {
         Self {
-            word: AtomicU32::new(0),
+            word: Word::default(),
             seats: [const { AtomicU32::new(0) }; SEATS],
             closer: AtomicUsize::new(0),
         }
@@ -83,10 +83,7 @@ impl Gate {
     /// for which [`Self::holds_up`] are to be resolved.
     pub fn enter_as_handler(&self) -> Option<(Inside<'_>, bool)> {
         let enter = |word| (word & CLOSED == 0).then_some(word + 1);
-        let before = self
-            .word
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, enter)
-            .ok()?;
+        let before = self.word.update(enter).ok()?;
         let inside = Inside {
             gate: self,
             seat: None,
@@ -108,14 +105,14 @@ impl Gate {
 
     /// Whether nobody is inside, and nobody enters.
     pub fn is_closed(&self) -> bool {
-        self.word.load(Ordering::Acquire) & CLOSED != 0
+        self.word.load() & CLOSED != 0
     }
 
     fn enter_unless(&self, shut: u32) -> Inside<'_> {
         loop {
             match self.try_enter(shut) {
                 Ok(inside) => return inside,
-                Err(word) => self.wait(word),
+                Err(word) => self.word.wait(word),
             }
         }
     }
@@ -123,12 +120,10 @@ impl Gate {
     /// Goes inside unless the word has one of the bits `shut`; else the word.
     fn try_enter(&self, shut: u32) -> Result<Inside<'_>, u32> {
         let enter = |word| (word & shut == 0).then_some(word + 1);
-        self.word
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, enter)
-            .map(|_| Inside {
-                gate: self,
-                seat: None,
-            })
+        self.word.update(enter).map(|_| Inside {
+            gate: self,
+            seat: None,
+        })
     }
 
     /// Closes the gate and waits until nobody is inside. One thread at a time closes it; others wait for their
@@ -137,27 +132,22 @@ impl Gate {
         let seat = self.take_seat();
         loop {
             let begin = |word| (word & (CLOSING | CLOSED) == 0).then_some(word | CLOSING);
-            let begun = self
-                .word
-                .fetch_update(Ordering::AcqRel, Ordering::Acquire, begin);
-            match begun {
+            match self.word.update(begin) {
                 Ok(_) => break,
-                Err(word) => self.wait(word),
+                Err(word) => self.word.wait(word),
             }
         }
         loop {
-            let word = self.word.load(Ordering::Acquire);
+            let word = self.word.load();
             if word & COUNT > 0 {
-                self.wait(word);
+                self.word.wait(word);
                 continue;
             }
-            let closed =
-                self.word
-                    .compare_exchange(word, CLOSED, Ordering::AcqRel, Ordering::Acquire);
-            if closed.is_ok() {
+            let close = |found| (found == word).then_some(CLOSED);
+            if self.word.update(close).is_ok() {
                 self.closer.store(seat, Ordering::Relaxed);
                 // Those who wait can do without now.
-                self.wake();
+                self.word.wake();
                 return;
             }
         }
@@ -166,15 +156,15 @@ impl Gate {
     /// Opens a closed gate.
     pub fn open(&self) {
         self.leave_seat();
-        self.word.store(0, Ordering::Release);
-        self.wake();
+        self.word.store(0);
+        self.word.wake();
     }
 
     /// Opens a closed gate and is inside, before anybody can close it again.
     pub fn open_and_stay(&self) -> Inside<'_> {
         self.leave_seat();
-        self.word.store(1, Ordering::Release);
-        self.wake();
+        self.word.store(1);
+        self.word.wake();
         Inside {
             gate: self,
             seat: None,
@@ -191,19 +181,6 @@ impl Gate {
             seat.store(0, Ordering::Relaxed);
         }
     }
-
-    /// Waits until the word may have changed from `seen`, but not for long.
-    fn wait(&self, seen: u32) {
-        let timeout = futex::Timespec {
-            tv_sec: 0,
-            tv_nsec: Duration::from_millis(20).as_nanos() as i64,
-        };
-        let _ = futex::wait(&self.word, futex::Flags::PRIVATE, seen, Some(&timeout));
-    }
-
-    fn wake(&self) {
-        let _ = futex::wake(&self.word, futex::Flags::PRIVATE, i32::MAX as u32);
-    }
 }
 
 fn thread_number() -> u32 {
@@ -212,87 +189,12 @@ fn thread_number() -> u32 {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        let before = self.gate.word.fetch_sub(1, Ordering::AcqRel);
+        let before = self.gate.word.decrement();
         if let Some(seat) = self.seat {
             self.gate.seats[seat].store(0, Ordering::Release);
         }
         if before & CLOSING != 0 && before & COUNT == 1 {
-            self.gate.wake();
+            self.gate.word.wake();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicBool;
-
-    use super::*;
-
-    #[test]
-    fn threads_are_known_while_work_may_wait_for_them() {
-        let gate = Gate::default();
-        let own = thread_number();
-        let inside = gate.enter();
-        assert!(gate.holds_up(own) && !gate.holds_up(own + 1) && !gate.holds_up(0));
-        drop(inside);
-        assert!(!gate.holds_up(own) && !gate.is_held_up());
-        assert!(gate.enter_as_handler().is_some_and(|(_, closing)| !closing));
-        assert!(!gate.is_held_up(), "handlers hold no lock that others need");
-
-        gate.close();
-        assert!(gate.holds_up(own) && gate.enter_as_handler().is_none());
-        drop(gate.open_and_stay());
-        gate.close();
-        gate.open();
-        assert!(!gate.is_held_up());
-    }
-
-    #[test]
-    fn more_threads_than_seats_come_in_one_after_another() {
-        let gate = Gate::default();
-        let (inside, most) = (AtomicU32::new(0), 3 * SEATS);
-        std::thread::scope(|scope| {
-            for _ in 0..most {
-                scope.spawn(|| {
-                    let guard = gate.enter();
-                    inside.fetch_add(1, Ordering::SeqCst);
-                    std::thread::yield_now();
-                    drop(guard);
-                });
-            }
-            gate.close();
-            gate.open();
-        });
-        assert_eq!(inside.load(Ordering::SeqCst), most as u32);
-        assert!(!gate.is_held_up());
-    }
-
-    #[test]
-    fn closing_waits_for_work_and_lets_only_those_in_whom_it_needs() {
-        let gate = Gate::default();
-        let (is_closed, was_open_again) = (AtomicBool::new(false), AtomicBool::new(false));
-        let inside = gate.enter();
-        std::thread::scope(|scope| {
-            let closer = scope.spawn(|| {
-                gate.close();
-                is_closed.store(true, Ordering::SeqCst);
-            });
-            while gate.word.load(Ordering::SeqCst) & CLOSING == 0 {
-                std::thread::yield_now();
-            }
-            scope.spawn(|| {
-                let _inside = gate.enter();
-                assert!(was_open_again.load(Ordering::SeqCst));
-            });
-            drop(gate.enter_as_pager());
-            assert!(gate.enter_as_handler().is_some_and(|(_, closing)| closing));
-            assert!(!is_closed.load(Ordering::SeqCst));
-            drop(inside);
-            closer.join().expect("it closes");
-            assert_eq!(gate.word.load(Ordering::SeqCst), CLOSED);
-            was_open_again.store(true, Ordering::SeqCst);
-            gate.open();
-        });
-        assert_eq!(gate.word.load(Ordering::SeqCst), 0);
     }
 }

@@ -83,6 +83,8 @@ mod frames;
 mod gate;
 mod learned;
 mod lock;
+#[cfg(test)]
+mod model;
 mod near;
 mod region;
 mod restore;
@@ -90,6 +92,7 @@ mod service;
 mod shared;
 mod space;
 mod stats;
+mod sync;
 mod tape;
 mod threads;
 
