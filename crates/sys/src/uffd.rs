@@ -9,6 +9,9 @@
 //! [`Uffd::move_pages`], [`Uffd::zero`]) or whether it can be accessed at all ([`Uffd::register`]).
 
 mod abi;
+mod atomic {
+    pub use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+}
 mod event;
 mod features;
 mod idle;
@@ -17,6 +20,10 @@ mod paged;
 mod reserve;
 pub mod sigbus;
 mod slots;
+#[cfg(test)]
+mod slots_model;
+#[cfg(test)]
+mod slots_tests;
 mod twin;
 
 pub use event::{Event, Waiter};
