@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use crate::stream;
 use crate::summary::{Skip, Tally};
 
-/// Seconds for each target when `WARMSWAP_FUZZ_SECONDS` is not set.
-const DEFAULT_SECONDS: u32 = 20;
+/// Seconds for each target: all targets together stay below a minute. Used when `WARMSWAP_FUZZ_SECONDS` is not set.
+const DEFAULT_SECONDS: u32 = 5;
 
 /// Memory of one target in MiB; the fuzzer reports more than that as a failure.
 const MEMORY_LIMIT_MIB: u32 = 2048;
