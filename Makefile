@@ -3,7 +3,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install uninstall test soak bench demo clean
+.PHONY: help setup build install uninstall test soak kernels bench demo clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -26,6 +26,9 @@ test: setup ## all checks and tests; STEPS="fmt clippy" runs only some
 
 soak: setup ## live programs again and again, with faults injected, for MINUTES=10
 	@scripts/soak $(or $(MINUTES),10)
+
+kernels: setup ## the live tests on the kernels of Debian's releases, in virtual machines without KVM
+	@scripts/kernels
 
 bench: setup ## microbenchmarks of all crates
 	cargo bench --workspace
