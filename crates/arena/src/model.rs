@@ -12,7 +12,11 @@ use shuttle::thread;
 use gate::Gate;
 
 #[path = "gate.rs"]
-#[allow(clippy::duplicate_mod, reason = "over another word")]
+#[allow(
+    clippy::duplicate_mod,
+    dead_code,
+    reason = "over another word, as far as the model goes"
+)]
 mod gate;
 
 mod sync {
