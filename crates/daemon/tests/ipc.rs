@@ -3,6 +3,8 @@
 mod display;
 mod manager;
 
+use std::io::Write as _;
+use std::os::unix::net::UnixListener;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ use warmswap_daemon::signals::{Heard, ipc, start, x11};
 use warmswap_sys::Root;
 use warmswap_testkit::skip;
 
-use manager::{Of, change, serve_if_helper, server};
+use manager::{MAGIC, Of, SUBSCRIBE, change, next_kind, serve_if_helper, server};
 
 /// How long a message may take that will come.
 const PATIENCE: Duration = Duration::from_secs(60);

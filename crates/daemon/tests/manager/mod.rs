@@ -33,8 +33,8 @@ pub fn serve_if_helper() {
     }
 }
 
-const MAGIC: &[u8; 6] = b"i3-ipc";
-const SUBSCRIBE: u32 = 2;
+pub const MAGIC: &[u8; 6] = b"i3-ipc";
+pub const SUBSCRIBE: u32 = 2;
 const GET_TREE: u32 = 4;
 const WINDOW_EVENT: u32 = 0x8000_0003;
 
@@ -49,7 +49,7 @@ fn message(kind: u32, payload: &Value) -> Vec<u8> {
 }
 
 /// The kind of the next message; `None` when the client is gone.
-fn next_kind(stream: &mut UnixStream) -> Option<u32> {
+pub fn next_kind(stream: &mut UnixStream) -> Option<u32> {
     let mut header = [0; 14];
     stream.read_exact(&mut header).ok()?;
     assert_eq!(&header[..6], MAGIC);
