@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::log::{Head, Log, Place};
-use crate::record::{TRAILER_BYTES, encode, record_bytes, verify};
+use crate::record::{Cipher, TRAILER_BYTES, record_bytes};
 use crate::storage::Retrying;
 use crate::{BackingConfig, BackingError, BackingStats, FileStorage, Operation, RecordId, Storage};
 
@@ -17,6 +17,7 @@ use crate::{BackingConfig, BackingError, BackingStats, FileStorage, Operation, R
 #[derive(Debug)]
 pub struct Backing {
     storage: Box<dyn Storage>,
+    cipher: Cipher,
     config: BackingConfig,
     log: Mutex<Log>,
     cleaning: Mutex<()>,
@@ -64,13 +65,15 @@ impl Backing {
     ///
     /// # Errors
     ///
-    /// [`BackingError::Config`]; [`BackingError::Io`] when the storage cannot be cut to no bytes.
+    /// [`BackingError::Config`], [`BackingError::Random`]; [`BackingError::Io`] when the storage cannot be cut to no
+    /// bytes.
     pub fn on(storage: Box<dyn Storage>, config: BackingConfig) -> Result<Backing, BackingError> {
         let segments = config.segments()?;
         let backing = Backing {
             log: Mutex::new(Log::new(segments, config.segment_bytes)),
             cleaning: Mutex::new(()),
             totals: Totals::default(),
+            cipher: Cipher::new().map_err(BackingError::Random)?,
             storage,
             config,
         };
@@ -95,7 +98,7 @@ impl Backing {
             });
         }
         let (id, place) = self.reserve(record_bytes(bytes.len() as u32))?;
-        match self.write(&encode(id, bytes), place) {
+        match self.write(id, bytes, place) {
             Ok(()) => {
                 self.log.lock().publish(id, place);
                 self.totals
@@ -129,7 +132,6 @@ impl Backing {
                 self.totals
                     .read_bytes
                     .fetch_add(place.bytes.into(), Relaxed);
-                payload.truncate(place.bytes as usize - TRAILER_BYTES);
             }
             Err(error) => {
                 payload.clear();
@@ -268,7 +270,7 @@ impl Backing {
             let Some(to) = self.log.lock().reserve(Head::Cleaner, from.bytes) else {
                 return Ok(false);
             };
-            if let Err(error) = self.write(&record, to) {
+            if let Err(error) = self.write(id, &record, to) {
                 self.log.lock().abandon(to);
                 return Err(error);
             }
@@ -285,7 +287,7 @@ impl Backing {
         Ok(true)
     }
 
-    /// Reads a record with its trailer, checks it, and says where it was.
+    /// Reads the payload of a record, checks it, and says where it was.
     fn read_record(&self, id: RecordId, record: &mut Vec<u8>) -> Result<Place, BackingError> {
         let unknown = BackingError::UnknownRecord(id);
         let mut place = self.log.lock().lookup(id).ok_or(unknown)?;
@@ -294,12 +296,14 @@ impl Backing {
             let offset = self.offset(place);
             let result = self.io().read(record, offset).and_then(|retries| {
                 self.totals.io_retries.fetch_add(retries.into(), Relaxed);
-                verify(id, record).map_err(|damage| BackingError::Corrupt {
-                    record: id,
-                    path: self.storage.path().to_owned(),
-                    offset,
-                    damage,
-                })
+                self.cipher
+                    .decode(id, record)
+                    .map_err(|damage| BackingError::Corrupt {
+                        record: id,
+                        path: self.storage.path().to_owned(),
+                        offset,
+                        damage,
+                    })
             });
             let Err(error) = result else {
                 return Ok(place);
@@ -319,9 +323,13 @@ impl Backing {
         }
     }
 
-    fn write(&self, record: &[u8], place: Place) -> Result<(), BackingError> {
+    fn write(&self, id: RecordId, payload: &[u8], place: Place) -> Result<(), BackingError> {
+        let record = self
+            .cipher
+            .encode(id, payload)
+            .map_err(BackingError::Random)?;
         let offset = self.offset(place);
-        let retries = self.io().write(record, offset)?;
+        let retries = self.io().write(&record, offset)?;
         let end = offset + record.len() as u64;
         self.totals.file_bytes.fetch_max(end, Relaxed);
         self.totals.io_retries.fetch_add(retries.into(), Relaxed);

@@ -17,7 +17,7 @@ pub struct BackingConfig {
     /// The file never grows beyond this many bytes (rounded down to whole segments).
     pub capacity_bytes: u64,
     /// Bytes of a segment, the unit of reclaim: 4 KiB to 1 GiB, and at most a quarter of the
-    /// capacity. The largest record is this less 24 bytes.
+    /// capacity. The largest record is this less 36 bytes.
     pub segment_bytes: u32,
     /// How often an operation that fails with EIO is tried again.
     pub io_retries: u32,

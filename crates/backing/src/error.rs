@@ -66,13 +66,8 @@ pub enum Damage {
         found: u32,
     },
     /// Its content was changed.
-    #[error("checksum {found:#018x} instead of {expected:#018x}")]
-    Checksum {
-        /// The checksum of the content that is there.
-        expected: u64,
-        /// The checksum that is recorded.
-        found: u64,
-    },
+    #[error("its content is not what was written")]
+    Content,
 }
 
 /// Why an operation on a backing store failed.
@@ -88,6 +83,9 @@ pub enum BackingError {
         /// What is wrong.
         reason: &'static str,
     },
+    /// The system has no random numbers for a key.
+    #[error("no random numbers to encrypt the backing file with: {0}")]
+    Random(#[source] io::Error),
     /// The file could not be created or examined.
     #[error("cannot create the backing file {path}: {source}")]
     Create {

@@ -1,13 +1,13 @@
-//! The backing store: a checksummed log of compressed records for write-back.
+//! The backing store: an encrypted log of compressed records for write-back.
 //!
 //! A [`Backing`] is one file of fixed-size segments. Records are appended to the open segment,
 //! found again through an index in memory, and reclaimed by cleaning: the live records of a mostly
 //! dead segment are copied to another one, as in a log-structured file system. Nothing survives
 //! the process: the file is swap space, not a database.
 //!
-//! A record is its payload followed by a trailer of 24 bytes (magic, record number, generation,
-//! length, checksum of payload and trailer). A read checks all of it, so damage never passes for
-//! data: it is a loud [`BackingError::Corrupt`].
+//! A record is its payload, encrypted and authenticated (ChaCha20-Poly1305) with a key that only this process has, followed
+//! by a trailer of 36 bytes (tag, magic, record number, generation, length, epoch). A read checks all of it, so damage never
+//! passes for data: it is a loud [`BackingError::Corrupt`].
 //!
 //! Memory: 20 bytes a record (16 in the index, 4 in the list of its segment) and 56 a segment.
 //!

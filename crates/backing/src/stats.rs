@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A snapshot of a store's counters. Bytes include the trailer of 24 bytes a record.
+/// A snapshot of a store's counters. Bytes include the trailer of 36 bytes a record.
 ///
 /// Levels go up and down; totals only go up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,6 +7,9 @@ use super::*;
 use crate::testing::{Faults, FaultyStorage};
 
 const SEGMENT_BYTES: u32 = 4096;
+const LARGEST: usize = SEGMENT_BYTES as usize - TRAILER_BYTES;
+/// Four records of it fill a segment.
+const QUARTER: usize = SEGMENT_BYTES as usize / 4 - TRAILER_BYTES;
 
 fn config(segments: u64) -> BackingConfig {
     BackingConfig {
@@ -49,7 +52,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => prop_oneof![1..200_usize, 1..1500_usize, 1..4073_usize].prop_map(Step::Append),
+        6 => prop_oneof![1..200_usize, 1..1500_usize, 1..=LARGEST].prop_map(Step::Append),
         3 => any::<usize>().prop_map(Step::Read),
         4 => any::<usize>().prop_map(Step::Free),
         1 => (0..4_u64).prop_map(Step::Clean),
@@ -221,7 +224,7 @@ fn a_full_store_says_so_and_takes_records_again_after_frees() {
     let (backing, storage) = faulty(8, 1);
     let mut ids = Vec::new();
     let full = loop {
-        match backing.append(&payload(1, 1000)) {
+        match backing.append(&payload(1, QUARTER)) {
             Ok(id) => ids.push(id),
             Err(error) => break error,
         }
@@ -233,7 +236,7 @@ fn a_full_store_says_so_and_takes_records_again_after_frees() {
     }
     for _ in 0..10 {
         backing
-            .append(&payload(2, 1000))
+            .append(&payload(2, QUARTER))
             .expect("cleaning makes room");
     }
     assert!(storage.len() <= backing.stats().capacity_bytes);
@@ -323,11 +326,11 @@ fn transient_errors_are_retried_a_bounded_number_of_times() {
 #[test]
 fn sizes_out_of_range_are_refused() {
     let (backing, _) = faulty(4, 1);
-    for len in [0, SEGMENT_BYTES as usize - TRAILER_BYTES + 1] {
+    for len in [0, LARGEST + 1] {
         let error = backing.append(&vec![1; len]).expect_err("out of range");
         assert!(matches!(error, BackingError::RecordSize { .. }), "{error}");
     }
-    let largest = payload(1, SEGMENT_BYTES as usize - TRAILER_BYTES);
+    let largest = payload(1, LARGEST);
     let id = backing.append(&largest).expect("just fits");
     assert_eq!(read(&backing, id).expect("live"), largest);
     assert_eq!(backing.payload_bytes(id).expect("live"), largest.len());
