@@ -62,6 +62,9 @@ impl Spans {
         // refuses the advice, which is just as well.
         // SAFETY: the range is the mapping made above; this advice does not change its content.
         let _ = unsafe { madvise(base, bytes, Advice::LinuxNoHugepage) };
+        // Compressed copies of what may itself be kept out of core dumps. Nobody could read them there anyway.
+        // SAFETY: as above.
+        let _ = unsafe { madvise(base, bytes, Advice::LinuxDontDump) };
         Ok(Spans {
             base: NonNull::new(base.cast()).ok_or(Errno::NOMEM)?,
             span_bytes,
@@ -187,6 +190,22 @@ impl DerefMut for SpanMut<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn core_dumps_do_not_hold_spans() {
+        let spans = Spans::map(3, 8192).expect("address space");
+        let address = spans.base.as_ptr().addr();
+        let holds = |line: &&str| {
+            let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+            let [start, end] = [start, end].map(|hex| usize::from_str_radix(hex, 16).ok());
+            Some((start?..end?).contains(&address))
+        };
+        let smaps = std::fs::read_to_string("/proc/self/smaps").expect("our own");
+        let mut lines = smaps.lines().skip_while(|line| holds(line) != Some(true));
+        let flags = lines.find_map(|line| line.strip_prefix("VmFlags:"));
+        let flags = flags.expect("the mapping");
+        assert!(flags.split(' ').any(|flag| flag == "dd"), "{flags}");
+    }
 
     #[test]
     fn spans_do_not_overlap_and_discard_clears_one_of_them() {

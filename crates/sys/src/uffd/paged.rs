@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use rustix::mm::Advice;
 
 use super::reserve::Reserve;
 use super::{
@@ -130,6 +131,8 @@ impl PagedMemory {
             Addresses::Whole { at } => program::space(at, config.pages * PAGE_BYTES)?,
         };
         let staging = reserve(config.slots * PAGE_BYTES)?;
+        // Pages on their way, which may themselves be kept out of core dumps.
+        let _ = staging.advise(0, config.slots * PAGE_BYTES, Advice::LinuxDontDump);
         let pagemap = open_pagemap()?;
         let memory = Self {
             uffd,
