@@ -47,6 +47,9 @@ const BATCHES_PER_TURN: usize = 8;
 /// Stores between two looks at the pool's gaps.
 const STORES_BETWEEN_COMPACTIONS: u64 = 256;
 
+/// The same after looks that gained nothing: a pool with two or three objects a page never gains.
+const MOST_STORES_BETWEEN_COMPACTIONS: u64 = 64 * STORES_BETWEEN_COMPACTIONS;
+
 /// Objects that are moved at one of them, at most.
 const MOVES_OF_COMPACTION: u64 = 256;
 
@@ -98,6 +101,8 @@ pub struct Brain {
     content_hash: ContentHash,
     /// The pool's stores when it was last compacted.
     compacted_at: u64,
+    /// After so many more the gaps in it are closed again.
+    compacts_after: u64,
     /// The footprint on its way back.
     pub ahead: Ahead,
     encoder: Encoder,
@@ -133,6 +138,7 @@ impl Brain {
             keep_copies,
             content_hash: ContentHash::new(),
             compacted_at: 0,
+            compacts_after: STORES_BETWEEN_COMPACTIONS,
             ahead: Ahead::default(),
             encoder: Encoder::new(Scratch::lean()),
             plain: vec![0; MAX_CHUNK_PAGES * PAGE_BYTES],
@@ -483,8 +489,13 @@ impl Brain {
             return;
         }
         let stores = core.store.pool.stats().stores;
-        if stores.abs_diff(self.compacted_at) >= STORES_BETWEEN_COMPACTIONS {
-            core.store.pool.compact(MOVES_OF_COMPACTION);
+        if stores.abs_diff(self.compacted_at) >= self.compacts_after {
+            let released_bytes = core.store.pool.compact(MOVES_OF_COMPACTION).released_bytes;
+            self.compacts_after = if released_bytes > 0 {
+                STORES_BETWEEN_COMPACTIONS
+            } else {
+                (2 * self.compacts_after).min(MOST_STORES_BETWEEN_COMPACTIONS)
+            };
             self.compacted_at = stores;
         }
     }
