@@ -134,11 +134,15 @@ impl Reserve {
         unsafe { mprotect(address, len, MprotectFlags::from_bits_retain(to.0)) }
     }
 
-    /// Gives the mapping at `offset` an attribute: small pages, or whether a child of this process has it.
+    /// Gives the mapping at `offset` an attribute: small pages, not in core dumps, or whether a child of this
+    /// process has it.
     pub fn advise(&self, offset: usize, len: usize, advice: Advice) -> Result<(), Errno> {
         debug_assert!(matches!(
             advice,
-            Advice::LinuxNoHugepage | Advice::LinuxDontFork | Advice::LinuxDoFork
+            Advice::LinuxNoHugepage
+                | Advice::LinuxDontDump
+                | Advice::LinuxDontFork
+                | Advice::LinuxDoFork
         ));
         let address = ptr::with_exposed_provenance_mut(self.check(offset, len)?);
         // SAFETY: these change no content.
