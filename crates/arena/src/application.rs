@@ -6,21 +6,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use warmswap_engine::calls::Call;
 use warmswap_page::{AppId, PAGE_BYTES};
 
+use crate::address_map::AddressMap;
 use crate::error::ArenaError;
 use crate::lock::Mutex;
 use crate::region::Region;
+use crate::regions::Regions;
 use crate::restore::Job;
 use crate::shared::Shared;
 
 /// A user of the arena whose launches and pauses the scheme is told of.
-#[derive(Clone, Debug)]
-pub struct Application {
-    pub(crate) inner: Arc<AppInner>,
+#[derive(Debug)]
+pub struct Application<M: AddressMap = Regions> {
+    pub(crate) inner: Arc<AppInner<M>>,
+}
+
+impl<M: AddressMap> Clone for Application<M> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
 }
 
 #[derive(Debug)]
-pub struct AppInner {
-    pub shared: Arc<Shared>,
+pub struct AppInner<M: AddressMap> {
+    pub shared: Arc<Shared<M>>,
     pub id: AppId,
     pub name: String,
     pub job: Mutex<Option<Arc<Job>>>,
@@ -28,28 +38,30 @@ pub struct AppInner {
     pub is_unsaved: AtomicBool,
 }
 
-impl Application {
+impl<M: AddressMap> Application<M> {
+    /// Adds an application to an arena; what an earlier run learned about one of that name is known again.
+    ///
+    /// # Errors
+    /// [`ArenaError::Applications`], when there are too many.
+    pub fn new(shared: Arc<Shared<M>>, name: String) -> Result<Self, ArenaError> {
+        let id = shared.brain().add_app()?;
+        let inner = AppInner {
+            shared,
+            id,
+            name,
+            job: Mutex::new(None),
+            is_unsaved: AtomicBool::new(false),
+        };
+        inner.recall_learned();
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
     /// The name that it was given.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
-    }
-
-    /// Maps a region of at least `bytes` bytes, rounded up to whole pages; it reads as zeros.
-    ///
-    /// # Errors
-    /// [`ArenaError::AddressSpace`], and what the kernel refuses.
-    pub fn region(&self, bytes: usize) -> Result<Region, ArenaError> {
-        let pages = bytes.div_ceil(PAGE_BYTES).max(1);
-        let shared = &self.inner.shared;
-        let first = shared
-            .brain()
-            .add_region(&shared.core, self.inner.id, pages)?;
-        Ok(Region {
-            app: Arc::clone(&self.inner),
-            first,
-            pages,
-        })
     }
 
     /// The application comes to the foreground: its launch window opens, and its hot set and its footprint,
@@ -100,8 +112,13 @@ impl Application {
         self.inner.keep_learned();
     }
 
+    /// Saves what was learned if there is a folder for it, and a launch since it was last saved.
+    pub fn keep_learned(&self) {
+        self.inner.keep_learned();
+    }
+
     /// In the child of a `fork`: the threads that bring pages back are the parent's, and so are its launches.
-    pub(crate) fn forget_job(&self) {
+    pub fn forget_job(&self) {
         std::mem::forget(self.inner.job.lock().take());
         self.inner.is_unsaved.store(false, Ordering::Release);
     }
@@ -116,7 +133,26 @@ impl Application {
     }
 }
 
-impl AppInner {
+impl Application {
+    /// Maps a region of at least `bytes` bytes, rounded up to whole pages; it reads as zeros.
+    ///
+    /// # Errors
+    /// [`ArenaError::AddressSpace`], and what the kernel refuses.
+    pub fn region(&self, bytes: usize) -> Result<Region, ArenaError> {
+        let pages = bytes.div_ceil(PAGE_BYTES).max(1);
+        let shared = &self.inner.shared;
+        let first = shared
+            .brain()
+            .add_region(&shared.core, self.inner.id, pages)?;
+        Ok(Region {
+            app: Arc::clone(&self.inner),
+            first,
+            pages,
+        })
+    }
+}
+
+impl<M: AddressMap> AppInner<M> {
     /// Puts a job, or none, in place of the one that there is.
     fn swap_job(&self, job: Option<Arc<Job>>) -> Option<Arc<Job>> {
         let _inside = self.shared.core.gate.enter();
@@ -124,7 +160,7 @@ impl AppInner {
     }
 }
 
-impl Drop for AppInner {
+impl<M: AddressMap> Drop for AppInner<M> {
     fn drop(&mut self) {
         if !self.shared.is_in_child() {
             self.shared.brain().remove_app(self.id);

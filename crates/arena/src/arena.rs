@@ -2,29 +2,20 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use warmswap_backing::{Backing, BackingConfig, Storage};
-use warmswap_control::Mechanism;
-use warmswap_engine::calls::Call;
-use warmswap_engine::{Engine, Limits, Watermarks};
+use warmswap_backing::{Backing, Storage};
 use warmswap_page::PAGE_BYTES;
-use warmswap_pool::{Pool, PoolConfig};
-use warmswap_store::ChunkStore;
-use warmswap_sys::uffd::{self, Addresses, FaultDelivery, Feature, PagedConfig, PagedMemory, Uffd};
+use warmswap_sys::uffd::Addresses;
 
-use crate::application::{AppInner, Application};
-use crate::brain::{Allowance, Brain};
-use crate::config::{ArenaConfig, FaultMode};
-use crate::directory::{Directory, MAX_SLOTS};
+use crate::application::Application;
+use crate::config::ArenaConfig;
 use crate::error::ArenaError;
 use crate::frames::FrameSource;
-use crate::lock::Mutex;
+use crate::hooks::RegionHooks;
 use crate::region::Pinned;
-use crate::service::Core;
-use crate::shared::Shared;
+use crate::regions::Regions;
+use crate::shared::{AddressKind, Shared};
 use crate::stats::ArenaStats;
-use crate::tape::Taped;
 
 /// Memory of this process that may be larger than what it takes: pages that are not needed are compressed,
 /// and come back when they are touched. See the [crate] for how.
@@ -32,7 +23,7 @@ use crate::tape::Taped;
 /// Clones are the same arena. It ends with the last of its clones, applications and regions.
 #[derive(Clone, Debug)]
 pub struct Arena {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared<Regions>>,
 }
 
 impl Arena {
@@ -42,10 +33,10 @@ impl Arena {
     /// [`ArenaError`]: the kernel lacks something, the scheme is none, or the limits make no sense.
     pub fn new(config: ArenaConfig) -> Result<Self, ArenaError> {
         let backing = match &config.backing {
-            Some(path) => Some(Backing::create(path, backing_config(&config))?),
+            Some(path) => Some(Backing::create(path, config.backing_config())?),
             None => None,
         };
-        Self::started(Self::make(&config, backing, Addresses::Parts)?, &config)
+        Self::started(Self::make(&config, backing)?, &config)
     }
 
     /// An arena whose backing file is this storage, which is empty; `config.backing` is not looked at.
@@ -56,91 +47,20 @@ impl Arena {
         config: ArenaConfig,
         storage: Box<dyn Storage>,
     ) -> Result<Self, ArenaError> {
-        let backing = Backing::on(storage, backing_config(&config))?;
-        Self::started(
-            Self::make(&config, Some(backing), Addresses::Parts)?,
-            &config,
-        )
+        let backing = Backing::on(storage, config.backing_config())?;
+        Self::started(Self::make(&config, Some(backing))?, &config)
     }
 
-    /// Memory and tables; no threads yet.
-    pub(crate) fn make(
-        config: &ArenaConfig,
-        backing: Option<Backing>,
-        addresses: Addresses,
-    ) -> Result<Shared, ArenaError> {
-        warmswap_sys::check_page_size()?;
-        let scheme = config.scheme.build()?;
-        let (keep_copies, layout) = (scheme.keep_copies, scheme.layout);
-        let allowance = Allowance::of(config, backing.is_some());
-        let pool_limit_bytes = allowance.pool_limit_bytes();
-        let limits = Limits {
-            budget_bytes: config.budget_bytes,
-            pool_limit_bytes,
-            backing_limit_bytes: if backing.is_some() {
-                config.backing_limit_bytes
-            } else {
-                0
-            },
+    fn make(config: &ArenaConfig, backing: Option<Backing>) -> Result<Shared<Regions>, ArenaError> {
+        let kind = AddressKind {
+            addresses: Addresses::Parts,
+            frames: FrameSource::Recycled,
+            hooks: Arc::new(RegionHooks),
         };
-        let engine = Engine::new(scheme, limits)?;
-        let mut engine = Taped::new(engine, config.tape.as_deref(), &config.scheme, limits)
-            .map_err(ArenaError::system("write the tape"))?;
-        engine.call(Call::TouchesAreUnseen());
-        let marks = Watermarks::of(config.budget_bytes);
-        // The engine keeps the hysteresis, and the limit where it moves; what the pool keeps for reuse must not be
-        // what fills a small one.
-        let defaults = PoolConfig::default();
-        let pool = Pool::new(PoolConfig {
-            limit_bytes: config.pool_limit_bytes.unwrap_or(u64::MAX),
-            resume_percent: 100,
-            // Given back whenever frames are few.
-            cache_bytes: pool_limit_bytes / 16,
-            verify: config.verify,
-            layout,
-            ..defaults
-        })?;
-        let grain_bytes = Directory::GRAIN_PAGES * PAGE_BYTES;
-        let pages = config.address_space_bytes.next_multiple_of(grain_bytes) / PAGE_BYTES;
-        // With a slot for every frame, a frame that comes free need never go back to the kernel.
-        let frames = usize::try_from(config.budget_bytes).unwrap_or(usize::MAX) / PAGE_BYTES;
-        let slots = frames.min(MAX_SLOTS - 64) + 64;
-        let (memory, empty) = PagedMemory::new(PagedConfig {
-            pages,
-            addresses,
-            slots: slots.next_multiple_of(64),
-            mechanism: mechanism(config.mechanism)?,
-            delivery: match config.fault_mode {
-                FaultMode::Signal => FaultDelivery::Signal,
-                FaultMode::Thread => FaultDelivery::Events,
-            },
-        })?;
-        let tables = ArenaError::system("reserve addresses for tables");
-        let (directory, store) = Directory::new(pages, keep_copies)
-            .and_then(|directory| Ok((directory, ChunkStore::new(pool, backing, 2 * pages)?)))
-            .map_err(tables)?;
-        let mut core = Core::new(memory, empty, directory, store, config.service_slots);
-        core.is_program = matches!(addresses, Addresses::Whole { .. });
-        if core.is_program {
-            core.frames.source = FrameSource::Fresh;
-        }
-        core.neighbour_reserve = (marks.low_frames - marks.min_frames / 2) as usize / 2;
-        let core = Arc::new(core);
-        let mut brain = Brain::new(engine, allowance, keep_copies, pages);
-        brain.report(&core);
-        let brain = Arc::new(Mutex::new(brain));
-        Ok(Shared {
-            core,
-            brain,
-            registration: None,
-            threads: Mutex::default(),
-            budget_bytes: config.budget_bytes,
-            learned_folder: config.learned_folder.clone(),
-            process: std::process::id().into(),
-        })
+        Shared::new(config, backing, kind, Regions::new)
     }
 
-    fn started(mut shared: Shared, config: &ArenaConfig) -> Result<Self, ArenaError> {
+    fn started(mut shared: Shared<Regions>, config: &ArenaConfig) -> Result<Self, ArenaError> {
         shared.start(config)?;
         Ok(Self {
             shared: Arc::new(shared),
@@ -153,18 +73,7 @@ impl Arena {
     /// # Errors
     /// [`ArenaError::Applications`], when there are too many.
     pub fn application(&self, name: impl Into<String>) -> Result<Application, ArenaError> {
-        let id = self.shared.brain().add_app()?;
-        let inner = AppInner {
-            shared: Arc::clone(&self.shared),
-            id,
-            name: name.into(),
-            job: Mutex::new(None),
-            is_unsaved: AtomicBool::new(false),
-        };
-        inner.recall_learned();
-        Ok(Application {
-            inner: Arc::new(inner),
-        })
+        Application::new(Arc::clone(&self.shared), name.into())
     }
 
     /// What the arena holds and has done. Linear in the pages of all regions.
@@ -198,27 +107,4 @@ impl Arena {
         brain.hear(&self.shared.core);
         brain.engine.check()
     }
-}
-
-pub fn backing_config(config: &ArenaConfig) -> BackingConfig {
-    BackingConfig {
-        capacity_bytes: config.backing_limit_bytes,
-        ..BackingConfig::default()
-    }
-}
-
-/// Settles how frames come and go.
-fn mechanism(wanted: Mechanism) -> Result<uffd::Mechanism, ArenaError> {
-    Ok(match wanted {
-        Mechanism::Move => uffd::Mechanism::Move,
-        Mechanism::Copy => uffd::Mechanism::Copy,
-        Mechanism::Auto => {
-            let features = Uffd::probe().map_err(uffd::PagedError::from)?;
-            if features.has(Feature::Move) {
-                uffd::Mechanism::Move
-            } else {
-                uffd::Mechanism::Copy
-            }
-        }
-    })
 }

@@ -6,17 +6,12 @@ mod allowance;
 mod carry_out;
 mod files;
 mod leave;
-mod program;
-mod program_files;
-mod program_kernel;
 #[cfg(test)]
 mod testing;
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use rustc_hash::FxHashMap;
 use warmswap_codec::Scratch;
 use warmswap_engine::calls::{Answer, Call};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
@@ -27,16 +22,16 @@ use warmswap_policy::reclaim::Arrival;
 use warmswap_store::Encoder;
 use warmswap_sys::uffd::PagedError;
 
+use crate::address_map::AddressMap;
 use crate::content_hash::ContentHash;
-use crate::directory::{Claim, Directory, State, Word};
+use crate::directory::{Claim, State, Word};
 use crate::error::{ArenaError, ServeError};
 use crate::service::Core;
 use crate::tape::Taped;
 
 use ahead::Ahead;
 pub use allowance::Allowance;
-use files::FileTable;
-pub use program::{Mapped, Program};
+pub use files::FileTable;
 
 /// Pages that are put out of sight at a time.
 const BATCH_PAGES: usize = 64;
@@ -80,20 +75,16 @@ pub struct PagerCounts {
 
 /// The engine and its accounts. See the module.
 #[derive(Debug)]
-pub struct Brain {
+pub struct Brain<M> {
+    /// The engine, with a log of its calls.
     pub engine: Taped,
+    /// What was done.
     pub counts: PagerCounts,
-    /// First page and number of pages of each region; all whole grains.
-    regions: BTreeMap<usize, usize>,
-    /// The owner of each grain.
-    owners: Vec<AppId>,
+    /// What is mapped where.
+    pub map: M,
+    /// Files that are mapped, by number.
+    pub files: FileTable,
     apps: Vec<App>,
-    mapped_pages: usize,
-    files: FileTable,
-    /// The addresses of a program whose whole memory this is.
-    pub program: Program,
-    /// How many want each pinned page to stay.
-    pins: FxHashMap<usize, usize>,
     /// Chunk numbers used so far.
     chunks: usize,
     allowance: Allowance,
@@ -121,18 +112,20 @@ struct App {
     is_launching: bool,
 }
 
-impl Brain {
-    pub fn new(engine: Taped, allowance: Allowance, keep_copies: bool, space_pages: usize) -> Self {
+impl<M: AddressMap> Brain<M> {
+    /// A pager without pages.
+    pub(crate) fn new(
+        engine: Taped,
+        allowance: Allowance,
+        keep_copies: bool,
+        (map, space_pages): (M, usize),
+    ) -> Self {
         Self {
             engine,
             counts: PagerCounts::default(),
-            regions: BTreeMap::new(),
-            owners: vec![AppId(0); space_pages / Directory::GRAIN_PAGES],
-            apps: Vec::new(),
-            mapped_pages: 0,
+            map,
             files: FileTable::new(space_pages),
-            program: Program::new(space_pages),
-            pins: FxHashMap::default(),
+            apps: Vec::new(),
             chunks: 0,
             allowance,
             keep_copies,
@@ -147,7 +140,7 @@ impl Brain {
         }
     }
 
-    // ---- applications and regions ----
+    // ---- applications and pages ----
 
     /// Takes a number for an application.
     pub fn add_app(&mut self) -> Result<AppId, ArenaError> {
@@ -196,87 +189,19 @@ impl Brain {
         }
     }
 
-    /// Finds room for a region, maps it, and makes its pages known.
-    pub fn add_region(
-        &mut self,
-        core: &Core,
-        app: AppId,
-        pages: usize,
-    ) -> Result<usize, ArenaError> {
-        let first = self.map_region(core, app, pages)?;
-        self.open_region(core, first..first + pages, Word::of(State::Fresh));
-        Ok(first)
-    }
-
-    /// Finds room for a region and maps it; its pages have no words yet.
-    fn map_region(&mut self, core: &Core, app: AppId, pages: usize) -> Result<usize, ArenaError> {
-        let grain = Directory::GRAIN_PAGES;
-        // The grain behind a region stays unmapped, so that running over its end is noticed.
-        let whole = pages.next_multiple_of(grain) + grain;
-        let space_pages = self.owners.len() * grain;
-        let mut first = 0;
-        for (&start, &taken) in &self.regions {
-            if start - first >= whole {
-                break;
-            }
-            first = start + taken;
-        }
-        if space_pages - first < whole {
-            return Err(ArenaError::AddressSpace {
-                bytes: pages * PAGE_BYTES,
-                space_bytes: space_pages * PAGE_BYTES,
-            });
-        }
-        core.memory.map(first, pages)?;
-        self.regions.insert(first, whole);
-        self.mapped_pages += whole;
-        self.owners[first / grain..(first + whole) / grain].fill(app);
-        Ok(first)
-    }
-
     /// From now on the pages can be touched.
-    fn open_region(&mut self, core: &Core, pages: Range<usize>, word: Word) {
+    pub fn open_pages(&mut self, core: &Core, pages: Range<usize>, word: Word) {
         for page in pages {
             core.directory.update(page, |_| Some(word));
         }
         self.report(core);
     }
 
-    /// Takes a region's pages out of everything and unmaps them. Nobody uses its addresses any more, but
-    /// faults of other regions may be bringing its pages along.
-    pub fn remove_region(
-        &mut self,
-        core: &Core,
-        app: AppId,
-        first: usize,
-        pages: usize,
-    ) -> Result<(), ServeError> {
-        self.empty(core, app, first..first + pages, Word::of(State::Unmapped))?;
-        core.memory.unmap(first, pages)?;
-        self.remove_file(core, first);
-        if let Some(whole) = self.regions.remove(&first) {
-            self.mapped_pages -= whole;
-            // Words of unmapped pages are zero: giving their memory back changes nothing but that.
-            let _ = core.directory.discard(first, whole);
-        }
-        self.report(core);
-        Ok(())
-    }
-
-    /// Gives up the content of pages of a region, which read as zeros afterwards.
-    pub fn make_fresh(
-        &mut self,
-        core: &Core,
-        app: AppId,
-        pages: Range<usize>,
-    ) -> Result<(), ServeError> {
-        self.empty(core, app, pages, Word::of(State::Fresh))?;
-        self.report(core);
-        Ok(())
-    }
-
     /// Gives up the content of pages. Each has this word then, while its frame is gone already.
-    fn empty(
+    ///
+    /// # Errors
+    /// The kernel refuses; the pages are as they were.
+    pub fn empty(
         &mut self,
         core: &Core,
         app: AppId,
@@ -289,7 +214,10 @@ impl Brain {
 
     /// The same, where `remove` sees to it that the frames go. It is called for a part of the pages at a time, while
     /// these are held.
-    fn empty_by(
+    ///
+    /// # Errors
+    /// Those of `remove`; the pages for which it failed are as they were.
+    pub fn empty_by(
         &mut self,
         core: &Core,
         app: AppId,
@@ -329,42 +257,14 @@ impl Brain {
         Ok(())
     }
 
-    /// Every page of every region, and those of the unmapped grain behind each.
-    pub fn pages(&self) -> impl Iterator<Item = usize> + '_ {
-        self.regions
-            .iter()
-            .flat_map(|(&first, &n)| first..first + n)
-            .chain(self.program.adopted_pages())
-    }
-
-    /// One more wants the page to stay; how many they are now.
-    pub fn pin(&mut self, page: usize) -> usize {
-        let count = self.pins.entry(page).or_default();
-        *count += 1;
-        *count
-    }
-
-    /// One less wants the page to stay; how many are left.
-    pub fn unpin(&mut self, page: usize) -> usize {
-        let Some(count) = self.pins.get_mut(&page) else {
-            return 0;
-        };
-        *count -= 1;
-        let left = *count;
-        if left == 0 {
-            self.pins.remove(&page);
-        }
-        left
-    }
-
     /// The owner and address of a page.
     pub fn locate(&self, page: usize) -> (AppId, PageAddr) {
-        let owner = self.owners[page / Directory::GRAIN_PAGES];
         let number = page as u64;
-        // Where a program unmapped a part of a file there may be other memory by now.
-        let is_file = |_: &PageAddr| !self.program.is_open(page);
-        let addr = self.files.addr(page).filter(is_file);
-        (owner, addr.unwrap_or(PageAddr::Anon { number }))
+        // Where a part of a file was unmapped there may be other memory by now.
+        let is_file_page = |_: &PageAddr| self.map.is_file_page(page);
+        let addr = self.files.addr(page).filter(is_file_page);
+        let addr = addr.unwrap_or(PageAddr::Anon { number });
+        (self.map.owner(page), addr)
     }
 
     /// The number of a page that the engine knows.
@@ -388,7 +288,7 @@ impl Brain {
         // What is done by now has its news in the queue.
         let done = self.ahead.take_done();
         if core.news.take_overflow() {
-            let pages: Vec<_> = self.pages().collect();
+            let pages: Vec<_> = self.map.pages().collect();
             pages.into_iter().for_each(|page| self.hear_of(core, page));
         }
         while let Some(page) = core.news.pop() {
@@ -423,7 +323,7 @@ impl Brain {
 
     /// Bytes that describe pages and chunks.
     pub fn state_bytes(&self, core: &Core) -> (usize, usize) {
-        let directory = self.mapped_pages * core.directory.bytes_per_page()
+        let directory = self.map.mapped_pages() * core.directory.bytes_per_page()
             + (self.chunks * core.store.bytes_per_chunk()).next_multiple_of(PAGE_BYTES)
             + core.frames.state_bytes();
         (self.engine.state_bytes(), directory)
@@ -532,7 +432,7 @@ impl Brain {
 }
 
 /// Takes hold of a page that has a word, waiting for whoever holds it: they do not wait for us.
-fn hold(core: &Core, page: usize) -> Option<Claim<'_>> {
+pub fn hold(core: &Core, page: usize) -> Option<Claim<'_>> {
     loop {
         let word = core.directory.settled(page);
         if word.state == State::Unmapped {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use warmswap_backing::BackingConfig;
 use warmswap_control::Mechanism;
 use warmswap_policy::SchemeSpec;
 
@@ -80,6 +81,15 @@ impl ArenaConfig {
             tape: None,
             learned_folder: None,
             verify: true,
+        }
+    }
+
+    /// What its backing file is made with.
+    #[must_use]
+    pub fn backing_config(&self) -> BackingConfig {
+        BackingConfig {
+            capacity_bytes: self.backing_limit_bytes,
+            ..BackingConfig::default()
         }
     }
 }

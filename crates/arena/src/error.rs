@@ -84,79 +84,52 @@ pub enum ArenaError {
 }
 
 impl ArenaError {
-    pub(crate) fn system(action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+    /// For `map_err`: what was tried, as a verb.
+    pub fn system(action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::System { action, source }
-    }
-}
-
-/// A program cannot map, protect or discard what it wants to.
-#[derive(Debug, thiserror::Error)]
-pub enum SpaceError {
-    /// No free addresses, or some that are not mapped (ENOMEM).
-    #[error("no room for {bytes} bytes")]
-    Full {
-        /// Bytes asked for.
-        bytes: usize,
-    },
-    /// Something is mapped there.
-    #[error("something is mapped at {address:#x} or behind it")]
-    InUse {
-        /// First address.
-        address: usize,
-    },
-    /// Something else is mapped there.
-    #[error("what is at {address:#x} is not the space's")]
-    NotOurs {
-        /// First address.
-        address: usize,
-    },
-    /// The kernel refuses.
-    #[error(transparent)]
-    Memory(#[from] PagedError),
-    /// A page cannot be given up.
-    #[error("{0}")]
-    Serve(String),
-}
-
-impl From<ServeError> for SpaceError {
-    fn from(error: ServeError) -> Self {
-        match error {
-            ServeError::Memory(error) => Self::Memory(error),
-            error => Self::Serve(error.to_string()),
-        }
     }
 }
 
 /// A page cannot be served: the process ends, since the page's content is lost and zeros in its place would
 /// be worse.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ServeError {
+pub enum ServeError {
+    /// Its chunk cannot be read.
     #[error(transparent)]
     Store(#[from] warmswap_store::StoreError),
+    /// The kernel refuses.
     #[error(transparent)]
     Uffd(#[from] warmswap_sys::uffd::UffdError),
+    /// The kernel refuses.
     #[error(transparent)]
     Memory(#[from] PagedError),
+    /// It is not mapped.
     #[error("the address is in no region")]
     NotMapped,
+    /// It was discarded or replaced by `madvise` or `mmap`.
     #[error("somebody discarded or replaced the page behind the arena's back")]
     Vanished,
+    /// The descriptor cannot be read.
     #[error("cannot read page faults: {0}")]
     Events(#[source] std::io::Error),
+    /// It read as zeros in a child.
     #[error("the page was used between a fork and the take-over of the child's memory")]
     UsedInFork,
+    /// Its file cannot be read.
     #[error("cannot read its file: {0}")]
     File(#[source] std::io::Error),
+    /// Its file ends before it.
     #[error(
         "its file has become shorter or cannot be read, and SIGBUS cannot be raised before Linux 6.6"
     )]
     FileEnds,
+    /// Its word names a chunk without it.
     #[error("the chunk does not hold the page")]
     NotInChunk,
 }
 
 /// Says why a page cannot be served, and ends the process. Allocates nothing and takes no lock.
-pub(crate) fn die(address: usize, reason: &dyn std::fmt::Display) -> ! {
+pub fn die(address: usize, reason: &dyn std::fmt::Display) -> ! {
     use std::io::Write;
     let mut line = [0u8; 512];
     let mut rest = &mut line[..];

@@ -5,6 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 use warmswap_page::PAGE_BYTES;
@@ -73,6 +74,8 @@ pub fn read_at(file: &File, offset: usize, out: &mut [u8]) -> io::Result<()> {
 #[derive(Debug, Default)]
 pub struct Files {
     maps: RwLock<Vec<Arc<FileMap>>>,
+    /// There was a map with a twin. Spares the lock where there is none.
+    has_twins: AtomicBool,
 }
 
 impl Files {
@@ -81,9 +84,10 @@ impl Files {
         self.look(page, Arc::clone)
     }
 
-    /// Whether a page belongs to a map.
-    pub fn has(&self, page: usize) -> bool {
-        self.look(page, |_| ()).is_some()
+    /// Whether a page belongs to a map that is filled from a twin.
+    pub fn is_twin(&self, page: usize) -> bool {
+        let is_twin = |map: &Arc<FileMap>| matches!(map.source, Source::Twin(_));
+        self.has_twins.load(Ordering::Acquire) && self.look(page, is_twin).unwrap_or(false)
     }
 
     fn look<R>(&self, page: usize, show: impl FnOnce(&Arc<FileMap>) -> R) -> Option<R> {
@@ -95,6 +99,9 @@ impl Files {
 
     /// Adds a map.
     pub fn add(&self, map: FileMap) {
+        if matches!(map.source, Source::Twin(_)) {
+            self.has_twins.store(true, Ordering::Release);
+        }
         let mut maps = self.maps.write();
         let at = maps.partition_point(|other| other.first < map.first);
         maps.insert(at, Arc::new(map));
@@ -126,7 +133,7 @@ mod tests {
             });
         }
         assert!([0, 7, 12, 39, 42].map(|page| files.find(page).is_none()) == [true; 5]);
-        assert!(files.has(11) && !files.has(12));
+        assert!(files.find(11).is_some() && !files.is_twin(11));
         let map = files.find(9).expect("mapped");
         let Source::File(file) = &map.source else {
             panic!("it is a file");

@@ -33,7 +33,7 @@ pub struct Frames {
     /// Slots that are not used any more.
     pub lost: AtomicU64,
     /// Where the frames of pages that come back are from.
-    pub source: FrameSource,
+    source: FrameSource,
 }
 
 /// Where the frames of pages that come back are from.
@@ -92,7 +92,7 @@ impl Frame {
 
 impl Frames {
     /// No frames at all; `slots` are the empty slots.
-    pub fn new(memory: &PagedMemory, slots: Slots) -> Self {
+    pub fn new(memory: &PagedMemory, slots: Slots, source: FrameSource) -> Self {
         let (free, empty) = (memory.bag(), memory.bag());
         empty.put(slots);
         Self {
@@ -106,7 +106,7 @@ impl Frames {
             pager_sleeps: AtomicU32::new(0),
             waits: AtomicU64::new(0),
             lost: AtomicU64::new(0),
-            source: FrameSource::Recycled,
+            source,
         }
     }
 

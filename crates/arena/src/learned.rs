@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 
 use warmswap_policy::learned::{LoadError, SaveError, load, save};
 
+use crate::address_map::AddressMap;
 use crate::application::{AppInner, Application};
 use crate::error::say;
 
-impl Application {
+impl<M: AddressMap> Application<M> {
     /// Writes what the scheme learned about the application, its hot list and its footprint, to its file in
     /// `folder`. Nothing is written while nothing is known.
     ///
@@ -31,7 +32,7 @@ impl Application {
     }
 }
 
-impl AppInner {
+impl<M: AddressMap> AppInner<M> {
     fn save_learned(&self, folder: &Path) -> Result<(), SaveError> {
         let learned = {
             let mut brain = self.shared.brain();

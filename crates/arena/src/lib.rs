@@ -68,9 +68,9 @@
 //!   touched page counts as touched, and so does what is brought back in bulk: a hot set is complete rather
 //!   than exact.
 
+mod address_map;
 mod application;
 mod arena;
-mod binding;
 mod brain;
 mod config;
 mod content_hash;
@@ -78,19 +78,19 @@ mod directory;
 mod error;
 mod file_region;
 mod files;
-mod forked;
 mod frames;
 mod gate;
+mod hooks;
 mod learned;
 mod lock;
+pub mod mechanism;
 #[cfg(test)]
 mod model;
-mod near;
 mod region;
+mod regions;
 mod restore;
 mod service;
 mod shared;
-mod space;
 mod stats;
 mod sync;
 mod tape;
@@ -100,11 +100,9 @@ pub use application::Application;
 pub use arena::Arena;
 pub use brain::PagerCounts;
 pub use config::{ArenaConfig, FaultMode};
-pub use error::{ArenaError, SpaceError, say};
+pub use error::{ArenaError, say};
 pub use file_region::FileRegion;
 pub use region::{Advice, Pinned, Region};
-pub use space::{Over, Space, SpaceUsage};
 pub use stats::ArenaStats;
 pub use tape::{Replayed, TapeError, replay_tape};
 pub use warmswap_control::Mechanism;
-pub use warmswap_sys::uffd::{Protection, Twin};

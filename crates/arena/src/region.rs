@@ -10,6 +10,7 @@ use warmswap_policy::reclaim::Arrival;
 use crate::application::AppInner;
 use crate::directory::{State, Word};
 use crate::error::{ArenaError, die};
+use crate::regions::Regions;
 use crate::service::{Core, Wanted};
 use crate::shared::Shared;
 
@@ -31,7 +32,7 @@ pub enum Advice {
 /// never zeros.
 #[derive(Debug)]
 pub struct Region {
-    pub(crate) app: Arc<AppInner>,
+    pub(crate) app: Arc<AppInner<Regions>>,
     pub(crate) first: usize,
     pub(crate) pages: usize,
 }
@@ -209,14 +210,14 @@ impl Drop for Region {
 /// Pages that are in their place and stay there until this is dropped. The region must live as long.
 #[derive(Debug)]
 pub struct Pinned {
-    shared: Arc<Shared>,
+    shared: Arc<Shared<Regions>>,
     pages: Range<usize>,
 }
 
 impl Pinned {
-    pub(crate) fn new(shared: Arc<Shared>, pages: Range<usize>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared<Regions>>, pages: Range<usize>) -> Self {
         for page in pages.clone() {
-            if shared.brain().pin(page) > 1 {
+            if shared.brain().map.pin(page) > 1 {
                 continue;
             }
             loop {
@@ -241,7 +242,7 @@ impl Drop for Pinned {
         }
         for page in self.pages.clone() {
             let mut brain = self.shared.brain();
-            if brain.unpin(page) == 0 {
+            if brain.map.unpin(page) == 0 {
                 let unpin = |word: Word| {
                     let is_there = word.state == State::Resident;
                     is_there.then_some(word.pinned(false))

@@ -15,7 +15,8 @@ mod fresh;
 mod install;
 mod stored;
 
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use warmswap_codec::Scratch;
@@ -25,78 +26,40 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_store::{ChunkStore, MEMBER_BYTES};
 use warmswap_sys::uffd::sigbus::FaultService;
-use warmswap_sys::uffd::{Mechanism, PagedMemory, Slots};
+use warmswap_sys::uffd::{Mechanism, PagedMemory};
 
-use crate::binding::Binding;
 use crate::directory::{Claim, Directory, News, State, Word};
 use crate::error::{ServeError, die};
 use crate::files::Files;
-use crate::forked::Forked;
 use crate::frames::{Frame, Frames};
 use crate::gate::Gate;
-use crate::near::Home;
+use crate::hooks::FaultHooks;
 
 /// What the fault path and the pager share. Everything here is used without the engine's lock.
 #[derive(Debug)]
 pub struct Core {
+    /// Addresses and staging.
     pub memory: PagedMemory,
+    /// Where each page's content is.
     pub directory: Directory,
+    /// Frames, used and free.
     pub frames: Frames,
+    /// Compressed chunks.
     pub store: ChunkStore,
     /// What is mapped of files.
     pub files: Files,
+    /// Pages that came to their places, for the engine.
     pub news: News,
+    /// What was done.
     pub counts: ServiceCounts,
     /// What threads of the arena go through.
     pub gate: Gate,
-    /// A fork that is under way.
-    ///
-    /// Threads of the parent have its locks at the moment of the fork, so the child has another.
-    pub forked: CurrentFork,
-    /// Where the thread runs that makes all faults, if there is one.
-    pub home: Home,
-    /// The thread that makes them, as long as it must run where its handler does.
-    pub binding: Binding,
-    /// The pages are a program's, which maps and unmaps them as it likes.
-    pub is_program: bool,
+    /// What the host adds around faults.
+    pub hooks: Arc<dyn FaultHooks>,
     slots: Box<[Mutex<Service>]>,
     next_slot: AtomicUsize,
     /// Frames that neighbours of a fault leave to faults.
     pub neighbour_reserve: usize,
-}
-
-/// What is known of a fork, in a place that threads look at without a lock and without allocating: whoever forks
-/// holds the allocator until a thread that may have just begun has heard of it.
-#[derive(Debug)]
-pub struct CurrentFork(AtomicPtr<Forked>);
-
-impl Default for CurrentFork {
-    fn default() -> Self {
-        Self(AtomicPtr::new(Box::into_raw(Box::default())))
-    }
-}
-
-impl CurrentFork {
-    /// It.
-    pub fn load(&self) -> &Forked {
-        // SAFETY: it comes from a box, and boxes that were here live on: `renew` leaks them, and `drop` has the only
-        // reference to this value, so that nothing borrowed from it is left.
-        unsafe { &*self.0.load(Ordering::Acquire) }
-    }
-
-    /// Begins with nothing known, in the child of a `fork`. What was known is leaked: threads of the parent may have
-    /// its locks.
-    pub fn renew(&self) {
-        self.0
-            .store(Box::into_raw(Box::default()), Ordering::Release);
-    }
-}
-
-impl Drop for CurrentFork {
-    fn drop(&mut self) {
-        // SAFETY: it comes from a box, and nobody else refers to it any more.
-        drop(unsafe { Box::from_raw(*self.0.get_mut()) });
-    }
 }
 
 /// What the fault path counts.
@@ -210,33 +173,34 @@ unsafe impl FaultService for Core {
 }
 
 impl Core {
-    /// A core with so many service slots.
-    pub fn new(
+    /// A core without service slots ([`Self::set_slots`]).
+    pub(crate) fn new(
         memory: PagedMemory,
-        empty: Slots,
+        frames: Frames,
         directory: Directory,
         store: ChunkStore,
-        service_slots: usize,
+        hooks: Arc<dyn FaultHooks>,
     ) -> Self {
         Self {
-            frames: Frames::new(&memory, empty),
             memory,
             directory,
+            frames,
             store,
             files: Files::default(),
             news: News::new(1 << 16),
             counts: ServiceCounts::default(),
             gate: Gate::default(),
-            forked: CurrentFork::default(),
-            home: Home::default(),
-            binding: Binding::default(),
-            is_program: false,
-            slots: (0..service_slots.max(1))
-                .map(|_| Mutex::new(Service::new()))
-                .collect(),
+            hooks,
+            slots: Box::default(),
             next_slot: AtomicUsize::new(0),
             neighbour_reserve: 0,
         }
+    }
+
+    /// Makes scratch memory for so many faults at a time, at least one.
+    pub(crate) fn set_slots(&mut self, count: usize) {
+        let slots = (0..count.max(1)).map(|_| Mutex::new(Service::new()));
+        self.slots = slots.collect();
     }
 
     /// Brings the page at an address back, or ends the process.
@@ -415,7 +379,7 @@ impl Core {
                 return Some(Frame::New(self.frames.force_new()));
             }
             // The faults of other threads are not to wait along.
-            self.home.call_others();
+            self.hooks.before_wait();
             self.frames.wait(generation);
             let is_in_vain = self.frames.generation() == generation;
             waits_in_vain = if is_in_vain { waits_in_vain + 1 } else { 0 };
@@ -423,7 +387,7 @@ impl Core {
     }
 
     /// A service slot that nobody uses. Those who have one wait for nobody who has none.
-    pub(crate) fn service_slot(&self) -> MutexGuard<'_, Service> {
+    pub fn service_slot(&self) -> MutexGuard<'_, Service> {
         loop {
             let start = self.next_slot.fetch_add(1, Ordering::Relaxed);
             let n = self.slots.len();

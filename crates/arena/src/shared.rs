@@ -7,26 +7,43 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard};
 
 use warmswap_backing::Backing;
+use warmswap_control::Mechanism;
+use warmswap_engine::calls::Call;
+use warmswap_engine::{Engine, Limits, Watermarks};
+use warmswap_page::PAGE_BYTES;
 use warmswap_policy::reclaim::Arrival;
-use warmswap_sys::uffd::sigbus;
+use warmswap_pool::{Pool, PoolConfig};
+use warmswap_store::ChunkStore;
+use warmswap_sys::uffd::{
+    self, Addresses, FaultDelivery, Feature, PagedConfig, PagedMemory, Slots, Uffd, sigbus,
+};
 
-use crate::brain::Brain;
+use crate::address_map::AddressMap;
+use crate::brain::{Allowance, Brain};
 use crate::config::{ArenaConfig, FaultMode};
-use crate::directory::State;
+use crate::directory::{Directory, MAX_SLOTS, State};
 use crate::error::{ArenaError, die};
+use crate::frames::{FrameSource, Frames};
 use crate::gate::Inside;
+use crate::hooks::FaultHooks;
 use crate::lock::Mutex;
 use crate::service::{Core, Wanted};
 use crate::stats::ArenaStats;
+use crate::tape::Taped;
 use crate::threads::Threads;
 
+/// An arena with an address map.
 #[derive(Debug)]
-pub struct Shared {
+pub struct Shared<M> {
+    /// What faults use, without the engine's lock.
     pub core: Arc<Core>,
-    pub brain: Arc<Mutex<Brain>>,
+    /// The pager, under the engine's lock.
+    pub brain: Arc<Mutex<Brain<M>>>,
     /// Ends before the core may go.
     pub registration: Option<sigbus::Registration>,
+    /// Its threads.
     pub threads: Mutex<Threads>,
+    /// Memory for all of it, in bytes.
     pub budget_bytes: u64,
     /// Where what was learned survives a restart.
     pub learned_folder: Option<PathBuf>,
@@ -35,21 +52,21 @@ pub struct Shared {
 }
 
 /// The engine with all that only the holder of its lock uses. Who has this is inside the gate.
-pub struct BrainGuard<'a> {
-    brain: MutexGuard<'a, Brain>,
+pub struct BrainGuard<'a, M> {
+    brain: MutexGuard<'a, Brain<M>>,
     _inside: Inside<'a>,
 }
 
-impl Deref for BrainGuard<'_> {
-    type Target = Brain;
+impl<M> Deref for BrainGuard<'_, M> {
+    type Target = Brain<M>;
 
-    fn deref(&self) -> &Brain {
+    fn deref(&self) -> &Brain<M> {
         &self.brain
     }
 }
 
-impl DerefMut for BrainGuard<'_> {
-    fn deref_mut(&mut self) -> &mut Brain {
+impl<M> DerefMut for BrainGuard<'_, M> {
+    fn deref_mut(&mut self) -> &mut Brain<M> {
         &mut self.brain
     }
 }
@@ -68,8 +85,93 @@ impl Deref for WorkersGuard<'_> {
     }
 }
 
-impl Shared {
-    pub fn brain(&self) -> BrainGuard<'_> {
+impl<M> Shared<M> {
+    /// Whether this is a child of the process that made the arena, which has none of its threads and memory.
+    pub fn is_in_child(&self) -> bool {
+        self.process.load(Relaxed) != std::process::id()
+    }
+}
+
+/// What an arena's addresses are.
+#[derive(Debug)]
+pub struct AddressKind {
+    /// One stretch, or parts of it that are mapped and unmapped.
+    pub addresses: Addresses,
+    /// Where the frames of pages that come back are from.
+    pub frames: FrameSource,
+    /// What their host adds around faults.
+    pub hooks: Arc<dyn FaultHooks>,
+}
+
+impl<M: AddressMap> Shared<M> {
+    /// Memory and tables; no threads yet. `map` makes the address map for so many pages.
+    ///
+    /// # Errors
+    /// [`ArenaError`].
+    pub fn new(
+        config: &ArenaConfig,
+        backing: Option<Backing>,
+        kind: AddressKind,
+        map: impl FnOnce(usize) -> M,
+    ) -> Result<Self, ArenaError> {
+        warmswap_sys::check_page_size()?;
+        let scheme = config.scheme.build()?;
+        let (keep_copies, layout) = (scheme.keep_copies, scheme.layout);
+        let allowance = Allowance::of(config, backing.is_some());
+        let pool_limit_bytes = allowance.pool_limit_bytes();
+        let limits = Limits {
+            budget_bytes: config.budget_bytes,
+            pool_limit_bytes,
+            backing_limit_bytes: if backing.is_some() {
+                config.backing_limit_bytes
+            } else {
+                0
+            },
+        };
+        let engine = Engine::new(scheme, limits)?;
+        let mut engine = Taped::new(engine, config.tape.as_deref(), &config.scheme, limits)
+            .map_err(ArenaError::system("write the tape"))?;
+        engine.call(Call::TouchesAreUnseen());
+        let marks = Watermarks::of(config.budget_bytes);
+        // The engine keeps the hysteresis, and the limit where it moves; what the pool keeps for reuse must not be
+        // what fills a small one.
+        let pool = Pool::new(PoolConfig {
+            limit_bytes: config.pool_limit_bytes.unwrap_or(u64::MAX),
+            resume_percent: 100,
+            // Given back whenever frames are few.
+            cache_bytes: pool_limit_bytes / 16,
+            verify: config.verify,
+            layout,
+            ..PoolConfig::default()
+        })?;
+        let grain_bytes = Directory::GRAIN_PAGES * PAGE_BYTES;
+        let pages = config.address_space_bytes.next_multiple_of(grain_bytes) / PAGE_BYTES;
+        let (memory, empty) = paged_memory(config, pages, kind.addresses)?;
+        let tables = ArenaError::system("reserve addresses for tables");
+        let (directory, store) = Directory::new(pages, keep_copies)
+            .and_then(|directory| Ok((directory, ChunkStore::new(pool, backing, 2 * pages)?)))
+            .map_err(tables)?;
+        let frames = Frames::new(&memory, empty, kind.frames);
+        let mut core = Core::new(memory, frames, directory, store, kind.hooks);
+        core.set_slots(config.service_slots);
+        core.neighbour_reserve = (marks.low_frames - marks.min_frames / 2) as usize / 2;
+        let core = Arc::new(core);
+        let mut brain = Brain::new(engine, allowance, keep_copies, (map(pages), pages));
+        brain.report(&core);
+        let brain = Arc::new(Mutex::new(brain));
+        Ok(Self {
+            core,
+            brain,
+            registration: None,
+            threads: Mutex::default(),
+            budget_bytes: config.budget_bytes,
+            learned_folder: config.learned_folder.clone(),
+            process: std::process::id().into(),
+        })
+    }
+
+    /// The pager, whose lock is held inside the gate as long as the result lives.
+    pub fn brain(&self) -> BrainGuard<'_, M> {
         let _inside = self.core.gate.enter();
         BrainGuard {
             brain: self.brain.lock(),
@@ -86,36 +188,46 @@ impl Shared {
         }
     }
 
+    /// Starts everything that brings pages back.
     pub fn start(&mut self, config: &ArenaConfig) -> Result<(), ArenaError> {
-        let threads = || ArenaError::system("start a thread");
-        let mut workers = self.threads.lock();
-        self.brain.lock().ahead.jobs = Arc::clone(&workers.jobs);
-        match config.fault_mode {
-            FaultMode::Signal => {
-                let service = Arc::clone(&self.core) as Arc<dyn sigbus::FaultService>;
-                let range = self.core.memory.range();
-                self.registration = Some(sigbus::register(range, service)?);
-            }
-            FaultMode::Thread => workers
-                .start_handlers(&self.core, config.handler_threads)
-                .map_err(threads())?,
+        if config.fault_mode == FaultMode::Signal {
+            let service = Arc::clone(&self.core) as Arc<dyn sigbus::FaultService>;
+            let range = self.core.memory.range();
+            self.registration = Some(sigbus::register(range, service)?);
         }
-        workers
-            .start_pager(&self.core, &self.brain)
-            .map_err(threads())?;
-        workers
-            .start_restorers(&self.core, config.restore_threads)
-            .map_err(threads())?;
-        workers.begin();
+        self.start_threads(config)?;
+        self.threads.lock().begin();
         Ok(())
     }
 
+    /// Starts the threads, which wait for [`Threads::begin`].
+    ///
+    /// # Errors
+    /// [`ArenaError::System`].
+    pub fn start_threads(&self, config: &ArenaConfig) -> Result<(), ArenaError> {
+        let failed = || ArenaError::system("start a thread");
+        let mut workers = self.threads.lock();
+        self.brain.lock().ahead.jobs = Arc::clone(&workers.jobs);
+        if config.fault_mode == FaultMode::Thread {
+            workers
+                .start_handlers(&self.core, config.handler_threads)
+                .map_err(failed())?;
+        }
+        workers
+            .start_pager(&self.core, &self.brain)
+            .map_err(failed())?;
+        workers
+            .start_restorers(&self.core, config.restore_threads)
+            .map_err(failed())
+    }
+
+    /// What it holds and has done. Linear in its pages.
     pub fn stats(&self) -> ArenaStats {
         let core = &self.core;
         let mut brain = self.brain();
         brain.hear(core);
         let (mut resident, mut staged, mut stored) = (0, 0, 0);
-        for page in brain.pages() {
+        for page in brain.map.pages() {
             match core.directory.word(page).state {
                 State::Resident | State::Protected => resident += 1,
                 State::Staged => staged += 1,
@@ -157,14 +269,9 @@ impl Shared {
         }
     }
 
-    /// Whether this is a child of the process that made the arena, which has none of its threads and memory.
-    pub fn is_in_child(&self) -> bool {
-        self.process.load(Relaxed) != std::process::id()
-    }
-
     /// Lets the engine hear of everything, and carries out what is under way: a page that a prediction was
     /// bringing back when it was touched counts as touched once that is reported.
-    pub fn settle(&self, brain: &mut Brain) {
+    pub fn settle(&self, brain: &mut Brain<M>) {
         loop {
             match brain.work(&self.core) {
                 Ok(true) => {}
@@ -181,6 +288,7 @@ impl Shared {
         }
     }
 
+    /// Brings a page to its place, or ends the process.
     pub fn bring(&self, page: usize, wanted: Wanted) {
         if let Err(error) = self.core.serve_page(page, wanted) {
             die(self.core.memory.address(page), &error);
@@ -188,7 +296,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl<M> Drop for Shared<M> {
     fn drop(&mut self) {
         if self.is_in_child() {
             // Nothing here is the child's; and the descriptor, if it were used, would change the parent.
@@ -202,4 +310,41 @@ impl Drop for Shared {
         self.threads.lock().stop(&self.core);
         drop(self.registration.take());
     }
+}
+
+/// Addresses for so many pages, and staging.
+fn paged_memory(
+    config: &ArenaConfig,
+    pages: usize,
+    addresses: Addresses,
+) -> Result<(PagedMemory, Slots), ArenaError> {
+    // With a slot for every frame, a frame that comes free need never go back to the kernel.
+    let frames = usize::try_from(config.budget_bytes).unwrap_or(usize::MAX) / PAGE_BYTES;
+    let slots = frames.min(MAX_SLOTS - 64) + 64;
+    Ok(PagedMemory::new(PagedConfig {
+        pages,
+        addresses,
+        slots: slots.next_multiple_of(64),
+        mechanism: mechanism(config.mechanism)?,
+        delivery: match config.fault_mode {
+            FaultMode::Signal => FaultDelivery::Signal,
+            FaultMode::Thread => FaultDelivery::Events,
+        },
+    })?)
+}
+
+/// Settles how frames come and go.
+fn mechanism(wanted: Mechanism) -> Result<uffd::Mechanism, ArenaError> {
+    Ok(match wanted {
+        Mechanism::Move => uffd::Mechanism::Move,
+        Mechanism::Copy => uffd::Mechanism::Copy,
+        Mechanism::Auto => {
+            let features = Uffd::probe().map_err(uffd::PagedError::from)?;
+            if features.has(Feature::Move) {
+                uffd::Mechanism::Move
+            } else {
+                uffd::Mechanism::Copy
+            }
+        }
+    })
 }

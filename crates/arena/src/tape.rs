@@ -35,7 +35,7 @@ struct Taught {
 
 /// An engine all of whose changes go through [`Taped::call`]; what only looks is reached directly.
 #[derive(Debug)]
-pub(crate) struct Taped {
+pub struct Taped {
     engine: Engine,
     tape: Option<BufWriter<File>>,
 }

@@ -6,13 +6,13 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::thread::{Pid, gettid};
 use warmswap_sys::uffd::{Event, Waiter, be_idle};
 
+use crate::address_map::AddressMap;
 use crate::brain::Brain;
 use crate::error::{AbortOnPanic, ServeError, die};
+use crate::hooks::HandlerHooks;
 use crate::lock::Mutex;
-use crate::near::{Follower, Nearness};
 use crate::restore::Jobs;
 use crate::service::{Core, Served, Wanted};
 
@@ -36,10 +36,17 @@ pub struct Threads {
 
 impl Threads {
     /// Starts the pager.
-    pub fn start_pager(&mut self, core: &Arc<Core>, brain: &Arc<Mutex<Brain>>) -> io::Result<()> {
+    pub fn start_pager<M: AddressMap>(
+        &mut self,
+        core: &Arc<Core>,
+        brain: &Arc<Mutex<Brain<M>>>,
+    ) -> io::Result<()> {
         let (core, brain) = (Arc::clone(core), Arc::clone(brain));
         let is_stopped = Arc::clone(&self.is_stopped);
-        self.start("pager", move || move || pager(&core, &brain, &is_stopped))
+        self.start("pager", move || {
+            let before_turn = Arc::clone(&core.hooks).before_pager_turn();
+            move || pager(&core, &brain, before_turn, &is_stopped)
+        })
     }
 
     /// Starts threads that read and serve faults.
@@ -133,13 +140,17 @@ impl Threads {
     }
 }
 
-fn pager(core: &Core, brain: &Mutex<Brain>, is_stopped: &AtomicBool) {
+fn pager<M: AddressMap>(
+    core: &Core,
+    brain: &Mutex<Brain<M>>,
+    mut before_turn: Box<dyn FnMut()>,
+    is_stopped: &AtomicBool,
+) {
     let mut generation = core.frames.generation();
     let mut held = core.frames.held();
     let mut idle_turns = 0;
-    let mut follower = Follower::new();
     while !is_stopped.load(Ordering::Acquire) {
-        follower.follow(&core.home);
+        before_turn();
         let inside = core.gate.enter_as_pager();
         let mut guard = brain.lock();
         let has_more = match guard.work(core) {
@@ -177,9 +188,8 @@ fn pager(core: &Core, brain: &Mutex<Brain>, is_stopped: &AtomicBool) {
 /// A thread that reads and serves faults.
 struct Handler {
     core: Arc<Core>,
-    number: Pid,
     waiter: Waiter,
-    nearness: Option<Nearness>,
+    hooks: Box<dyn HandlerHooks>,
 }
 
 impl Handler {
@@ -188,9 +198,7 @@ impl Handler {
         match core.memory.waiter() {
             Ok(waiter) => Self {
                 waiter,
-                number: gettid(),
-                // Nobody stands between other threads and what a bound one must not do.
-                nearness: core.is_program.then(Nearness::new).flatten(),
+                hooks: Arc::clone(&core.hooks).handler(),
                 core,
             },
             Err(error) => die(core.memory.address(0), &ServeError::Events(error)),
@@ -200,44 +208,34 @@ impl Handler {
     fn run(mut self, is_stopped: &AtomicBool) {
         let handler_poll = Duration::from_millis(HANDLER_POLL_MS.into());
         while !is_stopped.load(Ordering::Acquire) {
-            if !self.core.home.wait_outside(self.number, handler_poll) {
+            if !self.hooks.wait_for_turn(handler_poll) {
                 continue;
             }
             let waited = self
                 .waiter
                 .wait(HANDLER_POLL_MS)
                 .map_err(ServeError::Events);
-            match waited.and_then(|()| self.handle_what_is_there()) {
-                Ok(0) => self.rest(),
+            match waited.and_then(|()| self.drain_events()) {
+                Ok(0) => self.hooks.idle(),
                 Ok(_) => {}
                 Err(error) => die(self.core.memory.address(0), &error),
             }
         }
-        self.rest();
+        self.hooks.idle();
     }
 
-    /// No faults for a while.
-    fn rest(&mut self) {
-        let core = &self.core;
-        if let Some(nearness) = &mut self.nearness {
-            nearness.rest(&core.home, &core.binding);
-        }
-    }
-
-    /// Serves the faults that there are, at least those of one thread; how many.
-    fn handle_what_is_there(&mut self) -> Result<u64, ServeError> {
+    /// Resolves the faults that there are, at least those of one thread; how many.
+    fn drain_events(&mut self) -> Result<u64, ServeError> {
         let core = &*self.core;
         let mut faults = 0;
-        // Else it is the event of the handler that waits alone.
-        while core.home.lets_in(self.number) {
+        while self.hooks.has_turn() {
             // An event that was read is served before a fork, or put off until after it.
             let Some((_inside, is_closing)) = core.gate.enter_as_handler() else {
-                core.serve_fork()?;
+                core.hooks.fork_pending(core)?;
                 continue;
             };
             if !is_closing {
-                core.forked.load().let_go();
-                while let Some(page) = core.forked.load().take_put_off() {
+                while let Some(page) = core.hooks.take_put_off() {
                     serve(core, core.memory.address(page), Wanted::Now);
                 }
             }
@@ -247,13 +245,11 @@ impl Handler {
                 }) => {
                     let holds_up = core.gate.holds_up(thread);
                     if is_closing && !holds_up {
-                        core.put_off(address)?;
+                        core.hooks.put_off(core, address)?;
                         continue;
                     }
                     let start = Instant::now();
-                    if let Some(nearness) = &mut self.nearness {
-                        nearness.serves(thread, &core.home, &core.binding);
-                    }
+                    self.hooks.before_fault(thread);
                     let wanted = if holds_up {
                         Wanted::AtOnce
                     } else {
@@ -263,8 +259,7 @@ impl Handler {
                     let time_ns = start.elapsed().as_nanos() as u64;
                     core.counts.latency.record(time_ns);
                     faults += 1;
-                    if self.nearness.as_ref().is_some_and(Nearness::has_one_thread) {
-                        // It has not made another yet.
+                    if !self.hooks.reads_on() {
                         break;
                     }
                 }
@@ -285,8 +280,8 @@ fn serve(core: &Core, address: usize, wanted: Wanted) {
         Ok(Served::Brought) => return,
         // Another thread brought it, and may have woken its waiters before this one waited.
         Ok(Served::There | Served::NoFrame) => {}
-        // The program unmapped it meanwhile: its next access tells it so.
-        Err(ServeError::NotMapped) if core.is_program => {}
+        // It was unmapped meanwhile: the next access says so.
+        Err(ServeError::NotMapped) if core.hooks.unmaps_under_faults() => {}
         Err(error) => die(address, &error),
     }
     if let Err(error) = core.memory.wake(page) {

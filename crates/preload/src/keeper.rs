@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use libc::c_int;
 use rustix::fs::{Mode, OFlags};
-use warmswap_arena::Space;
 use warmswap_control::{Answer, Phase, Reply, Request, Server, socket_path};
+use warmswap_process::Space;
 use warmswap_sys::process::run_like_main_thread;
 
 use crate::settings::{Program, program, say};

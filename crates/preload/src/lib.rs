@@ -1,5 +1,5 @@
 //! The library that `warmswap run` preloads into unmodified programs: their memory becomes an arena's
-//! ([`warmswap_arena::Space`]), within a budget.
+//! ([`warmswap_process::Space`]), within a budget.
 //!
 //! | module | subject |
 //! |---|---|

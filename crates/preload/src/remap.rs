@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::ptr;
 
 use libc::{MAP_FAILED, c_int, size_t};
-use warmswap_arena::{Over, Protection, Space, SpaceError};
 use warmswap_page::PAGE_BYTES;
+use warmswap_process::{Over, Protection, Space, SpaceError};
 
 use crate::kernel::{self, fail};
 use crate::mapping::{errno_of, space, split, whole_pages};

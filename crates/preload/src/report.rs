@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
 use libc::c_int;
-use warmswap_arena::Space;
 use warmswap_control::{ExitState, FaultCounts, FileStats, LatencyHistogram, ProgramStats};
+use warmswap_process::Space;
 
 use crate::keeper;
 use crate::settings::{Program, name, program};

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use libmimalloc_sys as mi;
-use warmswap_arena::{ArenaConfig, Space};
+use warmswap_arena::ArenaConfig;
 use warmswap_control::{Mechanism, RUN_VARIABLE, RunSettings};
 use warmswap_policy::SchemeSpec;
+use warmswap_process::Space;
 
 use crate::{fork, keeper, limits, pins, report};
 

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::MAP_FAILED;
-use warmswap_arena::Space;
+use warmswap_process::Space;
 
 use crate::kernel;
 use crate::within::Within;

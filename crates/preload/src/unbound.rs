@@ -2,7 +2,7 @@
 //! processes, make another program of this one, or deal with where threads may run. (Threads are created in
 //! `threads`.)
 //!
-//! [`Space::unbind`]: warmswap_arena::Space::unbind
+//! [`Space::unbind`]: warmswap_process::Space::unbind
 
 use crate::behind::stand_before;
 use crate::settings::space;

@@ -13,6 +13,7 @@ use warmswap_policy::ChunkId;
 use warmswap_policy::prefetch::footprint::plan::ANON_BATCH_PAGES;
 
 use super::Brain;
+use crate::address_map::AddressMap;
 use crate::directory::State;
 use crate::restore::{Job, Jobs, Source};
 use crate::service::Core;
@@ -59,7 +60,7 @@ impl Ahead {
     }
 }
 
-impl Brain {
+impl<M: AddressMap> Brain<M> {
     /// Whether the pages of a chunk of the footprint are to wait in staging, where a touch is seen.
     pub(super) fn is_watched(&self, chunk: ChunkId) -> bool {
         let members = self.members(chunk);
@@ -128,7 +129,7 @@ impl Brain {
 
     /// In the child of a `fork`, whose restore threads are others: what those of the parent were to bring is
     /// where it was at the fork.
-    pub(super) fn forget_ahead(&mut self, core: &Core) {
+    pub fn forget_ahead(&mut self, core: &Core) {
         let jobs = std::mem::take(&mut self.ahead.under_way);
         jobs.iter().for_each(|job| self.hear_of_job(core, job));
     }

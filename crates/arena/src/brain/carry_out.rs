@@ -12,6 +12,7 @@ use warmswap_sys::uffd::{Mechanism, Slots};
 
 use super::Brain;
 use super::leave::empty_slots;
+use crate::address_map::AddressMap;
 use crate::directory::{Claim, State, Word};
 use crate::error::ServeError;
 use crate::service::Core;
@@ -23,7 +24,7 @@ type Member = (usize, PageId);
 /// was read (for schemes that keep copies).
 type Taken = [Option<(Word, u128)>; MAX_CHUNK_PAGES];
 
-impl Brain {
+impl<M: AddressMap> Brain<M> {
     pub(super) fn carry_out(&mut self, core: &Core, decision: Decision) -> Result<(), ServeError> {
         match decision.action {
             Action::Store { chunk, plan } => {

@@ -1,6 +1,5 @@
 //! Files that are mapped: their names, their pages, and how these come and go.
 
-use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -10,9 +9,9 @@ use warmswap_policy::learned::Learned;
 use warmswap_policy::{ChunkId, PageId, PageState};
 
 use super::Brain;
+use crate::address_map::AddressMap;
 use crate::directory::{Directory, State, Word};
-use crate::error::{ArenaError, ServeError};
-use crate::files::{FileMap, Source};
+use crate::error::ServeError;
 use crate::restore::{self, Job};
 use crate::service::Core;
 
@@ -82,6 +81,14 @@ impl FileTable {
         FileId(number as u32)
     }
 
+    /// The map that begins at a page, if there is one, is gone: nobody reads its file any more.
+    pub fn close(&mut self, core: &Core, first: usize) {
+        if let Some(PageAddr::File { file, .. }) = self.addr(first) {
+            self.set(file, 0..0);
+            core.files.remove(first);
+        }
+    }
+
     /// A file is mapped to these pages from now on, which begin a grain and share none with another file's.
     pub fn set(&mut self, file: FileId, pages: Range<usize>) {
         let grain = Directory::GRAIN_PAGES;
@@ -92,48 +99,7 @@ impl FileTable {
     }
 }
 
-impl Brain {
-    // ---- maps ----
-
-    /// Maps a file, and makes its pages known.
-    pub fn add_file(
-        &mut self,
-        core: &Core,
-        app: AppId,
-        (file, path): (File, PathBuf),
-        pages: usize,
-    ) -> Result<usize, ArenaError> {
-        let first = self.map_region(core, app, pages)?;
-        let number = self.files.number(path);
-        self.files.set(number, first..first + pages);
-        let source = Source::File(file);
-        core.files.add(FileMap {
-            first,
-            pages,
-            source,
-        });
-        self.open_region(core, first..first + pages, Word::of(State::InFile));
-        Ok(first)
-    }
-
-    /// The region at a page is gone; if it was a file, nobody reads that any more.
-    pub(super) fn remove_file(&mut self, core: &Core, first: usize) {
-        if let Some(PageAddr::File { file, .. }) = self.files.addr(first) {
-            self.files.set(file, 0..0);
-            core.files.remove(first);
-        }
-    }
-
-    /// The content of pages is what their file holds now.
-    pub fn read_anew(
-        &mut self,
-        core: &Core,
-        app: AppId,
-        pages: Range<usize>,
-    ) -> Result<(), ServeError> {
-        self.empty(core, app, pages, Word::of(State::InFile))
-    }
-
+impl<M: AddressMap> Brain<M> {
     // ---- out ----
 
     /// Whether a `Discard` of this page still holds: it may have come back or have been freed since.
@@ -190,7 +156,7 @@ impl Brain {
         let mut pages = Vec::new();
         for number in numbers.start..end {
             let page = self.files.page(file, number);
-            if self.program.was_unmapped(page) {
+            if !self.map.is_file_page(page) {
                 let addr = PageAddr::File { file, number };
                 self.engine.call(Call::Free(AppId(0), addr, 1));
             } else {

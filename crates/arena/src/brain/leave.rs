@@ -5,11 +5,12 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_sys::uffd::{Failure, Mechanism, Slots, UffdError};
 
 use super::Brain;
+use crate::address_map::AddressMap;
 use crate::directory::{Claim, State, Word};
 use crate::error::ServeError;
 use crate::service::Core;
 
-impl Brain {
+impl<M: AddressMap> Brain<M> {
     /// The pages that a decision is to bring out of their frames.
     pub(super) fn pages_to_leave(&self, action: Action) -> impl Iterator<Item = usize> {
         let pages = match action {

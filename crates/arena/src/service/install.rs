@@ -62,7 +62,7 @@ impl Core {
 
     /// How the frame of a page comes and goes. The kernel moves none to or from where a program only reads.
     pub fn mechanism_at(&self, page: usize) -> Mechanism {
-        if self.is_program && self.files.has(page) {
+        if self.files.is_twin(page) {
             return Mechanism::Copy;
         }
         self.memory.mechanism()

@@ -18,9 +18,9 @@ use std::time::Duration;
 use rustix::thread::{
     CpuSet, Pid, futex, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity,
 };
+use warmswap_arena::mechanism::timespec;
 
 use crate::binding::{Binding, only};
-use crate::frames::timespec;
 
 /// A thread that made so many faults in a row has the handler for itself.
 const FAULTS_IN_A_ROW: u32 = 8;

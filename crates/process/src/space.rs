@@ -20,18 +20,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use warmswap_arena::mechanism::{AddressKind, Brain, FrameSource, Shared};
+use warmswap_arena::{Application, ArenaConfig, ArenaError, ArenaStats, FaultMode, Mechanism};
 use warmswap_backing::Backing;
-use warmswap_control::{LatencySummary, Mechanism};
+use warmswap_control::LatencySummary;
 use warmswap_page::PAGE_BYTES;
-use warmswap_sys::uffd::{self, Addresses, Protection, Reach};
+use warmswap_sys::uffd::{self, Protection, Reach};
 
-use crate::application::Application;
-use crate::arena::{Arena, backing_config};
-use crate::brain::{Brain, Mapped};
-use crate::config::{ArenaConfig, FaultMode};
-use crate::error::{ArenaError, SpaceError};
-use crate::shared::Shared;
-use crate::stats::ArenaStats;
+use crate::addresses::Addresses;
+use crate::error::SpaceError;
+use crate::hooks::ProgramHooks;
+use crate::program::{Mapped, Program};
 use file::SpaceFile;
 
 /// Mappings at least this large are aligned to it, so that what the program aligns itself fits.
@@ -51,8 +50,9 @@ pub struct SpaceUsage {
 /// The memory of a program. Ends with the process.
 #[derive(Debug)]
 pub struct Space {
-    shared: Arc<Shared>,
-    app: Application,
+    shared: Arc<Shared<Program>>,
+    hooks: Arc<ProgramHooks>,
+    app: Application<Program>,
     config: ArenaConfig,
     file: Option<SpaceFile>,
 }
@@ -67,8 +67,13 @@ pub enum Over {
 }
 
 impl Over {
-    fn check(self, brain: &Brain, range: &Range<usize>, address: usize) -> Result<(), SpaceError> {
-        if self == Self::Anything || brain.program.is_free(range.clone()) {
+    fn check(
+        self,
+        program: &Program,
+        range: &Range<usize>,
+        address: usize,
+    ) -> Result<(), SpaceError> {
+        if self == Self::Anything || program.is_free(range.clone()) {
             return Ok(());
         }
         Err(SpaceError::InUse { address })
@@ -93,11 +98,17 @@ impl Space {
         let backing = match &file {
             Some(file) => Some(Backing::on(
                 Box::new(file.clone()),
-                backing_config(&config),
+                config.backing_config(),
             )?),
             None => None,
         };
-        let shared = Arena::make(&config, backing, Addresses::Whole { at })?;
+        let hooks = Arc::new(ProgramHooks::default());
+        let kind = AddressKind {
+            addresses: uffd::Addresses::Whole { at },
+            frames: FrameSource::Fresh,
+            hooks: Arc::clone(&hooks) as _,
+        };
+        let shared = Shared::new(&config, backing, kind, Program::new)?;
         if shared.core.memory.reach() == Reach::UserOnly {
             return Err(ArenaError::UserOnly);
         }
@@ -108,12 +119,11 @@ impl Space {
         shared.core.memory.close();
         // Until it is adopted, a child has all of this as it has other memory, however it is made.
         shared.core.memory.inherit_staging(true)?;
-        let arena = Arena {
-            shared: Arc::new(shared),
-        };
-        let app = arena.application(name)?;
+        let shared = Arc::new(shared);
+        let app = Application::new(Arc::clone(&shared), name.to_owned())?;
         Ok(Self {
-            shared: arena.shared,
+            shared,
+            hooks,
             app,
             config,
             file,
@@ -141,7 +151,7 @@ impl Space {
 
     /// The program, which goes to the background and comes to the foreground.
     #[must_use]
-    pub fn application(&self) -> &Application {
+    pub fn application(&self) -> &Application<Program> {
         &self.app
     }
 
@@ -149,7 +159,7 @@ impl Space {
     /// ([`ArenaConfig::learned_folder`]) and a launch since it was last saved: when the program ends. That it cannot
     /// be saved is said on standard error.
     pub fn keep_learned(&self) {
-        self.app.inner.keep_learned();
+        self.app.keep_learned();
     }
 
     /// What it holds and has done. Linear in the pages that the program has mapped.
@@ -179,7 +189,7 @@ impl Space {
     /// What may be done with the page at an address; `None` when no memory of the space is there.
     #[must_use]
     pub fn protection(&self, address: usize) -> Option<Protection> {
-        let pieces = self.shared.brain().program.pieces(self.pages(address, 1));
+        let pieces = self.shared.brain().map.pieces(self.pages(address, 1));
         match pieces.first()?.1? {
             Mapped::Open(protection) => Some(protection),
             Mapped::File => Some(Protection::READ),
@@ -191,7 +201,7 @@ impl Space {
     /// Whether the program has mapped something else there, all over the range.
     #[must_use]
     pub fn is_foreign(&self, address: usize, len: usize) -> bool {
-        let pieces = self.shared.brain().program.pieces(self.pages(address, len));
+        let pieces = self.shared.brain().map.pieces(self.pages(address, len));
         pieces
             .iter()
             .all(|(_, mapped)| *mapped == Some(Mapped::Foreign))
@@ -200,7 +210,7 @@ impl Space {
     /// Bytes that the program can use, touched or not.
     #[must_use]
     pub fn mapped_bytes(&self) -> u64 {
-        (self.shared.brain().program.open_pages() * PAGE_BYTES) as u64
+        (self.shared.brain().map.open_pages() * PAGE_BYTES) as u64
     }
 
     // ---- what the program does ----
@@ -221,7 +231,7 @@ impl Space {
         let hint = hint.and_then(|hint| hint.checked_sub(start));
         let mut brain = self.shared.brain();
         let range = brain
-            .program
+            .map
             .gap(
                 hint.map(|hint| hint / PAGE_BYTES),
                 pages,
@@ -245,8 +255,8 @@ impl Space {
     ) -> Result<(), SpaceError> {
         let mut brain = self.shared.brain();
         let range = self.pages(address, len);
-        over.check(&brain, &range, address)?;
-        let pieces = brain.program.pieces(range.clone());
+        over.check(&brain.map, &range, address)?;
+        let pieces = brain.map.pieces(range.clone());
         let is_ours = |(_, mapped): &(_, Option<Mapped>)| {
             !matches!(mapped, Some(Mapped::Foreign | Mapped::Lost))
         };
@@ -258,7 +268,7 @@ impl Space {
 
     fn map_pages(
         &self,
-        brain: &mut Brain,
+        brain: &mut Brain<Program>,
         range: Range<usize>,
         protection: Protection,
     ) -> Result<(), SpaceError> {
@@ -267,7 +277,7 @@ impl Space {
             Protection::NONE => Mapped::Reserved,
             protection => Mapped::Open(protection),
         };
-        brain.program_map(core, range.clone(), Some(mapped))?;
+        self.addresses(brain).map(range.clone(), Some(mapped))?;
         core.memory.protect(range.start, range.len(), protection)?;
         Ok(())
     }
@@ -276,7 +286,7 @@ impl Space {
     #[must_use]
     pub fn is_free(&self, address: usize, len: usize) -> bool {
         let range = self.pages(address, len);
-        self.shared.brain().program.is_free(range)
+        self.shared.brain().map.is_free(range)
     }
 
     /// The program is about to map something else over these addresses: their content is given up, and from
@@ -287,8 +297,9 @@ impl Space {
     pub fn give_away(&self, address: usize, len: usize, over: Over) -> Result<(), SpaceError> {
         let range = self.pages(address, len);
         let mut brain = self.shared.brain();
-        over.check(&brain, &range, address)?;
-        brain.program_map(&self.shared.core, range, Some(Mapped::Foreign))?;
+        over.check(&brain.map, &range, address)?;
+        self.addresses(&mut brain)
+            .map(range, Some(Mapped::Foreign))?;
         Ok(())
     }
 
@@ -299,20 +310,20 @@ impl Space {
     pub fn unmap(&self, address: usize, len: usize) -> Result<(), SpaceError> {
         let core = &self.shared.core;
         let mut brain = self.shared.brain();
-        let is_adopted = brain.program.is_adopted();
-        for (range, mapped) in brain.program.pieces(self.pages(address, len)) {
+        let is_adopted = brain.map.is_adopted();
+        for (range, mapped) in brain.map.pieces(self.pages(address, len)) {
             match mapped {
                 None | Some(Mapped::Lost) => {}
                 Some(Mapped::Foreign) => {
                     core.memory.unmap(range.start, range.len())?;
                     core.memory.inherit(range.start, range.len(), !is_adopted)?;
                     let now = is_adopted.then_some(Mapped::Lost);
-                    brain.program_map(core, range, now)?;
+                    self.addresses(&mut brain).map(range, now)?;
                 }
                 Some(Mapped::Open(_) | Mapped::File | Mapped::Reserved) => {
                     core.memory
                         .protect(range.start, range.len(), Protection::NONE)?;
-                    brain.program_map(core, range, None)?;
+                    self.addresses(&mut brain).map(range, None)?;
                 }
             }
         }
@@ -335,14 +346,15 @@ impl Space {
         let range = self.pages(address, len);
         let mut brain = self.shared.brain();
         let is_mapped = |(_, mapped): &(_, Option<Mapped>)| mapped.is_some();
-        if !brain.program.pieces(range.clone()).iter().all(is_mapped) {
+        if !brain.map.pieces(range.clone()).iter().all(is_mapped) {
             return Err(SpaceError::Full { bytes: len });
         }
         let core = &self.shared.core;
         if protection != Protection::READ {
-            brain.program_give_files(core, &range)?;
+            self.addresses(&mut brain).give_files(&range)?;
         }
-        brain.program_protect(core, range.clone(), protection);
+        self.addresses(&mut brain)
+            .protect(range.clone(), protection);
         core.memory.protect(range.start, range.len(), protection)?;
         Ok(())
     }
@@ -355,7 +367,8 @@ impl Space {
         let end = (address + len).next_multiple_of(PAGE_BYTES);
         let first = address / PAGE_BYTES * PAGE_BYTES;
         let range = self.pages(first, end - first);
-        self.shared.brain().program_keep(&self.shared.core, range)
+        let mut brain = self.shared.brain();
+        self.addresses(&mut brain).keep(range)
     }
 
     /// Leaves a range to the kernel, with its content: the program is about to have its faults by a userfaultfd of its
@@ -365,10 +378,8 @@ impl Space {
     /// [`SpaceError`].
     pub fn leave(&self, range: &Range<usize>) -> Result<(), SpaceError> {
         let range = self.pages(range.start, range.len());
-        Ok(self
-            .shared
-            .brain()
-            .program_leave(&self.shared.core, range)?)
+        let mut brain = self.shared.brain();
+        Ok(self.addresses(&mut brain).leave(range)?)
     }
 
     /// Gives up the content of a range, which reads as zeros from now on.
@@ -377,9 +388,9 @@ impl Space {
     /// [`SpaceError`].
     pub fn discard(&self, address: usize, len: usize) -> Result<(), SpaceError> {
         let range = self.pages(address, len);
-        self.shared
-            .brain()
-            .program_discard(&self.shared.core, range)?;
+        let mut brain = self.shared.brain();
+        self.addresses(&mut brain).discard(range)?;
+        drop(brain);
         self.shared.core.frames.call_pager();
         Ok(())
     }
@@ -389,7 +400,7 @@ impl Space {
     /// Whether its pages are ours.
     #[must_use]
     pub fn is_adopted(&self) -> bool {
-        self.shared.brain().program.is_adopted()
+        self.shared.brain().map.is_adopted()
     }
 
     /// Makes the program's memory ours: from now on it is kept within its budget.
@@ -400,19 +411,20 @@ impl Space {
     pub fn adopt(&self) -> Result<(), ArenaError> {
         // A fork waits until there are threads that hear of it.
         let _inside = self.shared.core.gate.enter();
-        if self.shared.brain.lock().program.is_adopted() {
+        if self.shared.brain.lock().map.is_adopted() {
             return Ok(());
         }
         // While no access can be a fault yet: whoever makes a thread takes locks of the loader, and a thread that
         // holds these (it loads a library) must not wait for us.
-        let adopted = self.start_threads().and_then(|()| {
+        let adopted = self.shared.start_threads(&self.config).and_then(|()| {
             // They wait until all pages are known.
-            let adopted = self.shared.brain.lock().program_adopt(&self.shared.core);
+            let mut brain = self.shared.brain.lock();
+            let adopted = self.addresses(&mut brain).adopt();
             adopted.map_err(|error| ArenaError::Adopt(error.to_string()))
         });
         if adopted.is_ok() {
             self.shared.threads.lock().begin();
-        } else if !self.shared.brain.lock().program.is_adopted() {
+        } else if !self.shared.brain.lock().map.is_adopted() {
             // With its descriptor all registrations end.
             self.shared.core.memory.close();
             self.shared.threads.lock().abandon();
@@ -427,22 +439,7 @@ impl Space {
     /// [`SpaceError`].
     pub fn recover(&self) -> Result<(), SpaceError> {
         let mut brain = self.shared.brain();
-        Ok(brain.program_recover(&self.shared.core)?)
-    }
-
-    fn start_threads(&self) -> Result<(), ArenaError> {
-        let (core, threads) = (&self.shared.core, || ArenaError::system("start a thread"));
-        let mut workers = self.shared.threads.lock();
-        self.shared.brain.lock().ahead.jobs = Arc::clone(&workers.jobs);
-        workers
-            .start_handlers(core, self.config.handler_threads)
-            .map_err(threads())?;
-        workers
-            .start_pager(core, &self.shared.brain)
-            .map_err(threads())?;
-        workers
-            .start_restorers(core, self.config.restore_threads)
-            .map_err(threads())
+        Ok(self.addresses(&mut brain).recover()?)
     }
 
     /// Before a `fork`: waits until all work has ended and lets none begin. The thread that calls this must
@@ -452,10 +449,10 @@ impl Space {
     /// [`SpaceError`].
     pub fn before_fork(&self) -> Result<(), SpaceError> {
         self.shared.core.gate.close();
-        self.shared.core.binding.hold_off();
-        self.shared.core.binding.release();
-        let brain = self.shared.brain.lock();
-        Ok(brain.program_inherit(&self.shared.core, true)?)
+        self.hooks.binding.hold_off();
+        self.hooks.binding.release();
+        let mut brain = self.shared.brain.lock();
+        Ok(self.addresses(&mut brain).inherit(true)?)
     }
 
     /// Before the program creates a thread or a process, becomes another, or deals with where its threads may run: one
@@ -463,16 +460,16 @@ impl Space {
     /// faults from here on none will be; whether one is, so that [`Self::unbind`] has something to do.
     #[must_use]
     pub fn bind_no_more(&self) -> bool {
-        self.shared.core.binding.hold_off()
+        self.hooks.binding.hold_off()
     }
 
     /// No thread of the program is bound any more.
     pub fn unbind(&self) {
         let core = &self.shared.core;
-        if core.binding.is_there_one() {
+        if self.hooks.binding.is_there_one() {
             // Not within a fork: the lock would be held in the child for ever. There none is bound.
             let _inside = core.gate.enter();
-            core.binding.release();
+            self.hooks.binding.release();
         }
     }
 
@@ -481,10 +478,10 @@ impl Space {
     /// # Errors
     /// [`SpaceError`].
     pub fn after_fork_in_parent(&self) -> Result<(), SpaceError> {
-        self.shared.core.forked.load().end();
+        self.hooks.fork.load().end();
         let result = {
-            let brain = self.shared.brain.lock();
-            brain.program_inherit(&self.shared.core, false)
+            let mut brain = self.shared.brain.lock();
+            self.addresses(&mut brain).inherit(false)
         };
         self.shared.core.gate.open();
         Ok(result?)
@@ -503,9 +500,9 @@ impl Space {
         self.app.forget_job();
         shared.core.gate.forget_waiting();
         // The descriptors that the parent's may hold mean nothing here.
-        shared.core.forked.renew();
-        shared.core.home.call_others();
-        if shared.brain.lock().program.is_adopted() {
+        self.hooks.fork.renew();
+        self.hooks.home.call_others();
+        if shared.brain.lock().map.is_adopted() {
             return Ok(true);
         }
         self.after_fork_in_parent()?;
@@ -529,13 +526,14 @@ impl Space {
         // No thread of the child uses the space from here until it is adopted.
         tell_parent();
         let mut brain = shared.brain.lock();
-        let adopted = brain
-            .program_adopt_in_child(&shared.core)
-            .and_then(|()| brain.program_inherit(&shared.core, false));
+        let mut addresses = self.addresses(&mut brain);
+        let adopted = addresses
+            .adopt_in_child()
+            .and_then(|()| addresses.inherit(false));
         adopted.map_err(|error| ArenaError::Adopt(error.to_string()))?;
         drop(brain);
         let _inside = shared.core.gate.open_and_stay();
-        self.start_threads()?;
+        self.shared.start_threads(&self.config)?;
         shared.threads.lock().begin();
         Ok(())
     }
@@ -543,7 +541,7 @@ impl Space {
     /// As [`Self::is_adopted`], asked between [`Self::before_fork`] and what follows it.
     #[must_use]
     pub fn is_adopted_at_rest(&self) -> bool {
-        self.shared.brain.lock().program.is_adopted()
+        self.shared.brain.lock().map.is_adopted()
     }
 
     /// CPU time of the space's threads so far.
@@ -556,6 +554,10 @@ impl Space {
     #[must_use]
     pub fn fault_latency(&self) -> LatencySummary {
         self.shared.core.counts.latency.summary()
+    }
+
+    fn addresses<'a>(&'a self, pager: &'a mut Brain<Program>) -> Addresses<'a> {
+        Addresses::new(pager, &self.shared.core)
     }
 
     fn pages(&self, address: usize, len: usize) -> Range<usize> {

@@ -27,13 +27,15 @@ impl Space {
     ) -> Result<usize, SpaceError> {
         let address = twin.address();
         let mut brain = self.shared.brain();
-        if !brain.program.is_adopted() {
+        if !brain.map.is_adopted() {
             return Err(SpaceError::NotOurs { address });
         }
         let pages = len / PAGE_BYTES;
         let content = content.div_ceil(PAGE_BYTES).min(pages);
         let core = &self.shared.core;
-        let first = brain.program_map_file(core, twin, (content, pages), name)?;
+        let first = self
+            .addresses(&mut brain)
+            .map_file(twin, (content, pages), name)?;
         Ok(core.memory.address(first))
     }
 
@@ -41,20 +43,20 @@ impl Space {
     #[must_use]
     pub fn is_file(&self, address: usize, len: usize) -> bool {
         let range = self.pages(address, len);
-        self.shared.brain().program.of_files(&range) == [range]
+        self.shared.brain().map.of_files(&range) == [range]
     }
 
     /// Bytes of files that are ours.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
-        (self.shared.brain().program.file_pages() * PAGE_BYTES) as u64
+        (self.shared.brain().map.file_pages() * PAGE_BYTES) as u64
     }
 
     /// Asks the kernel to read what there is of files in a range ahead.
     pub fn will_need(&self, address: usize, len: usize) {
         let range = self.pages(address, len);
-        let brain = self.shared.brain();
-        brain.program_will_need(&self.shared.core, &range);
+        let mut brain = self.shared.brain();
+        self.addresses(&mut brain).will_need(&range);
     }
 
     /// Moves what is in a range, all of one file, out of the space: `remap` is told where the kernel's own map of it
@@ -71,6 +73,6 @@ impl Space {
     ) -> Result<Option<io::Result<usize>>, SpaceError> {
         let range = self.pages(address, len);
         let mut brain = self.shared.brain();
-        Ok(brain.program_remap_file(&self.shared.core, &range, remap)?)
+        Ok(self.addresses(&mut brain).remap_file(&range, remap)?)
     }
 }

@@ -8,9 +8,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
+use warmswap_arena::mechanism::Mutex;
 use warmswap_sys::process::has_thread;
-
-use crate::lock::Mutex;
 
 /// Which thread is bound, if one is, and where it may run otherwise.
 #[derive(Debug, Default)]

@@ -11,22 +11,19 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use warmswap_arena::mechanism::{Directory, FileMap, ServeError, Source, State, Word};
 use warmswap_page::{PAGE_BYTES, PageAddr};
 use warmswap_sys::uffd::{Protection, Twin};
 
-use super::Brain;
-use super::program::{APP, Mapped};
-use crate::directory::{Directory, State, Word};
-use crate::error::{ServeError, SpaceError};
-use crate::files::{FileMap, Source};
-use crate::service::Core;
+use super::Addresses;
+use crate::error::SpaceError;
+use crate::program::{APP, Mapped};
 
-impl Brain {
+impl Addresses<'_> {
     /// Maps a file for the program: `pages` of a twin, of which the first `content` are in the file and become ours;
     /// the first page.
-    pub fn program_map_file(
+    pub fn map_file(
         &mut self,
-        core: &Core,
         twin: Twin,
         (content, pages): (usize, usize),
         name: PathBuf,
@@ -39,36 +36,40 @@ impl Brain {
             range.start..range.start + content,
             range.start + content..range.end,
         );
-        core.memory.protect(ours.start, content, Protection::READ)?;
+        self.core
+            .memory
+            .protect(ours.start, content, Protection::READ)?;
         if !behind.is_empty() {
             let place = (&twin, content * PAGE_BYTES);
-            if let Err(error) = core.memory.give_to(behind.start, behind.len(), place) {
+            if let Err(error) = self.core.memory.give_to(behind.start, behind.len(), place) {
                 // All of the twin is the caller's again, and nothing is here.
-                core.memory.protect(ours.start, content, Protection::NONE)?;
+                self.core
+                    .memory
+                    .protect(ours.start, content, Protection::NONE)?;
                 return Err(error.into());
             }
-            self.program.set(behind, Some(Mapped::Foreign));
+            self.pager.map.set(behind, Some(Mapped::Foreign));
         }
-        let number = self.files.number(name);
-        self.files.set(number, ours.clone());
-        core.files.add(FileMap {
+        let number = self.pager.files.number(name);
+        self.pager.files.set(number, ours.clone());
+        self.core.files.add(FileMap {
             first: ours.start,
             pages: content,
             source: Source::Twin(twin),
         });
-        self.program.set(ours.clone(), Some(Mapped::File));
-        self.mapped_pages += content;
-        self.open_region(core, ours.clone(), Word::of(State::InFile));
+        self.pager.map.set(ours.clone(), Some(Mapped::File));
+        self.pager
+            .open_pages(self.core, ours.clone(), Word::of(State::InFile));
         Ok(ours.start)
     }
 
     /// A free range that begins a grain and shares none with another file's pages.
     fn place_for_file(&self, pages: usize) -> Option<Range<usize>> {
-        self.program.gaps().find_map(|gap| {
+        self.pager.map.gaps().find_map(|gap| {
             let mut first = gap.start.next_multiple_of(Directory::GRAIN_PAGES);
             while first + pages <= gap.end {
                 let range = first..first + pages;
-                match self.files.behind_files(&range) {
+                match self.pager.files.behind_files(&range) {
                     Some(behind) => first = behind,
                     None => return Some(range),
                 }
@@ -78,47 +79,46 @@ impl Brain {
     }
 
     /// Gives up pages of a file, and this part of it: something else is about to be there.
-    pub(super) fn program_close_file(
-        &mut self,
-        core: &Core,
-        range: Range<usize>,
-    ) -> Result<(), ServeError> {
+    pub(super) fn close_file(&mut self, range: Range<usize>) -> Result<(), ServeError> {
         for part in self.by_file(range) {
-            self.empty(core, APP, part.clone(), Word::of(State::Unmapped))?;
-            if let Some(map) = core.files.find(part.start)
+            self.pager
+                .empty(self.core, APP, part.clone(), Word::of(State::Unmapped))?;
+            if let Some(map) = self.core.files.find(part.start)
                 && let Some((twin, bytes)) = map.twin(&part)
             {
                 // It is left, and nobody reads of it any more. If it stays, it is only in nobody's way.
                 let _ = twin.unmap(bytes);
             }
-            self.program_closed_file(core, part);
+            self.closed_file(part);
         }
         Ok(())
     }
 
     /// Gives the pages of files in a range back to the kernel, with its own maps of the files in their places.
-    pub fn program_give_files(
-        &mut self,
-        core: &Core,
-        range: &Range<usize>,
-    ) -> Result<(), ServeError> {
-        let pieces = self.program.of_files(range).into_iter();
+    pub fn give_files(&mut self, range: &Range<usize>) -> Result<(), ServeError> {
+        let pieces = self.pager.map.of_files(range).into_iter();
         let parts: Vec<_> = pieces.flat_map(|piece| self.by_file(piece)).collect();
         for part in parts {
-            let map = core.files.find(part.start).ok_or(ServeError::NotMapped)?;
+            let map = self
+                .core
+                .files
+                .find(part.start)
+                .ok_or(ServeError::NotMapped)?;
             // Held meanwhile, so that nobody brings a page to where there is something else.
             let give = |pages: Range<usize>| match map.twin(&pages) {
                 Some((twin, bytes)) => {
-                    core.memory
+                    self.core
+                        .memory
                         .give_to(pages.start, pages.len(), (twin, bytes.start))
                 }
                 None => Ok(()),
             };
             for pages in steps(&part) {
                 let unmapped = Word::of(State::Unmapped);
-                self.empty_by(core, APP, pages.clone(), (unmapped, &give))?;
-                self.program_closed_file(core, pages.clone());
-                self.program.set(pages, Some(Mapped::Foreign));
+                self.pager
+                    .empty_by(self.core, APP, pages.clone(), (unmapped, &give))?;
+                self.closed_file(pages.clone());
+                self.pager.map.set(pages, Some(Mapped::Foreign));
             }
         }
         Ok(())
@@ -126,36 +126,42 @@ impl Brain {
 
     /// Has the kernel do something with its own map of what is in a range, all of one file, which is not here any
     /// more then: `remap` is told where that map is. `None` if the range is not all of one file.
-    pub fn program_remap_file(
+    pub fn remap_file(
         &mut self,
-        core: &Core,
         range: &Range<usize>,
         remap: impl FnOnce(usize) -> io::Result<usize>,
     ) -> Result<Option<io::Result<usize>>, ServeError> {
-        let is_whole = self.program.of_files(range) == [range.clone()];
+        let is_whole = self.pager.map.of_files(range) == [range.clone()];
         if !is_whole || self.by_file(range.clone()).len() != 1 {
             return Ok(None);
         }
-        let map = core.files.find(range.start).ok_or(ServeError::NotMapped)?;
+        let map = self
+            .core
+            .files
+            .find(range.start)
+            .ok_or(ServeError::NotMapped)?;
         let (twin, bytes) = map.twin(range).ok_or(ServeError::NotMapped)?;
         // Nobody reads of the twin from here on.
-        self.empty(core, APP, range.clone(), Word::of(State::Unmapped))?;
+        self.pager
+            .empty(self.core, APP, range.clone(), Word::of(State::Unmapped))?;
         let remapped = twin.take(bytes, remap);
         if remapped.is_ok() {
-            core.memory
+            self.core
+                .memory
                 .protect(range.start, range.len(), Protection::NONE)?;
-            self.program_closed_file(core, range.clone());
+            self.closed_file(range.clone());
         } else {
-            self.open_region(core, range.clone(), Word::of(State::InFile));
+            self.pager
+                .open_pages(self.core, range.clone(), Word::of(State::InFile));
         }
         Ok(Some(remapped))
     }
 
     /// Asks the kernel to read the pages of files in a range ahead.
-    pub fn program_will_need(&self, core: &Core, range: &Range<usize>) {
-        let pieces = self.program.of_files(range).into_iter();
+    pub fn will_need(&self, range: &Range<usize>) {
+        let pieces = self.pager.map.of_files(range).into_iter();
         for part in pieces.flat_map(|piece| self.by_file(piece)) {
-            if let Some(map) = core.files.find(part.start)
+            if let Some(map) = self.core.files.find(part.start)
                 && let Some((twin, bytes)) = map.twin(&part)
             {
                 twin.will_need(&bytes);
@@ -168,9 +174,9 @@ impl Brain {
         let mut parts = Vec::new();
         let mut first = range.start;
         while first < range.end
-            && let Some(PageAddr::File { file, .. }) = self.files.addr(first)
+            && let Some(PageAddr::File { file, .. }) = self.pager.files.addr(first)
         {
-            let end = self.files.pages(file).end.min(range.end);
+            let end = self.pager.files.pages(file).end.min(range.end);
             parts.push(first..end);
             first = end;
         }
@@ -178,15 +184,15 @@ impl Brain {
     }
 
     /// Pages of a file have no words any more: if they were its last, nobody knows where it was.
-    fn program_closed_file(&mut self, core: &Core, part: Range<usize>) {
-        let file = self.files.addr(part.start);
-        self.program.set(part.clone(), None);
-        self.program_closed(core, part);
+    fn closed_file(&mut self, part: Range<usize>) {
+        let file = self.pager.files.addr(part.start);
+        self.pager.map.set(part.clone(), None);
+        self.closed(part);
         if let Some(PageAddr::File { file, .. }) = file {
-            let pages = self.files.pages(file);
-            if self.program.of_files(&pages).is_empty() {
-                self.files.set(file, 0..0);
-                core.files.remove(pages.start);
+            let pages = self.pager.files.pages(file);
+            if self.pager.map.of_files(&pages).is_empty() {
+                self.pager.files.set(file, 0..0);
+                self.core.files.remove(pages.start);
             }
         }
     }

@@ -1,0 +1,262 @@
+//! Changes of what a program has mapped, with the pager's lock held.
+
+mod files;
+mod kernel;
+
+use std::ops::Range;
+
+use warmswap_arena::mechanism::{Brain, Core, ServeError, State, Word, die};
+use warmswap_policy::reclaim::Arrival;
+use warmswap_sys::uffd::{Failure, PagedError, Protection};
+
+use crate::program::{APP, Mapped, Program};
+
+/// A program's addresses, for as long as the pager's lock is held.
+pub struct Addresses<'a> {
+    pager: &'a mut Brain<Program>,
+    core: &'a Core,
+}
+
+impl<'a> Addresses<'a> {
+    /// Of the pager, whose lock is held, and of its core.
+    pub fn new(pager: &'a mut Brain<Program>, core: &'a Core) -> Self {
+        Self { pager, core }
+    }
+}
+
+impl Addresses<'_> {
+    /// The program maps a range anew: what was there is gone, and it is as `mapped` says.
+    pub fn map(&mut self, range: Range<usize>, mapped: Option<Mapped>) -> Result<(), ServeError> {
+        for (piece, before) in self.pager.map.pieces(range.clone()) {
+            match before {
+                Some(Mapped::Open(_)) => self.close(piece)?,
+                Some(Mapped::File) => self.close_file(piece)?,
+                _ => {}
+            }
+        }
+        self.pager.map.set(range.clone(), mapped);
+        if let Some(Mapped::Open(protection)) = mapped {
+            self.open(range, protection);
+        }
+        Ok(())
+    }
+
+    /// Gives up the content of a range's memory: it reads as zeros.
+    pub fn discard(&mut self, range: Range<usize>) -> Result<(), ServeError> {
+        for (piece, mapped) in self.pager.map.pieces(range) {
+            match mapped {
+                Some(Mapped::Open(_)) if self.pager.map.is_adopted() => {
+                    self.pager
+                        .empty(self.core, APP, piece, Word::of(State::Fresh))?;
+                }
+                Some(Mapped::File) => {
+                    self.pager
+                        .empty(self.core, APP, piece, Word::of(State::InFile))?
+                }
+                // For what else is mapped there it means the same.
+                Some(Mapped::Open(_) | Mapped::Foreign) => {
+                    self.core.memory.discard(piece.start, piece.len())?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The program changes what may be done with memory that it has. Frames of memory that cannot be both
+    /// read and written cannot be moved: such pages come back when they are touched, and then stay.
+    pub fn protect(&mut self, range: Range<usize>, protection: Protection) {
+        for (piece, mapped) in self.pager.map.pieces(range) {
+            match mapped {
+                Some(Mapped::Open(before)) if before != protection => {
+                    self.pager
+                        .map
+                        .set(piece.clone(), Some(Mapped::Open(protection)));
+                    let could_move = before == Protection::READ_WRITE;
+                    if self.pager.map.is_adopted()
+                        && could_move != (protection == Protection::READ_WRITE)
+                    {
+                        piece.for_each(|page| {
+                            let pinned = !self.is_movable(page, protection);
+                            self.core
+                                .directory
+                                .update(page, |word| Some(word.pinned(pinned)));
+                        });
+                    }
+                }
+                Some(Mapped::Reserved) if protection != Protection::NONE => {
+                    self.pager
+                        .map
+                        .set(piece.clone(), Some(Mapped::Open(protection)));
+                    self.open(piece, protection);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn open(&mut self, range: Range<usize>, protection: Protection) {
+        if !self.pager.map.is_adopted() {
+            return;
+        }
+        let pinned = protection != Protection::READ_WRITE;
+        self.pager
+            .open_pages(self.core, range, Word::of(State::Fresh).pinned(pinned));
+    }
+
+    fn close(&mut self, range: Range<usize>) -> Result<(), ServeError> {
+        if !self.pager.map.is_adopted() {
+            return Ok(self.core.memory.discard(range.start, range.len())?);
+        }
+        self.pager
+            .empty(self.core, APP, range.clone(), Word::of(State::Unmapped))?;
+        self.closed(range);
+        Ok(())
+    }
+
+    /// Pages of the program have no words any more.
+    fn closed(&mut self, range: Range<usize>) {
+        // Words of unmapped pages are zero: giving their memory back changes nothing but that.
+        let _ = self.core.directory.discard(range.start, range.len());
+        self.pager.report(self.core);
+    }
+
+    /// Makes the program's memory ours. Nobody serves faults yet: a thread that makes one waits.
+    pub fn adopt(&mut self) -> Result<(), ServeError> {
+        self.core.memory.adopt_staging()?;
+        for range in self.pager.map.own() {
+            self.adopt_range(range)?;
+        }
+        self.pager.map.adopt();
+        for (range, mapped) in self.pager.map.pieces(self.pager.map.all()) {
+            if let Some(Mapped::Open(protection)) = mapped {
+                self.open(range.clone(), protection);
+                let mut in_place = 0;
+                self.core
+                    .memory
+                    .for_frames(range.start, range.len(), |page| {
+                        in_place += 1;
+                        self.core
+                            .directory
+                            .update(page, |word| Some(word.arrived(Arrival::Touched)));
+                        self.core.news.push(page);
+                    })?;
+                self.core.frames.adopted(in_place);
+            }
+        }
+        let kept: Vec<_> = self.pager.map.kept().collect();
+        for page in kept {
+            kernel::bring_and_pin(self.core, page)?;
+        }
+        self.inherit(false)?;
+        self.pager.hear(self.core);
+        self.pager.report(self.core);
+        Ok(())
+    }
+
+    /// Makes the faults of a stretch ours, but for parts that have a userfaultfd of the program's own.
+    fn adopt_range(&mut self, range: Range<usize>) -> Result<(), ServeError> {
+        let parts = match self.core.memory.adopt(range.start, range.len()) {
+            Ok(()) => return Ok(()),
+            Err(PagedError::Uffd(error)) if error.failure == Failure::Busy => {
+                self.core.memory.of_other_uffds(range.start, range.len())?
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut first = range.start;
+        for part in parts {
+            if first < part.start {
+                self.core.memory.adopt(first, part.start - first)?;
+            }
+            first = part.end;
+            self.leave(part)?;
+        }
+        if first < range.end {
+            self.core.memory.adopt(first, range.end - first)?;
+        }
+        Ok(())
+    }
+
+    /// Frees what is lost, by making its faults ours again.
+    pub fn recover(&mut self) -> Result<(), ServeError> {
+        if !self.pager.map.take_lost() {
+            return Ok(());
+        }
+        for range in self.pager.map.lost() {
+            self.core.memory.adopt_again(range.start, range.len())?;
+            self.pager.map.set(range, None);
+        }
+        Ok(())
+    }
+
+    /// Says whether children get the program's memory. Before it is adopted they do, however they are made: it is like
+    /// any other. Afterwards it has to be at rest first.
+    pub fn inherit(&self, yes: bool) -> Result<(), ServeError> {
+        if !self.pager.map.is_adopted() {
+            return Ok(());
+        }
+        for range in self.pager.map.inherited() {
+            self.core.memory.inherit(range.start, range.len(), yes)?;
+        }
+        Ok(self.core.memory.inherit_staging(yes)?)
+    }
+
+    /// In the child of a `fork`: the memory that the parent adopted becomes ours here.
+    ///
+    /// Ends the process if a page that is not in its place was used before and nobody served it: it read as
+    /// zeros.
+    pub fn adopt_in_child(&mut self) -> Result<(), ServeError> {
+        self.pager.engine.leave_tape();
+        self.pager.forget_ahead(self.core);
+        let was_served = self.core.memory.hears_of_forks();
+        self.core.memory.reopen()?;
+        self.core.memory.adopt_staging()?;
+        for range in self.pager.map.own() {
+            self.core.memory.adopt_in_child(range.start, range.len())?;
+        }
+        for (range, mapped) in self.pager.map.pieces(self.pager.map.all()) {
+            if let Some(Mapped::Open(_) | Mapped::File) = mapped {
+                let mut brought = Vec::new();
+                self.core
+                    .memory
+                    .for_frames(range.start, range.len(), |page| {
+                        if was_served && self.core.directory.word(page).state == State::InFile {
+                            brought.push(page);
+                        } else {
+                            self.found_in_child(page, was_served);
+                        }
+                    })?;
+                // The parent brought these, or found that there is nothing to bring: they are read anew.
+                for page in brought {
+                    self.core.memory.discard(page, 1)?;
+                }
+            }
+        }
+        self.pager.hear(self.core);
+        Ok(())
+    }
+
+    /// A page is in its place in the child.
+    fn found_in_child(&self, page: usize, was_served: bool) {
+        let word = self.core.directory.word(page);
+        let has_content = match word.state {
+            State::Resident | State::Protected => return,
+            State::Fresh => true,
+            _ => was_served,
+        };
+        let Some(mut claim) = self
+            .core
+            .directory
+            .claim(page, word)
+            .filter(|_| has_content)
+        else {
+            die(self.core.memory.address(page), &ServeError::UsedInFork);
+        };
+        if let Some(slot) = claim.take_slot() {
+            self.core.frames.put_free(slot);
+        }
+        self.core.frames.adopted(1);
+        self.core
+            .release(claim, |before| before.arrived(Arrival::Touched));
+    }
+}

@@ -1,0 +1,94 @@
+//! What a program's address space adds around faults: forks, and the choice of processors.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::thread::{Pid, gettid};
+use warmswap_arena::mechanism::{Core, FaultHooks, HandlerHooks, ServeError};
+
+use crate::affinity::{Follower, Home, Nearness};
+use crate::binding::Binding;
+use crate::fork::CurrentFork;
+
+/// What the space, its fault handlers and its pager share besides the core.
+#[derive(Debug, Default)]
+pub struct ProgramHooks {
+    /// A fork that is under way.
+    pub fork: CurrentFork,
+    /// Where the thread runs that makes all faults, if there is one.
+    pub home: Home,
+    /// The thread that makes them, as long as it must run where its handler does.
+    pub binding: Binding,
+}
+
+impl FaultHooks for ProgramHooks {
+    fn handler(self: Arc<Self>) -> Box<dyn HandlerHooks> {
+        Box::new(Handler {
+            number: gettid(),
+            nearness: Nearness::new(),
+            hooks: self,
+        })
+    }
+
+    fn before_pager_turn(self: Arc<Self>) -> Box<dyn FnMut()> {
+        let mut follower = Follower::new();
+        Box::new(move || follower.follow(&self.home))
+    }
+
+    fn before_wait(&self) {
+        // The faults of other threads are not to wait along.
+        self.home.call_others();
+    }
+
+    fn fork_pending(&self, core: &Core) -> Result<(), ServeError> {
+        self.fork.serve(core)
+    }
+
+    fn put_off(&self, core: &Core, address: usize) -> Result<(), ServeError> {
+        self.fork.put_off(core, address)
+    }
+
+    fn take_put_off(&self) -> Option<usize> {
+        let fork = self.fork.load();
+        fork.let_go();
+        fork.take_put_off()
+    }
+
+    fn unmaps_under_faults(&self) -> bool {
+        true
+    }
+}
+
+/// A fault handler of a program.
+struct Handler {
+    number: Pid,
+    nearness: Option<Nearness>,
+    hooks: Arc<ProgramHooks>,
+}
+
+impl HandlerHooks for Handler {
+    fn wait_for_turn(&mut self, timeout: Duration) -> bool {
+        self.hooks.home.wait_outside(self.number, timeout)
+    }
+
+    fn has_turn(&self) -> bool {
+        self.hooks.home.lets_in(self.number)
+    }
+
+    fn before_fault(&mut self, thread: u32) {
+        if let Some(nearness) = &mut self.nearness {
+            nearness.serves(thread, &self.hooks.home, &self.hooks.binding);
+        }
+    }
+
+    fn reads_on(&self) -> bool {
+        // The one thread that makes faults has not made another yet.
+        !self.nearness.as_ref().is_some_and(Nearness::has_one_thread)
+    }
+
+    fn idle(&mut self) {
+        if let Some(nearness) = &mut self.nearness {
+            nearness.rest(&self.hooks.home, &self.hooks.binding);
+        }
+    }
+}
