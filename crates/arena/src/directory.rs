@@ -12,6 +12,8 @@ use warmswap_policy::ChunkId;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::uffd::{AtomicTable, Slots};
 
+use crate::error::say;
+
 /// Where the content of a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -158,9 +160,10 @@ impl Word {
     }
 }
 
-/// A page that this thread holds.
+/// A page that this thread holds. Dropping it lets the page go as it was, so that no error leaves a page busy; dropping it
+/// after its slot was taken ends the process, since the content would be lost.
 #[derive(Debug)]
-#[must_use = "a page that is not released is busy forever"]
+#[must_use = "dropping the claim lets the page go as it was"]
 pub struct Claim<'a> {
     cell: &'a AtomicU64,
     /// The page's number.
@@ -185,13 +188,17 @@ impl Claim<'_> {
     /// Lets the page go, with this word.
     pub fn release(self, word: Word) {
         self.cell.store(word.pack(), Ordering::Release);
+        std::mem::forget(self);
     }
+}
 
-    /// Lets the page go as it was.
-    pub fn release_unchanged(self) {
-        debug_assert_ne!(self.before.state, State::Busy, "its slot was taken");
-        let before = self.before;
-        self.release(before);
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if self.before.state == State::Busy {
+            say("warmswap: the frame of a page was lost on its way\n");
+            std::process::abort();
+        }
+        self.cell.store(self.before.pack(), Ordering::Release);
     }
 }
 

@@ -51,36 +51,52 @@ pub enum FrameSource {
     Fresh,
 }
 
-/// Leave to take so many new frames, already counted as held.
+/// Leave to take so many new frames from the kernel, which count as held already. Dropping it gives the leave back.
 #[derive(Debug)]
-#[must_use = "a frame that is counted but not taken is lost"]
-pub struct NewFrames(usize);
+#[must_use = "dropping it gives the frames back"]
+pub struct NewFrames<'a> {
+    frames: &'a Frames,
+    count: usize,
+}
 
-impl NewFrames {
+impl NewFrames<'_> {
     /// How many, at least one.
     pub fn count(&self) -> usize {
-        self.0
+        self.count
     }
 
-    /// Keeps the first `count` of them; the others, if there are any.
-    pub fn split_off(&mut self, count: usize) -> Option<Self> {
-        let rest = self.0.saturating_sub(count);
-        self.0 -= rest;
-        (rest > 0).then_some(Self(rest))
+    /// Keeps the first `count` of them, and gives the others back.
+    pub fn truncate(&mut self, count: usize) {
+        let kept = self.count.min(count);
+        if kept < self.count {
+            self.frames.released(self.count - kept);
+            self.count = kept;
+        }
+    }
+
+    /// The frames are in the places of pages, or free in slots.
+    pub fn taken(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for NewFrames<'_> {
+    fn drop(&mut self) {
+        self.frames.released(self.count);
     }
 }
 
 /// Where the frames of pages come from.
 #[derive(Debug)]
-#[must_use = "a frame that is not used is to be given back"]
-pub enum Frame {
+#[must_use = "slots that are not used are to be given back"]
+pub enum Frame<'a> {
     /// Free frames in neighbouring slots: as many as were asked for in a row, else one.
     Free(Slots),
     /// New ones of the kernel's.
-    New(NewFrames),
+    New(NewFrames<'a>),
 }
 
-impl Frame {
+impl Frame<'_> {
     /// How many frames these are, at least one.
     pub fn count(&self) -> usize {
         match self {
@@ -151,7 +167,7 @@ impl Frames {
     }
 
     /// One frame, if one can be had.
-    pub fn try_take(&self) -> Option<Frame> {
+    pub fn try_take(&self) -> Option<Frame<'_>> {
         let frame = self.try_take_up_to(1);
         self.call_pager_when_low();
         frame
@@ -159,7 +175,7 @@ impl Frames {
 
     /// One to `most` frames, in a row if they are free ones. With [`FrameSource::Fresh`] the free ones are to be given
     /// back before as many new ones are taken.
-    pub fn try_take_up_to(&self, most: usize) -> Option<Frame> {
+    pub fn try_take_up_to(&self, most: usize) -> Option<Frame<'_>> {
         let free = || self.free.take(most).map(Frame::Free);
         let new = || self.try_new(most).map(Frame::New);
         match self.source {
@@ -192,7 +208,7 @@ impl Frames {
     }
 
     /// Leave to take 1 to `most` new frames from the kernel.
-    pub fn try_new(&self, most: usize) -> Option<NewFrames> {
+    pub fn try_new(&self, most: usize) -> Option<NewFrames<'_>> {
         let limit = self.limit.load(Ordering::Acquire);
         let room = |held: usize| limit.saturating_sub(held).min(most);
         self.held
@@ -200,7 +216,10 @@ impl Frames {
                 (room(held) > 0).then(|| held + room(held))
             })
             .ok()
-            .map(|held| NewFrames(room(held)))
+            .map(|held| NewFrames {
+                frames: self,
+                count: room(held),
+            })
     }
 
     /// So many frames are in pages' places already.
@@ -210,16 +229,27 @@ impl Frames {
     }
 
     /// A new frame beyond the limit, where nothing else helps: the caller needs a second one for a moment.
-    pub fn force_new(&self) -> NewFrames {
+    pub fn force_new(&self) -> NewFrames<'_> {
         self.held.fetch_add(1, Ordering::AcqRel);
-        NewFrames(1)
+        NewFrames {
+            frames: self,
+            count: 1,
+        }
+    }
+
+    /// Leave for as many frames as just went back to the kernel, and still count as held.
+    pub fn exchanged(&self, count: usize) -> NewFrames<'_> {
+        NewFrames {
+            frames: self,
+            count,
+        }
     }
 
     /// Gives frames back that were not used.
-    pub fn give_back(&self, frame: Frame) {
+    pub fn give_back(&self, frame: Frame<'_>) {
         match frame {
             Frame::Free(slots) => self.put_free(slots),
-            Frame::New(frames) => self.released(frames.count()),
+            Frame::New(frames) => drop(frames),
         }
     }
 

@@ -330,7 +330,7 @@ impl Core {
         self.counts.faults.fetch_add(1, Ordering::Relaxed);
         self.counts.staged.fetch_add(1, Ordering::Relaxed);
         if let Some(slot) = claim.take_slot() {
-            self.install(page, slot)?;
+            self.install_or_die(page, slot);
         }
         self.release(claim, |before| before.arrived(wanted.arrival()));
         Ok(true)
@@ -347,7 +347,7 @@ impl Core {
 
     /// A frame for a page of that word, or frames for those that may come along, as far as they can be spared.
     /// `None` when the word changed while waiting, or when none can be spared for a page that nobody waits for.
-    fn frame_for(&self, page: usize, word: Word, wanted: Wanted) -> Option<Frame> {
+    fn frame_for(&self, page: usize, word: Word, wanted: Wanted) -> Option<Frame<'_>> {
         let along = match word.state {
             State::Fresh | State::InFile => self.fresh_window(page),
             _ if self.mechanism_at(page) == Mechanism::Move => self.store.pages(word.chunk),
@@ -413,7 +413,7 @@ impl Core {
             return Ok(());
         };
         match claim.take_slot() {
-            Some(slot) => self.install(page, slot)?,
+            Some(slot) => self.install_or_die(page, slot),
             None => self.memory.write_protect(page, 1, false)?,
         }
         self.release(claim, |before| before.now(State::Resident));

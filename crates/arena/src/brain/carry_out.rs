@@ -304,7 +304,7 @@ impl<M: AddressMap> Brain<M> {
             };
             // As many slots were taken as pages are loading.
             let Some(mut slot) = slots.pop() else {
-                claim.release_unchanged();
+                drop(claim);
                 break;
             };
             let bytes = &self.plain[i * PAGE_BYTES..][..PAGE_BYTES];
@@ -356,7 +356,7 @@ fn spare_slots(core: &Core, count: usize) -> Result<Option<Vec<Slots>>, ServeErr
         if core.memory.mechanism() == Mechanism::Move {
             core.memory.fill_slots(&mut slot)?;
         }
-        let _in_slot = frame;
+        frame.taken();
         slots.push(slot);
     }
     if slots.len() == count {

@@ -72,7 +72,7 @@ impl<M: AddressMap> Brain<M> {
                 let claim = core.directory.claim(page, word)?;
                 let mut copy = [0; PAGE_BYTES];
                 core.memory.read_page(page, &mut copy);
-                claim.release_unchanged();
+                drop(claim);
                 Some((word, show(&copy)))
             }
             _ => None,
@@ -237,7 +237,7 @@ mod tests {
     use warmswap_sys::uffd::Mechanism;
 
     use super::super::testing::arena;
-    use super::{Claim, PAGE_BYTES, State, move_to};
+    use super::{PAGE_BYTES, State, move_to};
     use crate::service::Wanted;
 
     /// As when the kernel swaps a page out by itself while it is moved.
@@ -278,7 +278,7 @@ mod tests {
 
             let left = claims.len();
             // A page that is held would keep the arena from its end.
-            claims.into_iter().for_each(Claim::release_unchanged);
+            drop(claims);
             assert_eq!(left, 0);
             let states: Vec<_> = pages.clone().map(|page| word(page).state).collect();
             let mut expected = [State::Resident; 3];

@@ -22,7 +22,7 @@ impl Core {
     pub(super) fn serve_file(
         &self,
         claim: Claim<'_>,
-        frame: Frame,
+        frame: Frame<'_>,
         arrival: Arrival,
     ) -> Result<(), ServeError> {
         self.counts.faults.fetch_add(1, Ordering::Relaxed);
@@ -37,8 +37,11 @@ impl Core {
         let filled = match &map.source {
             Source::File(file) => self.read_in(file, offset, (first, count), frame)?,
             Source::Twin(twin) => {
-                self.leave_for_copies(frame, count)?;
-                self.copy_in_from(twin, offset, (first, count))?
+                let frames = self.leave_for_copies(frame, count)?;
+                let filled = self.copy_in_from(twin, offset, (first, count))?;
+                // Those behind the file's end are given back below.
+                frames.taken();
+                filled
             }
         };
         self.counts
@@ -65,7 +68,7 @@ impl Core {
         file: &File,
         offset: usize,
         (first, count): (usize, usize),
-        frame: Frame,
+        frame: Frame<'_>,
     ) -> Result<usize, ServeError> {
         let mut service = self.service_slot();
         let (_, plain, _) = service.parts();

@@ -35,7 +35,7 @@ impl Core {
     pub(super) fn serve_fresh(
         &self,
         claim: Claim<'_>,
-        frame: Frame,
+        frame: Frame<'_>,
         arrival: Arrival,
     ) -> Result<(), ServeError> {
         self.counts.faults.fetch_add(1, Ordering::Relaxed);

@@ -8,8 +8,8 @@ use warmswap_sys::uffd::{Failure, Mechanism, Slots, UffdError};
 
 use super::Core;
 use crate::directory::Claim;
-use crate::error::ServeError;
-use crate::frames::Frame;
+use crate::error::{ServeError, die};
+use crate::frames::{Frame, NewFrames};
 
 impl Core {
     /// Puts copies of `bytes` (whole pages) in the place of missing pages, with these frames, which are at least
@@ -17,7 +17,7 @@ impl Core {
     pub(super) fn install_copies(
         &self,
         first: usize,
-        frame: Frame,
+        frame: Frame<'_>,
         bytes: &[u8],
     ) -> Result<(), ServeError> {
         let count = bytes.len() / PAGE_BYTES;
@@ -33,14 +33,20 @@ impl Core {
                 self.install(first, wanted)
             }
             frame => {
-                self.leave_for_copies(frame, count)?;
-                Ok(self.memory.copy_in(first, bytes)?)
+                let frames = self.leave_for_copies(frame, count)?;
+                self.memory.copy_in(first, bytes)?;
+                frames.taken();
+                Ok(())
             }
         }
     }
 
-    /// Uses these frames as leave for `count` pages that are about to be copied; what is left of them is given back.
-    pub(super) fn leave_for_copies(&self, frame: Frame, count: usize) -> Result<(), ServeError> {
+    /// Turns these frames into leave for `count` pages that are about to be copied; what is left of them is given back.
+    pub(super) fn leave_for_copies<'a>(
+        &'a self,
+        frame: Frame<'a>,
+        count: usize,
+    ) -> Result<NewFrames<'a>, ServeError> {
         match frame {
             Frame::Free(mut rest) => {
                 let mut slots = rest.split_front(count);
@@ -50,14 +56,13 @@ impl Core {
                 // The kernel takes frames of its own choice: these go back for them.
                 self.memory.discard_slots(&mut slots)?;
                 self.frames.put_empty(slots);
+                Ok(self.frames.exchanged(count))
             }
             Frame::New(mut frames) => {
-                if let Some(rest) = frames.split_off(count) {
-                    self.frames.give_back(Frame::New(rest));
-                }
+                frames.truncate(count);
+                Ok(frames)
             }
         }
-        Ok(())
     }
 
     /// How the frame of a page comes and goes. The kernel moves none to or from where a program only reads.
@@ -85,12 +90,19 @@ impl Core {
             let slot = slots.split_front(1);
             let copy = self.frames.force_new();
             self.memory.copy_in(page, self.memory.bytes(&slot))?;
-            let _in_place = copy;
+            copy.taken();
             self.counts.copied.fetch_add(1, Ordering::Relaxed);
             self.frames.put_free(slot);
             page += 1;
         }
         Ok(())
+    }
+
+    /// Puts the only content of a page, in a slot, in its place, or ends the process.
+    pub(super) fn install_or_die(&self, page: usize, slot: Slots) {
+        if let Err(error) = self.install(page, slot) {
+            die(self.memory.address(page), &error);
+        }
     }
 
     /// Moves the frames of slots to the places of missing pages; how many were moved.
@@ -156,9 +168,7 @@ impl Core {
                 held[at..]
                     .iter_mut()
                     .filter_map(Option::take)
-                    .for_each(|(claim, _)| {
-                        claim.release_unchanged();
-                    });
+                    .for_each(drop);
                 return Ok(());
             };
             let count = frames.count();

@@ -26,10 +26,10 @@ impl Core {
     ///
     /// With a free frame for every page of the chunk it is decoded where the frames are, and they move to
     /// their places together.
-    pub(super) fn serve_stored(
-        &self,
-        claim: Claim<'_>,
-        frame: Frame,
+    pub(super) fn serve_stored<'a>(
+        &'a self,
+        claim: Claim<'a>,
+        frame: Frame<'a>,
         wanted: Wanted,
     ) -> Result<(), ServeError> {
         if wanted.is_awaited() {
@@ -235,9 +235,9 @@ impl Core {
 }
 
 /// A chunk's pages, decoded.
-enum Ready {
+enum Ready<'a> {
     /// Each in its slot.
     InSlots(Slots),
     /// In scratch memory; the frame is for the one that is wanted.
-    InScratch(Frame),
+    InScratch(Frame<'a>),
 }
