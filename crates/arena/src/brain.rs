@@ -228,31 +228,19 @@ impl<M: AddressMap> Brain<M> {
         self.hear(core);
         let mut first = pages.start;
         while first < pages.end {
-            let end = pages.end.min(first + EMPTIED_PAGES);
+            let part = first..pages.end.min(first + EMPTIED_PAGES);
             // Held until the frames are gone: a touch meanwhile waits, and finds the page fresh.
-            let claims: Vec<_> = (first..end).map(|page| hold(core, page)).collect();
-            let claims = claims.into_iter().flatten();
-            if let Err(error) = remove(first..end) {
-                claims.for_each(|claim| core.release(claim, |before| before));
+            let claims: Vec<_> = part.clone().filter_map(|page| hold(core, page)).collect();
+            if let Err(error) = remove(part.clone()) {
+                claims
+                    .into_iter()
+                    .for_each(|claim| core.release(claim, |before| before));
                 return Err(error.into());
             }
-            let mut in_place = 0;
-            for mut claim in claims {
-                in_place += usize::from(matches!(
-                    claim.before.state,
-                    State::Resident | State::Protected
-                ));
-                if let Some(slot) = claim.take_slot() {
-                    core.frames.put_free(slot);
-                }
-                let pinned = claim.before.pinned;
-                claim.release(after.pinned(pinned && after.state != State::Unmapped));
-            }
-            core.frames.released(in_place);
+            release_emptied(core, claims, after);
             let (_, addr) = self.locate(first);
-            self.engine
-                .call(Call::Free(app, addr, (end - first) as u32));
-            first = end;
+            self.engine.call(Call::Free(app, addr, part.len() as u32));
+            first = part.end;
         }
         Ok(())
     }
@@ -429,6 +417,23 @@ impl<M: AddressMap> Brain<M> {
         self.engine.call(Call::SetBudgetBytes(budget));
         self.engine.call(Call::SetPoolLimitBytes(pool));
     }
+}
+
+/// Lets pages go whose content was given up, and whose frames in their places are gone already.
+fn release_emptied(core: &Core, claims: Vec<Claim<'_>>, after: Word) {
+    let mut in_place = 0;
+    for mut claim in claims {
+        in_place += usize::from(matches!(
+            claim.before.state,
+            State::Resident | State::Protected
+        ));
+        if let Some(slot) = claim.take_slot() {
+            core.frames.put_free(slot);
+        }
+        let pinned = claim.before.pinned;
+        claim.release(after.pinned(pinned && after.state != State::Unmapped));
+    }
+    core.frames.released(in_place);
 }
 
 /// Takes hold of a page that has a word, waiting for whoever holds it: they do not wait for us.

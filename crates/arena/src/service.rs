@@ -222,50 +222,54 @@ impl Core {
         let mut looks = 0;
         loop {
             let word = self.directory.word(page);
-            match word.state {
+            let served = match word.state {
                 State::Unmapped => return Err(ServeError::NotMapped),
-                State::Busy => std::thread::yield_now(),
-                // A look at the kernel's tables is for those whose access failed.
-                State::Resident if !wanted.is_awaited() => return Ok(Served::There),
+                State::Busy => {
+                    std::thread::yield_now();
+                    None
+                }
+                // The kernel's tables are looked at for accesses that failed only.
+                State::Resident if !wanted.is_awaited() => Some(Served::There),
+                State::Resident if self.is_accessible(page, word)? => Some(Served::There),
+                State::Resident if looks == VANISHED_AFTER => return Err(ServeError::Vanished),
                 State::Resident => {
-                    if self.is_accessible(page, word)? {
-                        return Ok(Served::There);
-                    }
                     looks += 1;
-                    if looks > VANISHED_AFTER {
-                        return Err(ServeError::Vanished);
-                    }
+                    None
                 }
-                State::Protected => {
-                    if self.unprotect(page, word, wanted)? {
-                        return Ok(Served::Brought);
-                    }
-                }
-                State::Staged => {
-                    if self.serve_staged(page, word, wanted)? {
-                        return Ok(Served::Brought);
-                    }
-                }
+                State::Protected => self.unprotect(page, word, wanted)?,
+                State::Staged => self.serve_staged(page, word, wanted)?,
                 State::Fresh | State::Stored | State::InFile => {
-                    let Some(frame) = self.frame_for(page, word, wanted) else {
-                        if self.directory.word(page) == word {
-                            return Ok(Served::NoFrame);
-                        }
-                        continue;
-                    };
-                    let Some(claim) = self.directory.claim(page, word) else {
-                        self.frames.give_back(frame);
-                        continue;
-                    };
-                    match word.state {
-                        State::Fresh => self.serve_fresh(claim, frame, wanted.arrival())?,
-                        State::InFile => self.serve_file(claim, frame, wanted.arrival())?,
-                        _ => self.serve_stored(claim, frame, wanted)?,
-                    }
-                    return Ok(Served::Brought);
+                    self.serve_away(page, word, wanted)?
                 }
+            };
+            if let Some(served) = served {
+                return Ok(served);
             }
         }
+    }
+
+    /// Brings a page that has no frame to its place, with others that come along. `None` if it is not as `word` says any
+    /// more.
+    fn serve_away(
+        &self,
+        page: usize,
+        word: Word,
+        wanted: Wanted,
+    ) -> Result<Option<Served>, ServeError> {
+        let Some(frame) = self.frame_for(page, word, wanted) else {
+            let is_unchanged = self.directory.word(page) == word;
+            return Ok(is_unchanged.then_some(Served::NoFrame));
+        };
+        let Some(claim) = self.directory.claim(page, word) else {
+            self.frames.give_back(frame);
+            return Ok(None);
+        };
+        match word.state {
+            State::Fresh => self.serve_fresh(claim, frame, wanted.arrival())?,
+            State::InFile => self.serve_file(claim, frame, wanted.arrival())?,
+            _ => self.serve_stored(claim, frame, wanted)?,
+        }
+        Ok(Some(Served::Brought))
     }
 
     /// Brings the pages of a list to their places ahead of use, those in front first; how many of them are dealt
@@ -311,21 +315,31 @@ impl Core {
         Ok(true)
     }
 
-    /// A page on its way out in its place stays. False if it is not as `word` says any more.
-    fn unprotect(&self, page: usize, word: Word, wanted: Wanted) -> Result<bool, ServeError> {
+    /// A page on its way out in its place stays. `None` if it is not as `word` says any more.
+    fn unprotect(
+        &self,
+        page: usize,
+        word: Word,
+        wanted: Wanted,
+    ) -> Result<Option<Served>, ServeError> {
         let Some(claim) = self.directory.claim(page, word) else {
-            return Ok(false);
+            return Ok(None);
         };
         self.counts.staged.fetch_add(1, Ordering::Relaxed);
         self.memory.write_protect(page, 1, false)?;
         self.release(claim, |before| before.arrived(wanted.arrival()));
-        Ok(true)
+        Ok(Some(Served::Brought))
     }
 
-    /// A page in staging goes straight back. False if it is not as `word` says any more.
-    fn serve_staged(&self, page: usize, word: Word, wanted: Wanted) -> Result<bool, ServeError> {
+    /// A page in staging goes straight back. `None` if it is not as `word` says any more.
+    fn serve_staged(
+        &self,
+        page: usize,
+        word: Word,
+        wanted: Wanted,
+    ) -> Result<Option<Served>, ServeError> {
         let Some(mut claim) = self.directory.claim(page, word) else {
-            return Ok(false);
+            return Ok(None);
         };
         self.counts.faults.fetch_add(1, Ordering::Relaxed);
         self.counts.staged.fetch_add(1, Ordering::Relaxed);
@@ -333,7 +347,7 @@ impl Core {
             self.install_or_die(page, slot);
         }
         self.release(claim, |before| before.arrived(wanted.arrival()));
-        Ok(true)
+        Ok(Some(Served::Brought))
     }
 
     /// Lets a page go, and says so if the engine is to hear of it.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use warmswap_codec::Scratch;
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_page::PAGE_BYTES;
 use warmswap_policy::ChunkId;
@@ -170,47 +171,74 @@ impl Core {
             Some(slots) => self.memory.bytes_mut(slots),
             None => &mut plain[..room * PAGE_BYTES],
         };
-        let (mut used, mut done, mut last) = (0, 0, ChunkId::NONE);
-        for &page in pages {
-            let page = page as usize;
-            let word = self.directory.word(page);
-            if word.chunk == last && word.state == State::Busy {
-                // It came along.
-                done += 1;
-                continue;
-            }
-            if word.state != State::Stored || self.store.pages(word.chunk) > room - used {
-                break;
-            }
-            done += 1;
-            let Some(claim) = self.directory.claim(page, word) else {
-                // Somebody else was first.
-                continue;
-            };
-            last = word.chunk;
-            used += self.store.read(last, record, |content| {
-                let index = usize::from(word.index);
-                let range = used..used + content.pages;
-                let out = out.get_mut(range.start * PAGE_BYTES..range.end * PAGE_BYTES);
-                let (Some(held), Some(out)) = (held.get_mut(range), out) else {
-                    return Err(ServeError::NotInChunk);
-                };
-                let along = (page, arrival);
-                let others = self.hold_others(last, content, along, usize::MAX, held);
-                let own = held.get_mut(index).ok_or(ServeError::NotInChunk)?;
-                *own = Some((claim, arrival));
-                content.decode(scratch, out)?;
-                self.count_restored(others as u64, Wanted::Ahead(arrival));
-                Ok(content.pages)
-            })??;
-            self.counts.neighbours.fetch_add(1, Ordering::Relaxed);
-            self.counts.chunks_read.fetch_add(1, Ordering::Relaxed);
-        }
+        let mut gathered = Together {
+            held: &mut held[..room],
+            out,
+            used: 0,
+        };
+        let done = self.gather(pages, arrival, &mut gathered, (scratch, record))?;
         match slots {
             Some(slots) => self.install_held(&mut held[..room], slots)?,
             None => self.install_held_copies(&mut held[..room], plain)?,
         }
         Ok(done)
+    }
+
+    /// Claims and decodes the chunks of pages at the front of a list, as far as there is room; how many pages of the list
+    /// were dealt with.
+    fn gather<'a>(
+        &'a self,
+        pages: &[u32],
+        arrival: Arrival,
+        together: &mut Together<'a, '_>,
+        (scratch, record): (&mut Scratch, &mut Vec<u8>),
+    ) -> Result<usize, ServeError> {
+        let (mut done, mut last) = (0, ChunkId::NONE);
+        for &page in pages {
+            let page = page as usize;
+            let word = self.directory.word(page);
+            let came_along = word.chunk == last && word.state == State::Busy;
+            if !came_along {
+                let room = together.held.len() - together.used;
+                if word.state != State::Stored || self.store.pages(word.chunk) > room {
+                    break;
+                }
+                // Unless another thread was first.
+                if let Some(claim) = self.directory.claim(page, word) {
+                    last = word.chunk;
+                    self.gather_chunk(claim, arrival, together, (scratch, record))?;
+                }
+            }
+            done += 1;
+        }
+        Ok(done)
+    }
+
+    /// Claims the other pages of a page's chunk, and decodes it.
+    fn gather_chunk<'a>(
+        &'a self,
+        claim: Claim<'a>,
+        arrival: Arrival,
+        together: &mut Together<'a, '_>,
+        (scratch, record): (&mut Scratch, &mut Vec<u8>),
+    ) -> Result<(), ServeError> {
+        let (page, chunk) = (claim.page, claim.before.chunk);
+        let index = usize::from(claim.before.index);
+        self.store.read(chunk, record, |content| {
+            let range = together.used..together.used + content.pages;
+            let out = range.start * PAGE_BYTES..range.end * PAGE_BYTES;
+            let out = together.out.get_mut(out).ok_or(ServeError::NotInChunk)?;
+            let held = together.held.get_mut(range).ok_or(ServeError::NotInChunk)?;
+            let others = self.hold_others(chunk, content, (page, arrival), usize::MAX, held);
+            *held.get_mut(index).ok_or(ServeError::NotInChunk)? = Some((claim, arrival));
+            content.decode(scratch, out)?;
+            self.count_restored(others as u64, Wanted::Ahead(arrival));
+            together.used += content.pages;
+            Ok::<_, ServeError>(())
+        })??;
+        self.counts.neighbours.fetch_add(1, Ordering::Relaxed);
+        self.counts.chunks_read.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// How many pages the chunks hold, at most `most`, of the pages at the front of a list that are stored.
@@ -232,6 +260,16 @@ impl Core {
         }
         count
     }
+}
+
+/// Pages of several chunks that come back together.
+struct Together<'a, 'b> {
+    /// Those that are held, in the order of `out`.
+    held: &'b mut [Held<'a>],
+    /// Room for their contents.
+    out: &'b mut [u8],
+    /// Pages of it that are used.
+    used: usize,
 }
 
 /// A chunk's pages, decoded.
