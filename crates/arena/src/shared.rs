@@ -200,7 +200,7 @@ impl<M: AddressMap> Shared<M> {
         Ok(())
     }
 
-    /// Starts the threads, which wait for [`Threads::begin`].
+    /// Starts the threads, which wait for `Threads::begin`.
     ///
     /// # Errors
     /// [`ArenaError::System`].
