@@ -378,16 +378,10 @@ impl PagedMemory {
     pub fn fill_slots(&self, slots: &mut Slots) -> Result<(), UffdError> {
         for i in 0..slots.len() {
             let address = self.slot_address(slots) + i * PAGE_BYTES;
-            loop {
+            let mut parts = Parts::new(PAGE_BYTES);
+            while parts.next().is_some() {
                 // SAFETY: the slots are the caller's alone.
-                let result = unsafe { self.uffd.copy(address, &ZEROS, Wake::No, false) };
-                match result {
-                    Err(UffdError {
-                        failure: Failure::Again,
-                        ..
-                    }) => std::thread::yield_now(),
-                    result => break result?,
-                }
+                parts.note(unsafe { self.uffd.copy(address, &ZEROS, Wake::No, false) })?;
             }
         }
         Ok(())
@@ -533,7 +527,14 @@ struct Parts {
     len: usize,
     /// Bytes of the next part, at most.
     step: usize,
+    /// Times that it is tried again while the kernel has no memory.
+    patience: u32,
 }
+
+/// A kernel or a control group without memory may have some a moment later, when others have ended or were reclaimed
+/// from: for so many times [`SHORTAGE_PAUSE`].
+const SHORTAGE_TRIES: u32 = 500;
+const SHORTAGE_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
 
 impl Parts {
     fn new(len: usize) -> Self {
@@ -541,6 +542,7 @@ impl Parts {
             done: 0,
             len,
             step: len,
+            patience: SHORTAGE_TRIES,
         }
     }
 
@@ -562,6 +564,10 @@ impl Parts {
         match error.failure {
             Failure::Partially(bytes) => self.done += bytes,
             Failure::Again => std::thread::yield_now(),
+            Failure::OutOfMemory if self.patience > 0 => {
+                self.patience -= 1;
+                std::thread::sleep(SHORTAGE_PAUSE);
+            }
             Failure::Unlike | Failure::Missing if part > PAGE_BYTES => self.step = PAGE_BYTES,
             _ if self.done > 0 => {
                 return Err(UffdError {

@@ -9,7 +9,8 @@ use rustix::io::{DupFlags, Errno, dup3};
 use rustix::mm::Advice;
 
 use super::{
-    Addresses, Mechanism, PRESENT_OR_SWAPPED, PagedError, PagedMemory, open_pagemap, open_uffd,
+    Addresses, Mechanism, PRESENT_OR_SWAPPED, PagedError, PagedMemory, Parts, open_pagemap,
+    open_uffd,
 };
 use crate::uffd::reserve::{Protection, Reserve};
 use crate::uffd::{Failure, Feature, Uffd, UffdError, Wake, event};
@@ -196,6 +197,24 @@ impl PagedMemory {
         }
     }
 
+    /// Runs `lend`, in which a copy of this process can be made whose staging area is plain memory, and which nobody has
+    /// to read an event for. Nothing is moved meanwhile.
+    ///
+    /// # Errors
+    /// [`PagedError`]: the staging area cannot be used any more.
+    pub fn lend_staging<R>(&self, lend: impl FnOnce() -> R) -> Result<R, PagedError> {
+        let (address, len) = (self.staging.address(), self.config.slots * PAGE_BYTES);
+        if self.config.mechanism == Mechanism::Move {
+            // SAFETY: no slot is in use, so that nobody relies on what missing pages read as.
+            unsafe { self.uffd.unregister(address, len)? };
+        }
+        self.inherit_staging(true)?;
+        let result = lend();
+        self.inherit_staging(false)?;
+        self.adopt_staging()?;
+        Ok(result)
+    }
+
     /// Whether the page's frame is also another process's, after a fork.
     #[must_use]
     pub fn is_shared(&self, page: usize) -> bool {
@@ -320,20 +339,41 @@ impl ForkedMemory {
         self.uffd.read_event()
     }
 
+    /// Waits until the child has an event, or `timeout_ms` milliseconds have passed.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn wait_events(&self, timeout_ms: i32) -> std::io::Result<bool> {
+        event::wait(&[self.uffd.as_fd()], timeout_ms)
+    }
+
+    /// Whether the child has ended.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        /// No program has registered memory there: the kernel looks for the child's memory first, and then does nothing.
+        const NOT_OURS: usize = 1 << 20;
+        let lifted = self.uffd.write_protect(NOT_OURS, PAGE_BYTES, false);
+        lifted.is_err_and(|error| error.failure == Failure::Gone)
+    }
+
     /// Brings a page that a thread of the child waits for.
     ///
     /// # Errors
-    /// [`UffdError`].
+    /// [`UffdError`]; [`Failure::Gone`] when the child has ended.
     pub fn copy_in(&self, address: usize, page: &[u8; PAGE_BYTES]) -> Result<(), UffdError> {
-        // SAFETY: the child's users reach its memory by raw pointers only; the kernel refuses what is not
-        // registered, and pages that are there.
-        match unsafe { self.uffd.copy(address, page, Wake::Yes, false) } {
-            Err(UffdError {
-                failure: Failure::PageExists,
-                ..
-            }) => self.uffd.wake(address, PAGE_BYTES),
-            result => result,
+        let mut parts = Parts::new(PAGE_BYTES);
+        while parts.next().is_some() {
+            // SAFETY: the child's users reach its memory by raw pointers only; the kernel refuses what is not
+            // registered, and pages that are there.
+            match unsafe { self.uffd.copy(address, page, Wake::Yes, false) } {
+                Err(UffdError {
+                    failure: Failure::PageExists,
+                    ..
+                }) => return self.uffd.wake(address, PAGE_BYTES),
+                result => parts.note(result)?,
+            }
         }
+        Ok(())
     }
 
     /// Lets threads of the child that wait for a page look again.
@@ -350,6 +390,12 @@ impl ForkedMemory {
     /// [`UffdError`].
     pub fn unprotect(&self, address: usize) -> Result<(), UffdError> {
         self.uffd.write_protect(address, PAGE_BYTES, false)
+    }
+}
+
+impl AsFd for ForkedMemory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.uffd.as_fd()
     }
 }
 
