@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_policy::ChunkId;
 use warmswap_policy::reclaim::Arrival;
-use warmswap_sys::uffd::{AtomicTable, Slots};
+use warmswap_sys::uffd::{AtomicTable, Slots, is_idle};
 
 use crate::error::say;
 
@@ -253,6 +253,10 @@ impl Directory {
     /// Takes hold of the page if its word is still `expected`.
     pub fn claim(&self, page: usize, expected: Word) -> Option<Claim<'_>> {
         debug_assert!(expected.state != State::Busy);
+        debug_assert!(
+            !is_idle(),
+            "faults would wait for a thread at idle priority"
+        );
         let cell = self.words.get(page)?;
         let busy = Word {
             state: State::Busy,
@@ -453,6 +457,19 @@ mod tests {
         assert_eq!(directory.take_news(7), Some(Arrival::Untouched));
         assert_eq!(directory.take_news(7), None);
         assert_eq!(directory.word(7).state, State::Resident);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "idle priority")]
+    fn a_thread_at_idle_priority_holds_no_page() {
+        let directory = Directory::new(4096, false).expect("address space");
+        let fresh = Word::of(State::Fresh);
+        directory.update(7, |_| Some(fresh));
+        if warmswap_sys::uffd::be_idle().is_err() {
+            panic!("this kernel has no idle priority");
+        }
+        let _ = directory.claim(7, fresh);
     }
 
     #[test]

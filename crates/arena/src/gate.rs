@@ -53,6 +53,10 @@ impl Default for Gate {
 impl Gate {
     /// Goes inside; waits while the gate is closing or closed.
     pub fn enter(&self) -> Inside<'_> {
+        debug_assert!(
+            !warmswap_sys::uffd::is_idle(),
+            "forks would wait for a thread at idle priority"
+        );
         // Before it is inside, so that no fault of a thread inside is one of an unknown thread.
         let seat = self.take_seat();
         let mut inside = self.enter_unless(CLOSING | CLOSED);

@@ -1,20 +1,29 @@
-//! Bringing hot sets and footprints back in bulk, ahead of use.
+//! Bringing hot sets and footprints back in bulk, ahead of use, while the processor has nothing else to do.
+//!
+//! A thread at idle priority may not run for a long time, and must hold nothing that a fault waits for. So the restore
+//! threads have the usual priority, and take a permit for each step. Permits come from the *sentinel*, a thread at idle
+//! priority that does nothing else: on a busy machine there are none.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use warmswap_policy::ChunkId;
 use warmswap_policy::reclaim::Arrival;
+use warmswap_sys::uffd::be_idle;
 
 use crate::error::die;
 use crate::service::Core;
+use crate::sync::Word;
 
-/// Pages that one thread takes at a time. Few: whoever touches one of them meanwhile waits for a thread that runs only
-/// when nobody else does.
-const STEP_PAGES: usize = 32;
+/// Pages that one thread takes at a time. Few: they are restored although the processor may be wanted since.
+const STEP_PAGES: usize = 16;
+
+/// Permits that the sentinel gives at once, so that the restore threads and it take turns less often.
+const PERMITS: u32 = 4;
 
 /// How often pages are tried for which no frame can be spared, with a millisecond between.
 const TRIES: u32 = 50;
@@ -60,27 +69,23 @@ impl Job {
         }
     }
 
-    /// Works until nobody need begin anything more.
-    pub fn run(&self, core: &Core) {
-        loop {
-            let first = self.next.fetch_add(STEP_PAGES, Ordering::AcqRel);
-            let Some(rest) = self.pages.get(first..) else {
-                return;
-            };
-            let step = &rest[..rest.len().min(STEP_PAGES)];
-            let _inside = core.gate.enter();
-            if !self.is_cancelled() && !bring(core, step) {
-                self.cancel();
-            }
-            self.done.fetch_add(step.len(), Ordering::AcqRel);
-            if !matches!(self.source, Source::Any) {
-                // It tells the engine, which may have more to bring.
-                core.frames.call_pager();
-            }
-            if first + step.len() >= self.pages.len() {
-                return;
-            }
+    /// Brings the next pages back; false when another thread has begun with the last.
+    pub fn step(&self, core: &Core) -> bool {
+        let first = self.next.fetch_add(STEP_PAGES, Ordering::AcqRel);
+        let Some(rest) = self.pages.get(first..) else {
+            return false;
+        };
+        let step = &rest[..rest.len().min(STEP_PAGES)];
+        let _inside = core.gate.enter();
+        if !self.is_cancelled() && !bring(core, step) {
+            self.cancel();
         }
+        self.done.fetch_add(step.len(), Ordering::AcqRel);
+        if !matches!(self.source, Source::Any) {
+            // It tells the engine, which may have more to bring.
+            core.frames.call_pager();
+        }
+        first + step.len() < self.pages.len()
     }
 
     /// Leaves what is not begun to faults.
@@ -109,7 +114,7 @@ impl Job {
 
     /// Helps until all pages are dealt with.
     pub fn finish(&self, core: &Core) {
-        self.run(core);
+        while self.step(core) {}
         while !self.is_done() {
             std::thread::yield_now();
         }
@@ -139,6 +144,11 @@ pub struct Jobs {
     queue: Mutex<VecDeque<Arc<Job>>>,
     is_there_one: Condvar,
     is_stopped: AtomicBool,
+    /// Steps that may begin.
+    permits: Word,
+    /// A restore thread waits for a permit.
+    is_wanted: AtomicBool,
+    sentinel: OnceLock<Thread>,
 }
 
 impl Jobs {
@@ -154,6 +164,55 @@ impl Jobs {
         let queue = self.queue.lock();
         queue.iter().for_each(|job| job.cancel());
         self.is_there_one.notify_all();
+        self.want_permits();
+        self.permits.wake();
+    }
+
+    /// Takes a permit for a step, waiting for one; false after the stop.
+    pub fn take_permit(&self) -> bool {
+        while !self.is_stopped.load(Ordering::Acquire) {
+            if self
+                .permits
+                .update(|permits| permits.checked_sub(1))
+                .is_ok()
+            {
+                return true;
+            }
+            self.want_permits();
+            self.permits.wait(0);
+        }
+        false
+    }
+
+    fn want_permits(&self) {
+        self.is_wanted.store(true, Ordering::Release);
+        if let Some(sentinel) = self.sentinel.get() {
+            sentinel.unpark();
+        }
+    }
+
+    /// The sentinel's work: gives permits when they are wanted and the processor has nothing else to do. Takes no lock,
+    /// here or elsewhere.
+    pub fn give_permits(&self) {
+        // There is one sentinel.
+        let _ = self.sentinel.set(std::thread::current());
+        let mut has_begun = false;
+        while !self.is_stopped.load(Ordering::Acquire) {
+            if !self.is_wanted.load(Ordering::Acquire) {
+                std::thread::park();
+                continue;
+            }
+            if !has_begun {
+                // Not before: on a busy machine a thread of that class takes long to end, and with it a process that
+                // never restores anything. A kernel without it restores whether the processor is wanted or not.
+                let _ = be_idle();
+                has_begun = true;
+                continue;
+            }
+            self.is_wanted.store(false, Ordering::Release);
+            self.permits.store(PERMITS);
+            self.permits.wake();
+        }
     }
 
     /// The oldest job that is not all taken, waiting for one; `None` after the stop.

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use warmswap_sys::uffd::{Event, Waiter, be_idle};
+use warmswap_sys::uffd::{Event, Waiter};
 
 use crate::address_map::AddressMap;
 use crate::brain::Brain;
@@ -62,17 +62,16 @@ impl Threads {
         Ok(())
     }
 
-    /// Starts threads that bring hot sets back when the processor has nothing else to do.
+    /// Starts threads that bring hot sets back when the processor has nothing else to do, and the sentinel that tells them.
     pub fn start_restorers(&mut self, core: &Arc<Core>, count: usize) -> io::Result<()> {
+        let jobs = Arc::clone(&self.jobs);
+        self.start("sentinel", move || move || jobs.give_permits())?;
         for _ in 0..count.max(1) {
             let (core, jobs) = (Arc::clone(core), Arc::clone(&self.jobs));
             self.start("restorer", move || {
                 move || {
                     while let Some(job) = jobs.next() {
-                        // Not before: on a busy machine a thread of that class takes long to end, and with it a
-                        // process that never restores anything. A kernel without it restores at normal priority.
-                        let _ = be_idle();
-                        job.run(&core);
+                        while jobs.take_permit() && job.step(&core) {}
                     }
                 }
             })?;

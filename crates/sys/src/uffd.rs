@@ -28,7 +28,7 @@ mod twin;
 
 pub use event::{Event, Waiter};
 pub use features::{Feature, Features};
-pub use idle::be_idle;
+pub use idle::{be_idle, is_idle};
 pub use lazy::{AtomicTable, Word};
 pub use paged::{
     Addresses, FaultDelivery, ForkedMemory, Mechanism, PagedConfig, PagedError, PagedMemory,
