@@ -183,6 +183,12 @@ impl Backing {
         Ok(report)
     }
 
+    /// Ends the segments that are written to: what is written from here on goes to segments in which no record is. No other
+    /// thread appends meanwhile. What was left of them comes back by cleaning.
+    pub fn close_segments(&self) {
+        self.log.lock().close_open();
+    }
+
     /// Makes all records durable, as far as the kernel and the device go.
     ///
     /// # Errors

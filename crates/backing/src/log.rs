@@ -52,6 +52,8 @@ struct Segment {
     pending: u32,
     /// A record in it could not be read; it is left alone until its records are freed.
     damaged: bool,
+    /// It was closed before it was full, and counts as if the rest had been freed.
+    cut_short: bool,
     /// The value of `Log::closings` when it was closed.
     closed_at: u64,
     /// Record numbers placed here since it was opened, those moved or freed since included.
@@ -226,7 +228,7 @@ impl Log {
             segment.state == State::Closed
                 && segment.pending == 0
                 && !segment.damaged
-                && segment.used - segment.live >= self.segment_bytes / WORTHWHILE_PART
+                && self.freed(segment) >= self.segment_bytes / WORTHWHILE_PART
         };
         let score = |segment: &Segment| {
             let live = f64::from(segment.live) / f64::from(self.segment_bytes);
@@ -263,6 +265,25 @@ impl Log {
     /// Keeps the cleaner away from a segment with a record that cannot be read.
     pub(crate) fn set_damaged(&mut self, segment: u32) {
         self.segments[segment as usize].damaged = true;
+    }
+
+    fn freed(&self, segment: &Segment) -> u32 {
+        let used = if segment.cut_short {
+            self.segment_bytes
+        } else {
+            segment.used
+        };
+        used - segment.live
+    }
+
+    /// Closes the segments that are appended to: later records come to others.
+    pub(crate) fn close_open(&mut self) {
+        for head in 0..self.open.len() {
+            if let Some(segment) = self.open[head].take() {
+                self.segments[segment as usize].cut_short = true;
+                self.close(segment);
+            }
+        }
     }
 
     fn close(&mut self, segment: u32) {
@@ -360,6 +381,18 @@ mod tests {
         assert_eq!(log.victim(), Some(two_dead), "more room for less copying");
         log.set_damaged(two_dead);
         assert_eq!(log.victim(), log.lookup(ids[4]).map(|place| place.segment));
+    }
+
+    #[test]
+    fn segments_that_were_closed_early_are_not_appended_to_and_come_back_by_cleaning() {
+        let mut log = Log::new(8, SEGMENT);
+        let first = append(&mut log, Head::Caller, 300).expect("room");
+        log.close_open();
+        log.close_open();
+        let second = append(&mut log, Head::Caller, 300).expect("room");
+        let [first, second] = [first, second].map(|id| log.lookup(id).expect("live").segment);
+        assert_ne!(first, second);
+        assert_eq!(log.victim(), Some(first));
     }
 
     #[test]
