@@ -2,7 +2,7 @@
 //!
 //! Before a fork the space comes to rest. The child has a copy of everything: pages, pool and tables, and makes
 //! the space its own. Until it has, the parent serves what the C library, and the handlers of others, use in the
-//! child; it waits for that.
+//! child; it waits for that, or leaves it to a copy of itself.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -35,8 +35,8 @@ fn streams(function: &Behind) {
 /// What a thread that forks holds from before to after.
 struct Held {
     within: Option<Within>,
-    /// Both ends of a pipe by which the child says that it needs the parent no more; -1 for none.
-    pipe: [c_int; 2],
+    /// The child's descriptors that the program does not know of.
+    descriptors: Vec<c_int>,
 }
 
 struct Fork(UnsafeCell<Held>);
@@ -46,7 +46,7 @@ unsafe impl Sync for Fork {}
 
 static FORK: Fork = Fork(UnsafeCell::new(Held {
     within: None,
-    pipe: [-1, -1],
+    descriptors: Vec::new(),
 }));
 
 /// What others ask the C library to call around every fork, and what that knows them by.
@@ -107,15 +107,11 @@ unsafe extern "C" fn before() {
     if let Err(error) = program.space.before_fork() {
         say(&format!("before a fork: {error}"));
     }
-    HEAP.lock();
     // SAFETY: the gate is closed, and this thread closed it.
     let held = unsafe { &mut *FORK.0.get() };
     held.within = Some(within);
-    held.pipe = [-1, -1];
-    if program.space.is_adopted_at_rest() {
-        // SAFETY: the place has room for two descriptors.
-        unsafe { libc::pipe2(held.pipe.as_mut_ptr(), libc::O_CLOEXEC) };
-    }
+    held.descriptors = program.space.descriptors_for_child();
+    HEAP.lock();
 }
 
 unsafe extern "C" fn in_parent() {
@@ -124,17 +120,6 @@ unsafe extern "C" fn in_parent() {
     // SAFETY: the gate is still closed.
     let held = unsafe { &mut *FORK.0.get() };
     let within = held.within.take();
-    let [read, write] = held.pipe;
-    if read >= 0 {
-        close(write);
-        // Ends when the child does without the parent, or is no more.
-        let mut byte = 0u8;
-        // SAFETY: the byte is live.
-        while unsafe { libc::read(read, (&raw mut byte).cast(), 1) } < 0
-            && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR)
-        {}
-        close(read);
-    }
     if let Err(error) = program.space.after_fork_in_parent() {
         say(&format!("after a fork: {error}"));
     }
@@ -148,16 +133,16 @@ unsafe extern "C" fn in_child() {
     // SAFETY: the gate is still closed, and there is no other thread.
     let held = unsafe { &mut *FORK.0.get() };
     let within = held.within.take();
-    let [read, write] = held.pipe;
-    close(read);
+    let descriptors = std::mem::take(&mut held.descriptors);
     threads::forget();
     ends::forget();
     match program.space.after_fork_in_child() {
-        Ok(true) => keeper::start_in_child(|| close(write)),
-        Ok(false) => {
-            close(write);
-            keeper::forget();
+        Ok(true) => {
+            keeper::start_in_child(descriptors.clone());
+            // The keeper has them in a table of its own.
+            descriptors.into_iter().for_each(close);
         }
+        Ok(false) => keeper::forget(),
         Err(error) => {
             say(&format!("cannot go on in the child of a fork: {error}"));
             std::process::abort();
@@ -168,8 +153,6 @@ unsafe extern "C" fn in_child() {
 }
 
 fn close(descriptor: c_int) {
-    if descriptor >= 0 {
-        // SAFETY: it is one end of the pipe, which nobody else knows.
-        unsafe { libc::close(descriptor) };
-    }
+    // SAFETY: it is one of the library's, which the program does not know of.
+    unsafe { libc::close(descriptor) };
 }

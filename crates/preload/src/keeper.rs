@@ -174,34 +174,30 @@ pub fn forget() {
     report::forget();
 }
 
-/// In the child of a `fork`, whose memory is to be taken over: returns when that is done. `tell_parent` is
-/// called on this thread when the child can do without the parent.
-pub fn start_in_child(tell_parent: impl FnOnce()) {
+/// In the child of a `fork`, whose memory is to be taken over: returns when that is done. Of the descriptors of the program
+/// the keeper has these, too, which ascend.
+pub fn start_in_child(descriptors: Vec<c_int>) {
     IS_LEAVING.store(false, Ordering::Relaxed);
     HAS_TO_LEAVE.store(false, Ordering::Relaxed);
     PHASE.store(0, Ordering::Relaxed);
     report::forget();
-    let (step, next) = mpsc::sync_channel(2);
+    let (done, is_done) = mpsc::sync_channel(1);
     let attach = move |program: &'static Program| {
-        let attached = program.space.attach_in_child(|| {
-            let _ = step.send(());
-        });
         // Pages that are not in their places would read as zeros.
+        let attached = program.space.attach_in_child();
         attached.unwrap_or_else(|error| die_in_child(&error));
-        let _ = step.send(());
+        let _ = done.send(());
         Ok(())
     };
     let begin = Instant::now();
-    while let Err(error) = try_spawn(attach.clone()) {
+    while let Err(error) = try_spawn(descriptors.clone(), attach.clone()) {
         // There may be room for a thread when others have ended.
         if begin.elapsed() > LONG_PATIENCE {
             die_in_child(&error);
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    let _ = next.recv();
-    tell_parent();
-    let _ = next.recv();
+    let _ = is_done.recv();
 }
 
 fn die_in_child(error: &dyn std::fmt::Display) -> ! {
@@ -214,7 +210,7 @@ fn die(line: &str) -> ! {
 }
 
 fn spawn(attach: impl FnOnce(&'static Program) -> Result<(), String> + Send + 'static) {
-    if let Err(error) = try_spawn(attach) {
+    if let Err(error) = try_spawn(Vec::new(), attach) {
         HAS_GIVEN_UP.store(true, Ordering::Release);
         say(&format!(
             "this program runs without paging: no thread: {error}"
@@ -223,6 +219,7 @@ fn spawn(attach: impl FnOnce(&'static Program) -> Result<(), String> + Send + 's
 }
 
 fn try_spawn(
+    descriptors: Vec<c_int>,
     attach: impl FnOnce(&'static Program) -> Result<(), String> + Send + 'static,
 ) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("warmswap keeper".into());
@@ -230,7 +227,7 @@ fn try_spawn(
         let Some(program) = program() else { return };
         // All threads of ours begin here, and take after this one: not after whichever thread crossed the budget.
         run_like_main_thread();
-        close_all();
+        close_all_but(descriptors);
         match attach(program) {
             Ok(()) => {
                 IS_ATTACHED.store(true, Ordering::Release);
@@ -247,19 +244,23 @@ fn try_spawn(
     started.map(drop)
 }
 
-/// Gives the thread a table of descriptors of its own, empty but for standard error.
-fn close_all() {
+/// Gives the thread a table of descriptors of its own, with standard error and these, which ascend.
+fn close_all_but(mut kept: Vec<c_int>) {
     const CLOSE_RANGE_UNSHARE: libc::c_int = 1 << 1;
-    let close = |first: c_int, last: u32, flags: c_int| {
-        // SAFETY: no descriptor of the new table is in use by anybody.
-        unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) }
-    };
-    let (stderr, last) = (libc::STDERR_FILENO, u32::MAX);
-    if close(stderr + 1, last, CLOSE_RANGE_UNSHARE) != 0 || close(0, 1, 0) != 0 {
-        die(&format!(
-            "no table of descriptors of its own (Linux 5.9): {}",
-            std::io::Error::last_os_error()
-        ));
+    let stderr = libc::STDERR_FILENO;
+    kept.push(stderr);
+    kept.sort_unstable();
+    let mut first = 0;
+    for last in kept.iter().map(|kept| kept - 1).chain([c_int::MAX]) {
+        let (from, flags) = (first, CLOSE_RANGE_UNSHARE);
+        first = last.saturating_add(2);
+        // SAFETY: no descriptor of the new table is in use by anybody. Once it is there, it is not shared any more.
+        if from <= last && unsafe { libc::syscall(libc::SYS_close_range, from, last, flags) } != 0 {
+            die(&format!(
+                "no table of descriptors of its own (Linux 5.9): {}",
+                std::io::Error::last_os_error()
+            ));
+        }
     }
     // SAFETY: it changes nothing.
     if unsafe { libc::fcntl(stderr, libc::F_GETFD) } < 0 {

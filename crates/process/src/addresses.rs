@@ -9,6 +9,7 @@ use warmswap_arena::mechanism::{Brain, Core, ServeError, State, Word, die};
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::uffd::{Failure, PagedError, Protection};
 
+use crate::fork::{Forked, Link};
 use crate::program::{APP, Mapped, Program};
 
 /// A program's addresses, for as long as the pager's lock is held.
@@ -205,15 +206,17 @@ impl Addresses<'_> {
     ///
     /// Ends the process if a page that is not in its place was used before and nobody served it: it read as
     /// zeros.
-    pub fn adopt_in_child(&mut self) -> Result<(), ServeError> {
+    pub fn adopt_in_child(&mut self, fork: &Forked, link: &Link) -> Result<(), ServeError> {
         self.pager.engine.leave_tape();
         self.pager.forget_ahead(self.core);
-        let was_served = self.core.memory.hears_of_forks();
         self.core.memory.reopen()?;
+        fork.keep_spare();
         self.core.memory.adopt_staging()?;
         for range in self.pager.map.own() {
             self.core.memory.adopt_in_child(range.start, range.len())?;
         }
+        // Asked now, when the memory has been let go.
+        let was_served = self.core.memory.hears_of_forks() && link.was_let_go();
         for (range, mapped) in self.pager.map.pieces(self.pager.map.all()) {
             if let Some(Mapped::Open(_) | Mapped::File) = mapped {
                 let mut brought = Vec::new();

@@ -13,14 +13,17 @@
 //!   whose descriptors the program does not see; the space's threads share them.
 
 mod file;
+mod fork;
 mod maps;
 
+use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use warmswap_arena::mechanism::{AddressKind, Brain, FrameSource, Shared};
+use warmswap_arena::mechanism::{AddressKind, Brain, FrameSource, Mutex, Shared};
 use warmswap_arena::{Application, ArenaConfig, ArenaError, ArenaStats, FaultMode, Mechanism};
 use warmswap_backing::Backing;
 use warmswap_control::LatencySummary;
@@ -29,9 +32,10 @@ use warmswap_sys::uffd::{self, Protection, Reach};
 
 use crate::addresses::Addresses;
 use crate::error::SpaceError;
+use crate::fork::Link;
 use crate::hooks::ProgramHooks;
 use crate::program::{Mapped, Program};
-use file::SpaceFile;
+pub(crate) use file::SpaceFile;
 
 /// Mappings at least this large are aligned to it, so that what the program aligns itself fits.
 const ALIGNMENTS_BYTES: [usize; 3] = [32 << 20, 4 << 20, 64 << 10];
@@ -55,6 +59,10 @@ pub struct Space {
     app: Application<Program>,
     config: ArenaConfig,
     file: Option<SpaceFile>,
+    /// What parent and child of the fork under way share.
+    link: Mutex<Option<Link>>,
+    /// The backing file for the child.
+    lent: Mutex<io::Result<Vec<File>>>,
 }
 
 /// What a mapping at a given address may take the place of.
@@ -94,7 +102,10 @@ impl Space {
     /// with [`Mechanism::Copy`], the caller sees to it that neither kernel nor devices keep pages of the program.
     pub fn new(mut config: ArenaConfig, name: &str, at: usize) -> Result<Self, ArenaError> {
         config.fault_mode = FaultMode::Thread;
-        let file = config.backing.as_deref().map(SpaceFile::at);
+        let file = config.backing.as_deref().map(|place| {
+            let segment_bytes = config.backing_config().segment_bytes;
+            SpaceFile::at(place, segment_bytes)
+        });
         let backing = match &file {
             Some(file) => Some(Backing::on(
                 Box::new(file.clone()),
@@ -127,6 +138,8 @@ impl Space {
             app,
             config,
             file,
+            link: Mutex::default(),
+            lent: Mutex::new(Ok(Vec::new())),
         })
     }
 
@@ -136,6 +149,7 @@ impl Space {
     /// [`ArenaError`].
     pub fn attach(&self) -> Result<(), ArenaError> {
         self.shared.core.memory.reopen()?;
+        self.hooks.fork.load().keep_spare();
         if let Some(file) = &self.file {
             file.open()
                 .map_err(ArenaError::system("open the backing file"))?;
@@ -438,21 +452,9 @@ impl Space {
     /// # Errors
     /// [`SpaceError`].
     pub fn recover(&self) -> Result<(), SpaceError> {
+        self.hooks.fork.load().reap_stand_ins();
         let mut brain = self.shared.brain();
         Ok(self.addresses(&mut brain).recover()?)
-    }
-
-    /// Before a `fork`: waits until all work has ended and lets none begin. The thread that calls this must
-    /// not use the space until [`Self::after_fork_in_parent`] or [`Self::after_fork_in_child`].
-    ///
-    /// # Errors
-    /// [`SpaceError`].
-    pub fn before_fork(&self) -> Result<(), SpaceError> {
-        self.shared.core.gate.close();
-        self.hooks.binding.hold_off();
-        self.hooks.binding.release();
-        let mut brain = self.shared.brain.lock();
-        Ok(self.addresses(&mut brain).inherit(true)?)
     }
 
     /// Before the program creates a thread or a process, becomes another, or deals with where its threads may run: one
@@ -471,77 +473,6 @@ impl Space {
             let _inside = core.gate.enter();
             self.hooks.binding.release();
         }
-    }
-
-    /// After a `fork`, in the process that called it.
-    ///
-    /// # Errors
-    /// [`SpaceError`].
-    pub fn after_fork_in_parent(&self) -> Result<(), SpaceError> {
-        self.hooks.fork.load().end();
-        let result = {
-            let mut brain = self.shared.brain.lock();
-            self.addresses(&mut brain).inherit(false)
-        };
-        self.shared.core.gate.open();
-        Ok(result?)
-    }
-
-    /// After a `fork`, in the child, by the thread that called it: true when the child's memory has to be taken
-    /// over at once, by a thread that calls [`Self::attach_in_child`]. Until then the space must not be used.
-    ///
-    /// # Errors
-    /// [`SpaceError`].
-    pub fn after_fork_in_child(&self) -> Result<bool, SpaceError> {
-        let shared = &self.shared;
-        shared.process.store(std::process::id(), Relaxed);
-        shared.brain.forget_waiting();
-        std::mem::forget(std::mem::take(&mut *shared.threads.lock()));
-        self.app.forget_job();
-        shared.core.gate.forget_waiting();
-        // The descriptors that the parent's may hold mean nothing here.
-        self.hooks.fork.renew();
-        self.hooks.home.call_others();
-        if shared.brain.lock().map.is_adopted() {
-            return Ok(true);
-        }
-        self.after_fork_in_parent()?;
-        Ok(false)
-    }
-
-    /// After a `fork`, in the child, by a thread whose descriptors the program must not see: the child's memory
-    /// is a space of its own, with all its pages, its own threads and the same budget.
-    ///
-    /// The parent must be in rest until `tell_parent` is called, and then call [`Self::after_fork_in_parent`]:
-    /// until then it serves the child's faults, and its backing file is as it was.
-    ///
-    /// # Errors
-    /// [`ArenaError`].
-    pub fn attach_in_child(&self, tell_parent: impl FnOnce()) -> Result<(), ArenaError> {
-        let shared = &self.shared;
-        if let Some(file) = &self.file {
-            file.open_copy()
-                .map_err(ArenaError::system("copy the backing file of the parent"))?;
-        }
-        // No thread of the child uses the space from here until it is adopted.
-        tell_parent();
-        let mut brain = shared.brain.lock();
-        let mut addresses = self.addresses(&mut brain);
-        let adopted = addresses
-            .adopt_in_child()
-            .and_then(|()| addresses.inherit(false));
-        adopted.map_err(|error| ArenaError::Adopt(error.to_string()))?;
-        drop(brain);
-        let _inside = shared.core.gate.open_and_stay();
-        self.shared.start_threads(&self.config)?;
-        shared.threads.lock().begin();
-        Ok(())
-    }
-
-    /// As [`Self::is_adopted`], asked between [`Self::before_fork`] and what follows it.
-    #[must_use]
-    pub fn is_adopted_at_rest(&self) -> bool {
-        self.shared.brain.lock().map.is_adopted()
     }
 
     /// CPU time of the space's threads so far.

@@ -195,6 +195,46 @@ fn children_that_fork_at_once() {
 }
 
 #[test]
+fn children_that_are_stopped_before_their_first_instruction() {
+    in_every_way("stopped");
+}
+
+/// It can write no report.
+#[test]
+fn forks_of_a_program_that_may_open_no_more_files() {
+    let input = std::process::Stdio::null;
+    for mechanism in ["move", "copy"] {
+        let case = Case {
+            mechanism,
+            ..Case::new(SMALL)
+        };
+        let Some(run) = run_program("limited", &case, input(), || ()) else {
+            return;
+        };
+        assert!(!run.errors.contains("without paging"), "{}", run.errors);
+    }
+}
+
+/// A fork costs the same however much is in the file: the program counts what its children write and read.
+#[test]
+fn forks_copy_nothing_of_the_backing_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let case = Case {
+        scheme: "zswap",
+        backing: Some(folder.path().join("swap")),
+        ..Case::new(Budget { mib: 7 })
+    };
+    let Some(stats) = program("backed", &case) else {
+        return;
+    };
+    assert!(stats.managed);
+    // More than twice what a child may read and write, were it copied.
+    assert!(stats.backing_bytes > 1 << 20, "{stats:?}");
+    let left: Vec<_> = folder.path().read_dir().expect("a folder").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
 fn libraries_that_are_loaded_meanwhile() {
     in_every_way("loader");
 }

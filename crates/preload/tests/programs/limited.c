@@ -1,0 +1,54 @@
+/* A program that may open no more files than it has open forks: parent and child go on with all of their memory. Where not
+   even the child may raise the limit, it may end instead, loudly; the parent goes on. */
+#include "memory.h"
+
+#include <sys/resource.h>
+
+enum { PAGES = 12000, TURNS = 3 };
+
+static uint64_t *memory;
+
+static void check_all(void) {
+    for (uint64_t page = 0; page < PAGES; page++) CHECK(holds(memory, page, 1));
+}
+
+/* Forks; the child's status. */
+static int fork_once(void) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        check_all();
+        for (uint64_t page = 0; page < PAGES; page += 2) fill(memory, page, 2);
+        for (uint64_t page = 0; page < PAGES; page++) CHECK(holds(memory, page, page % 2 ? 1 : 2));
+        CHECK(dup(0) < 0 && errno == EMFILE); /* The limit is the program's again. */
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    check_all();
+    return status;
+}
+
+int main(void) {
+    end_if_it_hangs();
+    memory = map_pages(PAGES);
+    for (uint64_t page = 0; page < PAGES; page++) fill(memory, page, 1);
+    wait_until_paged(memory, PAGES);
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    int next = dup(0);
+    CHECK(next >= 3 && close(next) == 0);
+    limit.rlim_cur = (rlim_t)next;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    for (int turn = 0; turn < TURNS; turn++) {
+        int status = fork_once();
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    limit.rlim_max = limit.rlim_cur;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    for (int turn = 0; turn < TURNS; turn++) {
+        int status = fork_once();
+        CHECK(WIFSIGNALED(status) ? WTERMSIG(status) == SIGABRT : WEXITSTATUS(status) == 0);
+    }
+    return 0;
+}
