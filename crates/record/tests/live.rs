@@ -33,8 +33,14 @@ fn machine_state() -> (Vec<swap::Area>, BTreeSet<PathBuf>, String, String) {
         .flatten()
         .map(|e| e.path());
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    // How full an area is changes with whatever else runs.
+    let areas = swap::areas(&Root::machine()).unwrap().into_iter();
+    let areas = areas.map(|area| swap::Area {
+        used_bytes: 0,
+        ..area
+    });
     (
-        swap::areas(&Root::machine()).unwrap(),
+        areas.collect(),
         devices.collect(),
         read("/proc/sys/vm/page-cluster"),
         read("/sys/kernel/mm/transparent_hugepage/enabled"),
