@@ -13,6 +13,9 @@ use crate::protocol::{MAX_ANSWER_BYTES, ReplyError, read_reply, request_line};
 use crate::socket::{connect_to, failed};
 use crate::{Answer, DaemonStatus, ProgramStats, ProgramStatus, Refusal, Request};
 
+/// Time between two attempts to connect to a server that has not accepted earlier clients yet.
+const CONNECT_INTERVAL: Duration = Duration::from_millis(2);
+
 /// A request got no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -75,12 +78,23 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the socket at `path`. Every request then has `timeout` to be answered.
+    /// Connects to the socket at `path`, waiting for at most `timeout` while as many clients wait to be accepted as the
+    /// kernel lets. Every request then has `timeout` to be answered.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn connect(path: &Path, timeout: Duration) -> Result<Self, ClientError> {
-        let socket = connect_to(path).and_then(|socket| {
+        let deadline = Instant::now() + timeout;
+        let socket = loop {
+            match connect_to(path) {
+                // The server has not accepted those who came before.
+                Err(Errno::AGAIN) if Instant::now() < deadline => {
+                    std::thread::sleep(CONNECT_INTERVAL);
+                }
+                socket => break socket,
+            }
+        };
+        let socket = socket.and_then(|socket| {
             rustix::io::ioctl_fionbio(&socket, false)?;
             Ok(socket)
         });
@@ -89,6 +103,7 @@ impl Client {
             match errno {
                 Errno::NOENT => ClientError::Missing { path },
                 Errno::CONNREFUSED => ClientError::Dead { path },
+                Errno::AGAIN => ClientError::Timeout { path, timeout },
                 errno => failed("connect to", &path)(errno).into(),
             }
         })?);

@@ -327,6 +327,21 @@ fn clients_that_vanish_raise_no_signal() {
 }
 
 #[test]
+fn a_client_waits_for_earlier_ones_to_be_accepted() {
+    let (_folder, path) = place();
+    let listener = UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let _waiting = connect(&path);
+    let error = Client::connect(&path, Duration::from_millis(20)).unwrap_err();
+    assert!(matches!(error, ClientError::Timeout { .. }), "{error}");
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| Client::connect(&path, TIMEOUT).map(drop));
+        listener.accept().unwrap();
+        client.join().unwrap().unwrap();
+    });
+}
+
+#[test]
 fn a_server_that_never_answers_is_given_up() {
     let (_folder, path) = place();
     let _server = Server::bind(&path).unwrap();
