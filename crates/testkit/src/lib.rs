@@ -118,3 +118,24 @@ mod tests {
         assert!(append(Path::new("/nonexistent/directory/log"), "x\n").is_err());
     }
 }
+
+/// A generator of numbers; the same seed gives the same ones.
+#[derive(Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next number.
+    #[expect(clippy::should_implement_trait, reason = "it never ends")]
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// A number below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+}

@@ -1,6 +1,8 @@
 //! What the live tests share: arenas of every kind, and pages that can be verified.
 #![allow(unsafe_code, dead_code)] // Regions are reached through raw pointers; each test uses a part of this.
 
+pub use warmswap_testkit::Random;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use warmswap_arena::{
@@ -55,23 +57,6 @@ pub fn bytes(region: &FileRegion) -> &[u8] {
     let len = region.len().next_multiple_of(PAGE);
     // SAFETY: the region lives as long as the borrow, its last page is mapped as a whole, and nobody writes to it.
     unsafe { std::slice::from_raw_parts(region.as_ptr(), len) }
-}
-
-/// A generator of numbers; the same seed gives the same ones.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
 }
 
 /// Fills a page with a pattern of its number and version that compresses well, but is never the same.

@@ -1,6 +1,8 @@
 //! What the tests share: heaps of every collector, small graphs of records, a plain model to compare with.
 #![allow(dead_code)] // Each test uses a part of this.
 
+pub use warmswap_testkit::Random;
+
 use std::time::Duration;
 
 use warmswap_heap::{
@@ -43,23 +45,6 @@ pub fn marvin() -> MarvinConfig {
         least_bytes: 128,
         idle_passes: 1,
         pass_interval: NEVER,
-    }
-}
-
-/// A generator of numbers; the same seed gives the same ones.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
     }
 }
 

@@ -1,6 +1,8 @@
 //! What the live tests of spaces share.
 #![allow(unsafe_code)] // Spaces are reached through raw pointers.
 
+pub use warmswap_testkit::Random;
+
 pub const PAGE: usize = 4096;
 
 /// So many pages at an address of a space, which are mapped for reading as long as the test looks at them.
@@ -30,22 +32,5 @@ pub fn twin(path: &std::path::Path, pages: usize) -> warmswap_process::Twin {
         let map = libc::mmap(at, len, libc::PROT_READ, libc::MAP_PRIVATE, fd, 0);
         assert_ne!(map, libc::MAP_FAILED);
         warmswap_process::Twin::new(map.expose_provenance(), len)
-    }
-}
-
-/// A generator of numbers; the same seed gives the same ones.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
     }
 }
