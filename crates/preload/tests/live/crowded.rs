@@ -61,8 +61,8 @@ fn crowded(name: &str, what: &str, meanwhile: impl FnOnce(&Group)) -> Option<Run
 }
 
 #[test]
-fn a_program_without_room_for_the_librarys_threads_is_not_paged() {
-    let name = "a_program_without_room_for_the_librarys_threads_is_not_paged";
+fn a_program_without_room_for_our_threads_is_not_paged() {
+    let name = "a_program_without_room_for_our_threads_is_not_paged";
     if let Some(run) = crowded(name, "stays", |_| ()) {
         let said = run.errors.matches("runs without paging").count();
         assert_eq!(said, 1, "{}", run.errors);
