@@ -13,6 +13,8 @@ use crate::kernel;
 static HAS_UNDUMPED: AtomicBool = AtomicBool::new(false);
 /// Some has had a protection key.
 static HAS_KEYS: AtomicBool = AtomicBool::new(false);
+/// Some was locked, and not all that is to come.
+static HAS_LOCKED: AtomicBool = AtomicBool::new(false);
 
 /// Leaves memory out of core dumps, or does not any more.
 pub fn advise_dump(range: &Range<usize>, advice: c_int) -> c_int {
@@ -27,17 +29,31 @@ pub fn have_keys() {
     HAS_KEYS.store(true, Ordering::Relaxed);
 }
 
-/// Something was mapped: core dumps have it, whatever was said of these addresses before.
+/// Some memory is about to be locked.
+pub fn have_locked(has: bool) {
+    HAS_LOCKED.store(has, Ordering::Relaxed);
+}
+
+/// Something was mapped: core dumps have it, whatever was said of these addresses before, and it is not locked.
 pub fn forget(start: usize, len: size_t) {
     let address = ptr::with_exposed_provenance_mut(start);
     if HAS_UNDUMPED.load(Ordering::Relaxed) {
         // SAFETY: it changes no content.
         unsafe { kernel::madvise(address, len, libc::MADV_DODUMP) };
     }
+    unlock(start, len);
 }
 
-/// Something is unmapped: it has no key any more.
+/// What is locked of addresses that are used anew would count against the program's limit for ever.
+fn unlock(start: usize, len: size_t) {
+    if HAS_LOCKED.load(Ordering::Relaxed) {
+        kernel::munlock(start, len);
+    }
+}
+
+/// Something is unmapped: it has no key any more, and is not locked.
 pub fn unmapped(range: &Range<usize>) {
+    unlock(range.start, range.len());
     if HAS_KEYS.load(Ordering::Relaxed) {
         let address = ptr::with_exposed_provenance_mut(range.start);
         // SAFETY: nobody accesses what is unmapped.

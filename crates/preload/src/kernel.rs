@@ -92,10 +92,16 @@ pub fn mlockall(flags: c_int) -> c_int {
     unsafe { libc::syscall(libc::SYS_mlockall, flags) as c_int }
 }
 
-/// `mlock2` of pages as they are touched.
-pub fn mlock_on_fault(address: usize, len: size_t) -> c_int {
+/// `mlock2`.
+pub fn mlock2(address: usize, len: size_t, flags: c_int) -> c_int {
     // SAFETY: it changes no content.
-    unsafe { libc::syscall(libc::SYS_mlock2, address, len, libc::MLOCK_ONFAULT) as c_int }
+    unsafe { libc::syscall(libc::SYS_mlock2, address, len, flags) as c_int }
+}
+
+/// `munlock`.
+pub fn munlock(address: usize, len: size_t) -> c_int {
+    // SAFETY: it changes no content.
+    unsafe { libc::syscall(libc::SYS_munlock, address, len) as c_int }
 }
 
 /// Sets `errno` and gives what a call that failed returns.

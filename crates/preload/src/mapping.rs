@@ -1,6 +1,7 @@
 //! `mmap` and friends: large private anonymous mappings are made in the space, and those of files where they are
 //! asked for (`files`).
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr;
@@ -24,16 +25,27 @@ pub const NOT_OURS: c_int = libc::MAP_SHARED
     | libc::MAP_STACK
     | libc::MAP_32BIT;
 
+/// Huge pages at once (Linux 6.1).
+const MADV_COLLAPSE: c_int = 25;
+
 /// The space, for a call of the program's; `None` when the call is the kernel's business.
 pub fn space() -> Option<&'static Space> {
     (!Within::is()).then(settings::space).flatten()
 }
 
+/// No program has memory behind it. (Where addresses have more bits, the kernel gives those to programs only that hint at
+/// them.)
+#[cfg(target_arch = "x86_64")]
+const ADDRESSES_END: usize = (1 << 47) - PAGE_BYTES;
+#[cfg(not(target_arch = "x86_64"))]
+const ADDRESSES_END: usize = 1 << 52;
+
 /// A range of whole pages; `None` if the kernel would not have it.
 pub fn whole_pages(address: *mut c_void, len: size_t) -> Option<Range<usize>> {
     let start = address.addr();
     let len = len.checked_next_multiple_of(PAGE_BYTES)?;
-    (start.is_multiple_of(PAGE_BYTES) && len > 0).then_some(start..start.checked_add(len)?)
+    let end = start.checked_add(len).filter(|&end| end <= ADDRESSES_END)?;
+    (start.is_multiple_of(PAGE_BYTES) && len > 0).then_some(start..end)
 }
 
 /// The part of a range that is in the space, and the parts before and behind.
@@ -77,12 +89,11 @@ unsafe extern "C" fn mmap(
             let (within, outside) = split(space, &range);
             if !within.is_empty() {
                 let keeps = flags & libc::MAP_FIXED_NOREPLACE == libc::MAP_FIXED_NOREPLACE;
-                if flags & libc::MAP_ANONYMOUS == 0 && !is_open(file) {
-                    // Before what is there is given up for it.
-                    fail(libc::EBADF);
+                let whole = outside.iter().all(Range::is_empty);
+                // Before what is there is given up for it.
+                if !is_ours && !can_map(len, protection, flags, (file, offset)) {
                     return MAP_FAILED;
                 }
-                let whole = outside.iter().all(Range::is_empty);
                 let placed = if keeps { hold(&outside) } else { Ok(()) };
                 let placed = placed.and_then(|()| {
                     let placed = map_fixed(space, within, is_ours && whole, (protection, keeps));
@@ -186,13 +197,20 @@ fn hold(outside: &[Range<usize>; 2]) -> Result<(), c_int> {
     Ok(())
 }
 
-fn is_open(file: c_int) -> bool {
-    // SAFETY: it changes nothing.
-    unsafe { libc::fcntl(file, libc::F_GETFD) != -1 }
+/// Whether the kernel makes a mapping of this kind, wherever it is; if not, the error number says why.
+fn can_map(len: size_t, protection: c_int, flags: c_int, of: (c_int, off_t)) -> bool {
+    const NOT_TRIED: c_int =
+        libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE | libc::MAP_POPULATE | libc::MAP_LOCKED;
+    let flags = flags & !NOT_TRIED;
+    // SAFETY: a new mapping at an address of the kernel's choice, which nobody knows of.
+    unsafe {
+        let tried = kernel::mmap(ptr::null_mut(), len, protection, flags, of);
+        tried != MAP_FAILED && kernel::munmap(tried, len) == 0
+    }
 }
 
 /// What was to be mapped was not: the addresses are free. Keeps the error number.
-fn give_up(address: *mut c_void, len: size_t) {
+pub fn give_up(address: *mut c_void, len: size_t) {
     // SAFETY: the program wanted something else there, and the location is the calling thread's own.
     unsafe {
         let errno = *libc::__errno_location();
@@ -237,8 +255,8 @@ fn map_fixed(
     stacks::call(space, map)
 }
 
-/// Does to a range of the program's what a call asks for: `ours` where the space has it, `theirs` elsewhere. The
-/// first failure is the call's.
+/// Does to a range of the program's what a call asks for: `ours` where the space has it, `theirs` elsewhere, ascending. The
+/// first failure is the call's, and ends it.
 fn on_both(
     (address, len): (*mut c_void, size_t),
     ours: impl FnOnce(&'static Space, &Range<usize>) -> c_int,
@@ -247,14 +265,16 @@ fn on_both(
     let (Some(space), Some(range)) = (space(), whole_pages(address, len)) else {
         return theirs(address, len);
     };
-    let (within, outside) = split(space, &range);
-    if !within.is_empty() {
-        let done = ours(space, &within);
-        if done != 0 {
-            return done;
-        }
+    let (within, [before, behind]) = split(space, &range);
+    let outside = |range: Range<usize>| match range.len() {
+        0 => 0,
+        len => theirs(ptr::with_exposed_provenance_mut(range.start), len),
+    };
+    let mut done = outside(before);
+    if done == 0 && !within.is_empty() {
+        done = ours(space, &within);
     }
-    on_each(outside, theirs)
+    if done == 0 { outside(behind) } else { done }
 }
 
 /// What the program is told of what was done with its memory.
@@ -333,13 +353,25 @@ unsafe extern "C" fn pkey_mprotect(
     on_both((address, len), ours, with_key)
 }
 
+/// Where nothing is mapped it fails (ENOMEM), after all else has been advised.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn madvise(address: *mut c_void, len: size_t, advice: c_int) -> c_int {
-    let ours = |space: &Space, range: &Range<usize>| advise(space, range, advice);
-    on_both((address, len), ours, |address, len| {
+    let has_hole = Cell::new(false);
+    let unless_hole = |done: c_int| {
+        // SAFETY: the location is the calling thread's own and always valid.
+        let is_hole = done != 0 && unsafe { *libc::__errno_location() } == libc::ENOMEM;
+        has_hole.set(has_hole.get() || is_hole);
+        if is_hole { 0 } else { done }
+    };
+    let ours = |space: &Space, range: &Range<usize>| unless_hole(advise(space, range, advice));
+    let done = on_both((address, len), ours, |address, len| {
         // SAFETY: passed on to the caller.
-        unsafe { kernel::madvise(address, len, advice) }
-    })
+        unless_hole(unsafe { kernel::madvise(address, len, advice) })
+    });
+    if has_hole.get() && done == 0 {
+        return fail(libc::ENOMEM);
+    }
+    done
 }
 
 #[unsafe(no_mangle)]
@@ -383,20 +415,16 @@ fn advise(space: &Space, range: &Range<usize>, advice: c_int) -> c_int {
         libc::MADV_WIPEONFORK | libc::MADV_DONTFORK | libc::MADV_REMOVE | libc::MADV_MERGEABLE => {
             fail(libc::EINVAL)
         }
-        // Hints, about huge pages and order of use.
-        _ => 0,
+        libc::MADV_NORMAL..=libc::MADV_SEQUENTIAL
+        | libc::MADV_DOFORK
+        | libc::MADV_KEEPONFORK
+        | libc::MADV_UNMERGEABLE
+        | libc::MADV_HUGEPAGE
+        | libc::MADV_NOHUGEPAGE
+        | libc::MADV_COLD
+        | libc::MADV_PAGEOUT
+        | MADV_COLLAPSE => 0,
+        // What is no hint, or not known, must not be taken for done: such as guard pages (MADV_GUARD_INSTALL).
+        _ => fail(libc::EINVAL),
     }
-}
-
-/// Calls the kernel for what is outside of the space; the first failure ends it.
-fn on_each(ranges: [Range<usize>; 2], call: impl Fn(*mut c_void, size_t) -> c_int) -> c_int {
-    for range in ranges {
-        if !range.is_empty() {
-            let done = call(ptr::with_exposed_provenance_mut(range.start), range.len());
-            if done != 0 {
-                return done;
-            }
-        }
-    }
-    0
 }

@@ -9,7 +9,7 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_process::{Over, Protection, Space, SpaceError};
 
 use crate::kernel::{self, fail};
-use crate::mapping::{errno_of, space, split, whole_pages};
+use crate::mapping::{errno_of, give_up, space, split, whole_pages};
 use crate::{attributes, files, stacks};
 
 /// Bytes that are moved at a time: as much is there twice at most.
@@ -49,26 +49,37 @@ unsafe extern "C" fn mremap(
             return failed(errno_of(&error));
         }
         // SAFETY: passed on to the caller.
-        return unsafe { kernel::mremap(address, old, new, flags, to) };
+        let moved = unsafe { kernel::mremap(address, old, new, flags, to) };
+        if moved == MAP_FAILED {
+            give_up(to, target.len());
+        }
+        return moved;
     }
     let Some(bytes) = new.checked_next_multiple_of(PAGE_BYTES).filter(|&n| n > 0) else {
         return failed(libc::EINVAL);
     };
     let can_move = flags & libc::MREMAP_MAYMOVE != 0;
-    if flags & !(libc::MREMAP_FIXED | libc::MREMAP_MAYMOVE) != 0 || (fixed && !can_move) {
+    let keeps = flags & libc::MREMAP_DONTUNMAP != 0;
+    let known = libc::MREMAP_FIXED | libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
+    let is_sound = flags & !known == 0
+        && (can_move || !fixed && !keeps)
+        && (!fixed || target.is_some())
+        && (!keeps || bytes == from.len());
+    if !is_sound {
         return failed(libc::EINVAL);
     }
-    let moved = files::remap(space, &from, bytes, flags, target.as_ref());
+    let moved = files::remap(space, &from, bytes, flags, target.as_ref())
+        .or_else(|| remap_foreign(space, &from, bytes, flags, target.as_ref()));
     let result = moved.unwrap_or_else(|| match target {
-        Some(target) => relocate(space, &from, target),
-        None if bytes <= from.len() => shrink(&from, bytes),
+        Some(target) => relocate(space, &from, target, keeps),
+        None if bytes <= from.len() && !keeps => shrink(space, &from, bytes),
         None => grow(space, &from, bytes).or_else(|errno| {
-            if !can_move {
+            if !can_move || errno != libc::ENOMEM {
                 return Err(errno);
             }
             let map = || space.map(None, bytes, Protection::READ_WRITE);
             let to = stacks::call(space, map).map_err(|error| errno_of(&error))?;
-            relocate(space, &from, to..to + bytes)
+            relocate(space, &from, to..to + bytes, keeps)
         }),
     });
     match result {
@@ -77,26 +88,80 @@ unsafe extern "C" fn mremap(
     }
 }
 
-fn shrink(from: &Range<usize>, bytes: usize) -> Result<usize, c_int> {
+/// What the program mapped over addresses of the space, or across its end, is the kernel's, which moves it as it is: it may
+/// be shared. `None` for other ranges, and for one that only becomes shorter.
+fn remap_foreign(
+    space: &Space,
+    from: &Range<usize>,
+    bytes: usize,
+    flags: c_int,
+    target: Option<&Range<usize>>,
+) -> Option<Result<usize, c_int>> {
+    let shrinks = target.is_none() && bytes <= from.len() && flags & libc::MREMAP_DONTUNMAP == 0;
+    let (ours, _) = split(space, from);
+    let is_foreign = || space.is_foreign(ours.start, ours.len());
+    if shrinks || !stacks::call(space, is_foreign) {
+        return None;
+    }
+    if let Some(target) = target {
+        if from.start < target.end && target.start < from.end {
+            return Some(Err(libc::EINVAL));
+        }
+        let (within, _) = split(space, target);
+        let give = || space.give_away(within.start, within.len(), Over::Anything);
+        if !within.is_empty()
+            && let Err(error) = stacks::call(space, give)
+        {
+            return Some(Err(errno_of(&error)));
+        }
+    }
+    let source: *mut c_void = ptr::with_exposed_provenance_mut(from.start);
+    let to = ptr::with_exposed_provenance_mut(target.map_or(0, |target| target.start));
+    // SAFETY: the program's own mapping, which it wants there.
+    let moved = unsafe { kernel::mremap(source, from.len(), bytes, flags, to) };
+    if moved == MAP_FAILED {
+        if let Some(target) = target {
+            give_up(to, target.len());
+        }
+        return Some(Err(errno()));
+    }
+    if moved != source && flags & libc::MREMAP_DONTUNMAP == 0 {
+        // The addresses are the space's again.
+        // SAFETY: nothing is there any more.
+        unsafe { libc::munmap(ptr::with_exposed_provenance_mut(ours.start), ours.len()) };
+    }
+    Some(Ok(moved.expose_provenance()))
+}
+
+fn errno() -> c_int {
+    // SAFETY: the location is the calling thread's own and always valid.
+    unsafe { *libc::__errno_location() }
+}
+
+fn shrink(space: &Space, from: &Range<usize>, bytes: usize) -> Result<usize, c_int> {
+    let is_there = || space.has_mapped(from.start, PAGE_BYTES);
+    if space.range().contains(&from.start) && !stacks::call(space, is_there) {
+        return Err(libc::EFAULT);
+    }
     let tail = from.start + bytes..from.end;
     let address = ptr::with_exposed_provenance_mut(tail.start);
     // SAFETY: the program's own range, some of which may be outside of the space; it does not want it any more.
     if !tail.is_empty() && unsafe { libc::munmap(address, tail.len()) } != 0 {
-        // SAFETY: the location is the calling thread's own and always valid.
-        return Err(unsafe { *libc::__errno_location() });
+        return Err(errno());
     }
     Ok(from.start)
 }
 
 /// Grows in place.
 fn grow(space: &Space, from: &Range<usize>, bytes: usize) -> Result<usize, c_int> {
-    let more = bytes - from.len();
+    let end = from.start.checked_add(bytes).ok_or(libc::ENOMEM)?;
+    let more = end - from.end;
     let ours = space.range();
-    if from.start < ours.start || from.end + more > ours.end {
+    if more == 0 || from.start < ours.start || end > ours.end {
         return Err(libc::ENOMEM);
     }
     stacks::call(space, || {
-        let Some(protection) = space.protection(from.start) else {
+        let Some(protection) = space.protection(from.start, from.len()) else {
             return Err(libc::EFAULT);
         };
         match space.map_at(from.end, more, protection, Over::Nothing) {
@@ -104,23 +169,28 @@ fn grow(space: &Space, from: &Range<usize>, bytes: usize) -> Result<usize, c_int
                 attributes::forget(from.end, more);
                 Ok(from.start)
             }
-            Err(SpaceError::InUse { .. }) => Err(libc::ENOMEM),
+            // Something is there, or was a moment ago.
+            Err(SpaceError::InUse { .. } | SpaceError::NotOurs { .. }) => Err(libc::ENOMEM),
             Err(error) => Err(errno_of(&error)),
         }
     })
 }
 
-/// Moves the content to another place, which replaces what is there, and unmaps the old one.
-fn relocate(space: &Space, from: &Range<usize>, to: Range<usize>) -> Result<usize, c_int> {
+/// Moves the content to another place, which replaces what is there. The old one is unmapped, or reads as zeros if the
+/// program `keeps` it.
+fn relocate(
+    space: &Space,
+    from: &Range<usize>,
+    to: Range<usize>,
+    keeps: bool,
+) -> Result<usize, c_int> {
     if from.start < to.end && to.start < from.end {
         return Err(libc::EINVAL);
     }
-    let protection = space
-        .range()
-        .contains(&from.start)
-        .then(|| stacks::call(space, || space.protection(from.start)))
-        .flatten()
-        .unwrap_or(Protection::READ_WRITE);
+    let (within, _) = split(space, from);
+    let protection = || space.protection(within.start, within.len());
+    // The kernel moves what is one mapping.
+    let protection = stacks::call(space, protection).ok_or(libc::EFAULT)?;
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     let target = ptr::with_exposed_provenance_mut(to.start);
@@ -130,7 +200,7 @@ fn relocate(space: &Space, from: &Range<usize>, to: Range<usize>) -> Result<usiz
         if libc::mmap(target, to.len(), access, flags, -1, 0) == MAP_FAILED
             || libc::mprotect(source, from.len(), access) != 0
         {
-            return Err(*libc::__errno_location());
+            return Err(errno());
         }
     }
     let bytes = from.len().min(to.len());
@@ -147,7 +217,11 @@ fn relocate(space: &Space, from: &Range<usize>, to: Range<usize>) -> Result<usiz
         if protection != Protection::READ_WRITE {
             libc::mprotect(target, to.len(), protection.0 as c_int);
         }
-        libc::munmap(source, from.len());
+        if !keeps {
+            libc::munmap(source, from.len());
+        } else if protection != Protection::READ_WRITE {
+            libc::mprotect(source, from.len(), protection.0 as c_int);
+        }
     }
     Ok(to.start)
 }

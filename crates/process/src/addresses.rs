@@ -5,7 +5,7 @@ mod kernel;
 
 use std::ops::Range;
 
-use warmswap_arena::mechanism::{Brain, Core, ServeError, State, Word, die};
+use warmswap_arena::mechanism::{Brain, Core, ServeError, State, Wanted, Word, die};
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::uffd::{Failure, PagedError, Protection};
 
@@ -44,6 +44,7 @@ impl Addresses<'_> {
 
     /// Gives up the content of a range's memory: it reads as zeros.
     pub fn discard(&mut self, range: Range<usize>) -> Result<(), ServeError> {
+        let mut done = Ok(());
         for (piece, mapped) in self.pager.map.pieces(range) {
             match mapped {
                 Some(Mapped::Open(_)) if self.pager.map.is_adopted() => {
@@ -54,46 +55,64 @@ impl Addresses<'_> {
                     self.pager
                         .empty(self.core, APP, piece, Word::of(State::InFile))?
                 }
-                // For what else is mapped there it means the same.
+                // For what else is mapped there it means the same. In a child it may be missing (MADV_DONTFORK).
                 Some(Mapped::Open(_) | Mapped::Foreign) => {
-                    self.core.memory.discard(piece.start, piece.len())?;
+                    done = done.and(self.core.memory.discard(piece.start, piece.len()));
                 }
                 _ => {}
             }
         }
-        Ok(())
+        Ok(done?)
     }
 
     /// The program changes what may be done with memory that it has. Frames of memory that cannot be both
-    /// read and written cannot be moved: such pages come back when they are touched, and then stay.
-    pub fn protect(&mut self, range: Range<usize>, protection: Protection) {
-        for (piece, mapped) in self.pager.map.pieces(range) {
+    /// read and written cannot be moved: such pages come back when they are touched, and then stay. They are pinned before
+    /// they are protected, and the other way round, since the pager accesses pages that are not pinned in their places.
+    pub fn protect(
+        &mut self,
+        range: Range<usize>,
+        protection: Protection,
+    ) -> Result<(), ServeError> {
+        let can_move = |protection| protection == Protection::READ_WRITE;
+        let mut changed = Vec::new();
+        for (piece, mapped) in self.pager.map.pieces(range.clone()) {
+            let map = &mut self.pager.map;
             match mapped {
                 Some(Mapped::Open(before)) if before != protection => {
-                    self.pager
-                        .map
-                        .set(piece.clone(), Some(Mapped::Open(protection)));
-                    let could_move = before == Protection::READ_WRITE;
-                    if self.pager.map.is_adopted()
-                        && could_move != (protection == Protection::READ_WRITE)
-                    {
-                        piece.for_each(|page| {
-                            let pinned = !self.is_movable(page, protection);
-                            self.core
-                                .directory
-                                .update(page, |word| Some(word.pinned(pinned)));
-                        });
+                    map.set(piece.clone(), Some(Mapped::Open(protection)));
+                    if map.is_adopted() && can_move(before) != can_move(protection) {
+                        changed.push(piece);
                     }
                 }
                 Some(Mapped::Reserved) if protection != Protection::NONE => {
-                    self.pager
-                        .map
-                        .set(piece.clone(), Some(Mapped::Open(protection)));
+                    map.set(piece.clone(), Some(Mapped::Open(protection)));
                     self.open(piece, protection);
                 }
                 _ => {}
             }
         }
+        let mut pages = changed.into_iter().flatten();
+        let memory = &self.core.memory;
+        if can_move(protection) {
+            memory.protect(range.start, range.len(), protection)?;
+            return pages.try_for_each(|page| self.pin_page(page, protection));
+        }
+        pages.try_for_each(|page| self.pin_page(page, protection))?;
+        Ok(memory.protect(range.start, range.len(), protection)?)
+    }
+
+    /// Pins a page if its frame cannot be moved, and unpins it if it can. One that waits in its place to be compressed
+    /// waits no more.
+    fn pin_page(&self, page: usize, protection: Protection) -> Result<(), ServeError> {
+        let pinned = !self.is_movable(page, protection);
+        let pin = |word: Word| {
+            let can_be_set = !pinned || word.state != State::Protected;
+            can_be_set.then(|| word.pinned(pinned))
+        };
+        while self.core.directory.update(page, pin).is_none() {
+            self.core.serve_page(page, Wanted::AtOnce)?;
+        }
+        Ok(())
     }
 
     fn open(&mut self, range: Range<usize>, protection: Protection) {

@@ -190,6 +190,19 @@ impl Program {
         range.end <= self.all.end && !self.map.overlaps(&range)
     }
 
+    /// Whether the program has mapped something in a range.
+    pub fn has_mapped(&self, range: Range<usize>) -> bool {
+        let mut pieces = self.pieces(range).into_iter();
+        pieces.any(|(_, mapped)| !matches!(mapped, None | Some(Mapped::Lost)))
+    }
+
+    /// The first page of a range where the program has mapped nothing.
+    pub fn first_hole(&self, range: &Range<usize>) -> Option<usize> {
+        let mut pieces = self.pieces(range.clone()).into_iter();
+        let hole = pieces.find(|(_, mapped)| matches!(mapped, None | Some(Mapped::Lost)))?;
+        Some(hole.0.start)
+    }
+
     pub fn set(&mut self, range: Range<usize>, mapped: Option<Mapped>) {
         for (piece, before) in self.pieces(range.clone()) {
             let (open, file) = counted(before);

@@ -81,7 +81,7 @@ impl Over {
         range: &Range<usize>,
         address: usize,
     ) -> Result<(), SpaceError> {
-        if self == Self::Anything || program.is_free(range.clone()) {
+        if self == Self::Anything || !program.has_mapped(range.clone()) {
             return Ok(());
         }
         Err(SpaceError::InUse { address })
@@ -200,16 +200,25 @@ impl Space {
         }
     }
 
-    /// What may be done with the page at an address; `None` when no memory of the space is there.
+    /// What may be done with a range; `None` when some of it is no memory of the space, or when that differs within it.
     #[must_use]
-    pub fn protection(&self, address: usize) -> Option<Protection> {
-        let pieces = self.shared.brain().map.pieces(self.pages(address, 1));
-        match pieces.first()?.1? {
+    pub fn protection(&self, address: usize, len: usize) -> Option<Protection> {
+        let pieces = self.shared.brain().map.pieces(self.pages(address, len));
+        let mut protections = pieces.iter().map(|(_, mapped)| match (*mapped)? {
             Mapped::Open(protection) => Some(protection),
             Mapped::File => Some(Protection::READ),
             Mapped::Reserved => Some(Protection::NONE),
             Mapped::Foreign | Mapped::Lost => None,
-        }
+        });
+        let first = protections.next()??;
+        protections.all(|next| next == Some(first)).then_some(first)
+    }
+
+    /// Whether the program has mapped something in a range.
+    #[must_use]
+    pub fn has_mapped(&self, address: usize, len: usize) -> bool {
+        let range = self.pages(address, len);
+        self.shared.brain().map.has_mapped(range)
     }
 
     /// Whether the program has mapped something else there, all over the range.
@@ -334,7 +343,14 @@ impl Space {
                     let now = is_adopted.then_some(Mapped::Lost);
                     self.addresses(&mut brain).map(range, now)?;
                 }
+                Some(Mapped::Open(_) | Mapped::File | Mapped::Reserved) if is_adopted => {
+                    // Not before nobody holds its pages any more: the pager may access them in their places.
+                    self.addresses(&mut brain).map(range.clone(), None)?;
+                    core.memory
+                        .protect(range.start, range.len(), Protection::NONE)?;
+                }
                 Some(Mapped::Open(_) | Mapped::File | Mapped::Reserved) => {
+                    // Before its content is given up, so that no access fills it again.
                     core.memory
                         .protect(range.start, range.len(), Protection::NONE)?;
                     self.addresses(&mut brain).map(range, None)?;
@@ -350,27 +366,27 @@ impl Space {
     /// the kernel's from then on.
     ///
     /// # Errors
-    /// [`SpaceError::Full`] when some of it is not mapped, as the kernel would have it.
+    /// [`SpaceError::Full`] when some of it is not mapped; as with the kernel, what lies before that is changed.
     pub fn protect(
         &self,
         address: usize,
         len: usize,
         protection: Protection,
     ) -> Result<(), SpaceError> {
-        let range = self.pages(address, len);
+        let whole = self.pages(address, len);
         let mut brain = self.shared.brain();
-        let is_mapped = |(_, mapped): &(_, Option<Mapped>)| mapped.is_some();
-        if !brain.map.pieces(range.clone()).iter().all(is_mapped) {
-            return Err(SpaceError::Full { bytes: len });
+        let hole = brain.map.first_hole(&whole);
+        let range = whole.start..hole.unwrap_or(whole.end);
+        if !range.is_empty() {
+            if protection != Protection::READ {
+                self.addresses(&mut brain).give_files(&range)?;
+            }
+            self.addresses(&mut brain).protect(range, protection)?;
         }
-        let core = &self.shared.core;
-        if protection != Protection::READ {
-            self.addresses(&mut brain).give_files(&range)?;
+        match hole {
+            Some(_) => Err(SpaceError::Full { bytes: len }),
+            None => Ok(()),
         }
-        self.addresses(&mut brain)
-            .protect(range.clone(), protection);
-        core.memory.protect(range.start, range.len(), protection)?;
-        Ok(())
     }
 
     /// Keeps what is in a range in its place until it is unmapped: the kernel accesses it where it cannot wait for a
@@ -399,14 +415,18 @@ impl Space {
     /// Gives up the content of a range, which reads as zeros from now on.
     ///
     /// # Errors
-    /// [`SpaceError`].
+    /// [`SpaceError::Full`] when some of it is not mapped; all else is discarded then.
     pub fn discard(&self, address: usize, len: usize) -> Result<(), SpaceError> {
         let range = self.pages(address, len);
         let mut brain = self.shared.brain();
+        let hole = brain.map.first_hole(&range);
         self.addresses(&mut brain).discard(range)?;
         drop(brain);
         self.shared.core.frames.call_pager();
-        Ok(())
+        match hole {
+            Some(_) => Err(SpaceError::Full { bytes: len }),
+            None => Ok(()),
+        }
     }
 
     // ---- adoption and fork ----

@@ -99,7 +99,8 @@ impl<M: AddressMap> Brain<M> {
             }
             core.frames.released(1);
         }
-        claim.release(stored);
+        // A program may have protected the page since it left: then its frame cannot be moved when it is back.
+        claim.release(stored.pinned(word.pinned));
         Ok(Some(slot))
     }
 
