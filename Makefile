@@ -24,7 +24,7 @@ test: setup ## all checks and tests; STEPS="fmt clippy" runs only some
 	@scripts/bootstrap tools
 	@cargo xtask test $(STEPS)
 
-soak: setup ## live programs again and again, with faults injected, for MINUTES=10
+soak: setup ## live programs again and again, with faults injected, for MINUTES=10; SEED=… repeats one
 	@scripts/soak $(or $(MINUTES),10)
 
 kernels: setup ## the live tests on the kernels of Debian's releases, in virtual machines without KVM

@@ -131,6 +131,14 @@ pub fn run_program(
     if let Some(reason) = why_not(case) {
         skip!(name, "{reason}"; None);
     }
+    let (_folder, file) = compile(name)?;
+    let (run, ()) = paged_while(case, Command::new(&file).stdin(input), meanwhile);
+    assert_eq!(run.status, Some(0), "{name}: {}", run.errors);
+    Some(run)
+}
+
+/// Compiles one of the C programs: the file, in a folder of its own. `None` where there is no compiler.
+pub fn compile(name: &str) -> Option<(tempfile::TempDir, PathBuf)> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
@@ -153,9 +161,7 @@ pub fn run_program(
         Err(error) => skip!(name, "no C compiler: {error}"; None),
         Ok(status) => assert!(status.success(), "{name}.c does not compile"),
     }
-    let (run, ()) = paged_while(case, Command::new(&file).stdin(input), meanwhile);
-    assert_eq!(run.status, Some(0), "{name}: {}", run.errors);
-    Some(run)
+    Some((folder, file))
 }
 
 /// Runs a command without the library and with it. `None` where one cannot.

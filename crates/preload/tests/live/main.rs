@@ -1,6 +1,7 @@
 //! The library in real programs: small ones in C for one subject each, and large ones that everybody knows, whose
 //! answers are compared with those of a run without it.
 
+mod anything;
 mod common;
 mod crowded;
 mod files;

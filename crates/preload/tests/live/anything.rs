@@ -1,0 +1,39 @@
+//! A program that does anything with its addresses, at random, does the same with the library and without.
+
+use crate::SMALL;
+use crate::common::{Case, compile, run};
+
+/// The first seed; `scripts/soak` sets it.
+const SEED_VARIABLE: &str = "WARMSWAP_SEED";
+const SEEDS: u64 = 3;
+const STEPS: &str = "1500";
+const THREADS: &str = "3";
+
+#[test]
+fn anything_at_random() {
+    let Some((_folder, file)) = compile("anything") else {
+        return;
+    };
+    let file = file.to_str().expect("text");
+    let given = std::env::var(SEED_VARIABLE).ok();
+    let first: u64 = given.map_or(1, |seed| seed.parse().expect("a number"));
+    for seed in first..first + SEEDS {
+        for mechanism in ["move", "copy"] {
+            let case = Case {
+                mechanism,
+                ..Case::new(SMALL)
+            };
+            let Some((plain, paged)) = run(&case, &[file, &seed.to_string(), STEPS, THREADS])
+            else {
+                return;
+            };
+            let what = format!("seed {seed}, {mechanism}: {}", paged.errors);
+            assert_eq!(plain.answer, paged.answer, "{what}");
+            let stats = paged.stats.expect("a report");
+            assert!(
+                stats.managed && stats.faults.pool > 1000,
+                "{what}: {stats:?}"
+            );
+        }
+    }
+}
