@@ -24,6 +24,8 @@ mod slots;
 mod slots_model;
 #[cfg(test)]
 mod slots_tests;
+#[cfg(test)]
+mod stress_tests;
 mod twin;
 
 pub use event::{Event, Waiter};
