@@ -9,22 +9,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use warmswap_arena::{Advice, Arena, ArenaConfig, Mechanism};
 use warmswap_backing::testing::{Faults, FaultyStorage};
 
-/// Names the test that a child process is to run.
+/// Set in the child process of a test.
 const CHILD: &str = "WARMSWAP_ARENA_TEST_CHILD";
 
-/// Whether this process was made to run this test; elsewhere the test has nothing to do.
-fn is_child(test: &str) -> bool {
-    std::env::var_os(CHILD).is_some_and(|child| child == test)
-}
-
-/// Runs a test of this file, one that is for children, in a process of its own.
-fn run(test: &str) -> Output {
-    Command::new(std::env::current_exe().expect("this program"))
+/// Runs a test of this file once more, in a process of its own, where it does `work`; what came of that process. `None`
+/// where it cannot run. That process ends here.
+fn in_child(test: &str, work: impl FnOnce()) -> Option<Output> {
+    if std::env::var_os(CHILD).is_some() {
+        work();
+        // No test of the child's has passed; what looks at it wants another end.
+        std::process::exit(0);
+    }
+    if !can_run(test, Mechanism::Auto) {
+        return None;
+    }
+    let child = Command::new(std::env::current_exe().expect("this program"))
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .env(CHILD, test)
+        .env(CHILD, "")
         .stdin(Stdio::null())
-        .output()
-        .expect("a child")
+        .output();
+    Some(child.expect("a child"))
 }
 
 /// The child ended by SIGABRT, after a line with an address and these words.
@@ -40,17 +44,13 @@ fn assert_died(output: &Output, words: &str) {
 
 #[test]
 fn damage_in_the_pool_ends_the_process() {
-    if can_run("damage_in_the_pool", Mechanism::Auto) {
-        assert_died(&run("child_damages_the_pool"), "checksum");
+    let test = "damage_in_the_pool_ends_the_process";
+    if let Some(output) = in_child(test, damage_the_pool) {
+        assert_died(&output, "checksum");
     }
 }
 
-#[test]
-fn child_damages_the_pool() {
-    // Run by damage_in_the_pool_ends_the_process.
-    if !is_child("child_damages_the_pool") {
-        return;
-    }
+fn damage_the_pool() {
     use std::os::unix::fs::FileExt;
     const MARK: u64 = 0x6d61_726b_6d61_726b;
     let arena = Arena::new(config(8 * MIB, "zram")).expect("an arena");
@@ -100,17 +100,13 @@ fn child_damages_the_pool() {
 
 #[test]
 fn an_input_error_ends_the_process() {
-    if can_run("an_input_error", Mechanism::Auto) {
-        assert_died(&run("child_cannot_read_its_backing_file"), "memory");
+    let test = "an_input_error_ends_the_process";
+    if let Some(output) = in_child(test, read_a_backing_file_that_fails) {
+        assert_died(&output, "memory");
     }
 }
 
-#[test]
-fn child_cannot_read_its_backing_file() {
-    // Run by an_input_error_ends_the_process.
-    if !is_child("child_cannot_read_its_backing_file") {
-        return;
-    }
+fn read_a_backing_file_that_fails() {
     let storage = FaultyStorage::new(1);
     let config = ArenaConfig {
         backing_limit_bytes: 64 << 20,
@@ -173,19 +169,14 @@ fn output_errors_lose_nothing() {
 
 #[test]
 fn other_addresses_go_to_the_handler_before() {
-    if can_run("other_addresses_go_to_the_handler_before", Mechanism::Auto) {
-        let output = run("child_has_a_handler_of_its_own");
+    let test = "other_addresses_go_to_the_handler_before";
+    if let Some(output) = in_child(test, fault_with_a_handler_of_its_own) {
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(42), "{text}");
     }
 }
 
-#[test]
-fn child_has_a_handler_of_its_own() {
-    // Run by other_addresses_go_to_the_handler_before.
-    if !is_child("child_has_a_handler_of_its_own") {
-        return;
-    }
+fn fault_with_a_handler_of_its_own() {
     extern "C" fn handler(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
         // SAFETY: the kernel gives a valid structure.
         let address = unsafe { (*info).si_addr() };
@@ -226,19 +217,14 @@ fn child_has_a_handler_of_its_own() {
 
 #[test]
 fn without_a_handler_before_the_default_is_done() {
-    if can_run("without_a_handler_before", Mechanism::Auto) {
+    let test = "without_a_handler_before_the_default_is_done";
+    if let Some(output) = in_child(test, send_itself_the_signal) {
         use std::os::unix::process::ExitStatusExt;
-        let output = run("child_sends_itself_the_signal");
         assert_eq!(output.status.signal(), Some(7));
     }
 }
 
-#[test]
-fn child_sends_itself_the_signal() {
-    // Run by without_a_handler_before_the_default_is_done.
-    if !is_child("child_sends_itself_the_signal") {
-        return;
-    }
+fn send_itself_the_signal() {
     // SAFETY: sets the default action, which the test's runtime may have changed.
     unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
     let _arena = Arena::new(config(8 * MIB, "zram")).expect("an arena");
