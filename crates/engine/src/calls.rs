@@ -114,6 +114,10 @@ calls! {
     LoadAbandoned(chunk: ChunkId) => load_abandoned;
     /// [`Engine::touches_are_unseen`].
     TouchesAreUnseen() => touches_are_unseen;
+    /// [`Engine::presume_unseen_touches`].
+    PresumeUnseenTouches() => presume_unseen_touches;
+    /// [`Engine::came_along`].
+    CameAlong(app: AppId, addr: PageAddr) => came_along;
     /// [`Engine::copy_is_stale`].
     CopyIsStale(page: PageId) => copy_is_stale;
     /// [`Engine::kill_refused`].

@@ -4,6 +4,7 @@ use crate::budget::{Budget, Limits, Watermarks};
 use crate::chunks::{ChunkTable, Place};
 use crate::counters::Counters;
 use crate::decision::{Action, Cause, Decision};
+use crate::evidence::Evidence;
 use crate::prepage::{Prepaging, Step};
 use crate::swap_in::PrefetchBuffer;
 use std::collections::VecDeque;
@@ -93,6 +94,10 @@ pub struct Engine {
     pub(crate) budget: Budget,
     pub(crate) counters: Counters,
     pub(crate) decisions: VecDeque<Decision>,
+    /// Which touches were seen, for a host that does not see all.
+    pub(crate) evidence: Option<Evidence>,
+    /// Pages that reclaim took so far.
+    pub(crate) reclaimed_pages: u64,
     /// Pages whose content is in chunks and nowhere else.
     pub(crate) stored_only_pages: u64,
     /// Pages that were chosen to leave and have no chunk yet; some may have been touched since.
@@ -157,6 +162,8 @@ impl Engine {
             budget: Budget::new(limits),
             counters: Counters::default(),
             decisions: VecDeque::new(),
+            evidence: None,
+            reclaimed_pages: 0,
             stored_only_pages: 0,
             outbox: VecDeque::new(),
             buffer,
@@ -215,6 +222,7 @@ impl Engine {
             }
         };
         self.note_access(app, addr, outcome);
+        self.note_seen(page);
         if write {
             self.written(page);
         }
@@ -294,7 +302,7 @@ impl Engine {
     pub fn launch_begin(&mut self, app: AppId, kind: LaunchKind) {
         self.used(app);
         self.app(app).is_foreground = true;
-        self.scheme.reclaim.launch_begin(&mut self.table, app, kind);
+        self.begin_launch(app, kind);
         self.open_window(app, kind);
     }
 
@@ -302,6 +310,7 @@ impl Engine {
     pub fn launch_end(&mut self, app: AppId) {
         self.scheme.reclaim.launch_end(app);
         self.close_window(app);
+        self.end_launch(app);
     }
 
     /// The application goes to the background.
@@ -540,6 +549,9 @@ impl Engine {
 
     /// A page that existed no longer does.
     fn forget(&mut self, page: PageId) {
+        if let Some(evidence) = &mut self.evidence {
+            evidence.forget(page);
+        }
         let state = self.table[page].state;
         match state {
             PageState::Absent => return,

@@ -29,6 +29,9 @@ impl Engine {
         self.exit(app);
         self.scheme.reclaim.retire(app);
         self.scheme.prefetch.retire(app);
+        if let Some(evidence) = &mut self.evidence {
+            evidence.retire(app);
+        }
         *self.app(app) = App::default();
     }
 
@@ -38,6 +41,13 @@ impl Engine {
         self.scheme
             .reclaim
             .teach(&mut self.table, app, &learned.hot);
+        if let Some(evidence) = &mut self.evidence {
+            for &number in &learned.hot {
+                let page = self.table.find(app, PageAddr::Anon { number });
+                page.into_iter()
+                    .for_each(|page| evidence.note_taught(app, page));
+            }
+        }
         self.scheme.prefetch.teach(app, learned);
     }
 }

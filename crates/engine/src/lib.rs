@@ -19,6 +19,7 @@
 //! | [`counters`] | what happened so far |
 //! | `engine` | the engine's events |
 //! | `swap_out`, `swap_in` | the way of a page out of its frame, and back |
+//! | [`evidence`] | touches that were seen, and those that are presumed |
 //! | `learn` | what survives a restart |
 //! | `prepage` | the footprint of a launch, brought back ahead of use |
 
@@ -34,6 +35,7 @@ pub mod counters;
 pub mod decision;
 mod engine;
 mod evict;
+pub mod evidence;
 mod learn;
 mod prepage;
 mod swap_in;

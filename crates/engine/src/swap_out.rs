@@ -23,6 +23,7 @@ impl Engine {
             .reclaim
             .victims(&mut self.table, BATCH_PAGES, urgency, &mut pages);
         let found = !pages.is_empty();
+        self.reclaimed_pages += pages.len() as u64;
         self.send_off(&mut pages, cause);
         self.scratch = pages;
         found || urgency == Urgency::Direct && self.give_way(cause)

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use warmswap_engine::evidence;
 use warmswap_sys::pagemap::{Region, Residence};
 
 /// Pages that are kept together.
@@ -24,10 +25,7 @@ const COOLED: u8 = 8;
 /// How often it was seen to be accessed in another launch than before, up to 3.
 const CONFIRMED: u8 = 3 << CONFIRMED_SHIFT;
 const CONFIRMED_SHIFT: u32 = 4;
-
-/// Launches for which an access is evidence that the page is needed in every launch, where it was the only one. Each
-/// access that was seen in a later launch doubles them.
-const FIRST_EVIDENCE_LAUNCHES: u8 = 10;
+const _: () = assert!(CONFIRMED >> CONFIRMED_SHIFT == evidence::MOST_CONFIRMED);
 
 /// What happened to a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -315,24 +313,8 @@ impl Pages {
 
 /// Launches since a page was seen to be accessed, as long as that is evidence.
 fn age(state: u8, seen: u8, launch: u8, most: u8) -> Option<u8> {
-    let confirmed = u32::from((state & CONFIRMED) >> CONFIRMED_SHIFT);
-    let launches = (u32::from(FIRST_EVIDENCE_LAUNCHES) << confirmed).min(u32::from(most));
-    let age = launches_between(seen, launch);
-    (seen != 0 && u32::from(age) <= launches).then_some(age)
-}
-
-/// Launches have the numbers 1 to 255, over and over.
-#[must_use]
-pub fn next_launch(launch: u8) -> u8 {
-    launch % 255 + 1
-}
-
-fn launches_between(earlier: u8, later: u8) -> u8 {
-    if later >= earlier {
-        later - earlier
-    } else {
-        (u16::from(later) + 255 - u16::from(earlier)) as u8
-    }
+    let confirmed = (state & CONFIRMED) >> CONFIRMED_SHIFT;
+    evidence::age(seen, confirmed, launch, most)
 }
 
 #[cfg(test)]

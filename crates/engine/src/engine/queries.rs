@@ -4,6 +4,7 @@ use super::Engine;
 use crate::budget::{Limits, Usage};
 use crate::chunks::ChunkPages;
 use crate::counters::Counters;
+use crate::evidence::Evidence;
 use warmswap_page::{AppId, PageAddr};
 use warmswap_policy::eviction::Chosen;
 use warmswap_policy::{ChunkId, Hotness, PageId, PageState};
@@ -113,6 +114,9 @@ impl Engine {
 
     /// Bytes of memory that the engine itself holds for pages and chunks.
     pub fn state_bytes(&self) -> usize {
-        self.table.state_bytes() + self.chunks.state_bytes() + self.scheme.eviction.state_bytes()
+        self.table.state_bytes()
+            + self.chunks.state_bytes()
+            + self.scheme.eviction.state_bytes()
+            + self.evidence.as_ref().map_or(0, Evidence::state_bytes)
     }
 }

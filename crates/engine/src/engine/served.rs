@@ -40,6 +40,7 @@ impl Engine {
                 self.unbuffer(page);
                 self.make_resident(page, arrival);
                 if is_expected {
+                    self.presume_prepaged(page);
                     Outcome::Prepaged
                 } else {
                     Outcome::BufferHit
@@ -94,6 +95,7 @@ impl Engine {
         self.settle(chunk);
         if touched {
             self.note_access(app, self.table.addr(page), Outcome::Fault(place));
+            self.note_seen(page);
             self.prefetch_behind(chunk);
         }
         Outcome::Fault(place)
@@ -107,6 +109,9 @@ impl Engine {
         if self.table[page].state == PageState::Buffered {
             self.unbuffer(page);
             self.make_resident(page, Arrival::Untouched);
+        }
+        if self.table[page].state == PageState::Resident {
+            self.presume_prepaged(page);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use warmswap_engine::evidence::next_launch;
 use warmswap_engine::{Action, Cause};
 use warmswap_page::PAGE_BYTES;
 use warmswap_page::{FileId, LaunchKind, PageAddr};
@@ -15,7 +16,6 @@ use super::Host;
 use super::app::{App, Window, addr, place};
 use super::core::{Core, UNBOUNDED_BYTES};
 use crate::config::PrepageBy;
-use crate::pages::next_launch;
 use crate::prepage::Prepagers;
 use crate::status::Relaunch;
 

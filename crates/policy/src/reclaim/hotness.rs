@@ -447,6 +447,12 @@ impl Reclaim for HotnessOrg {
             .map_or(0, |app| app.hot_total)
     }
 
+    fn hot_list(&self, table: &PageTable, app: AppId) -> Vec<PageId> {
+        let app = self.apps.get(usize::from(app.0));
+        let list = app.map(|app| &app.lists[Hotness::Hot.index()]);
+        list.into_iter().flat_map(|list| list.iter(table)).collect()
+    }
+
     fn launch_begin(&mut self, table: &mut PageTable, app: AppId, kind: LaunchKind) {
         let initial = self.initial_hot_pages;
         self.used(app);

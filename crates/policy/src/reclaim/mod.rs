@@ -81,6 +81,12 @@ pub trait Reclaim: Send + std::fmt::Debug {
         0
     }
 
+    /// The resident pages on the application's hot list, the first to leave first. Linear in them.
+    fn hot_list(&self, table: &PageTable, app: AppId) -> Vec<PageId> {
+        let _ = (table, app);
+        Vec::new()
+    }
+
     /// The application comes to the foreground.
     fn launch_begin(&mut self, table: &mut PageTable, app: AppId, kind: LaunchKind) {
         let _ = (table, app, kind);
