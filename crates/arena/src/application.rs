@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use warmswap_engine::calls::Call;
 use warmswap_page::{AppId, PAGE_BYTES};
 
 use crate::address_map::AddressMap;
@@ -85,6 +84,12 @@ impl<M: AddressMap> Application<M> {
         shared.core.frames.call_pager();
     }
 
+    /// The application was launched before the arena knew of it: its next launch is a relaunch. One that was in the
+    /// background is known to have been.
+    pub fn was_launched(&self) {
+        self.inner.shared.brain().was_launched(self.inner.id);
+    }
+
     /// The application has answered: the launch window closes. What is left of its hot set is brought back
     /// first, with the help of the calling thread; what is left of its footprint, no more.
     pub fn launch_done(&self) {
@@ -106,8 +111,7 @@ impl<M: AddressMap> Application<M> {
         }
         let mut brain = shared.brain();
         shared.settle(&mut brain);
-        brain.launch_end(self.inner.id);
-        brain.engine.call(Call::Background(self.inner.id));
+        brain.background(self.inner.id);
         drop(brain);
         self.inner.keep_learned();
     }

@@ -189,6 +189,18 @@ impl<M: AddressMap> Brain<M> {
         }
     }
 
+    /// It goes to the background. So it was launched before, seen or not.
+    pub fn background(&mut self, app: AppId) {
+        self.launch_end(app);
+        self.was_launched(app);
+        self.engine.call(Call::Background(app));
+    }
+
+    /// It was launched before: its next launch is a relaunch.
+    pub fn was_launched(&mut self, app: AppId) {
+        self.apps[usize::from(app.0)].was_launched = true;
+    }
+
     /// From now on the pages can be touched.
     pub fn open_pages(&mut self, core: &Core, pages: Range<usize>, word: Word) {
         for page in pages {
@@ -263,9 +275,10 @@ impl<M: AddressMap> Brain<M> {
         }
     }
 
-    /// The application's hot pages.
+    /// The application's hot pages, without those that are to show by a fault that they are needed.
     pub fn hot_set(&self, app: AppId) -> Vec<u32> {
         let pages = self.engine.hot_set(app);
+        let pages = pages.filter(|&page| !self.engine.is_on_probation(page));
         pages.map(|page| self.number(page) as u32).collect()
     }
 
@@ -290,12 +303,12 @@ impl<M: AddressMap> Brain<M> {
             let (app, addr) = self.locate(page);
             let answer = self.engine.call(Call::Served(app, addr, arrival));
             // Touches of pages that are in their place are not seen. So that the hot set is complete, what
-            // comes along with a touched page in a launch window, or ahead of it, counts as touched. A footprint
-            // is watched instead.
-            let is_watched = answer == Answer::Outcome(Outcome::Prepaged);
+            // comes along with a touched page in a launch window, or ahead of it, is presumed to be touched. A
+            // footprint is watched instead.
             let is_launching = self.apps[usize::from(app.0)].is_launching;
+            let is_watched = answer == Answer::Outcome(Outcome::Prepaged);
             if arrival == Arrival::Untouched && is_launching && !is_watched {
-                self.engine.call(Call::Touch(app, addr, false));
+                self.engine.call(Call::CameAlong(app, addr));
             }
         }
     }

@@ -179,6 +179,23 @@ impl Region {
         })
     }
 
+    /// How many pages of a range of bytes are held to be hot. For tests and reports, too.
+    ///
+    /// # Errors
+    /// [`ArenaError::OutOfRange`].
+    pub fn hot_pages(&self, bytes: Range<usize>) -> Result<usize, ArenaError> {
+        let pages = self.pages_of(bytes)?;
+        let shared = &self.app.shared;
+        let mut brain = shared.brain();
+        brain.hear(&shared.core);
+        let is_in = |page: &u32| pages.contains(&(*page as usize));
+        Ok(brain
+            .hot_set(self.app.id)
+            .iter()
+            .filter(|page| is_in(page))
+            .count())
+    }
+
     fn count(&self, bytes: Range<usize>, counts: fn(State) -> bool) -> Result<usize, ArenaError> {
         let directory = &self.core().directory;
         let pages = self.pages_of(bytes)?;

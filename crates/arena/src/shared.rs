@@ -132,6 +132,7 @@ impl<M: AddressMap> Shared<M> {
         let mut engine = Taped::new(engine, config.tape.as_deref(), &config.scheme, limits)
             .map_err(ArenaError::system("write the tape"))?;
         engine.call(Call::TouchesAreUnseen());
+        engine.call(Call::PresumeUnseenTouches());
         let marks = Watermarks::of(config.budget_bytes);
         // The engine keeps the hysteresis, and the limit where it moves; what the pool keeps for reuse must not be
         // what fills a small one.

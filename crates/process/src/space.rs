@@ -132,6 +132,8 @@ impl Space {
         shared.core.memory.inherit_staging(true)?;
         let shared = Arc::new(shared);
         let app = Application::new(Arc::clone(&shared), name.to_owned())?;
+        // The program runs: no launch of it can be the first.
+        app.was_launched();
         Ok(Self {
             shared,
             hooks,

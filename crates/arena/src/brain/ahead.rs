@@ -67,9 +67,9 @@ impl<M: AddressMap> Brain<M> {
         let mut wanted = members
             .iter()
             .filter(|&&(_, id)| self.engine.is_loading(chunk, id));
-        let is_doubted = |&(page, _): &(usize, _)| {
+        let is_doubted = |&(page, id): &(usize, _)| {
             let (app, addr) = self.locate(page);
-            self.engine.doubts(app, addr)
+            self.engine.doubts(app, addr) || self.engine.is_on_probation(id)
         };
         let is_due =
             |&(page, _): &(usize, _)| (page + self.ahead.launches).is_multiple_of(WATCH_EVERY);
