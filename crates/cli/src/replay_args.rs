@@ -5,7 +5,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use warmswap_policy::SchemeSpec;
-use warmswap_replay::{DeviceModel, Pressure};
+use warmswap_replay::{DeviceModel, Pressure, Sight};
 use warmswap_report::size_expr::SizeExpr;
 use warmswap_study::{Amount, Options, Subject};
 
@@ -81,6 +81,7 @@ impl ReplayArgs {
             },
             file_pages: self.files,
             contents: !self.no_contents,
+            sight: Sight::All,
         })
     }
 

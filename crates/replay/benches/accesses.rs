@@ -8,7 +8,9 @@ use std::hint::black_box;
 use warmswap_engine::Limits;
 use warmswap_policy::SchemeSpec;
 use warmswap_replay::store::Assumption;
-use warmswap_replay::{AssumedStore, DeviceModel, NoObserver, Pressure, Replay, ReplayConfig};
+use warmswap_replay::{
+    AssumedStore, DeviceModel, NoObserver, Pressure, Replay, ReplayConfig, Sight,
+};
 use warmswap_trace::Event;
 use warmswap_trace::synth::{SynthConfig, SynthEvents};
 
@@ -26,6 +28,7 @@ fn replay(events: &[Event], scheme: &str, pages: u64) -> u64 {
         device: DeviceModel::default(),
         pressure: Pressure::Budget,
         file_pages: true,
+        sight: Sight::All,
     };
     let store = AssumedStore::new(Assumption::default(), limits.pool_limit_bytes);
     let mut replay = Replay::new(config, store, NoObserver).expect("limits that make sense");

@@ -6,6 +6,7 @@ use crate::error::ReplayError;
 use crate::result::{AppResult, Latency, Relaunch, ReplayResult, Totals};
 use crate::store::Store;
 use crate::window::Launches;
+use serde::{Deserialize, Serialize};
 use warmswap_engine::{ANTICIPATED_PAGES, Decision, Engine, Limits, Outcome, Touch};
 use warmswap_page::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_policy::{PageState, SchemeSpec};
@@ -22,6 +23,17 @@ pub enum Pressure {
     Full,
 }
 
+/// Which touches the engine hears of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sight {
+    /// All that the trace has.
+    #[default]
+    All,
+    /// Those of pages that are not resident, as in live memory: what it knows can be compared with the trace.
+    Faults,
+}
+
 /// How a trace is replayed.
 #[derive(Clone, Debug)]
 pub struct ReplayConfig {
@@ -35,6 +47,8 @@ pub struct ReplayConfig {
     pub pressure: Pressure,
     /// False: accesses to pages of files are passed over, as in the Ariadne paper.
     pub file_pages: bool,
+    /// Which touches the engine hears of.
+    pub sight: Sight,
 }
 
 /// Watches a replay: for studies.
@@ -91,7 +105,11 @@ impl<S: Store, O: Observer> Replay<S, O> {
     /// # Errors
     /// The scheme is none, or the limits make no sense.
     pub fn new(config: ReplayConfig, store: S, observer: O) -> Result<Self, ReplayError> {
-        let engine = Engine::new(config.scheme.build()?, config.limits)?;
+        let mut engine = Engine::new(config.scheme.build()?, config.limits)?;
+        if config.sight == Sight::Faults {
+            engine.touches_are_unseen();
+            engine.presume_unseen_touches();
+        }
         Ok(Self {
             engine,
             store,
@@ -222,7 +240,7 @@ impl<S: Store, O: Observer> Replay<S, O> {
             self.file_content(app, addr, content)?;
         }
         // A change of anonymous memory that the trace calls a read is a write.
-        let touch = self.engine.touch(app, addr, write || changes && !is_file);
+        let touch = self.touch(app, addr, write || changes && !is_file);
         if touch.outcome == Outcome::FileRead {
             self.totals.flash_read_bytes += PAGE_BYTES as u64;
         }
@@ -250,6 +268,23 @@ impl<S: Store, O: Observer> Replay<S, O> {
         }
         self.carry_out(Some(app))?;
         Ok(Some(touch))
+    }
+
+    /// The engine hears of a touch, if it may.
+    fn touch(&mut self, app: AppId, addr: PageAddr, write: bool) -> Touch {
+        if self.config.sight == Sight::All {
+            return self.engine.touch(app, addr, write);
+        }
+        let page = self.engine.page(app, addr);
+        if self.engine.page_state(page) != PageState::Resident {
+            return self.engine.touch(app, addr, write);
+        }
+        if write {
+            // A live host finds that out when the page leaves.
+            return self.engine.changed(app, addr);
+        }
+        let outcome = Outcome::Hit;
+        Touch { page, outcome }
     }
 
     /// The trace learned what a page holds, without an access.

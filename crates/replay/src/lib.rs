@@ -29,6 +29,6 @@ pub mod window;
 pub use contents::Contents;
 pub use device::DeviceModel;
 pub use error::ReplayError;
-pub use host::{NoObserver, Observer, Pressure, Replay, ReplayConfig};
+pub use host::{NoObserver, Observer, Pressure, Replay, ReplayConfig, Sight};
 pub use result::{AppResult, CpuTime, Latency, Relaunch, ReplayResult, Totals};
 pub use store::{AssumedStore, CompressedStore, Store};

@@ -1,17 +1,20 @@
 //! How well the hot list predicts a relaunch (Ariadne Figure 14 and section 6.2).
 //!
+//! Each scheme is replayed twice: the engine hears of all touches, as in the paper; and of faults only, as in live memory,
+//! where what it presumes is compared with the touches of the trace.
+//!
 //! Coverage: of the pages of a launch window that existed before it, the share that was on the hot list.
 //! Accuracy: of the hot list, the share that the window or the execution after it used.
 
 use serde::{Deserialize, Serialize};
 use warmswap_policy::SchemeSpec;
-use warmswap_replay::Relaunch;
+use warmswap_replay::{Relaunch, Sight};
 
 use crate::error::StudyError;
 use crate::mean::mean;
 use crate::options::Options;
 use crate::paper::Published;
-use crate::run::{OnProgress, Run, replay_all};
+use crate::run::{OnProgress, Progress, Run, replay_all};
 use crate::subject::Subject;
 
 /// The scheme whose hot list is looked at unless another is asked for.
@@ -32,6 +35,8 @@ pub struct CoverageRow {
     pub app: String,
     /// The scheme.
     pub scheme: String,
+    /// The touches that the engine heard of.
+    pub sight: Sight,
     /// Relaunches, without those that were cold starts after a kill.
     pub relaunches: u64,
     /// Mean number of pages of the hot list.
@@ -45,7 +50,7 @@ pub struct CoverageRow {
 }
 
 /// Of finished runs. Applications without relaunches are left out.
-pub fn coverage_of(runs: &[Run]) -> Vec<CoverageRow> {
+fn coverage_of(runs: &[Run], sight: Sight) -> Vec<CoverageRow> {
     let rows = runs.iter().flat_map(|run| {
         run.result.apps.iter().filter_map(move |app| {
             let relaunches = || app.relaunches.iter().filter(|r| !r.was_killed);
@@ -53,6 +58,7 @@ pub fn coverage_of(runs: &[Run]) -> Vec<CoverageRow> {
                 trace: run.trace.clone(),
                 app: app.name.clone(),
                 scheme: run.result.scheme.clone(),
+                sight,
                 relaunches: relaunches().count() as u64,
                 hot_pages: mean(relaunches().map(|r| r.hot_pages as f64))?,
                 window_pages: mean(relaunches().map(|r| r.touched_known_pages as f64))?,
@@ -75,12 +81,22 @@ pub fn coverage(
     options: &Options,
     on_progress: OnProgress<'_>,
 ) -> Result<Vec<CoverageRow>, StudyError> {
-    Ok(coverage_of(&replay_all(
-        subjects,
-        schemes,
-        options,
-        on_progress,
-    )?))
+    let mut rows = Vec::new();
+    for (pass, sight) in (0..).zip([Sight::All, Sight::Faults]) {
+        let options = Options {
+            sight,
+            ..options.clone()
+        };
+        let on_progress = |of_pass: Progress| {
+            on_progress(Progress {
+                done: pass * of_pass.total + of_pass.done,
+                total: 2 * of_pass.total,
+            });
+        };
+        let runs = replay_all(subjects, schemes, &options, &on_progress)?;
+        rows.extend(coverage_of(&runs, sight));
+    }
+    Ok(rows)
 }
 
 #[cfg(test)]
@@ -105,9 +121,31 @@ mod tests {
             ..Options::full_pressure()
         };
         let rows = coverage(&[script.subject()], &schemes([SCHEME]), &options, &|_| {}).unwrap();
-        assert_eq!(rows.len(), 1);
+        assert_eq!(rows.len(), 2);
+        assert_eq!(rows[0].sight, Sight::All);
         assert_eq!((rows[0].hot_pages, rows[0].window_pages), (4.0, 3.0));
         assert_eq!(rows[0].coverage, Some(2.0 / 3.0));
         assert_eq!(rows[0].accuracy, Some(0.75));
+    }
+
+    #[test]
+    fn where_faults_are_all_that_is_seen_the_list_is_presumed_and_compared_with_the_trace() {
+        let mut script = Script::new(1);
+        script.launch(0, &[1, 2, 3, 4]).background(0);
+        for _ in 0..2 {
+            script.launch(0, &[1, 2]).background(0);
+        }
+        let options = Options {
+            budget: crate::Amount::Bytes(4 << 20),
+            ..Options::full_pressure()
+        };
+        let rows = coverage(&[script.subject()], &schemes([SCHEME]), &options, &|_| {}).unwrap();
+        let found: Vec<_> = rows
+            .iter()
+            .map(|row| (row.hot_pages, row.coverage))
+            .collect();
+        // With all touches the lists are of 4 and 2 pages.
+        assert_eq!(found, [(3.0, Some(1.0)), (4.0, Some(1.0))]);
+        assert_eq!(rows[1].accuracy, Some(0.5));
     }
 }

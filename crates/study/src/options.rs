@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use warmswap_engine::Limits;
 use warmswap_policy::SchemeSpec;
-use warmswap_replay::{DeviceModel, Pressure};
+use warmswap_replay::{DeviceModel, Pressure, Sight};
 
 use crate::footprint::Footprint;
 
@@ -45,6 +45,8 @@ pub struct Options {
     pub file_pages: bool,
     /// False: sizes and codec times are assumed even where the trace has contents.
     pub contents: bool,
+    /// Which touches the engine hears of.
+    pub sight: Sight,
 }
 
 impl Default for Options {
@@ -59,6 +61,7 @@ impl Default for Options {
             pressure: Pressure::Budget,
             file_pages: false,
             contents: true,
+            sight: Sight::All,
         }
     }
 }

@@ -111,6 +111,7 @@ pub fn replay<O: Observer>(
         device: options.device.clone(),
         pressure: options.pressure,
         file_pages: options.file_pages,
+        sight: options.sight,
     };
     let pool_limit_bytes = config.limits.pool_limit_bytes;
     let contents = subject.contents.as_ref().filter(|_| options.contents);

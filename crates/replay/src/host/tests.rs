@@ -40,6 +40,7 @@ fn config(scheme: &str, budget_pages: u64, backing_pages: u64) -> ReplayConfig {
         device: DeviceModel::default(),
         pressure: Pressure::Budget,
         file_pages: true,
+        sight: Sight::All,
     }
 }
 

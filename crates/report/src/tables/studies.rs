@@ -1,5 +1,6 @@
 //! The figures of the Ariadne paper, with the paper's numbers beside ours.
 
+use warmswap_replay::Sight;
 use warmswap_study::chunk_size::{
     ChunkSizes, PAPER_RATIO_128B, PAPER_RATIO_128K, PAPER_SPEEDUP_LZ4, PAPER_SPEEDUP_LZO,
 };
@@ -288,6 +289,7 @@ pub fn compression_rows(study: &CompressionStudy) -> Result<Table, TableError> {
 pub fn coverage(rows: &[CoverageRow]) -> Result<Table, TableError> {
     let mut columns = names(["app", "scheme"]);
     columns.extend([
+        Column::new("sight", "hears of", Kind::Text),
         Column::new("hot_pages", "hot list", Kind::Count),
         Column::new("window_pages", "window", Kind::Count),
         Column::new("coverage", "coverage", Kind::Percent),
@@ -303,6 +305,10 @@ pub fn coverage(rows: &[CoverageRow]) -> Result<Table, TableError> {
         table.row([
             text(&row.app),
             text(&row.scheme),
+            text(match row.sight {
+                Sight::All => "touches",
+                Sight::Faults => "faults",
+            }),
             Quantity::Count(row.hot_pages.round() as u64),
             Quantity::Count(row.window_pages.round() as u64),
             fraction(row.coverage),
@@ -315,5 +321,8 @@ pub fn coverage(rows: &[CoverageRow]) -> Result<Table, TableError> {
         "Paper: means of its applications ({}).",
         PAPER_COVERAGE.source
     ));
+    table.footnote(
+        "An engine that hears of faults only is one of live memory: the rest is presumed.",
+    );
     Ok(table)
 }

@@ -1,7 +1,7 @@
 use warmswap_codec::{ChunkPlan, Codec};
 use warmswap_engine::{Counters, Limits};
 use warmswap_policy::sizing::{CodecCost, CostTable};
-use warmswap_replay::{AppResult, CpuTime, Latency, Relaunch, ReplayResult, Totals};
+use warmswap_replay::{AppResult, CpuTime, Latency, Relaunch, ReplayResult, Sight, Totals};
 use warmswap_study::chunk_size::{ChunkSizeRow, ChunkSizes};
 use warmswap_study::compare::{AppRow, Figures, SchemeRow, TraceRow};
 use warmswap_study::compression::{CompressionRow, CompressionStudy};
@@ -246,6 +246,7 @@ fn studies_stand_beside_the_paper() {
         trace: trace.clone(),
         app: app.clone(),
         scheme: scheme.clone(),
+        sight: Sight::Faults,
         relaunches: 4,
         hot_pages: 10.4,
         window_pages: 20.0,
@@ -253,7 +254,10 @@ fn studies_stand_beside_the_paper() {
         accuracy: None,
     };
     let row = &studies::coverage(&[coverage]).unwrap().json()["rows"][0];
-    assert_eq!(row["hot_pages"], 10);
+    assert_eq!(
+        (&row["hot_pages"], &row["sight"]),
+        (&10.into(), &"faults".into())
+    );
     assert_eq!(row["accuracy_paper"], 0.92);
     assert!(row["accuracy"].is_null());
 
