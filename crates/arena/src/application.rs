@@ -43,7 +43,7 @@ impl<M: AddressMap> Application<M> {
     /// # Errors
     /// [`ArenaError::Applications`], when there are too many.
     pub fn new(shared: Arc<Shared<M>>, name: String) -> Result<Self, ArenaError> {
-        let id = shared.brain().add_app()?;
+        let id = shared.pager().add_app()?;
         let inner = AppInner {
             shared,
             id,
@@ -68,10 +68,10 @@ impl<M: AddressMap> Application<M> {
     pub fn foreground(&self) {
         let shared = &self.inner.shared;
         let pages = {
-            let mut brain = shared.brain();
-            brain.hear(&shared.core);
-            let pages = brain.hot_set(self.inner.id);
-            brain.launch_begin(self.inner.id);
+            let mut pager = shared.pager();
+            pager.drain_arrivals(&shared.core);
+            let pages = pager.hot_set(self.inner.id);
+            pager.launch_begin(self.inner.id);
             pages
         };
         let job = Arc::new(Job::new(pages));
@@ -87,7 +87,7 @@ impl<M: AddressMap> Application<M> {
     /// The application was launched before the arena knew of it: its next launch is a relaunch. One that was in the
     /// background is known to have been.
     pub fn was_launched(&self) {
-        self.inner.shared.brain().was_launched(self.inner.id);
+        self.inner.shared.pager().was_launched(self.inner.id);
     }
 
     /// The application has answered: the launch window closes. What is left of its hot set is brought back
@@ -97,9 +97,9 @@ impl<M: AddressMap> Application<M> {
         if let Some(job) = self.inner.swap_job(None) {
             job.finish(&shared.core);
         }
-        let mut brain = shared.brain();
-        shared.settle(&mut brain);
-        brain.launch_end(self.inner.id);
+        let mut pager = shared.pager();
+        shared.settle(&mut pager);
+        pager.launch_end(self.inner.id);
         self.inner.is_unsaved.store(true, Ordering::Release);
     }
 
@@ -109,10 +109,10 @@ impl<M: AddressMap> Application<M> {
         if let Some(job) = self.inner.swap_job(None) {
             job.cancel();
         }
-        let mut brain = shared.brain();
-        shared.settle(&mut brain);
-        brain.background(self.inner.id);
-        drop(brain);
+        let mut pager = shared.pager();
+        shared.settle(&mut pager);
+        pager.background(self.inner.id);
+        drop(pager);
         self.inner.keep_learned();
     }
 
@@ -131,9 +131,9 @@ impl<M: AddressMap> Application<M> {
     #[must_use]
     pub fn hot_pages(&self) -> u64 {
         let shared = &self.inner.shared;
-        let mut brain = shared.brain();
-        brain.hear(&shared.core);
-        brain.engine.hot_pages(self.inner.id)
+        let mut pager = shared.pager();
+        pager.drain_arrivals(&shared.core);
+        pager.engine.hot_pages(self.inner.id)
     }
 }
 
@@ -146,7 +146,7 @@ impl Application {
         let pages = bytes.div_ceil(PAGE_BYTES).max(1);
         let shared = &self.inner.shared;
         let first = shared
-            .brain()
+            .pager()
             .add_region(&shared.core, self.inner.id, pages)?;
         Ok(Region {
             app: Arc::clone(&self.inner),
@@ -167,7 +167,7 @@ impl<M: AddressMap> AppInner<M> {
 impl<M: AddressMap> Drop for AppInner<M> {
     fn drop(&mut self) {
         if !self.shared.is_in_child() {
-            self.shared.brain().remove_app(self.id);
+            self.shared.pager().remove_app(self.id);
         }
     }
 }

@@ -103,8 +103,8 @@ impl Arena {
     /// # Errors
     /// A sentence about what is wrong.
     pub fn check(&self) -> Result<(), String> {
-        let mut brain = self.shared.brain();
-        brain.hear(&self.shared.core);
-        brain.engine.check()
+        let mut pager = self.shared.pager();
+        pager.drain_arrivals(&self.shared.core);
+        pager.engine.check()
     }
 }

@@ -52,8 +52,8 @@ const STATES: [State; 8] = [
 pub struct Word {
     /// Where the content is.
     pub state: State,
-    /// It came to its place, and the engine has not heard of it.
-    pub news: Option<Arrival>,
+    /// How the page became resident, until the pager has told the engine.
+    pub arrival: Option<Arrival>,
     /// It must not leave its place.
     pub pinned: bool,
     /// The staging slot of a staged page.
@@ -64,7 +64,7 @@ pub struct Word {
     pub index: u8,
 }
 
-const NEWS_SHIFT: u32 = 3;
+const ARRIVAL_SHIFT: u32 = 3;
 const PINNED: u64 = 1 << 5;
 const INDEX_SHIFT: u32 = 6;
 const SLOT_SHIFT: u32 = 11;
@@ -78,7 +78,7 @@ impl Word {
     pub const fn of(state: State) -> Self {
         Self {
             state,
-            news: None,
+            arrival: None,
             pinned: false,
             slot: 0,
             chunk: ChunkId::NONE,
@@ -93,13 +93,13 @@ impl Word {
 
     /// In its place, and the engine is to hear of it.
     pub fn arrived(self, arrival: Arrival) -> Self {
-        let news = match (self.news, arrival) {
+        let arrival = match (self.arrival, arrival) {
             (Some(Arrival::Touched), _) => Arrival::Touched,
             (_, arrival) => arrival,
         };
         Self {
             state: State::Resident,
-            news: Some(news),
+            arrival: Some(arrival),
             ..self
         }
     }
@@ -129,7 +129,7 @@ impl Word {
     }
 
     fn pack(self) -> u64 {
-        let news = match self.news {
+        let arrival = match self.arrival {
             None => 0,
             Some(Arrival::Untouched) => 1,
             Some(Arrival::Touched) => 2,
@@ -137,7 +137,7 @@ impl Word {
         // Chunk numbers are stored plus one, so that a word of zeros is an unmapped page without a chunk.
         let chunk = self.chunk.0.wrapping_add(1);
         self.state as u64
-            | news << NEWS_SHIFT
+            | arrival << ARRIVAL_SHIFT
             | if self.pinned { PINNED } else { 0 }
             | u64::from(self.index) << INDEX_SHIFT
             | u64::from(self.slot) << SLOT_SHIFT
@@ -147,7 +147,7 @@ impl Word {
     fn unpack(raw: u64) -> Self {
         Self {
             state: STATES[(raw & 7) as usize % STATES.len()],
-            news: match raw >> NEWS_SHIFT & 3 {
+            arrival: match raw >> ARRIVAL_SHIFT & 3 {
                 0 => None,
                 1 => Some(Arrival::Untouched),
                 _ => Some(Arrival::Touched),
@@ -296,9 +296,9 @@ impl Directory {
         }
     }
 
-    /// Takes the news off a page's word. `None` also while somebody holds the page: whoever releases a page
-    /// with news says so again.
-    pub fn take_news(&self, page: usize) -> Option<Arrival> {
+    /// Takes the arrival off a page's word. `None` also while a thread holds the page: the thread that
+    /// releases a page with an arrival queues it again.
+    pub fn take_arrival(&self, page: usize) -> Option<Arrival> {
         let cell = self.words.get(page)?;
         loop {
             let raw = cell.load(Ordering::Acquire);
@@ -306,8 +306,12 @@ impl Directory {
             if word.state == State::Busy {
                 return None;
             }
-            let arrival = word.news?;
-            let told = Word { news: None, ..word }.pack();
+            let arrival = word.arrival?;
+            let told = Word {
+                arrival: None,
+                ..word
+            }
+            .pack();
             let swapped = cell.compare_exchange(raw, told, Ordering::AcqRel, Ordering::Acquire);
             if swapped.is_ok() {
                 return Some(arrival);
@@ -344,7 +348,7 @@ impl Directory {
 /// A lock-free queue of page numbers that says where the engine has to look. It may forget: then it says
 /// that everything has to be looked at.
 #[derive(Debug)]
-pub struct News {
+pub struct ArrivalQueue {
     /// Page number plus one; 0 where there is none.
     ring: Box<[AtomicU32]>,
     tail: AtomicU64,
@@ -352,7 +356,7 @@ pub struct News {
     has_overflown: std::sync::atomic::AtomicBool,
 }
 
-impl News {
+impl ArrivalQueue {
     /// A queue of `capacity` places.
     pub fn new(capacity: usize) -> Self {
         Self {
@@ -367,7 +371,7 @@ impl News {
         &self.ring[(position % self.ring.len() as u64) as usize]
     }
 
-    /// Says that a page has news. Any thread; never waits. True when the queue has become half full.
+    /// Queues a page that has an arrival. Any thread; never waits. True when the queue has become half full.
     pub fn push(&self, page: usize) -> bool {
         let position = self.tail.fetch_add(1, Ordering::SeqCst);
         let put = self.place(position).compare_exchange(
@@ -385,7 +389,7 @@ impl News {
         position - head >= self.ring.len() as u64 / 2
     }
 
-    /// The next page with news. One thread only.
+    /// The next page that has an arrival. One thread only.
     ///
     /// A place that was taken and not yet filled is passed by, so that nobody waits for a thread that was
     /// interrupted there. The place is looked at once more after the head has moved: either that finds the
@@ -407,12 +411,12 @@ impl News {
         None
     }
 
-    /// Whether news were forgotten since the last call: then every page is to be looked at. One thread only.
+    /// Whether arrivals were dropped since the last call: then every page is to be looked at. One thread only.
     pub fn take_overflow(&self) -> bool {
         if !self.has_overflown.swap(false, Ordering::SeqCst) {
             return false;
         }
-        // What is put into a place before the new head while this runs had its news in the directory before,
+        // What is put into a place before the new head while this runs had its arrival in the directory before,
         // where the caller finds them.
         self.ring
             .iter()
@@ -431,11 +435,11 @@ mod tests {
     fn words_survive_packing_and_zero_is_unmapped() {
         assert_eq!(Word::unpack(0), Word::of(State::Unmapped));
         for state in STATES {
-            for news in [None, Some(Arrival::Touched), Some(Arrival::Untouched)] {
+            for arrival in [None, Some(Arrival::Touched), Some(Arrival::Untouched)] {
                 let word = Word {
                     state,
-                    news,
-                    pinned: news.is_none(),
+                    arrival,
+                    pinned: arrival.is_none(),
                     slot: MAX_SLOTS as u32 - 1,
                     chunk: ChunkId(u32::MAX - 1),
                     index: MAX_CHUNK_PAGES as u8 - 1,
@@ -446,16 +450,16 @@ mod tests {
     }
 
     #[test]
-    fn one_of_many_claims_succeeds_and_news_are_told_once() {
+    fn one_of_many_claims_succeeds_and_an_arrival_is_taken_once() {
         let directory = Directory::new(4096, false).expect("address space");
         let fresh = Word::of(State::Fresh);
         directory.update(7, |_| Some(fresh));
         let claim = directory.claim(7, fresh).expect("nobody holds it");
         assert!(directory.claim(7, fresh).is_none());
-        assert_eq!(directory.take_news(7), None);
+        assert_eq!(directory.take_arrival(7), None);
         claim.release(fresh.arrived(Arrival::Untouched));
-        assert_eq!(directory.take_news(7), Some(Arrival::Untouched));
-        assert_eq!(directory.take_news(7), None);
+        assert_eq!(directory.take_arrival(7), Some(Arrival::Untouched));
+        assert_eq!(directory.take_arrival(7), None);
         assert_eq!(directory.word(7).state, State::Resident);
     }
 
@@ -474,19 +478,19 @@ mod tests {
 
     #[test]
     fn a_queue_keeps_order_and_says_so_when_it_forgot() {
-        let news = News::new(4);
+        let arrivals = ArrivalQueue::new(4);
         for page in 0..4 {
-            assert_eq!(news.push(page), page >= 2);
+            assert_eq!(arrivals.push(page), page >= 2);
         }
-        assert_eq!(news.pop(), Some(0));
-        assert!(!news.take_overflow());
-        news.push(4);
-        assert!(news.push(5));
-        assert!(news.take_overflow());
-        assert_eq!(news.pop(), None);
-        news.push(6);
-        assert_eq!(news.pop(), Some(6));
-        assert_eq!(news.pop(), None);
+        assert_eq!(arrivals.pop(), Some(0));
+        assert!(!arrivals.take_overflow());
+        arrivals.push(4);
+        assert!(arrivals.push(5));
+        assert!(arrivals.take_overflow());
+        assert_eq!(arrivals.pop(), None);
+        arrivals.push(6);
+        assert_eq!(arrivals.pop(), Some(6));
+        assert_eq!(arrivals.pop(), None);
     }
 
     /// A page is told of before it is pushed, as in the directory, where the reader looks after an overflow.
@@ -496,27 +500,27 @@ mod tests {
         use std::sync::atomic::AtomicBool;
         const WRITERS: usize = 4;
         const PAGES: usize = 5_000;
-        let news = News::new(64);
+        let arrivals = ArrivalQueue::new(64);
         let told: Vec<_> = (0..WRITERS * PAGES)
             .map(|_| AtomicBool::new(false))
             .collect();
-        let mut heard = HashSet::new();
-        let hear = |heard: &mut HashSet<usize>| {
-            if news.take_overflow() {
+        let mut drained = HashSet::new();
+        let drain = |drained: &mut HashSet<usize>| {
+            if arrivals.take_overflow() {
                 let is_told = |&page: &usize| told[page].load(Ordering::SeqCst);
-                heard.extend((0..told.len()).filter(is_told));
+                drained.extend((0..told.len()).filter(is_told));
             }
-            heard.extend(std::iter::from_fn(|| news.pop()));
+            drained.extend(std::iter::from_fn(|| arrivals.pop()));
         };
         std::thread::scope(|scope| {
             let writers: Vec<_> = (0..WRITERS)
                 .map(|writer| {
-                    let (news, told) = (&news, &told);
+                    let (arrivals, told) = (&arrivals, &told);
                     scope.spawn(move || {
                         let own = told.iter().enumerate().skip(writer * PAGES);
                         for (page, is_told) in own.take(PAGES) {
                             is_told.store(true, Ordering::SeqCst);
-                            news.push(page);
+                            arrivals.push(page);
                             if page % 8 == 0 {
                                 std::thread::yield_now();
                             }
@@ -525,11 +529,11 @@ mod tests {
                 })
                 .collect();
             while !writers.iter().all(|writer| writer.is_finished()) {
-                hear(&mut heard);
+                drain(&mut drained);
             }
         });
-        hear(&mut heard);
-        assert_eq!(heard.len(), told.len());
-        assert!(heard.iter().all(|&page| page < told.len()));
+        drain(&mut drained);
+        assert_eq!(drained.len(), told.len());
+        assert!(drained.iter().all(|&page| page < told.len()));
     }
 }

@@ -93,7 +93,7 @@ impl ArenaError {
 /// A page cannot be served: the process ends, since the page's content is lost and zeros in its place would
 /// be worse.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
+pub enum FaultError {
     /// Its chunk cannot be read.
     #[error(transparent)]
     Store(#[from] warmswap_store::StoreError),

@@ -39,7 +39,7 @@ impl Application {
         let pages = len.div_ceil(PAGE_BYTES);
         let first =
             shared
-                .brain()
+                .pager()
                 .add_file(&shared.core, self.inner.id, (file, absolute), pages)?;
         let region = Region {
             app: std::sync::Arc::clone(&self.inner),
@@ -125,7 +125,7 @@ impl FileRegion {
         let shared = &self.region.app.shared;
         let first = pages.start;
         let result = shared
-            .brain()
+            .pager()
             .read_anew(&shared.core, self.region.app.id, pages);
         if let Err(error) = result {
             die(shared.core.memory.address(first), &error);

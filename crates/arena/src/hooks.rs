@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::ServeError;
-use crate::service::Core;
+use crate::error::FaultError;
+use crate::fault::Core;
 
 /// Called by the threads of an arena. All are called without the engine's lock, and none may allocate: the thread that
 /// forks may hold the allocator meanwhile.
@@ -24,13 +24,13 @@ pub trait FaultHooks: Debug + Send + Sync {
     ///
     /// # Errors
     /// A page that the fork needs is lost.
-    fn fork_pending(&self, core: &Core) -> Result<(), ServeError>;
+    fn fork_pending(&self, core: &Core) -> Result<(), FaultError>;
 
     /// The gate is closing for a fork: a fault at `address` waits until the fork is over.
     ///
     /// # Errors
     /// The address is not mapped, or the kernel refuses.
-    fn put_off(&self, core: &Core, address: usize) -> Result<(), ServeError>;
+    fn put_off(&self, core: &Core, address: usize) -> Result<(), FaultError>;
 
     /// No fork is under way: a page whose fault was put off, if there is one.
     fn take_put_off(&self) -> Option<usize>;
@@ -72,13 +72,13 @@ impl FaultHooks for RegionHooks {
 
     fn before_wait(&self) {}
 
-    fn fork_pending(&self, _: &Core) -> Result<(), ServeError> {
+    fn fork_pending(&self, _: &Core) -> Result<(), FaultError> {
         std::thread::yield_now();
         Ok(())
     }
 
-    fn put_off(&self, core: &Core, address: usize) -> Result<(), ServeError> {
-        let page = core.memory.page_of(address).ok_or(ServeError::NotMapped)?;
+    fn put_off(&self, core: &Core, address: usize) -> Result<(), FaultError> {
+        let page = core.memory.page_of(address).ok_or(FaultError::NotMapped)?;
         Ok(core.memory.wake(page)?)
     }
 

@@ -35,9 +35,9 @@ impl<M: AddressMap> Application<M> {
 impl<M: AddressMap> AppInner<M> {
     fn save_learned(&self, folder: &Path) -> Result<(), SaveError> {
         let learned = {
-            let mut brain = self.shared.brain();
-            brain.hear(&self.shared.core);
-            brain.learned(self.id)
+            let mut pager = self.shared.pager();
+            pager.drain_arrivals(&self.shared.core);
+            pager.learned(self.id)
         };
         if learned.is_empty() {
             return Ok(());
@@ -49,7 +49,7 @@ impl<M: AddressMap> AppInner<M> {
         let Some(learned) = load(folder, &self.name)? else {
             return Ok(false);
         };
-        self.shared.brain().teach(self.id, learned);
+        self.shared.pager().teach(self.id, learned);
         Ok(true)
     }
 

@@ -45,8 +45,8 @@
 //!   are copied. It gives a frame up only if the word has not changed since; a page that
 //!   was touched leaves a hole in the chunk, of which the engine hears before it hears of the store.
 //! - Writes are not seen. A page that leaves for a kept copy does so only if its 128-bit hash is the copy's.
-//! - News of arrivals go through a lock-free queue of hints. A hint that is doubled finds nothing new; one that
-//!   is lost is reported, and every word is looked at.
+//! - Arrivals go through a lock-free queue of page numbers. A number that is queued twice finds nothing new; a
+//!   full queue reports an overflow, and the pager looks at every word.
 //!
 //! # What a user must know
 //!
@@ -71,11 +71,11 @@
 mod address_map;
 mod application;
 mod arena;
-mod brain;
 mod config;
 mod content_hash;
 mod directory;
 mod error;
+mod fault;
 mod file_region;
 mod files;
 mod frames;
@@ -86,10 +86,10 @@ mod lock;
 pub mod mechanism;
 #[cfg(test)]
 mod model;
+mod pager;
 mod region;
 mod regions;
 mod restore;
-mod service;
 mod shared;
 mod stats;
 mod sync;
@@ -98,10 +98,10 @@ mod threads;
 
 pub use application::Application;
 pub use arena::Arena;
-pub use brain::PagerCounts;
 pub use config::{ArenaConfig, FaultMode};
 pub use error::{ArenaError, say};
 pub use file_region::FileRegion;
+pub use pager::PagerCounts;
 pub use region::{Advice, Pinned, Region};
 pub use stats::ArenaStats;
 pub use tape::{Replayed, TapeError, replay_tape};

@@ -2,13 +2,13 @@
 //! so for a program's whole address space. Changes with its users, which are in this workspace.
 
 pub use crate::address_map::AddressMap;
-pub use crate::brain::{Brain, FileTable, hold};
-pub use crate::directory::{Claim, Directory, News, State, Word};
-pub use crate::error::{ServeError, die};
+pub use crate::directory::{ArrivalQueue, Claim, Directory, State, Word};
+pub use crate::error::{FaultError, die};
+pub use crate::fault::{Core, Served, Wanted};
 pub use crate::files::{FileMap, Files, Source};
 pub use crate::frames::{Frame, FrameSource, Frames, timespec};
 pub use crate::gate::{Gate, Inside};
 pub use crate::hooks::{FaultHooks, HandlerHooks};
 pub use crate::lock::Mutex;
-pub use crate::service::{Core, Served, Wanted};
-pub use crate::shared::{AddressKind, BrainGuard, Shared};
+pub use crate::pager::{FileTable, Pager, hold};
+pub use crate::shared::{AddressKind, PagerGuard, Shared};

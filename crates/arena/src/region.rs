@@ -10,8 +10,8 @@ use warmswap_policy::reclaim::Arrival;
 use crate::application::AppInner;
 use crate::directory::{State, Word};
 use crate::error::{ArenaError, die};
+use crate::fault::{Core, Wanted};
 use crate::regions::Regions;
-use crate::service::{Core, Wanted};
 use crate::shared::Shared;
 
 /// What a region's owner knows of its use.
@@ -84,13 +84,13 @@ impl Region {
         if advice == Advice::Cold {
             let first = self.first + bytes.start.div_ceil(PAGE_BYTES);
             let end = self.first + bytes.end / PAGE_BYTES;
-            let mut brain = shared.brain();
-            brain.hear(&shared.core);
+            let mut pager = shared.pager();
+            pager.drain_arrivals(&shared.core);
             for page in first..end {
-                let (app, addr) = brain.locate(page);
-                brain.engine.call(Call::SendAway(app, addr));
+                let (app, addr) = pager.locate(page);
+                pager.engine.call(Call::SendAway(app, addr));
             }
-            drop(brain);
+            drop(pager);
             shared.core.frames.call_pager();
             return Ok(());
         }
@@ -105,14 +105,14 @@ impl Region {
             }
         }
         if advice == Advice::Hot && !here.is_empty() {
-            let mut brain = shared.brain();
-            brain.hear(&shared.core);
+            let mut pager = shared.pager();
+            pager.drain_arrivals(&shared.core);
             for page in here {
                 // Pages leave under the engine's lock only. One that has left since would lose what it is stored in, if
                 // the engine took it for present.
                 if state(page) == State::Resident {
-                    let (app, addr) = brain.locate(page);
-                    brain.engine.call(Call::Served(app, addr, Arrival::Touched));
+                    let (app, addr) = pager.locate(page);
+                    pager.engine.call(Call::Served(app, addr, Arrival::Touched));
                 } else {
                     away.push(page as u32);
                 }
@@ -137,7 +137,7 @@ impl Region {
         let end = (self.first + bytes.end / PAGE_BYTES).max(first);
         let shared = &self.app.shared;
         let discarded = shared
-            .brain()
+            .pager()
             .make_fresh(&shared.core, self.app.id, first..end);
         if let Err(error) = discarded {
             die(shared.core.memory.address(first), &error);
@@ -186,10 +186,10 @@ impl Region {
     pub fn hot_pages(&self, bytes: Range<usize>) -> Result<usize, ArenaError> {
         let pages = self.pages_of(bytes)?;
         let shared = &self.app.shared;
-        let mut brain = shared.brain();
-        brain.hear(&shared.core);
+        let mut pager = shared.pager();
+        pager.drain_arrivals(&shared.core);
         let is_in = |page: &u32| pages.contains(&(*page as usize));
-        Ok(brain
+        Ok(pager
             .hot_set(self.app.id)
             .iter()
             .filter(|page| is_in(page))
@@ -213,12 +213,12 @@ impl Drop for Region {
         }
         // While its hot pages are known.
         self.app.keep_learned();
-        let mut brain = shared.brain();
-        let removed = brain.remove_region(&shared.core, self.app.id, self.first, self.pages);
+        let mut pager = shared.pager();
+        let removed = pager.remove_region(&shared.core, self.app.id, self.first, self.pages);
         if let Err(error) = removed {
             die(shared.core.memory.address(self.first), &error);
         }
-        drop(brain);
+        drop(pager);
         // What it held in the pool is freed by the pager.
         shared.core.frames.call_pager();
     }
@@ -234,11 +234,11 @@ pub struct Pinned {
 impl Pinned {
     pub(crate) fn new(shared: Arc<Shared<Regions>>, pages: Range<usize>) -> Self {
         for page in pages.clone() {
-            if shared.brain().map.pin(page) > 1 {
+            if shared.pager().map.pin(page) > 1 {
                 continue;
             }
             loop {
-                shared.bring(page, Wanted::Now);
+                shared.bring(page, Wanted::Demand);
                 let pin = |word: Word| {
                     let is_there = word.state == State::Resident;
                     is_there.then_some(word.pinned(true))
@@ -258,8 +258,8 @@ impl Drop for Pinned {
             return;
         }
         for page in self.pages.clone() {
-            let mut brain = self.shared.brain();
-            if brain.map.unpin(page) == 0 {
+            let mut pager = self.shared.pager();
+            if pager.map.unpin(page) == 0 {
                 let unpin = |word: Word| {
                     let is_there = word.state == State::Resident;
                     is_there.then_some(word.pinned(false))

@@ -9,11 +9,11 @@ use rustc_hash::FxHashMap;
 use warmswap_page::{AppId, PAGE_BYTES};
 
 use crate::address_map::AddressMap;
-use crate::brain::Brain;
 use crate::directory::{Directory, State, Word};
-use crate::error::{ArenaError, ServeError};
+use crate::error::{ArenaError, FaultError};
+use crate::fault::Core;
 use crate::files::{FileMap, Source};
-use crate::service::Core;
+use crate::pager::Pager;
 
 /// Regions by their first pages.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ fn with_guard(pages: usize) -> usize {
     pages.next_multiple_of(grain) + grain
 }
 
-impl Brain<Regions> {
+impl Pager<Regions> {
     /// Maps a region, and makes its pages known; the first one.
     pub fn add_region(
         &mut self,
@@ -169,7 +169,7 @@ impl Brain<Regions> {
         app: AppId,
         first: usize,
         pages: usize,
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), FaultError> {
         self.empty(core, app, first..first + pages, Word::of(State::Unmapped))?;
         core.memory.unmap(first, pages)?;
         self.files.close(core, first);
@@ -187,7 +187,7 @@ impl Brain<Regions> {
         core: &Core,
         app: AppId,
         pages: Range<usize>,
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), FaultError> {
         self.empty(core, app, pages, Word::of(State::Fresh))?;
         self.report(core);
         Ok(())
@@ -199,7 +199,7 @@ impl Brain<Regions> {
         core: &Core,
         app: AppId,
         pages: Range<usize>,
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), FaultError> {
         self.empty(core, app, pages, Word::of(State::InFile))
     }
 }

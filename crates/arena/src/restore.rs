@@ -16,7 +16,7 @@ use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::uffd::be_idle;
 
 use crate::error::die;
-use crate::service::Core;
+use crate::fault::Core;
 use crate::sync::Word;
 
 /// Pages that one thread takes at a time. Few: they are restored although the processor may be wanted since.
@@ -142,7 +142,7 @@ fn bring(core: &Core, pages: &[u32]) -> bool {
 #[derive(Debug, Default)]
 pub struct Jobs {
     queue: Mutex<VecDeque<Arc<Job>>>,
-    is_there_one: Condvar,
+    has_job: Condvar,
     is_stopped: AtomicBool,
     /// Steps that may begin.
     permits: Word,
@@ -155,7 +155,7 @@ impl Jobs {
     /// Adds a job.
     pub fn push(&self, job: Arc<Job>) {
         self.queue.lock().push_back(job);
-        self.is_there_one.notify_all();
+        self.has_job.notify_all();
     }
 
     /// Ends the threads that take jobs.
@@ -163,7 +163,7 @@ impl Jobs {
         self.is_stopped.store(true, Ordering::Release);
         let queue = self.queue.lock();
         queue.iter().for_each(|job| job.cancel());
-        self.is_there_one.notify_all();
+        self.has_job.notify_all();
         self.want_permits();
         self.permits.wake();
     }
@@ -229,7 +229,7 @@ impl Jobs {
             if let Some(job) = queue.front() {
                 return Some(Arc::clone(job));
             }
-            self.is_there_one.wait(&mut queue);
+            self.has_job.wait(&mut queue);
         }
     }
 }

@@ -19,17 +19,17 @@ use warmswap_sys::uffd::{
 };
 
 use crate::address_map::AddressMap;
-use crate::brain::{Allowance, Brain};
 use crate::config::{ArenaConfig, FaultMode};
 use crate::directory::{Directory, MAX_SLOTS, State};
 use crate::error::{ArenaError, die};
+use crate::fault::{Core, Wanted};
 use crate::frames::{FrameSource, Frames};
 use crate::gate::Inside;
 use crate::hooks::FaultHooks;
 use crate::lock::Mutex;
-use crate::service::{Core, Wanted};
+use crate::pager::{Allowance, Pager};
 use crate::stats::ArenaStats;
-use crate::tape::Taped;
+use crate::tape::RecordedEngine;
 use crate::threads::Threads;
 
 /// An arena with an address map.
@@ -38,7 +38,7 @@ pub struct Shared<M> {
     /// What faults use, without the engine's lock.
     pub core: Arc<Core>,
     /// The pager, under the engine's lock.
-    pub brain: Arc<Mutex<Brain<M>>>,
+    pub pager: Arc<Mutex<Pager<M>>>,
     /// Ends before the core may go.
     pub registration: Option<sigbus::Registration>,
     /// Its threads.
@@ -52,22 +52,22 @@ pub struct Shared<M> {
 }
 
 /// The engine with all that only the holder of its lock uses. Who has this is inside the gate.
-pub struct BrainGuard<'a, M> {
-    brain: MutexGuard<'a, Brain<M>>,
+pub struct PagerGuard<'a, M> {
+    pager: MutexGuard<'a, Pager<M>>,
     _inside: Inside<'a>,
 }
 
-impl<M> Deref for BrainGuard<'_, M> {
-    type Target = Brain<M>;
+impl<M> Deref for PagerGuard<'_, M> {
+    type Target = Pager<M>;
 
-    fn deref(&self) -> &Brain<M> {
-        &self.brain
+    fn deref(&self) -> &Pager<M> {
+        &self.pager
     }
 }
 
-impl<M> DerefMut for BrainGuard<'_, M> {
-    fn deref_mut(&mut self) -> &mut Brain<M> {
-        &mut self.brain
+impl<M> DerefMut for PagerGuard<'_, M> {
+    fn deref_mut(&mut self) -> &mut Pager<M> {
+        &mut self.pager
     }
 }
 
@@ -129,8 +129,9 @@ impl<M: AddressMap> Shared<M> {
             },
         };
         let engine = Engine::new(scheme, limits)?;
-        let mut engine = Taped::new(engine, config.tape.as_deref(), &config.scheme, limits)
-            .map_err(ArenaError::system("write the tape"))?;
+        let mut engine =
+            RecordedEngine::new(engine, config.tape.as_deref(), &config.scheme, limits)
+                .map_err(ArenaError::system("write the tape"))?;
         engine.call(Call::TouchesAreUnseen());
         engine.call(Call::PresumeUnseenTouches());
         let marks = Watermarks::of(config.budget_bytes);
@@ -157,12 +158,12 @@ impl<M: AddressMap> Shared<M> {
         core.set_slots(config.service_slots);
         core.neighbour_reserve = (marks.low_frames - marks.min_frames / 2) as usize / 2;
         let core = Arc::new(core);
-        let mut brain = Brain::new(engine, allowance, keep_copies, (map(pages), pages));
-        brain.report(&core);
-        let brain = Arc::new(Mutex::new(brain));
+        let mut pager = Pager::new(engine, allowance, keep_copies, (map(pages), pages));
+        pager.report(&core);
+        let pager = Arc::new(Mutex::new(pager));
         Ok(Self {
             core,
-            brain,
+            pager,
             registration: None,
             threads: Mutex::default(),
             budget_bytes: config.budget_bytes,
@@ -172,10 +173,10 @@ impl<M: AddressMap> Shared<M> {
     }
 
     /// The pager, whose lock is held inside the gate as long as the result lives.
-    pub fn brain(&self) -> BrainGuard<'_, M> {
+    pub fn pager(&self) -> PagerGuard<'_, M> {
         let _inside = self.core.gate.enter();
-        BrainGuard {
-            brain: self.brain.lock(),
+        PagerGuard {
+            pager: self.pager.lock(),
             _inside,
         }
     }
@@ -192,9 +193,9 @@ impl<M: AddressMap> Shared<M> {
     /// Starts everything that brings pages back.
     pub fn start(&mut self, config: &ArenaConfig) -> Result<(), ArenaError> {
         if config.fault_mode == FaultMode::Signal {
-            let service = Arc::clone(&self.core) as Arc<dyn sigbus::FaultService>;
+            let resolver = Arc::clone(&self.core) as Arc<dyn sigbus::FaultService>;
             let range = self.core.memory.range();
-            self.registration = Some(sigbus::register(range, service)?);
+            self.registration = Some(sigbus::register(range, resolver)?);
         }
         self.start_threads(config)?;
         self.threads.lock().begin();
@@ -208,14 +209,14 @@ impl<M: AddressMap> Shared<M> {
     pub fn start_threads(&self, config: &ArenaConfig) -> Result<(), ArenaError> {
         let failed = || ArenaError::system("start a thread");
         let mut workers = self.threads.lock();
-        self.brain.lock().ahead.jobs = Arc::clone(&workers.jobs);
+        self.pager.lock().ahead.jobs = Arc::clone(&workers.jobs);
         if config.fault_mode == FaultMode::Thread {
             workers
                 .start_handlers(&self.core, config.handler_threads)
                 .map_err(failed())?;
         }
         workers
-            .start_pager(&self.core, &self.brain)
+            .start_pager(&self.core, &self.pager)
             .map_err(failed())?;
         workers
             .start_restorers(&self.core, config.restore_threads)
@@ -225,10 +226,10 @@ impl<M: AddressMap> Shared<M> {
     /// What it holds and has done. Linear in its pages.
     pub fn stats(&self) -> ArenaStats {
         let core = &self.core;
-        let mut brain = self.brain();
-        brain.hear(core);
+        let mut pager = self.pager();
+        pager.drain_arrivals(core);
         let (mut resident, mut staged, mut stored) = (0, 0, 0);
-        for page in brain.map.pages() {
+        for page in pager.map.pages() {
             match core.directory.word(page).state {
                 State::Resident | State::Protected => resident += 1,
                 State::Staged => staged += 1,
@@ -236,7 +237,7 @@ impl<M: AddressMap> Shared<M> {
                 _ => {}
             }
         }
-        let (engine_bytes, directory_bytes) = brain.state_bytes(core);
+        let (engine_bytes, directory_bytes) = pager.state_bytes(core);
         let pool = core.store.pool.stats();
         let counts = &core.counts;
         ArenaStats {
@@ -262,9 +263,9 @@ impl<M: AddressMap> Shared<M> {
             copied: counts.copied.load(Relaxed),
             frame_waits: core.frames.waits.load(Relaxed),
             lost_slots: core.frames.lost.load(Relaxed),
-            is_prepaging: brain.is_prepaging(),
-            pager: brain.counts,
-            engine: brain.engine.counters(),
+            is_prepaging: pager.is_prepaging(),
+            pager: pager.counts,
+            engine: pager.engine.counters(),
             pool,
             backing: core.store.backing.as_ref().map(Backing::stats),
         }
@@ -272,9 +273,9 @@ impl<M: AddressMap> Shared<M> {
 
     /// Lets the engine hear of everything, and carries out what is under way: a page that a prediction was
     /// bringing back when it was touched counts as touched once that is reported.
-    pub fn settle(&self, brain: &mut Brain<M>) {
+    pub fn settle(&self, pager: &mut Pager<M>) {
         loop {
-            match brain.work(&self.core) {
+            match pager.work(&self.core) {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => die(self.core.memory.address(0), &error),
@@ -291,7 +292,7 @@ impl<M: AddressMap> Shared<M> {
 
     /// Brings a page to its place, or ends the process.
     pub fn bring(&self, page: usize, wanted: Wanted) {
-        if let Err(error) = self.core.serve_page(page, wanted) {
+        if let Err(error) = self.core.fault_in(page, wanted) {
             die(self.core.memory.address(page), &error);
         }
     }
@@ -304,7 +305,7 @@ impl<M> Drop for Shared<M> {
             std::mem::forget(self.registration.take());
             std::mem::forget(Arc::clone(&self.core));
             // What is not yet on the tape is the parent's to write.
-            std::mem::forget(Arc::clone(&self.brain));
+            std::mem::forget(Arc::clone(&self.pager));
             std::mem::forget(std::mem::take(&mut *self.threads.lock()));
             return;
         }

@@ -6,7 +6,7 @@ use warmswap_engine::Counters;
 use warmswap_page::PAGE_BYTES;
 use warmswap_pool::PoolStats;
 
-use crate::brain::PagerCounts;
+use crate::pager::PagerCounts;
 
 /// A look at an arena. The frames add up: `resident_frames + staged_frames + free_frames == held_frames`, exact
 /// while no fault is under way.

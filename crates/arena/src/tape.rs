@@ -33,14 +33,14 @@ struct Taught {
     learned: Learned<FileId>,
 }
 
-/// An engine all of whose changes go through [`Taped::call`]; what only looks is reached directly.
+/// An engine all of whose changes go through [`RecordedEngine::call`]; what only looks is reached directly.
 #[derive(Debug)]
-pub struct Taped {
+pub struct RecordedEngine {
     engine: Engine,
     tape: Option<BufWriter<File>>,
 }
 
-impl Deref for Taped {
+impl Deref for RecordedEngine {
     type Target = Engine;
 
     fn deref(&self) -> &Engine {
@@ -48,7 +48,7 @@ impl Deref for Taped {
     }
 }
 
-impl Taped {
+impl RecordedEngine {
     /// An engine of that scheme, with a tape if there is a path.
     pub fn new(
         engine: Engine,

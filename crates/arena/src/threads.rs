@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use warmswap_sys::uffd::{Event, Waiter};
 
 use crate::address_map::AddressMap;
-use crate::brain::Brain;
-use crate::error::{AbortOnPanic, ServeError, die};
+use crate::error::{AbortOnPanic, FaultError, die};
+use crate::fault::{Core, Served, Wanted};
 use crate::hooks::HandlerHooks;
 use crate::lock::Mutex;
+use crate::pager::Pager;
 use crate::restore::Jobs;
-use crate::service::{Core, Served, Wanted};
 
 /// How long the pager sleeps when nobody calls it.
 const PAGER_SLEEP: Duration = Duration::from_millis(50);
@@ -39,13 +39,13 @@ impl Threads {
     pub fn start_pager<M: AddressMap>(
         &mut self,
         core: &Arc<Core>,
-        brain: &Arc<Mutex<Brain<M>>>,
+        pager: &Arc<Mutex<Pager<M>>>,
     ) -> io::Result<()> {
-        let (core, brain) = (Arc::clone(core), Arc::clone(brain));
+        let (core, pager) = (Arc::clone(core), Arc::clone(pager));
         let is_stopped = Arc::clone(&self.is_stopped);
         self.start("pager", move || {
             let before_turn = Arc::clone(&core.hooks).before_pager_turn();
-            move || pager(&core, &brain, before_turn, &is_stopped)
+            move || run_pager(&core, &pager, before_turn, &is_stopped)
         })
     }
 
@@ -139,9 +139,9 @@ impl Threads {
     }
 }
 
-fn pager<M: AddressMap>(
+fn run_pager<M: AddressMap>(
     core: &Core,
-    brain: &Mutex<Brain<M>>,
+    pager: &Mutex<Pager<M>>,
     mut before_turn: Box<dyn FnMut()>,
     is_stopped: &AtomicBool,
 ) {
@@ -151,7 +151,7 @@ fn pager<M: AddressMap>(
     while !is_stopped.load(Ordering::Acquire) {
         before_turn();
         let inside = core.gate.enter_as_pager();
-        let mut guard = brain.lock();
+        let mut guard = pager.lock();
         let has_more = match guard.work(core) {
             Ok(has_more) => has_more,
             Err(error) => die(core.memory.address(0), &error),
@@ -172,7 +172,7 @@ fn pager<M: AddressMap>(
         generation = core.frames.generation();
         drop(guard);
         drop(inside);
-        brain.give_way();
+        pager.give_way();
         if is_stuck {
             // Faults under way may be about to be heard of.
             std::thread::yield_now();
@@ -200,7 +200,7 @@ impl Handler {
                 hooks: Arc::clone(&core.hooks).handler(),
                 core,
             },
-            Err(error) => die(core.memory.address(0), &ServeError::Events(error)),
+            Err(error) => die(core.memory.address(0), &FaultError::Events(error)),
         }
     }
 
@@ -213,7 +213,7 @@ impl Handler {
             let waited = self
                 .waiter
                 .wait(HANDLER_POLL_MS)
-                .map_err(ServeError::Events);
+                .map_err(FaultError::Events);
             match waited.and_then(|()| self.drain_events()) {
                 Ok(0) => self.hooks.idle(),
                 Ok(_) => {}
@@ -224,7 +224,7 @@ impl Handler {
     }
 
     /// Resolves the faults that there are, at least those of one thread; how many.
-    fn drain_events(&mut self) -> Result<u64, ServeError> {
+    fn drain_events(&mut self) -> Result<u64, FaultError> {
         let core = &*self.core;
         let mut faults = 0;
         while self.hooks.has_turn() {
@@ -235,10 +235,10 @@ impl Handler {
             };
             if !is_closing {
                 while let Some(page) = core.hooks.take_put_off() {
-                    serve(core, core.memory.address(page), Wanted::Now);
+                    serve(core, core.memory.address(page), Wanted::Demand);
                 }
             }
-            match core.memory.read_event().map_err(ServeError::Events)? {
+            match core.memory.read_event().map_err(FaultError::Events)? {
                 Some(Event::Fault {
                     address, thread, ..
                 }) => {
@@ -250,9 +250,9 @@ impl Handler {
                     let start = Instant::now();
                     self.hooks.before_fault(thread);
                     let wanted = if holds_up {
-                        Wanted::AtOnce
+                        Wanted::DemandAtOnce
                     } else {
-                        Wanted::Now
+                        Wanted::Demand
                     };
                     serve(core, address, wanted);
                     let time_ns = start.elapsed().as_nanos() as u64;
@@ -273,14 +273,14 @@ impl Handler {
 /// Serves a fault that a thread waits for.
 fn serve(core: &Core, address: usize, wanted: Wanted) {
     let Some(page) = core.memory.page_of(address) else {
-        die(address, &ServeError::NotMapped);
+        die(address, &FaultError::NotMapped);
     };
-    match core.serve_page(page, wanted) {
+    match core.fault_in(page, wanted) {
         Ok(Served::Brought) => return,
         // Another thread brought it, and may have woken its waiters before this one waited.
-        Ok(Served::There | Served::NoFrame) => {}
+        Ok(Served::AlreadyResident | Served::NoFrame) => {}
         // It was unmapped meanwhile: the next access says so.
-        Err(ServeError::NotMapped) if core.hooks.unmaps_under_faults() => {}
+        Err(FaultError::NotMapped) if core.hooks.unmaps_under_faults() => {}
         Err(error) => die(address, &error),
     }
     if let Err(error) = core.memory.wake(page) {

@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::within::Within;
+use crate::reentrancy::ReentrancyGuard;
 
 /// How often the C library calls what is called at the end of a thread, which may set values anew. Ours ends the process
 /// in the last turn: after all others'.
@@ -92,7 +92,7 @@ unsafe extern "C" fn ends(turn: *mut c_void) {
 
 /// Whether all other threads of the process are this library's. There may be some that were never counted.
 fn is_alone() -> bool {
-    let _within = Within::enter();
+    let _within = ReentrancyGuard::enter();
     // The first thread is one of the process's to the end.
     let is_first = rustix::thread::gettid() == rustix::process::getpid();
     let expected = OWN.load(Ordering::Acquire) + if is_first { 1 } else { 2 };

@@ -11,20 +11,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::c_int;
 
-use crate::behind::Behind;
+use crate::real::RealSymbol;
+use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{program, say};
-use crate::within::Within;
 use crate::{HEAP, ends, keeper, threads};
 
 /// The C library's lock of all its streams, which it takes in every fork after our handler. Another thread may have it
 /// and wait for a page of a stream, which would have to wait for the fork: so it is taken while pages still come.
-static STREAMS_LOCK: Behind = Behind::new(c"_IO_list_lock");
-static STREAMS_UNLOCK: Behind = Behind::new(c"_IO_list_unlock");
+static STREAMS_LOCK: RealSymbol = RealSymbol::new(c"_IO_list_lock");
+static STREAMS_UNLOCK: RealSymbol = RealSymbol::new(c"_IO_list_unlock");
 /// Makes the lock a new one, in the child.
-static STREAMS_RESET: Behind = Behind::new(c"_IO_list_resetlock");
+static STREAMS_RESET: RealSymbol = RealSymbol::new(c"_IO_list_resetlock");
 
 /// Calls one of these, where the C library has it.
-fn streams(function: &Behind) {
+fn streams(function: &RealSymbol) {
     let function = function.function();
     if !function.is_null() {
         // SAFETY: what has such a name is a function without arguments; the lock counts how often a thread has it.
@@ -34,7 +34,7 @@ fn streams(function: &Behind) {
 
 /// What a thread that forks holds from before to after.
 struct Held {
-    within: Option<Within>,
+    within: Option<ReentrancyGuard>,
     /// The child's descriptors that the program does not know of.
     descriptors: Vec<c_int>,
 }
@@ -54,7 +54,7 @@ type Handler = Option<unsafe extern "C" fn()>;
 type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int;
 
 /// The C library's function, by which `pthread_atfork` does its work.
-static REGISTER: Behind = Behind::new(c"__register_atfork");
+static REGISTER: RealSymbol = RealSymbol::new(c"__register_atfork");
 static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// Asks the C library to call these around every fork.
@@ -103,7 +103,7 @@ unsafe extern "C" fn __register_atfork(
 unsafe extern "C" fn before() {
     let Some(program) = program() else { return };
     streams(&STREAMS_LOCK);
-    let within = Within::enter();
+    let within = ReentrancyGuard::enter();
     if let Err(error) = program.space.before_fork() {
         say(&format!("before a fork: {error}"));
     }

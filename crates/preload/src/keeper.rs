@@ -17,8 +17,8 @@ use warmswap_control::{Answer, Phase, Reply, Request, Server, socket_path};
 use warmswap_process::Space;
 use warmswap_sys::process::run_like_main_thread;
 
+use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{Program, program, say};
-use crate::within::Within;
 use crate::{ends, report};
 
 /// How often the keeper looks at what the program uses, until it is taken over.
@@ -102,7 +102,7 @@ pub fn attach_now() {
     if program().is_none() || !report::is_own_process() {
         return;
     }
-    let _within = Within::enter();
+    let _within = ReentrancyGuard::enter();
     start();
     wait_for(|| IS_ATTACHED.load(Ordering::Acquire));
 }

@@ -6,14 +6,14 @@ use std::ffi::c_void;
 use libc::{c_int, pthread_mutex_t, pthread_mutexattr_t};
 use warmswap_page::PAGE_BYTES;
 
-use crate::behind::Behind;
 use crate::mapping::space;
+use crate::real::RealSymbol;
 use crate::stacks;
 
 type Init = unsafe extern "C" fn(*mut pthread_mutex_t, *const pthread_mutexattr_t) -> c_int;
 
 /// The C library's function.
-static INIT: Behind = Behind::new(c"pthread_mutex_init");
+static INIT: RealSymbol = RealSymbol::new(c"pthread_mutex_init");
 
 /// Bytes of what the C library keeps of a thread, from what `pthread_self` gives on. More than any version has.
 const THREAD_BYTES: usize = PAGE_BYTES;

@@ -35,7 +35,6 @@
 #![allow(unsafe_code)] // Functions of the C library, with the C library's own obligations.
 
 mod attributes;
-mod behind;
 mod ends;
 mod files;
 mod fork;
@@ -49,6 +48,8 @@ mod locked;
 mod malloc;
 mod mapping;
 mod pins;
+mod real;
+mod reentrancy;
 mod remap;
 mod report;
 mod rights;
@@ -57,7 +58,6 @@ mod stacks;
 mod threads;
 mod uffds;
 mod unbound;
-mod within;
 
 #[global_allocator]
 static HEAP: heap::Heap = heap::Heap::new();
@@ -65,7 +65,7 @@ static HEAP: heap::Heap = heap::Heap::new();
 /// Called when the library is loaded, before the program begins.
 extern "C" fn start() {
     {
-        let _within = within::Within::enter();
+        let _within = reentrancy::ReentrancyGuard::enter();
         threads::start();
         kept::start();
         uffds::start();

@@ -7,7 +7,7 @@ use libc::{c_int, c_uint, size_t};
 
 use crate::kernel::fail;
 use crate::mapping::space;
-use crate::within::Within;
+use crate::reentrancy::ReentrancyGuard;
 use crate::{attributes, keeper, kernel};
 
 #[unsafe(no_mangle)]
@@ -30,7 +30,7 @@ unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
         return kernel::mlockall(flags);
     };
     let is_paged = {
-        let _within = Within::enter();
+        let _within = ReentrancyGuard::enter();
         !keeper::never_page("it locks all of its memory")
     };
     if is_paged {

@@ -9,7 +9,7 @@ use libmimalloc_sys as mi;
 use crate::HEAP;
 use crate::heap::Heap;
 use crate::kernel::fail;
-use crate::within::Within;
+use crate::reentrancy::ReentrancyGuard;
 
 /// What every allocation is aligned to.
 const ALIGN: usize = 16;
@@ -75,7 +75,7 @@ fn checked(memory: *mut c_void) -> *mut c_void {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn malloc(size: size_t) -> *mut c_void {
-    if Within::is() {
+    if ReentrancyGuard::is() {
         return own(size, ALIGN);
     }
     // SAFETY: any size will do.
@@ -84,7 +84,7 @@ unsafe extern "C" fn malloc(size: size_t) -> *mut c_void {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn calloc(count: size_t, size: size_t) -> *mut c_void {
-    if Within::is() {
+    if ReentrancyGuard::is() {
         let Some(bytes) = count.checked_mul(size) else {
             return null(libc::ENOMEM);
         };
@@ -112,7 +112,7 @@ unsafe extern "C" fn free(memory: *mut c_void) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn realloc(memory: *mut c_void, size: size_t) -> *mut c_void {
     let is_own = Heap::owns(memory.addr());
-    if !(is_own || Within::is() && memory.is_null()) {
+    if !(is_own || ReentrancyGuard::is() && memory.is_null()) {
         // SAFETY: mimalloc gave it out, or it is null.
         return checked(unsafe { mi::mi_realloc(memory, size) });
     }
@@ -142,7 +142,7 @@ fn aligned(align: size_t, size: size_t) -> *mut c_void {
     if !align.is_power_of_two() {
         return null(libc::EINVAL);
     }
-    if Within::is() {
+    if ReentrancyGuard::is() {
         return own(size, align);
     }
     // SAFETY: the alignment is a power of two.
@@ -199,7 +199,7 @@ unsafe extern "C" fn malloc_usable_size(memory: *mut c_void) -> size_t {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn malloc_trim(_keep: size_t) -> c_int {
-    if !Within::is() {
+    if !ReentrancyGuard::is() {
         // SAFETY: it may be called at any time.
         unsafe { mi::mi_collect(true) };
     }

@@ -11,7 +11,7 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_process::{Over, Protection, Space, SpaceError};
 
 use crate::kernel::{self, fail};
-use crate::within::Within;
+use crate::reentrancy::ReentrancyGuard;
 use crate::{attributes, files, hints, keeper, settings, stacks};
 
 /// Mappings smaller than this are the kernel's, but for those within the space.
@@ -30,7 +30,7 @@ const MADV_COLLAPSE: c_int = 25;
 
 /// The space, for a call of the program's; `None` when the call is the kernel's business.
 pub fn space() -> Option<&'static Space> {
-    (!Within::is()).then(settings::space).flatten()
+    (!ReentrancyGuard::is()).then(settings::space).flatten()
 }
 
 /// No program has memory behind it. (Where addresses have more bits, the kernel gives those to programs only that hint at

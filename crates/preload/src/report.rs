@@ -13,8 +13,8 @@ use warmswap_control::{ExitState, FaultCounts, FileStats, LatencyHistogram, Prog
 use warmswap_process::Space;
 
 use crate::keeper;
+use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{Program, name, program};
-use crate::within::Within;
 
 static STARTED: OnceLock<Instant> = OnceLock::new();
 static LAUNCHES: LatencyHistogram = LatencyHistogram::new();
@@ -190,7 +190,7 @@ fn ratio(plain: u64, stored: u64) -> Option<f64> {
 
 /// Writes the report, keeps what was learned, and removes the socket.
 extern "C" fn finish() {
-    let _within = Within::enter();
+    let _within = ReentrancyGuard::enter();
     let Some(program) = program() else { return };
     // A child of `vfork` shares all of this with its parent, which goes on: it notes nothing.
     if !is_own_process() || HAS_FINISHED.swap(true, Relaxed) {

@@ -10,7 +10,7 @@ use libc::MAP_FAILED;
 use warmswap_process::Space;
 
 use crate::kernel;
-use crate::within::Within;
+use crate::reentrancy::ReentrancyGuard;
 
 /// Bytes of a stack. No call into the space needs a tenth.
 const STACK_BYTES: usize = 256 << 10;
@@ -24,7 +24,7 @@ static KEPT: [AtomicUsize; MOST_KEPT] = [const { AtomicUsize::new(0) }; MOST_KEP
 
 /// Calls into the space: within the library, and on a stack that is not the space's.
 pub fn call<R>(space: &Space, work: impl FnOnce() -> R) -> R {
-    let _within = Within::enter();
+    let _within = ReentrancyGuard::enter();
     if !space.range().contains(&psm::stack_pointer().addr()) {
         return work();
     }

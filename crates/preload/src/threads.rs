@@ -12,20 +12,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, pthread_attr_t, pthread_t};
 
-use crate::behind::Behind;
 use crate::ends;
 use crate::heap::{Heap, STACKS_BYTES};
 use crate::kept;
 use crate::kernel;
+use crate::real::RealSymbol;
+use crate::reentrancy::ReentrancyGuard;
 use crate::unbound;
-use crate::within::Within;
 
 type Main = extern "C" fn(*mut c_void) -> *mut c_void;
 type Create =
     unsafe extern "C" fn(*mut pthread_t, *const pthread_attr_t, Main, *mut c_void) -> c_int;
 
 /// The C library's function.
-static CREATE: Behind = Behind::new(c"pthread_create");
+static CREATE: RealSymbol = RealSymbol::new(c"pthread_create");
 
 fn create() -> Option<Create> {
     let function = CREATE.function();
@@ -45,7 +45,7 @@ struct Start {
 }
 
 extern "C" fn within(start: *mut c_void) -> *mut c_void {
-    Within::forever();
+    ReentrancyGuard::forever();
     // SAFETY: `pthread_create` made it a box and gave it to this thread alone.
     let start = unsafe { Box::from_raw(start.cast::<Start>()) };
     let Start { main, argument } = *start;
@@ -99,7 +99,7 @@ unsafe extern "C" fn pthread_create(
     let Some(create) = create() else {
         return libc::EAGAIN;
     };
-    if !Within::is() {
+    if !ReentrancyGuard::is() {
         unbound::unbind();
         return create_counted(
             |counted, start| {
@@ -128,7 +128,7 @@ unsafe extern "C" fn pthread_create(
 type CreateC11 = unsafe extern "C" fn(*mut pthread_t, Main, *mut c_void) -> c_int;
 
 /// The C library's function, which does not call `pthread_create` by its name.
-static CREATE_C11: Behind = Behind::new(c"thrd_create");
+static CREATE_C11: RealSymbol = RealSymbol::new(c"thrd_create");
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thrd_create(

@@ -5,14 +5,14 @@ use std::ffi::c_void;
 
 use libc::{c_int, c_ulong};
 
-use crate::behind::Behind;
 use crate::mapping::{space, split, whole_pages};
+use crate::real::RealSymbol;
 use crate::{keeper, stacks};
 
 type Ioctl = unsafe extern "C" fn(c_int, c_ulong, *mut c_void) -> c_int;
 
 /// The C library's function.
-static IOCTL: Behind = Behind::new(c"ioctl");
+static IOCTL: RealSymbol = RealSymbol::new(c"ioctl");
 
 /// `UFFDIO_REGISTER`.
 const REGISTER: c_ulong = 0xc020_aa00;

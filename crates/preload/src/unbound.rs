@@ -4,22 +4,22 @@
 //!
 //! [`Space::unbind`]: warmswap_process::Space::unbind
 
-use crate::behind::stand_before;
+use crate::real::interpose;
+use crate::reentrancy::ReentrancyGuard;
 use crate::settings::space;
-use crate::within::Within;
 
 /// Lets go of whoever is bound.
 pub fn unbind() {
-    if !Within::is()
+    if !ReentrancyGuard::is()
         && let Some(space) = space()
         && space.bind_no_more()
     {
-        let _within = Within::enter();
+        let _within = ReentrancyGuard::enter();
         space.unbind();
     }
 }
 
-stand_before! {
+interpose! {
     unbind:
     vfork clone posix_spawn posix_spawnp system popen
     execve execv execvp execvpe execl execlp execle fexecve execveat

@@ -5,7 +5,7 @@ mod kernel;
 
 use std::ops::Range;
 
-use warmswap_arena::mechanism::{Brain, Core, ServeError, State, Wanted, Word, die};
+use warmswap_arena::mechanism::{Core, FaultError, Pager, State, Wanted, Word, die};
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::uffd::{Failure, PagedError, Protection};
 
@@ -14,20 +14,20 @@ use crate::program::{APP, Mapped, Program};
 
 /// A program's addresses, for as long as the pager's lock is held.
 pub struct Addresses<'a> {
-    pager: &'a mut Brain<Program>,
+    pager: &'a mut Pager<Program>,
     core: &'a Core,
 }
 
 impl<'a> Addresses<'a> {
     /// Of the pager, whose lock is held, and of its core.
-    pub fn new(pager: &'a mut Brain<Program>, core: &'a Core) -> Self {
+    pub fn new(pager: &'a mut Pager<Program>, core: &'a Core) -> Self {
         Self { pager, core }
     }
 }
 
 impl Addresses<'_> {
     /// The program maps a range anew: what was there is gone, and it is as `mapped` says.
-    pub fn map(&mut self, range: Range<usize>, mapped: Option<Mapped>) -> Result<(), ServeError> {
+    pub fn map(&mut self, range: Range<usize>, mapped: Option<Mapped>) -> Result<(), FaultError> {
         for (piece, before) in self.pager.map.pieces(range.clone()) {
             match before {
                 Some(Mapped::Open(_)) => self.close(piece)?,
@@ -43,7 +43,7 @@ impl Addresses<'_> {
     }
 
     /// Gives up the content of a range's memory: it reads as zeros.
-    pub fn discard(&mut self, range: Range<usize>) -> Result<(), ServeError> {
+    pub fn discard(&mut self, range: Range<usize>) -> Result<(), FaultError> {
         let mut done = Ok(());
         for (piece, mapped) in self.pager.map.pieces(range) {
             match mapped {
@@ -72,7 +72,7 @@ impl Addresses<'_> {
         &mut self,
         range: Range<usize>,
         protection: Protection,
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), FaultError> {
         let can_move = |protection| protection == Protection::READ_WRITE;
         let mut changed = Vec::new();
         for (piece, mapped) in self.pager.map.pieces(range.clone()) {
@@ -103,14 +103,14 @@ impl Addresses<'_> {
 
     /// Pins a page if its frame cannot be moved, and unpins it if it can. One that waits in its place to be compressed
     /// waits no more.
-    fn pin_page(&self, page: usize, protection: Protection) -> Result<(), ServeError> {
+    fn pin_page(&self, page: usize, protection: Protection) -> Result<(), FaultError> {
         let pinned = !self.is_movable(page, protection);
         let pin = |word: Word| {
             let can_be_set = !pinned || word.state != State::Protected;
             can_be_set.then(|| word.pinned(pinned))
         };
         while self.core.directory.update(page, pin).is_none() {
-            self.core.serve_page(page, Wanted::AtOnce)?;
+            self.core.fault_in(page, Wanted::DemandAtOnce)?;
         }
         Ok(())
     }
@@ -124,7 +124,7 @@ impl Addresses<'_> {
             .open_pages(self.core, range, Word::of(State::Fresh).pinned(pinned));
     }
 
-    fn close(&mut self, range: Range<usize>) -> Result<(), ServeError> {
+    fn close(&mut self, range: Range<usize>) -> Result<(), FaultError> {
         if !self.pager.map.is_adopted() {
             return Ok(self.core.memory.discard(range.start, range.len())?);
         }
@@ -142,7 +142,7 @@ impl Addresses<'_> {
     }
 
     /// Makes the program's memory ours. Nobody serves faults yet: a thread that makes one waits.
-    pub fn adopt(&mut self) -> Result<(), ServeError> {
+    pub fn adopt(&mut self) -> Result<(), FaultError> {
         self.core.memory.adopt_staging()?;
         for range in self.pager.map.own() {
             self.adopt_range(range)?;
@@ -159,7 +159,7 @@ impl Addresses<'_> {
                         self.core
                             .directory
                             .update(page, |word| Some(word.arrived(Arrival::Touched)));
-                        self.core.news.push(page);
+                        self.core.arrivals.push(page);
                     })?;
                 self.core.frames.adopted(in_place);
             }
@@ -169,13 +169,13 @@ impl Addresses<'_> {
             kernel::bring_and_pin(self.core, page)?;
         }
         self.inherit(false)?;
-        self.pager.hear(self.core);
+        self.pager.drain_arrivals(self.core);
         self.pager.report(self.core);
         Ok(())
     }
 
     /// Makes the faults of a stretch ours, but for parts that have a userfaultfd of the program's own.
-    fn adopt_range(&mut self, range: Range<usize>) -> Result<(), ServeError> {
+    fn adopt_range(&mut self, range: Range<usize>) -> Result<(), FaultError> {
         let parts = match self.core.memory.adopt(range.start, range.len()) {
             Ok(()) => return Ok(()),
             Err(PagedError::Uffd(error)) if error.failure == Failure::Busy => {
@@ -198,7 +198,7 @@ impl Addresses<'_> {
     }
 
     /// Frees what is lost, by making its faults ours again.
-    pub fn recover(&mut self) -> Result<(), ServeError> {
+    pub fn recover(&mut self) -> Result<(), FaultError> {
         if !self.pager.map.take_lost() {
             return Ok(());
         }
@@ -211,7 +211,7 @@ impl Addresses<'_> {
 
     /// Says whether children get the program's memory. Before it is adopted they do, however they are made: it is like
     /// any other. Afterwards it has to be at rest first.
-    pub fn inherit(&self, yes: bool) -> Result<(), ServeError> {
+    pub fn inherit(&self, yes: bool) -> Result<(), FaultError> {
         if !self.pager.map.is_adopted() {
             return Ok(());
         }
@@ -225,7 +225,7 @@ impl Addresses<'_> {
     ///
     /// Ends the process if a page that is not in its place was used before and nobody served it: it read as
     /// zeros.
-    pub fn adopt_in_child(&mut self, fork: &Forked, link: &Link) -> Result<(), ServeError> {
+    pub fn adopt_in_child(&mut self, fork: &Forked, link: &Link) -> Result<(), FaultError> {
         self.pager.engine.leave_tape();
         self.pager.forget_ahead(self.core);
         self.core.memory.reopen()?;
@@ -254,7 +254,7 @@ impl Addresses<'_> {
                 }
             }
         }
-        self.pager.hear(self.core);
+        self.pager.drain_arrivals(self.core);
         Ok(())
     }
 
@@ -272,7 +272,7 @@ impl Addresses<'_> {
             .claim(page, word)
             .filter(|_| has_content)
         else {
-            die(self.core.memory.address(page), &ServeError::UsedInFork);
+            die(self.core.memory.address(page), &FaultError::UsedInFork);
         };
         if let Some(slot) = claim.take_slot() {
             self.core.frames.put_free(slot);

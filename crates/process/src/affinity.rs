@@ -6,10 +6,10 @@
 //! is ([`Binding`]), and the handler stays there. Now and then both are let go, so that they come to where there is
 //! room, and as soon as the faults pause.
 //!
-//! Other handlers do not wait for faults meanwhile ([`Home::wait_outside`]): the thread often makes its next fault before
+//! Other handlers do not wait for faults meanwhile ([`SharedAffinity::wait_outside`]): the thread often makes its next fault before
 //! its handler waits again, and that would wake one of them on another processor.
 //!
-//! The pager follows them ([`Follower`]): to take a page out of the page table it must interrupt every other processor
+//! The pager follows them ([`PagerAffinity`]): to take a page out of the page table it must interrupt every other processor
 //! on which the program runs, and there is none if it takes its turn where the program would run.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,7 +30,7 @@ const FAULTS_AT_HOME: u32 = 256;
 
 /// What a handler thread knows of the thread that it serves.
 #[derive(Debug)]
-pub struct Nearness {
+pub struct FaultAffinity {
     handler: Pid,
     /// Where the handler may run.
     everywhere: CpuSet,
@@ -45,25 +45,28 @@ pub struct Nearness {
 
 /// Where a program is of which one thread alone makes faults, for others of the arena's threads.
 #[derive(Debug, Default)]
-pub struct Home {
+pub struct SharedAffinity {
     /// The processor's number and one; 0 if several threads make faults.
     cpu: AtomicU32,
     /// The handler that alone waits for faults; 0 if all do.
-    keeper: AtomicU32,
+    sole_handler: AtomicU32,
 }
 
-impl Home {
+impl SharedAffinity {
     fn cpu(&self) -> Option<usize> {
         (self.cpu.load(Ordering::Relaxed) as usize).checked_sub(1)
     }
 
     /// The handler serves the one thread that makes faults, there. False if another says the same of itself.
     fn settle(&self, cpu: usize, handler: Pid) -> bool {
-        let keeper = number(handler);
-        let settled = self
-            .keeper
-            .compare_exchange(0, keeper, Ordering::AcqRel, Ordering::Acquire);
-        let is_alone = settled.is_ok() || settled == Err(keeper);
+        let sole_handler = number(handler);
+        let settled = self.sole_handler.compare_exchange(
+            0,
+            sole_handler,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        let is_alone = settled.is_ok() || settled == Err(sole_handler);
         if is_alone {
             let number = u32::try_from(cpu + 1).unwrap_or(0);
             self.cpu.store(number, Ordering::Relaxed);
@@ -79,29 +82,36 @@ impl Home {
     /// Lets all handlers wait for faults, if one alone does. It calls them before it waits for anything itself, and
     /// in the child of a fork, where it is gone.
     pub fn call_others(&self) {
-        if self.keeper.load(Ordering::Relaxed) != 0 && self.keeper.swap(0, Ordering::AcqRel) != 0 {
-            let _ = futex::wake(&self.keeper, futex::Flags::PRIVATE, i32::MAX as u32);
+        if self.sole_handler.load(Ordering::Relaxed) != 0
+            && self.sole_handler.swap(0, Ordering::AcqRel) != 0
+        {
+            let _ = futex::wake(&self.sole_handler, futex::Flags::PRIVATE, i32::MAX as u32);
         }
     }
 
-    fn is_kept_by(&self, handler: Pid) -> bool {
-        self.keeper.load(Ordering::Acquire) == number(handler)
+    fn is_alone(&self, handler: Pid) -> bool {
+        self.sole_handler.load(Ordering::Acquire) == number(handler)
     }
 
     /// Whether no handler but this one alone waits for faults.
     pub fn lets_in(&self, handler: Pid) -> bool {
-        let keeper = self.keeper.load(Ordering::Acquire);
-        keeper == 0 || keeper == number(handler)
+        let sole_handler = self.sole_handler.load(Ordering::Acquire);
+        sole_handler == 0 || sole_handler == number(handler)
     }
 
     /// Waits while another handler alone waits for faults, at most for `timeout`; whether none does.
     pub fn wait_outside(&self, handler: Pid, timeout: Duration) -> bool {
-        let keeper = self.keeper.load(Ordering::Acquire);
-        if keeper == 0 || keeper == number(handler) {
+        let sole_handler = self.sole_handler.load(Ordering::Acquire);
+        if sole_handler == 0 || sole_handler == number(handler) {
             return true;
         }
         let timeout = timespec(timeout);
-        let _ = futex::wait(&self.keeper, futex::Flags::PRIVATE, keeper, Some(&timeout));
+        let _ = futex::wait(
+            &self.sole_handler,
+            futex::Flags::PRIVATE,
+            sole_handler,
+            Some(&timeout),
+        );
         self.lets_in(handler)
     }
 }
@@ -113,14 +123,14 @@ fn number(handler: Pid) -> u32 {
 /// A thread of the arena that works where the program does, when one thread of it alone makes faults: what it takes
 /// from the program's page table need not be told to another processor.
 #[derive(Debug)]
-pub struct Follower {
+pub struct PagerAffinity {
     /// Where it may run; none where there is no choice.
     everywhere: Option<CpuSet>,
     /// The processor to which it is bound.
     at: Option<usize>,
 }
 
-impl Follower {
+impl PagerAffinity {
     /// The calling thread.
     pub fn new() -> Self {
         let everywhere = sched_getaffinity(None).ok();
@@ -131,7 +141,7 @@ impl Follower {
     }
 
     /// Goes where the program is, or anywhere if it is in several places.
-    pub fn follow(&mut self, home: &Home) {
+    pub fn follow(&mut self, home: &SharedAffinity) {
         let home = home.cpu();
         let Some(everywhere) = self.everywhere.as_ref().filter(|_| home != self.at) else {
             return;
@@ -146,7 +156,7 @@ impl Follower {
     }
 }
 
-impl Nearness {
+impl FaultAffinity {
     /// For the calling thread; none where the system does not say where it may run.
     pub fn new() -> Option<Self> {
         let everywhere = sched_getaffinity(None).ok()?;
@@ -161,9 +171,9 @@ impl Nearness {
     }
 
     /// A fault of this thread is about to be served: it is to wake up here, if it is the only one that makes faults.
-    pub fn serves(&mut self, thread: u32, home: &Home, binding: &Binding) {
+    pub fn serves(&mut self, thread: u32, home: &SharedAffinity, binding: &Binding) {
         let thread = i32::try_from(thread).ok().and_then(Pid::from_raw);
-        let held_off = std::mem::replace(&mut self.held_off, binding.times_held_off());
+        let held_off = std::mem::replace(&mut self.held_off, binding.hold_off_generation());
         if self.thread == thread && held_off == self.held_off {
             self.row = self.row.saturating_add(1);
         } else {
@@ -187,9 +197,9 @@ impl Nearness {
     }
 
     /// The thread makes no more faults, or others do, too: everybody may run anywhere.
-    pub fn rest(&mut self, home: &Home, binding: &Binding) {
+    pub fn rest(&mut self, home: &SharedAffinity, binding: &Binding) {
         self.row = 0;
-        if self.at_home.is_some() || home.is_kept_by(self.handler) {
+        if self.at_home.is_some() || home.is_alone(self.handler) {
             self.leave_home(binding);
             home.leave();
         }
@@ -236,7 +246,7 @@ mod tests {
         let follow = || {
             let everywhere = sched_getaffinity(None).expect("a set");
             let cpu = (0..CpuSet::MAX_CPU).find(|&cpu| everywhere.is_set(cpu));
-            let (home, mut follower) = (Home::default(), Follower::new());
+            let (home, mut follower) = (SharedAffinity::default(), PagerAffinity::new());
             assert!(home.settle(cpu.expect("a processor"), gettid()));
             follower.follow(&home);
             let bound = sched_getaffinity(None).expect("a set");
@@ -252,7 +262,7 @@ mod tests {
 
     #[test]
     fn one_handler_waits_alone_until_it_calls_the_others() {
-        let home = Home::default();
+        let home = SharedAffinity::default();
         let one = gettid();
         let other = std::thread::spawn(gettid).join().expect("a thread");
         assert!(home.lets_in(one) && home.lets_in(other));
@@ -270,7 +280,7 @@ mod tests {
 
     #[test]
     fn of_two_handlers_with_a_thread_each_none_waits_alone() {
-        let home = Home::default();
+        let home = SharedAffinity::default();
         let one = gettid();
         let other = std::thread::spawn(gettid).join().expect("a thread");
         assert!(home.settle(0, one) && home.settle(0, one));
@@ -289,7 +299,7 @@ mod tests {
                 "there is one processor"
             );
         }
-        let (home, binding) = (Home::default(), Binding::default());
+        let (home, binding) = (SharedAffinity::default(), Binding::default());
         let (begin, go_on) = std::sync::mpsc::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         let faulting = std::thread::spawn(move || {
@@ -299,7 +309,7 @@ mod tests {
         let thread = told.recv().expect("it says so");
         let is_bound = || sched_getaffinity(Some(thread)).expect("a set").count() == 1;
         let handler = || {
-            let mut near = Nearness::new().expect("more than one processor");
+            let mut near = FaultAffinity::new().expect("more than one processor");
             let mut serve = |thread: u32, times: u32| {
                 (0..times).for_each(|_| near.serves(thread, &home, &binding));
                 is_bound()

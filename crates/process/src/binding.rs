@@ -55,7 +55,7 @@ impl Binding {
 
     /// The thread that is bound, if there is one, may run where it could before.
     pub fn release(&self) {
-        if !self.is_there_one() {
+        if !self.is_bound() {
             return;
         }
         let mut place = self.before.lock();
@@ -68,7 +68,7 @@ impl Binding {
     }
 
     /// Whether a thread is bound.
-    pub fn is_there_one(&self) -> bool {
+    pub fn is_bound(&self) -> bool {
         self.thread.load(Ordering::Acquire) != 0
     }
 
@@ -76,11 +76,11 @@ impl Binding {
     /// bound.
     pub fn hold_off(&self) -> bool {
         self.held_off.fetch_add(1, Ordering::AcqRel);
-        self.is_there_one()
+        self.is_bound()
     }
 
     /// Changes with every [`Self::hold_off`].
-    pub fn times_held_off(&self) -> u32 {
+    pub fn hold_off_generation(&self) -> u32 {
         self.held_off.load(Ordering::Acquire)
     }
 }
@@ -125,7 +125,7 @@ mod tests {
             assert!(binding.hold_off());
             binding.release();
             assert!(!binding.hold_off());
-            assert_eq!((places(), binding.times_held_off()), (all, 2));
+            assert_eq!((places(), binding.hold_off_generation()), (all, 2));
 
             assert!(binding.bind(gettid(), cpu));
             // A thread that is gone is not bound, and the one that was is let go all the same.

@@ -1,6 +1,6 @@
 //! What can go wrong in a program's address space.
 
-use warmswap_arena::mechanism::ServeError;
+use warmswap_arena::mechanism::FaultError;
 use warmswap_sys::uffd::PagedError;
 
 /// A program cannot map, protect or discard what it wants to.
@@ -32,10 +32,10 @@ pub enum SpaceError {
     Serve(String),
 }
 
-impl From<ServeError> for SpaceError {
-    fn from(error: ServeError) -> Self {
+impl From<FaultError> for SpaceError {
+    fn from(error: FaultError) -> Self {
         match error {
-            ServeError::Memory(error) => Self::Memory(error),
+            FaultError::Memory(error) => Self::Memory(error),
             error => Self::Serve(error.to_string()),
         }
     }

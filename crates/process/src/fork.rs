@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use warmswap_arena::mechanism::{Core, Mutex, ServeError, State, Wanted, die};
+use warmswap_arena::mechanism::{Core, FaultError, Mutex, State, Wanted, die};
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::fork::{SharedWord, reap, spawn_copy};
 use warmswap_sys::uffd::{Event, Failure, ForkedMemory, UffdError};
@@ -295,13 +295,13 @@ impl Drop for CurrentFork {
 
 impl CurrentFork {
     /// Serves what a fork needs, for a while; the gate is closed.
-    pub fn serve(&self, core: &Core) -> Result<(), ServeError> {
+    pub fn serve(&self, core: &Core) -> Result<(), FaultError> {
         let forked = self.load();
         let _turn = forked.turn.lock();
         let mut child = forked.child.lock();
         let memory = child.as_ref().map(|child| &child.memory);
         let waited = core.memory.wait_events(memory, WAIT_MS);
-        waited.map_err(ServeError::Events)?;
+        waited.map_err(FaultError::Events)?;
         forked.readers.fetch_add(1, Ordering::AcqRel);
         let read = self.read_events(core, forked, &mut child);
         forked.readers.fetch_sub(1, Ordering::AcqRel);
@@ -328,7 +328,7 @@ impl CurrentFork {
         core: &Core,
         forked: &Forked,
         child: &mut Option<Child>,
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), FaultError> {
         while core.gate.is_closed()
             && let Some(event) = read_event(core, forked)?
         {
@@ -358,8 +358,8 @@ impl CurrentFork {
     }
 
     /// Puts a fault off until the fork that is under way, or about to be, is over.
-    pub fn put_off(&self, core: &Core, address: usize) -> Result<(), ServeError> {
-        let page = core.memory.page_of(address).ok_or(ServeError::NotMapped)?;
+    pub fn put_off(&self, core: &Core, address: usize) -> Result<(), FaultError> {
+        let page = core.memory.page_of(address).ok_or(FaultError::NotMapped)?;
         if !self.load().put_off(page) {
             // There is no room: the thread tries again, and comes back.
             core.memory.wake(page)?;
@@ -370,7 +370,7 @@ impl CurrentFork {
 
 /// The next event. To read the event of a fork takes a descriptor: where there is no room for one, the spare one gives
 /// its place; and where there was none, the event stays, and is read at the next turn.
-fn read_event(core: &Core, forked: &Forked) -> Result<Option<Event>, ServeError> {
+fn read_event(core: &Core, forked: &Forked) -> Result<Option<Event>, FaultError> {
     let full = [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
     let is_full = |error: &io::Error| full.contains(&error.raw_os_error());
     match core.memory.read_event() {
@@ -378,23 +378,23 @@ fn read_event(core: &Core, forked: &Forked) -> Result<Option<Event>, ServeError>
             *forked.spare.lock() = None;
             let tries = forked.tries.fetch_add(1, Ordering::Relaxed);
             if tries > DESCRIPTOR_TRIES {
-                return Err(ServeError::Events(error));
+                return Err(FaultError::Events(error));
             }
             std::thread::sleep(Duration::from_millis(u64::from(tries > 0)));
             Ok(None)
         }
         result => {
             forked.tries.store(0, Ordering::Relaxed);
-            result.map_err(ServeError::Events)
+            result.map_err(FaultError::Events)
         }
     }
 }
 
 /// Resolves the faults of a child that there are; false when the child has ended.
-fn serve_faults_of(core: &Core, child: &Child) -> Result<bool, ServeError> {
+fn serve_faults_of(core: &Core, child: &Child) -> Result<bool, FaultError> {
     let resolved = resolve_faults_of(core, &child.memory, true);
     match resolved {
-        Err(ServeError::Uffd(UffdError {
+        Err(FaultError::Uffd(UffdError {
             failure: Failure::Gone,
             ..
         })) => Ok(false),
@@ -402,8 +402,8 @@ fn serve_faults_of(core: &Core, child: &Child) -> Result<bool, ServeError> {
     }
 }
 
-fn resolve_faults_of(core: &Core, child: &ForkedMemory, has_space: bool) -> Result<(), ServeError> {
-    while let Some(event) = child.read_event().map_err(ServeError::Events)? {
+fn resolve_faults_of(core: &Core, child: &ForkedMemory, has_space: bool) -> Result<(), FaultError> {
+    while let Some(event) = child.read_event().map_err(FaultError::Events)? {
         match event {
             Event::Fault {
                 address,
@@ -419,7 +419,7 @@ fn resolve_faults_of(core: &Core, child: &ForkedMemory, has_space: bool) -> Resu
 
 /// Leaves a child to a stand-in; false when there is no room for one. All is at rest, and children do not get the
 /// space.
-fn leave_to_stand_in(core: &Core, forked: &Forked, child: &Child) -> Result<bool, ServeError> {
+fn leave_to_stand_in(core: &Core, forked: &Forked, child: &Child) -> Result<bool, FaultError> {
     let mut stand_ins = forked.stand_ins.lock();
     if stand_ins.len() == MOST_STAND_INS {
         return Ok(false);
@@ -443,7 +443,7 @@ fn stand_in(core: &Core, child: &Child) {
     while child.needs_pages() {
         let waited = child.memory.wait_events(LOOK_EVERY.as_millis() as i32);
         let served = waited
-            .map_err(ServeError::Events)
+            .map_err(FaultError::Events)
             .and_then(|_| resolve_faults_of(core, &child.memory, false));
         if child.memory.is_gone() {
             return;
@@ -456,9 +456,9 @@ fn stand_in(core: &Core, child: &Child) {
 }
 
 /// The thread that forks is in a fault, and so does not fork meanwhile. No frame comes free while the gate is closed.
-fn serve_forker(core: &Core, address: usize) -> Result<(), ServeError> {
-    let page = core.memory.page_of(address).ok_or(ServeError::NotMapped)?;
-    core.serve_page(page, Wanted::AtOnce)?;
+fn serve_forker(core: &Core, address: usize) -> Result<(), FaultError> {
+    let page = core.memory.page_of(address).ok_or(FaultError::NotMapped)?;
+    core.fault_in(page, Wanted::DemandAtOnce)?;
     Ok(core.memory.wake(page)?)
 }
 
@@ -469,8 +469,8 @@ fn serve_child(
     child: &ForkedMemory,
     address: usize,
     has_space: bool,
-) -> Result<(), ServeError> {
-    let page = core.memory.page_of(address).ok_or(ServeError::NotMapped)?;
+) -> Result<(), FaultError> {
+    let page = core.memory.page_of(address).ok_or(FaultError::NotMapped)?;
     let address = core.memory.address(page);
     let word = core.directory.word(page);
     let mut copy = [0; PAGE_BYTES];
@@ -478,25 +478,25 @@ fn serve_child(
         State::Fresh => {}
         State::Staged => {
             let claim = core.directory.claim(page, word);
-            let mut claim = claim.ok_or(ServeError::UsedInFork)?;
+            let mut claim = claim.ok_or(FaultError::UsedInFork)?;
             if let Some(slot) = claim.take_slot() {
                 copy.copy_from_slice(core.memory.bytes(&slot));
                 claim.release(word.staged(slot));
             }
         }
         State::Stored => {
-            let mut service = core.service_slot();
-            let (scratch, plain, record) = service.parts();
+            let mut buffers = core.scratch();
+            let (scratch, plain, record) = buffers.parts();
             let pages = core.store.decode(word.chunk, (scratch, record), plain)?;
             let index = usize::from(word.index);
             if index >= pages {
-                return Err(ServeError::NotInChunk);
+                return Err(FaultError::NotInChunk);
             }
             copy.copy_from_slice(&plain[index * PAGE_BYTES..][..PAGE_BYTES]);
         }
         State::InFile => {
-            let map = core.files.find(page).ok_or(ServeError::NotMapped)?;
-            let place = map.twin(&(page..page + 1)).ok_or(ServeError::NotMapped)?;
+            let map = core.files.find(page).ok_or(FaultError::NotMapped)?;
+            let place = map.twin(&(page..page + 1)).ok_or(FaultError::NotMapped)?;
             return Ok(child.copy_in_from(address, (place.0, place.1.start))?);
         }
         // The child has it, too, unless it gave it up since.

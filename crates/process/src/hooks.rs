@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::thread::{Pid, gettid};
-use warmswap_arena::mechanism::{Core, FaultHooks, HandlerHooks, ServeError};
+use warmswap_arena::mechanism::{Core, FaultError, FaultHooks, HandlerHooks};
 
-use crate::affinity::{Follower, Home, Nearness};
+use crate::affinity::{FaultAffinity, PagerAffinity, SharedAffinity};
 use crate::binding::Binding;
 use crate::fork::CurrentFork;
 
@@ -16,7 +16,7 @@ pub struct ProgramHooks {
     /// A fork that is under way.
     pub fork: CurrentFork,
     /// Where the thread runs that makes all faults, if there is one.
-    pub home: Home,
+    pub home: SharedAffinity,
     /// The thread that makes them, as long as it must run where its handler does.
     pub binding: Binding,
 }
@@ -25,13 +25,13 @@ impl FaultHooks for ProgramHooks {
     fn handler(self: Arc<Self>) -> Box<dyn HandlerHooks> {
         Box::new(Handler {
             number: gettid(),
-            nearness: Nearness::new(),
+            affinity: FaultAffinity::new(),
             hooks: self,
         })
     }
 
     fn before_pager_turn(self: Arc<Self>) -> Box<dyn FnMut()> {
-        let mut follower = Follower::new();
+        let mut follower = PagerAffinity::new();
         Box::new(move || follower.follow(&self.home))
     }
 
@@ -40,11 +40,11 @@ impl FaultHooks for ProgramHooks {
         self.home.call_others();
     }
 
-    fn fork_pending(&self, core: &Core) -> Result<(), ServeError> {
+    fn fork_pending(&self, core: &Core) -> Result<(), FaultError> {
         self.fork.serve(core)
     }
 
-    fn put_off(&self, core: &Core, address: usize) -> Result<(), ServeError> {
+    fn put_off(&self, core: &Core, address: usize) -> Result<(), FaultError> {
         self.fork.put_off(core, address)
     }
 
@@ -62,7 +62,7 @@ impl FaultHooks for ProgramHooks {
 /// A fault handler of a program.
 struct Handler {
     number: Pid,
-    nearness: Option<Nearness>,
+    affinity: Option<FaultAffinity>,
     hooks: Arc<ProgramHooks>,
 }
 
@@ -76,19 +76,22 @@ impl HandlerHooks for Handler {
     }
 
     fn before_fault(&mut self, thread: u32) {
-        if let Some(nearness) = &mut self.nearness {
-            nearness.serves(thread, &self.hooks.home, &self.hooks.binding);
+        if let Some(affinity) = &mut self.affinity {
+            affinity.serves(thread, &self.hooks.home, &self.hooks.binding);
         }
     }
 
     fn reads_on(&self) -> bool {
         // The one thread that makes faults has not made another yet.
-        !self.nearness.as_ref().is_some_and(Nearness::has_one_thread)
+        !self
+            .affinity
+            .as_ref()
+            .is_some_and(FaultAffinity::has_one_thread)
     }
 
     fn idle(&mut self) {
-        if let Some(nearness) = &mut self.nearness {
-            nearness.rest(&self.hooks.home, &self.hooks.binding);
+        if let Some(affinity) = &mut self.affinity {
+            affinity.rest(&self.hooks.home, &self.hooks.binding);
         }
     }
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use warmswap_arena::mechanism::{AddressKind, Brain, FrameSource, Mutex, Shared};
+use warmswap_arena::mechanism::{AddressKind, FrameSource, Mutex, Pager, Shared};
 use warmswap_arena::{Application, ArenaConfig, ArenaError, ArenaStats, FaultMode, Mechanism};
 use warmswap_backing::Backing;
 use warmswap_control::LatencySummary;
@@ -205,7 +205,7 @@ impl Space {
     /// What may be done with a range; `None` when some of it is no memory of the space, or when that differs within it.
     #[must_use]
     pub fn protection(&self, address: usize, len: usize) -> Option<Protection> {
-        let pieces = self.shared.brain().map.pieces(self.pages(address, len));
+        let pieces = self.shared.pager().map.pieces(self.pages(address, len));
         let mut protections = pieces.iter().map(|(_, mapped)| match (*mapped)? {
             Mapped::Open(protection) => Some(protection),
             Mapped::File => Some(Protection::READ),
@@ -220,13 +220,13 @@ impl Space {
     #[must_use]
     pub fn has_mapped(&self, address: usize, len: usize) -> bool {
         let range = self.pages(address, len);
-        self.shared.brain().map.has_mapped(range)
+        self.shared.pager().map.has_mapped(range)
     }
 
     /// Whether the program has mapped something else there, all over the range.
     #[must_use]
     pub fn is_foreign(&self, address: usize, len: usize) -> bool {
-        let pieces = self.shared.brain().map.pieces(self.pages(address, len));
+        let pieces = self.shared.pager().map.pieces(self.pages(address, len));
         pieces
             .iter()
             .all(|(_, mapped)| *mapped == Some(Mapped::Foreign))
@@ -235,7 +235,7 @@ impl Space {
     /// Bytes that the program can use, touched or not.
     #[must_use]
     pub fn mapped_bytes(&self) -> u64 {
-        (self.shared.brain().map.open_pages() * PAGE_BYTES) as u64
+        (self.shared.pager().map.open_pages() * PAGE_BYTES) as u64
     }
 
     // ---- what the program does ----
@@ -254,8 +254,8 @@ impl Space {
         let align = ALIGNMENTS_BYTES.into_iter().find(|&align| len >= align);
         let start = self.range().start;
         let hint = hint.and_then(|hint| hint.checked_sub(start));
-        let mut brain = self.shared.brain();
-        let range = brain
+        let mut pager = self.shared.pager();
+        let range = pager
             .map
             .gap(
                 hint.map(|hint| hint / PAGE_BYTES),
@@ -263,7 +263,7 @@ impl Space {
                 align.unwrap_or(PAGE_BYTES) / PAGE_BYTES,
             )
             .ok_or(SpaceError::Full { bytes: len })?;
-        self.map_pages(&mut brain, range.clone(), protection)?;
+        self.map_pages(&mut pager, range.clone(), protection)?;
         Ok(start + range.start * PAGE_BYTES)
     }
 
@@ -278,22 +278,22 @@ impl Space {
         protection: Protection,
         over: Over,
     ) -> Result<(), SpaceError> {
-        let mut brain = self.shared.brain();
+        let mut pager = self.shared.pager();
         let range = self.pages(address, len);
-        over.check(&brain.map, &range, address)?;
-        let pieces = brain.map.pieces(range.clone());
+        over.check(&pager.map, &range, address)?;
+        let pieces = pager.map.pieces(range.clone());
         let is_ours = |(_, mapped): &(_, Option<Mapped>)| {
             !matches!(mapped, Some(Mapped::Foreign | Mapped::Lost))
         };
         if !pieces.iter().all(is_ours) {
             return Err(SpaceError::NotOurs { address });
         }
-        self.map_pages(&mut brain, range, protection)
+        self.map_pages(&mut pager, range, protection)
     }
 
     fn map_pages(
         &self,
-        brain: &mut Brain<Program>,
+        pager: &mut Pager<Program>,
         range: Range<usize>,
         protection: Protection,
     ) -> Result<(), SpaceError> {
@@ -302,7 +302,7 @@ impl Space {
             Protection::NONE => Mapped::Reserved,
             protection => Mapped::Open(protection),
         };
-        self.addresses(brain).map(range.clone(), Some(mapped))?;
+        self.addresses(pager).map(range.clone(), Some(mapped))?;
         core.memory.protect(range.start, range.len(), protection)?;
         Ok(())
     }
@@ -311,7 +311,7 @@ impl Space {
     #[must_use]
     pub fn is_free(&self, address: usize, len: usize) -> bool {
         let range = self.pages(address, len);
-        self.shared.brain().map.is_free(range)
+        self.shared.pager().map.is_free(range)
     }
 
     /// The program is about to map something else over these addresses: their content is given up, and from
@@ -321,9 +321,9 @@ impl Space {
     /// [`SpaceError`].
     pub fn give_away(&self, address: usize, len: usize, over: Over) -> Result<(), SpaceError> {
         let range = self.pages(address, len);
-        let mut brain = self.shared.brain();
-        over.check(&brain.map, &range, address)?;
-        self.addresses(&mut brain)
+        let mut pager = self.shared.pager();
+        over.check(&pager.map, &range, address)?;
+        self.addresses(&mut pager)
             .map(range, Some(Mapped::Foreign))?;
         Ok(())
     }
@@ -334,20 +334,20 @@ impl Space {
     /// [`SpaceError`].
     pub fn unmap(&self, address: usize, len: usize) -> Result<(), SpaceError> {
         let core = &self.shared.core;
-        let mut brain = self.shared.brain();
-        let is_adopted = brain.map.is_adopted();
-        for (range, mapped) in brain.map.pieces(self.pages(address, len)) {
+        let mut pager = self.shared.pager();
+        let is_adopted = pager.map.is_adopted();
+        for (range, mapped) in pager.map.pieces(self.pages(address, len)) {
             match mapped {
                 None | Some(Mapped::Lost) => {}
                 Some(Mapped::Foreign) => {
                     core.memory.unmap(range.start, range.len())?;
                     core.memory.inherit(range.start, range.len(), !is_adopted)?;
                     let now = is_adopted.then_some(Mapped::Lost);
-                    self.addresses(&mut brain).map(range, now)?;
+                    self.addresses(&mut pager).map(range, now)?;
                 }
                 Some(Mapped::Open(_) | Mapped::File | Mapped::Reserved) if is_adopted => {
                     // Not before nobody holds its pages any more: the pager may access them in their places.
-                    self.addresses(&mut brain).map(range.clone(), None)?;
+                    self.addresses(&mut pager).map(range.clone(), None)?;
                     core.memory
                         .protect(range.start, range.len(), Protection::NONE)?;
                 }
@@ -355,11 +355,11 @@ impl Space {
                     // Before its content is given up, so that no access fills it again.
                     core.memory
                         .protect(range.start, range.len(), Protection::NONE)?;
-                    self.addresses(&mut brain).map(range, None)?;
+                    self.addresses(&mut pager).map(range, None)?;
                 }
             }
         }
-        drop(brain);
+        drop(pager);
         core.frames.call_pager();
         Ok(())
     }
@@ -376,14 +376,14 @@ impl Space {
         protection: Protection,
     ) -> Result<(), SpaceError> {
         let whole = self.pages(address, len);
-        let mut brain = self.shared.brain();
-        let hole = brain.map.first_hole(&whole);
+        let mut pager = self.shared.pager();
+        let hole = pager.map.first_hole(&whole);
         let range = whole.start..hole.unwrap_or(whole.end);
         if !range.is_empty() {
             if protection != Protection::READ {
-                self.addresses(&mut brain).give_files(&range)?;
+                self.addresses(&mut pager).give_files(&range)?;
             }
-            self.addresses(&mut brain).protect(range, protection)?;
+            self.addresses(&mut pager).protect(range, protection)?;
         }
         match hole {
             Some(_) => Err(SpaceError::Full { bytes: len }),
@@ -399,8 +399,8 @@ impl Space {
         let end = (address + len).next_multiple_of(PAGE_BYTES);
         let first = address / PAGE_BYTES * PAGE_BYTES;
         let range = self.pages(first, end - first);
-        let mut brain = self.shared.brain();
-        self.addresses(&mut brain).keep(range)
+        let mut pager = self.shared.pager();
+        self.addresses(&mut pager).keep(range)
     }
 
     /// Leaves a range to the kernel, with its content: the program is about to have its faults by a userfaultfd of its
@@ -410,8 +410,8 @@ impl Space {
     /// [`SpaceError`].
     pub fn leave(&self, range: &Range<usize>) -> Result<(), SpaceError> {
         let range = self.pages(range.start, range.len());
-        let mut brain = self.shared.brain();
-        Ok(self.addresses(&mut brain).leave(range)?)
+        let mut pager = self.shared.pager();
+        Ok(self.addresses(&mut pager).leave(range)?)
     }
 
     /// Gives up the content of a range, which reads as zeros from now on.
@@ -420,10 +420,10 @@ impl Space {
     /// [`SpaceError::Full`] when some of it is not mapped; all else is discarded then.
     pub fn discard(&self, address: usize, len: usize) -> Result<(), SpaceError> {
         let range = self.pages(address, len);
-        let mut brain = self.shared.brain();
-        let hole = brain.map.first_hole(&range);
-        self.addresses(&mut brain).discard(range)?;
-        drop(brain);
+        let mut pager = self.shared.pager();
+        let hole = pager.map.first_hole(&range);
+        self.addresses(&mut pager).discard(range)?;
+        drop(pager);
         self.shared.core.frames.call_pager();
         match hole {
             Some(_) => Err(SpaceError::Full { bytes: len }),
@@ -436,7 +436,7 @@ impl Space {
     /// Whether its pages are ours.
     #[must_use]
     pub fn is_adopted(&self) -> bool {
-        self.shared.brain().map.is_adopted()
+        self.shared.pager().map.is_adopted()
     }
 
     /// Makes the program's memory ours: from now on it is kept within its budget.
@@ -447,20 +447,20 @@ impl Space {
     pub fn adopt(&self) -> Result<(), ArenaError> {
         // A fork waits until there are threads that hear of it.
         let _inside = self.shared.core.gate.enter();
-        if self.shared.brain.lock().map.is_adopted() {
+        if self.shared.pager.lock().map.is_adopted() {
             return Ok(());
         }
         // While no access can be a fault yet: whoever makes a thread takes locks of the loader, and a thread that
         // holds these (it loads a library) must not wait for us.
         let adopted = self.shared.start_threads(&self.config).and_then(|()| {
             // They wait until all pages are known.
-            let mut brain = self.shared.brain.lock();
-            let adopted = self.addresses(&mut brain).adopt();
+            let mut pager = self.shared.pager.lock();
+            let adopted = self.addresses(&mut pager).adopt();
             adopted.map_err(|error| ArenaError::Adopt(error.to_string()))
         });
         if adopted.is_ok() {
             self.shared.threads.lock().begin();
-        } else if !self.shared.brain.lock().map.is_adopted() {
+        } else if !self.shared.pager.lock().map.is_adopted() {
             // With its descriptor all registrations end.
             self.shared.core.memory.close();
             self.shared.threads.lock().abandon();
@@ -475,8 +475,8 @@ impl Space {
     /// [`SpaceError`].
     pub fn recover(&self) -> Result<(), SpaceError> {
         self.hooks.fork.load().reap_stand_ins();
-        let mut brain = self.shared.brain();
-        Ok(self.addresses(&mut brain).recover()?)
+        let mut pager = self.shared.pager();
+        Ok(self.addresses(&mut pager).recover()?)
     }
 
     /// Before the program creates a thread or a process, becomes another, or deals with where its threads may run: one
@@ -490,7 +490,7 @@ impl Space {
     /// No thread of the program is bound any more.
     pub fn unbind(&self) {
         let core = &self.shared.core;
-        if self.hooks.binding.is_there_one() {
+        if self.hooks.binding.is_bound() {
             // Not within a fork: the lock would be held in the child for ever. There none is bound.
             let _inside = core.gate.enter();
             self.hooks.binding.release();
@@ -509,7 +509,7 @@ impl Space {
         self.shared.core.counts.latency.summary()
     }
 
-    fn addresses<'a>(&'a self, pager: &'a mut Brain<Program>) -> Addresses<'a> {
+    fn addresses<'a>(&'a self, pager: &'a mut Pager<Program>) -> Addresses<'a> {
         Addresses::new(pager, &self.shared.core)
     }
 

@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use warmswap_arena::mechanism::{Directory, FileMap, ServeError, Source, State, Word};
+use warmswap_arena::mechanism::{Directory, FaultError, FileMap, Source, State, Word};
 use warmswap_page::{PAGE_BYTES, PageAddr};
 use warmswap_sys::uffd::{Protection, Twin};
 
@@ -79,7 +79,7 @@ impl Addresses<'_> {
     }
 
     /// Gives up pages of a file, and this part of it: something else is about to be there.
-    pub(super) fn close_file(&mut self, range: Range<usize>) -> Result<(), ServeError> {
+    pub(super) fn close_file(&mut self, range: Range<usize>) -> Result<(), FaultError> {
         for part in self.by_file(range) {
             self.pager
                 .empty(self.core, APP, part.clone(), Word::of(State::Unmapped))?;
@@ -95,7 +95,7 @@ impl Addresses<'_> {
     }
 
     /// Gives the pages of files in a range back to the kernel, with its own maps of the files in their places.
-    pub fn give_files(&mut self, range: &Range<usize>) -> Result<(), ServeError> {
+    pub fn give_files(&mut self, range: &Range<usize>) -> Result<(), FaultError> {
         let pieces = self.pager.map.of_files(range).into_iter();
         let parts: Vec<_> = pieces.flat_map(|piece| self.by_file(piece)).collect();
         for part in parts {
@@ -103,7 +103,7 @@ impl Addresses<'_> {
                 .core
                 .files
                 .find(part.start)
-                .ok_or(ServeError::NotMapped)?;
+                .ok_or(FaultError::NotMapped)?;
             // Held meanwhile, so that nobody brings a page to where there is something else.
             let give = |pages: Range<usize>| match map.twin(&pages) {
                 Some((twin, bytes)) => {
@@ -130,7 +130,7 @@ impl Addresses<'_> {
         &mut self,
         range: &Range<usize>,
         remap: impl FnOnce(usize) -> io::Result<usize>,
-    ) -> Result<Option<io::Result<usize>>, ServeError> {
+    ) -> Result<Option<io::Result<usize>>, FaultError> {
         let is_whole = self.pager.map.of_files(range) == [range.clone()];
         if !is_whole || self.by_file(range.clone()).len() != 1 {
             return Ok(None);
@@ -139,8 +139,8 @@ impl Addresses<'_> {
             .core
             .files
             .find(range.start)
-            .ok_or(ServeError::NotMapped)?;
-        let (twin, bytes) = map.twin(range).ok_or(ServeError::NotMapped)?;
+            .ok_or(FaultError::NotMapped)?;
+        let (twin, bytes) = map.twin(range).ok_or(FaultError::NotMapped)?;
         // Nobody reads of the twin from here on.
         self.pager
             .empty(self.core, APP, range.clone(), Word::of(State::Unmapped))?;

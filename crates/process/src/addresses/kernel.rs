@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use warmswap_arena::mechanism::{Claim, Core, ServeError, State, Wanted, Word, hold};
+use warmswap_arena::mechanism::{Claim, Core, FaultError, State, Wanted, Word, hold};
 use warmswap_engine::calls::Call;
 use warmswap_sys::uffd::Protection;
 
@@ -26,7 +26,7 @@ impl Addresses<'_> {
     }
 
     /// Leaves a range to the kernel, with its content: another userfaultfd is about to have its faults, or has.
-    pub fn leave(&mut self, range: Range<usize>) -> Result<(), ServeError> {
+    pub fn leave(&mut self, range: Range<usize>) -> Result<(), FaultError> {
         for (piece, mapped) in self.pager.map.pieces(range) {
             match mapped {
                 Some(Mapped::Open(_)) if self.pager.map.is_adopted() => {
@@ -43,7 +43,7 @@ impl Addresses<'_> {
         Ok(())
     }
 
-    fn leave_piece(&mut self, piece: Range<usize>) -> Result<(), ServeError> {
+    fn leave_piece(&mut self, piece: Range<usize>) -> Result<(), FaultError> {
         // Held until the kernel has the faults: a handler that resolves one meanwhile would be refused.
         let core = self.core;
         let mut claims = Vec::with_capacity(piece.len());
@@ -62,7 +62,7 @@ impl Addresses<'_> {
             claim.release(Word::of(State::Unmapped));
         }
         self.core.frames.released(in_place);
-        self.pager.hear(self.core);
+        self.pager.drain_arrivals(self.core);
         let (_, addr) = self.pager.locate(piece.start);
         self.pager
             .engine
@@ -85,9 +85,9 @@ fn pin(core: &Core, page: usize) -> bool {
 }
 
 /// Brings a page to its place, where it stays.
-pub(super) fn bring_and_pin(core: &Core, page: usize) -> Result<(), ServeError> {
+pub(super) fn bring_and_pin(core: &Core, page: usize) -> Result<(), FaultError> {
     loop {
-        core.serve_page(page, Wanted::AtOnce)?;
+        core.fault_in(page, Wanted::DemandAtOnce)?;
         if pin(core, page) {
             return Ok(());
         }
@@ -95,7 +95,7 @@ pub(super) fn bring_and_pin(core: &Core, page: usize) -> Result<(), ServeError> 
 }
 
 /// Takes hold of a page that is in its place, or was never touched.
-fn hold_in_place(core: &Core, page: usize) -> Result<Option<Claim<'_>>, ServeError> {
+fn hold_in_place(core: &Core, page: usize) -> Result<Option<Claim<'_>>, FaultError> {
     loop {
         if core.directory.settled(page).state != State::Fresh {
             bring_and_pin(core, page)?;

@@ -25,8 +25,8 @@ impl Space {
         }
         self.hooks.binding.hold_off();
         self.hooks.binding.release();
-        let mut brain = self.shared.brain.lock();
-        Ok(self.addresses(&mut brain).inherit(true)?)
+        let mut pager = self.shared.pager.lock();
+        Ok(self.addresses(&mut pager).inherit(true)?)
     }
 
     /// What a child needs of this process. A child that lacks some of it ends, and says so.
@@ -64,8 +64,8 @@ impl Space {
     pub fn after_fork_in_parent(&self) -> Result<(), SpaceError> {
         *self.lent.lock() = Ok(Vec::new());
         let result = {
-            let mut brain = self.shared.brain.lock();
-            self.addresses(&mut brain).inherit(false)
+            let mut pager = self.shared.pager.lock();
+            self.addresses(&mut pager).inherit(false)
         };
         let forked = self.hooks.fork.load();
         forked.wait();
@@ -82,14 +82,14 @@ impl Space {
     pub fn after_fork_in_child(&self) -> Result<bool, SpaceError> {
         let shared = &self.shared;
         shared.process.store(std::process::id(), Relaxed);
-        shared.brain.forget_waiting();
+        shared.pager.forget_waiting();
         std::mem::forget(std::mem::take(&mut *shared.threads.lock()));
         self.app.forget_job();
         shared.core.gate.forget_waiting();
         // The descriptors that the parent's may hold mean nothing here.
         self.hooks.fork.renew();
         self.hooks.home.call_others();
-        if shared.brain.lock().map.is_adopted() {
+        if shared.pager.lock().map.is_adopted() {
             return Ok(true);
         }
         self.after_fork_in_parent()?;
@@ -121,13 +121,13 @@ impl Space {
         }
         // No thread of the child uses the space from here until it is adopted.
         link.can_do();
-        let mut brain = shared.brain.lock();
-        let mut addresses = self.addresses(&mut brain);
+        let mut pager = shared.pager.lock();
+        let mut addresses = self.addresses(&mut pager);
         let adopted = addresses
             .adopt_in_child(self.hooks.fork.load(), &link)
             .and_then(|()| addresses.inherit(false));
         adopted.map_err(|error| ArenaError::Adopt(error.to_string()))?;
-        drop(brain);
+        drop(pager);
         let _inside = shared.core.gate.open_and_stay();
         self.shared.start_threads(&self.config)?;
         shared.threads.lock().begin();
@@ -137,6 +137,6 @@ impl Space {
     /// As [`Self::is_adopted`], asked between [`Self::before_fork`] and what follows it.
     #[must_use]
     pub fn is_adopted_at_rest(&self) -> bool {
-        self.shared.brain.lock().map.is_adopted()
+        self.shared.pager.lock().map.is_adopted()
     }
 }

@@ -26,15 +26,15 @@ impl Space {
         name: PathBuf,
     ) -> Result<usize, SpaceError> {
         let address = twin.address();
-        let mut brain = self.shared.brain();
-        if !brain.map.is_adopted() {
+        let mut pager = self.shared.pager();
+        if !pager.map.is_adopted() {
             return Err(SpaceError::NotOurs { address });
         }
         let pages = len / PAGE_BYTES;
         let content = content.div_ceil(PAGE_BYTES).min(pages);
         let core = &self.shared.core;
         let first = self
-            .addresses(&mut brain)
+            .addresses(&mut pager)
             .map_file(twin, (content, pages), name)?;
         Ok(core.memory.address(first))
     }
@@ -43,20 +43,20 @@ impl Space {
     #[must_use]
     pub fn is_file(&self, address: usize, len: usize) -> bool {
         let range = self.pages(address, len);
-        self.shared.brain().map.of_files(&range) == [range]
+        self.shared.pager().map.of_files(&range) == [range]
     }
 
     /// Bytes of files that are ours.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
-        (self.shared.brain().map.file_pages() * PAGE_BYTES) as u64
+        (self.shared.pager().map.file_pages() * PAGE_BYTES) as u64
     }
 
     /// Asks the kernel to read what there is of files in a range ahead.
     pub fn will_need(&self, address: usize, len: usize) {
         let range = self.pages(address, len);
-        let mut brain = self.shared.brain();
-        self.addresses(&mut brain).will_need(&range);
+        let mut pager = self.shared.pager();
+        self.addresses(&mut pager).will_need(&range);
     }
 
     /// Moves what is in a range, all of one file, out of the space: `remap` is told where the kernel's own map of it
@@ -72,7 +72,7 @@ impl Space {
         remap: impl FnOnce(usize) -> io::Result<usize>,
     ) -> Result<Option<io::Result<usize>>, SpaceError> {
         let range = self.pages(address, len);
-        let mut brain = self.shared.brain();
-        Ok(self.addresses(&mut brain).remap_file(&range, remap)?)
+        let mut pager = self.shared.pager();
+        Ok(self.addresses(&mut pager).remap_file(&range, remap)?)
     }
 }

@@ -8,12 +8,12 @@ use warmswap_page::{AppId, FileId, PageAddr};
 use warmswap_policy::learned::Learned;
 use warmswap_policy::{ChunkId, PageId, PageState};
 
-use super::Brain;
+use super::Pager;
 use crate::address_map::AddressMap;
 use crate::directory::{Directory, State, Word};
-use crate::error::ServeError;
+use crate::error::FaultError;
+use crate::fault::Core;
 use crate::restore::{self, Job};
-use crate::service::Core;
 
 /// A file that was mapped, or of which something was learned in an earlier run.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl FileTable {
     }
 }
 
-impl<M: AddressMap> Brain<M> {
+impl<M: AddressMap> Pager<M> {
     // ---- out ----
 
     /// Whether a `Discard` of this page still holds: it may have come back or have been freed since.
@@ -108,7 +108,7 @@ impl<M: AddressMap> Brain<M> {
     }
 
     /// The frame of a page is given up for its file, if the page was not touched since.
-    pub(super) fn discard(&mut self, core: &Core, id: PageId) -> Result<(), ServeError> {
+    pub(super) fn discard(&mut self, core: &Core, id: PageId) -> Result<(), FaultError> {
         // What does not exist any more has no place.
         if self.engine.page_state(id) == PageState::Absent {
             return Ok(());

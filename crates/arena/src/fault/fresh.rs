@@ -7,7 +7,7 @@ use warmswap_policy::reclaim::Arrival;
 
 use super::Core;
 use crate::directory::{Claim, State};
-use crate::error::ServeError;
+use crate::error::FaultError;
 use crate::frames::Frame;
 
 /// The most pages that one first touch brings.
@@ -32,12 +32,12 @@ impl Core {
     }
 
     /// Brings a page of zeros, and those behind it as far as there are frames.
-    pub(super) fn serve_fresh(
+    pub(super) fn fault_in_fresh(
         &self,
         claim: Claim<'_>,
         frame: Frame<'_>,
         arrival: Arrival,
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), FaultError> {
         self.counts.faults.fetch_add(1, Ordering::Relaxed);
         self.counts.first_touches.fetch_add(1, Ordering::Relaxed);
         let first = claim.page;

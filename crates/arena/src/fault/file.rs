@@ -10,7 +10,7 @@ use warmswap_sys::uffd::Twin;
 use super::Core;
 use super::fresh::WINDOW_PAGES;
 use crate::directory::{Claim, State};
-use crate::error::ServeError;
+use crate::error::FaultError;
 use crate::files::{Source, read_at};
 use crate::frames::Frame;
 
@@ -19,16 +19,16 @@ impl Core {
     ///
     /// The file of an arena reads as zeros behind its end. A program's has no pages there: an access raises SIGBUS, as
     /// it does in a map of the kernel's.
-    pub(super) fn serve_file(
+    pub(super) fn fault_in_from_file(
         &self,
         claim: Claim<'_>,
         frame: Frame<'_>,
         arrival: Arrival,
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), FaultError> {
         self.counts.faults.fetch_add(1, Ordering::Relaxed);
         self.counts.file_faults.fetch_add(1, Ordering::Relaxed);
         let first = claim.page;
-        let map = self.files.find(first).ok_or(ServeError::NotMapped)?;
+        let map = self.files.find(first).ok_or(FaultError::NotMapped)?;
         // Behind the map there may be another.
         let most = frame.count().min(WINDOW_PAGES);
         let most = most.min(map.range().end - first);
@@ -69,11 +69,11 @@ impl Core {
         offset: usize,
         (first, count): (usize, usize),
         frame: Frame<'_>,
-    ) -> Result<usize, ServeError> {
-        let mut service = self.service_slot();
-        let (_, plain, _) = service.parts();
+    ) -> Result<usize, FaultError> {
+        let mut buffers = self.scratch();
+        let (_, plain, _) = buffers.parts();
         let bytes = &mut plain[..count * PAGE_BYTES];
-        read_at(file, offset, bytes).map_err(ServeError::File)?;
+        read_at(file, offset, bytes).map_err(FaultError::File)?;
         self.install_copies(first, frame, bytes)?;
         Ok(count)
     }
@@ -85,10 +85,10 @@ impl Core {
         twin: &Twin,
         offset: usize,
         (first, count): (usize, usize),
-    ) -> Result<usize, ServeError> {
+    ) -> Result<usize, FaultError> {
         let filled = self.memory.copy_in_from(first, count, (twin, offset))?;
         if filled == 0 && self.memory.poison(first).is_err() {
-            return Err(ServeError::FileEnds);
+            return Err(FaultError::FileEnds);
         }
         Ok(filled)
     }

@@ -1,6 +1,6 @@
 //! Functions of the C library that this library stands before.
 //!
-//! [`stand_before`] replaces each by a few instructions that keep all registers, call something first and jump to the C
+//! [`interpose`] replaces each by a few instructions that keep all registers, call something first and jump to the C
 //! library's own function: so `vfork` returns to where it was called from, and the arguments of `execl` need not be known.
 
 use std::ffi::{CStr, c_void};
@@ -10,12 +10,12 @@ use std::{process, ptr};
 use crate::settings::say;
 
 /// A function of the C library that one of this library stands before.
-pub struct Behind {
+pub struct RealSymbol {
     name: &'static CStr,
     function: AtomicPtr<c_void>,
 }
 
-impl Behind {
+impl RealSymbol {
     /// The function of that name.
     pub const fn new(name: &'static CStr) -> Self {
         Self {
@@ -47,27 +47,27 @@ impl Behind {
     }
 }
 
-/// `stand_before! { what_comes_first: function function }`
-macro_rules! stand_before {
+/// `interpose! { what_comes_first: function function }`
+macro_rules! interpose {
     ($before:path: $($name:ident)*) => {
         /// Finds the C library's functions while there is only one thread.
         pub fn start() {
-            $(behind::$name.function();)*
+            $(real::$name.function();)*
         }
 
         /// What comes first; where to go on.
-        extern "C" fn before(behind: &$crate::behind::Behind) -> *mut core::ffi::c_void {
+        extern "C" fn before(behind: &$crate::real::RealSymbol) -> *mut core::ffi::c_void {
             $before();
             behind.or_abort()
         }
 
         #[allow(non_upper_case_globals)] // The names are the C library's.
-        mod behind {
-            use $crate::behind::Behind;
+        mod real {
+            use $crate::real::RealSymbol;
 
-            $(pub static $name: Behind = {
+            $(pub static $name: RealSymbol = {
                 match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => Behind::new(name),
+                    Ok(name) => RealSymbol::new(name),
                     Err(_) => panic!("a name has no zero within"),
                 }
             };)*
@@ -87,7 +87,7 @@ macro_rules! stand_before {
                     "mov r11, rax",
                     "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
                     "jmp r11",
-                    behind = sym behind::$name,
+                    behind = sym real::$name,
                     before = sym before,
                 );
                 #[cfg(target_arch = "aarch64")]
@@ -102,7 +102,7 @@ macro_rules! stand_before {
                     "ldp x4, x5, [sp, 48]", "ldp x6, x7, [sp, 64]",
                     "ldp x29, x30, [sp], 80",
                     "br x16",
-                    behind = sym behind::$name,
+                    behind = sym real::$name,
                     before = sym before,
                 );
             }
@@ -110,4 +110,4 @@ macro_rules! stand_before {
     };
 }
 
-pub(crate) use stand_before;
+pub(crate) use interpose;

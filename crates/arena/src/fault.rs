@@ -1,7 +1,7 @@
 //! The fault path: brings a page to its place, from whatever thread.
 //!
 //! Order, and why nobody waits in a circle:
-//! 1. a service slot is taken (scratch memory; given back in any case);
+//! 1. scratch buffers are taken (given back in any case);
 //! 2. a frame is taken, which may wait for the pager;
 //! 3. the page is claimed. From here on nothing waits for the pager or the engine: what follows are locks of
 //!    the pool that are held for one copy at most, input from the backing file, and system calls.
@@ -28,8 +28,8 @@ use warmswap_store::{ChunkStore, MEMBER_BYTES};
 use warmswap_sys::uffd::sigbus::FaultService;
 use warmswap_sys::uffd::{Mechanism, PagedMemory};
 
-use crate::directory::{Claim, Directory, News, State, Word};
-use crate::error::{ServeError, die};
+use crate::directory::{ArrivalQueue, Claim, Directory, State, Word};
+use crate::error::{FaultError, die};
 use crate::files::Files;
 use crate::frames::{Frame, Frames};
 use crate::gate::Gate;
@@ -49,14 +49,14 @@ pub struct Core {
     /// What is mapped of files.
     pub files: Files,
     /// Pages that came to their places, for the engine.
-    pub news: News,
+    pub arrivals: ArrivalQueue,
     /// What was done.
-    pub counts: ServiceCounts,
+    pub counts: FaultCounts,
     /// What threads of the arena go through.
     pub gate: Gate,
     /// What the host adds around faults.
     pub hooks: Arc<dyn FaultHooks>,
-    slots: Box<[Mutex<Service>]>,
+    slots: Box<[Mutex<FaultScratch>]>,
     next_slot: AtomicUsize,
     /// Frames that neighbours of a fault leave to faults.
     pub neighbour_reserve: usize,
@@ -64,7 +64,7 @@ pub struct Core {
 
 /// What the fault path counts.
 #[derive(Debug, Default)]
-pub struct ServiceCounts {
+pub struct FaultCounts {
     /// Faults that found work to do.
     pub faults: AtomicU64,
     /// Of them, first touches.
@@ -94,13 +94,13 @@ pub struct ServiceCounts {
 
 /// Scratch memory for one fault at a time.
 #[derive(Debug)]
-pub struct Service {
+pub struct FaultScratch {
     scratch: Scratch,
     plain: Box<[u8]>,
     record: Vec<u8>,
 }
 
-impl Service {
+impl FaultScratch {
     fn new() -> Self {
         let plain_bytes = MAX_CHUNK_PAGES * PAGE_BYTES;
         Self {
@@ -124,24 +124,24 @@ impl Service {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// A thread waits: frames are waited for.
-    Now,
+    Demand,
     /// A thread waits that the pager may be waiting for: a frame beyond the limit, if need be.
-    AtOnce,
+    DemandAtOnce,
     /// Ahead of use, told to the engine as this: only while frames can be spared.
-    Ahead(Arrival),
+    Prefetch(Arrival),
 }
 
 impl Wanted {
     fn arrival(self) -> Arrival {
         match self {
-            Self::Now | Self::AtOnce => Arrival::Touched,
-            Self::Ahead(arrival) => arrival,
+            Self::Demand | Self::DemandAtOnce => Arrival::Touched,
+            Self::Prefetch(arrival) => arrival,
         }
     }
 
     /// Whether a thread waits.
     fn is_awaited(self) -> bool {
-        matches!(self, Self::Now | Self::AtOnce)
+        matches!(self, Self::Demand | Self::DemandAtOnce)
     }
 }
 
@@ -151,7 +151,7 @@ pub enum Served {
     /// It was brought to its place; threads that waited for it are awake.
     Brought,
     /// It was in its place already.
-    There,
+    AlreadyResident,
     /// No frame can be spared.
     NoFrame,
 }
@@ -168,7 +168,7 @@ const VANISHED_AFTER: u32 = 1000;
 // which never touches the range while it holds them.
 unsafe impl FaultService for Core {
     fn serve(&self, address: usize) {
-        self.serve_address(address);
+        self.resolve_fault(address);
     }
 }
 
@@ -187,8 +187,8 @@ impl Core {
             frames,
             store,
             files: Files::default(),
-            news: News::new(1 << 16),
-            counts: ServiceCounts::default(),
+            arrivals: ArrivalQueue::new(1 << 16),
+            counts: FaultCounts::default(),
             gate: Gate::default(),
             hooks,
             slots: Box::default(),
@@ -199,15 +199,15 @@ impl Core {
 
     /// Makes scratch memory for so many faults at a time, at least one.
     pub(crate) fn set_slots(&mut self, count: usize) {
-        let slots = (0..count.max(1)).map(|_| Mutex::new(Service::new()));
+        let slots = (0..count.max(1)).map(|_| Mutex::new(FaultScratch::new()));
         self.slots = slots.collect();
     }
 
     /// Brings the page at an address back, or ends the process.
-    pub fn serve_address(&self, address: usize) {
+    pub fn resolve_fault(&self, address: usize) {
         let result = match self.memory.page_of(address) {
-            Some(page) => self.serve_page(page, Wanted::Now).map(drop),
-            None => Err(ServeError::NotMapped),
+            Some(page) => self.fault_in(page, Wanted::Demand).map(drop),
+            None => Err(FaultError::NotMapped),
         };
         if let Err(error) = result {
             die(address, &error);
@@ -218,28 +218,28 @@ impl Core {
     ///
     /// # Errors
     /// The page is lost, or nobody's.
-    pub fn serve_page(&self, page: usize, wanted: Wanted) -> Result<Served, ServeError> {
+    pub fn fault_in(&self, page: usize, wanted: Wanted) -> Result<Served, FaultError> {
         let mut looks = 0;
         loop {
             let word = self.directory.word(page);
             let served = match word.state {
-                State::Unmapped => return Err(ServeError::NotMapped),
+                State::Unmapped => return Err(FaultError::NotMapped),
                 State::Busy => {
                     std::thread::yield_now();
                     None
                 }
                 // The kernel's tables are looked at for accesses that failed only.
-                State::Resident if !wanted.is_awaited() => Some(Served::There),
-                State::Resident if self.is_accessible(page, word)? => Some(Served::There),
-                State::Resident if looks == VANISHED_AFTER => return Err(ServeError::Vanished),
+                State::Resident if !wanted.is_awaited() => Some(Served::AlreadyResident),
+                State::Resident if self.is_accessible(page, word)? => Some(Served::AlreadyResident),
+                State::Resident if looks == VANISHED_AFTER => return Err(FaultError::Vanished),
                 State::Resident => {
                     looks += 1;
                     None
                 }
                 State::Protected => self.unprotect(page, word, wanted)?,
-                State::Staged => self.serve_staged(page, word, wanted)?,
+                State::Staged => self.fault_in_staged(page, word, wanted)?,
                 State::Fresh | State::Stored | State::InFile => {
-                    self.serve_away(page, word, wanted)?
+                    self.fault_in_away(page, word, wanted)?
                 }
             };
             if let Some(served) = served {
@@ -250,12 +250,12 @@ impl Core {
 
     /// Brings a page that has no frame to its place, with others that come along. `None` if it is not as `word` says any
     /// more.
-    fn serve_away(
+    fn fault_in_away(
         &self,
         page: usize,
         word: Word,
         wanted: Wanted,
-    ) -> Result<Option<Served>, ServeError> {
+    ) -> Result<Option<Served>, FaultError> {
         let Some(frame) = self.frame_for(page, word, wanted) else {
             let is_unchanged = self.directory.word(page) == word;
             return Ok(is_unchanged.then_some(Served::NoFrame));
@@ -265,9 +265,9 @@ impl Core {
             return Ok(None);
         };
         match word.state {
-            State::Fresh => self.serve_fresh(claim, frame, wanted.arrival())?,
-            State::InFile => self.serve_file(claim, frame, wanted.arrival())?,
-            _ => self.serve_stored(claim, frame, wanted)?,
+            State::Fresh => self.fault_in_fresh(claim, frame, wanted.arrival())?,
+            State::InFile => self.fault_in_from_file(claim, frame, wanted.arrival())?,
+            _ => self.fault_in_stored(claim, frame, wanted)?,
         }
         Ok(Some(Served::Brought))
     }
@@ -277,7 +277,7 @@ impl Core {
     ///
     /// # Errors
     /// A page is lost.
-    pub fn restore(&self, pages: &[u32], arrival: Arrival) -> Result<usize, ServeError> {
+    pub fn restore(&self, pages: &[u32], arrival: Arrival) -> Result<usize, FaultError> {
         let mut done = 0;
         while let Some(&page) = pages.get(done) {
             if self.directory.word(page as usize).state == State::Stored {
@@ -287,10 +287,12 @@ impl Core {
                     continue;
                 }
             }
-            match self.serve_page(page as usize, Wanted::Ahead(arrival)) {
+            match self.fault_in(page as usize, Wanted::Prefetch(arrival)) {
                 Ok(Served::NoFrame) => break,
                 // Its region was dropped.
-                Ok(Served::Brought | Served::There) | Err(ServeError::NotMapped) => done += 1,
+                Ok(Served::Brought | Served::AlreadyResident) | Err(FaultError::NotMapped) => {
+                    done += 1
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -299,7 +301,7 @@ impl Core {
 
     /// Whether the access can be tried again: a page that is in its place may still be write-protected, and
     /// one that the kernel does not have was discarded by somebody else.
-    fn is_accessible(&self, page: usize, word: Word) -> Result<bool, ServeError> {
+    fn is_accessible(&self, page: usize, word: Word) -> Result<bool, FaultError> {
         if !self.memory.has_frame(page) {
             return Ok(false);
         }
@@ -321,7 +323,7 @@ impl Core {
         page: usize,
         word: Word,
         wanted: Wanted,
-    ) -> Result<Option<Served>, ServeError> {
+    ) -> Result<Option<Served>, FaultError> {
         let Some(claim) = self.directory.claim(page, word) else {
             return Ok(None);
         };
@@ -332,12 +334,12 @@ impl Core {
     }
 
     /// A page in staging goes straight back. `None` if it is not as `word` says any more.
-    fn serve_staged(
+    fn fault_in_staged(
         &self,
         page: usize,
         word: Word,
         wanted: Wanted,
-    ) -> Result<Option<Served>, ServeError> {
+    ) -> Result<Option<Served>, FaultError> {
         let Some(mut claim) = self.directory.claim(page, word) else {
             return Ok(None);
         };
@@ -354,7 +356,7 @@ impl Core {
     pub fn release(&self, claim: Claim<'_>, word: impl FnOnce(Word) -> Word) {
         let (page, word) = (claim.page, word(claim.before));
         claim.release(word);
-        if word.news.is_some() && self.news.push(page) {
+        if word.arrival.is_some() && self.arrivals.push(page) {
             self.frames.call_pager();
         }
     }
@@ -389,7 +391,7 @@ impl Core {
             }
             // All handlers may be here, while a thread that holds the engine's lock waits for one of them.
             let is_stuck = waits_in_vain >= WAITS_IN_VAIN && self.gate.is_held_up();
-            if wanted == Wanted::AtOnce || is_stuck {
+            if wanted == Wanted::DemandAtOnce || is_stuck {
                 return Some(Frame::New(self.frames.force_new()));
             }
             // The faults of other threads are not to wait along.
@@ -400,14 +402,14 @@ impl Core {
         }
     }
 
-    /// A service slot that nobody uses. Those who have one wait for nobody who has none.
-    pub fn service_slot(&self) -> MutexGuard<'_, Service> {
+    /// Scratch buffers that no other thread uses. A thread that holds them never blocks on a thread without.
+    pub fn scratch(&self) -> MutexGuard<'_, FaultScratch> {
         loop {
             let start = self.next_slot.fetch_add(1, Ordering::Relaxed);
             let n = self.slots.len();
             let free = (0..n).find_map(|i| self.slots[(start + i) % n].try_lock());
             match free {
-                Some(service) => return service,
+                Some(scratch) => return scratch,
                 None => std::thread::yield_now(),
             }
         }
@@ -415,14 +417,14 @@ impl Core {
 
     /// Bytes of scratch memory that the budget does not count, about.
     pub fn scratch_bytes(&self) -> usize {
-        self.slots.len() * Service::BYTES
+        self.slots.len() * FaultScratch::BYTES
     }
 }
 
 impl Core {
     /// A page whose way out failed goes back to its place, if its word is still `word`; the engine takes it
-    /// back too, so that there is no news.
-    pub fn bring_back(&self, page: usize, word: Word) -> Result<(), ServeError> {
+    /// back too, so that there is no arrival to queue.
+    pub fn bring_back(&self, page: usize, word: Word) -> Result<(), FaultError> {
         let Some(mut claim) = self.directory.claim(page, word) else {
             return Ok(());
         };

@@ -10,12 +10,12 @@ use warmswap_policy::{ChunkId, PageId, PageState};
 use warmswap_store::Encoded;
 use warmswap_sys::uffd::{Mechanism, Slots};
 
-use super::Brain;
+use super::Pager;
 use super::leave::empty_slots;
 use crate::address_map::AddressMap;
 use crate::directory::{Claim, State, Word};
-use crate::error::ServeError;
-use crate::service::Core;
+use crate::error::FaultError;
+use crate::fault::Core;
 
 /// A page of a chunk, and what the engine calls it.
 type Member = (usize, PageId);
@@ -24,8 +24,8 @@ type Member = (usize, PageId);
 /// was read (for schemes that keep copies).
 type Taken = [Option<(Word, u128)>; MAX_CHUNK_PAGES];
 
-impl<M: AddressMap> Brain<M> {
-    pub(super) fn carry_out(&mut self, core: &Core, decision: Decision) -> Result<(), ServeError> {
+impl<M: AddressMap> Pager<M> {
+    pub(super) fn carry_out(&mut self, core: &Core, decision: Decision) -> Result<(), FaultError> {
         match decision.action {
             Action::Store { chunk, plan } => {
                 if self.engine.wants_sample(chunk) && !self.admit(core, chunk, decision.cause)? {
@@ -72,7 +72,7 @@ impl<M: AddressMap> Brain<M> {
 
     /// Shows the head of a chunk's first page to the admission policy; whether the chunk is to be stored. Else
     /// the engine has taken it back: pages that do not go elsewhere are in their places again.
-    fn admit(&mut self, core: &Core, chunk: ChunkId, cause: Cause) -> Result<bool, ServeError> {
+    fn admit(&mut self, core: &Core, chunk: ChunkId, cause: Cause) -> Result<bool, FaultError> {
         let members = self.members(chunk);
         let suffices = |bytes| self.engine.would_admit(chunk, bytes);
         let estimate = |sample: &[u8; SAMPLE_BYTES]| estimate_for(sample, suffices);
@@ -95,7 +95,7 @@ impl<M: AddressMap> Brain<M> {
             // one of a file is given up.
             let leaves = self.engine.chunk_of(id).is_some() || self.is_discarded(id);
             if is_out_of_sight && !leaves {
-                Self::put_back(core, page, word)?;
+                Self::return_frame(core, page, word)?;
             }
         }
         Ok(false)
@@ -107,7 +107,7 @@ impl<M: AddressMap> Brain<M> {
         core: &Core,
         chunk: ChunkId,
         plan: Option<ChunkPlan>,
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), FaultError> {
         self.chunks = self.chunks.max(chunk.index() + 1);
         let members = self.members(chunk);
         let (taken, encoded) = self.take(core, (chunk, &members), plan);
@@ -128,7 +128,7 @@ impl<M: AddressMap> Brain<M> {
             Err(refusal) => {
                 for (&(page, _), taken) in members.iter().zip(&taken) {
                     if let Some((word, _)) = *taken {
-                        Self::put_back(core, page, word)?;
+                        Self::return_frame(core, page, word)?;
                     }
                 }
                 self.engine.call(Call::Refused(chunk, refusal));
@@ -198,7 +198,7 @@ impl<M: AddressMap> Brain<M> {
         chunk: ChunkId,
         (members, taken): (&[Member], &Taken),
         call: Call,
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), FaultError> {
         let mut freed = Vec::with_capacity(members.len());
         for (i, (&(page, _), taken)) in members.iter().zip(taken).enumerate() {
             let Some((word, hash)) = *taken else { continue };
@@ -215,7 +215,7 @@ impl<M: AddressMap> Brain<M> {
     }
 
     /// Frames came free: first the budget gets what the pool took, then those who wait.
-    pub(super) fn free_frames(&mut self, core: &Core, freed: Vec<Slots>) -> Result<(), ServeError> {
+    pub(super) fn free_frames(&mut self, core: &Core, freed: Vec<Slots>) -> Result<(), FaultError> {
         self.report(core);
         for slot in freed {
             core.frames.put_free_or_trim(&core.memory, slot)?;
@@ -227,7 +227,7 @@ impl<M: AddressMap> Brain<M> {
     ///
     /// Decisions wait while others have the engine: the page may have come back or have been freed since, and one
     /// that was chosen again meanwhile is dropped twice. Then its content is not in its frame, or must stay there.
-    fn drop_frame(&mut self, core: &Core, id: PageId) -> Result<(), ServeError> {
+    fn drop_frame(&mut self, core: &Core, id: PageId) -> Result<(), FaultError> {
         // What does not exist any more has no place.
         if self.engine.page_state(id) == PageState::Absent {
             return Ok(());
@@ -237,7 +237,7 @@ impl<M: AddressMap> Brain<M> {
         if !self.engine.is_dropped(id) {
             // It may be out of sight since before the engine heard of it.
             if matches!(before.state, State::Staged | State::Protected) {
-                return Self::put_back(core, page, before);
+                return Self::return_frame(core, page, before);
             }
             return Ok(());
         }
@@ -256,7 +256,7 @@ impl<M: AddressMap> Brain<M> {
             if self.engine.page_state(id) != PageState::Stored {
                 // A prediction wants it back already.
                 self.stayed.push(page);
-                return Self::put_back(core, page, word);
+                return Self::return_frame(core, page, word);
             }
             self.engine.call(Call::CopyIsStale(id));
             return Ok(());
@@ -277,7 +277,7 @@ impl<M: AddressMap> Brain<M> {
     // ---- in ----
 
     /// Decompresses a chunk ahead of use: its pages wait in staging.
-    fn prefetch(&mut self, core: &Core, chunk: ChunkId) -> Result<(), ServeError> {
+    fn prefetch(&mut self, core: &Core, chunk: ChunkId) -> Result<(), FaultError> {
         let members = self.members(chunk);
         let is_wanted = |&&(_, id): &&Member| self.engine.is_loading(chunk, id);
         let wanted = members.iter().filter(is_wanted).count();
@@ -339,7 +339,7 @@ fn claim_stored(core: &Core, page: usize, chunk: ChunkId, index: usize) -> Optio
 }
 
 /// So many slots with frames, beyond what faults may need; `None` when there are not enough.
-fn spare_slots(core: &Core, count: usize) -> Result<Option<Vec<Slots>>, ServeError> {
+fn spare_slots(core: &Core, count: usize) -> Result<Option<Vec<Slots>>, FaultError> {
     let mut slots = Vec::with_capacity(count);
     while slots.len() < count && core.frames.available() > core.neighbour_reserve {
         if let Some(mut run) = core.frames.take_spare(1, core.neighbour_reserve) {
@@ -378,7 +378,7 @@ mod tests {
 
     use super::super::testing::arena;
     use crate::directory::{State, Word};
-    use crate::service::Wanted;
+    use crate::fault::Wanted;
     use crate::{Arena, Region};
 
     type Say = fn(AppId, PageAddr) -> Call;
@@ -390,10 +390,10 @@ mod tests {
         let arena = arena(test, "zram+keep-copies=on")?;
         let app = arena.application("a page").expect("an application");
         let region = app.region(4096).expect("a region");
-        arena.shared.bring(region.first, Wanted::Now);
+        arena.shared.bring(region.first, Wanted::Demand);
         say(&arena, &region, &[AWAY]);
         assert_eq!(word(&arena, &region), State::Stored);
-        arena.shared.bring(region.first, Wanted::Now);
+        arena.shared.bring(region.first, Wanted::Demand);
         assert_eq!(word(&arena, &region), State::Resident);
         Some((arena, region))
     }
@@ -401,14 +401,14 @@ mod tests {
     /// Says all of this to the engine, and only then has carried out what it decided.
     fn say(arena: &Arena, region: &Region, calls: &[Say]) {
         let shared = &arena.shared;
-        let mut brain = shared.brain();
-        brain.hear(&shared.core);
-        let (app, addr) = brain.locate(region.first);
+        let mut pager = shared.pager();
+        pager.drain_arrivals(&shared.core);
+        let (app, addr) = pager.locate(region.first);
         for call in calls {
-            brain.engine.call(call(app, addr));
+            pager.engine.call(call(app, addr));
         }
-        shared.settle(&mut brain);
-        brain.engine.check().expect("invariants");
+        shared.settle(&mut pager);
+        pager.engine.check().expect("invariants");
     }
 
     fn word(arena: &Arena, region: &Region) -> State {
@@ -417,9 +417,9 @@ mod tests {
 
     /// Where the engine has the page: its answer to a touch.
     fn touch(arena: &Arena, region: &Region) -> Answer {
-        let mut brain = arena.shared.brain();
-        let (app, addr) = brain.locate(region.first);
-        brain.engine.call(BACK(app, addr))
+        let mut pager = arena.shared.pager();
+        let (app, addr) = pager.locate(region.first);
+        pager.engine.call(BACK(app, addr))
     }
 
     #[test]
@@ -449,17 +449,17 @@ mod tests {
             return;
         };
         let shared = &arena.shared;
-        let mut brain = shared.brain();
-        brain.hear(&shared.core);
-        let (app, addr) = brain.locate(region.first);
-        brain.engine.call(AWAY(app, addr));
+        let mut pager = shared.pager();
+        pager.drain_arrivals(&shared.core);
+        let (app, addr) = pager.locate(region.first);
+        pager.engine.call(AWAY(app, addr));
         let fresh = Word::of(State::Fresh);
         let pages = region.first..region.first + 1;
-        brain
+        pager
             .empty(&shared.core, app, pages, fresh)
             .expect("memory");
-        shared.settle(&mut brain);
-        drop(brain);
+        shared.settle(&mut pager);
+        drop(pager);
         assert_eq!(word(&arena, &region), State::Fresh);
         assert_eq!(touch(&arena, &region), Answer::Outcome(Outcome::FirstTouch));
     }

@@ -4,13 +4,13 @@ use warmswap_engine::{Action, Decision};
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::uffd::{Failure, Mechanism, Slots, UffdError};
 
-use super::Brain;
+use super::Pager;
 use crate::address_map::AddressMap;
 use crate::directory::{Claim, State, Word};
-use crate::error::ServeError;
-use crate::service::Core;
+use crate::error::FaultError;
+use crate::fault::Core;
 
-impl<M: AddressMap> Brain<M> {
+impl<M: AddressMap> Pager<M> {
     /// The pages that a decision is to bring out of their frames.
     pub(super) fn pages_to_leave(&self, action: Action) -> impl Iterator<Item = usize> {
         let pages = match action {
@@ -29,11 +29,7 @@ impl<M: AddressMap> Brain<M> {
 
     /// Puts the pages that a batch of decisions is about out of sight, neighbours together. Those that cannot
     /// leave (pinned, shared) stay as they are.
-    pub(super) fn put_out_of_sight(
-        &mut self,
-        core: &Core,
-        batch: &[Decision],
-    ) -> Result<(), ServeError> {
+    pub(super) fn isolate(&mut self, core: &Core, batch: &[Decision]) -> Result<(), FaultError> {
         let mut pages: Vec<_> = batch
             .iter()
             .flat_map(|decision| self.pages_to_leave(decision.action))
@@ -86,7 +82,7 @@ impl<M: AddressMap> Brain<M> {
         page: usize,
         word: Word,
         stored: Word,
-    ) -> Result<Option<Option<Slots>>, ServeError> {
+    ) -> Result<Option<Option<Slots>>, FaultError> {
         let Some(mut claim) = core.directory.claim(page, word) else {
             return Ok(None);
         };
@@ -105,7 +101,7 @@ impl<M: AddressMap> Brain<M> {
     }
 
     /// Nobody takes the page: it goes back to its place, if it is still out of sight.
-    pub(super) fn put_back(core: &Core, page: usize, word: Word) -> Result<(), ServeError> {
+    pub(super) fn return_frame(core: &Core, page: usize, word: Word) -> Result<(), FaultError> {
         core.bring_back(page, word)
     }
 }
@@ -113,8 +109,8 @@ impl<M: AddressMap> Brain<M> {
 /// Does something with pages that are held, neighbours together.
 fn in_rows<'a>(
     mut claims: Vec<Claim<'a>>,
-    mut with: impl FnMut(Vec<Claim<'a>>) -> Result<(), ServeError>,
-) -> Result<(), ServeError> {
+    mut with: impl FnMut(Vec<Claim<'a>>) -> Result<(), FaultError>,
+) -> Result<(), FaultError> {
     while !claims.is_empty() {
         let first = claims[0].page;
         let in_row = |(n, claim): &(usize, &Claim<'_>)| claim.page == first + n;
@@ -127,7 +123,7 @@ fn in_rows<'a>(
 }
 
 /// Moves the frames of a run of pages to staging.
-fn move_out(core: &Core, mut claims: Vec<Claim<'_>>) -> Result<(), ServeError> {
+fn move_out(core: &Core, mut claims: Vec<Claim<'_>>) -> Result<(), FaultError> {
     while !claims.is_empty() {
         let Some(slots) = empty_slots(core, claims.len())? else {
             claims
@@ -141,7 +137,7 @@ fn move_out(core: &Core, mut claims: Vec<Claim<'_>>) -> Result<(), ServeError> {
 }
 
 /// Moves the frames of the first of these pages, which are neighbours, to slots: at most as many, up to one that stays.
-fn move_to(core: &Core, claims: &mut Vec<Claim<'_>>, mut slots: Slots) -> Result<(), ServeError> {
+fn move_to(core: &Core, claims: &mut Vec<Claim<'_>>, mut slots: Slots) -> Result<(), FaultError> {
     // What was not done at first is tried again with the same slots: one of them may have a frame by now, whatever the
     // kernel said.
     while !slots.is_empty() {
@@ -154,7 +150,7 @@ fn move_to(core: &Core, claims: &mut Vec<Claim<'_>>, mut slots: Slots) -> Result
             Err(UffdError {
                 failure: Failure::Missing,
                 ..
-            }) => return Err(ServeError::Vanished),
+            }) => return Err(FaultError::Vanished),
             Err(error) => return Err(error.into()),
         };
         for claim in claims.drain(..moved) {
@@ -170,7 +166,7 @@ fn move_to(core: &Core, claims: &mut Vec<Claim<'_>>, mut slots: Slots) -> Result
 }
 
 /// A page whose frame cannot be moved is given up in its place, or stays.
-fn leave_in_place(core: &Core, claim: Claim<'_>) -> Result<(), ServeError> {
+fn leave_in_place(core: &Core, claim: Claim<'_>) -> Result<(), FaultError> {
     if !core.memory.can_protect() {
         // Pinned, shared, or protected otherwise: it stays.
         core.release(claim, |before| before);
@@ -192,12 +188,12 @@ fn sort_out<'a>(
     core: &Core,
     claims: impl Iterator<Item = Claim<'a>>,
     mut slots: Slots,
-) -> Result<(), ServeError> {
+) -> Result<(), FaultError> {
     for claim in claims {
         let slot = slots.split_front(1);
         let is_in_place = core.memory.has_frame(claim.page);
         match (is_in_place, core.memory.slot_has_frame(&slot)) {
-            (false, false) => return Err(ServeError::Vanished),
+            (false, false) => return Err(FaultError::Vanished),
             (false, true) => core.release(claim, |before| before.staged(slot)),
             (true, is_taken) => {
                 core.release(claim, |before| before);
@@ -213,7 +209,7 @@ fn sort_out<'a>(
 }
 
 /// Empty slots in a row. When there are none, free frames are given up for them.
-pub(super) fn empty_slots(core: &Core, most: usize) -> Result<Option<Slots>, ServeError> {
+pub(super) fn empty_slots(core: &Core, most: usize) -> Result<Option<Slots>, FaultError> {
     if let Some(slots) = core.frames.take_empty(most) {
         return Ok(Some(slots));
     }
@@ -222,7 +218,7 @@ pub(super) fn empty_slots(core: &Core, most: usize) -> Result<Option<Slots>, Ser
 }
 
 /// Protects a run of pages against writing.
-fn protect(core: &Core, claims: Vec<Claim<'_>>) -> Result<(), ServeError> {
+fn protect(core: &Core, claims: Vec<Claim<'_>>) -> Result<(), FaultError> {
     let Some(first) = claims.first().map(|claim| claim.page) else {
         return Ok(());
     };
@@ -239,7 +235,7 @@ mod tests {
 
     use super::super::testing::arena;
     use super::{PAGE_BYTES, State, move_to};
-    use crate::service::Wanted;
+    use crate::fault::Wanted;
 
     /// As when the kernel swaps a page out by itself while it is moved.
     #[test]
@@ -258,7 +254,7 @@ mod tests {
             let pages = region.first..region.first + 3;
             let word = |page| core.directory.word(page);
             for page in pages.clone() {
-                arena.shared.bring(page, Wanted::Now);
+                arena.shared.bring(page, Wanted::Demand);
             }
             // The slots that come next. One of them gets a frame that nobody knows of.
             let mut slots = core.frames.take_empty(3).expect("empty slots");
@@ -285,7 +281,7 @@ mod tests {
             let mut expected = [State::Resident; 3];
             expected[..=denied].fill(State::Staged);
             assert_eq!(states, expected);
-            pages.for_each(|page| arena.shared.bring(page, Wanted::Now));
+            pages.for_each(|page| arena.shared.bring(page, Wanted::Demand));
             let mut content = [0; PAGE_BYTES];
             core.memory.read_page(region.first + denied, &mut content);
             assert_eq!(content, [7; PAGE_BYTES]);

@@ -8,7 +8,7 @@ use warmswap_sys::uffd::{Failure, Mechanism, Slots, UffdError};
 
 use super::Core;
 use crate::directory::Claim;
-use crate::error::{ServeError, die};
+use crate::error::{FaultError, die};
 use crate::frames::{Frame, NewFrames};
 
 impl Core {
@@ -19,7 +19,7 @@ impl Core {
         first: usize,
         frame: Frame<'_>,
         bytes: &[u8],
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), FaultError> {
         let count = bytes.len() / PAGE_BYTES;
         match frame {
             Frame::Free(mut slots)
@@ -46,7 +46,7 @@ impl Core {
         &'a self,
         frame: Frame<'a>,
         count: usize,
-    ) -> Result<NewFrames<'a>, ServeError> {
+    ) -> Result<NewFrames<'a>, FaultError> {
         match frame {
             Frame::Free(mut rest) => {
                 let mut slots = rest.split_front(count);
@@ -74,7 +74,7 @@ impl Core {
     }
 
     /// Puts the content of slots in the place of missing pages.
-    pub(super) fn install(&self, first: usize, mut slots: Slots) -> Result<(), ServeError> {
+    pub(super) fn install(&self, first: usize, mut slots: Slots) -> Result<(), FaultError> {
         let mut page = first;
         while !slots.is_empty() {
             let moved = match self.mechanism_at(page) {
@@ -129,7 +129,7 @@ impl Core {
         &self,
         held: &mut [Option<(Claim<'_>, Arrival)>],
         mut slots: Slots,
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), FaultError> {
         let mut at = 0;
         while at < held.len() && !slots.is_empty() {
             let run = run_at(held, at, |(claim, _)| claim.page);
@@ -156,7 +156,7 @@ impl Core {
         &self,
         held: &mut [Option<(Claim<'_>, Arrival)>],
         bytes: &[u8],
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), FaultError> {
         let mut at = 0;
         while at < held.len() {
             let Some(first) = held[at].as_ref().map(|(claim, _)| claim.page) else {

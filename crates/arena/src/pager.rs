@@ -25,9 +25,9 @@ use warmswap_sys::uffd::PagedError;
 use crate::address_map::AddressMap;
 use crate::content_hash::ContentHash;
 use crate::directory::{Claim, State, Word};
-use crate::error::{ArenaError, ServeError};
-use crate::service::Core;
-use crate::tape::Taped;
+use crate::error::{ArenaError, FaultError};
+use crate::fault::Core;
+use crate::tape::RecordedEngine;
 
 use ahead::Ahead;
 pub use allowance::Allowance;
@@ -75,9 +75,9 @@ pub struct PagerCounts {
 
 /// The engine and its accounts. See the module.
 #[derive(Debug)]
-pub struct Brain<M> {
+pub struct Pager<M> {
     /// The engine, with a log of its calls.
-    pub engine: Taped,
+    pub engine: RecordedEngine,
     /// What was done.
     pub counts: PagerCounts,
     /// What is mapped where.
@@ -112,10 +112,10 @@ struct App {
     is_launching: bool,
 }
 
-impl<M: AddressMap> Brain<M> {
+impl<M: AddressMap> Pager<M> {
     /// A pager without pages.
     pub(crate) fn new(
-        engine: Taped,
+        engine: RecordedEngine,
         allowance: Allowance,
         keep_copies: bool,
         (map, space_pages): (M, usize),
@@ -219,7 +219,7 @@ impl<M: AddressMap> Brain<M> {
         app: AppId,
         pages: Range<usize>,
         after: Word,
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), FaultError> {
         let discard = |pages: Range<usize>| core.memory.discard(pages.start, pages.len());
         self.empty_by(core, app, pages, (after, &discard))
     }
@@ -235,9 +235,9 @@ impl<M: AddressMap> Brain<M> {
         app: AppId,
         pages: Range<usize>,
         (after, remove): (Word, &dyn Fn(Range<usize>) -> Result<(), PagedError>),
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), FaultError> {
         // What is still in the queue would be told of pages that are no more.
-        self.hear(core);
+        self.drain_arrivals(core);
         let mut first = pages.start;
         while first < pages.end {
             let part = first..pages.end.min(first + EMPTIED_PAGES);
@@ -285,21 +285,23 @@ impl<M: AddressMap> Brain<M> {
     // ---- the engine's ears ----
 
     /// Tells the engine what the fault path did.
-    pub fn hear(&mut self, core: &Core) {
-        // What is done by now has its news in the queue.
+    pub fn drain_arrivals(&mut self, core: &Core) {
+        // The pages of jobs that are done by now are in the queue.
         let done = self.ahead.take_done();
-        if core.news.take_overflow() {
+        if core.arrivals.take_overflow() {
             let pages: Vec<_> = self.map.pages().collect();
-            pages.into_iter().for_each(|page| self.hear_of(core, page));
+            pages
+                .into_iter()
+                .for_each(|page| self.report_arrival(core, page));
         }
-        while let Some(page) = core.news.pop() {
-            self.hear_of(core, page);
+        while let Some(page) = core.arrivals.pop() {
+            self.report_arrival(core, page);
         }
-        done.iter().for_each(|job| self.hear_of_job(core, job));
+        done.iter().for_each(|job| self.report_job(core, job));
     }
 
-    fn hear_of(&mut self, core: &Core, page: usize) {
-        if let Some(arrival) = core.directory.take_news(page) {
+    fn report_arrival(&mut self, core: &Core, page: usize) {
+        if let Some(arrival) = core.directory.take_arrival(page) {
             let (app, addr) = self.locate(page);
             let answer = self.engine.call(Call::Served(app, addr, arrival));
             // Touches of pages that are in their place are not seen. So that the hot set is complete, what
@@ -355,8 +357,8 @@ impl<M: AddressMap> Brain<M> {
     }
 
     /// Works until there is nothing to do, or until others should have a turn; true in the second case.
-    pub fn work(&mut self, core: &Core) -> Result<bool, ServeError> {
-        self.hear(core);
+    pub fn work(&mut self, core: &Core) -> Result<bool, FaultError> {
+        self.drain_arrivals(core);
         if self.allowance.ease() {
             self.set_limits();
         }
@@ -368,7 +370,7 @@ impl<M: AddressMap> Brain<M> {
             if batch.is_empty() {
                 return Ok(false);
             }
-            self.put_out_of_sight(core, &batch)?;
+            self.isolate(core, &batch)?;
             for decision in batch.drain(..) {
                 self.carry_out(core, decision)?;
                 self.report(core);
@@ -378,7 +380,7 @@ impl<M: AddressMap> Brain<M> {
                 self.stays(page);
             }
             core.frames.trim(&core.memory, usize::MAX)?;
-            self.hear(core);
+            self.drain_arrivals(core);
         }
         Ok(true)
     }

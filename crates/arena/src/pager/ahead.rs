@@ -12,11 +12,11 @@ use warmswap_engine::calls::Call;
 use warmswap_policy::ChunkId;
 use warmswap_policy::prefetch::footprint::plan::ANON_BATCH_PAGES;
 
-use super::Brain;
+use super::Pager;
 use crate::address_map::AddressMap;
 use crate::directory::State;
+use crate::fault::Core;
 use crate::restore::{Job, Jobs, Source};
-use crate::service::Core;
 
 /// Launches in which each page of a footprint is watched once.
 const WATCH_EVERY: usize = 8;
@@ -60,7 +60,7 @@ impl Ahead {
     }
 }
 
-impl<M: AddressMap> Brain<M> {
+impl<M: AddressMap> Pager<M> {
     /// Whether the pages of a chunk of the footprint are to wait in staging, where a touch is seen.
     pub(super) fn is_watched(&self, chunk: ChunkId) -> bool {
         let members = self.members(chunk);
@@ -106,7 +106,7 @@ impl<M: AddressMap> Brain<M> {
     }
 
     /// The restore threads are done with a job, or will never be: what they brought is told already.
-    pub(super) fn hear_of_job(&mut self, core: &Core, job: &Job) {
+    pub(super) fn report_job(&mut self, core: &Core, job: &Job) {
         match job.source() {
             Source::Any => {}
             Source::Chunks(chunks) => chunks.iter().for_each(|&chunk| self.brought(core, chunk)),
@@ -131,7 +131,7 @@ impl<M: AddressMap> Brain<M> {
     /// where it was at the fork.
     pub fn forget_ahead(&mut self, core: &Core) {
         let jobs = std::mem::take(&mut self.ahead.under_way);
-        jobs.iter().for_each(|job| self.hear_of_job(core, job));
+        jobs.iter().for_each(|job| self.report_job(core, job));
     }
 
     /// Whether a footprint is on its way.

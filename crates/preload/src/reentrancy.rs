@@ -59,12 +59,12 @@ fn set(now: u32) {
 /// The thread works for this library: what it allocates comes from the library's heap, what it maps from the
 /// kernel, and no signal handler runs on it. (A handler uses the program's memory. To bring that back may need
 /// what the thread holds.)
-pub struct Within {
+pub struct ReentrancyGuard {
     /// The signals that were blocked before; none if the thread was within already.
     before: Option<libc::sigset_t>,
 }
 
-impl Within {
+impl ReentrancyGuard {
     pub fn enter() -> Self {
         let depth = get();
         let before = (depth == 0).then(block_all);
@@ -84,7 +84,7 @@ impl Within {
     }
 }
 
-impl Drop for Within {
+impl Drop for ReentrancyGuard {
     fn drop(&mut self) {
         set(get() - 1);
         if let Some(before) = &self.before {

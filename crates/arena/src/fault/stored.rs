@@ -10,9 +10,9 @@ use warmswap_policy::reclaim::Arrival;
 use warmswap_store::Chunk;
 use warmswap_sys::uffd::{Mechanism, Slots};
 
-use super::{Core, Service, Wanted};
+use super::{Core, FaultScratch, Wanted};
 use crate::directory::{Claim, State};
-use crate::error::ServeError;
+use crate::error::FaultError;
 use crate::frames::Frame;
 
 /// A page that is held, if there is one at that place of the chunk or of staging, and what the engine is to hear of it.
@@ -27,33 +27,33 @@ impl Core {
     ///
     /// With a free frame for every page of the chunk it is decoded where the frames are, and they move to
     /// their places together.
-    pub(super) fn serve_stored<'a>(
+    pub(super) fn fault_in_stored<'a>(
         &'a self,
         claim: Claim<'a>,
         frame: Frame<'a>,
         wanted: Wanted,
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), FaultError> {
         if wanted.is_awaited() {
             self.counts.faults.fetch_add(1, Ordering::Relaxed);
         }
         self.counts.chunks_read.fetch_add(1, Ordering::Relaxed);
         let along = match wanted {
-            Wanted::Now | Wanted::AtOnce => Arrival::Untouched,
-            Wanted::Ahead(arrival) => arrival,
+            Wanted::Demand | Wanted::DemandAtOnce => Arrival::Untouched,
+            Wanted::Prefetch(arrival) => arrival,
         };
         let (page, chunk) = (claim.page, claim.before.chunk);
         let index = usize::from(claim.before.index);
         let mut held: [Held<'_>; MAX_CHUNK_PAGES] = [const { None }; MAX_CHUNK_PAGES];
-        let mut service = self.service_slot();
-        let Service {
+        let mut buffers = self.scratch();
+        let FaultScratch {
             scratch,
             plain,
             record,
-        } = &mut *service;
+        } = &mut *buffers;
         let is_recycled = self.frames.is_recycling() && self.mechanism_at(page) == Mechanism::Move;
         let frame = self.store.read(chunk, record, |content| {
             if index >= content.pages {
-                return Err(ServeError::NotInChunk);
+                return Err(FaultError::NotInChunk);
             }
             let mut hold = |room| self.hold_others(chunk, content, (page, along), room, &mut held);
             match frame {
@@ -66,7 +66,7 @@ impl Core {
                     let room = self.frames.available();
                     hold(room.saturating_sub(self.neighbour_reserve));
                     let room = plain.get_mut(..content.pages * PAGE_BYTES);
-                    content.decode(scratch, room.ok_or(ServeError::NotInChunk)?)?;
+                    content.decode(scratch, room.ok_or(FaultError::NotInChunk)?)?;
                     Ok(Ready::InScratch(frame))
                 }
             }
@@ -141,7 +141,7 @@ impl Core {
         &self,
         pages: &[u32],
         arrival: Arrival,
-    ) -> Result<usize, ServeError> {
+    ) -> Result<usize, FaultError> {
         let are_recycled = self.frames.is_recycling() && self.memory.mechanism() == Mechanism::Move;
         let most = if are_recycled {
             MOST_TOGETHER
@@ -161,12 +161,12 @@ impl Core {
             room = slots.as_ref().map_or(0, |slots| slots.len());
         }
         let mut held: [Held<'_>; MOST_TOGETHER] = [const { None }; MOST_TOGETHER];
-        let mut service = self.service_slot();
-        let Service {
+        let mut buffers = self.scratch();
+        let FaultScratch {
             scratch,
             plain,
             record,
-        } = &mut *service;
+        } = &mut *buffers;
         let out = match &mut slots {
             Some(slots) => self.memory.bytes_mut(slots),
             None => &mut plain[..room * PAGE_BYTES],
@@ -192,7 +192,7 @@ impl Core {
         arrival: Arrival,
         together: &mut Together<'a, '_>,
         (scratch, record): (&mut Scratch, &mut Vec<u8>),
-    ) -> Result<usize, ServeError> {
+    ) -> Result<usize, FaultError> {
         let (mut done, mut last) = (0, ChunkId::NONE);
         for &page in pages {
             let page = page as usize;
@@ -221,20 +221,20 @@ impl Core {
         arrival: Arrival,
         together: &mut Together<'a, '_>,
         (scratch, record): (&mut Scratch, &mut Vec<u8>),
-    ) -> Result<(), ServeError> {
+    ) -> Result<(), FaultError> {
         let (page, chunk) = (claim.page, claim.before.chunk);
         let index = usize::from(claim.before.index);
         self.store.read(chunk, record, |content| {
             let range = together.used..together.used + content.pages;
             let out = range.start * PAGE_BYTES..range.end * PAGE_BYTES;
-            let out = together.out.get_mut(out).ok_or(ServeError::NotInChunk)?;
-            let held = together.held.get_mut(range).ok_or(ServeError::NotInChunk)?;
+            let out = together.out.get_mut(out).ok_or(FaultError::NotInChunk)?;
+            let held = together.held.get_mut(range).ok_or(FaultError::NotInChunk)?;
             let others = self.hold_others(chunk, content, (page, arrival), usize::MAX, held);
-            *held.get_mut(index).ok_or(ServeError::NotInChunk)? = Some((claim, arrival));
+            *held.get_mut(index).ok_or(FaultError::NotInChunk)? = Some((claim, arrival));
             content.decode(scratch, out)?;
-            self.count_restored(others as u64, Wanted::Ahead(arrival));
+            self.count_restored(others as u64, Wanted::Prefetch(arrival));
             together.used += content.pages;
-            Ok::<_, ServeError>(())
+            Ok::<_, FaultError>(())
         })??;
         self.counts.neighbours.fetch_add(1, Ordering::Relaxed);
         self.counts.chunks_read.fetch_add(1, Ordering::Relaxed);
