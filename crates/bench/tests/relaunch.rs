@@ -88,9 +88,10 @@ fn all_arms_answer_and_leave_nothing_behind() {
     assert!(report.values.iter().all(|value| value.latency_ns > 0));
     let arm = |arm| report.arm(arm).expect("it was measured");
     let total = report.total_bytes.unwrap();
-    assert_eq!(arm(Arm::Dram).out_pages, 0);
     for limited in [Arm::Zram, Arm::Kernel] {
         let result = arm(limited);
+        // Not 0 without a limit where the machine itself pages out what rests for long.
+        assert!(arm(Arm::Dram).out_pages < result.out_pages);
         let is_within = result.mean_bytes <= total + total / 10;
         assert!(is_within, "{} of {total}", result.mean_bytes);
         assert!(result.cpu.programs_ns > 0 && result.latency.count == 4);

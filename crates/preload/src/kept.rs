@@ -2,6 +2,7 @@
 //! mutexes, and what the C library keeps at the top of a stack that the program provides (`pthread_attr_setstack`).
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use libc::{c_int, pthread_mutex_t, pthread_mutexattr_t};
 use warmswap_page::PAGE_BYTES;
@@ -33,9 +34,11 @@ fn keep(address: usize, bytes: usize) {
     }
     while !stacks::call(space, || space.keep(address, end - address)) {
         for page in (address..end).step_by(PAGE_BYTES).chain([end - 1]) {
-            let byte: *const u8 = std::ptr::with_exposed_provenance(page);
-            // SAFETY: memory of the program's that it uses at this moment, as a mutex or for a thread.
-            unsafe { byte.read_volatile() };
+            let byte = std::ptr::with_exposed_provenance_mut(page);
+            // A write also ends the protection of a page that is about to be compressed in its place.
+            // SAFETY: memory of the program's that it uses at this moment, as a mutex or for a thread; the access is
+            // atomic and changes nothing.
+            unsafe { AtomicU8::from_ptr(byte) }.fetch_or(0, Ordering::Relaxed);
         }
     }
 }

@@ -5,7 +5,7 @@ mod kernel;
 
 use std::ops::Range;
 
-use warmswap_arena::mechanism::{Core, FaultError, Pager, State, Wanted, Word, die};
+use warmswap_arena::mechanism::{Core, FaultError, Pager, State, Word, die};
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::uffd::{Failure, PagedError, Protection};
 
@@ -68,22 +68,60 @@ impl Addresses<'_> {
     /// The program changes what may be done with memory that it has. Frames of memory that cannot be both
     /// read and written cannot be moved: such pages come back when they are touched, and then stay. They are pinned before
     /// they are protected, and the other way round, since the pager accesses pages that are not pinned in their places.
+    ///
+    /// A page that is write-protected until it is compressed cannot be pinned. Nothing but pins has changed then, and the
+    /// page is returned: the caller lets go of the lock, touches the page for writing, and tries again.
     pub fn protect(
         &mut self,
         range: Range<usize>,
         protection: Protection,
-    ) -> Result<(), FaultError> {
-        let can_move = |protection| protection == Protection::READ_WRITE;
-        let mut changed = Vec::new();
-        for (piece, mapped) in self.pager.map.pieces(range.clone()) {
+    ) -> Result<Option<usize>, FaultError> {
+        let changed = self.changed_by(&range, protection);
+        let memory = &self.core.memory;
+        if can_move(protection) {
+            self.record(range.clone(), protection);
+            memory.protect(range.start, range.len(), protection)?;
+            for page in changed.into_iter().flatten() {
+                let pinned = self.pager.map.is_kept(page);
+                let pin = |word: Word| Some(word.pinned(pinned));
+                self.core.directory.update(page, pin);
+            }
+            return Ok(None);
+        }
+        for page in changed.into_iter().flatten() {
+            let pin = |word: Word| (word.state != State::Protected).then(|| word.pinned(true));
+            if self.core.directory.update(page, pin).is_none() {
+                return Ok(Some(page));
+            }
+        }
+        self.record(range.clone(), protection);
+        memory.protect(range.start, range.len(), protection)?;
+        Ok(None)
+    }
+
+    /// The pieces of a range whose pages could be moved so far and will not be, or the other way round.
+    fn changed_by(&self, range: &Range<usize>, protection: Protection) -> Vec<Range<usize>> {
+        if !self.pager.map.is_adopted() {
+            return Vec::new();
+        }
+        let pieces = self.pager.map.pieces(range.clone()).into_iter();
+        let changes = |mapped: Option<Mapped>| match mapped {
+            Some(Mapped::Open(before)) => can_move(before) != can_move(protection),
+            _ => false,
+        };
+        pieces
+            .filter(|&(_, mapped)| changes(mapped))
+            .map(|(piece, _)| piece)
+            .collect()
+    }
+
+    /// Notes the protection of what is memory, and makes pages of what becomes it. Before the kernel allows access, since
+    /// a fault finds no page where the directory has none.
+    fn record(&mut self, range: Range<usize>, protection: Protection) {
+        for (piece, mapped) in self.pager.map.pieces(range) {
             let map = &mut self.pager.map;
             match mapped {
-                Some(Mapped::Open(before)) if before != protection => {
-                    map.set(piece.clone(), Some(Mapped::Open(protection)));
-                    if map.is_adopted() && can_move(before) != can_move(protection) {
-                        changed.push(piece);
-                    }
-                }
+                Some(Mapped::Open(_)) => map.set(piece, Some(Mapped::Open(protection))),
                 Some(Mapped::Reserved) if protection != Protection::NONE => {
                     map.set(piece.clone(), Some(Mapped::Open(protection)));
                     self.open(piece, protection);
@@ -91,35 +129,13 @@ impl Addresses<'_> {
                 _ => {}
             }
         }
-        let mut pages = changed.into_iter().flatten();
-        let memory = &self.core.memory;
-        if can_move(protection) {
-            memory.protect(range.start, range.len(), protection)?;
-            return pages.try_for_each(|page| self.pin_page(page, protection));
-        }
-        pages.try_for_each(|page| self.pin_page(page, protection))?;
-        Ok(memory.protect(range.start, range.len(), protection)?)
-    }
-
-    /// Pins a page if its frame cannot be moved, and unpins it if it can. One that waits in its place to be compressed
-    /// waits no more.
-    fn pin_page(&self, page: usize, protection: Protection) -> Result<(), FaultError> {
-        let pinned = !self.is_movable(page, protection);
-        let pin = |word: Word| {
-            let can_be_set = !pinned || word.state != State::Protected;
-            can_be_set.then(|| word.pinned(pinned))
-        };
-        while self.core.directory.update(page, pin).is_none() {
-            self.core.fault_in(page, Wanted::DemandAtOnce)?;
-        }
-        Ok(())
     }
 
     fn open(&mut self, range: Range<usize>, protection: Protection) {
         if !self.pager.map.is_adopted() {
             return;
         }
-        let pinned = protection != Protection::READ_WRITE;
+        let pinned = !can_move(protection);
         self.pager
             .open_pages(self.core, range, Word::of(State::Fresh).pinned(pinned));
     }
@@ -281,4 +297,9 @@ impl Addresses<'_> {
         self.core
             .release(claim, |before| before.arrived(Arrival::Touched));
     }
+}
+
+/// Whether frames of memory that is protected so can be moved.
+fn can_move(protection: Protection) -> bool {
+    protection == Protection::READ_WRITE
 }

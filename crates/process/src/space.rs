@@ -376,18 +376,24 @@ impl Space {
         protection: Protection,
     ) -> Result<(), SpaceError> {
         let whole = self.pages(address, len);
-        let mut pager = self.shared.pager();
-        let hole = pager.map.first_hole(&whole);
-        let range = whole.start..hole.unwrap_or(whole.end);
-        if !range.is_empty() {
-            if protection != Protection::READ {
-                self.addresses(&mut pager).give_files(&range)?;
+        loop {
+            let mut pager = self.shared.pager();
+            let hole = pager.map.first_hole(&whole);
+            let range = whole.start..hole.unwrap_or(whole.end);
+            let mut waits = None;
+            if !range.is_empty() {
+                if protection != Protection::READ {
+                    self.addresses(&mut pager).give_files(&range)?;
+                }
+                waits = self.addresses(&mut pager).protect(range, protection)?;
             }
-            self.addresses(&mut pager).protect(range, protection)?;
-        }
-        match hole {
-            Some(_) => Err(SpaceError::Full { bytes: len }),
-            None => Ok(()),
+            drop(pager);
+            match (waits, hole) {
+                // If another thread changes the same range it cannot be touched, and is looked at anew.
+                (Some(page), _) => drop(self.shared.core.memory.touch_for_write(page)),
+                (None, Some(_)) => return Err(SpaceError::Full { bytes: len }),
+                (None, None) => return Ok(()),
+            }
         }
     }
 

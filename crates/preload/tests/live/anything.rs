@@ -1,8 +1,10 @@
 //! A program that does anything with its addresses, at random, does the same with the library and without.
 
 use crate::SMALL;
-use crate::common::{Case, compile, run};
+use crate::common::{Budget, Case, compile, run};
 
+/// Found a page that was about to be compressed in its place while its protection changed.
+const PROTECTS_WHAT_LEAVES: &str = "6101";
 /// The first seed; `scripts/soak` sets it.
 const SEED_VARIABLE: &str = "WARMSWAP_SEED";
 const SEEDS: u64 = 3;
@@ -35,5 +37,24 @@ fn anything_at_random() {
                 "{what}: {stats:?}"
             );
         }
+    }
+}
+
+#[test]
+fn pages_that_are_about_to_leave_are_protected() {
+    let Some((_folder, file)) = compile("anything") else {
+        return;
+    };
+    let file = file.to_str().expect("text");
+    let case = Case {
+        mechanism: "copy",
+        ..Case::new(Budget { mib: 6 })
+    };
+    for _ in 0..3 {
+        let what = [file, PROTECTS_WHAT_LEAVES, "400", "4"];
+        let Some((plain, paged)) = run(&case, &what) else {
+            return;
+        };
+        assert_eq!(plain.answer, paged.answer, "{}", paged.errors);
     }
 }

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use warmswap_arena::mechanism::{Claim, Core, FaultError, State, Wanted, Word, hold};
 use warmswap_engine::calls::Call;
-use warmswap_sys::uffd::Protection;
 
 use super::Addresses;
 use crate::program::{APP, Mapped};
@@ -70,11 +69,6 @@ impl Addresses<'_> {
         self.pager.map.set(piece.clone(), Some(Mapped::Foreign));
         self.closed(piece);
         Ok(())
-    }
-
-    /// Whether pages may leave their places: frames of memory that cannot be both read and written cannot be moved.
-    pub(super) fn is_movable(&self, page: usize, protection: Protection) -> bool {
-        protection == Protection::READ_WRITE && !self.pager.map.is_kept(page)
     }
 }
 

@@ -1,11 +1,13 @@
 //! Ranges of addresses that belong to this process, whatever is mapped there.
 
 use std::ptr;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::io::Errno;
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
 };
+use warmswap_page::PAGE_BYTES;
 
 /// What may be done with memory: the bits of `PROT_READ`, `PROT_WRITE` and the like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,6 +149,31 @@ impl Reserve {
         let address = ptr::with_exposed_provenance_mut(self.check(offset, len)?);
         // SAFETY: these change no content.
         unsafe { madvise(address, len, advice) }
+    }
+
+    /// Writes to the memory at `offset` without changing it: a write-protected page is resolved as for any other
+    /// write. Before Linux 5.14 it is a store of the calling thread, so that the memory has to be writable.
+    ///
+    /// # Safety
+    /// The memory is accessed by its users while they run, and only so.
+    pub unsafe fn touch_for_write(&self, offset: usize, len: usize) -> Result<(), Errno> {
+        let start = self.check(offset, len)?;
+        let address: *mut std::ffi::c_void = ptr::with_exposed_provenance_mut(start);
+        // SAFETY: it changes no content, and fails where nothing is mapped or nothing may be written.
+        if unsafe { libc::madvise(address, len, libc::MADV_POPULATE_WRITE) } == 0 {
+            return Ok(());
+        }
+        let errno = Errno::from_raw_os_error(super::errno());
+        if errno != Errno::INVAL {
+            return Err(errno);
+        }
+        for page in (start..start + len).step_by(PAGE_BYTES) {
+            let byte: *mut u8 = ptr::with_exposed_provenance_mut(page);
+            // SAFETY: the caller vouches for writable memory; an atomic access that changes nothing is not seen by
+            // other threads.
+            unsafe { AtomicU8::from_ptr(byte) }.fetch_or(0, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Gives the memory of `len` bytes at `offset` back; the pages are missing afterwards. Not of pages that are

@@ -45,6 +45,18 @@ impl PagedMemory {
         result.map_err(|errno| self.refused(first, pages, errno))
     }
 
+    /// Has a thread that serves faults end the write protection of a page, by an access of the calling thread, which
+    /// holds nothing that serving needs. Without the descriptors of this value, which a thread of the program
+    /// does not have.
+    ///
+    /// # Errors
+    /// [`PagedError::Map`]: it may not be written to (any more).
+    pub fn touch_for_write(&self, page: usize) -> Result<(), PagedError> {
+        // SAFETY: the program could write to it when it asked for another protection.
+        let result = unsafe { self.space.touch_for_write(page * PAGE_BYTES, PAGE_BYTES) };
+        result.map_err(|errno| self.refused(page, 1, errno))
+    }
+
     /// Makes the faults of pages ours. Pages that have a frame keep it.
     ///
     /// # Errors
