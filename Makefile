@@ -3,7 +3,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install uninstall test soak kernels bench demo clean
+.PHONY: help setup build install uninstall test soak suites kernels bench demo clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -14,7 +14,7 @@ setup: ## install what building and testing needs (Debian, Ubuntu)
 build: setup ## build the command and the library that it preloads: target/release/
 	cargo build --release --package warmswap --package warmswap-preload
 
-install: build ## install to PREFIX=/usr/local: command, library, systemd unit, configuration, man pages
+install: ## install what was built to PREFIX=/usr/local: command, library, systemd unit, configuration, man pages
 	@scripts/install
 
 uninstall: ## take that away again
@@ -26,6 +26,9 @@ test: setup ## all checks and tests; STEPS="fmt clippy" runs only some
 
 soak: setup ## live programs again and again, with faults injected, for MINUTES=10; SEED=… repeats one
 	@scripts/soak $(or $(MINUTES),10)
+
+suites: build ## other projects' test suites, natively and paged; NAMES="redis sqlite" runs only some
+	@scripts/suites $(NAMES)
 
 kernels: setup ## the live tests on the kernels of Debian's releases, in virtual machines without KVM
 	@scripts/kernels
