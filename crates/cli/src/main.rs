@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod definitions;
 mod exit;
 mod output;
 mod progress;

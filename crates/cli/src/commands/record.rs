@@ -1,11 +1,12 @@
 //! `warmswap record`: real programs, recorded as they are switched.
 
+use crate::definitions;
 use crate::exit::BadInput;
 use crate::output::Output;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
-use warmswap_apps::{AppSpec, Size, check, load_all};
+use warmswap_apps::{Size, check};
 use warmswap_record::{Progress, RecordConfig, Step, record};
 use warmswap_report::tables;
 use warmswap_report::units::Quantity;
@@ -80,22 +81,9 @@ impl Progress for Narrator {
     }
 }
 
-fn definitions(paths: &[PathBuf]) -> Result<Vec<AppSpec>> {
-    let mut specs = Vec::new();
-    for path in paths {
-        let loaded = if path.is_dir() {
-            load_all(path)
-        } else {
-            AppSpec::load(path).map(|spec| vec![spec])
-        };
-        specs.extend(loaded.map_err(|error| BadInput(error.to_string()))?);
-    }
-    Ok(specs)
-}
-
 /// Records, and shows what the trace holds.
 pub fn run(args: RecordArgs, output: &Output) -> Result<()> {
-    let mut config = RecordConfig::new(&args.out, definitions(&args.apps)?);
+    let mut config = RecordConfig::new(&args.out, definitions::load(&args.apps)?);
     config.size = match args.size {
         SizeArg::Small => Size::Small,
         SizeArg::Normal => Size::Normal,

@@ -1,12 +1,13 @@
 //! `warmswap bench relaunch`: real applications beside plain zram when memory is short.
 
+use crate::definitions;
 use crate::exit::BadInput;
 use crate::output::Output;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
-use warmswap_apps::{AppSpec, Place, Size, check, load_all};
+use warmswap_apps::{AppSpec, Place, Size, check};
 use warmswap_bench::relaunch::{Arm, Preload, Step, Total};
 use warmswap_bench::{RelaunchOptions, relaunch};
 use warmswap_codec::Codec;
@@ -233,15 +234,7 @@ fn with_codec(scheme: &str, algorithm: &str) -> String {
 }
 
 fn definitions(args: &RelaunchArgs) -> Result<Vec<AppSpec>> {
-    let mut specs = Vec::new();
-    for path in &args.apps {
-        let loaded = if path.is_dir() {
-            load_all(path)
-        } else {
-            AppSpec::load(path).map(|spec| vec![spec])
-        };
-        specs.extend(loaded.map_err(|error| BadInput(error.to_string()))?);
-    }
+    let mut specs = definitions::load(&args.apps)?;
     if args.installed_only {
         let cache = Place::default().cache;
         specs.retain(|spec| match check(spec, &cache) {

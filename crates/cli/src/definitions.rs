@@ -1,0 +1,39 @@
+//! Definitions of applications: from the paths that are given, or those that were installed with the command.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use warmswap_apps::{AppSpec, load_all};
+
+use crate::exit::BadInput;
+
+/// All applications that files, or the files of folders, define.
+///
+/// A relative path that is not in the working directory is looked for in `share/warmswap` beside the folder of the command.
+pub fn load(paths: &[PathBuf]) -> Result<Vec<AppSpec>> {
+    let mut specs = Vec::new();
+    for path in paths {
+        let path = installed(path).unwrap_or_else(|| path.clone());
+        let loaded = if path.is_dir() {
+            load_all(&path)
+        } else {
+            AppSpec::load(&path).map(|spec| vec![spec])
+        };
+        specs.extend(loaded.map_err(|error| BadInput(error.to_string()))?);
+    }
+    Ok(specs)
+}
+
+fn installed(path: &Path) -> Option<PathBuf> {
+    if path.exists() {
+        return None;
+    }
+    let command = std::env::current_exe().ok()?;
+    // An absolute path replaces all before it.
+    let installed = command
+        .parent()?
+        .parent()?
+        .join("share/warmswap")
+        .join(path);
+    installed.exists().then_some(installed)
+}
