@@ -5,6 +5,7 @@ mod command;
 mod common;
 mod daemon;
 mod golden;
+mod install;
 mod programs;
 mod run;
 mod study;
