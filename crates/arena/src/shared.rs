@@ -273,10 +273,19 @@ impl<M: AddressMap> Shared<M> {
 
     /// Lets the engine hear of everything, and carries out what is under way: a page that a prediction was
     /// bringing back when it was touched counts as touched once that is reported.
+    ///
+    /// Ends also when pages are to leave that cannot: the engine chooses such pages again and again, and only the pager
+    /// thread, which needs the lock, can let faults go beyond the budget.
     pub fn settle(&self, pager: &mut Pager<M>) {
         loop {
+            let (generation, stayed) = (self.core.frames.generation(), pager.counts.stayed);
             match pager.work(&self.core) {
-                Ok(true) => {}
+                Ok(true) => {
+                    let is_in_vain = self.core.frames.generation() == generation;
+                    if is_in_vain && pager.counts.stayed > stayed {
+                        return;
+                    }
+                }
                 Ok(false) => return,
                 Err(error) => die(self.core.memory.address(0), &error),
             }
