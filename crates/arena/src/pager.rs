@@ -7,7 +7,7 @@ mod carry_out;
 mod files;
 mod leave;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;

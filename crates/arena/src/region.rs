@@ -234,9 +234,8 @@ pub struct Pinned {
 impl Pinned {
     pub(crate) fn new(shared: Arc<Shared<Regions>>, pages: Range<usize>) -> Self {
         for page in pages.clone() {
-            if shared.pager().map.pin(page) > 1 {
-                continue;
-            }
+            shared.pager().map.pin(page);
+            // Also of a page that was pinned before: whoever pinned it may still be bringing it.
             loop {
                 shared.bring(page, Wanted::Demand);
                 let pin = |word: Word| {
@@ -267,5 +266,27 @@ impl Drop for Pinned {
                 self.shared.core.directory.update(page, unpin);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PAGE_BYTES, State};
+    use crate::pager::testing::arena;
+
+    #[test]
+    fn a_page_is_in_its_place_for_the_second_who_pins_it() {
+        let Some(arena) = arena("a page is in its place for the second", "zram") else {
+            return;
+        };
+        let app = arena.application("a page").expect("an application");
+        let region = app.region(PAGE_BYTES).expect("a region");
+        // The first has not brought it yet.
+        arena.shared.pager().map.pin(region.first);
+        let pinned = region.pin(0..PAGE_BYTES).expect("in the region");
+        let word = arena.shared.core.directory.word(region.first);
+        assert!(word.state == State::Resident && word.pinned);
+        drop(pinned);
+        assert!(arena.shared.core.directory.word(region.first).pinned);
     }
 }
