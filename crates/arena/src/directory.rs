@@ -4,8 +4,7 @@
 //! its staging slot and its chunk, until the word is released.
 #![allow(unsafe_code)] // One place: a slot's number becomes its owner's again.
 
-use std::sync::atomic::Ordering;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_policy::ChunkId;
@@ -345,88 +344,6 @@ impl Directory {
     }
 }
 
-/// A lock-free queue of page numbers that says where the engine has to look. It may forget: then it says
-/// that everything has to be looked at.
-#[derive(Debug)]
-pub struct ArrivalQueue {
-    /// Page number plus one; 0 where there is none.
-    ring: Box<[AtomicU32]>,
-    tail: AtomicU64,
-    head: AtomicU64,
-    has_overflown: std::sync::atomic::AtomicBool,
-}
-
-impl ArrivalQueue {
-    /// A queue of `capacity` places.
-    pub fn new(capacity: usize) -> Self {
-        Self {
-            ring: (0..capacity).map(|_| AtomicU32::new(0)).collect(),
-            tail: AtomicU64::new(0),
-            head: AtomicU64::new(0),
-            has_overflown: false.into(),
-        }
-    }
-
-    fn place(&self, position: u64) -> &AtomicU32 {
-        &self.ring[(position % self.ring.len() as u64) as usize]
-    }
-
-    /// Queues a page that has an arrival. Any thread; never waits. True when the queue has become half full.
-    pub fn push(&self, page: usize) -> bool {
-        let position = self.tail.fetch_add(1, Ordering::SeqCst);
-        let put = self.place(position).compare_exchange(
-            0,
-            page as u32 + 1,
-            Ordering::SeqCst,
-            Ordering::Relaxed,
-        );
-        let head = self.head.load(Ordering::SeqCst);
-        if put.is_err() || head > position {
-            // There was no room, or the reader has passed this place by.
-            self.has_overflown.store(true, Ordering::SeqCst);
-            return true;
-        }
-        position - head >= self.ring.len() as u64 / 2
-    }
-
-    /// The next page that has an arrival. One thread only.
-    ///
-    /// A place that was taken and not yet filled is passed by, so that nobody waits for a thread that was
-    /// interrupted there. The place is looked at once more after the head has moved: either that finds the
-    /// page, or the writer finds the head beyond its place and reports an overflow.
-    pub fn pop(&self) -> Option<usize> {
-        let mut head = self.head.load(Ordering::SeqCst);
-        while head < self.tail.load(Ordering::SeqCst) {
-            let place = self.place(head);
-            head += 1;
-            let mut page = place.swap(0, Ordering::SeqCst);
-            self.head.store(head, Ordering::SeqCst);
-            if page == 0 {
-                page = place.swap(0, Ordering::SeqCst);
-            }
-            if page != 0 {
-                return Some(page as usize - 1);
-            }
-        }
-        None
-    }
-
-    /// Whether arrivals were dropped since the last call: then every page is to be looked at. One thread only.
-    pub fn take_overflow(&self) -> bool {
-        if !self.has_overflown.swap(false, Ordering::SeqCst) {
-            return false;
-        }
-        // What is put into a place before the new head while this runs had its arrival in the directory before,
-        // where the caller finds them.
-        self.ring
-            .iter()
-            .for_each(|place| place.store(0, Ordering::SeqCst));
-        let tail = self.tail.load(Ordering::SeqCst);
-        self.head.store(tail, Ordering::SeqCst);
-        true
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -474,66 +391,5 @@ mod tests {
             panic!("this kernel has no idle priority");
         }
         let _ = directory.claim(7, fresh);
-    }
-
-    #[test]
-    fn a_queue_keeps_order_and_says_so_when_it_forgot() {
-        let arrivals = ArrivalQueue::new(4);
-        for page in 0..4 {
-            assert_eq!(arrivals.push(page), page >= 2);
-        }
-        assert_eq!(arrivals.pop(), Some(0));
-        assert!(!arrivals.take_overflow());
-        arrivals.push(4);
-        assert!(arrivals.push(5));
-        assert!(arrivals.take_overflow());
-        assert_eq!(arrivals.pop(), None);
-        arrivals.push(6);
-        assert_eq!(arrivals.pop(), Some(6));
-        assert_eq!(arrivals.pop(), None);
-    }
-
-    /// A page is told of before it is pushed, as in the directory, where the reader looks after an overflow.
-    #[test]
-    fn many_writers_and_a_reader_lose_nothing_that_is_not_reported() {
-        use std::collections::HashSet;
-        use std::sync::atomic::AtomicBool;
-        const WRITERS: usize = 4;
-        const PAGES: usize = 5_000;
-        let arrivals = ArrivalQueue::new(64);
-        let told: Vec<_> = (0..WRITERS * PAGES)
-            .map(|_| AtomicBool::new(false))
-            .collect();
-        let mut drained = HashSet::new();
-        let drain = |drained: &mut HashSet<usize>| {
-            if arrivals.take_overflow() {
-                let is_told = |&page: &usize| told[page].load(Ordering::SeqCst);
-                drained.extend((0..told.len()).filter(is_told));
-            }
-            drained.extend(std::iter::from_fn(|| arrivals.pop()));
-        };
-        std::thread::scope(|scope| {
-            let writers: Vec<_> = (0..WRITERS)
-                .map(|writer| {
-                    let (arrivals, told) = (&arrivals, &told);
-                    scope.spawn(move || {
-                        let own = told.iter().enumerate().skip(writer * PAGES);
-                        for (page, is_told) in own.take(PAGES) {
-                            is_told.store(true, Ordering::SeqCst);
-                            arrivals.push(page);
-                            if page % 8 == 0 {
-                                std::thread::yield_now();
-                            }
-                        }
-                    })
-                })
-                .collect();
-            while !writers.iter().all(|writer| writer.is_finished()) {
-                drain(&mut drained);
-            }
-        });
-        drain(&mut drained);
-        assert_eq!(drained.len(), told.len());
-        assert!(drained.iter().all(|&page| page < told.len()));
     }
 }

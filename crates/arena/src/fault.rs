@@ -28,7 +28,8 @@ use warmswap_store::{ChunkStore, MEMBER_BYTES};
 use warmswap_sys::uffd::sigbus::FaultService;
 use warmswap_sys::uffd::{Mechanism, PagedMemory};
 
-use crate::directory::{ArrivalQueue, Claim, Directory, State, Word};
+use crate::arrivals::ArrivalQueue;
+use crate::directory::{Claim, Directory, State, Word};
 use crate::error::{FaultError, die};
 use crate::files::Files;
 use crate::frames::{Frame, Frames};

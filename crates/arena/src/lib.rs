@@ -71,6 +71,9 @@
 mod address_map;
 mod application;
 mod arena;
+mod arrivals;
+#[cfg(test)]
+mod arrivals_model;
 mod config;
 mod content_hash;
 mod directory;

@@ -2,7 +2,8 @@
 //! so for a program's whole address space. Changes with its users, which are in this workspace.
 
 pub use crate::address_map::AddressMap;
-pub use crate::directory::{ArrivalQueue, Claim, Directory, State, Word};
+pub use crate::arrivals::ArrivalQueue;
+pub use crate::directory::{Claim, Directory, State, Word};
 pub use crate::error::{FaultError, die};
 pub use crate::fault::{Core, Served, Wanted};
 pub use crate::files::{FileMap, Files, Source};

@@ -1,6 +1,6 @@
-//! The word that the gate is made of: an atomic that threads can sleep on.
+//! What gate and arrival queue are made of: atomics, and one that threads can sleep on.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::thread::futex;
