@@ -87,7 +87,9 @@ impl FaultHooks for RegionHooks {
     }
 
     fn unmaps_under_faults(&self) -> bool {
-        false
+        // A page may come along with another one while a handler has its fault: its thread goes on, and may drop the
+        // region before the handler does.
+        true
     }
 }
 

@@ -287,3 +287,24 @@ fn serve(core: &Core, address: usize, wanted: Wanted) {
         die(address, &error);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Wanted, serve};
+    use crate::pager::testing::arena;
+
+    /// Its thread was woken by another handler, and dropped the region since.
+    #[test]
+    fn a_fault_that_is_resolved_after_its_region_was_dropped_ends_nothing() {
+        let name = "a_fault_that_is_resolved_after_its_region_was_dropped_ends_nothing";
+        let Some(arena) = arena(name, "zram") else {
+            return;
+        };
+        let core = &arena.shared.core;
+        let app = arena.application("a page").expect("an application");
+        let region = app.region(4096).expect("a region");
+        let address = core.memory.address(region.first);
+        drop(region);
+        serve(core, address, Wanted::Demand);
+    }
+}
