@@ -1,0 +1,172 @@
+//! What pages hold, and what they should hold.
+
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
+
+use std::kernel::{self, PAGE_BYTES};
+use std::machine;
+
+/// Words that are read or written at once, as far as other tasks can see.
+const PIECE_WORDS: usize = 128;
+/// Pieces of a page, each with a version of its own.
+pub const PIECES: usize = PAGE_BYTES / 8 / PIECE_WORDS;
+
+/// A page as it should be.
+#[derive(Debug, Default)]
+struct Page {
+    versions: [AtomicU64; PIECES],
+    /// Times that the kernel had filled it when it was last verified as a whole.
+    fills: AtomicU64,
+    /// Tasks that use it; negative while one has it to itself.
+    users: AtomicI32,
+}
+
+/// Memory of the program, in pages. The model's own numbers take no step.
+#[derive(Debug)]
+pub struct Memory {
+    address: usize,
+    salt: u64,
+    pages: Box<[Page]>,
+}
+
+/// What was verified.
+#[derive(Debug, Default)]
+pub struct Verified {
+    /// Whole pages that were compared and had left their place since they were last compared.
+    pub swaps: AtomicU64,
+    /// Whole pages that were compared.
+    pub pages: AtomicU64,
+    /// Pieces that were written.
+    pub writes: AtomicU64,
+}
+
+fn mix(value: u64) -> u64 {
+    let z = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+impl Memory {
+    /// Memory at an address, never touched.
+    pub fn new(address: usize, pages: usize, salt: u64) -> Self {
+        Self {
+            address,
+            salt,
+            pages: (0..pages).map(|_| Page::default()).collect(),
+        }
+    }
+
+    /// How many pages.
+    pub fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The word at a place of a piece of a page in that version. Pages differ in how well they can be compressed.
+    fn word(&self, page: usize, piece: usize, version: u64, i: usize) -> u64 {
+        if version == 0 {
+            return 0;
+        }
+        let page_key = mix(self.salt ^ page as u64);
+        let key = page_key.wrapping_add(version << 8 | piece as u64);
+        match page_key % 8 {
+            // The same all over the page, where all pieces have the same version.
+            0 => page_key.wrapping_add(version),
+            1..=4 => key.wrapping_add((i & 7) as u64),
+            5 if i >= PIECE_WORDS / 2 => key,
+            5 | 6 => mix(key.wrapping_add(i as u64)),
+            _ => key.wrapping_add(mix(i as u64 & 31) & 0xffff),
+        }
+    }
+
+    fn piece_address(&self, page: usize, piece: usize) -> usize {
+        self.address + page * PAGE_BYTES + piece * PIECE_WORDS * 8
+    }
+
+    /// Whether the caller may use the page now; if so, it says when it does no more.
+    pub fn begin_use(&self, page: usize) -> bool {
+        let users = &self.pages[page].users;
+        let is_free = users.load(Relaxed) >= 0;
+        if is_free {
+            users.fetch_add(1, Relaxed);
+        }
+        is_free
+    }
+
+    /// The caller uses the page no more.
+    pub fn end_use(&self, page: usize) {
+        self.pages[page].users.fetch_sub(1, Relaxed);
+    }
+
+    /// Whether the caller has these pages to itself now.
+    pub fn take(&self, pages: std::ops::Range<usize>) -> bool {
+        let is_unused = |page: &Page| page.users.load(Relaxed) == 0;
+        let is_free = self.pages[pages.clone()].iter().all(is_unused);
+        if is_free {
+            self.pages[pages]
+                .iter()
+                .for_each(|page| page.users.store(-1, Relaxed));
+        }
+        is_free
+    }
+
+    /// The caller has these pages to itself no more. They were given up if `are_zero`.
+    pub fn give_back(&self, pages: std::ops::Range<usize>, are_zero: bool) {
+        for page in &self.pages[pages] {
+            page.users.store(0, Relaxed);
+            if are_zero {
+                page.versions
+                    .iter()
+                    .for_each(|version| version.store(0, Relaxed));
+            }
+        }
+    }
+
+    /// Writes pieces of a page, each with a new version.
+    pub fn write(&self, page: usize, pieces: std::ops::Range<usize>, verified: &Verified) {
+        for piece in pieces {
+            kernel::write(self.piece_address(page, piece), PIECE_WORDS, |words| {
+                let version = &self.pages[page].versions[piece];
+                // What is overwritten is compared, too.
+                self.compare(page, piece, words);
+                let next = version.fetch_add(1, Relaxed) + 1;
+                for (i, word) in words.iter_mut().enumerate() {
+                    *word = self.word(page, piece, next, i);
+                }
+            });
+            verified.writes.fetch_add(1, Relaxed);
+            machine::progress();
+        }
+    }
+
+    /// Compares a whole page with what it should be.
+    pub fn verify(&self, page: usize, verified: &Verified) {
+        let mut fills = 0;
+        for piece in 0..PIECES {
+            fills = kernel::read(self.piece_address(page, piece), PIECE_WORDS, |words| {
+                self.compare(page, piece, words);
+            });
+            machine::progress();
+        }
+        let before = self.pages[page].fills.swap(fills, Relaxed);
+        verified.pages.fetch_add(1, Relaxed);
+        // The first time that it was filled it came from nowhere.
+        if fills > before.max(1) {
+            verified.swaps.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn compare(&self, page: usize, piece: usize, words: &[u64]) {
+        let version = self.pages[page].versions[piece].load(Relaxed);
+        for (i, &word) in words.iter().enumerate() {
+            let wanted = self.word(page, piece, version, i);
+            assert!(
+                word == wanted,
+                "page {page}, piece {piece}, word {i}: {word:#x} in place of {wanted:#x} (version {version})"
+            );
+        }
+    }
+
+    /// The kernel could use the page: it is there.
+    pub fn is_present(&self, page: usize) -> bool {
+        kernel::is_present(self.piece_address(page, 0))
+    }
+}

@@ -1,0 +1,25 @@
+//! The files of `warmswap-store`, compiled over the simulation's system.
+#![cfg(not(test))] // The unit tests of these files are for the real system.
+
+extern crate warmswap_sim_os as std;
+extern crate warmswap_sim_pool as warmswap_pool;
+extern crate warmswap_sim_sys as warmswap_sys;
+
+#[path = "../../../crates/store/src"]
+#[allow(dead_code, reason = "the simulation does not use all of it")]
+mod real {
+    pub mod chunk;
+    pub mod encoder;
+    pub mod error;
+    pub mod place;
+    pub mod records;
+    pub mod store;
+}
+
+use real::{chunk, encoder, error, place, records, store};
+
+pub use chunk::{Chunk, MEMBER_BYTES};
+pub use encoder::{Encoded, Encoder};
+pub use error::StoreError;
+pub use records::Records;
+pub use store::{ChunkStore, Stored};

@@ -1,0 +1,31 @@
+//! The files of `warmswap-sys` on paged memory, compiled over the simulation's system.
+#![cfg(not(test))] // The unit tests of these files are for the real system.
+#![allow(unsafe_code)] // As the crate whose files these are.
+
+extern crate warmswap_sim_os as libc;
+extern crate warmswap_sim_os as rustix;
+extern crate warmswap_sim_os as std;
+
+#[path = "../../../crates/sys/src"]
+#[allow(dead_code, reason = "the simulation does not use all of it")]
+mod real {
+    pub mod uffd;
+}
+
+pub use real::uffd;
+
+/// The page size is checked by the real crate only.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("pages of {found_bytes} bytes")]
+pub struct WrongPageSize {
+    /// The machine's page size.
+    pub found_bytes: usize,
+}
+
+/// Nothing.
+///
+/// # Errors
+/// Never.
+pub fn check_page_size() -> Result<(), WrongPageSize> {
+    Ok(())
+}
