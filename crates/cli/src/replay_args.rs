@@ -18,10 +18,10 @@ pub struct ReplayArgs {
     /// Memory for resident pages and pool together: a size, or a share of the trace's footprint
     #[arg(long, default_value = "50%", value_name = "SIZE")]
     budget: SizeExpr,
-    /// Of it, at most this for the pool: a size, or a share of the budget
-    #[arg(long, default_value = "100%", value_name = "SIZE")]
-    pool: SizeExpr,
-    /// The backing file: a size, or a share of the footprint; default: 100% where the scheme uses one
+    /// Of it, at most this for the pool: a size, or a share of the budget; default: all of it
+    #[arg(long, value_name = "SIZE")]
+    pool: Option<SizeExpr>,
+    /// The backing file: a size, or a share of the footprint; default: 100% where a scheme uses one
     #[arg(long, value_name = "SIZE")]
     backing: Option<SizeExpr>,
     /// Flash and memory costs that are not measured: a preset of `warmswap schemes`, or a TOML file
@@ -33,6 +33,9 @@ pub struct ReplayArgs {
     /// Replay accesses to pages of files, too
     #[arg(long)]
     files: bool,
+    /// Touches that the scheme sees: all, or faults only, as in live memory
+    #[arg(long, value_enum, default_value = "all")]
+    touches: TouchesArg,
     /// Assume sizes and codec times in place of compressing the recorded contents
     #[arg(long)]
     no_contents: bool,
@@ -44,6 +47,14 @@ enum PressureArg {
     Budget,
     /// Besides, an application in the background gives up all that its scheme lets go
     Full,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TouchesArg {
+    /// All that the trace has
+    All,
+    /// Those of pages that are not in memory: others are presumed, as a live host presumes them
+    Faults,
 }
 
 fn amount(size: SizeExpr) -> Amount {
@@ -72,7 +83,7 @@ impl ReplayArgs {
     pub fn options(&self) -> Result<Options> {
         Ok(Options {
             budget: amount(self.budget),
-            pool_limit: amount(self.pool),
+            pool_limit: self.pool.map_or(Amount::Percent(100.0), amount),
             backing: self.backing.map(amount),
             device: device(&self.device)?,
             pressure: match self.pressure {
@@ -81,8 +92,16 @@ impl ReplayArgs {
             },
             file_pages: self.files,
             contents: !self.no_contents,
-            sight: Sight::All,
+            sight: match self.touches {
+                TouchesArg::All => Sight::All,
+                TouchesArg::Faults => Sight::Faults,
+            },
         })
+    }
+
+    /// Whether the memory that a scheme has in its paper may take the place of what all have.
+    pub fn is_as_in_papers(&self) -> bool {
+        self.pool.is_none() && !self.files
     }
 
     /// Opens the traces.

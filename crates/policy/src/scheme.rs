@@ -113,6 +113,9 @@ const SCHEMES: &[Named] = schemes! {
     "asap" |         "lru"               "page"      "all"        "none"       "footprint"            | no   no   SizeClasses | "ASAP: zram, and each launch brings its footprint back";
     "asap-anon" |    "lru"               "page"      "all"        "none"       "footprint:only=anon"  | no   no   SizeClasses | "ASAP, anonymous pages only";
     "asap-file" |    "lru"               "page"      "all"        "none"       "footprint:only=file"  | no   no   SizeClasses | "ASAP, pages of files only";
+    "lru" |          "lru"               "page"      "all"        "lru"        "none"                 | yes  no   SizeClasses | "exact LRU: what the way to the optimum is measured from";
+    "optimal-windows" | "optimal:for=windows" "page" "all"        "lru"        "none"                 | yes  no   SizeClasses | "clairvoyant about launch windows: a limit, in replay only";
+    "optimal" |      "optimal"           "page"      "all"        "lru"        "none"                 | yes  no   SizeClasses | "clairvoyant: the limit of reclaim, in replay only";
     "warmswap" |     "hotness:hot=keep,refaults=stay"  "measured"  "all"  "coldest"  "next:least=25"       | yes  no   SizeClasses | "ours";
 };
 

@@ -3,6 +3,7 @@
 use crate::ahead::Ahead;
 use crate::device::DeviceModel;
 use crate::error::ReplayError;
+use crate::future::Future;
 use crate::result::{AppResult, Latency, Relaunch, ReplayResult, Totals};
 use crate::store::Store;
 use crate::window::Launches;
@@ -91,12 +92,18 @@ pub struct Replay<S, O> {
     ahead: Ahead,
     /// The application that was launched last, whose footprint comes back.
     launched: AppId,
+    /// When pages are used next, for a scheme that asks.
+    future: Option<Future>,
 }
 
 #[derive(Debug, Default)]
 struct App {
     result: AppResult,
     was_killed: bool,
+    /// When its cold launch began, while that goes on.
+    cold_launch_began_ns: Option<u64>,
+    /// How long its last cold launch took in the recording.
+    cold_launch_ns: Option<u64>,
 }
 
 impl<S: Store, O: Observer> Replay<S, O> {
@@ -121,7 +128,18 @@ impl<S: Store, O: Observer> Replay<S, O> {
             background_until_ns: 0,
             ahead: Ahead::default(),
             launched: AppId(0),
+            future: None,
         })
+    }
+
+    /// Whether the scheme asks for the future ([`Self::set_future`]).
+    pub fn wants_future(&self) -> bool {
+        self.engine.wants_future()
+    }
+
+    /// The future of the trace that is about to be fed, from its beginning. Without one, no page is ever used again.
+    pub fn set_future(&mut self, future: Future) {
+        self.future = Some(future);
     }
 
     /// Feeds events until there are no more. `progress` hears every now and then how many there were.
@@ -232,6 +250,11 @@ impl<S: Store, O: Observer> Replay<S, O> {
         if is_file && !self.config.file_pages {
             return Ok(None);
         }
+        if let Some(future) = &self.future {
+            let next = future.after(self.totals.events - 1);
+            let page = self.engine.page(app, addr);
+            self.engine.foresee(page, next);
+        }
         let changes = content.is_some_and(|content| {
             let page = self.engine.page(app, addr);
             !self.store.holds(page, content)
@@ -244,9 +267,10 @@ impl<S: Store, O: Observer> Replay<S, O> {
         if touch.outcome == Outcome::FileRead {
             self.totals.flash_read_bytes += PAGE_BYTES as u64;
         }
+        let modelled_ns = self.touch_ns(app, touch.outcome);
         let latency = Latency {
             measured_ns: 0,
-            modelled_ns: self.config.device.touch_ns(touch.outcome),
+            modelled_ns,
         };
         self.charge(app, latency);
         if let Some(window) = self.launches.open_window(app.0.into()) {
@@ -334,6 +358,10 @@ impl<S: Store, O: Observer> Replay<S, O> {
         match kind {
             EventKind::LaunchBegin(kind) => self.launch(app, kind, event.time_ns),
             EventKind::LaunchEnd => {
+                let of_app = self.app(app);
+                if let Some(began_ns) = of_app.cold_launch_began_ns.take() {
+                    of_app.cold_launch_ns = Some(event.time_ns.saturating_sub(began_ns));
+                }
                 self.engine.launch_end(app);
                 self.launches.end(index);
             }
@@ -360,10 +388,19 @@ impl<S: Store, O: Observer> Replay<S, O> {
     fn launch(&mut self, app: AppId, kind: LaunchKind, time_ns: u64) {
         let index = usize::from(app.0);
         self.keep(index);
-        let was_killed = std::mem::take(&mut self.app(app).was_killed);
+        let of_app = self.app(app);
+        let was_killed = std::mem::take(&mut of_app.was_killed);
+        of_app.cold_launch_began_ns = (kind == LaunchKind::Cold).then_some(time_ns);
+        let cold_launch_ns = of_app.cold_launch_ns.filter(|_| was_killed);
+        let cold_launch_ns = cold_launch_ns.unwrap_or_default();
         let relaunch = Relaunch {
             time_ns,
             was_killed,
+            cold_launch_ns,
+            latency: Latency {
+                measured_ns: 0,
+                modelled_ns: cold_launch_ns,
+            },
             ..Relaunch::default()
         };
         let relaunch = (kind == LaunchKind::Relaunch).then_some(relaunch);
@@ -393,6 +430,19 @@ impl<S: Store, O: Observer> Replay<S, O> {
             self.apps.resize_with(index + 1, App::default);
         }
         &mut self.apps[index]
+    }
+
+    /// Modelled nanoseconds of a touch. The recorded cold launch that a relaunch after a kill costs has its first
+    /// touches and its reads of files in it.
+    fn touch_ns(&mut self, app: AppId, outcome: Outcome) -> u64 {
+        let window = self.launches.open_window(app.0.into());
+        let is_cold_start = window.is_some_and(|window| window.cold_launch_ns > 0);
+        let is_in_it = matches!(outcome, Outcome::FirstTouch | Outcome::FileRead);
+        if is_cold_start && is_in_it {
+            0
+        } else {
+            self.config.device.touch_ns(outcome)
+        }
     }
 
     fn charge_if(&mut self, waiting: Option<AppId>, latency: Latency) {

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`device`] | what faults, frames and flash cost |
 //! | `ahead` | when a page that is brought back ahead of use is ready |
+//! | `future` | when pages are used next, for a clairvoyant reclaim |
 //! | [`contents`] | what the pages hold |
 //! | [`store`] | pool and backing file: chunks really compressed, or of assumed size |
 //! | [`host`] | carries out the engine's decisions and accounts for them |
@@ -21,6 +22,7 @@ mod ahead;
 pub mod contents;
 pub mod device;
 mod error;
+mod future;
 pub mod host;
 pub mod result;
 pub mod store;
@@ -29,6 +31,7 @@ pub mod window;
 pub use contents::Contents;
 pub use device::DeviceModel;
 pub use error::ReplayError;
+pub use future::Future;
 pub use host::{NoObserver, Observer, Pressure, Replay, ReplayConfig, Sight};
 pub use result::{AppResult, CpuTime, Latency, Relaunch, ReplayResult, Totals};
 pub use store::{AssumedStore, CompressedStore, Store};

@@ -28,7 +28,7 @@ impl std::ops::AddAssign for Latency {
     }
 }
 
-/// CPU time of compression and decompression, measured, by who paid for it. Nanoseconds.
+/// CPU time of compression, decompression and estimates, measured, by who paid for it. Nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuTime {
     /// Decompression that an application waited for.
@@ -41,12 +41,15 @@ pub struct CpuTime {
     pub background_compress_ns: u64,
     /// Compression of prefetched pages that were not used.
     pub prefetch_compress_ns: u64,
+    /// Estimates of how pages compress, for the admission policy.
+    #[serde(default)]
+    pub estimate_ns: u64,
 }
 
 impl CpuTime {
     /// All of it.
     pub fn total_ns(&self) -> u64 {
-        self.decompress_ns() + self.compress_ns()
+        self.decompress_ns() + self.compress_ns() + self.estimate_ns
     }
 
     /// All decompression.
@@ -82,9 +85,10 @@ pub struct Relaunch {
     pub time_ns: u64,
     /// Time that memory cost in the launch window.
     pub latency: Latency,
-    /// True when the scheme had killed the application, so that this was a cold start. Left out of
-    /// every statistic about relaunches.
+    /// True when the scheme had killed the application, so that this was a cold start.
     pub was_killed: bool,
+    /// Of the modelled latency, what the application's recorded cold launch took; 0 unless it was killed.
+    pub cold_launch_ns: u64,
     /// Distinct pages that the window touched.
     pub touched_pages: u64,
     /// Touches that found their page in the pool.
@@ -101,6 +105,8 @@ pub struct Relaunch {
     pub prepaged_file_pages: u64,
     /// Of them, those that the window touched.
     pub prepaged_file_used: u64,
+    /// First touches of a relaunch after a kill: most of these pages were lost with the application.
+    pub lost_faults: u64,
     /// Reads of files.
     pub file_reads: u64,
     /// Pages of the hot list when the window began.
@@ -123,6 +129,7 @@ impl Relaunch {
             Outcome::FileRead => self.file_reads += 1,
             Outcome::Prepaged if is_file => self.prepaged_file_used += 1,
             Outcome::Prepaged => self.prepaged_used += 1,
+            Outcome::FirstTouch if self.was_killed => self.lost_faults += 1,
             Outcome::Hit | Outcome::FirstTouch | Outcome::InFlight => {}
         }
     }
@@ -250,11 +257,8 @@ pub struct ReplayResult {
 }
 
 impl ReplayResult {
-    /// The relaunches of all applications, without those that were cold starts after a kill.
+    /// The relaunches of all applications, cold starts after a kill included.
     pub fn relaunches(&self) -> impl Iterator<Item = &Relaunch> {
-        self.apps
-            .iter()
-            .flat_map(|app| &app.relaunches)
-            .filter(|relaunch| !relaunch.was_killed)
+        self.apps.iter().flat_map(|app| &app.relaunches)
     }
 }

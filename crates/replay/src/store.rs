@@ -1,7 +1,7 @@
 //! Pool and backing file of a replay.
 
 mod assumed;
-mod compressed;
+pub(crate) mod compressed;
 
 pub use assumed::{AssumedStore, Assumption};
 pub use compressed::CompressedStore;
@@ -37,6 +37,11 @@ pub trait Store {
     /// # Errors
     /// A content cannot be read.
     fn sample(&self, page: PageId) -> Result<[u8; SAMPLE_BYTES], ReplayError>;
+
+    /// Whether contents are known, so that it can be measured what working on them takes.
+    fn has_contents(&self) -> bool {
+        true
+    }
 
     /// Compresses the pages of a chunk into the pool, unless the pool refuses it.
     ///

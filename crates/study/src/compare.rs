@@ -10,11 +10,19 @@ use warmswap_page::quantile::Sorted;
 use warmswap_policy::SchemeSpec;
 use warmswap_replay::{AppResult, CpuTime, Latency, Relaunch, ReplayResult};
 
+mod alike;
+mod verdict;
+mod way;
+
+pub use alike::{Difference, Memory, alike, as_in_its_paper};
+pub use verdict::Verdict;
+pub use way::{OPTIMAL, OPTIMAL_WINDOWS, REFERENCE, with_limits};
+
 use crate::error::StudyError;
 use crate::mean::{geometric_mean, mean, share};
 use crate::options::Options;
 use crate::paper::Published;
-use crate::run::{OnProgress, Run, replay_all};
+use crate::run::{OnProgress, Run, replay_each};
 use crate::subject::Subject;
 
 /// The scheme that the papers compare with.
@@ -75,9 +83,9 @@ pub struct AppRow {
     pub app: String,
     /// The scheme.
     pub scheme: String,
-    /// Relaunches, without those that were cold starts after a kill; the figures are of these.
+    /// Relaunches, cold starts after a kill included; the figures are of all of them.
     pub relaunches: u64,
-    /// Time that memory cost in their launch windows.
+    /// Time that memory cost in their launch windows; for a cold start, what the recorded cold launch took.
     pub latency: Option<Figures>,
     /// Touches in their windows that waited for the pool.
     pub pool_faults: u64,
@@ -102,10 +110,22 @@ pub struct AppRow {
 pub struct SchemeRow {
     /// The scheme.
     pub scheme: String,
-    /// Relaunches, without those that were cold starts after a kill.
+    /// The memory that it had.
+    #[serde(default)]
+    pub memory: Memory,
+    /// Relaunches, cold starts after a kill included.
     pub relaunches: u64,
-    /// Time that memory cost in their launch windows.
+    /// Time that memory cost in their launch windows; for a cold start, what the recorded cold launch took.
     pub latency: Option<Figures>,
+    /// Of the relaunches, cold starts after a kill.
+    #[serde(default)]
+    pub cold_starts: u64,
+    /// Their latency by itself.
+    #[serde(default)]
+    pub cold_start_latency: Option<Figures>,
+    /// The latency of the others.
+    #[serde(default)]
+    pub warm_latency: Option<Figures>,
     /// Geometric mean, over the applications, of its median latency by that under zram. `None` where
     /// zram was not among the schemes, here and below.
     pub latency_vs_zram: Option<f64>,
@@ -140,6 +160,20 @@ pub struct SchemeRow {
     pub prefetch_wasted: Option<f64>,
     /// Applications that were killed.
     pub kills: u64,
+    /// Touches in launch windows of relaunches that waited for pool, backing file or prefetch buffer, and first touches
+    /// of those after a kill.
+    #[serde(default)]
+    pub window_faults: u64,
+    /// The same anywhere.
+    #[serde(default)]
+    pub faults: u64,
+    /// Of the way from exact LRU to the optimum about launch windows, how much it goes, in window faults. `None` where
+    /// these two were not compared, or there is no way.
+    #[serde(default)]
+    pub way_in_windows: Option<f64>,
+    /// Of the way from exact LRU to the optimum, in all faults.
+    #[serde(default)]
+    pub way: Option<f64>,
 }
 
 /// Schemes side by side.
@@ -151,6 +185,12 @@ pub struct Comparison {
     pub schemes: Vec<SchemeRow>,
     /// Every application under every scheme: trace by trace, application by application.
     pub apps: Vec<AppRow>,
+    /// What memory the schemes did not have alike.
+    #[serde(default)]
+    pub differences: Vec<Difference>,
+    /// The last scheme, or ours, beside zram.
+    #[serde(default)]
+    pub verdict: Option<Verdict>,
     /// False when sizes and codec times of some trace were assumed.
     pub with_contents: bool,
     /// The device model that gave the modelled parts.
@@ -164,12 +204,16 @@ pub struct TraceRow {
     pub trace: String,
     /// Its footprint.
     pub footprint_bytes: u64,
-    /// The memory that every scheme had.
+    /// The memory that every scheme had, but for those that [`Comparison::differences`] names.
     pub budget_bytes: u64,
+    /// What share of a recording it is; `None` for a whole one.
+    #[serde(default)]
+    pub sample_share: Option<f64>,
 }
 
 /// Replays every trace under every scheme on all cores, and compares. The runs come along for a closer
-/// look, trace by trace, schemes in their order.
+/// look, trace by trace, schemes in their order. All schemes get the same memory ([`alike`]); `options_of` may change
+/// that for one of them, and the comparison says so.
 ///
 /// # Errors
 /// The first replay that stops.
@@ -177,9 +221,15 @@ pub fn compare(
     subjects: &[Subject],
     schemes: &[SchemeSpec],
     options: &Options,
+    options_of: impl Fn(&SchemeSpec, Options) -> Options,
     on_progress: OnProgress<'_>,
 ) -> Result<(Comparison, Vec<Run>), StudyError> {
-    let runs = replay_all(subjects, schemes, options, on_progress)?;
+    let options = alike(options, schemes);
+    let each = schemes
+        .iter()
+        .map(|scheme| (scheme.clone(), options_of(scheme, options.clone())));
+    let each: Vec<_> = each.collect();
+    let runs = replay_each(subjects, &each, on_progress)?;
     Ok((Comparison::of(&runs), runs))
 }
 
@@ -204,6 +254,7 @@ impl Comparison {
                     trace: run.trace.clone(),
                     footprint_bytes: run.footprint_bytes,
                     budget_bytes: run.result.limits.budget_bytes,
+                    sample_share: run.sample_share,
                 });
                 comparison.apps.extend(app_rows(runs, &run.trace));
             }
@@ -224,6 +275,9 @@ impl Comparison {
             [row.latency_vs_zram, row.latency_vs_dram] = ratios;
             row.cpu_vs_zram = baseline_cpu_ns.map(|ns| row.cpu.total_ns() as f64 / ns as f64);
         }
+        way::measure(&mut comparison.schemes);
+        comparison.differences = alike::differences(&comparison.schemes);
+        comparison.verdict = Verdict::of(&comparison);
         comparison
     }
 }
@@ -251,11 +305,8 @@ fn latency_ratio(own: &Medians<'_>, baseline: &Medians<'_>) -> Option<f64> {
     geometric_mean(ratios)
 }
 
-/// The relaunches of an application that were no cold starts after a kill.
 fn relaunches(app: &AppResult) -> impl Iterator<Item = &Relaunch> + Clone {
-    app.relaunches
-        .iter()
-        .filter(|relaunch| !relaunch.was_killed)
+    app.relaunches.iter()
 }
 
 /// The mean coverage; `None` for a scheme without a hot list, which predicts nothing.
@@ -308,14 +359,19 @@ fn scheme_row(runs: &[Run], scheme: &str) -> SchemeRow {
     let prefetched = sum(|r| r.counters.prefetched);
     SchemeRow {
         scheme: scheme.to_owned(),
+        memory: Memory::of(runs, scheme),
         relaunches: relaunches().count() as u64,
         latency: Figures::of(relaunches()),
+        cold_starts: relaunches().filter(|r| r.was_killed).count() as u64,
+        cold_start_latency: Figures::of(relaunches().filter(|r| r.was_killed)),
+        warm_latency: Figures::of(relaunches().filter(|r| !r.was_killed)),
         cpu: CpuTime {
             fault_decompress_ns: sum(|r| r.totals.cpu.fault_decompress_ns),
             prefetch_decompress_ns: sum(|r| r.totals.cpu.prefetch_decompress_ns),
             direct_compress_ns: sum(|r| r.totals.cpu.direct_compress_ns),
             background_compress_ns: sum(|r| r.totals.cpu.background_compress_ns),
             prefetch_compress_ns: sum(|r| r.totals.cpu.prefetch_compress_ns),
+            estimate_ns: sum(|r| r.totals.cpu.estimate_ns),
         },
         data_ratio: share(
             sum(|r| r.totals.original_bytes),
@@ -342,6 +398,8 @@ fn scheme_row(runs: &[Run], scheme: &str) -> SchemeRow {
         prefetch_used: share(sum(|r| r.counters.buffer_hits), prefetched),
         prefetch_wasted: share(sum(|r| r.counters.prefetch_wasted), prefetched),
         kills: sum(|r| r.totals.kills),
+        window_faults: relaunches().map(way::window_faults).sum(),
+        faults: results().map(way::faults).sum(),
         ..SchemeRow::default()
     }
 }

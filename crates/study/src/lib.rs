@@ -71,7 +71,7 @@ pub use locality::{Locality, locality};
 pub use options::{Amount, Options};
 pub use paper::Published;
 pub use prepaging::{PrepagingRow, prepaging};
-pub use run::{OnProgress, Progress, Run, replay, replay_all};
+pub use run::{OnProgress, Progress, Run, replay, replay_all, replay_each};
 pub use sample::Sample;
 pub use similarity::{Similarity, similarity};
 pub use subject::Subject;

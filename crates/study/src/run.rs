@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use warmswap_policy::SchemeSpec;
 use warmswap_replay::store::Assumption;
 use warmswap_replay::{
-    AssumedStore, CompressedStore, NoObserver, Observer, Replay, ReplayConfig, ReplayError,
+    AssumedStore, CompressedStore, Future, NoObserver, Observer, Replay, ReplayConfig, ReplayError,
     ReplayResult, Store,
 };
 
@@ -36,6 +36,10 @@ pub struct Run {
     pub trace: String,
     /// The trace's footprint in bytes, with files when they were replayed.
     pub footprint_bytes: u64,
+    /// Whether pages of files were replayed.
+    pub file_pages: bool,
+    /// What share of a recording the trace is; `None` for a whole one.
+    pub sample_share: Option<f64>,
     /// What the replay found.
     pub result: ReplayResult,
     /// What was compressed of each application; the place is that of `result.apps`.
@@ -60,6 +64,19 @@ pub fn replay_all(
     Ok(runs.into_iter().map(|(run, _)| run).collect())
 }
 
+/// [`replay_all`] with options for each scheme.
+///
+/// # Errors
+/// As of [`replay_all`].
+pub fn replay_each(
+    subjects: &[Subject],
+    schemes: &[(SchemeSpec, Options)],
+    on_progress: OnProgress<'_>,
+) -> Result<Vec<Run>, StudyError> {
+    let runs = replay_each_watched(subjects, schemes, on_progress, |_| NoObserver)?;
+    Ok(runs.into_iter().map(|(run, _)| run).collect())
+}
+
 /// [`replay_all`] with an observer for each replay, which `observer` makes.
 ///
 /// # Errors
@@ -68,6 +85,19 @@ pub fn replay_all_watched<O: Observer + Send>(
     subjects: &[Subject],
     schemes: &[SchemeSpec],
     options: &Options,
+    on_progress: OnProgress<'_>,
+    observer: impl Fn(&Subject) -> O + Sync,
+) -> Result<Vec<(Run, O)>, StudyError> {
+    let each = schemes
+        .iter()
+        .map(|scheme| (scheme.clone(), options.clone()));
+    let each: Vec<_> = each.collect();
+    replay_each_watched(subjects, &each, on_progress, observer)
+}
+
+fn replay_each_watched<O: Observer + Send>(
+    subjects: &[Subject],
+    schemes: &[(SchemeSpec, Options)],
     on_progress: OnProgress<'_>,
     observer: impl Fn(&Subject) -> O + Sync,
 ) -> Result<Vec<(Run, O)>, StudyError> {
@@ -80,7 +110,7 @@ pub fn replay_all_watched<O: Observer + Send>(
         .collect();
     pairs
         .into_par_iter()
-        .map(|(subject, scheme)| {
+        .map(|(subject, (scheme, options))| {
             let mut before = 0;
             let on_events = |events: u64| {
                 let more = events - before;
@@ -133,6 +163,8 @@ pub fn replay<O: Observer>(
     let run = Run {
         trace: subject.name.clone(),
         footprint_bytes: subject.footprint.bytes(options.file_pages),
+        file_pages: options.file_pages,
+        sample_share: subject.sample_share(),
         result: ReplayResult {
             with_contents: contents.is_some(),
             ..result
@@ -150,6 +182,9 @@ fn run<S: Store, O: Observer>(
 ) -> Result<(ReplayResult, O, Vec<Volume>), ReplayError> {
     let volumes = Rc::new(RefCell::new(Vec::new()));
     let mut replay = Replay::new(config, Metered::new(store, volumes.clone()), observer)?;
+    if replay.wants_future() {
+        replay.set_future(Future::of(subject.reader.events())?);
+    }
     replay.run(subject.reader.events(), on_events)?;
     let (result, observer) = replay.finish(subject.app_names(), true);
     let mut volumes = volumes.take();

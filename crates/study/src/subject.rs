@@ -69,6 +69,12 @@ impl Subject {
             })
     }
 
+    /// What share of a recording's pages it has, for a trace that was made by `warmswap trace sample`.
+    pub fn sample_share(&self) -> Option<f64> {
+        let share = self.reader.description().extra.get("sample.share")?;
+        share.parse().ok()
+    }
+
     /// The names of its applications; the place is the [`AppId`](warmswap_page::AppId).
     pub fn app_names(&self) -> Vec<String> {
         let apps = self.reader.apps().iter();

@@ -65,6 +65,10 @@ impl<S: Store> Store for Metered<S> {
         Ok(stored)
     }
 
+    fn has_contents(&self) -> bool {
+        self.inner.has_contents()
+    }
+
     fn sample(&self, page: PageId) -> Result<[u8; SAMPLE_BYTES], ReplayError> {
         self.inner.sample(page)
     }

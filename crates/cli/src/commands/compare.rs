@@ -6,10 +6,13 @@ use crate::replay_args::{ReplayArgs, schemes};
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
+use warmswap_policy::SchemeSpec;
 use warmswap_report::tables;
-use warmswap_study::compare;
+use warmswap_study::compare::{as_in_its_paper, with_limits};
+use warmswap_study::{Options, compare};
 
-/// Which traces, and which schemes.
+/// Which traces, and which schemes. All of them have the same memory, pool limit and backing file; but ezswap has pages of
+/// files and a pool of 10% of its budget, as in its paper, unless --pool or --files says otherwise.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// The traces
@@ -31,12 +34,22 @@ pub struct CompareArgs {
 
 /// Replays and prints.
 pub fn run(args: CompareArgs, output: &Output) -> Result<()> {
-    let specs = schemes(&args.schemes, &args.set)?;
+    let specs = with_limits(schemes(&args.schemes, &args.set)?)?;
     let options = args.replay.options()?;
     let subjects = args.replay.open(&args.traces)?;
     let bar = Bar::new("replaying");
-    let (comparison, _) = compare(&subjects, &specs, &options, &|progress| bar.set(progress))?;
+    let options_of = |scheme: &SchemeSpec, options: Options| {
+        if args.replay.is_as_in_papers() {
+            as_in_its_paper(scheme, options)
+        } else {
+            options
+        }
+    };
+    let on_progress = |progress| bar.set(progress);
+    let (comparison, _) = compare(&subjects, &specs, &options, options_of, &on_progress)?;
     drop(bar);
     let tables = tables::comparison(&comparison)?;
-    output.emit("warmswap.compare", comparison, &tables)
+    let verdict = tables::compare::verdict(&comparison);
+    output.emit("warmswap.compare", comparison, &tables)?;
+    verdict.map_or(Ok(()), |line| output.say(&line))
 }

@@ -269,6 +269,22 @@ fn traces_and_schemes_are_compared() {
     assert!(text.contains("\"zram\"") && text.contains("\"ariadne\""));
     let all = succeed(["compare", &trace, "--no-contents"]);
     assert_fits(&all);
+    let first = all.lines().next().expect("a line");
+    assert!(
+        first.contains("NOT ALIKE: ") && first.contains("pool limit") && first.contains("ezswap"),
+        "{first}"
+    );
+    let last = all.lines().last().expect("a line");
+    assert!(
+        last.starts_with("warmswap: ") && last.ends_with("; a sample: sizes of pools mislead"),
+        "{last}"
+    );
+    let alike = succeed(["compare", &trace, "--no-contents", "--pool", "100%"]);
+    let first = alike.lines().next().expect("a line");
+    assert!(first.contains("all else alike"), "{first}");
+    let faults = ["replay", &trace, "--no-contents", "--touches"];
+    let seen = |touches| json("warmswap.replay", [&faults[..], &[touches]].concat());
+    assert_ne!(seen("all")["counters"], seen("faults")["counters"]);
 }
 
 // ---- record, as far as it goes without root ----

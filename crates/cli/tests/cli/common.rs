@@ -76,7 +76,11 @@ pub fn json<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(schema: &str, args: I) -
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     let mut envelope: Value = serde_json::from_str(&ran.stdout).expect("valid JSON");
     assert_eq!(envelope["schema"], schema);
-    assert_eq!(envelope["schema_version"], 1);
+    let version = match schema {
+        "warmswap.compare" | "warmswap.replay" => 2,
+        _ => 1,
+    };
+    assert_eq!(envelope["schema_version"], version);
     assert_eq!(envelope["warmswap"], env!("CARGO_PKG_VERSION"));
     assert!(envelope["machine"]["cores"].as_u64() > Some(0));
     assert!(envelope["machine"]["memory_bytes"].as_u64() > Some(0));

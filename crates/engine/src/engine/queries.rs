@@ -7,9 +7,20 @@ use crate::counters::Counters;
 use crate::evidence::Evidence;
 use warmswap_page::{AppId, PageAddr};
 use warmswap_policy::eviction::Chosen;
+use warmswap_policy::reclaim::NextUse;
 use warmswap_policy::{ChunkId, Hotness, PageId, PageState};
 
 impl Engine {
+    /// Whether the scheme asks when pages are used next.
+    pub fn wants_future(&self) -> bool {
+        self.scheme.reclaim.wants_future()
+    }
+
+    /// The page, which is about to be touched, is used again then: for a scheme that knows the future.
+    pub fn foresee(&mut self, page: PageId, next: NextUse) {
+        self.scheme.reclaim.foresee(page, next);
+    }
+
     /// The pages of a chunk, in the order in which they were stored.
     pub fn chunk_pages(&self, chunk: ChunkId) -> ChunkPages<'_> {
         self.chunks.pages(chunk)

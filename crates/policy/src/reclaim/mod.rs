@@ -3,11 +3,13 @@
 mod hotness;
 mod lru;
 mod never;
+mod optimal;
 mod refault;
 
 pub use hotness::{HotPages, HotnessOrg};
 pub use lru::Lru;
 pub use never::Never;
+pub use optimal::Optimal;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +18,8 @@ use crate::page::{Hotness, PageId, PageTable};
 use warmswap_page::{AppId, LaunchKind};
 
 /// The reclaim policies.
-pub const ENTRIES: &[Entry<dyn Reclaim>] = &[never::ENTRY, lru::ENTRY, hotness::ENTRY];
+pub const ENTRIES: &[Entry<dyn Reclaim>] =
+    &[never::ENTRY, lru::ENTRY, hotness::ENTRY, optimal::ENTRY];
 
 /// How a page came into its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +37,23 @@ pub enum Urgency {
     Background,
     /// Somebody waits for a frame and there is none.
     Direct,
+}
+
+/// When a page is used next, as places in a trace; the larger the later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextUse {
+    /// Of any kind.
+    pub at: u32,
+    /// In the launch window of a relaunch.
+    pub in_window: u32,
+}
+
+impl NextUse {
+    /// A page that is not used any more.
+    pub const NEVER: Self = Self {
+        at: u32::MAX,
+        in_window: u32::MAX,
+    };
 }
 
 /// Orders the resident pages.
@@ -112,6 +132,16 @@ pub trait Reclaim: Send + std::fmt::Debug {
     /// list, and of what the first launch would make of it.
     fn teach(&mut self, table: &mut PageTable, app: AppId, hot: &[u64]) {
         let _ = (table, app, hot);
+    }
+
+    /// Whether the policy asks for the future, which a replay alone knows ([`Self::foresee`]).
+    fn wants_future(&self) -> bool {
+        false
+    }
+
+    /// The page, resident or not, is used next at this place of the trace. Said before each of its touches.
+    fn foresee(&mut self, page: PageId, next: NextUse) {
+        let _ = (page, next);
     }
 
     /// True when pages never leave, so that no budget can hold.

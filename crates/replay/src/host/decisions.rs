@@ -5,6 +5,7 @@ use crate::ahead::Worker;
 use crate::error::ReplayError;
 use crate::result::Latency;
 use crate::store::Store;
+use crate::store::compressed::{elapsed_ns, thread_ns};
 use warmswap_codec::ChunkPlan;
 use warmswap_engine::{Action, Cause, Decision, Place};
 use warmswap_page::{AppId, FileId, PAGE_BYTES, PageAddr};
@@ -145,8 +146,7 @@ impl<S: Store, O: Observer> Replay<S, O> {
         let first = self.engine.chunk_pages(chunk)[0];
         let pages = self.engine.chunk_pages(chunk).len() as u64;
         if self.engine.wants_sample(chunk) {
-            let suffices = |bytes| self.engine.would_admit(chunk, bytes);
-            let estimated_bytes = estimate_for(&self.store.sample(first)?, suffices);
+            let estimated_bytes = self.estimate(chunk, first, waiting)?;
             if !self.engine.admit(chunk, estimated_bytes, cause) {
                 return Ok(0);
             }
@@ -170,6 +170,33 @@ impl<S: Store, O: Observer> Replay<S, O> {
             Err(refusal) => self.engine.refused(chunk, refusal),
         }
         Ok(pages)
+    }
+
+    /// How far the page is estimated to shrink, in bytes. The estimate is really made, and takes the time of those who
+    /// wait.
+    fn estimate(
+        &mut self,
+        chunk: ChunkId,
+        page: PageId,
+        waiting: Option<AppId>,
+    ) -> Result<u32, ReplayError> {
+        let sample = self.store.sample(page)?;
+        let suffices = |bytes| self.engine.would_admit(chunk, bytes);
+        if !self.store.has_contents() {
+            return Ok(estimate_for(&sample, suffices));
+        }
+        let begin_ns = thread_ns();
+        let estimated_bytes = estimate_for(&sample, suffices);
+        let measured_ns = elapsed_ns(begin_ns);
+        let owner = self.engine.locate(page).0;
+        self.totals.cpu.estimate_ns += measured_ns;
+        self.app(owner).result.cpu.estimate_ns += measured_ns;
+        let latency = Latency {
+            measured_ns,
+            modelled_ns: 0,
+        };
+        self.charge_if(waiting, latency);
+        Ok(estimated_bytes)
     }
 
     fn load(

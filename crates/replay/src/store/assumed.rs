@@ -70,6 +70,10 @@ impl Store for AssumedStore {
     fn set_content(&mut self, _: PageId, _: ContentId) {}
 
     /// As many values as give the assumed size by their entropy.
+    fn has_contents(&self) -> bool {
+        false
+    }
+
     fn sample(&self, _: PageId) -> Result<[u8; SAMPLE_BYTES], ReplayError> {
         let bits = f64::from(self.assumption.bytes_per_page) * 8.0 / PAGE_BYTES as f64;
         let values = bits.exp2().round().clamp(1.0, 256.0) as usize;

@@ -134,12 +134,12 @@ impl CompressedStore {
 }
 
 /// CPU time of this thread: what other programs do meanwhile does not count.
-fn thread_ns() -> u64 {
+pub(crate) fn thread_ns() -> u64 {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-fn elapsed_ns(begin_ns: u64) -> u64 {
+pub(crate) fn elapsed_ns(begin_ns: u64) -> u64 {
     thread_ns() - begin_ns
 }
 

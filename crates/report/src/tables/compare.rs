@@ -1,7 +1,7 @@
 //! Schemes side by side.
 //!
 //! Rows are schemes, whose names are long; what is compared stands in columns. The tables:
-//! relaunch latency, CPU time, memory, prediction, and the median relaunch of each application.
+//! relaunch latency, cold starts, CPU time, memory, prediction, and the median relaunch of each application.
 
 use warmswap_study::Comparison;
 use warmswap_study::compare::{
@@ -17,22 +17,24 @@ use crate::units::{Kind, Quantity};
 /// Applications in one table.
 const APPS_PER_TABLE: usize = 6;
 
-/// All tables of a comparison: relaunches, CPU time, memory, prediction, then the applications of each trace.
+/// All tables of a comparison: relaunches, cold starts, CPU time, memory, prediction, then the applications of each trace.
 ///
 /// # Errors
 /// None in practice: a row that does not fit its columns.
 pub fn comparison(comparison: &Comparison) -> Result<Vec<Table>, TableError> {
     let mut tables = vec![
         relaunch(comparison)?,
+        cold_starts(comparison)?,
         cpu(comparison)?,
         memory(comparison)?,
         prediction(comparison)?,
+        way(comparison)?,
     ];
     tables.extend(applications(comparison)?);
     Ok(tables)
 }
 
-/// Relaunch latency, beside zram, dram and the paper.
+/// Relaunch latency, beside kills, zram, dram and the paper.
 ///
 /// # Errors
 /// None in practice: a row that does not fit its columns.
@@ -42,26 +44,33 @@ pub fn relaunch(comparison: &Comparison) -> Result<Table, TableError> {
         Column::new("relaunch_p50_ns", "relaunch p50", Kind::Duration),
         Column::new("relaunch_p90_ns", "p90", Kind::Duration),
         Column::new("relaunch_mean_ns", "mean", Kind::Duration),
-        Column::new("relaunch_measured_share", "measured part", Kind::Percent),
+        Column::new("kills", "kills", Kind::Count),
         Column::new("latency_vs_zram", "vs zram", Kind::Ratio),
         Column::new("latency_vs_zram_paper", "vs zram", Kind::Ratio).from(Origin::Paper),
         Column::new("latency_vs_dram", "vs dram", Kind::Ratio),
     ]);
     let mut table = Table::new(heading(comparison), columns);
     for row in &comparison.schemes {
-        let mean = row.latency.map(|figures| figures.mean);
         table.row([
             text(&row.scheme),
             latency(row.latency.map(|figures| figures.median)),
             latency(row.latency.map(|figures| figures.p90)),
-            latency(mean),
-            measured_share(mean),
+            latency(row.latency.map(|figures| figures.mean)),
+            Quantity::Count(row.kills),
             ratio(row.latency_vs_zram),
             ratio(is_ariadne(row).then_some(PAPER_LATENCY_VS_ZRAM.value)),
             ratio(row.latency_vs_dram),
         ])?;
     }
+    table.footnote(setting(comparison));
+    if let Some(note) = differences_note(comparison) {
+        table.footnote(note);
+    }
     table.footnote(LATENCY_NOTE);
+    table.footnote(
+        "The relaunch of an application that was killed takes as long as its recorded cold launch, the \
+         application's own work included. It is in every figure.",
+    );
     table.footnote(
         "vs zram, vs dram: geometric mean over the applications of the ratio of medians.",
     );
@@ -76,7 +85,40 @@ pub fn relaunch(comparison: &Comparison) -> Result<Table, TableError> {
     Ok(table)
 }
 
-/// CPU time of compression and decompression, beside zram and the paper.
+/// Kills, and what the relaunches after them cost, apart from the others.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn cold_starts(comparison: &Comparison) -> Result<Table, TableError> {
+    let mut columns = names(["scheme"]);
+    columns.extend([
+        Column::new("kills", "kills", Kind::Count),
+        Column::new("cold_starts", "cold starts", Kind::Count),
+        Column::new("cold_start_mean_ns", "mean", Kind::Duration),
+        Column::new("warm_p50_ns", "others p50", Kind::Duration),
+        Column::new("warm_mean_ns", "others mean", Kind::Duration),
+        Column::new("relaunch_measured_share", "measured part", Kind::Percent),
+    ]);
+    let mut table = Table::new(
+        "Cold starts after a kill, and the other relaunches",
+        columns,
+    );
+    for row in &comparison.schemes {
+        table.row([
+            text(&row.scheme),
+            Quantity::Count(row.kills),
+            Quantity::Count(row.cold_starts),
+            latency(row.cold_start_latency.map(|figures| figures.mean)),
+            latency(row.warm_latency.map(|figures| figures.median)),
+            latency(row.warm_latency.map(|figures| figures.mean)),
+            measured_share(row.latency.map(|figures| figures.mean)),
+        ])?;
+    }
+    table.footnote("Measured part: of the mean of all relaunches, the codec and the pool.");
+    Ok(table)
+}
+
+/// CPU time of compression, decompression and estimates, beside zram and the paper.
 ///
 /// # Errors
 /// None in practice: a row that does not fit its columns.
@@ -86,6 +128,7 @@ pub fn cpu(comparison: &Comparison) -> Result<Table, TableError> {
     columns.extend([
         Column::new("compress_ns", "compression", Kind::Duration).from(origin),
         Column::new("decompress_ns", "decompression", Kind::Duration).from(origin),
+        Column::new("estimate_ns", "estimates", Kind::Duration).from(origin),
         Column::new("cpu_ns", "together", Kind::Duration).from(origin),
         Column::new("cpu_vs_zram", "vs zram", Kind::Ratio).from(origin),
         Column::new("cpu_vs_zram_paper", "vs zram", Kind::Ratio).from(Origin::Paper),
@@ -96,6 +139,7 @@ pub fn cpu(comparison: &Comparison) -> Result<Table, TableError> {
             text(&row.scheme),
             Quantity::nanoseconds(row.cpu.compress_ns()),
             Quantity::nanoseconds(row.cpu.decompress_ns()),
+            Quantity::nanoseconds(row.cpu.estimate_ns),
             Quantity::nanoseconds(row.cpu.total_ns()),
             ratio(row.cpu_vs_zram),
             ratio(is_ariadne(row).then_some(PAPER_CPU_VS_ZRAM.value)),
@@ -135,7 +179,7 @@ pub fn memory(comparison: &Comparison) -> Result<Table, TableError> {
     Ok(table)
 }
 
-/// How well relaunches were predicted, and which applications were lost.
+/// How well relaunches were predicted.
 ///
 /// # Errors
 /// None in practice: a row that does not fit its columns.
@@ -147,9 +191,8 @@ pub fn prediction(comparison: &Comparison) -> Result<Table, TableError> {
         Column::new("prefetched_pages", "prefetched", Kind::Count),
         Column::new("prefetch_used", "used", Kind::Percent),
         Column::new("prefetch_wasted", "wasted", Kind::Percent),
-        Column::new("kills", "kills", Kind::Count),
     ]);
-    let mut table = Table::new("Prediction and kills", columns);
+    let mut table = Table::new("Prediction", columns);
     for row in &comparison.schemes {
         table.row([
             text(&row.scheme),
@@ -158,14 +201,43 @@ pub fn prediction(comparison: &Comparison) -> Result<Table, TableError> {
             Quantity::Count(row.prefetched_pages),
             fraction(row.prefetch_used),
             fraction(row.prefetch_wasted),
-            Quantity::Count(row.kills),
         ])?;
     }
     table.footnote(
         "Coverage: of a window's pages, those on the hot list. Accuracy: of the hot list, those used.",
     );
+    Ok(table)
+}
+
+/// Faults, and how far each scheme goes from exact LRU to the optimum.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn way(comparison: &Comparison) -> Result<Table, TableError> {
+    let mut columns = names(["scheme"]);
+    columns.extend([
+        Column::new("window_faults", "window faults", Kind::Count),
+        Column::new("way_in_windows", "of the way", Kind::Percent),
+        Column::new("faults", "all faults", Kind::Count),
+        Column::new("way", "of the way", Kind::Percent),
+    ]);
+    let mut table = Table::new("Faults, and the way from exact LRU to the optimum", columns);
+    for row in &comparison.schemes {
+        table.row([
+            text(&row.scheme),
+            Quantity::Count(row.window_faults),
+            fraction(row.way_in_windows),
+            Quantity::Count(row.faults),
+            fraction(row.way),
+        ])?;
+    }
     table.footnote(
-        "Relaunches of killed applications are cold starts and in no figure about relaunches.",
+        "Touches that waited for the pool, the backing file or the prefetch buffer, and first touches of relaunches \
+         after a kill; in the launch windows of relaunches, and anywhere.",
+    );
+    table.footnote(
+        "0 % is exact LRU, 100 % the clairvoyant reclaim: of optimal-windows in windows, of optimal in all. Both go by \
+         single pages: chunks of several, and prefetch, may go further.",
     );
     Ok(table)
 }
@@ -211,8 +283,8 @@ fn is_ariadne(row: &SchemeRow) -> bool {
     row.scheme.starts_with("ariadne")
 }
 
+/// The memory that all schemes had, or what differs.
 fn heading(comparison: &Comparison) -> String {
-    let relaunches = comparison.schemes.iter().map(|row| row.relaunches).max();
     let traces = match comparison.traces.as_slice() {
         [one] => format!(
             "{}: footprint {}, budget {}",
@@ -222,9 +294,77 @@ fn heading(comparison: &Comparison) -> String {
         ),
         several => format!("{} traces", several.len()),
     };
+    let parts = comparison.differences.iter().map(|it| it.what.as_str());
+    let parts: Vec<_> = parts.collect();
+    if parts.is_empty() {
+        let relaunches = comparison.schemes.iter().map(|row| row.relaunches).max();
+        return format!(
+            "{traces}, all else alike; {} relaunches",
+            relaunches.unwrap_or_default()
+        );
+    }
+    let mut schemes = comparison.differences.iter().flat_map(|it| &it.schemes);
+    let first = schemes.next().map_or("", String::as_str);
+    let others = schemes.any(|scheme| scheme != first);
     format!(
-        "{traces}, {} relaunches, flash {}",
-        relaunches.unwrap_or_default(),
-        comparison.device
+        "{traces}; NOT ALIKE: {} of {first}{}",
+        parts.join(", "),
+        if others { " and others" } else { "" }
     )
+}
+
+/// What all schemes had, and on which device.
+fn setting(comparison: &Comparison) -> String {
+    let memory = comparison.schemes.first().map(|row| row.memory);
+    let memory = memory.unwrap_or_default();
+    let files = if memory.file_pages { "with" } else { "without" };
+    format!(
+        "Pool limit {}, backing file {}, {files} pages of files, flash {}.",
+        Quantity::Bytes(memory.pool_limit_bytes).human(),
+        Quantity::Bytes(memory.backing_limit_bytes).human(),
+        comparison.device,
+    )
+}
+
+/// Who had what otherwise.
+fn differences_note(comparison: &Comparison) -> Option<String> {
+    let differ = |row: &&SchemeRow| {
+        let mut all = comparison.differences.iter();
+        all.any(|it| it.schemes.contains(&row.scheme))
+    };
+    let others = comparison.schemes.iter().filter(differ).map(|row| {
+        format!(
+            "{} has a budget of {}, a pool limit of {}, a backing file of {}{}",
+            row.scheme,
+            Quantity::Bytes(row.memory.budget_bytes).human(),
+            Quantity::Bytes(row.memory.pool_limit_bytes).human(),
+            Quantity::Bytes(row.memory.backing_limit_bytes).human(),
+            if row.memory.file_pages {
+                ", and pages of files"
+            } else {
+                ""
+            },
+        )
+    });
+    let others: Vec<_> = others.collect();
+    (!others.is_empty()).then(|| format!("Not alike: {}.", others.join("; ")))
+}
+
+/// One line about ours beside zram, as far as both were compared.
+#[must_use]
+pub fn verdict(comparison: &Comparison) -> Option<String> {
+    let verdict = comparison.verdict.as_ref()?;
+    let median = verdict.median_vs_zram?;
+    let sample = if verdict.is_sample {
+        "; a sample: sizes of pools mislead"
+    } else {
+        ""
+    };
+    Some(format!(
+        "{}: {} of zram at the median, {} kills against {}{sample}",
+        verdict.scheme,
+        Quantity::Ratio(median).human(),
+        verdict.kills,
+        verdict.kills_of_zram,
+    ))
 }

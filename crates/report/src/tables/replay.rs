@@ -39,7 +39,7 @@ pub fn relaunches(result: &ReplayResult) -> Result<Table, TableError> {
         Column::new("accuracy", "accuracy", Kind::Percent),
     ]);
     let mut table = Table::new(format!("Relaunches under {}", result.scheme), columns);
-    let killed = table.footnote("A cold start: the scheme had killed the application.");
+    let killed = table.footnote("A cold start, since the scheme had killed the application: as long as its recorded cold launch.");
     table.footnote(LATENCY_NOTE);
     table.footnote(
         "Of the pages touched: found in the pool, in the prefetch buffer, on flash, read from files.",
@@ -86,7 +86,7 @@ pub fn applications(result: &ReplayResult) -> Result<Table, TableError> {
     ]);
     let mut table = Table::new("Applications", columns);
     for app in &result.apps {
-        let relaunches = || app.relaunches.iter().filter(|r| !r.was_killed);
+        let relaunches = || app.relaunches.iter();
         let figures = Figures::of(relaunches());
         table.row([
             text(&app.name),
@@ -187,6 +187,7 @@ pub fn cpu(result: &ReplayResult) -> Result<Table, TableError> {
         column("direct_compress_ns", "compression waited for"),
         column("background_compress_ns", "compression in background"),
         column("prefetch_compress_ns", "compression of unused prefetch"),
+        column("estimate_ns", "estimates"),
         column("total_ns", "total"),
     ];
     let cpu = &result.totals.cpu;
@@ -198,6 +199,7 @@ pub fn cpu(result: &ReplayResult) -> Result<Table, TableError> {
             cpu.direct_compress_ns,
             cpu.background_compress_ns,
             cpu.prefetch_compress_ns,
+            cpu.estimate_ns,
             cpu.total_ns(),
         ]
         .map(Quantity::nanoseconds),

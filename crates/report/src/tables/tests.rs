@@ -3,7 +3,7 @@ use warmswap_engine::{Counters, Limits};
 use warmswap_policy::sizing::{CodecCost, CostTable};
 use warmswap_replay::{AppResult, CpuTime, Latency, Relaunch, ReplayResult, Sight, Totals};
 use warmswap_study::chunk_size::{ChunkSizeRow, ChunkSizes};
-use warmswap_study::compare::{AppRow, Figures, SchemeRow, TraceRow};
+use warmswap_study::compare::{AppRow, Difference, Figures, SchemeRow, TraceRow, Verdict};
 use warmswap_study::compression::{CompressionRow, CompressionStudy};
 use warmswap_study::coverage::CoverageRow;
 use warmswap_study::hotness_order::{HotnessOrder, PARTS, Part};
@@ -56,6 +56,7 @@ fn sample(apps: usize) -> Comparison {
             trace: "phone".into(),
             footprint_bytes: 1 << 30,
             budget_bytes: 1 << 29,
+            sample_share: None,
         }],
         schemes: vec![
             row("dram", 0, 3),
@@ -87,6 +88,7 @@ fn sample(apps: usize) -> Comparison {
             .collect(),
         with_contents: true,
         device: "ufs-3.1".into(),
+        ..Comparison::default()
     }
 }
 
@@ -101,20 +103,70 @@ fn the_relaunch_table_is_golden() {
     assert_lines(
         &table.text(Style::PLAIN),
         &[
-            "phone: footprint 1.00 GiB, budget 512 MiB, 25 relaunches, flash ufs-3.1",
-            " scheme                  relaunch       p90      mean   measured   vs zram   vs zram   vs dram",
-            "                              p50                           part               paper",
-            "───────────────────────────────────────────────────────────────────────────────────────────────",
-            " dram                     3.00 ms   3.00 ms   3.00 ms      0.0 %         –         –         –",
-            " zram                     24.0 ms   24.0 ms   24.0 ms     25.0 %     1.00×         –     8.00×",
-            " ariadne-ehl-1k-2k-16k    12.0 ms   12.0 ms   12.0 ms     25.0 %     0.51×     0.50×     4.10×",
-            " [1] Time that memory cost in the launch window: codec and pool measured, faults, frames and flash",
+            "phone: footprint 1.00 GiB, budget 512 MiB, all else alike; 25 relaunches",
+            " scheme                  relaunch       p90      mean   kills   vs zram   vs zram   vs dram",
+            "                              p50                                           paper",
+            "────────────────────────────────────────────────────────────────────────────────────────────",
+            " dram                     3.00 ms   3.00 ms   3.00 ms       0         –         –         –",
+            " zram                     24.0 ms   24.0 ms   24.0 ms       0     1.00×         –     8.00×",
+            " ariadne-ehl-1k-2k-16k    12.0 ms   12.0 ms   12.0 ms       0     0.51×     0.50×     4.10×",
+            " [1] Pool limit 0 B, backing file 0 B, without pages of files, flash ufs-3.1.",
+            " [2] Time that memory cost in the launch window: codec and pool measured, faults, frames and flash",
             "     modelled. The application's own work is not in it.",
-            " [2] vs zram, vs dram: geometric mean over the applications of the ratio of medians.",
-            " [3] Paper: whole relaunches, the application's own work included; vs dram at most 1.10× (Ariadne,",
+            " [3] The relaunch of an application that was killed takes as long as its recorded cold launch, the",
+            "     application's own work included. It is in every figure.",
+            " [4] vs zram, vs dram: geometric mean over the applications of the ratio of medians.",
+            " [5] Paper: whole relaunches, the application's own work included; vs dram at most 1.10× (Ariadne,",
             "     Figure 10 and section 6.1: within 10 %).",
         ],
     );
+}
+
+#[test]
+fn the_first_line_says_what_differs_and_the_last_one_what_came_out() {
+    let mut unlike = sample(1);
+    assert_eq!(compare::verdict(&unlike), None);
+    unlike.schemes[2].memory.pool_limit_bytes = 1 << 20;
+    unlike.differences = vec![Difference {
+        what: "pool limit".into(),
+        schemes: vec!["ariadne-ehl-1k-2k-16k".into()],
+    }];
+    unlike.verdict = Some(Verdict {
+        scheme: "warmswap".into(),
+        median_vs_zram: Some(0.16),
+        kills: 0,
+        kills_of_zram: 7,
+        is_sample: true,
+    });
+    let table = compare::relaunch(&unlike).unwrap().text(Style::PLAIN);
+    let first = table.lines().next().unwrap();
+    assert!(
+        first.ends_with("NOT ALIKE: pool limit of ariadne-ehl-1k-2k-16k"),
+        "{first}"
+    );
+    assert!(table.contains("a pool limit of 1.00 MiB"), "{table}");
+    let line = compare::verdict(&unlike).unwrap();
+    assert_eq!(
+        line,
+        "warmswap: 0.16× of zram at the median, 0 kills against 7; a sample: sizes of pools mislead"
+    );
+}
+
+#[test]
+fn cold_starts_stand_apart() {
+    let mut killed = sample(1);
+    killed.schemes[1].kills = 3;
+    killed.schemes[1].cold_starts = 2;
+    killed.schemes[1].cold_start_latency = figures(0, 500 * MS);
+    killed.schemes[1].warm_latency = figures(MS, MS);
+    let row = compare::cold_starts(&killed).unwrap().json()["rows"][1].clone();
+    assert_eq!((&row["kills"], &row["cold_starts"]), (&3.into(), &2.into()));
+    assert_eq!(
+        (&row["cold_start_mean_ns"], &row["warm_p50_ns"]),
+        (&5e8.into(), &2e6.into())
+    );
+    let beside = compare::relaunch(&killed).unwrap().json();
+    assert_eq!(beside["rows"][1]["kills"], 3);
 }
 
 #[test]
@@ -196,7 +248,7 @@ fn result() -> ReplayResult {
 }
 
 #[test]
-fn a_cold_start_after_a_kill_is_marked_and_in_no_median() {
+fn a_cold_start_after_a_kill_is_marked_and_counts() {
     let relaunches = replay::relaunches(&result()).unwrap().json();
     assert_eq!(relaunches["rows"].as_array().unwrap().len(), 2);
     let marked = &relaunches["footnotes"][0]["cells"];
@@ -204,7 +256,7 @@ fn a_cold_start_after_a_kill_is_marked_and_in_no_median() {
     assert_eq!(marked[0]["row"], 1);
     assert_eq!(relaunches["rows"][0]["latency_ns"], 12e6);
     let apps = replay::applications(&result()).unwrap().json();
-    assert_eq!(apps["rows"][0]["relaunches"], 1);
+    assert_eq!(apps["rows"][0]["relaunches"], 2);
     let memory = replay::memory(&result()).unwrap().json();
     assert_eq!(memory["rows"][0]["data_ratio"], 3.0);
 }
