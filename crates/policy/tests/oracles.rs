@@ -4,8 +4,10 @@ mod models;
 
 use models::Model;
 use models::hotness::HotnessModel;
+use models::literature;
 use models::lottery::LotteryModel;
 use models::lru::LruModel;
+use models::simple::{OfPages, Simple};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::collections::BTreeMap;
@@ -213,6 +215,40 @@ fn lru_chooses_as_two_lists_with_second_chance_do() {
     for_all(prop::collection::vec(op(), 1..150), |ops| {
         compare(&mut Lru::default(), &mut LruModel::default(), &ops);
     });
+}
+
+// ---- the kernel's policies, and those of the literature ----
+
+fn chooses_as<S: Simple + Default>(name: &str) {
+    for_all(prop::collection::vec(op(), 1..150), |ops| {
+        let mut policy = entry::build("reclaim", reclaim::ENTRIES, name).unwrap();
+        compare(&mut *policy, &mut OfPages::new(S::default()), &ops);
+    });
+}
+
+#[test]
+fn sieve_chooses_as_algorithm_1_does() {
+    chooses_as::<literature::Sieve>("sieve");
+}
+
+#[test]
+fn s3_fifo_chooses_as_algorithm_1_does() {
+    chooses_as::<literature::S3Fifo>("s3-fifo");
+}
+
+#[test]
+fn lru_k_chooses_by_backward_distances() {
+    chooses_as::<literature::LruK>("lru-k");
+}
+
+#[test]
+fn the_kernels_lists_choose_with_refault_distances() {
+    chooses_as::<literature::KernelLru>("kernel-lru");
+}
+
+#[test]
+fn generations_leave_oldest_first() {
+    chooses_as::<literature::Mglru>("mglru");
 }
 
 // ---- eviction ----

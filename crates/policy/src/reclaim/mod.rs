@@ -1,10 +1,15 @@
 //! Reclaim: which resident pages leave, in which order, and how hot is each of them?
 
 mod hotness;
+mod kernel_lru;
 mod lru;
+mod lru_k;
+mod mglru;
 mod never;
 mod optimal;
 mod refault;
+mod s3_fifo;
+mod sieve;
 
 pub use hotness::{HotPages, HotnessOrg};
 pub use lru::Lru;
@@ -18,8 +23,17 @@ use crate::page::{Hotness, PageId, PageTable};
 use warmswap_page::{AppId, LaunchKind};
 
 /// The reclaim policies.
-pub const ENTRIES: &[Entry<dyn Reclaim>] =
-    &[never::ENTRY, lru::ENTRY, hotness::ENTRY, optimal::ENTRY];
+pub const ENTRIES: &[Entry<dyn Reclaim>] = &[
+    never::ENTRY,
+    lru::ENTRY,
+    kernel_lru::ENTRY,
+    mglru::ENTRY,
+    lru_k::ENTRY,
+    s3_fifo::ENTRY,
+    sieve::ENTRY,
+    hotness::ENTRY,
+    optimal::ENTRY,
+];
 
 /// How a page came into its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,4 +166,19 @@ pub trait Reclaim: Send + std::fmt::Debug {
     /// The pages on the policy's lists, in the order in which they would leave if none was touched again;
     /// for tests and dumps. Linear.
     fn dump(&self, table: &PageTable) -> Vec<PageId>;
+}
+
+/// [`Reclaim::victims_of`] by the order of [`Reclaim::dump`]; the pages leave as by another's decision.
+fn take_all_of(
+    policy: &mut impl Reclaim,
+    table: &mut PageTable,
+    app: AppId,
+    out: &mut Vec<PageId>,
+) {
+    let mut theirs = policy.dump(table);
+    theirs.retain(|&page| table.owner(page) == app);
+    for page in theirs {
+        policy.remove(table, page);
+        out.push(page);
+    }
 }

@@ -1,8 +1,10 @@
 //! Slow models of the list-based policies, made of plain vectors.
 
 pub mod hotness;
+pub mod literature;
 pub mod lottery;
 pub mod lru;
+pub mod simple;
 
 use warmswap_page::LaunchKind;
 use warmswap_policy::reclaim::Urgency;
