@@ -231,6 +231,7 @@ impl<S: Store, O: Observer> Replay<S, O> {
             with_contents,
             apps,
             totals: self.totals,
+            ruling: self.engine.ruling(),
             counters: self.engine.counters(),
         };
         (result, self.observer)

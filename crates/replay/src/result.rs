@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use warmswap_engine::{Cause, Counters, Outcome, Place};
 use warmswap_policy::eviction::Chosen;
+use warmswap_policy::reclaim::Ruling;
 
 /// Nanoseconds, in the part that was measured (codec and pool) and the part that was modelled (faults,
 /// frames, flash, memory).
@@ -252,6 +253,9 @@ pub struct ReplayResult {
     pub apps: Vec<AppResult>,
     /// All of them together.
     pub totals: Totals,
+    /// Which rule of reclaim ruled, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ruling: Option<Ruling>,
     /// The engine's counters.
     pub counters: Counters,
 }

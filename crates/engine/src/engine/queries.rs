@@ -7,10 +7,15 @@ use crate::counters::Counters;
 use crate::evidence::Evidence;
 use warmswap_page::{AppId, PageAddr};
 use warmswap_policy::eviction::Chosen;
-use warmswap_policy::reclaim::NextUse;
+use warmswap_policy::reclaim::{NextUse, Ruling};
 use warmswap_policy::{ChunkId, Hotness, PageId, PageState};
 
 impl Engine {
+    /// Which rule of reclaim rules, where there are several.
+    pub fn ruling(&self) -> Option<Ruling> {
+        self.scheme.reclaim.ruling()
+    }
+
     /// Whether the scheme asks when pages are used next.
     pub fn wants_future(&self) -> bool {
         self.scheme.reclaim.wants_future()
@@ -128,6 +133,7 @@ impl Engine {
         self.table.state_bytes()
             + self.chunks.state_bytes()
             + self.scheme.eviction.state_bytes()
+            + self.scheme.reclaim.state_bytes()
             + self.evidence.as_ref().map_or(0, Evidence::state_bytes)
     }
 }

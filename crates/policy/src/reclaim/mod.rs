@@ -1,5 +1,6 @@
 //! Reclaim: which resident pages leave, in which order, and how hot is each of them?
 
+mod adaptive;
 mod hotness;
 mod kernel_lru;
 mod lru;
@@ -32,6 +33,7 @@ pub const ENTRIES: &[Entry<dyn Reclaim>] = &[
     s3_fifo::ENTRY,
     sieve::ENTRY,
     hotness::ENTRY,
+    adaptive::ENTRY,
     optimal::ENTRY,
 ];
 
@@ -51,6 +53,30 @@ pub enum Urgency {
     Background,
     /// Somebody waits for a frame and there is none.
     Direct,
+}
+
+/// Which of several rules ruled, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ruling {
+    /// The rule that rules now.
+    pub rule: String,
+    /// How often another took over.
+    pub changes: u64,
+    /// Each rule.
+    pub rules: Vec<RuleRow>,
+}
+
+/// One rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleRow {
+    /// Its name.
+    pub rule: String,
+    /// Launches during which it ruled.
+    pub launches: u64,
+    /// Misses of sampled pages under it in the launch windows of relaunches.
+    pub window_misses: u64,
+    /// Misses of sampled pages under it anywhere.
+    pub misses: u64,
 }
 
 /// When a page is used next, as places in a trace; the larger the later.
@@ -146,6 +172,16 @@ pub trait Reclaim: Send + std::fmt::Debug {
     /// list, and of what the first launch would make of it.
     fn teach(&mut self, table: &mut PageTable, app: AppId, hot: &[u64]) {
         let _ = (table, app, hot);
+    }
+
+    /// Which rule rules, for a policy that chooses among several.
+    fn ruling(&self) -> Option<Ruling> {
+        None
+    }
+
+    /// Bytes of memory for pages, besides the page table.
+    fn state_bytes(&self) -> usize {
+        0
     }
 
     /// Whether the policy asks for the future, which a replay alone knows ([`Self::foresee`]).

@@ -1,5 +1,6 @@
 //! One replay in detail: each relaunch, each application, and the whole.
 
+use warmswap_policy::reclaim::Ruling;
 use warmswap_replay::ReplayResult;
 use warmswap_study::compare::Figures;
 
@@ -12,13 +13,42 @@ use crate::units::{Kind, Quantity};
 /// # Errors
 /// None in practice: a row that does not fit its columns.
 pub fn replay(result: &ReplayResult) -> Result<Vec<Table>, TableError> {
-    Ok(vec![
+    let mut tables = vec![
         relaunches(result)?,
         applications(result)?,
         memory(result)?,
         pages(result)?,
         cpu(result)?,
-    ])
+    ];
+    tables.extend(result.ruling.as_ref().map(rules).transpose()?);
+    Ok(tables)
+}
+
+/// Which rule of reclaim ruled, and what a sample of the pages said of each.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn rules(ruling: &Ruling) -> Result<Table, TableError> {
+    let mut columns = names(["rule"]);
+    columns.extend([
+        Column::new("launches", "launches", Kind::Count),
+        Column::new("window_misses", "window misses", Kind::Count),
+        Column::new("misses", "misses", Kind::Count),
+    ]);
+    let mut table = Table::new("Rules of reclaim", columns);
+    for row in &ruling.rules {
+        table.row([
+            text(&row.rule),
+            Quantity::Count(row.launches),
+            Quantity::Count(row.window_misses),
+            Quantity::Count(row.misses),
+        ])?;
+    }
+    table.footnote(format!(
+        "Launches during which each ruled; at last {}, after {} changes. Misses of sampled pages, had each ruled alone.",
+        ruling.rule, ruling.changes
+    ));
+    Ok(table)
 }
 
 /// Every relaunch of every application.

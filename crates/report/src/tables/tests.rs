@@ -1,5 +1,6 @@
 use warmswap_codec::{ChunkPlan, Codec};
 use warmswap_engine::{Counters, Limits};
+use warmswap_policy::reclaim::{RuleRow, Ruling};
 use warmswap_policy::sizing::{CodecCost, CostTable};
 use warmswap_replay::{AppResult, CpuTime, Latency, Relaunch, ReplayResult, Sight, Totals};
 use warmswap_study::chunk_size::{ChunkSizeRow, ChunkSizes};
@@ -243,6 +244,7 @@ fn result() -> ReplayResult {
             compressed_bytes: 100,
             ..Totals::default()
         },
+        ruling: None,
         counters: Counters::default(),
     }
 }
@@ -259,6 +261,32 @@ fn a_cold_start_after_a_kill_is_marked_and_counts() {
     assert_eq!(apps["rows"][0]["relaunches"], 2);
     let memory = replay::memory(&result()).unwrap().json();
     assert_eq!(memory["rows"][0]["data_ratio"], 3.0);
+}
+
+#[test]
+fn what_ruled_is_told_where_there_was_a_choice() {
+    let mut chosen = result();
+    assert_eq!(replay(&chosen).unwrap().len(), 5);
+    chosen.ruling = Some(Ruling {
+        rule: "lru-2".into(),
+        changes: 3,
+        rules: vec![RuleRow {
+            rule: "lru".into(),
+            launches: 40,
+            window_misses: 1_234,
+            misses: 12_345,
+        }],
+    });
+    let tables = replay(&chosen).unwrap();
+    assert_eq!(tables.len(), 6);
+    assert!(width(&tables[5]) <= 100);
+    let row = &tables[5].json()["rows"][0];
+    assert_eq!(
+        (&row["launches"], &row["misses"]),
+        (&40.into(), &12_345.into())
+    );
+    let text = tables[5].text(Style::PLAIN);
+    assert!(text.contains("at last lru-2, after 3 changes"), "{text}");
 }
 
 #[test]

@@ -46,6 +46,7 @@ fn run(scheme: &str, apps: &[&[u64]], cpu_ns: u64) -> Run {
             compressed_bytes: 100,
             ..Totals::default()
         },
+        ruling: None,
         counters: Counters {
             prefetched: 8,
             buffer_hits: 6,

@@ -1,0 +1,244 @@
+//! A hash-sampled part of the pages, under every rule at once in as small a part of the memory.
+
+use super::board::{Board, Rule};
+use crate::page::{PageId, PageState, PageTable};
+use rustc_hash::FxHashMap;
+use warmswap_page::{AppId, PageAddr};
+
+/// Pages that are sampled at most; when there are more, half of them go.
+const MOST_PAGES: usize = 8192;
+/// A miss in the launch window of a relaunch is as bad as so many others.
+const WINDOW_WEIGHT: f32 = 3.0;
+/// What is kept of the counts from launch to launch.
+const KEPT: f32 = 0.9;
+/// Misses in windows that are no evidence yet.
+const LEAST_MISSES: f32 = 16.0;
+/// A rule may rule when it has at most this part of LRU's misses, in windows and in all: a sample errs.
+const ALLOWED: f32 = 0.96;
+/// A rule takes over from another when it has at most this part of its misses.
+const MUCH_BETTER: f32 = 0.93;
+
+/// Misses under one rule, counted down from launch to launch.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Misses {
+    pub in_windows: f32,
+    pub all: f32,
+}
+
+impl Misses {
+    fn cost(self) -> f32 {
+        self.all + (WINDOW_WEIGHT - 1.0) * self.in_windows
+    }
+}
+
+#[derive(Debug)]
+struct Candidate {
+    board: Board,
+    table: PageTable,
+    misses: Misses,
+    /// In windows of relaunches, and anywhere, since the beginning.
+    totals: [u64; 2],
+}
+
+/// The sampled pages.
+#[derive(Debug)]
+pub struct Miniature {
+    candidates: Vec<Candidate>,
+    /// Numbers of the sampled pages in the tables of the candidates.
+    pages: FxHashMap<PageId, PageId>,
+    /// Numbers that were given out, and by application those that are free again.
+    given: u64,
+    free: Vec<Vec<PageId>>,
+    /// Of 2^32.
+    share: u64,
+    in_relaunch: bool,
+}
+
+fn hash(page: PageId) -> u64 {
+    u64::from(
+        page.0
+            .wrapping_add(1)
+            .wrapping_mul(0x9e37_79b9)
+            .rotate_left(15)
+            .wrapping_mul(0x85eb_ca6b),
+    )
+}
+
+impl Default for Miniature {
+    fn default() -> Self {
+        let candidate = |rule| Candidate {
+            board: Board::new(rule),
+            table: PageTable::default(),
+            misses: Misses::default(),
+            totals: [0; 2],
+        };
+        Self {
+            candidates: Rule::ALL.map(candidate).into(),
+            pages: FxHashMap::default(),
+            given: 0,
+            free: Vec::new(),
+            share: 1 << 32,
+            in_relaunch: false,
+        }
+    }
+}
+
+impl Miniature {
+    /// A page was touched, and `resident` pages are in memory.
+    pub fn touch(&mut self, owner: AppId, page: PageId, resident: usize) {
+        if hash(page) >= self.share {
+            return;
+        }
+        let found = self.pages.get(&page).copied();
+        let small = found.unwrap_or_else(|| self.add(owner, page));
+        let capacity = ((resident as u64 * self.share) >> 32).max(4) as usize;
+        let in_relaunch = self.in_relaunch;
+        for candidate in &mut self.candidates {
+            let Candidate {
+                board,
+                table,
+                misses,
+                totals,
+            } = candidate;
+            if table[small].state == PageState::Resident {
+                board.touch(table, small);
+                continue;
+            }
+            if table[small].state == PageState::Stored {
+                totals[0] += u64::from(in_relaunch);
+                totals[1] += 1;
+                misses.all += 1.0;
+                misses.in_windows += f32::from(u8::from(in_relaunch));
+            }
+            let mut out = Vec::new();
+            let beyond = (board.len() + 1).saturating_sub(capacity);
+            board.victims(table, beyond, &mut out);
+            out.iter()
+                .for_each(|&page| table[page].state = PageState::Stored);
+            table[small].state = PageState::Resident;
+            board.insert(table, small, true);
+        }
+    }
+
+    fn add(&mut self, owner: AppId, page: PageId) -> PageId {
+        if self.pages.len() >= MOST_PAGES {
+            self.share /= 2;
+            let share = self.share;
+            let gone: Vec<_> = self
+                .pages
+                .keys()
+                .copied()
+                .filter(|&page| hash(page) >= share)
+                .collect();
+            gone.into_iter().for_each(|page| self.forget(page));
+        }
+        let small = self.number(owner);
+        self.pages.insert(page, small);
+        small
+    }
+
+    /// A number for a page of that application, the same in all tables.
+    fn number(&mut self, owner: AppId) -> PageId {
+        if let Some(free) = self.free.get_mut(usize::from(owner.0)).and_then(Vec::pop) {
+            return free;
+        }
+        self.given += 1;
+        let addr = PageAddr::Anon { number: self.given };
+        let tables = self.candidates.iter_mut().map(|it| &mut it.table);
+        let numbers = tables.map(|table| table.find_or_insert(owner, addr));
+        numbers.last().unwrap_or(PageId::NONE)
+    }
+
+    /// A page is no more.
+    pub fn forget(&mut self, page: PageId) {
+        let Some(small) = self.pages.remove(&page) else {
+            return;
+        };
+        let owner = usize::from(self.candidates[0].table.owner(small).0);
+        if self.free.len() <= owner {
+            self.free.resize_with(owner + 1, Vec::new);
+        }
+        self.free[owner].push(small);
+        for Candidate { board, table, .. } in &mut self.candidates {
+            if table[small].state == PageState::Resident {
+                board.remove(table, small);
+            }
+            board.forget(table, small);
+            table[small].reset();
+        }
+    }
+
+    /// A launch begins.
+    pub fn launch_begin(&mut self, app: AppId, is_relaunch: bool) {
+        self.in_relaunch = is_relaunch;
+        for Candidate {
+            board,
+            table,
+            misses,
+            ..
+        } in &mut self.candidates
+        {
+            board.launch_begin(table, usize::from(app.0));
+            misses.in_windows *= KEPT;
+            misses.all *= KEPT;
+        }
+    }
+
+    /// A launch window ends.
+    pub fn launch_end(&mut self, app: AppId) {
+        self.in_relaunch = false;
+        self.candidates
+            .iter_mut()
+            .for_each(|it| it.board.launch_end(usize::from(app.0)));
+    }
+
+    /// The misses in all under each rule, since the beginning: in windows of relaunches, and anywhere.
+    pub fn totals(&self) -> impl Iterator<Item = (Rule, [u64; 2])> {
+        self.candidates
+            .iter()
+            .map(|it| (it.board.rule(), it.totals))
+    }
+
+    /// The application's number is another's from now on.
+    pub fn retire(&mut self, app: AppId) {
+        self.candidates
+            .iter_mut()
+            .for_each(|it| it.board.retire(usize::from(app.0)));
+    }
+
+    /// Bytes of memory that the sampled pages take.
+    pub fn state_bytes(&self) -> usize {
+        let of_tables = self
+            .candidates
+            .iter()
+            .map(|it| it.table.state_bytes() + it.board.state_bytes());
+        of_tables.sum::<usize>() + self.pages.capacity() * 9
+    }
+
+    /// The rule that should rule, after this one did: the one with the fewest misses, those in windows weighted, among
+    /// those that have no more than LRU in windows nor in all.
+    pub fn choice(&self, current: Rule) -> Rule {
+        let of = |rule: Rule| {
+            let found = Rule::ALL.iter().position(|&it| it == rule);
+            self.candidates[found.unwrap_or(0)].misses
+        };
+        let lru = of(Rule::Lru);
+        if lru.in_windows < LEAST_MISSES {
+            return current;
+        }
+        let is_allowed = |rule: &Rule| {
+            let misses = of(*rule);
+            *rule == Rule::Lru
+                || misses.in_windows <= ALLOWED * lru.in_windows && misses.all <= ALLOWED * lru.all
+        };
+        let allowed = Rule::ALL.into_iter().filter(is_allowed);
+        let best = allowed.min_by(|&a, &b| of(a).cost().total_cmp(&of(b).cost()));
+        let best = best.unwrap_or(Rule::Lru);
+        let is_better = of(best).cost() <= MUCH_BETTER * of(current).cost();
+        if is_better || !is_allowed(&current) {
+            best
+        } else {
+            current
+        }
+    }
+}
