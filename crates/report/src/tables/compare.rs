@@ -17,6 +17,9 @@ use crate::units::{Kind, Quantity};
 /// Applications in one table.
 const APPS_PER_TABLE: usize = 6;
 
+/// Characters of a heading, so that it stays a line.
+const HEADING_WIDTH: usize = 100;
+
 /// All tables of a comparison: relaunches, cold starts, CPU time, memory, prediction, then the applications of each trace.
 ///
 /// # Errors
@@ -305,12 +308,19 @@ fn heading(comparison: &Comparison) -> String {
     }
     let mut schemes = comparison.differences.iter().flat_map(|it| &it.schemes);
     let first = schemes.next().map_or("", String::as_str);
-    let others = schemes.any(|scheme| scheme != first);
-    format!(
-        "{traces}; NOT ALIKE: {} of {first}{}",
-        parts.join(", "),
-        if others { " and others" } else { "" }
-    )
+    let others = if schemes.any(|scheme| scheme != first) {
+        " and others"
+    } else {
+        ""
+    };
+    let what = format!("{traces}; NOT ALIKE: {}", parts.join(", "));
+    let named = format!("{what} of {first}{others}");
+    // A footnote names them all.
+    if named.chars().count() <= HEADING_WIDTH {
+        named
+    } else {
+        what
+    }
 }
 
 /// What all schemes had, and on which device.

@@ -146,6 +146,13 @@ fn the_first_line_says_what_differs_and_the_last_one_what_came_out() {
         "{first}"
     );
     assert!(table.contains("a pool limit of 1.00 MiB"), "{table}");
+    unlike.differences[0].what = "budget, pool limit, pages of files".into();
+    let long = compare::relaunch(&unlike).unwrap().text(Style::PLAIN);
+    let first = long.lines().next().unwrap();
+    assert!(
+        first.ends_with("NOT ALIKE: budget, pool limit, pages of files"),
+        "{first}"
+    );
     let line = compare::verdict(&unlike).unwrap();
     assert_eq!(
         line,
