@@ -45,12 +45,15 @@ pub struct Difference {
     pub schemes: Vec<String>,
 }
 
+/// What a part is called, and how much of it there is.
+type Part = (&'static str, fn(&Memory) -> u64);
+
 /// What is not alike, in the order of [`Memory`]'s fields.
 pub(super) fn differences(rows: &[SchemeRow]) -> Vec<Difference> {
     let Some(first) = rows.first() else {
         return Vec::new();
     };
-    let parts: [(&str, fn(&Memory) -> u64); 4] = [
+    let parts: [Part; 4] = [
         ("budget", |memory| memory.budget_bytes),
         ("pool limit", |memory| memory.pool_limit_bytes),
         ("backing file", |memory| memory.backing_limit_bytes),
