@@ -49,7 +49,7 @@ impl ArrivalQueue {
 
     /// The next page that has an arrival. One thread only.
     ///
-    /// A place that was taken and not yet filled is passed by, so that nobody waits for a thread that was
+    /// A place that was taken and not yet filled is passed by, so that the reader never waits for a thread that was
     /// interrupted there. The place is looked at once more after the head has moved: either that finds the
     /// page, or the writer finds the head beyond its place and reports an overflow.
     pub fn pop(&self) -> Option<usize> {

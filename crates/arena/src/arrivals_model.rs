@@ -1,7 +1,7 @@
 //! The arrival queue under many schedules (shuttle), and with real threads.
 //!
 //! The file of the queue is compiled again here, over shuttle's atomics. They are sequentially consistent, as the queue's
-//! own accesses are, but for one failed exchange whose value nobody uses.
+//! own accesses are, but for one failed exchange whose value is not used.
 
 use std::sync::Arc;
 
@@ -111,7 +111,10 @@ fn a_page_that_arrives_twice_is_heard_of() {
         writer.join().expect("it has said why");
         let heard = heard + told.drain();
         assert!((1..=2).contains(&heard), "{heard}");
-        assert!(!told.pages[0].load(Ordering::SeqCst), "nobody looks again");
+        assert!(
+            !told.pages[0].load(Ordering::SeqCst),
+            "no thread looks again"
+        );
     });
 }
 

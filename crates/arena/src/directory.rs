@@ -1,6 +1,6 @@
 //! The directory: one atomic word a page that says where its content is. The truth of the arena.
 //!
-//! A word changes hands by compare-and-swap: whoever makes it [`State::Busy`] holds the page, and with it
+//! A word changes hands by compare-and-swap: the thread that makes it [`State::Busy`] holds the page, and with it
 //! its staging slot and its chunk, until the word is released.
 #![allow(unsafe_code)] // One place: a slot's number becomes its owner's again.
 
@@ -23,7 +23,7 @@ pub enum State {
     Fresh,
     /// In its place.
     Resident,
-    /// Somebody is moving it; wait.
+    /// A thread is moving it; wait.
     Busy,
     /// In a staging slot: on its way out, or prefetched.
     Staged,
@@ -238,7 +238,7 @@ impl Directory {
         })
     }
 
-    /// The page's word when nobody holds it; waits for whoever does.
+    /// The page's word when no thread holds it; waits for a holder.
     pub fn settled(&self, page: usize) -> Word {
         loop {
             let word = self.word(page);
@@ -276,7 +276,7 @@ impl Directory {
         })
     }
 
-    /// Changes a word that nobody holds; waits for whoever does. `change` gives `None` to leave it.
+    /// Changes a word that no thread holds; waits for a holder. `change` gives `None` to leave it.
     pub fn update(&self, page: usize, change: impl Fn(Word) -> Option<Word>) -> Option<Word> {
         let cell = self.words.get(page)?;
         loop {
@@ -371,7 +371,7 @@ mod tests {
         let directory = Directory::new(4096, false).expect("address space");
         let fresh = Word::of(State::Fresh);
         directory.update(7, |_| Some(fresh));
-        let claim = directory.claim(7, fresh).expect("nobody holds it");
+        let claim = directory.claim(7, fresh).expect("no thread holds it");
         assert!(directory.claim(7, fresh).is_none());
         assert_eq!(directory.take_arrival(7), None);
         claim.release(fresh.arrived(Arrival::Untouched));

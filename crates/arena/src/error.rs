@@ -107,7 +107,7 @@ pub enum FaultError {
     #[error("the address is in no region")]
     NotMapped,
     /// It was discarded or replaced by `madvise` or `mmap`.
-    #[error("somebody discarded or replaced the page behind the arena's back")]
+    #[error("the page was discarded or replaced by other means than the arena")]
     Vanished,
     /// The descriptor cannot be read.
     #[error("cannot read page faults: {0}")]

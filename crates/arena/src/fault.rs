@@ -1,6 +1,6 @@
 //! The fault path: brings a page to its place, from whatever thread.
 //!
-//! Order, and why nobody waits in a circle:
+//! Order, and why no threads wait in a circle:
 //! 1. scratch buffers are taken (given back in any case);
 //! 2. a frame is taken, which may wait for the pager;
 //! 3. the page is claimed. From here on nothing waits for the pager or the engine: what follows are locks of
@@ -80,7 +80,7 @@ pub struct FaultCounts {
     pub file_reads: AtomicU64,
     /// Pages that came along with another, or together ahead of use.
     pub neighbours: AtomicU64,
-    /// Pages that came out of their chunks although nobody waited for them: neighbours of a fault, hot sets,
+    /// Pages that came out of their chunks although no thread waited for them: neighbours of a fault, hot sets,
     /// footprints.
     pub restored: AtomicU64,
     /// Of them, those of hot sets and footprints.
@@ -218,7 +218,7 @@ impl Core {
     /// Brings a page to its place.
     ///
     /// # Errors
-    /// The page is lost, or nobody's.
+    /// The page is lost, or not mapped.
     pub fn fault_in(&self, page: usize, wanted: Wanted) -> Result<Served, FaultError> {
         let mut looks = 0;
         loop {
@@ -274,7 +274,7 @@ impl Core {
     }
 
     /// Brings the pages of a list to their places ahead of use, those in front first; how many of them are dealt
-    /// with. The rest is left when no frames can be spared. Pages of nobody are passed over.
+    /// with. The rest is left when no frames can be spared. Pages that are not mapped are passed over.
     ///
     /// # Errors
     /// A page is lost.
@@ -301,7 +301,7 @@ impl Core {
     }
 
     /// Whether the access can be tried again: a page that is in its place may still be write-protected, and
-    /// one that the kernel does not have was discarded by somebody else.
+    /// one that the kernel does not have was discarded by other means.
     fn is_accessible(&self, page: usize, word: Word) -> Result<bool, FaultError> {
         if !self.memory.has_frame(page) {
             return Ok(false);
@@ -363,7 +363,7 @@ impl Core {
     }
 
     /// A frame for a page of that word, or frames for those that may come along, as far as they can be spared.
-    /// `None` when the word changed while waiting, or when none can be spared for a page that nobody waits for.
+    /// `None` when the word changed while waiting, or when none can be spared for a prefetch.
     fn frame_for(&self, page: usize, word: Word, wanted: Wanted) -> Option<Frame<'_>> {
         let along = match word.state {
             State::Fresh | State::InFile => self.fresh_window(page),

@@ -15,8 +15,8 @@ impl Application {
     /// With a scheme whose pool takes pages of files (`ezswap`) they are looked up there before the file is
     /// read again.
     ///
-    /// The file is expected to stay as it is, or to be written only by somebody who says so
-    /// ([`FileRegion::file_written`]): nobody else's writes are seen. Where it becomes shorter than it was, it
+    /// The file is expected to stay as it is, or to be written only by code that says so
+    /// ([`FileRegion::file_written`]): no other writes are seen. Where it becomes shorter than it was, it
     /// reads as zeros.
     ///
     /// # Errors

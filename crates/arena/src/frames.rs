@@ -12,7 +12,7 @@ use warmswap_sys::uffd::{PagedError, PagedMemory, SlotBag, Slots};
 /// Counts and bags of frames, for any number of threads.
 #[derive(Debug)]
 pub struct Frames {
-    /// Staging slots with a frame that nobody uses.
+    /// Staging slots with a free frame.
     free: SlotBag,
     /// Staging slots without a frame.
     empty: SlotBag,
@@ -28,7 +28,7 @@ pub struct Frames {
     freed: AtomicU32,
     /// 1 while the pager sleeps.
     pager_sleeps: AtomicU32,
-    /// Times that somebody had to wait.
+    /// Times that a thread had to wait.
     pub waits: AtomicU64,
     /// Slots that are not used any more.
     pub lost: AtomicU64,
@@ -264,7 +264,7 @@ impl Frames {
         self.empty.put(slots);
     }
 
-    /// Slots that hold frames nobody knows of: never used again.
+    /// Slots that hold frames that are not accounted for: never used again.
     pub fn lose(&self, slots: Slots) {
         self.lost.fetch_add(slots.len() as u64, Ordering::Relaxed);
     }

@@ -15,7 +15,7 @@ use super::sync::Word;
 
 /// Only the pager and fault handlers enter.
 const CLOSING: u32 = 1 << 30;
-/// Nobody enters.
+/// No thread enters.
 const CLOSED: u32 = 1 << 31;
 const COUNT: u32 = CLOSING - 1;
 
@@ -107,7 +107,7 @@ impl Gate {
         self.seats.iter().any(is_taken)
     }
 
-    /// Whether nobody is inside, and nobody enters.
+    /// Whether no thread is inside, and none enters.
     pub fn is_closed(&self) -> bool {
         self.word.load() & CLOSED != 0
     }
@@ -130,7 +130,7 @@ impl Gate {
         })
     }
 
-    /// Closes the gate and waits until nobody is inside. One thread at a time closes it; others wait for their
+    /// Closes the gate and waits until no thread is inside. One thread at a time closes it; others wait for their
     /// turn. Not to be called from inside.
     pub fn close(&self) {
         let seat = self.take_seat();

@@ -19,7 +19,7 @@
 //! # The life of a page
 //!
 //! The *directory* has an atomic word for each page and is the truth; the engine hears of it later. A word
-//! changes by compare-and-swap to `Busy`, and back by a store of whoever made it so:
+//! changes by compare-and-swap to `Busy`, and back by a store of the thread that made it so:
 //!
 //! | from | to | by |
 //! |---|---|---|
@@ -38,9 +38,9 @@
 //!   after. A staging slot belongs to the word that names it.
 //! - Pages leave their place by the pager only. So what the engine does not know yet is always an arrival, and
 //!   it never sends away what is not there.
-//! - A chunk is freed when the engine knows all its pages to be elsewhere; whoever reads a chunk holds a page of
+//! - A chunk is freed when the engine knows all its pages to be elsewhere; a thread that reads a chunk holds a page of
 //!   it that the engine still takes for stored. A write-back changes the chunk's place first and frees the
-//!   pool's copy when nobody reads it any more.
+//!   pool's copy when no thread reads it any more.
 //! - What a store takes is read while the page is held: a single page is encoded so, the pages of a larger chunk
 //!   are copied. It gives a frame up only if the word has not changed since; a page that
 //!   was touched leaves a hole in the chunk, of which the engine hears before it hears of the store.
@@ -53,7 +53,7 @@
 //! - With [`FaultMode::Signal`] system calls cannot fault pages in: see [`Arena::touch_for_kernel`]. Nor may
 //!   locks that a thread can sleep on, or a memory allocator's own data, lie in a region. A fault runs on
 //!   the faulting thread's stack and takes up to 32 KiB of it.
-//! - A fault takes a signal, which costs more than all the rest of it. Who knows what it touches next asks for it:
+//! - A fault takes a signal, which costs more than all the rest of it. Callers that know their next accesses prefetch them:
 //!   [`Region::advise`] with [`Advice::WorkingSet`] brings pages back without one, and for pages that are in their
 //!   place it is one look a page.
 //! - Pages that the kernel keeps a reference to after a call has returned (`vmsplice`, `MSG_ZEROCOPY`, buffers registered

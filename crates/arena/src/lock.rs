@@ -11,7 +11,7 @@ pub struct Mutex<T> {
     waiting: AtomicUsize,
 }
 
-/// How often whoever gives way looks whether somebody still waits.
+/// How often a thread that gives way looks whether another still waits.
 const YIELDS: usize = 64;
 
 impl<T> Mutex<T> {
@@ -45,7 +45,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// In the child of a `fork`: nobody waits here. Nobody has the lock either, or the caller had it.
+    /// In the child of a `fork`: no thread waits here, and none but the caller has the lock.
     pub fn forget_waiting(&self) {
         self.waiting.store(0, Ordering::Release);
     }

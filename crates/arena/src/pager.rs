@@ -451,7 +451,7 @@ fn release_emptied(core: &Core, claims: Vec<Claim<'_>>, after: Word) {
     core.frames.released(in_place);
 }
 
-/// Takes hold of a page that has a word, waiting for whoever holds it: they do not wait for us.
+/// Takes hold of a page that has a word, waiting for the thread that holds it; a holder never waits for the caller.
 pub fn hold(core: &Core, page: usize) -> Option<Claim<'_>> {
     loop {
         let word = core.directory.settled(page);

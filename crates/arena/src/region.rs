@@ -27,7 +27,7 @@ pub enum Advice {
 
 /// Anonymous memory of an application. Unmapped on drop.
 ///
-/// It is reached through a raw pointer: whoever makes references of it sees to it that the region outlives
+/// It is reached through a raw pointer: code that makes references of it has to make sure that the region outlives
 /// them, as for memory of `mmap`. A child of `fork` does not have it: an access there is a segmentation fault,
 /// never zeros.
 #[derive(Debug)]
@@ -235,7 +235,7 @@ impl Pinned {
     pub(crate) fn new(shared: Arc<Shared<Regions>>, pages: Range<usize>) -> Self {
         for page in pages.clone() {
             shared.pager().map.pin(page);
-            // Also of a page that was pinned before: whoever pinned it may still be bringing it.
+            // Also of a page that was pinned before: the thread that pinned it may still be bringing it.
             loop {
                 shared.bring(page, Wanted::Demand);
                 let pin = |word: Word| {

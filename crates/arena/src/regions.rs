@@ -161,7 +161,7 @@ impl Pager<Regions> {
         Ok(first)
     }
 
-    /// Takes a region's pages out of everything and unmaps them. Nobody uses its addresses any more, but
+    /// Takes a region's pages out of everything and unmaps them. Its addresses are not used any more, but
     /// faults of other regions may be bringing its pages along.
     pub fn remove_region(
         &mut self,

@@ -31,7 +31,7 @@ const TRIES: u32 = 50;
 /// Where the pages of a job come from.
 #[derive(Debug)]
 pub enum Source {
-    /// From wherever they are: nobody waits for an answer.
+    /// From wherever they are: no thread waits for an answer.
     Any,
     /// From these chunks, which the engine takes for being loaded.
     Chunks(Vec<ChunkId>),
@@ -44,7 +44,7 @@ pub enum Source {
 pub struct Job {
     pages: Vec<u32>,
     source: Source,
-    /// The next page that nobody has taken.
+    /// The next page that is not taken.
     next: AtomicUsize,
     /// Pages that are dealt with.
     done: AtomicUsize,

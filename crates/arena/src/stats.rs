@@ -46,7 +46,7 @@ pub struct ArenaStats {
     pub file_reads: u64,
     /// Pages that came along with another, or together ahead of use.
     pub neighbours: u64,
-    /// Pages that came out of their chunks although nobody waited for them: neighbours of a fault, hot sets,
+    /// Pages that came out of their chunks although no thread waited for them: neighbours of a fault, hot sets,
     /// footprints.
     pub restored: u64,
     /// Of them, those of hot sets and footprints. Others of a footprint are prefetched into staging
@@ -56,7 +56,7 @@ pub struct ArenaStats {
     pub copied: u64,
     /// Times that a fault waited for a frame.
     pub frame_waits: u64,
-    /// Staging slots that are not used any more, since they held frames that nobody knew of. 0 unless the kernel
+    /// Staging slots that are not used any more, since they held frames that are not accounted for. 0 unless the kernel
     /// or this library is at fault.
     pub lost_slots: u64,
     /// Whether a footprint is on its way back.

@@ -98,7 +98,7 @@ impl RecordedEngine {
         std::mem::forget(self.tape.take());
     }
 
-    /// The next thing to do when nobody waits.
+    /// The next thing to do when no thread waits.
     pub fn next_background_decision(&mut self) -> Option<Decision> {
         match self.call(Call::NextBackgroundDecision()) {
             Answer::Decision(decision) => decision,

@@ -16,7 +16,7 @@ use crate::lock::Mutex;
 use crate::pager::Pager;
 use crate::restore::Jobs;
 
-/// How long the pager sleeps when nobody calls it.
+/// How long the pager sleeps when no thread calls it.
 const PAGER_SLEEP: Duration = Duration::from_millis(50);
 
 /// How often fault handlers look whether they are to end.
@@ -174,7 +174,7 @@ fn run_pager<M: AddressMap>(
         drop(inside);
         pager.give_way();
         if is_stuck {
-            // Faults under way may be about to be heard of.
+            // Faults under way may be about to be queued.
             std::thread::yield_now();
         } else if !has_more {
             core.frames.sleep(PAGER_SLEEP, is_in_vain, || {

@@ -28,7 +28,7 @@ pub struct Usage {
 /// Free frames at which something begins or ends; `min < low < high`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Watermarks {
-    /// The reserve: below it somebody waits (direct reclaim).
+    /// The reserve: below it faults wait (direct reclaim).
     pub min_frames: u64,
     /// Below it background reclaim begins.
     pub low_frames: u64,

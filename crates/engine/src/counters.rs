@@ -59,7 +59,7 @@ pub struct Counters {
     pub write_back_failures: u64,
     /// Kept copies (chunks) that were given up for room.
     pub kept_copies_dropped: u64,
-    /// Times that somebody waited because free frames were below the reserve.
+    /// Times that a fault waited because free frames were below the reserve.
     pub direct_reclaims: u64,
     /// Applications that were killed because nothing else could be given up.
     pub kills: u64,

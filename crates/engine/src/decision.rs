@@ -22,11 +22,11 @@ pub enum Cause {
     Fault,
     /// The application waits for a frame.
     DirectReclaim,
-    /// Nobody waits: reclaim between the watermarks, or of an application that was asked to shrink.
+    /// No thread waits: reclaim between the watermarks, or of an application that was asked to shrink.
     Background,
-    /// Nobody waits yet: prediction of the next fault. The pages wait in the prefetch buffer.
+    /// No thread waits yet: prediction of the next fault. The pages wait in the prefetch buffer.
     Prefetch,
-    /// Nobody waits yet: the footprint of the launch under way. A host with idle processors puts the pages in
+    /// No thread waits yet: the footprint of the launch under way. A host with idle processors puts the pages in
     /// their place, several batches at a time, at a priority below that of the application.
     Prepage,
 }
@@ -102,7 +102,7 @@ pub enum Action {
     },
     /// A page of a file is in its file only from now on: its copy in the pool gives way, or the file was
     /// written. Nothing is reported. It is for hosts that find pages by themselves: they forget that the page is
-    /// in this chunk, whose `Free` follows when nobody else is in it.
+    /// in this chunk, whose `Free` follows when no other page is in it.
     Forget {
         /// The page.
         page: PageId,

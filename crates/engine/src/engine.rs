@@ -120,7 +120,7 @@ pub struct Engine {
     pub(crate) dying: Option<AppId>,
     /// Free frames, or those beyond the budget, when direct reclaim last began, since the last touch.
     pub(crate) balance_before_reclaim: Option<i64>,
-    /// Reclaim found nothing, or nobody took what it found; until the next event.
+    /// Reclaim found nothing, or the host could not take what it found; until the next event.
     pub(crate) stuck: bool,
     pub(crate) scratch: Vec<PageId>,
     apps: Vec<App>,
@@ -229,7 +229,7 @@ impl Engine {
         Touch { page, outcome }
     }
 
-    /// The page was written by somebody who is not observed, so that no touch was seen: a stored copy is
+    /// The page was written without a touch that was seen: a stored copy is
     /// no longer valid. A page that did not exist comes into being; one that is stored must be touched
     /// instead.
     pub fn changed(&mut self, app: AppId, addr: PageAddr) -> Touch {
@@ -426,7 +426,7 @@ impl Engine {
             && before.is_some_and(|before| balance <= before)
     }
 
-    /// What is to be done when nobody waits: the footprint of the launch under way comes back, and reclaim
+    /// What is to be done when no thread waits: the footprint of the launch under way comes back, and reclaim
     /// works from the low up to the high watermark. `None` when there is enough.
     pub fn next_background_decision(&mut self) -> Option<Decision> {
         loop {

@@ -148,7 +148,7 @@ impl Evidence {
         self.known_mut(page).seen = if number == 0 { 255 } else { number };
     }
 
-    /// The page is another's from now on, or nobody's.
+    /// The page is another's from now on, or no application's.
     pub fn forget(&mut self, page: PageId) {
         if let Some(known) = self.known.get_mut(page.index()) {
             *known = Known::default();

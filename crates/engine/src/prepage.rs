@@ -1,4 +1,4 @@
-//! The footprint of a launch, brought back ahead of use (ASAP section 5): batch by batch, while nobody
+//! The footprint of a launch, brought back ahead of use (ASAP section 5): batch by batch, while no thread
 //! waits, as far as the budget allows, until the launch window closes.
 
 use crate::budget::Limits;

@@ -180,7 +180,7 @@ impl Engine {
         self.pass_by_pool(cause);
     }
 
-    /// The page stays in its frame, since nobody takes it.
+    /// The page stays in its frame, since no store takes it.
     fn take_back(&mut self, page: PageId) {
         self.counters.refused += 1;
         self.budget.leaving -= 1;

@@ -56,7 +56,7 @@ pub fn unmapped(range: &Range<usize>) {
     unlock(range.start, range.len());
     if HAS_KEYS.load(Ordering::Relaxed) {
         let address = ptr::with_exposed_provenance_mut(range.start);
-        // SAFETY: nobody accesses what is unmapped.
+        // SAFETY: what is unmapped is not accessed.
         unsafe { kernel::pkey_mprotect(address, range.len(), libc::PROT_NONE, 0) };
     }
 }

@@ -38,7 +38,7 @@ pub fn start() {
 pub fn forget() {
     PROGRAMS.store(1, Ordering::Relaxed);
     OWN.store(0, Ordering::Relaxed);
-    // Whoever forked may not have been counted.
+    // The thread that forked may not have been counted.
     begins();
 }
 

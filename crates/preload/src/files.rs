@@ -140,7 +140,7 @@ fn remap_file(
         let twin = ptr::with_exposed_provenance_mut(twin);
         let to = target.map_or(0, |target| target.start);
         let to = ptr::with_exposed_provenance_mut(to);
-        // SAFETY: the program wants its map there; of the twin nobody knows.
+        // SAFETY: the program wants its map there; only this library knows of the twin.
         let moved = unsafe { kernel::mremap(twin, from.len(), bytes, flags, to) };
         if moved == MAP_FAILED {
             return Err(io::Error::last_os_error());

@@ -44,7 +44,7 @@ pub struct Heap {
 // SAFETY: the allocator is used only by who has the lock.
 unsafe impl Sync for Heap {}
 
-/// A lock of one word, that whoever forks can hold over the fork.
+/// A lock of one word, which a thread can hold over its fork.
 struct Lock(AtomicU32);
 
 const FREE: u32 = 0;
@@ -130,7 +130,7 @@ impl Heap {
     /// Gives memory back.
     ///
     /// # Safety
-    /// The heap gave it out, and nobody uses it.
+    /// The heap gave it out, and it is not used.
     pub unsafe fn free(&self, address: *mut u8) {
         // SAFETY: passed on to the caller.
         unsafe { empty(address) };
@@ -171,7 +171,7 @@ unsafe impl GlobalAlloc for Heap {
         }
         let new = self.allocate(size, align);
         if !new.is_null() {
-            // SAFETY: both are as large as that, and the new one is nobody else's.
+            // SAFETY: both are as large as that, and the new one is the caller's alone.
             unsafe { ptr::copy_nonoverlapping(address, new, old.min(size)) };
             // SAFETY: passed on to the caller.
             unsafe { self.free(address) };
@@ -184,7 +184,7 @@ unsafe impl GlobalAlloc for Heap {
 /// tables that grew leave one behind each time.
 ///
 /// # Safety
-/// The heap gave it out, and nobody uses it.
+/// The heap gave it out, and it is not used.
 unsafe fn empty(address: *mut u8) {
     // SAFETY: passed on to the caller.
     let usable = unsafe { Heap::usable(address) };
@@ -197,7 +197,7 @@ unsafe fn empty(address: *mut u8) {
 /// Fills a large block with zeros, which take no memory until something is written to them.
 ///
 /// # Safety
-/// The heap gave it out with at least so many bytes, and nobody uses it.
+/// The heap gave it out with at least so many bytes, and it is not used.
 unsafe fn clear(address: *mut u8, bytes: usize) {
     // SAFETY: passed on to the caller.
     let dropped = unsafe { drop_pages(address, bytes) }.unwrap_or(0..0);
@@ -212,12 +212,12 @@ unsafe fn clear(address: *mut u8, bytes: usize) {
 /// kernel keeps them.
 ///
 /// # Safety
-/// The heap gave it out with at least so many bytes, and nobody uses it.
+/// The heap gave it out with at least so many bytes, and it is not used.
 unsafe fn drop_pages(address: *mut u8, bytes: usize) -> Option<Range<usize>> {
     let page = rustix::param::page_size();
     let first = address.addr().next_multiple_of(page) - address.addr();
     let end = (address.addr() + bytes) / page * page - address.addr();
-    // SAFETY: inside of the block, whose content nobody needs; the allocator's words are around it.
+    // SAFETY: inside of the block, whose content is not needed; the allocator's words are around it.
     unsafe {
         madvise(
             address.add(first).cast(),
@@ -262,7 +262,7 @@ fn open(start: usize, bytes: usize) -> bool {
     }
     let more = (bytes - opened).next_multiple_of(STEP_BYTES);
     let address = ptr::with_exposed_provenance_mut(start + opened);
-    // SAFETY: addresses of the range that nobody uses yet.
+    // SAFETY: addresses of the range that are not used yet.
     let result = unsafe { kernel::mprotect(address, more, libc::PROT_READ | libc::PROT_WRITE) };
     if result == 0 {
         OPEN.store(opened + more, Ordering::Relaxed);

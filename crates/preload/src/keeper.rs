@@ -1,7 +1,7 @@
 //! The thread that takes the program's memory over when it nears its budget, and answers the command.
 //!
 //! There is none until the program has mapped more than its budget (files included where they are asked for), unless
-//! somebody wants to talk to it: a program that fits has nothing of this library running.
+//! a client wants to talk to it: a program that fits has nothing of this library running.
 
 use std::io;
 use std::ops::Range;
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const LONG_PATIENCE: Duration = Duration::from_secs(10);
 /// How often it looks at what the program does afterwards.
 const TICK: Duration = Duration::from_millis(50);
-/// A launch window that nobody closes ends after so long without faults.
+/// A launch window that is not closed ends after so long without faults.
 const LAUNCH_QUIET: Duration = Duration::from_millis(500);
 /// And after so long in any case: a program that still faults works with more than there is room for.
 const LAUNCH_LONGEST: Duration = Duration::from_secs(5);

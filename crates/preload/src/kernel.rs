@@ -1,4 +1,4 @@
-//! System calls that nobody stands between, with the C library's way of saying that they failed.
+//! System calls past the replaced functions, which report failure as the C library does.
 
 use std::ffi::c_void;
 

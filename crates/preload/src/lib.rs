@@ -21,7 +21,7 @@
 //! | `rights` | before the program gives up rights, what needs them is opened |
 //! | `unbound` | before processes are created, and where threads may run is asked, no thread is bound to a processor |
 //! | `within` | when a thread works for this library |
-//! | `kernel` | system calls that nobody stands between |
+//! | `kernel` | system calls past the replaced functions |
 //!
 //! # Rules
 //!

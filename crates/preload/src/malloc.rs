@@ -22,7 +22,7 @@ const FILLERS_BYTES: [usize; 4] = [15 << 20, 1 << 20, 500 << 10, 160 << 10];
 const MOST_FILLERS: usize = SEGMENT_BYTES / FILLERS_BYTES[3];
 
 /// Constructors of other libraries allocate before there is a space, and what mimalloc took from the system for them
-/// would be used up first: so much of the program would never be paged. Blocks that nobody uses or touches take the
+/// would be used up first: so much of the program would never be paged. Unused blocks take the
 /// rest of it, so that what is allocated from now on is in the space.
 pub fn leave_early_segment(is_in_space: impl Fn(usize) -> bool) {
     let allocate = |size| {
@@ -30,7 +30,7 @@ pub fn leave_early_segment(is_in_space: impl Fn(usize) -> bool) {
         unsafe { mi::mi_malloc(size) }
     };
     let free = |block| {
-        // SAFETY: it was just given out, and nobody else knows it.
+        // SAFETY: it was just given out, and no other code knows it.
         unsafe { mi::mi_free(block) };
     };
     let probe = allocate(ALIGN);

@@ -202,7 +202,7 @@ fn can_map(len: size_t, protection: c_int, flags: c_int, of: (c_int, off_t)) -> 
     const NOT_TRIED: c_int =
         libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE | libc::MAP_POPULATE | libc::MAP_LOCKED;
     let flags = flags & !NOT_TRIED;
-    // SAFETY: a new mapping at an address of the kernel's choice, which nobody knows of.
+    // SAFETY: a new mapping at an address of the kernel's choice, which no other code knows of.
     unsafe {
         let tried = kernel::mmap(ptr::null_mut(), len, protection, flags, of);
         tried != MAP_FAILED && kernel::munmap(tried, len) == 0
@@ -222,7 +222,7 @@ pub fn give_up(address: *mut c_void, len: size_t) {
 /// Gives addresses up that [`hold`] took.
 fn let_go(are_held: bool, outside: &[Range<usize>; 2]) {
     for range in outside.iter().filter(|range| are_held && !range.is_empty()) {
-        // SAFETY: they were taken just now, and nobody knows of it.
+        // SAFETY: they were taken just now, and no other code knows of them.
         unsafe { kernel::munmap(ptr::with_exposed_provenance_mut(range.start), range.len()) };
     }
 }

@@ -24,7 +24,7 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// The report is written.
 static HAS_FINISHED: AtomicBool = AtomicBool::new(false);
 
-/// What has to be noted when it happens. Without a lock, which somebody might hold when the program forks.
+/// What has to be noted when it happens. Without a lock, which a thread might hold when the program forks.
 struct Seen {
     virtual_peak_bytes: AtomicU64,
     resident_peak_bytes: AtomicU64,

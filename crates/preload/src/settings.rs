@@ -64,7 +64,7 @@ pub fn start() {
         .and_then(make);
     match made {
         Ok(program) => {
-            // Somebody may want to talk to it before it is paged.
+            // A client may want to talk to it before it is paged.
             let needs_keeper = program.settings.control.is_some();
             let Ok(()) = PROGRAM.set(program) else { return };
             report::start();

@@ -169,7 +169,7 @@ const GUARD_BYTES: usize = 64 << 10;
 const MOST_STACKS: usize = 256;
 const _: () = assert!(MOST_STACKS * (GUARD_BYTES + STACK_BYTES) <= STACKS_BYTES);
 
-/// Which stacks are used. A thread keeps its own for good, since nobody knows when its last instruction is over; in the
+/// Which stacks are used. A thread keeps its own for good, since its last instruction cannot be observed; in the
 /// child of a fork it is there for others.
 static IS_USED: [AtomicBool; MOST_STACKS] = [const { AtomicBool::new(false) }; MOST_STACKS];
 
@@ -180,7 +180,7 @@ pub fn forget() {
     }
 }
 
-/// A stack that nobody uses.
+/// An unused stack.
 struct Stack {
     number: usize,
     start: *mut c_void,
@@ -220,7 +220,7 @@ fn on_own_stack(create: impl FnOnce(*const pthread_attr_t) -> c_int) -> c_int {
     };
     let mut attributes = MaybeUninit::<pthread_attr_t>::uninit();
     let own = attributes.as_mut_ptr();
-    // SAFETY: the first call makes them, the others have what it made; the stack is mapped, and nobody else's.
+    // SAFETY: the first call makes them, the others have what it made; the stack is mapped, and no other thread's.
     let result = unsafe {
         libc::pthread_attr_init(own);
         libc::pthread_attr_setstack(own, stack.start, STACK_BYTES);

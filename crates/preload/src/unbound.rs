@@ -8,7 +8,7 @@ use crate::real::interpose;
 use crate::reentrancy::ReentrancyGuard;
 use crate::settings::space;
 
-/// Lets go of whoever is bound.
+/// Ends the binding of the bound thread.
 pub fn unbind() {
     if !ReentrancyGuard::is()
         && let Some(space) = space()

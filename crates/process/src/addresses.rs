@@ -157,7 +157,7 @@ impl Addresses<'_> {
         self.pager.report(self.core);
     }
 
-    /// Makes the program's memory ours. Nobody serves faults yet: a thread that makes one waits.
+    /// Makes the program's memory ours. No thread resolves faults yet: a thread that makes one waits.
     pub fn adopt(&mut self) -> Result<(), FaultError> {
         self.core.memory.adopt_staging()?;
         for range in self.pager.map.own() {
@@ -239,7 +239,7 @@ impl Addresses<'_> {
 
     /// In the child of a `fork`: the memory that the parent adopted becomes ours here.
     ///
-    /// Ends the process if a page that is not in its place was used before and nobody served it: it read as
+    /// Ends the process if a page that is not in its place was used before and its fault was not resolved: it read as
     /// zeros.
     pub fn adopt_in_child(&mut self, fork: &Forked, link: &Link) -> Result<(), FaultError> {
         self.pager.engine.leave_tape();

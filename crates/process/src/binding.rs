@@ -1,7 +1,7 @@
 //! A thread of the program that is bound to the processor of its handler for a while.
 //!
 //! The program must not come to see that: what a bound thread creates would be bound for good, and what asks how
-//! many processors there are would be told one. So whoever stands between the program and the functions that
+//! many processors there are would be told one. So the library that replaces the functions that
 //! create threads or processes, or that deal with processors, calls [`Binding::hold_off`] and [`Binding::release`]
 //! before them.
 

@@ -132,7 +132,7 @@ pub struct Forked {
     turn: Mutex<()>,
 }
 
-/// Threads that can be put off at a time. The room is made before: whoever forks holds the allocator.
+/// Threads that can be put off at a time. The room is made before: a thread that forks holds the allocator.
 const MOST_PUT_OFF: usize = 4096;
 
 impl Default for Forked {
@@ -259,7 +259,7 @@ impl Forked {
     }
 }
 
-/// What is known of a fork, in a place that threads look at without a lock and without allocating: whoever forks
+/// What is known of a fork, in a place that threads look at without a lock and without allocating: a thread that forks
 /// holds the allocator until a thread that may have just begun has heard of it.
 #[derive(Debug)]
 pub struct CurrentFork(AtomicPtr<Forked>);
@@ -288,7 +288,7 @@ impl CurrentFork {
 
 impl Drop for CurrentFork {
     fn drop(&mut self) {
-        // SAFETY: it comes from a box, and nobody else refers to it any more.
+        // SAFETY: it comes from a box, and nothing else refers to it any more.
         drop(unsafe { Box::from_raw(*self.0.get_mut()) });
     }
 }
@@ -503,7 +503,7 @@ fn serve_child(
         State::Resident | State::Protected if has_space && core.memory.has_frame(page) => {
             core.memory.read_page(page, &mut copy);
         }
-        // It is nobody's, and the next access says so; or it is on its way.
+        // It is unmapped, and the next access faults; or it is on its way.
         _ => return Ok(child.wake(address)?),
     }
     Ok(child.copy_in(address, &copy)?)

@@ -227,7 +227,7 @@ impl Program {
         self.stretches(|mapped| !matches!(mapped, Some(Mapped::Foreign | Mapped::Lost)))
     }
 
-    /// Stretches where nobody else has mapped something.
+    /// Stretches that are not foreign.
     pub fn inherited(&self) -> Vec<Range<usize>> {
         self.stretches(|mapped| mapped != Some(Mapped::Foreign))
     }

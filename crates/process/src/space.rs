@@ -346,7 +346,7 @@ impl Space {
                     self.addresses(&mut pager).map(range, now)?;
                 }
                 Some(Mapped::Open(_) | Mapped::File | Mapped::Reserved) if is_adopted => {
-                    // Not before nobody holds its pages any more: the pager may access them in their places.
+                    // Not before its pages are released: the pager may access them in their places.
                     self.addresses(&mut pager).map(range.clone(), None)?;
                     core.memory
                         .protect(range.start, range.len(), Protection::NONE)?;
@@ -456,7 +456,7 @@ impl Space {
         if self.shared.pager.lock().map.is_adopted() {
             return Ok(());
         }
-        // While no access can be a fault yet: whoever makes a thread takes locks of the loader, and a thread that
+        // While no access can be a fault yet: making a thread takes locks of the loader, and a thread that
         // holds these (it loads a library) must not wait for us.
         let adopted = self.shared.start_threads(&self.config).and_then(|()| {
             // They wait until all pages are known.

@@ -1,7 +1,7 @@
 //! One at a time: a lock between processes.
 //!
 //! Two runs that change the same setting of the kernel would each take the other's value for the
-//! original one. Whoever changes settings holds this lock meanwhile.
+//! original one. A thread that changes settings holds this lock meanwhile.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};

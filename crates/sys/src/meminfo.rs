@@ -11,7 +11,7 @@ use crate::{FileError, Root, file};
 pub struct Meminfo {
     /// All memory.
     pub total_bytes: u64,
-    /// Memory that nobody uses.
+    /// Unused memory.
     pub free_bytes: u64,
     /// What could be had without swapping.
     pub available_bytes: u64,

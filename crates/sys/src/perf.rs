@@ -232,7 +232,7 @@ mod tests {
         .unwrap();
         let first = memory as u64;
         for page in (0..64usize).rev() {
-            // SAFETY: inside the mapping, which nobody else knows.
+            // SAFETY: inside the mapping, which no other code knows.
             unsafe {
                 memory
                     .cast::<u8>()

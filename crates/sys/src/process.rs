@@ -116,8 +116,8 @@ pub fn idle_priority() -> io::Result<()> {
     }
 }
 
-/// Lets the calling thread run where and how the process's main thread does, whoever created it: processors, scheduling
-/// class, nice value. As far as that is allowed; without rights nobody rises.
+/// Lets the calling thread run where and how the process's main thread does, whichever thread created it: processors, scheduling
+/// class, nice value. As far as that is allowed; without rights a thread does not rise.
 pub fn run_like_main_thread() {
     let main = std::process::id().cast_signed();
     if let Some(set) = rustix::process::Pid::from_raw(main)
@@ -143,7 +143,7 @@ pub fn run_like_main_thread() {
 #[must_use]
 pub fn has_thread(thread: rustix::process::Pid) -> bool {
     let (process, thread) = (std::process::id(), thread.as_raw_nonzero().get());
-    // SAFETY: signal 0 is sent to nobody; the kernel only looks for the thread within the process.
+    // SAFETY: signal 0 is not sent; the kernel only looks for the thread within the process.
     unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) == 0 }
 }
 

@@ -1,4 +1,4 @@
-//! Pressure stall information: how much of the time somebody waits for memory.
+//! Pressure stall information: how much of the time processes wait for memory.
 //! Kernel documentation: accounting/psi.rst.
 
 use std::path::Path;

@@ -122,7 +122,7 @@ pub enum OpenError {
     Handshake(#[source] io::Error),
 }
 
-/// The device that gives descriptors of full reach to whoever may open it (Linux 6.1).
+/// The device that gives descriptors of full reach to any process that may open it (Linux 6.1).
 pub const DEVICE: &str = "/dev/userfaultfd";
 
 /// Whose faults a descriptor gets.
@@ -140,7 +140,7 @@ pub enum Reach {
 pub enum Wake {
     /// They are.
     Yes,
-    /// They are not: nobody waits, or [`Uffd::wake`] follows.
+    /// They are not: no thread waits, or [`Uffd::wake`] follows.
     No,
 }
 
@@ -202,7 +202,7 @@ impl Uffd {
     /// [`UffdError`].
     ///
     /// # Safety
-    /// The range is whole pages of mappings that the caller owns, and whoever accesses them knows that an
+    /// The range is whole pages of mappings that the caller owns, and code that accesses them knows that an
     /// access waits, or raises SIGBUS, until the page is brought.
     pub unsafe fn register(
         &self,
@@ -227,7 +227,7 @@ impl Uffd {
     /// [`UffdError`].
     ///
     /// # Safety
-    /// Nobody relies on the content of missing pages of the range any more.
+    /// No code relies on the content of missing pages of the range any more.
     pub unsafe fn unregister(&self, address: usize, len: usize) -> Result<(), UffdError> {
         let mut argument = range(address, len);
         // SAFETY: the argument is the structure that the request expects.
@@ -431,7 +431,7 @@ fn open_by_device(flags: UserfaultfdFlags) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(denied());
     }
-    // SAFETY: the kernel made this descriptor for us, and nobody else knows it.
+    // SAFETY: the kernel made this descriptor for us, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -4,7 +4,7 @@
 //! (return, error, panic). [`Undo::on_signals`] takes everything back at SIGINT and SIGTERM. Against
 //! SIGKILL and lost power the list also stands in a state file, and the next [`Undo::open`] takes back
 //! what an ended process left ([`Undo::inherit`] takes it over instead). Actions check what they find and are done at most once more than needed:
-//! a device or swap that was there before, or that somebody else made since, is left alone.
+//! a device or swap that was there before, or that another program made since, is left alone.
 
 mod action;
 mod leftover;
@@ -94,7 +94,7 @@ impl Undo {
     /// taking back what processes that ended without doing so left there.
     ///
     /// What stands in state files is done with the caller's rights, so the folder and each file must belong to the
-    /// caller, and nobody else may write to them.
+    /// caller, and no other user may write to them.
     ///
     /// # Errors
     /// [`UndoError::State`], also when others could have written what is to be done; [`UndoError::Action`] when a

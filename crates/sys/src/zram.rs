@@ -294,7 +294,7 @@ fn is_active(root: &Root, id: u32) -> Result<bool, FileError> {
         .any(|area| Path::new(&area.path) == device))
 }
 
-/// Swaps off and removes device `id`, unless it is gone or has become somebody else's.
+/// Swaps off and removes device `id`, unless it is gone or has become another program's.
 pub(crate) fn remove(root: &Root, id: u32, uuid: &Uuid) -> Result<(), FileError> {
     let folder = block_folder(root, id);
     if !folder.exists() {

@@ -109,13 +109,13 @@ impl Core {
     fn move_in(&self, first: usize, slots: &mut Slots) -> Result<usize, UffdError> {
         match self.memory.move_in(first, slots) {
             // A frame that the kernel itself swaps out at that moment is moved although it says that it was not, and
-            // is there when the move is tried again. Nobody else can have put one there: the page is held.
+            // is there when the move is tried again. No other thread can have put one there: the page is held.
             Err(error) if error.failure == Failure::PageExists => {
                 let memory = &self.memory;
                 if !memory.has_frame(first) || memory.slot_has_frame(slots) {
                     return Err(error);
                 }
-                // Whoever waits for it was not woken.
+                // The threads that wait for it were not woken.
                 memory.wake(first)?;
                 Ok(1)
             }

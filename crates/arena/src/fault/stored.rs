@@ -89,7 +89,7 @@ impl Core {
         }
     }
 
-    /// Counts the pages of a chunk that come along with the one that is wanted, and that one where nobody waits.
+    /// Counts the pages of a chunk that come along with the one that is wanted, and that one where no thread waits for it.
     fn count_restored(&self, others: u64, wanted: Wanted) {
         let pages = others + u64::from(!wanted.is_awaited());
         self.counts.restored.fetch_add(pages, Ordering::Relaxed);
@@ -101,7 +101,7 @@ impl Core {
     }
 
     /// Claims those other pages of a chunk that are stored in it, at most `room`; how many these are. They are held
-    /// while the chunk is decoded, so that whoever touches one of them meanwhile waits for that instead of decoding it
+    /// while the chunk is decoded, so that a thread that touches one of them meanwhile waits for that instead of decoding it
     /// too.
     fn hold_others<'a>(
         &'a self,
@@ -148,7 +148,7 @@ impl Core {
         } else {
             MAX_CHUNK_PAGES
         };
-        // What nobody waits for leaves frames to faults, wherever its own come from.
+        // A prefetch leaves frames to faults, wherever its own come from.
         let available = self.frames.available();
         let spare = available.saturating_sub(self.neighbour_reserve);
         let mut room = self.pages_of_chunks(pages, most.min(spare));

@@ -137,7 +137,7 @@ impl<M: AddressMap> Pager<M> {
         }
     }
 
-    /// Reads the pages of a chunk that leave; holes, which nobody asks for, stand for the others. With a plan a single
+    /// Reads the pages of a chunk that leave; holes, which are never read, stand for the others. With a plan a single
     /// page is encoded where it is, and who touches it meanwhile waits for that.
     fn take(
         &mut self,
@@ -235,7 +235,7 @@ impl<M: AddressMap> Pager<M> {
         let page = self.number(id);
         let before = core.directory.settled(page);
         if !self.engine.is_dropped(id) {
-            // It may be out of sight since before the engine heard of it.
+            // It may have been isolated before the engine was told of it.
             if matches!(before.state, State::Staged | State::Protected) {
                 return Self::return_frame(core, page, before);
             }
@@ -288,7 +288,7 @@ impl<M: AddressMap> Pager<M> {
         // Only the holder of the engine's lock frees chunks, so no page need be held.
         let room = (self.encoder.scratch(), &mut self.record);
         if core.store.decode(chunk, room, &mut self.plain).is_err() {
-            // Nobody waits. Who touches the page finds the damage, with the address that it is about.
+            // No thread waits. The fault that needs the page reports the damage, with its address.
             slots
                 .into_iter()
                 .for_each(|slot| core.frames.put_free(slot));
@@ -466,7 +466,7 @@ mod tests {
 
     #[test]
     fn a_slot_with_a_frame_of_nobody_is_not_used() {
-        let Some((arena, region)) = page_with_a_copy("a slot with a frame of nobody") else {
+        let Some((arena, region)) = page_with_a_copy("a slot with a frame of no page") else {
             return;
         };
         let core = &arena.shared.core;

@@ -81,7 +81,7 @@ impl FileTable {
         FileId(number as u32)
     }
 
-    /// The map that begins at a page, if there is one, is gone: nobody reads its file any more.
+    /// The map that begins at a page, if there is one, is gone: its file is not read any more.
     pub fn close(&mut self, core: &Core, first: usize) {
         if let Some(PageAddr::File { file, .. }) = self.addr(first) {
             self.set(file, 0..0);

@@ -100,7 +100,7 @@ impl<M: AddressMap> Pager<M> {
         Ok(Some(slot))
     }
 
-    /// Nobody takes the page: it goes back to its place, if it is still out of sight.
+    /// The page is not stored: it goes back to its place, if it is still isolated.
     pub(super) fn return_frame(core: &Core, page: usize, word: Word) -> Result<(), FaultError> {
         core.bring_back(page, word)
     }
@@ -256,7 +256,7 @@ mod tests {
             for page in pages.clone() {
                 arena.shared.bring(page, Wanted::Demand);
             }
-            // The slots that come next. One of them gets a frame that nobody knows of.
+            // The slots that come next. One of them gets a frame that is not accounted for.
             let mut slots = core.frames.take_empty(3).expect("empty slots");
             let next = slots.first();
             core.frames.put_empty(slots.split_front(denied));

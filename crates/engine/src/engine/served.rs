@@ -22,7 +22,7 @@ impl Engine {
     /// A page that was leaving has its content from its frame: a store of it that is under way leaves it out.
     pub fn served(&mut self, app: AppId, addr: PageAddr, arrival: Arrival) -> Outcome {
         let page = self.table.find_or_insert(app, addr);
-        // There is something to reclaim that was not there before, though nobody touched it.
+        // There is something to reclaim that was not there before, though nothing was touched.
         self.stuck = false;
         match (self.table[page].state, arrival) {
             (PageState::Stored, _) => self.served_stored(app, page, arrival),
@@ -59,7 +59,7 @@ impl Engine {
         }
     }
 
-    /// There is reason to think that a page in its frame was touched, though nobody saw it: it counts as touched for
+    /// There is reason to think that a page in its frame was touched, though it was not seen: it counts as touched for
     /// what leaves next, and the prefetch policy hears nothing of it. Of other pages it says nothing.
     pub fn presume_touched(&mut self, app: AppId, addr: PageAddr) {
         if let Some(page) = self.table.find(app, addr)
@@ -129,7 +129,7 @@ impl Engine {
         self.outbox.push_back((page, Cause::Background));
     }
 
-    /// A `Load` that nobody waits for is not carried out: its pages are stored as before. Those that the host
+    /// A `Load` that no thread waits for is not carried out: its pages are stored as before. Those that the host
     /// served itself meanwhile are in their frames.
     pub fn load_abandoned(&mut self, chunk: ChunkId) {
         let mut served = [PageId::NONE; MAX_CHUNK_PAGES];
@@ -476,7 +476,11 @@ mod tests {
                 engine.served(app, PageAddr::Anon { number }, Arrival::Touched);
             }
         }
-        assert_eq!(next(&mut engine), None, "nobody is in the background");
+        assert_eq!(
+            next(&mut engine),
+            None,
+            "no application is in the background"
+        );
         engine.background(APP);
         assert_eq!(next(&mut engine), Some(Action::Kill { app: APP }));
         let exceeded = engine.counters().budget_exceeded;

@@ -86,7 +86,7 @@ impl Addresses<'_> {
             if let Some(map) = self.core.files.find(part.start)
                 && let Some((twin, bytes)) = map.twin(&part)
             {
-                // It is left, and nobody reads of it any more. If it stays, it is only in nobody's way.
+                // It is not read any more. A failed unmap leaks address space only.
                 let _ = twin.unmap(bytes);
             }
             self.closed_file(part);
@@ -104,7 +104,7 @@ impl Addresses<'_> {
                 .files
                 .find(part.start)
                 .ok_or(FaultError::NotMapped)?;
-            // Held meanwhile, so that nobody brings a page to where there is something else.
+            // Held meanwhile, so that no page is brought to where something else is mapped.
             let give = |pages: Range<usize>| match map.twin(&pages) {
                 Some((twin, bytes)) => {
                     self.core
@@ -141,7 +141,7 @@ impl Addresses<'_> {
             .find(range.start)
             .ok_or(FaultError::NotMapped)?;
         let (twin, bytes) = map.twin(range).ok_or(FaultError::NotMapped)?;
-        // Nobody reads of the twin from here on.
+        // The twin is not read from here on.
         self.pager
             .empty(self.core, APP, range.clone(), Word::of(State::Unmapped))?;
         let remapped = twin.take(bytes, remap);
@@ -183,7 +183,7 @@ impl Addresses<'_> {
         parts
     }
 
-    /// Pages of a file have no words any more: if they were its last, nobody knows where it was.
+    /// Pages of a file have no words any more: if they were its last, its place is forgotten.
     fn closed_file(&mut self, part: Range<usize>) {
         let file = self.pager.files.addr(part.start);
         self.pager.map.set(part.clone(), None);

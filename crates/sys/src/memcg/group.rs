@@ -1,4 +1,4 @@
-//! A memory control group that somebody else made: its use, its limit and its members.
+//! A memory control group that another program made: its use, its limit and its members.
 
 use std::path::{Path, PathBuf};
 

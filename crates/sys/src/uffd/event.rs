@@ -33,7 +33,7 @@ pub enum Event {
         /// Bytes.
         len: usize,
     },
-    /// The pages of a range were given up: they read as zeros if nobody brings them.
+    /// The pages of a range were given up: they read as zeros unless they are brought.
     Remove {
         /// First address.
         start: usize,

@@ -1,4 +1,4 @@
-//! Threads that run only when nobody else wants the processor.
+//! Threads that run only when no other thread wants the processor.
 
 use std::cell::Cell;
 use std::io;

@@ -50,7 +50,7 @@ impl<A: Word> AtomicTable<A> {
             .next_multiple_of(PAGE_BYTES)
             .max(PAGE_BYTES);
         let reserve = Reserve::new(bytes, PAGE_BYTES)?;
-        // SAFETY: the reserve is new, so nobody refers to it.
+        // SAFETY: the reserve is new, so nothing refers to it.
         unsafe { reserve.map(0, bytes, true)? };
         let words = NonNull::new(std::ptr::with_exposed_provenance_mut(reserve.address()));
         Ok(Self {

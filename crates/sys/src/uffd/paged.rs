@@ -34,7 +34,7 @@ pub enum Mechanism {
 pub enum FaultDelivery {
     /// The thread that made it, by SIGBUS. System calls that are given a missing page fail with EFAULT.
     Signal,
-    /// Whoever reads [`PagedMemory::read_event`].
+    /// The thread that reads [`PagedMemory::read_event`].
     Events,
 }
 
@@ -99,7 +99,7 @@ pub enum PagedError {
 /// Pages are numbered from 0 over the whole address space; parts of it are mapped and unmapped. Memory is
 /// reached by users through raw pointers only ([`Self::address`]), so that nothing here breaks a reference:
 /// who uses the pointers knows that pages come and go. A slot holds a frame or none; its bytes are
-/// those of whoever owns its [`Slots`]. In the forked child of this process neither exists.
+/// those of the owner of its [`Slots`]. In the forked child of this process neither exists.
 #[derive(Debug)]
 pub struct PagedMemory {
     uffd: Uffd,
@@ -107,7 +107,7 @@ pub struct PagedMemory {
     staging: Reserve,
     config: PagedConfig,
     reach: Reach,
-    /// With SIGBUS nobody sleeps in the kernel for a page.
+    /// With SIGBUS no thread sleeps in the kernel for a page.
     wake: Wake,
     pagemap: OwnedFd,
 }
@@ -148,11 +148,11 @@ impl PagedMemory {
         };
         if config.mechanism == Mechanism::Move {
             let len = config.slots * PAGE_BYTES;
-            // SAFETY: the staging area is new, so nobody refers to it. It is registered because pages can only
+            // SAFETY: the staging area is new, so nothing refers to it. It is registered because pages can only
             // be moved to registered memory.
             unsafe { memory.map_registered(&memory.staging, 0, len)? };
         } else {
-            // SAFETY: the staging area is new, so nobody refers to it.
+            // SAFETY: the staging area is new, so nothing refers to it.
             let mapped = unsafe { memory.staging.map(0, config.slots * PAGE_BYTES, false) };
             mapped.map_err(|errno| PagedError::Map {
                 address: memory.staging.address(),
@@ -251,7 +251,7 @@ impl PagedMemory {
     pub fn move_out(&self, first: usize, slots: &mut Slots) -> Result<usize, UffdError> {
         let (from, to) = (self.address(first), self.slot_address(slots));
         // SAFETY: the slots are the caller's alone; users reach pages by raw pointers only, and for them
-        // nothing changes but that the next access is a fault. Nobody waits for a slot.
+        // nothing changes but that the next access is a fault. No thread waits for a slot.
         unsafe { self.move_frames(to, from, slots.len(), Wake::No) }
     }
 
@@ -348,7 +348,7 @@ impl PagedMemory {
         // SAFETY: users reach pages by raw pointers only, and a missing page is a fault of ours.
         let result = unsafe {
             match self.space.discard(offset, len) {
-                // Nobody wants their content any more, locked in memory or not.
+                // Their content is not wanted any more, locked in memory or not.
                 Err(Errno::INVAL) => self.space.discard_locked(offset, len),
                 result => result,
             }
@@ -552,7 +552,7 @@ impl Parts {
         (self.done < end).then_some(self.done..end)
     }
 
-    /// Notes what a call did with the next part. Without progress the processor is given up once, since somebody
+    /// Notes what a call did with the next part. Without progress the processor is given up once, since another thread
     /// changes the layout. An error counts what was done before.
     fn note(&mut self, result: Result<(), UffdError>) -> Result<(), UffdError> {
         let part = self.len.min(self.done + self.step) - self.done;

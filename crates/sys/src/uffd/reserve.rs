@@ -48,7 +48,7 @@ impl Reserve {
         let (front, back) = (address - base, padded - (address - base) - len);
         for (start, len) in [(base, front), (address + len, back)] {
             if len > 0 {
-                // SAFETY: the ranges are parts of the mapping just made that nobody knows of.
+                // SAFETY: the ranges are parts of the mapping just made that no other code knows of.
                 unsafe { munmap(ptr::with_exposed_provenance_mut(start), len)? };
             }
         }
@@ -95,8 +95,8 @@ impl Reserve {
     pub unsafe fn map(&self, offset: usize, len: usize, inherited: bool) -> Result<(), Errno> {
         let address = ptr::with_exposed_provenance_mut(self.check(offset, len)?);
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
-        // SAFETY: the range lies in this reserve, so nobody else's mapping is replaced; the caller vouches
-        // that nobody refers to what was there.
+        // SAFETY: the range lies in this reserve, so no other mapping is replaced; the caller vouches
+        // that nothing refers to what was there.
         unsafe {
             mmap_anonymous(address, len, ProtFlags::READ | ProtFlags::WRITE, flags)?;
             // A kernel without huge pages refuses, which is just as well.
@@ -129,7 +129,7 @@ impl Reserve {
     /// Changes what may be done with the memory at `offset`.
     ///
     /// # Safety
-    /// Nobody relies on an access that is not possible any more.
+    /// No code relies on an access that is not possible any more.
     pub unsafe fn protect(&self, offset: usize, len: usize, to: Protection) -> Result<(), Errno> {
         let address = ptr::with_exposed_provenance_mut(self.check(offset, len)?);
         // SAFETY: passed on to the caller.

@@ -1,6 +1,6 @@
-//! SIGBUS to whoever serves the address, in the thread that made the fault.
+//! SIGBUS to the service of the address, in the thread that made the fault.
 //!
-//! One handler for the process serves every [`Registration`]; addresses of nobody go to the handler that
+//! One handler for the process serves every [`Registration`]; addresses of none go to the handler that
 //! was there before, or take the default action. A handler that is installed later must pass on what it
 //! does not know in the same way.
 //!
@@ -109,12 +109,12 @@ impl Drop for Registration {
     fn drop(&mut self) {
         let _changes = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
         let service = self.entry.service.swap(ptr::null_mut(), Ordering::SeqCst);
-        // A handler counts itself before it looks: whoever saw the service is among the users now.
+        // A handler counts itself before it looks: a handler that saw the service is among the users now.
         while self.entry.users.load(Ordering::SeqCst) > 0 {
             hint::spin_loop();
             std::thread::yield_now();
         }
-        // SAFETY: it came from `Box::into_raw` and is out of the entry; nobody uses it any more.
+        // SAFETY: it came from `Box::into_raw` and is out of the entry; no handler uses it any more.
         drop(unsafe { Box::from_raw(service) });
     }
 }
@@ -158,7 +158,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     unsafe { *errno_location = errno };
 }
 
-/// Serves the address, if it is somebody's.
+/// Serves the address, if it is registered.
 fn serve(address: usize) -> bool {
     for entry in &ENTRIES {
         if entry.service.load(Ordering::Acquire).is_null() {

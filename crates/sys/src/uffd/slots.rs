@@ -3,11 +3,11 @@
 // In unit tests this file is compiled a second time, over shuttle's atomics (`slots_model.rs`).
 use super::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Neighbouring slots of a staging area, owned by whoever has this value: their memory is nobody else's.
+/// Neighbouring slots of a staging area, owned by the holder of this value: their memory is used by no one else.
 ///
 /// The values are made once, when the staging area is made, and never copied.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "slots that nobody owns are never used again"]
+#[must_use = "slots without an owner are never used again"]
 pub struct Slots {
     first: u32,
     len: u32,
@@ -80,7 +80,7 @@ const PLACES_FOR_A_RUN: usize = 64;
 pub struct SlotBag {
     /// One bit for each slot that is in the bag.
     words: Box<[AtomicU64]>,
-    /// One bit for each of `words` that may have a bit set; it is set whenever the word has one and nobody is
+    /// One bit for each of `words` that may have a bit set; it is set whenever the word has one and no thread is
     /// about to set or clear it.
     summary: Box<[AtomicU64]>,
     count: AtomicUsize,

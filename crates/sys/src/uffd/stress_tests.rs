@@ -90,8 +90,8 @@ fn bounce_by_copy(memory: &PagedMemory, page: usize) -> usize {
     1
 }
 
-/// Reads events until all is over: a fork waits for that, and whoever moves meanwhile is told to try again. A page that
-/// somebody waits for is on its way back already.
+/// Reads events until all is over: a fork waits for that, and a move meanwhile is told to try again. A page that
+/// a thread waits for is on its way back already.
 fn drain(memory: &PagedMemory, is_over: &AtomicBool) -> usize {
     let mut forks = 0;
     while !is_over.load(Ordering::Acquire) {

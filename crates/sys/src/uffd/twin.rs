@@ -12,7 +12,7 @@ use rustix::mm::{Advice, MremapFlags, madvise, mremap_fixed, munmap};
 /// it, or from the beginning of the map if that comes later.
 const AROUND_BYTES: usize = 64 << 10;
 
-/// A private, read-only map of a file by the kernel, at a place that nobody looks at. Pages that take its place
+/// A private, read-only map of a file by the kernel, at a place that the program does not know. Pages that take its place
 /// elsewhere are filled from it, and it can take its place back, part by part.
 ///
 /// It keeps the file open as a map does, without a descriptor, and is inherited as a map is. Parts that were given
@@ -28,7 +28,7 @@ impl Twin {
     /// The twin that is this map.
     ///
     /// # Safety
-    /// The range is a private, read-only map of a file, of whole pages. Nobody else knows of it.
+    /// The range is a private, read-only map of a file, of whole pages. No other code knows of it.
     #[must_use]
     pub unsafe fn new(address: usize, len: usize) -> Self {
         let left: Range<usize> = 0..len;
@@ -70,7 +70,7 @@ impl Twin {
     /// The system's answer; EFAULT for what is not left.
     pub fn unmap(&self, part: Range<usize>) -> io::Result<()> {
         let len = part.len();
-        // SAFETY: the part is the twin's, and nobody refers to it.
+        // SAFETY: the part is the twin's, and nothing refers to it.
         let unmap = |address| unsafe { munmap(ptr::with_exposed_provenance_mut(address), len) };
         Ok(self.part_with(&part, unmap)?)
     }
@@ -90,11 +90,11 @@ impl Twin {
         Ok(self.part_with(&part, take)?)
     }
 
-    /// Moves a part to an address, where it replaces what is mapped: whoever looks there sees either the one or the
+    /// Moves a part to an address, where it replaces what is mapped: a thread that looks there sees either the one or the
     /// other.
     ///
     /// # Safety
-    /// Nobody refers to what is mapped there.
+    /// Nothing refers to what is mapped there.
     pub(super) unsafe fn put(&self, part: Range<usize>, to: usize) -> Result<(), Errno> {
         let len = part.len();
         let put = |address| {
@@ -112,7 +112,7 @@ impl Twin {
     /// mapped around them: they are not the process's memory any more.
     pub(super) fn let_go(&self, part: &Range<usize>) {
         let left = self.left();
-        // What is not left is somebody else's.
+        // What is not left belongs to another owner.
         let Some(piece) = left.iter().find(|piece| piece.contains(&part.start)) else {
             return;
         };

@@ -1,4 +1,4 @@
-//! Any zram device, also one that somebody else set up: what it holds, and upkeep of its idle pages where the
+//! Any zram device, also one that another program set up: what it holds, and upkeep of its idle pages where the
 //! kernel was built with it (`CONFIG_ZRAM_MEMORY_TRACKING`, `_WRITEBACK`, `_MULTI_COMP`).
 
 use std::path::{Path, PathBuf};

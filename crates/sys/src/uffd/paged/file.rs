@@ -53,12 +53,12 @@ impl PagedMemory {
     /// # Errors
     /// [`UffdError`], on a kernel before Linux 6.6.
     pub fn poison(&self, page: usize) -> Result<(), UffdError> {
-        // SAFETY: users reach pages by raw pointers only; whoever asks for this page has no content for it.
+        // SAFETY: users reach pages by raw pointers only; the caller has no content for this page.
         unsafe { self.uffd.poison(self.address(page), PAGE_BYTES) }
     }
 
     /// Puts the part of the twin from `offset` on in the place of pages, for good: their faults are the kernel's from
-    /// now on. Whoever looks at them sees either what they were or what the twin has.
+    /// now on. A thread that looks at them sees either what they were or what the twin has.
     ///
     /// # Errors
     /// [`PagedError::Map`]; nothing has changed then.

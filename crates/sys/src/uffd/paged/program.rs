@@ -16,7 +16,7 @@ use crate::uffd::reserve::{Protection, Reserve};
 use crate::uffd::{Failure, Feature, Uffd, UffdError, Wake, event};
 use warmswap_page::PAGE_BYTES;
 
-/// What huge pages would be aligned to, so that nobody's alignment is worse than the kernel's.
+/// What huge pages would be aligned to, so that no alignment is worse than the kernel's.
 const ALIGN_BYTES: usize = PAGE_BYTES << 9;
 
 /// Reserves the space of a program, at the address that is wanted if nothing is there.
@@ -179,7 +179,7 @@ impl PagedMemory {
     }
 
     /// Opens descriptors for this process under the numbers that they had. The calling thread and those that
-    /// share its descriptors have nothing else under these numbers: they are a thread of whoever called
+    /// share its descriptors have nothing else under these numbers: they are a thread of the process that called
     /// [`Self::close`], or in the child of a `fork`.
     ///
     /// # Errors
@@ -194,7 +194,7 @@ impl PagedMemory {
     }
 
     /// Makes the staging area ready for frames. From here on, a fork in which the child gets it waits until
-    /// somebody has read of it.
+    /// a thread has read of it.
     ///
     /// # Errors
     /// [`PagedError`].
@@ -209,7 +209,7 @@ impl PagedMemory {
         }
     }
 
-    /// Runs `lend`, in which a copy of this process can be made whose staging area is plain memory, and which nobody has
+    /// Runs `lend`, in which a copy of this process can be made whose staging area is plain memory, and which no process has
     /// to read an event for. Nothing is moved meanwhile.
     ///
     /// # Errors
@@ -217,7 +217,7 @@ impl PagedMemory {
     pub fn lend_staging<R>(&self, lend: impl FnOnce() -> R) -> Result<R, PagedError> {
         let (address, len) = (self.staging.address(), self.config.slots * PAGE_BYTES);
         if self.config.mechanism == Mechanism::Move {
-            // SAFETY: no slot is in use, so that nobody relies on what missing pages read as.
+            // SAFETY: no slot is in use, so that nothing relies on what missing pages read as.
             unsafe { self.uffd.unregister(address, len)? };
         }
         self.inherit_staging(true)?;
@@ -243,7 +243,7 @@ impl PagedMemory {
         // here is atomic; the value does not change.
         let byte = unsafe { AtomicU8::from_ptr(byte) };
         let value = byte.load(Ordering::Relaxed);
-        // If somebody else wrote to it, that has done as well.
+        // A write by another thread does as well.
         let _ = byte.compare_exchange(value, value, Ordering::AcqRel, Ordering::Relaxed);
     }
 
@@ -457,7 +457,7 @@ fn replace(old: BorrowedFd<'_>, new: OwnedFd) -> Result<(), PagedError> {
         std::mem::forget(new);
         return Ok(());
     }
-    // SAFETY: the number is one of this crate's descriptors, which nobody else closes; it stays open.
+    // SAFETY: the number is one of this crate's descriptors, which no other code closes; it stays open.
     let mut old = std::mem::ManuallyDrop::new(unsafe {
         <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(old.as_raw_fd())
     });
