@@ -2,10 +2,10 @@
 //! mutexes, and what the C library keeps at the top of a stack that the program provides (`pthread_attr_setstack`).
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use libc::{c_int, pthread_mutex_t, pthread_mutexattr_t};
 use warmswap_page::PAGE_BYTES;
+use warmswap_sys::touch::touch_for_write;
 
 use crate::mapping::space;
 use crate::real::RealSymbol;
@@ -16,7 +16,8 @@ type Init = unsafe extern "C" fn(*mut pthread_mutex_t, *const pthread_mutexattr_
 /// The C library's function.
 static INIT: RealSymbol = RealSymbol::new(c"pthread_mutex_init");
 
-/// Bytes of what the C library keeps of a thread, from what `pthread_self` gives on. More than any version has.
+/// Bytes of what the C library keeps of a thread, from what `pthread_self` gives on, where the kernel does not say where
+/// they end. More than any version has.
 const THREAD_BYTES: usize = PAGE_BYTES;
 
 /// Finds the C library's function while there is only one thread.
@@ -36,9 +37,8 @@ fn keep(address: usize, bytes: usize) {
         for page in (address..end).step_by(PAGE_BYTES).chain([end - 1]) {
             let byte = std::ptr::with_exposed_provenance_mut(page);
             // A write also ends the protection of a page that is about to be compressed in its place.
-            // SAFETY: memory of the program's that it uses at this moment, as a mutex or for a thread; the access is
-            // atomic and changes nothing.
-            unsafe { AtomicU8::from_ptr(byte) }.fetch_or(0, Ordering::Relaxed);
+            // SAFETY: memory of the program's that it uses at this moment, as a mutex or for a thread.
+            unsafe { touch_for_write(byte) };
         }
     }
 }
@@ -47,7 +47,22 @@ fn keep(address: usize, bytes: usize) {
 pub fn thread_begins() {
     // SAFETY: it reads a register.
     let thread = unsafe { libc::pthread_self() } as usize;
-    keep(thread, THREAD_BYTES);
+    keep(thread, thread_bytes(thread));
+}
+
+/// Bytes from what `pthread_self` gives to the end of the list of robust mutexes, the last that the kernel accesses. What
+/// is behind may be another mapping, which the program did not mean to have touched.
+fn thread_bytes(thread: usize) -> usize {
+    let (mut head, mut len) = (0_usize, 0_usize);
+    // SAFETY: it writes the two, of the calling thread.
+    let result =
+        unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut head, &raw mut len) };
+    let end = head.saturating_add(len);
+    if result == 0 && (thread..thread + THREAD_BYTES).contains(&head) {
+        end - thread
+    } else {
+        THREAD_BYTES.min(PAGE_BYTES - thread % PAGE_BYTES)
+    }
 }
 
 #[unsafe(no_mangle)]

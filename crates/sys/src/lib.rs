@@ -28,6 +28,7 @@ pub mod psi;
 pub mod residency;
 pub mod root;
 pub mod swap;
+pub mod touch;
 pub mod tree;
 pub mod tunable;
 pub mod uffd;

@@ -9,10 +9,11 @@ extern crate warmswap_sim_os as std;
 #[path = "../../../crates/sys/src"]
 #[allow(dead_code, reason = "the simulation does not use all of it")]
 mod real {
+    pub mod touch;
     pub mod uffd;
 }
 
-pub use real::uffd;
+pub use real::{touch, uffd};
 
 /// The page size is checked by the real crate only.
 #[derive(Debug, Clone, Copy, thiserror::Error)]

@@ -43,7 +43,10 @@ int main(void) {
         CHECK(pthread_create(&owners[i], NULL, own, (void *)i) == 0);
         pthread_attr_t attributes;
         CHECK(pthread_attr_init(&attributes) == 0);
-        CHECK(pthread_attr_setstack(&attributes, map_pages(STACK_PAGES), STACK_PAGES * PAGE) == 0);
+        /* What is behind a stack is not the thread's: no access to it, if only to keep it, may end the program. */
+        uint64_t *stack = map_pages(STACK_PAGES + 1);
+        CHECK(mprotect(stack + STACK_PAGES * WORDS, PAGE, i % 2 == 0 ? PROT_READ : PROT_NONE) == 0);
+        CHECK(pthread_attr_setstack(&attributes, stack, STACK_PAGES * PAGE) == 0);
         CHECK(pthread_create(&resting[i], &attributes, rest, NULL) == 0);
     }
     while (atomic_load(&is_held) < MUTEXES) usleep(100);

@@ -1,13 +1,14 @@
 //! Ranges of addresses that belong to this process, whatever is mapped there.
 
 use std::ptr;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::io::Errno;
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
 };
 use warmswap_page::PAGE_BYTES;
+
+use crate::touch::touch_for_write;
 
 /// What may be done with memory: the bits of `PROT_READ`, `PROT_WRITE` and the like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,10 +169,9 @@ impl Reserve {
             return Err(errno);
         }
         for page in (start..start + len).step_by(PAGE_BYTES) {
-            let byte: *mut u8 = ptr::with_exposed_provenance_mut(page);
-            // SAFETY: the caller vouches for writable memory; an atomic access that changes nothing is not seen by
-            // other threads.
-            unsafe { AtomicU8::from_ptr(byte) }.fetch_or(0, Ordering::Relaxed);
+            let byte = ptr::with_exposed_provenance_mut(page);
+            // SAFETY: the caller vouches for writable memory.
+            unsafe { touch_for_write(byte) };
         }
         Ok(())
     }
