@@ -103,9 +103,13 @@ fn drain(memory: &PagedMemory, is_over: &AtomicBool) -> usize {
     forks
 }
 
+/// By the system call: the C library's `fork` holds the locks of the heap until the event is read, and the thread that
+/// reads events may need one of them.
 fn fork_and_join() {
-    // SAFETY: the child ends at once; the call for that is allowed whatever other threads do.
-    let child = unsafe { libc::fork() };
+    // SAFETY: the child, a copy of this process as after a fork, ends at once; the call for that is allowed whatever
+    // other threads do.
+    let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+    let child = libc::pid_t::try_from(child).expect("a process");
     if child == 0 {
         // SAFETY: ends the child.
         unsafe { libc::_exit(0) };
