@@ -313,14 +313,14 @@ fn heading(comparison: &Comparison) -> String {
     } else {
         ""
     };
-    let what = format!("{traces}; NOT ALIKE: {}", parts.join(", "));
-    let named = format!("{what} of {first}{others}");
-    // A footnote names them all.
-    if named.chars().count() <= HEADING_WIDTH {
-        named
-    } else {
-        what
-    }
+    let start = format!("{traces}; NOT ALIKE: ");
+    let all = parts.join(", ");
+    let more = format!("{} and {} more", parts[0], parts.len() - 1);
+    // What does not fit a line is in the footnote that names them all.
+    let candidates = [format!("{all} of {first}{others}"), all, more];
+    let fits = |what: &&String| start.chars().count() + what.chars().count() <= HEADING_WIDTH;
+    let chosen = candidates.iter().find(fits).unwrap_or(&candidates[2]);
+    start + chosen
 }
 
 /// What all schemes had, and on which device.

@@ -153,6 +153,19 @@ fn the_first_line_says_what_differs_and_the_last_one_what_came_out() {
         first.ends_with("NOT ALIKE: budget, pool limit, pages of files"),
         "{first}"
     );
+    let parts = ["budget", "pool limit", "backing file", "pages of files"];
+    unlike.differences = parts
+        .map(|what| Difference {
+            what: format!("{what}, said at length"),
+            schemes: vec!["ezswap".into()],
+        })
+        .to_vec();
+    let longer = compare::relaunch(&unlike).unwrap().text(Style::PLAIN);
+    let first = longer.lines().next().unwrap();
+    assert!(
+        first.ends_with("NOT ALIKE: budget, said at length and 3 more"),
+        "{first}"
+    );
     let line = compare::verdict(&unlike).unwrap();
     assert_eq!(
         line,
