@@ -602,3 +602,45 @@ fn evict(program: &Program, path: &Path) {
     let left = cached.iter().filter(|&&is_cached| is_cached).count();
     assert!(left < cached.len() / 2, "{left} pages are still cached");
 }
+
+#[test]
+fn files_that_are_read_once_give_way_before_memory_in_use() {
+    let name = "files_that_are_read_once_give_way_before_memory_in_use";
+    let machine = machine!(name, 32768);
+    let mut program = machine.program(3000);
+    let path = machine.folder.path().join("read-once");
+    std::fs::write(&path, vec![7; bytes(6000) as usize]).unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    fs::fsync(&file).unwrap();
+    fadvise(&file, 0, None, fs::Advice::DontNeed).unwrap();
+    if fs::fstatfs(&file).unwrap().f_type == TMPFS_MAGIC {
+        skip!(name, "temporary files are in memory");
+    }
+    let mut reader = Command::new("cat");
+    reader.arg(&path).stdout(Stdio::null());
+    machine.memcg.start_here(&mut reader).unwrap();
+    assert!(reader.status().unwrap().success());
+    let group = machine.memcg.group();
+    let stats = group.stats().unwrap();
+    assert!(stats.inactive_file_bytes > bytes(5000), "{stats:?}");
+    let mut config = within(stats.usage_bytes - bytes(2000));
+    config.goal.group = Some(group.path().to_owned());
+    let mut host = host(config);
+    host.add(program.application("a")).unwrap();
+
+    settle(&mut host);
+
+    let counters = host.counters();
+    assert_eq!(counters.page_out_asked, 0, "{counters:?}");
+    // The kernel may give more than it is asked for.
+    assert!(counters.squeezed_bytes >= bytes(1000), "{counters:?}");
+    let now = group.stats().unwrap();
+    assert!(
+        now.usage_bytes <= stats.usage_bytes - bytes(1900),
+        "{now:?}"
+    );
+    let gone = stats.anonymous_bytes - now.anonymous_bytes.min(stats.anonymous_bytes);
+    assert!(gone < bytes(1000), "{now:?}");
+    assert_eq!(group.limit_bytes().unwrap(), None, "no limit is left");
+    assert_eq!(program.damaged(), 0);
+}
