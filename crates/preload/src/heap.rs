@@ -111,6 +111,11 @@ impl Heap {
         has_stacks.then_some(start + RANGE_BYTES - STACKS_BYTES)
     }
 
+    /// Bytes of addresses that it has reserved.
+    pub fn reserved_bytes() -> usize {
+        LEN.load(Ordering::Relaxed)
+    }
+
     /// Memory of that size and alignment; null when there is none.
     pub fn allocate(&self, size: usize, align: usize) -> *mut u8 {
         // SAFETY: the caller frees it by `free` only.

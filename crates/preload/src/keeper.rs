@@ -48,6 +48,8 @@ static HAS_GIVEN_UP: AtomicBool = AtomicBool::new(false);
 static IS_ATTACHED: AtomicBool = AtomicBool::new(false);
 /// The program must not be paged.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+/// The keeper is to end: the program is not paged, and must have no thread of ours.
+static IS_TO_END: AtomicBool = AtomicBool::new(false);
 /// The program's memory is to be taken over, however little it is.
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
 /// A thread has the next three to itself.
@@ -97,9 +99,20 @@ pub fn never_page(reason: &str) -> bool {
     !is_adopted
 }
 
+/// The same; and there is no keeper from now on.
+pub fn end_unless_paged(reason: &str) -> bool {
+    let is_unpaged = program().is_none() || never_page(reason);
+    if is_unpaged && IS_STARTED.load(Ordering::Acquire) {
+        IS_TO_END.store(true, Ordering::Release);
+        // The keeper says that it has ended by giving up.
+        wait_for(|| false);
+    }
+    is_unpaged
+}
+
 /// The program is about to give up rights: opens what needs them, so that its memory can be taken over later.
 pub fn attach_now() {
-    if program().is_none() || !report::is_own_process() {
+    if program().is_none() || !report::is_own_process() || IS_REFUSED.load(Ordering::Acquire) {
         return;
     }
     let _within = ReentrancyGuard::enter();
@@ -168,6 +181,7 @@ pub fn forget() {
     IS_WANTED.store(false, Ordering::Relaxed);
     HAS_GIVEN_UP.store(false, Ordering::Relaxed);
     IS_ATTACHED.store(false, Ordering::Relaxed);
+    IS_TO_END.store(false, Ordering::Relaxed);
     IS_LEAVING.store(false, Ordering::Relaxed);
     HAS_TO_LEAVE.store(false, Ordering::Relaxed);
     PHASE.store(0, Ordering::Relaxed);
@@ -228,10 +242,12 @@ fn try_spawn(
         // All threads of ours begin here, and take after this one: not after whichever thread crossed the budget.
         run_like_main_thread();
         close_all_but(descriptors);
+        have_own_folders();
         match attach(program) {
             Ok(()) => {
                 IS_ATTACHED.store(true, Ordering::Release);
                 Keeper::new(program).run();
+                HAS_GIVEN_UP.store(true, Ordering::Release);
             }
             Err(error) => {
                 HAS_GIVEN_UP.store(true, Ordering::Release);
@@ -266,6 +282,13 @@ fn close_all_but(mut kept: Vec<c_int>) {
     if unsafe { libc::fcntl(stderr, libc::F_GETFD) } < 0 {
         let_go_of_stderr();
     }
+}
+
+/// Gives the thread folders of its own: a process whose threads share theirs cannot enter another mount namespace, and the
+/// program may have one thread.
+fn have_own_folders() {
+    // SAFETY: no thread of ours uses relative paths. Where it is refused, the program is like one with threads.
+    unsafe { libc::unshare(libc::CLONE_FS) };
 }
 
 /// Lets go of the program's standard error once the program has let go of it. Its number stays taken: files of ours that
@@ -318,8 +341,9 @@ impl Keeper {
         }
     }
 
+    /// Returns only if it is to end.
     fn run(mut self) {
-        loop {
+        while !IS_TO_END.load(Ordering::Acquire) {
             let is_wanted = IS_WANTED.load(Ordering::Acquire) || self.is_near_budget();
             if !self.is_adopted && is_wanted && !IS_REFUSED.load(Ordering::Acquire) {
                 self.adopt();

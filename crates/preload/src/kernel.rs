@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use libc::{c_int, off_t, size_t};
+use libc::{c_int, c_uint, off_t, pid_t, rlimit, size_t};
 
 /// `mmap`.
 ///
@@ -102,6 +102,12 @@ pub fn mlock2(address: usize, len: size_t, flags: c_int) -> c_int {
 pub fn munlock(address: usize, len: size_t) -> c_int {
     // SAFETY: it changes no content.
     unsafe { libc::syscall(libc::SYS_munlock, address, len) as c_int }
+}
+
+/// `prlimit`, with limits of the caller's or null.
+pub fn prlimit(process: pid_t, which: c_uint, new: *const rlimit, old: *mut rlimit) -> c_int {
+    // SAFETY: passed on to the caller.
+    unsafe { libc::syscall(libc::SYS_prlimit64, process, which, new, old) as c_int }
 }
 
 /// Sets `errno` and gives what a call that failed returns.

@@ -7,20 +7,23 @@
 //! | `malloc` | `malloc` and friends, by mimalloc, whose memory comes from `mmap` |
 //! | `mapping`, `remap` | `mmap`, `munmap`, `mprotect`, `madvise`, `mremap`: large private anonymous mappings are made in the space |
 //! | `hints` | programs that insist on the addresses that they hint at |
+//! | `shm` | System V shared memory that the program attaches over its memory |
 //! | `files` | files that the program maps to read them, when they are asked for |
 //! | `fork` | both sides of a `fork` go on with all their memory |
 //! | `ends` | the process ends with the last of the program's threads |
 //! | `keeper` | the thread that takes the program's memory over when it nears its budget, and answers the command |
 //! | `report` | what the program reports |
 //! | `heap` | memory of this library's own, which is never paged |
-//! | `limits` | limits of the program under which it is not paged |
+//! | `limits` | limits of the program under which it is not paged, or that are kept here |
+//! | `exec` | before another program takes this one's place |
 //! | `locked` | a program that locks all of its memory is not paged |
 //! | `threads` | threads of this library are known from their first instruction, and have stacks of their own |
 //! | `attributes` | what the kernel keeps of addresses beside their protection |
-//! | `behind` | how this library stands before functions of the C library |
+//! | `filters` | a program that filters its system calls is not paged |
+//! | `real` | how this library stands before functions of the C library |
 //! | `rights` | before the program gives up rights, what needs them is opened |
 //! | `unbound` | before processes are created, and where threads may run is asked, no thread is bound to a processor |
-//! | `within` | when a thread works for this library |
+//! | `reentrancy` | when a thread works for this library |
 //! | `kernel` | system calls past the replaced functions |
 //!
 //! # Rules
@@ -36,7 +39,9 @@
 
 mod attributes;
 mod ends;
+mod exec;
 mod files;
+mod filters;
 mod fork;
 mod heap;
 mod hints;
@@ -54,6 +59,7 @@ mod remap;
 mod report;
 mod rights;
 mod settings;
+mod shm;
 mod stacks;
 mod threads;
 mod uffds;
@@ -69,8 +75,11 @@ extern "C" fn start() {
         threads::start();
         kept::start();
         uffds::start();
+        filters::start();
+        shm::start();
         ends::start();
         unbound::start();
+        exec::start();
         rights::start();
         settings::start();
     }

@@ -12,7 +12,7 @@ use warmswap_process::{Over, Protection, Space, SpaceError};
 
 use crate::kernel::{self, fail};
 use crate::reentrancy::ReentrancyGuard;
-use crate::{attributes, files, hints, keeper, settings, stacks};
+use crate::{attributes, files, hints, keeper, limits, settings, stacks};
 
 /// Mappings smaller than this are the kernel's, but for those within the space.
 pub const LARGE_BYTES: usize = 64 << 10;
@@ -80,54 +80,31 @@ unsafe extern "C" fn mmap(
     file: c_int,
     offset: off_t,
 ) -> *mut c_void {
-    if let Some(space) = space()
-        && let Some(range) = whole_pages(address, len)
-    {
-        let is_ours = is_ours(protection, flags);
-        let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0;
-        if fixed {
-            let (within, outside) = split(space, &range);
-            if !within.is_empty() {
-                let keeps = flags & libc::MAP_FIXED_NOREPLACE == libc::MAP_FIXED_NOREPLACE;
-                let whole = outside.iter().all(Range::is_empty);
-                // Before what is there is given up for it.
-                if !is_ours && !can_map(len, protection, flags, (file, offset)) {
-                    return MAP_FAILED;
-                }
-                let placed = if keeps { hold(&outside) } else { Ok(()) };
-                let placed = placed.and_then(|()| {
-                    let placed = map_fixed(space, within, is_ours && whole, (protection, keeps));
-                    placed.inspect_err(|_| let_go(keeps, &outside))
-                });
-                match placed {
-                    Ok(true) => return address,
-                    Ok(false) => {}
-                    Err(errno) => {
-                        fail(errno);
-                        return MAP_FAILED;
-                    }
-                }
-                // What follows replaces the inaccessible mapping that the space has there.
-                let flags = flags & !libc::MAP_FIXED_NOREPLACE | libc::MAP_FIXED;
-                // SAFETY: passed on to the caller.
-                let mapped =
-                    unsafe { kernel::mmap(address, len, protection, flags, (file, offset)) };
-                if mapped == MAP_FAILED {
-                    give_up(address, len);
-                }
-                return mapped;
-            }
-        } else if is_ours
-            && len >= LARGE_BYTES
-            && let Some(mapped) = map_anywhere(space, &range, protection, flags)
-        {
-            return mapped;
-        } else if range.start == 0 && files::is_ours(len, protection, flags) {
-            return files::map(space, &range, flags, (file, offset));
-        }
-    }
+    let of = (file, offset);
+    let (Some(space), Some(range)) = (space(), whole_pages(address, len)) else {
+        // SAFETY: passed on to the caller.
+        return unsafe { kernel::mmap(address, len, protection, flags, of) };
+    };
+    let wanted = Wanted {
+        range,
+        protection,
+        flags,
+        of,
+    };
+    let mapped = if flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0 {
+        map_over(space, &wanted)
+    } else if !limits::allow(space, wanted.range.len()) {
+        fail(libc::ENOMEM);
+        Some(MAP_FAILED)
+    } else if wanted.is_ours() && len >= LARGE_BYTES {
+        map_anywhere(space, &wanted)
+    } else if address.is_null() && files::is_ours(len, protection, flags) {
+        Some(files::map(space, &wanted.range, flags, of))
+    } else {
+        None
+    };
     // SAFETY: passed on to the caller.
-    unsafe { kernel::mmap(address, len, protection, flags, (file, offset)) }
+    mapped.unwrap_or_else(|| unsafe { wanted.by_kernel(flags) })
 }
 
 #[unsafe(no_mangle)]
@@ -143,25 +120,93 @@ unsafe extern "C" fn mmap64(
     unsafe { mmap(address, len, protection, flags, file, offset) }
 }
 
-/// Whether a mapping is of the kind that the space has.
-fn is_ours(protection: c_int, flags: c_int) -> bool {
-    flags & libc::MAP_PRIVATE != 0
-        && flags & libc::MAP_ANONYMOUS != 0
-        && flags & NOT_OURS == 0
-        && protection & !(libc::PROT_READ | libc::PROT_WRITE) == 0
+/// A mapping that the program asks for.
+struct Wanted {
+    /// Whole pages.
+    range: Range<usize>,
+    protection: c_int,
+    flags: c_int,
+    /// The file, and where it begins.
+    of: (c_int, off_t),
+}
+
+impl Wanted {
+    fn address(&self) -> *mut c_void {
+        ptr::with_exposed_provenance_mut(self.range.start)
+    }
+
+    /// Whether it is of the kind that the space has.
+    fn is_ours(&self) -> bool {
+        self.flags & libc::MAP_PRIVATE != 0
+            && self.flags & libc::MAP_ANONYMOUS != 0
+            && self.flags & NOT_OURS == 0
+            && self.protection & !(libc::PROT_READ | libc::PROT_WRITE) == 0
+    }
+
+    /// Whether the kernel maps it, wherever that is; if not, the error number says why.
+    fn is_possible(&self) -> bool {
+        const NOT_TRIED: c_int =
+            libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE | libc::MAP_POPULATE | libc::MAP_LOCKED;
+        let (len, flags) = (self.range.len(), self.flags & !NOT_TRIED);
+        // SAFETY: a new mapping at an address of the kernel's choice, which no other code knows of.
+        unsafe {
+            let tried = kernel::mmap(ptr::null_mut(), len, self.protection, flags, self.of);
+            tried != MAP_FAILED && kernel::munmap(tried, len) == 0
+        }
+    }
+
+    /// Has the kernel map it, with these flags.
+    ///
+    /// # Safety
+    /// That of `mmap`.
+    unsafe fn by_kernel(&self, flags: c_int) -> *mut c_void {
+        let (address, len) = (self.address(), self.range.len());
+        // SAFETY: passed on to the caller.
+        unsafe { kernel::mmap(address, len, self.protection, flags, self.of) }
+    }
+}
+
+/// Maps where the program says; `None` where nothing of that is in the space.
+fn map_over(space: &Space, wanted: &Wanted) -> Option<*mut c_void> {
+    let (within, outside) = split(space, &wanted.range);
+    if within.is_empty() {
+        return None;
+    }
+    // Before what is there is given up for it.
+    if !wanted.is_ours() && !wanted.is_possible() {
+        return Some(MAP_FAILED);
+    }
+    let keeps = wanted.flags & libc::MAP_FIXED_NOREPLACE == libc::MAP_FIXED_NOREPLACE;
+    let is_ours = wanted.is_ours() && outside.iter().all(Range::is_empty);
+    let held = if keeps { hold(&outside) } else { Ok(()) };
+    let placed = held.and_then(|()| {
+        let placed = map_fixed(space, within, is_ours, (wanted.protection, keeps));
+        placed.inspect_err(|_| let_go(keeps, &outside))
+    });
+    match placed {
+        Ok(true) => return Some(wanted.address()),
+        Ok(false) => {}
+        Err(errno) => {
+            fail(errno);
+            return Some(MAP_FAILED);
+        }
+    }
+    // It replaces the inaccessible mapping that the space has there.
+    let flags = wanted.flags & !libc::MAP_FIXED_NOREPLACE | libc::MAP_FIXED;
+    // SAFETY: the program wants it there.
+    let mapped = unsafe { wanted.by_kernel(flags) };
+    if mapped == MAP_FAILED {
+        give_up(wanted.address(), wanted.range.len());
+    }
+    Some(mapped)
 }
 
 /// Maps in the space where there is room; `None` when there is none, or the program insists on the address that it
 /// hints at.
-fn map_anywhere(
-    space: &Space,
-    range: &Range<usize>,
-    protection: c_int,
-    flags: c_int,
-) -> Option<*mut c_void> {
-    let len = range.len();
+fn map_anywhere(space: &Space, wanted: &Wanted) -> Option<*mut c_void> {
+    let (start, len, protection) = (wanted.range.start, wanted.range.len(), wanted.protection);
     let address = stacks::call(space, || {
-        let hint = (range.start != 0).then_some(range.start);
+        let hint = (start != 0).then_some(start);
         if hint.is_some_and(|hint| hints::are_meant(hint, protection)) {
             return None;
         }
@@ -172,7 +217,7 @@ fn map_anywhere(
         Some(address)
     })?;
     let memory = ptr::with_exposed_provenance_mut(address);
-    if flags & libc::MAP_POPULATE != 0 {
+    if wanted.flags & libc::MAP_POPULATE != 0 {
         // SAFETY: it was just mapped. That it cannot be filled at once is no failure.
         unsafe { kernel::madvise(memory, len, libc::MADV_POPULATE_WRITE) };
     }
@@ -195,18 +240,6 @@ fn hold(outside: &[Range<usize>; 2]) -> Result<(), c_int> {
         }
     }
     Ok(())
-}
-
-/// Whether the kernel makes a mapping of this kind, wherever it is; if not, the error number says why.
-fn can_map(len: size_t, protection: c_int, flags: c_int, of: (c_int, off_t)) -> bool {
-    const NOT_TRIED: c_int =
-        libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE | libc::MAP_POPULATE | libc::MAP_LOCKED;
-    let flags = flags & !NOT_TRIED;
-    // SAFETY: a new mapping at an address of the kernel's choice, which no other code knows of.
-    unsafe {
-        let tried = kernel::mmap(ptr::null_mut(), len, protection, flags, of);
-        tried != MAP_FAILED && kernel::munmap(tried, len) == 0
-    }
 }
 
 /// What was to be mapped was not: the addresses are free. Keeps the error number.

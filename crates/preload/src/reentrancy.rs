@@ -3,6 +3,8 @@
 use std::arch::{asm, global_asm};
 use std::mem::MaybeUninit;
 
+use libc::c_int;
+
 // How deep the thread is within. In the initial-exec model, so that a look at it calls nothing: `malloc` looks, and what
 // the usual model calls (`__tls_get_addr`) calls `malloc` when it makes a thread's table larger.
 global_asm!(
@@ -57,19 +59,36 @@ fn set(now: u32) {
 }
 
 /// The thread works for this library: what it allocates comes from the library's heap, what it maps from the
-/// kernel, and no signal handler runs on it. (A handler uses the program's memory. To bring that back may need
-/// what the thread holds.)
+/// kernel, and no signal handler runs on it, nor is it cancelled. (A handler uses the program's memory. To bring that back may
+/// need what the thread holds.)
 pub struct ReentrancyGuard {
     /// The signals that were blocked before; none if the thread was within already.
     before: Option<libc::sigset_t>,
+    /// Whether the thread could be cancelled before.
+    cancellation: c_int,
 }
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// `PTHREAD_CANCEL_DISABLE`.
+const NOT_CANCELLED: c_int = 1;
 
 impl ReentrancyGuard {
     pub fn enter() -> Self {
         let depth = get();
         let before = (depth == 0).then(block_all);
+        let mut cancellation = NOT_CANCELLED;
+        if depth == 0 {
+            // SAFETY: the call fills in the state.
+            unsafe { pthread_setcancelstate(NOT_CANCELLED, &raw mut cancellation) };
+        }
         set(depth + 1);
-        Self { before }
+        Self {
+            before,
+            cancellation,
+        }
     }
 
     /// Whether the calling thread is.
@@ -90,6 +109,8 @@ impl Drop for ReentrancyGuard {
         if let Some(before) = &self.before {
             // SAFETY: the set was filled in by `block_all`.
             unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
+            // SAFETY: what it was before.
+            unsafe { pthread_setcancelstate(self.cancellation, &raw mut self.cancellation) };
         }
     }
 }

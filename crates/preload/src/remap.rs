@@ -40,52 +40,84 @@ unsafe extern "C" fn mremap(
         // SAFETY: passed on to the caller.
         return unsafe { kernel::mremap(address, old, new, flags, to) };
     };
-    if let Some(target) = target.as_ref().filter(|_| split(space, &from).0.is_empty()) {
-        // A map of the kernel's is to replace something in the space.
-        let (within, _) = split(space, target);
-        let give = || space.give_away(within.start, within.len(), Over::Anything);
-        let given = stacks::call(space, give);
-        if let Err(error) = given {
-            return failed(errno_of(&error));
-        }
-        // SAFETY: passed on to the caller.
-        let moved = unsafe { kernel::mremap(address, old, new, flags, to) };
-        if moved == MAP_FAILED {
-            give_up(to, target.len());
-        }
-        return moved;
-    }
-    let Some(bytes) = new.checked_next_multiple_of(PAGE_BYTES).filter(|&n| n > 0) else {
-        return failed(libc::EINVAL);
-    };
-    let can_move = flags & libc::MREMAP_MAYMOVE != 0;
-    let keeps = flags & libc::MREMAP_DONTUNMAP != 0;
-    let known = libc::MREMAP_FIXED | libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
-    let is_sound = flags & !known == 0
-        && (can_move || !fixed && !keeps)
-        && (!fixed || target.is_some())
-        && (!keeps || bytes == from.len());
-    if !is_sound {
-        return failed(libc::EINVAL);
-    }
-    let moved = files::remap(space, &from, bytes, flags, target.as_ref())
-        .or_else(|| remap_foreign(space, &from, bytes, flags, target.as_ref()));
-    let result = moved.unwrap_or_else(|| match target {
-        Some(target) => relocate(space, &from, target, keeps),
-        None if bytes <= from.len() && !keeps => shrink(space, &from, bytes),
-        None => grow(space, &from, bytes).or_else(|errno| {
-            if !can_move || errno != libc::ENOMEM {
-                return Err(errno);
-            }
-            let map = || space.map(None, bytes, Protection::READ_WRITE);
-            let to = stacks::call(space, map).map_err(|error| errno_of(&error))?;
-            relocate(space, &from, to..to + bytes, keeps)
-        }),
+    let bytes = new_bytes(&from, new, flags, target.is_some()).ok_or(libc::EINVAL);
+    let result = bytes.and_then(|bytes| match target {
+        Some(target) if split(space, &from).0.is_empty() => replace(space, &from, &target, flags),
+        target => remap(space, &from, bytes, flags, target),
     });
     match result {
         Ok(address) => ptr::with_exposed_provenance_mut(address),
         Err(errno) => failed(errno),
     }
+}
+
+/// A mapping of the kernel's takes the place of something in the space.
+fn replace(
+    space: &Space,
+    from: &Range<usize>,
+    target: &Range<usize>,
+    flags: c_int,
+) -> Result<usize, c_int> {
+    if from.start < target.end && target.start < from.end {
+        return Err(libc::EINVAL);
+    }
+    let (within, _) = split(space, target);
+    let give = || space.give_away(within.start, within.len(), Over::Anything);
+    stacks::call(space, give).map_err(|error| errno_of(&error))?;
+    let source = ptr::with_exposed_provenance_mut(from.start);
+    let to = ptr::with_exposed_provenance_mut(target.start);
+    // SAFETY: the program wants its mapping there.
+    let moved = unsafe { kernel::mremap(source, from.len(), target.len(), flags, to) };
+    if moved == MAP_FAILED {
+        give_up(to, target.len());
+        return Err(errno());
+    }
+    Ok(moved.expose_provenance())
+}
+
+/// Does as `mremap` with a range some of which is in the space; where it is then.
+fn remap(
+    space: &Space,
+    from: &Range<usize>,
+    bytes: usize,
+    flags: c_int,
+    target: Option<Range<usize>>,
+) -> Result<usize, c_int> {
+    let moved = files::remap(space, from, bytes, flags, target.as_ref())
+        .or_else(|| remap_foreign(space, from, bytes, flags, target.as_ref()));
+    if let Some(moved) = moved {
+        return moved;
+    }
+    let keeps = flags & libc::MREMAP_DONTUNMAP != 0;
+    if let Some(target) = target {
+        return relocate(space, from, target, keeps);
+    }
+    if bytes <= from.len() && !keeps {
+        return shrink(space, from, bytes);
+    }
+    match grow(space, from, bytes) {
+        Err(libc::ENOMEM) if flags & libc::MREMAP_MAYMOVE != 0 => {
+            let map = || space.map(None, bytes, Protection::READ_WRITE);
+            let to = stacks::call(space, map).map_err(|error| errno_of(&error))?;
+            relocate(space, from, to..to + bytes, keeps)
+        }
+        grown => grown,
+    }
+}
+
+/// Bytes of the range as it is to be; `None` for what the kernel does not take (EINVAL).
+fn new_bytes(from: &Range<usize>, new: usize, flags: c_int, has_target: bool) -> Option<usize> {
+    let bytes = new.checked_next_multiple_of(PAGE_BYTES)?;
+    let fixed = flags & libc::MREMAP_FIXED != 0;
+    let can_move = flags & libc::MREMAP_MAYMOVE != 0;
+    let keeps = flags & libc::MREMAP_DONTUNMAP != 0;
+    let known = libc::MREMAP_FIXED | libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
+    let is_sound = bytes > 0
+        && flags & !known == 0
+        && (can_move || !fixed && !keeps)
+        && (!fixed || has_target)
+        && (!keeps || bytes == from.len());
+    is_sound.then_some(bytes)
 }
 
 /// What the program mapped over addresses of the space, or across its end, is the kernel's, which moves it as it is: it may

@@ -190,14 +190,24 @@ fn ratio(plain: u64, stored: u64) -> Option<f64> {
 
 /// Writes the report, keeps what was learned, and removes the socket.
 extern "C" fn finish() {
+    end_report(false);
+}
+
+/// As at the end, which the program is about to forbid itself. The socket stays if the program goes on to answer there.
+pub fn finish_early(still_answers: bool) {
+    end_report(still_answers);
+}
+
+fn end_report(still_answers: bool) {
     let _within = ReentrancyGuard::enter();
     let Some(program) = program() else { return };
     // A child of `vfork` shares all of this with its parent, which goes on: it notes nothing.
     if !is_own_process() || HAS_FINISHED.swap(true, Relaxed) {
         return;
     }
+    let socket = SEEN.socket.swap(ptr::null_mut(), Relaxed);
     // SAFETY: what was put there is never freed.
-    if let Some(socket) = unsafe { SEEN.socket.swap(ptr::null_mut(), Relaxed).as_ref() } {
+    if let Some(socket) = unsafe { socket.as_ref() }.filter(|_| !still_answers) {
         let _ = std::fs::remove_file(socket);
     }
     program.space.keep_learned();

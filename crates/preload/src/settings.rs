@@ -11,7 +11,7 @@ use warmswap_control::{Mechanism, RUN_VARIABLE, RunSettings};
 use warmswap_policy::SchemeSpec;
 use warmswap_process::Space;
 
-use crate::{fork, keeper, limits, pins, report};
+use crate::{filters, fork, keeper, limits, pins, report};
 
 /// Where the space is, if nothing else is there: low enough for runtimes that like addresses of 35 bits.
 const SPACE_ADDRESS: usize = 4 << 30;
@@ -81,6 +81,9 @@ fn make(settings: RunSettings) -> Result<Program, String> {
     if limits::are_addresses_limited() {
         return Err("its address space or its data is limited (ulimit -v, ulimit -d)".to_owned());
     }
+    if !filters::let_paging_through() {
+        return Err("a filter of system calls (seccomp) ends what pages programs".to_owned());
+    }
     let scheme = SchemeSpec::parse(&settings.scheme).map_err(|error| error.to_string())?;
     let config = ArenaConfig {
         backing: settings.backing.clone(),
@@ -91,7 +94,8 @@ fn make(settings: RunSettings) -> Result<Program, String> {
         address_space_bytes: SPACE_BYTES,
         ..ArenaConfig::new(settings.budget_bytes, scheme)
     };
-    let space = Space::new(config, &name(), SPACE_ADDRESS).map_err(|error| error.to_string())?;
+    let space = limits::reserve(|| Space::new(config, &name(), SPACE_ADDRESS));
+    let space = space.map_err(|error| error.to_string())?;
     if settings.mechanism == Mechanism::Copy {
         let refused = pins::refuse();
         refused.map_err(|error| format!("cannot refuse it io_uring and O_DIRECT: {error}"))?;

@@ -1,6 +1,6 @@
 //! Functions before which no thread of the program may be bound to a processor ([`Space::unbind`]): those that create
-//! processes, make another program of this one, or deal with where threads may run. (Threads are created in
-//! `threads`.)
+//! processes, or deal with where threads may run. (Threads are created in `threads`, and `exec` has those that make another
+//! program of this one.)
 //!
 //! [`Space::unbind`]: warmswap_process::Space::unbind
 
@@ -22,6 +22,5 @@ pub fn unbind() {
 interpose! {
     unbind:
     vfork clone posix_spawn posix_spawnp system popen
-    execve execv execvp execvpe execl execlp execle fexecve execveat
     sched_getaffinity sched_setaffinity pthread_getaffinity_np pthread_setaffinity_np
 }

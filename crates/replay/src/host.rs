@@ -265,6 +265,23 @@ impl<S: Store, O: Observer> Replay<S, O> {
         }
         // A change of anonymous memory that the trace calls a read is a write.
         let touch = self.touch(app, addr, write || changes && !is_file);
+        self.account(app, &touch, is_file);
+        self.bring_back(touch.page, Some(app))?;
+        if matches!(
+            touch.outcome,
+            Outcome::BufferHit | Outcome::Prepaged | Outcome::InFlight
+        ) {
+            self.wait_for_worker(app, touch.page);
+        }
+        if let Some(content) = content {
+            self.store.set_content(touch.page, content);
+        }
+        self.carry_out(Some(app))?;
+        Ok(Some(touch))
+    }
+
+    /// Accounts for a touch: what it costs, and what its launch window counts.
+    fn account(&mut self, app: AppId, touch: &Touch, is_file: bool) {
         if touch.outcome == Outcome::FileRead {
             self.totals.flash_read_bytes += PAGE_BYTES as u64;
         }
@@ -281,18 +298,6 @@ impl<S: Store, O: Observer> Replay<S, O> {
             let existed = touch.outcome != Outcome::FirstTouch;
             self.launches.touched(app.0.into(), touch.page, existed);
         }
-        self.bring_back(touch.page, Some(app))?;
-        if matches!(
-            touch.outcome,
-            Outcome::BufferHit | Outcome::Prepaged | Outcome::InFlight
-        ) {
-            self.wait_for_worker(app, touch.page);
-        }
-        if let Some(content) = content {
-            self.store.set_content(touch.page, content);
-        }
-        self.carry_out(Some(app))?;
-        Ok(Some(touch))
     }
 
     /// The engine hears of a touch, if it may.

@@ -113,6 +113,24 @@ pub fn spawn_copy(keep: &[BorrowedFd<'_>], body: impl FnOnce()) -> io::Result<u3
     }
 }
 
+/// Whether a copy of this process that does this, as in [`spawn_copy`], comes to its end: a filter of system calls may
+/// end it. Waits for it.
+///
+/// # Errors
+/// The system's answer: no room for another process.
+pub fn survives(body: impl FnOnce()) -> io::Result<bool> {
+    let pid = spawn_copy(&[], body)?;
+    let mut status = 0;
+    // SAFETY: the call fills in the status of a process of ours.
+    while unsafe { libc::waitpid(pid as i32, &raw mut status, libc::__WCLONE) } < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    Ok(libc::WIFEXITED(status))
+}
+
 /// Closes all descriptors but these, which ascend.
 fn close_all_but(kept: &[i32]) {
     let mut first = 0;

@@ -85,6 +85,39 @@ fn a_program_that_locks_all_of_its_memory_is_not_paged() {
 }
 
 #[test]
+fn programs_that_filter_their_system_calls() {
+    let input = std::process::Stdio::null();
+    if let Some(run) = run_program("filtered", &Case::new(SMALL), input, || ()) {
+        let said = run.errors.matches("runs without paging").count();
+        assert_eq!(said, 3, "{}", run.errors);
+        assert!(run.stats.expect("a report").managed, "it was never paged");
+    }
+}
+
+#[test]
+fn limits_that_a_program_sets_itself() {
+    in_every_way("limits");
+}
+
+#[test]
+fn a_thread_that_is_to_be_cancelled() {
+    in_every_way("cancelled");
+}
+
+#[test]
+fn shared_memory_in_the_place_of_a_programs() {
+    in_every_way("shm");
+}
+
+#[test]
+fn a_program_that_enters_a_mount_namespace() {
+    if !warmswap_sys::is_root() {
+        skip!("namespaces", "it takes root");
+    }
+    in_every_way("namespaces");
+}
+
+#[test]
 fn children_that_are_made_without_handlers() {
     in_every_way("clone");
 }
