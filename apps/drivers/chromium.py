@@ -1,6 +1,5 @@
 """Headless Chromium as an application: local pages in tabs, driven by the DevTools protocol over a pipe."""
 
-import html
 import json
 import os
 import pathlib
@@ -9,9 +8,9 @@ import subprocess
 import sys
 
 import driver
+import pages
 
 TABS = 3
-LINES_PER_SECTION = 80
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -32,56 +31,6 @@ FLAGS = [
     "--window-size=800,600",
     "--remote-debugging-pipe",
 ]
-
-SCRIPT = """
-const sections = [...document.querySelectorAll('section')];
-function show(numbers) {
-  const seen = numbers.map((n) => {
-    const section = sections[n % sections.length];
-    section.scrollIntoView();
-    const box = section.getBoundingClientRect();
-    return [section.id, Math.round(box.width), section.textContent.length];
-  });
-  return JSON.stringify(seen);
-}
-function find(words) {
-  return JSON.stringify(words.map((w) => sections.filter((s) => s.textContent.includes(w)).length));
-}
-function edit(numbers, text) {
-  for (const n of numbers) {
-    const section = sections[n % sections.length];
-    section.classList.toggle('folded');
-    section.querySelector('input').value = text;
-    const note = document.createElement('p');
-    note.textContent = text;
-    section.append(note);
-  }
-  return document.querySelectorAll('.folded').length;
-}
-"""
-
-PAGE = """<!doctype html><meta charset="utf-8"><title>{title}</title>
-<style>body {{ font: 14px sans-serif }} section {{ border: 1px solid #ccc; margin: 8px; padding: 8px }}
-h2 {{ color: #246 }} .folded pre {{ display: none }} table td {{ border: 1px solid #ddd }}</style>
-<body><h1>{title}</h1>{sections}<script>{script}</script>"""
-
-
-def write_page(path, texts):
-    """Writes one page and returns how many sections it has."""
-    sections = []
-    parts = []
-    for name, text in texts:
-        lines = text.splitlines()
-        starts = range(0, len(lines), LINES_PER_SECTION)
-        parts += [(f"{name}, line {start + 1}", lines[start : start + LINES_PER_SECTION]) for start in starts]
-    for number, (name, lines) in enumerate(parts):
-        rows = "".join(f"<tr><td>{i}</td><td>{html.escape(l[:60])}</td></tr>" for i, l in enumerate(lines[:20]))
-        body = html.escape("\n".join(lines))
-        sections.append(
-            f'<section id="s{number}"><h2>{html.escape(name)}</h2><input><table>{rows}</table><pre>{body}</pre></section>'
-        )
-    path.write_text(PAGE.format(title=path.stem, sections="\n".join(sections), script=SCRIPT), encoding="utf-8")
-    return len(sections)
 
 
 class Browser:
@@ -168,10 +117,9 @@ tabs = []
 counts = []
 for number in range(TABS):
     page = home / f"page{number}.html"
-    counts.append(write_page(page, texts[number::TABS]))
+    counts.append(pages.write_page(page, texts[number::TABS]))
     tabs.append(Tab(browser, page.as_uri()))
 sections = list(range(min(counts)))
-WORDS = ["import", "return", "self", "class", "raise", "error", "yield", "lambda", "while", "except", "global", "with"]
 
 
 def relaunch(seed):
@@ -186,7 +134,7 @@ def use(seed):
     rng = random.Random(seed)
     tab = tabs[rng.randrange(TABS)]
     tab.bring_to_front()
-    found = tab.run(f"find({json.dumps(rng.sample(WORDS, 4))})")
+    found = tab.run(f"find({json.dumps(rng.sample(pages.WORDS, 4))})")
     chosen = rng.sample(sections, min(6, len(sections)))
     folded = tab.run(f"edit({chosen}, 'typed by {seed}')")
     tab.paint()

@@ -49,13 +49,18 @@ def digest(*parts):
     return sum_.hexdigest()[:16]
 
 
-def serve(relaunch, use):
-    """Answers requests until the input ends. Both functions take a seed and return a digest."""
+def answer(line, relaunch, use):
+    """The answer to a line. Both functions take a seed and return a digest."""
     actions = {"relaunch": relaunch, "use": use}
+    try:
+        kind, seed = line.split()
+        return f"done {actions[kind](int(seed))}"
+    except Exception as error:  # The caller decides what an error means.
+        return f"error {type(error).__name__}: {error}".replace("\n", " ")
+
+
+def serve(relaunch, use):
+    """Answers requests until the input ends."""
     print("ready", flush=True)
     for line in sys.stdin:
-        try:
-            kind, seed = line.split()
-            print("done", actions[kind](int(seed)), flush=True)
-        except Exception as error:  # The caller decides what an error means.
-            print("error", f"{type(error).__name__}: {error}".replace("\n", " "), flush=True)
+        print(answer(line, relaunch, use), flush=True)

@@ -66,9 +66,9 @@ pub fn check(spec: &AppSpec, cache: &Path) -> Option<Missing> {
         ));
     }
     if !files.is_empty() || commands.is_empty() {
-        // The files come from Maven and a compiler; the script knows the steps.
+        // The files come from other registries and a compiler; the script knows the steps.
         let script = spec.path.with_file_name("install");
-        commands.push(script.display().to_string());
+        commands.push(format!("{} {}", script.display(), spec.name));
     }
     Some(Missing {
         programs,
@@ -120,7 +120,7 @@ mod tests {
             text.contains("apt-get install") && text.contains("default-jdk-headless"),
             "{text}"
         );
-        assert!(text.contains("apps/install"), "{text}");
+        assert!(text.contains("apps/install h2"), "{text}");
     }
 
     #[test]

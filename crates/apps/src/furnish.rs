@@ -29,7 +29,7 @@ pub(crate) fn furnish(spec: &AppSpec, cache: &Path, home: &Path) -> Result<Folde
         .filter(|f| f.starts_with("{cache}/"))
     {
         let place = |folders| spec.fill_in(file, Size::Small, folders);
-        copy_file(Path::new(&place(&from)), Path::new(&place(&folders)))?;
+        copy(Path::new(&place(&from)), Path::new(&place(&folders)))?;
     }
     Ok(folders)
 }
@@ -37,14 +37,17 @@ pub(crate) fn furnish(spec: &AppSpec, cache: &Path, home: &Path) -> Result<Folde
 fn copy_folder(from: &Path, to: &Path) -> Result<(), FileError> {
     let entries = std::fs::read_dir(from).map_err(|e| FileError::new("list", from, e))?;
     for entry in entries.flatten() {
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
-        if from.is_dir() {
-            copy_folder(&from, &to)?
-        } else {
-            copy_file(&from, &to)?
-        }
+        copy(&entry.path(), &to.join(entry.file_name()))?;
     }
     Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), FileError> {
+    if from.is_dir() {
+        copy_folder(from, to)
+    } else {
+        copy_file(from, to)
+    }
 }
 
 fn copy_file(from: &Path, to: &Path) -> Result<(), FileError> {

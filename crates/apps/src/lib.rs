@@ -20,4 +20,6 @@ mod spec;
 pub use check::{Missing, check};
 pub use error::AppError;
 pub use running::{Place, Request, Response, RunningApp};
-pub use spec::{Amount, AppSpec, Folders, Measured, Needs, Requests, Size, Start, load_all};
+pub use spec::{
+    Amount, AppSpec, BySize, Folders, Measured, Needs, Requests, Set, Size, Start, load_all,
+};

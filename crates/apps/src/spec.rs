@@ -16,6 +16,9 @@ pub struct AppSpec {
     pub name: String,
     /// One line for people.
     pub summary: String,
+    /// What its figures are for.
+    #[serde(default)]
+    pub set: Set,
     /// How it is started.
     pub start: Start,
     /// What is asked of it.
@@ -27,6 +30,17 @@ pub struct AppSpec {
     /// The file that this was read from.
     #[serde(skip)]
     pub path: PathBuf,
+}
+
+/// What an application's figures are for. A coin decides it once for each shipped definition (CONTRIBUTING.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Set {
+    /// For development: policies and defaults may be chosen by it.
+    #[default]
+    Tuning,
+    /// For final figures alone: nothing is chosen by it.
+    Judging,
 }
 
 /// How an application is started.
@@ -121,7 +135,7 @@ pub enum Size {
 pub struct Needs {
     /// Programs, looked for on the fixed path and then on the caller's `PATH`.
     pub programs: Vec<String>,
-    /// Files; `{cache}` and `{drivers}` are replaced.
+    /// Files and folders; `{cache}` and `{drivers}` are replaced.
     #[serde(default)]
     pub files: Vec<String>,
     /// Debian packages that bring the programs.
@@ -130,6 +144,9 @@ pub struct Needs {
     /// Maven artifacts (`group:artifact:version`) that bring the files.
     #[serde(default)]
     pub maven: Vec<String>,
+    /// npm packages (`name@version`) that bring the files.
+    #[serde(default)]
+    pub npm: Vec<String>,
 }
 
 /// What `{drivers}` and `{cache}` stand for.
@@ -194,6 +211,19 @@ impl AppSpec {
             .collect()
     }
 
+    /// The same application with one size only, whichever it is started with.
+    #[must_use]
+    pub fn with_only(&self, size: Size) -> Self {
+        let mut spec = self.clone();
+        let amount = self.amount.of(size);
+        (spec.amount.small, spec.amount.normal) = (amount, amount);
+        for value in spec.start.variables.values_mut() {
+            let only = value.of(size).to_owned();
+            (value.small, value.normal) = (only.clone(), only);
+        }
+        spec
+    }
+
     /// The folder `drivers` beside the definition.
     #[must_use]
     pub fn drivers(&self) -> PathBuf {
@@ -207,14 +237,20 @@ impl AppSpec {
             .replace("{cache}", &folders.cache.to_string_lossy())
             .replace("{amount}", &self.amount.of(size).to_string());
         for (name, value) in &self.start.variables {
-            let value = if size == Size::Small {
-                &value.small
-            } else {
-                &value.normal
-            };
-            text = text.replace(&format!("{{{name}}}"), value);
+            text = text.replace(&format!("{{{name}}}"), value.of(size));
         }
         text
+    }
+}
+
+impl BySize {
+    /// The value for a size.
+    #[must_use]
+    pub fn of(&self, size: Size) -> &str {
+        match size {
+            Size::Small => &self.small,
+            Size::Normal => &self.normal,
+        }
     }
 }
 
@@ -309,6 +345,18 @@ programs = ["prog"]
     }
 
     #[test]
+    fn one_size_stands_in_for_the_other() {
+        let spec = AppSpec::parse(TEXT, Path::new("/a/thing.toml")).unwrap();
+        let folders = Folders::default();
+
+        let only = spec.with_only(Size::Normal);
+
+        let normal = spec.command(Size::Normal, &folders);
+        assert_eq!(only.command(Size::Small, &folders), normal);
+        assert_eq!(only.command(Size::Normal, &folders), normal);
+    }
+
+    #[test]
     fn the_library_is_preloaded_unless_the_definition_forbids_it() {
         let preloads = |text: &str| {
             let spec = AppSpec::parse(text, Path::new("/a/thing.toml")).unwrap();
@@ -353,14 +401,16 @@ programs = ["prog"]
     }
 
     #[test]
-    fn the_shipped_definitions_are_valid() {
-        let specs = load_all(&shipped()).unwrap();
+    fn figures_are_for_tuning_unless_the_definition_says_otherwise() {
+        let set = |text: &str| {
+            AppSpec::parse(text, Path::new("/a/thing.toml"))
+                .unwrap()
+                .set
+        };
 
-        let names: Vec<&str> = specs.iter().map(|s| s.name.as_str()).collect();
-        assert_eq!(
-            names,
-            ["chromium", "cpython", "h2", "node", "redis", "sqlite"]
-        );
+        assert_eq!(set(TEXT), Set::Tuning);
+        let judging = TEXT.replace("[start]", "set = \"judging\"\n[start]");
+        assert_eq!(set(&judging), Set::Judging);
     }
 
     #[test]
@@ -375,9 +425,5 @@ programs = ["prog"]
             error.contains("a.toml") && error.contains("b.toml"),
             "{error}"
         );
-    }
-
-    fn shipped() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps")
     }
 }

@@ -45,6 +45,7 @@ mod arm;
 mod arm_result;
 mod host_thread;
 mod keeper;
+mod mix;
 mod options;
 mod order;
 mod pager;
@@ -64,6 +65,7 @@ use crate::BenchError;
 use crate::clock::busy_share;
 
 pub use arm_result::{AppResult, ArenaPart, ArmResult, CpuParts, HostPart};
+pub use mix::{Mix, MixProgram, MixResult, MixSum, MixesReport};
 pub use options::{Arm, Preload, RelaunchOptions, Step, Total};
 pub use quantiles::Quantiles;
 pub use result::{RelaunchReport, Target};

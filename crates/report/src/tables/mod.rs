@@ -49,7 +49,7 @@ pub use faults::faults;
 pub use fleet::fleet;
 pub use heap::heap;
 pub use redis::redis;
-pub use relaunch::relaunch;
+pub use relaunch::{mixes, relaunch};
 pub use replay::replay;
 pub use trace_info::trace_info;
 

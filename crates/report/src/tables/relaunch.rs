@@ -1,6 +1,9 @@
 //! How fast applications come back, arm beside arm.
 
+mod mixes;
 mod switches;
+
+pub use mixes::mixes;
 
 use warmswap_bench::RelaunchReport;
 use warmswap_bench::relaunch::{Arm, ArmResult, HostPart};

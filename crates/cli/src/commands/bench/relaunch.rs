@@ -1,5 +1,7 @@
 //! `warmswap bench relaunch`: real applications beside plain zram when memory is short.
 
+mod mix;
+
 use crate::definitions;
 use crate::exit::BadInput;
 use crate::output::Output;
@@ -17,17 +19,18 @@ use warmswap_policy::SchemeSpec;
 use warmswap_report::tables;
 use warmswap_sys::{Root, undo::Undo};
 
+/// What is measured where nothing else is asked for.
+const DEFAULT_APPS: [&str; 6] = ["chromium", "cpython", "h2", "node", "redis", "sqlite"];
+
 /// What is measured, and how often.
 #[derive(Debug, Args)]
 pub struct RelaunchArgs {
-    /// Application definitions (TOML), or folders of them; separated by commas
-    #[arg(
-        long,
-        default_value = "apps",
-        value_delimiter = ',',
-        value_name = "FILE"
-    )]
+    /// Application definitions (TOML), or folders of them; separated by commas [default: chromium, cpython, h2, node,
+    /// redis and sqlite of the folder apps; all of the folder with --mix, --mixes or --set]
+    #[arg(long, value_delimiter = ',', value_name = "FILE")]
     apps: Vec<PathBuf>,
+    #[command(flatten)]
+    mix: mix::MixArgs,
     /// How much memory the applications take
     #[arg(long, value_enum, default_value = "normal")]
     size: SizeArg,
@@ -127,10 +130,14 @@ enum PrepageArg {
 
 /// Measures and shows.
 pub fn run(args: RelaunchArgs, output: &Output) -> Result<()> {
+    let mixes = args.mix.drawn(args.quick)?;
     let options = options(args)?;
     let root = Root::machine();
     let undo = Undo::open(&root, &Undo::default_folder(&root))?;
     undo.on_signals()?;
+    if let Some(mixes) = mixes {
+        return mixes.run(&options, &undo, output);
+    }
     let report = relaunch(&options, &undo, &mut narrate)?;
     let tables = tables::relaunch(&report)?;
     output.emit("warmswap.bench.relaunch", report, &tables)
@@ -234,8 +241,17 @@ fn with_codec(scheme: &str, algorithm: &str) -> String {
 }
 
 fn definitions(args: &RelaunchArgs) -> Result<Vec<AppSpec>> {
-    let mut specs = definitions::load(&args.apps)?;
-    if args.installed_only {
+    let folder = PathBuf::from("apps");
+    let paths = match (args.apps.is_empty(), args.mix.is_given()) {
+        (false, _) => args.apps.clone(),
+        (true, true) => vec![folder],
+        (true, false) => DEFAULT_APPS
+            .map(|name| folder.join(format!("{name}.toml")))
+            .into(),
+    };
+    let mut specs = definitions::load(&paths)?;
+    specs.retain(|spec| args.mix.wants(spec));
+    if args.installed_only || args.mix.is_given() {
         let cache = Place::default().cache;
         specs.retain(|spec| match check(spec, &cache) {
             Some(missing) => {

@@ -1,0 +1,142 @@
+"""A language server as an application: files of a project open in it, driven by the Language Server Protocol.
+
+`lsp.py LANGUAGE SUFFIX ROOT AMOUNT COMMAND...`: opens AMOUNT files of ROOT whose names end with SUFFIX.
+"""
+
+import json
+import pathlib
+import random
+import re
+import subprocess
+import sys
+
+import driver
+
+
+class Server:
+    """A server process and its pipes: JSON messages with a header that gives their length."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
+        )
+        self.out = self.process.stdout
+        self.inp = self.process.stdin
+        self.buffered = open(self.out.fileno(), "rb", closefd=False)
+        self.number = 0
+
+    def send(self, message):
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        data = b"Content-Length: %d\r\n\r\n" % len(body) + body
+        while data:
+            data = data[self.inp.write(data) :]
+
+    def notify(self, method, **params):
+        self.send({"method": method, "params": params})
+
+    def call(self, method, **params):
+        """Calls a method and returns its result; requests of the server are answered with nothing."""
+        self.number += 1
+        number = self.number
+        self.send({"id": number, "method": method, "params": params})
+        while True:
+            answer = self.receive()
+            if "method" in answer:
+                if "id" in answer:
+                    wanted = answer.get("params", {}).get("items")
+                    self.send({"id": answer["id"], "result": [None for _ in wanted] if wanted else None})
+            elif answer.get("id") == number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']}")
+                return answer["result"]
+
+    def receive(self):
+        length = 0
+        while line := self.buffered.readline():
+            if not line.strip():
+                return json.loads(self.buffered.read(length))
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                length = int(value)
+        raise RuntimeError("the language server ended")
+
+
+language, suffix, root, amount, *command = sys.argv[1:]
+paths = sorted(path for path in pathlib.Path(root).resolve().rglob(f"*{suffix}") if 3000 < path.stat().st_size < 60000)
+paths = [path for path in paths if "test" not in path.parts and "dist-packages" not in path.parts]
+random.Random("files").shuffle(paths)
+paths = paths[: int(amount)]
+if not paths:
+    raise SystemExit(f"no files {suffix} in {root}")
+server = Server(command)
+uri = pathlib.Path(root).resolve().as_uri()
+symbols = {"hierarchicalDocumentSymbolSupport": True}
+server.call(
+    "initialize",
+    processId=None,
+    rootUri=uri,
+    workspaceFolders=[{"uri": uri, "name": "root"}],
+    capabilities={"textDocument": {"documentSymbol": symbols, "hover": {"contentFormat": ["plaintext"]}}},
+)
+server.notify("initialized")
+
+
+class Document:
+    """An open file, and the places of names in it that can be asked for."""
+
+    def __init__(self, path):
+        self.text = path.read_text(encoding="utf-8", errors="replace")
+        self.id = {"uri": path.as_uri()}
+        self.version = 1
+        self.places = []
+        for number, line in enumerate(self.text.splitlines()):
+            if found := re.match(r"\s*(?:def|class|function|template|return|export|using|typedef|struct)\s+(\w+)", line):
+                self.places.append({"line": number, "character": found.start(1) + 1})
+        server.notify("textDocument/didOpen", textDocument={**self.id, "languageId": language, "version": 1, "text": self.text})
+        self.symbols()
+
+    def symbols(self):
+        def names(entries):
+            for entry in entries or []:
+                yield entry["name"]
+                yield from names(entry.get("children"))
+
+        return list(names(server.call("textDocument/documentSymbol", textDocument=self.id)))
+
+    def hover(self, place):
+        found = server.call("textDocument/hover", textDocument=self.id, position=place)
+        return json.dumps(found["contents"]) if found else ""
+
+    def change(self, text):
+        self.version += 1
+        self.text = text
+        server.notify("textDocument/didChange", textDocument={**self.id, "version": self.version}, contentChanges=[{"text": text}])
+
+
+documents = [Document(path) for path in paths]
+documents = [document for document in documents if document.places]
+
+
+def relaunch(seed):
+    answers = []
+    for document in driver.pick(documents, 5, seed):
+        answers.append(document.symbols())
+        answers += [document.hover(place) for place in driver.pick(document.places, 3, seed)]
+    if not any(answers):
+        raise RuntimeError("the server knows nothing of its files")
+    return driver.digest(answers)
+
+
+def use(seed):
+    rng = random.Random(seed)
+    document = rng.choice(documents)
+    end = "#" if suffix == ".py" else "//"
+    document.change(f"{document.text.rstrip()}\n{end} edited by {seed}\n")
+    place = rng.choice(document.places)
+    found = server.call("textDocument/definition", textDocument=document.id, position=place) or []
+    return driver.digest(document.symbols(), document.hover(place), json.dumps(found, sort_keys=True))
+
+
+driver.serve(relaunch, use)
+server.process.kill()
+server.process.wait()
