@@ -13,9 +13,13 @@ class Console:
         )
 
     def ask(self, *commands):
-        """Writes the commands and returns the lines of the answer, without the end."""
+        """Writes the commands and returns the lines of the answer, without its end."""
         self.process.stdin.write("\n".join(commands) + "\n")
         self.process.stdin.flush()
+        return self.answer()
+
+    def answer(self):
+        """The lines of an answer to come."""
         lines = []
         for line in self.process.stdout:
             line = line.rstrip("\n")

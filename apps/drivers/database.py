@@ -75,7 +75,7 @@ def mariadb():
         "--innodb-doublewrite=0",
         "--log-error=/dev/null",
     ]
-    server = serve(["mariadbd", *options, *user])
+    server = serve(["/usr/sbin/mariadbd", *options, *user])
     quiet_client = ["--no-defaults", "-u", "root", f"--socket={socket}", "--default-character-set=utf8mb4"]
     return server, ["mariadb", *quiet_client, "-N", "-B", "--unbuffered", "mysql"]
 

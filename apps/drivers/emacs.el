@@ -22,11 +22,11 @@
     (nreverse chosen)))
 
 (defun app-open (path name)
-  "Opens the file PATH in a buffer NAME, as a person sees it: with its mode and colours."
+  "Opens the file PATH in a buffer NAME, with its mode and the colours of its first windows."
   (with-current-buffer (generate-new-buffer name)
     (insert-file-contents path)
     (python-mode)
-    (font-lock-ensure)
+    (font-lock-ensure (point-min) (min 4000 (point-max)))
     (buffer-enable-undo)
     (set-buffer-modified-p nil)
     (current-buffer)))

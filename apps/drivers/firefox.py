@@ -31,7 +31,7 @@ sections = list(range(min(counts)))
 
 def evaluate(expression):
     """Evaluates an expression of the page's own script."""
-    return browser.run("return window.wrappedJSObject.eval(arguments[0])", expression)
+    return browser.run("return window.eval(arguments[0])", expression)
 
 
 def show(tab):

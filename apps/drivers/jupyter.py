@@ -72,4 +72,5 @@ def use(seed):
 
 
 driver.serve(relaunch, use)
+client.stop_channels()
 manager.shutdown_kernel(now=True)

@@ -1,14 +1,16 @@
 """A language server as an application: files of a project open in it, driven by the Language Server Protocol.
 
-`lsp.py LANGUAGE SUFFIX ROOT AMOUNT COMMAND...`: opens AMOUNT files of ROOT whose names end with SUFFIX.
+`lsp.py python|cpp AMOUNT COMMAND...`: opens AMOUNT files of the standard library of the language.
 """
 
 import json
+import os
 import pathlib
 import random
 import re
 import subprocess
 import sys
+import sysconfig
 
 import driver
 
@@ -61,15 +63,17 @@ class Server:
         raise RuntimeError("the language server ended")
 
 
-language, suffix, root, amount, *command = sys.argv[1:]
-paths = sorted(path for path in pathlib.Path(root).resolve().rglob(f"*{suffix}") if 3000 < path.stat().st_size < 60000)
-paths = [path for path in paths if "test" not in path.parts and "dist-packages" not in path.parts]
+language, amount, *command = sys.argv[1:]
+root = pathlib.Path({"python": sysconfig.get_paths()["stdlib"], "cpp": "/usr/include/c++"}[language]).resolve()
+comment, pattern, ending = {"python": ("#", "*.py", ".py"), "cpp": ("//", "*", ".cc")}[language]
+paths = sorted(path for path in root.rglob(pattern) if path.is_file() and 3000 < path.stat().st_size < 60000)
+paths = [path for path in paths if not {"test", "tests", "dist-packages", "ext", "pstl"} & set(path.parts)]
 random.Random("files").shuffle(paths)
 paths = paths[: int(amount)]
 if not paths:
-    raise SystemExit(f"no files {suffix} in {root}")
+    raise SystemExit(f"no files {pattern} in {root}")
 server = Server(command)
-uri = pathlib.Path(root).resolve().as_uri()
+uri = root.as_uri()
 symbols = {"hierarchicalDocumentSymbolSupport": True}
 server.call(
     "initialize",
@@ -115,6 +119,12 @@ class Document:
 
 documents = [Document(path) for path in paths]
 documents = [document for document in documents if document.places]
+# What is typed is typed into a file of one's own: to change a library would have everything examined again.
+own = pathlib.Path(os.environ["HOME"]) / f"own{ending}"
+own.write_text(documents[0].text, encoding="utf-8")
+own = Document(own)
+for document in documents:
+    document.hover(document.places[0])
 
 
 def relaunch(seed):
@@ -129,12 +139,11 @@ def relaunch(seed):
 
 def use(seed):
     rng = random.Random(seed)
+    own.change(f"{own.text.rstrip()}\n{comment} edited by {seed}\n")
     document = rng.choice(documents)
-    end = "#" if suffix == ".py" else "//"
-    document.change(f"{document.text.rstrip()}\n{end} edited by {seed}\n")
     place = rng.choice(document.places)
     found = server.call("textDocument/definition", textDocument=document.id, position=place) or []
-    return driver.digest(document.symbols(), document.hover(place), json.dumps(found, sort_keys=True))
+    return driver.digest(own.symbols(), document.hover(place), json.dumps(found, sort_keys=True))
 
 
 driver.serve(relaunch, use)

@@ -1,6 +1,6 @@
-"""A build as an application: a tree of C++ files that `make` brings up to date after every change.
+"""A build as an application: a tree of C files that `make` brings up to date after every change.
 
-No process stays between builds: what is kept in memory is files, those of the compiler among them.
+`make.py FILES LINES`. No process stays between builds: what is kept in memory is files, those of the compiler among them.
 """
 
 import os
@@ -11,30 +11,28 @@ import sys
 
 import driver
 
-MAKEFILE = """CXXFLAGS = -O0 -g -pipe
-OBJECTS = $(patsubst %.cc,%.o,$(sort $(wildcard part*.cc))) main.o
+MAKEFILE = """CFLAGS = -O0 -g
+OBJECTS = $(patsubst %.c,%.o,$(sort $(wildcard part*.c))) main.o
 program: $(OBJECTS)
-\tg++ -o $@ $(OBJECTS)
-%.o: %.cc parts.h
-\tg++ $(CXXFLAGS) -c -o $@ $<
+\tgcc -o $@ $(OBJECTS)
+%.o: %.c parts.h
+\tgcc $(CFLAGS) -c -o $@ $<
 """
 
-PART = """#include <map>
-#include <regex>
-#include <string>
-#include <vector>
+PART = """#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include "parts.h"
 
-static const std::vector<std::string> lines = {{
+static const char *const lines[] = {{
 {lines}
 }};
 
-int part{number}(int seed) {{
-  std::map<std::string, int> counts;
-  for (const auto &line : lines) counts[line.substr(0, (seed + {change}) % 9)] += line.size();
-  int sum = {change};
-  for (const auto &[word, count] : counts) sum = sum * 31 + count;
-  return std::regex_search(lines.front(), std::regex("{word}")) ? sum : sum + 1;
+unsigned part{number}(unsigned seed) {{
+  unsigned sum = {change} + seed;
+  for (size_t at = 0; at < sizeof lines / sizeof *lines; at++)
+    sum = sum * 31 + (strstr(lines[at], "{word}") ? (unsigned)strlen(lines[at]) : 1);
+  return sum;
 }}
 """
 
@@ -43,7 +41,7 @@ def write_part(number, change):
     quoted = ",\n".join('"' + line.replace("\\", "/").replace('"', "'") + '"' for line in parts[number])
     words = ["class", "import", "return", "self"]
     text = PART.format(number=number, change=change, lines=quoted, word=words[change % 4])
-    (home / f"part{number}.cc").write_text(text, encoding="utf-8")
+    (home / f"part{number}.c").write_text(text, encoding="utf-8")
 
 
 def build():
@@ -57,19 +55,20 @@ def build():
 
 home = pathlib.Path(os.environ["HOME"]) / "tree"
 home.mkdir()
-count = int(sys.argv[1])
+count, length = int(sys.argv[1]), int(sys.argv[2])
 # Trigraphs and control characters would not come through a compiler as they are.
-texts = [text.replace("?", ".") for _, text in driver.texts(count * 8000)]
+texts = (text.replace("?", ".") for _, text in driver.texts(count * length * 60))
 lines = [line for text in texts for line in text.splitlines() if line.isprintable() and line]
-parts = [lines[at * 150 : at * 150 + 150] for at in range(count)]
+parts = [lines[at * length : (at + 1) * length] for at in range(count)]
 parts = [part for part in parts if part]
+del lines
 changes = [0] * len(parts)
 for number in range(len(parts)):
     write_part(number, 0)
 numbers = range(len(parts))
-(home / "parts.h").write_text("".join(f"int part{number}(int seed);\n" for number in numbers))
-prints = "".join(f'  std::printf("%d\\n", part{number}(argc));\n' for number in numbers)
-(home / "main.cc").write_text(f'#include <cstdio>\n#include "parts.h"\nint main(int argc, char **) {{\n{prints}}}\n')
+(home / "parts.h").write_text("".join(f"unsigned part{number}(unsigned seed);\n" for number in numbers))
+prints = "".join(f'  printf("%u\\n", part{number}(1));\n' for number in numbers)
+(home / "main.c").write_text(f'#include <stdio.h>\n#include "parts.h"\nint main(void) {{\n{prints}}}\n')
 (home / "Makefile").write_text(MAKEFILE)
 build()
 
@@ -92,7 +91,7 @@ def relaunch(seed):
 
 def use(seed):
     rng = random.Random(seed)
-    found = {number: (home / f"part{number}.cc").read_text().count("import") for number in rng.sample(numbers, min(8, len(parts)))}
+    found = {number: (home / f"part{number}.c").read_text().count("import") for number in rng.sample(numbers, min(8, len(parts)))}
     change(rng.choice(numbers), seed % 1000)
     return driver.digest(found, *build())
 

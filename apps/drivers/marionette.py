@@ -27,7 +27,7 @@ PREFERENCES = {
 class Mozilla:
     """The program, and messages of the form `LENGTH:[TYPE, NUMBER, NAME OR ERROR, VALUE]`."""
 
-    def __init__(self, program, profile, preferences):
+    def __init__(self, program, profile, preferences, *options):
         profile = pathlib.Path(profile)
         profile.mkdir(parents=True, exist_ok=True)
         with socket.socket() as free:
@@ -36,7 +36,7 @@ class Mozilla:
         preferences = {**PREFERENCES, "marionette.port": port, **preferences}
         lines = [f"user_pref({json.dumps(name)}, {json.dumps(value)});\n" for name, value in preferences.items()]
         (profile / "user.js").write_text("".join(lines))
-        options = ["--headless", "--marionette", "--no-remote", "--profile", str(profile)]
+        options = ["--headless", "--marionette", "--no-remote", "--profile", str(profile), *options]
         # What it says while it starts is of no use, and it says much.
         nothing = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self.process = subprocess.Popen([program, *options], **nothing)

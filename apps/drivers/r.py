@@ -48,7 +48,7 @@ def vector(chosen):
 
 
 def relaunch(seed):
-    chosen = driver.pick(names, 20, seed)
+    chosen = driver.pick(names, 60, seed)
     answer = ask(f"show({vector(chosen)})")
     if int(answer[0].split()[0]) != sum(sizes[name] for name in chosen):
         raise RuntimeError("the table has other lines than it was made of")

@@ -25,7 +25,7 @@ class Engine(console.Console):
         return line.startswith(self.end)
 
 
-engine = Engine(["stockfish"], "readyok")
+engine = Engine(["/usr/games/stockfish"], "readyok")
 engine.ask("uci", "setoption name Threads value 1", f"setoption name Hash value {sys.argv[1]}", "isready")
 engine.end = "bestmove"
 
