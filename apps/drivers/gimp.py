@@ -29,7 +29,8 @@ count = int(sys.argv[1])
 ask(f"(define image (car (gimp-image-new {SIDE * 2} {SIDE * 2} RGB)))")
 for number in range(count):
     ask(
-        f'(define layer{number} (car (gimp-layer-new image {SIDE * 2} {SIDE * 2} RGBA-IMAGE "layer" 100 LAYER-MODE-NORMAL)))',
+        f"(define layer{number} (car (gimp-layer-new image {SIDE * 2} {SIDE * 2}"
+        ' RGBA-IMAGE "layer" 100 LAYER-MODE-NORMAL)))',
         f"(gimp-image-insert-layer image layer{number} 0 0)",
         f"(plug-in-plasma RUN-NONINTERACTIVE image layer{number} {number + 1} 3.0)",
     )
@@ -52,8 +53,10 @@ def relaunch(seed):
 
 def use(seed):
     layer, x, y = random.Random(seed).choice(corners)
-    kind = ["(gimp-drawable-invert layer{0} FALSE)", "(plug-in-gauss RUN-NONINTERACTIVE image layer{0} 4 4 0)"][seed % 2]
-    return driver.digest(ask(select(x, y), kind.format(layer), f"(display (gimp-drawable-histogram layer{layer} HISTOGRAM-RED 0 1))"))
+    invert = f"(gimp-drawable-invert layer{layer} FALSE)"
+    blur = f"(plug-in-gauss RUN-NONINTERACTIVE image layer{layer} 4 4 0)"
+    look = f"(display (gimp-drawable-histogram layer{layer} HISTOGRAM-RED 0 1))"
+    return driver.digest(ask(select(x, y), [invert, blur][seed % 2], look))
 
 
 driver.serve(relaunch, use)

@@ -96,7 +96,8 @@ class Document:
         for number, line in enumerate(self.text.splitlines()):
             if found := re.match(r"\s*(?:def|class|function|template|return|export|using|typedef|struct)\s+(\w+)", line):
                 self.places.append({"line": number, "character": found.start(1) + 1})
-        server.notify("textDocument/didOpen", textDocument={**self.id, "languageId": language, "version": 1, "text": self.text})
+        document = {**self.id, "languageId": language, "version": 1, "text": self.text}
+        server.notify("textDocument/didOpen", textDocument=document)
         self.symbols()
 
     def symbols(self):
@@ -114,7 +115,8 @@ class Document:
     def change(self, text):
         self.version += 1
         self.text = text
-        server.notify("textDocument/didChange", textDocument={**self.id, "version": self.version}, contentChanges=[{"text": text}])
+        document = {**self.id, "version": self.version}
+        server.notify("textDocument/didChange", textDocument=document, contentChanges=[{"text": text}])
 
 
 documents = [Document(path) for path in paths]

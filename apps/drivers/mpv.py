@@ -16,7 +16,10 @@ import driver
 
 FILMS = {
     "zoom": ("mandelbrot=size=640x360:rate=12", "sine=frequency=330"),
-    "cells": ("life=size=320x180:rate=12:ratio=0.2:seed=7:mold=10:life_color=yellow:death_color=blue,scale=640:360", "anoisesrc=seed=3"),
+    "cells": (
+        "life=size=320x180:rate=12:ratio=0.2:seed=7:mold=10:life_color=yellow:death_color=blue,scale=640:360",
+        "anoisesrc=seed=3",
+    ),
 }
 home = pathlib.Path(os.environ["HOME"])
 seconds, cache = int(sys.argv[1]), sys.argv[2]

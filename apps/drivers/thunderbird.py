@@ -120,7 +120,11 @@ program = marionette.Mozilla("thunderbird", profile, preferences, "--remote-allo
 program.call("Marionette:SetContext", value="chrome")
 program.run(SCRIPT + "window.NetUtil = ChromeUtils.importESModule('resource://gre/modules/NetUtil.sys.mjs').NetUtil;")
 for name in FOLDERS:
-    program.run_async("const done = arguments[1]; app.open(arguments[0]).then(() => done(true), e => done(String(e)))", name)
+    problem = program.run_async(
+        "const done = arguments[1]; app.open(arguments[0]).then(() => done(null), e => done(String(e)))", name
+    )
+    if problem:
+        raise SystemExit(f"{name} cannot be opened: {problem}")
     count = program.run("return app.read(arguments[0])", name)
     if count != len(subjects[name]):
         raise SystemExit(f"{name} has {count} messages, not {len(subjects[name])}")

@@ -35,16 +35,26 @@ pub struct Mix {
 pub struct MixProgram {
     /// Its name.
     pub name: String,
+    /// Whether it is of the small size; else of the normal one.
+    pub is_small: bool,
+}
+
+impl MixProgram {
     /// Its footprint.
-    pub size: Size,
+    #[must_use]
+    pub fn size(&self) -> Size {
+        if self.is_small {
+            Size::Small
+        } else {
+            Size::Normal
+        }
+    }
 }
 
 impl fmt::Display for MixProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.size {
-            Size::Small => write!(f, "{} (small)", self.name),
-            Size::Normal => write!(f, "{}", self.name),
-        }
+        let size = if self.is_small { " (small)" } else { "" };
+        write!(f, "{}{size}", self.name)
     }
 }
 
@@ -66,8 +76,9 @@ pub struct MixSum {
     pub arm: Arm,
     /// Mixes.
     pub mixes: usize,
-    /// What it adds to the mean latency without a limit, summed over the mixes, beside what plain zram adds.
-    pub added: f64,
+    /// What it adds to the mean latency without a limit, summed over the mixes, beside what plain zram adds; none where
+    /// that adds nothing.
+    pub added: Option<f64>,
     /// Mean latency beside plain zram: geometric mean of the mixes.
     pub latency: f64,
     /// The same in the worst mix.
@@ -110,9 +121,10 @@ impl Mix {
         let mut programs = Vec::new();
         while programs.len() < count {
             let spec = rest.remove(below(rest.len()));
-            let size = [Size::Small, Size::Normal][below(2)];
-            let name = spec.name.clone();
-            programs.push(MixProgram { name, size });
+            programs.push(MixProgram {
+                name: spec.name.clone(),
+                is_small: below(2) == 0,
+            });
         }
         Some(Self {
             seed,
@@ -133,7 +145,7 @@ impl Mix {
     pub fn options(&self, options: &RelaunchOptions, from: &[AppSpec]) -> RelaunchOptions {
         let apps = self.programs.iter().filter_map(|program| {
             let spec = from.iter().find(|spec| spec.name == program.name)?;
-            Some(spec.with_only(program.size))
+            Some(spec.with_only(program.size()))
         });
         RelaunchOptions {
             apps: apps.collect(),
@@ -180,7 +192,7 @@ fn sum(arm: Arm, mixes: &[MixResult]) -> Option<MixSum> {
     Some(MixSum {
         arm,
         mixes: compared.len(),
-        added: added / zram_added,
+        added: (zram_added > 0.0).then(|| added / zram_added),
         latency: geometric_mean(&latencies),
         worst_latency: worst(&latencies),
         cpu: geometric_mean(&cpus),

@@ -34,6 +34,22 @@ fn what_relaunches_cannot_be_measured_with_is_refused() {
 }
 
 #[test]
+fn mixes_that_cannot_be_drawn_are_refused() {
+    let with = |more: &[&str]| run([&["bench", "relaunch"], more].concat());
+    assert_refused(&with(&["--mix", "1", "--share", "0.5"]), 2, &["--share"]);
+    assert_refused(&with(&["--set", "training"]), 2, &["training", "judging"]);
+    let app = |name| format!("{}/../../apps/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    let few = app("cpython");
+    let few = ["--mix", "1", "--arms", "dram,zram", "--apps", &few];
+    assert_refused(&with(&few), 2, &["four installed programs", "apps/install"]);
+    assert_refused(
+        &with(&[&few[2..], &["--mixes", "0"]].concat()),
+        2,
+        &["--mixes"],
+    );
+}
+
+#[test]
 fn every_way_of_a_page_is_measured_on_both_sides() {
     let name = "every_way_of_a_page_is_measured_on_both_sides";
     let trace = trace();

@@ -130,13 +130,14 @@ enum PrepageArg {
 
 /// Measures and shows.
 pub fn run(args: RelaunchArgs, output: &Output) -> Result<()> {
-    let mixes = args.mix.drawn(args.quick)?;
+    let (mix, is_quick) = (args.mix.clone(), args.quick);
     let options = options(args)?;
+    let mixes = mix.draw(&options.apps, is_quick)?;
     let root = Root::machine();
     let undo = Undo::open(&root, &Undo::default_folder(&root))?;
     undo.on_signals()?;
     if let Some(mixes) = mixes {
-        return mixes.run(&options, &undo, output);
+        return mix::run(mixes, &options, &undo, output);
     }
     let report = relaunch(&options, &undo, &mut narrate)?;
     let tables = tables::relaunch(&report)?;

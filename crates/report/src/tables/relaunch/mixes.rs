@@ -109,7 +109,7 @@ fn sums(report: &MixesReport) -> Result<Table, TableError> {
         table.row([
             arm(sum.arm),
             Quantity::Count(sum.mixes as u64),
-            Quantity::Ratio(sum.added),
+            ratio(sum.added),
             Quantity::Ratio(sum.latency),
             Quantity::Ratio(sum.worst_latency),
             Quantity::Ratio(sum.cpu),

@@ -1,6 +1,7 @@
 use super::*;
 use warmswap_bench::relaunch::{
-    AppResult, ArenaPart, CpuParts, HostPart, Quantiles, SwitchUse, Target, TimelinePart,
+    AppResult, ArenaPart, CpuParts, HostPart, Mix, MixProgram, Quantiles, SwitchUse, Target,
+    TimelinePart,
 };
 
 use crate::units::Style;
@@ -164,4 +165,50 @@ fn switches_stand_beside_the_papers_and_no_table_is_too_wide() {
         let widest = text.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(100), "{text}");
     }
+}
+
+#[test]
+fn mixes_say_what_was_drawn_and_how_arms_compare() {
+    let mut dram = result(Arm::Dram, None);
+    dram.file_bytes = dram.mean_bytes / 4;
+    let mut kernel = result(Arm::Kernel, host(Some(9)));
+    kernel.latency.mean *= 1.5;
+    let measured = report(vec![dram, result(Arm::Zram, None), kernel]);
+    let mix = |seed, report: Option<RelaunchReport>| MixResult {
+        mix: Mix {
+            seed,
+            programs: vec![
+                MixProgram {
+                    name: "redis".to_owned(),
+                    is_small: true,
+                },
+                MixProgram {
+                    name: "vi".to_owned(),
+                    is_small: false,
+                },
+            ],
+            share: 0.4,
+        },
+        failure: report.is_none().then(|| "vi ended".to_owned()),
+        report,
+    };
+    let report = MixesReport::new(&[], vec![mix(3, Some(measured)), mix(4, None)]);
+
+    let tables = mixes(&report).expect("rows fit");
+
+    let shown: Vec<_> = tables
+        .iter()
+        .map(|table| table.text(Style::PLAIN))
+        .collect();
+    for expected in [
+        "redis (small), vi",
+        "40",
+        "25",
+        "Mix 4 could not be measured: vi ended.",
+    ] {
+        assert!(shown[0].contains(expected), "{expected}: {}", shown[0]);
+    }
+    assert!(shown[1].contains("1.5"), "{}", shown[1]);
+    assert_eq!(shown[1].matches("kernel").count(), 1, "{}", shown[1]);
+    assert_eq!(shown[2].matches("zram").count(), 4, "{}", shown[2]);
 }

@@ -5,15 +5,14 @@ use crate::exit::BadInput;
 use crate::output::Output;
 use anyhow::{Result, anyhow};
 use clap::{Args, ValueEnum};
-use std::ops::Range;
-use warmswap_apps::{AppSpec, Set, Size};
+use warmswap_apps::{AppSpec, Set};
 use warmswap_bench::relaunch::{Mix, MixResult, MixesReport};
 use warmswap_bench::{RelaunchOptions, relaunch};
 use warmswap_report::tables;
 use warmswap_sys::undo::Undo;
 
 /// Which programs are measured together.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct MixArgs {
     /// Draw four to six programs, the size of each and a share of memory (0.35 to 0.8) from this seed, among the
     /// installed ones
@@ -35,13 +34,6 @@ enum SetArg {
     Judging,
 }
 
-/// Mixes to be measured.
-#[derive(Debug)]
-pub struct Mixes {
-    seeds: Range<u64>,
-    is_quick: bool,
-}
-
 impl MixArgs {
     /// Whether programs are chosen by any of these.
     pub fn is_given(&self) -> bool {
@@ -59,8 +51,8 @@ impl MixArgs {
         })
     }
 
-    /// The mixes that are wanted, if any; quick ones have small programs only.
-    pub fn drawn(&self, is_quick: bool) -> Result<Option<Mixes>> {
+    /// The mixes of these programs that are wanted, if any; quick ones have small programs only.
+    pub fn draw(&self, from: &[AppSpec], is_quick: bool) -> Result<Option<Vec<Mix>>> {
         if self.mixes == Some(0) {
             return Err(BadInput("--mixes takes at least 1".to_owned()).into());
         }
@@ -69,67 +61,60 @@ impl MixArgs {
         }
         let first = self.mix.unwrap_or(1);
         let seeds = first..first.saturating_add(self.mixes.unwrap_or(1).into());
-        Ok(Some(Mixes { seeds, is_quick }))
+        let mixes = seeds.map(|seed| {
+            let mut mix = Mix::draw(seed, from).ok_or_else(|| {
+                let count = from.len();
+                BadInput(format!(
+                    "a mix needs four installed programs, and {count} are there; apps/install --set tuning brings more"
+                ))
+            })?;
+            if is_quick {
+                mix.programs.iter_mut().for_each(|program| program.is_small = true);
+            }
+            Ok(mix)
+        });
+        mixes.collect::<Result<_>>().map(Some)
     }
 }
 
-impl Mixes {
-    /// Draws from the programs of `options`, measures one mix after the other, and shows them. One that cannot be
-    /// measured does not stop the others, but makes the command fail in the end.
-    pub fn run(self, options: &RelaunchOptions, undo: &Undo, output: &Output) -> Result<()> {
-        let mut results: Vec<MixResult> = Vec::new();
-        for seed in self.seeds {
-            let mut mix = Mix::draw(seed, &options.apps).ok_or_else(|| {
-                let names: Vec<_> = options.apps.iter().map(|app| app.name.as_str()).collect();
-                BadInput(format!(
-                    "a mix needs four installed programs; there are {}: {}; apps/install --set tuning brings more",
-                    names.len(),
-                    names.join(", ")
-                ))
-            })?;
-            if self.is_quick {
-                mix.programs
-                    .iter_mut()
-                    .for_each(|program| program.size = Size::Small);
-            }
-            eprintln!("mix {seed}: {}, share {}", mix.names(), mix.share);
-            let done = relaunch(&mix.options(options, &options.apps), undo, &mut narrate);
-            let (report, failure) = match done {
-                Ok(report) => (Some(report), None),
-                Err(error) => {
-                    eprintln!("mix {seed} could not be measured: {error}");
-                    (None, Some(error.to_string()))
-                }
-            };
-            results.push(MixResult {
-                mix,
-                report,
-                failure,
-            });
+/// Measures mixes of the programs of `options`, one after the other, and shows them. One that cannot be measured does not
+/// stop the others, but makes the command fail in the end.
+pub fn run(mixes: Vec<Mix>, options: &RelaunchOptions, undo: &Undo, output: &Output) -> Result<()> {
+    let count = mixes.len();
+    let mut results: Vec<MixResult> = Vec::new();
+    for mix in mixes {
+        eprintln!("mix {}: {}; share {}", mix.seed, mix.names(), mix.share);
+        let measured = relaunch(&mix.options(options, &options.apps), undo, &mut narrate);
+        let failure = measured.as_ref().err().map(ToString::to_string);
+        if let Some(failure) = &failure {
+            eprintln!("mix {} could not be measured: {failure}", mix.seed);
         }
-        let failed = results
-            .iter()
-            .filter(|result| result.failure.is_some())
-            .count();
-        let mut shown = Vec::new();
-        if let [
+        results.push(MixResult {
+            mix,
+            report: measured.ok(),
+            failure,
+        });
+    }
+    let mut shown = match results.as_slice() {
+        [
             MixResult {
                 report: Some(report),
                 ..
             },
-        ] = results.as_slice()
-        {
-            shown = tables::relaunch(report)?;
-        }
-        let report = MixesReport::new(&options.apps, results);
-        shown.extend(tables::mixes(&report)?);
-        let count = report.mixes.len();
-        output.emit("warmswap.bench.relaunch.mixes", report, &shown)?;
-        if failed > 0 {
-            return Err(anyhow!(
-                "{failed} of {count} mixes could not be measured, see above"
-            ));
-        }
-        Ok(())
+        ] => tables::relaunch(report)?,
+        _ => Vec::new(),
+    };
+    let failed = results
+        .iter()
+        .filter(|result| result.failure.is_some())
+        .count();
+    let report = MixesReport::new(&options.apps, results);
+    shown.extend(tables::mixes(&report)?);
+    output.emit("warmswap.bench.relaunch.mixes", report, &shown)?;
+    if failed > 0 {
+        return Err(anyhow!(
+            "{failed} of {count} mixes could not be measured, see above"
+        ));
     }
+    Ok(())
 }
