@@ -119,8 +119,20 @@ class Document:
         server.notify("textDocument/didChange", textDocument=document, contentChanges=[{"text": text}])
 
 
-documents = [Document(path) for path in paths]
-documents = [document for document in documents if document.places]
+
+
+def opened():
+    """The files in which there are names to ask for; a part of a header by itself may be none that the server can read."""
+    for path in paths:
+        try:
+            document = Document(path)
+        except RuntimeError:
+            continue
+        if document.places:
+            yield document
+
+
+documents = list(opened())
 # What is typed is typed into a file of one's own: to change a library would have everything examined again.
 own = pathlib.Path(os.environ["HOME"]) / f"own{ending}"
 own.write_text(documents[0].text, encoding="utf-8")
