@@ -73,4 +73,5 @@ def use(seed):
 
 driver.serve(relaunch, use)
 client.stop_channels()
+del client
 manager.shutdown_kernel(now=True)
