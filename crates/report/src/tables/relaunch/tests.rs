@@ -1,7 +1,7 @@
 use super::*;
 use warmswap_bench::relaunch::{
-    AppResult, ArenaPart, CpuParts, HostPart, Mix, MixProgram, Quantiles, SwitchUse, Target,
-    TimelinePart,
+    AppResult, ArenaPart, CpuParts, HostPart, Mix, MixProgram, MixResult, MixesReport, Quantiles,
+    SwitchUse, Target, TimelinePart,
 };
 
 use crate::units::Style;
