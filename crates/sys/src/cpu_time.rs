@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use crate::{Root, file};
+use crate::{FileError, Root, file};
 
 /// The kernel's limit of process numbers (`PID_MAX_LIMIT`).
 const MOST_PROCESSES: i32 = 4 << 20;
@@ -53,6 +53,29 @@ impl CpuClock {
         let result = unsafe { libc::clock_gettime(self.0, &mut time) };
         (result == 0).then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
+}
+
+/// CPU time that the machine's processors spent on anything but idling, all together, in nanoseconds: programs, threads
+/// of the kernel and interrupts, but not what the hypervisor took away. Counted in the kernel's ticks, 10 ms as a rule.
+///
+/// # Errors
+/// [`FileError`].
+pub fn machine_busy_ns(root: &Root) -> Result<u64, FileError> {
+    let path = root.path("/proc/stat");
+    let text = file::read(&path)?;
+    let unexpected = || FileError::unexpected(&path, "no line of all processors");
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu "));
+    let ticks: Vec<u64> = line
+        .ok_or_else(unexpected)?
+        .split_ascii_whitespace()
+        .map_while(|word| word.parse().ok())
+        .collect();
+    // user, nice, system, idle, iowait, irq, softirq; guests are in user and nice.
+    let [user, nice, system, _, _, irq, softirq, ..] = ticks[..] else {
+        return Err(unexpected());
+    };
+    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
+    Ok((user + nice + system + irq + softirq) * tick_ns)
 }
 
 /// The CPU time of a thread of any process: its `schedstat`, held open. The kernel brings it up to date when the
@@ -109,6 +132,24 @@ mod tests {
         assert!(process.read_ns().unwrap() >= before.0 + 1_000_000);
         assert_eq!(CpuClock::of_process(0), None);
         assert_eq!(CpuClock::of_process(i32::MAX as u32), None);
+    }
+
+    #[test]
+    fn the_machine_is_busy_with_all_but_idling_and_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("proc")).unwrap();
+        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
+        let root = Root::at(dir.path());
+        let write = |text: &str| std::fs::write(dir.path().join("proc/stat"), text).unwrap();
+
+        write("cpu  1 2 3 1000 1000 4 5 1000 1 0\ncpu0 9 9 9 9 9 9 9 9 0 0\n");
+        assert_eq!(machine_busy_ns(&root).unwrap(), 15 * tick_ns);
+        write("cpu  1 2 3\n");
+        assert!(machine_busy_ns(&root).is_err());
+        // This process's own time is in the machine's.
+        let root = Root::machine();
+        let before = machine_busy_ns(&root).unwrap();
+        work_until(|| machine_busy_ns(&root).unwrap() >= before + 2 * tick_ns);
     }
 
     #[test]

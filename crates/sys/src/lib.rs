@@ -12,6 +12,7 @@ pub mod advise;
 pub mod cpu_time;
 pub mod file;
 pub mod fork;
+pub mod huge_pages;
 pub mod lock;
 pub mod maps;
 pub mod memcg;

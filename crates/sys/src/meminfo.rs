@@ -4,6 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
+use warmswap_page::PAGE_BYTES;
+
 use crate::{FileError, Root, file};
 
 /// The fields of `/proc/meminfo` that this project uses, in bytes.
@@ -23,6 +25,12 @@ pub struct Meminfo {
     pub zswap_pool_bytes: u64,
     /// Pages in zswap's pool, uncompressed; 0 on kernels that do not say.
     pub zswap_stored_bytes: u64,
+    /// Pages of files in memory.
+    pub file_bytes: u64,
+    /// Memory reserved for huge pages of all sizes, used or not. Nothing else can have it.
+    pub huge_pages_bytes: u64,
+    /// Size of a huge page; 0 on kernels without.
+    pub huge_page_bytes: u64,
 }
 
 impl Meminfo {
@@ -36,6 +44,11 @@ impl Meminfo {
         let field = |name: &str| field(&text, name, ':').map(|kib| kib * 1024);
         let missing = || FileError::unexpected(&path, "no MemTotal");
         let free_bytes = field("MemFree").unwrap_or(0);
+        let huge_page_bytes = field("Hugepagesize").unwrap_or(0);
+        // Before Linux 4.20 only the pages of the default size are told.
+        let huge_pages_bytes = field("Hugetlb").unwrap_or_else(|| {
+            fields(&text, "HugePages_Total", ':').unwrap_or(0) * huge_page_bytes
+        });
         Ok(Self {
             total_bytes: field("MemTotal").ok_or_else(missing)?,
             free_bytes,
@@ -44,8 +57,45 @@ impl Meminfo {
             swap_free_bytes: field("SwapFree").unwrap_or(0),
             zswap_pool_bytes: field("Zswap").unwrap_or(0),
             zswap_stored_bytes: field("Zswapped").unwrap_or(0),
+            file_bytes: field("Active(file)").unwrap_or(0) + field("Inactive(file)").unwrap_or(0),
+            huge_pages_bytes,
+            huge_page_bytes,
         })
     }
+
+    /// Memory that programs and kernel share: all but what is reserved for huge pages.
+    #[must_use]
+    pub fn usable_bytes(&self) -> u64 {
+        self.total_bytes.saturating_sub(self.huge_pages_bytes)
+    }
+}
+
+/// Memory that the page allocator manages, of which the watermarks of reclaim are shares (`/proc/zoneinfo`), in bytes.
+/// Reserving huge pages does not lessen it.
+///
+/// # Errors
+/// [`FileError`].
+pub fn managed_bytes(root: &Root) -> Result<u64, FileError> {
+    let path = root.path("/proc/zoneinfo");
+    let text = file::read(&path)?;
+    let pages = text.lines().filter_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let value = (words.next()? == "managed").then(|| words.next())??;
+        value.parse::<u64>().ok()
+    });
+    match pages.sum::<u64>() {
+        0 => Err(FileError::unexpected(&path, "no managed pages")),
+        pages => Ok(pages * PAGE_BYTES as u64),
+    }
+}
+
+/// Processes that the kernel killed for want of memory since boot, of the whole machine and of control groups.
+///
+/// # Errors
+/// [`FileError`].
+pub fn oom_kills(root: &Root) -> Result<u64, FileError> {
+    let text = file::read(&root.path("/proc/vmstat"))?;
+    Ok(fields(&text, "oom_kill", ' ').unwrap_or(0))
 }
 
 /// Counters of `/proc/vmstat` since boot, in pages.
@@ -114,6 +164,8 @@ pub struct BlockTraffic {
     pub out_pages: u64,
     /// Bytes read from all block devices, those of swap among them.
     pub read_bytes: u64,
+    /// Major faults of all processes.
+    pub major_faults: u64,
 }
 
 /// `/proc/vmstat`, held open for those who read it often.
@@ -158,6 +210,7 @@ impl VmstatFile {
             in_pages: field("pswpin"),
             out_pages: field("pswpout"),
             read_bytes: field("pgpgin") * 1024,
+            major_faults: field("pgmajfault"),
         })
     }
 }
@@ -180,9 +233,11 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("proc")).unwrap();
         let meminfo = "MemTotal:       24682404 kB\nMemFree:         1198080 kB\nMemAvailable:   23797760 kB\n\
                        SwapTotal:       1048572 kB\nSwapFree:         948572 kB\nZswap:              2048 kB\n\
-                       Zswapped:           8192 kB\n";
+                       Zswapped:           8192 kB\nActive(file):   100 kB\nInactive(file):   28 kB\n\
+                       HugePages_Total:       3\nHugepagesize:       2048 kB\nHugetlb:         1054720 kB\n";
         std::fs::write(dir.path().join("proc/meminfo"), meminfo).unwrap();
-        let vmstat = "pgpgin 40\npswpin 12\npswpout 34\npswpoutx 9\nzswpwb 5\n";
+        let vmstat =
+            "pgpgin 40\npswpin 12\npswpout 34\npswpoutx 9\nzswpwb 5\npgmajfault 8\noom_kill 2\n";
         std::fs::write(dir.path().join("proc/vmstat"), vmstat).unwrap();
         let root = Root::at(dir.path());
 
@@ -198,6 +253,10 @@ mod tests {
             (memory.zswap_pool_bytes, memory.zswap_stored_bytes),
             (2 << 20, 8 << 20)
         );
+        assert_eq!(memory.file_bytes, 128 << 10);
+        assert_eq!(memory.huge_pages_bytes, 1030 << 20);
+        assert_eq!(memory.usable_bytes(), (24_682_404 << 10) - (1030 << 20));
+        assert_eq!(oom_kills(&root).unwrap(), 2);
         let expected = SwapTraffic {
             in_pages: 12,
             out_pages: 34,
@@ -209,9 +268,27 @@ mod tests {
             in_pages: 12,
             out_pages: 34,
             read_bytes: 40 << 10,
+            major_faults: 8,
         };
         assert_eq!(open.read().unwrap(), expected);
         assert_eq!(open.read().unwrap(), expected);
+    }
+
+    #[test]
+    fn an_old_kernel_tells_huge_pages_by_their_number() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("proc")).unwrap();
+        let meminfo =
+            "MemTotal: 1048576 kB\nHugePages_Total:       3\nHugepagesize:       2048 kB\n";
+        std::fs::write(dir.path().join("proc/meminfo"), meminfo).unwrap();
+        let root = Root::at(dir.path());
+
+        assert_eq!(Meminfo::read(&root).unwrap().huge_pages_bytes, 6 << 20);
+        let zones = "Node 0, zone  DMA\n  pages free 1\n        managed  10\nNode 0, zone Normal\n        managed 32\n";
+        std::fs::write(dir.path().join("proc/zoneinfo"), zones).unwrap();
+        assert_eq!(managed_bytes(&root).unwrap(), 42 * 4096);
+        std::fs::write(dir.path().join("proc/zoneinfo"), "").unwrap();
+        assert!(managed_bytes(&root).is_err());
     }
 
     #[test]
@@ -219,6 +296,9 @@ mod tests {
         let memory = Meminfo::read(&Root::machine()).unwrap();
 
         assert!(memory.total_bytes >= memory.available_bytes && memory.available_bytes > 0);
+        assert!(memory.usable_bytes() >= memory.available_bytes);
+        managed_bytes(&Root::machine()).unwrap();
+        oom_kills(&Root::machine()).unwrap();
         SwapTraffic::read(&Root::machine()).unwrap();
         let mut vmstat = VmstatFile::open(&Root::machine()).unwrap();
         let (before, after) = (vmstat.read().unwrap(), vmstat.read().unwrap());

@@ -35,7 +35,7 @@ impl Tunable {
             path: path.to_owned(),
             value: before.clone(),
         })?;
-        file::write(path, value)?;
+        pending.change(|| file::write(path, value))??;
         Ok(Self {
             path: path.to_owned(),
             before,

@@ -286,6 +286,21 @@ impl Pending {
         self.id.take().map_or(Ok(()), |id| self.undo.finish(id))
     }
 
+    /// Makes the change, or a further part of it. No signal takes it back before this is over, and none has done so
+    /// before: the change cannot outlive its entry in the list.
+    ///
+    /// # Errors
+    /// [`UndoError::Interrupted`] when a signal has come: then nothing was done.
+    pub fn change<R>(&self, make: impl FnOnce() -> R) -> Result<R, UndoError> {
+        let list = self.undo.0.lock();
+        if list.interrupted {
+            return Err(UndoError::Interrupted);
+        }
+        let made = make();
+        drop(list);
+        Ok(made)
+    }
+
     /// Replaces what is to be done, when more is known than at registration.
     ///
     /// # Errors

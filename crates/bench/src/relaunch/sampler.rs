@@ -259,6 +259,7 @@ mod tests {
                 in_pages,
                 out_pages: 0,
                 read_bytes: in_pages * 4096 + at_ns,
+                ..BlockTraffic::default()
             },
             is_answer,
             ..Reading::default()

@@ -273,3 +273,21 @@ fn what_others_could_have_written_is_not_done() {
         refused(&state);
     }
 }
+
+#[test]
+fn a_change_is_made_under_its_entry_and_not_after_a_signal() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = value_file(dir.path(), "old");
+    let undo = open(dir.path());
+    let pending = undo.register(restore(&path, "old")).unwrap();
+
+    let made = pending.change(|| std::fs::write(&path, "new").is_ok());
+    assert!(made.unwrap());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+
+    undo.0.lock().interrupted = true;
+    let error = pending.change(|| panic!("it is not called")).unwrap_err();
+    assert!(matches!(error, UndoError::Interrupted), "{error}");
+    drop(pending);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+}

@@ -1,0 +1,287 @@
+use super::guard::{Judge, Look};
+use super::*;
+use std::path::Path;
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+/// A machine with pages of 2 MiB of which `huge` are free, and others that take memory meanwhile.
+struct Model {
+    available: u64,
+    huge: u64,
+    reserved: u64,
+    others_take: u64,
+    compacted: u32,
+    /// Pages that compaction makes free.
+    compactable: u64,
+}
+
+impl Kernel for Model {
+    fn available_bytes(&mut self) -> Result<u64, HugePagesError> {
+        Ok(self.available)
+    }
+
+    fn reserve(&mut self, pages: u64) -> Result<u64, HugePagesError> {
+        let more = (pages - self.reserved).min(self.huge);
+        self.huge -= more;
+        self.reserved += more;
+        self.available -= more * 2 * MIB + self.others_take;
+        Ok(self.reserved)
+    }
+
+    fn compact(&mut self) {
+        self.compacted += 1;
+        self.huge += std::mem::take(&mut self.compactable);
+    }
+}
+
+fn model(available_mib: u64, huge: u64) -> Model {
+    Model {
+        available: available_mib * MIB,
+        huge,
+        reserved: 0,
+        others_take: 0,
+        compacted: 0,
+        compactable: 0,
+    }
+}
+
+fn plan(available_mib: u64, left_mib: u64) -> Plan {
+    Plan {
+        pages: (available_mib - left_mib) / 2,
+        page_bytes: 2 * MIB,
+        left_bytes: left_mib * MIB,
+    }
+}
+
+#[test]
+fn what_is_to_be_left_is_left() {
+    let mut kernel = model(1001, 10_000);
+
+    let taken = plan(1001, 300).carry_out(&mut kernel).unwrap();
+
+    assert_eq!((taken, kernel.reserved), (350, 350));
+    assert_eq!(kernel.available, 301 * MIB);
+}
+
+#[test]
+fn what_others_take_meanwhile_is_not_taken() {
+    let mut kernel = model(1000, 10_000);
+    kernel.others_take = 50 * MIB;
+
+    plan(1000, 300).carry_out(&mut kernel).unwrap();
+
+    assert!(kernel.available < 300 * MIB, "others took the last of it");
+    assert!(kernel.available >= 250 * MIB && kernel.reserved < 350);
+}
+
+#[test]
+fn compaction_helps_or_it_is_stuck() {
+    let mut kernel = model(1000, 100);
+    kernel.compactable = 250;
+    assert_eq!(plan(1000, 300).carry_out(&mut kernel).unwrap(), 350);
+    assert_eq!(kernel.compacted, 1);
+
+    let mut kernel = model(1000, 100);
+    let error = plan(1000, 300).carry_out(&mut kernel).unwrap_err();
+    assert!(
+        matches!(error, HugePagesError::Stuck { available_bytes, .. } if available_bytes == 800 * MIB),
+        "{error}"
+    );
+    assert_eq!(kernel.compacted, TRIES);
+}
+
+fn bounds() -> Bounds {
+    Bounds {
+        least_available_bytes: 100,
+        available_patience: Duration::from_secs(2),
+        most_stall_percent: 95.0,
+        stall_window: Duration::from_secs(10),
+    }
+}
+
+fn look(at_s: u64, available_bytes: u64, stall_s: u64) -> Look {
+    Look {
+        at: Duration::from_secs(at_s),
+        available_bytes,
+        stall_us: Some(stall_s * 1_000_000),
+    }
+}
+
+#[test]
+fn memory_has_run_out_when_too_little_is_there_for_long() {
+    let mut judge = Judge::new(bounds());
+
+    assert_eq!(judge.look(look(0, 99, 0)).0, None);
+    assert_eq!(judge.look(look(1, 99, 0)).0, None);
+    assert_eq!(judge.look(look(2, 100, 0)).0, None, "it recovered");
+    assert_eq!(judge.look(look(3, 7, 0)).0, None);
+    assert_eq!(judge.look(look(4, 8, 0)).0, None);
+    let expected = RanOut::Available { available_bytes: 9 };
+    assert_eq!(judge.look(look(5, 9, 0)).0, Some(expected));
+}
+
+#[test]
+fn memory_has_run_out_when_all_tasks_only_wait() {
+    let mut judge = Judge::new(bounds());
+
+    assert_eq!(judge.look(look(0, 500, 100)), (None, None));
+    assert_eq!(judge.look(look(9, 500, 109)), (None, None));
+    let (ran_out, percent) = judge.look(look(10, 500, 109));
+    assert_eq!((ran_out, percent), (None, Some(90.0)));
+    let expected = RanOut::Stall { percent: 100.0 };
+    let (ran_out, percent) = judge.look(look(20, 500, 119));
+    assert_eq!((ran_out, percent), (Some(expected), Some(100.0)));
+    let unknown = Look {
+        stall_us: None,
+        ..look(40, 500, 0)
+    };
+    assert_eq!(Judge::new(bounds()).look(unknown), (None, None));
+}
+
+/// A folder that stands in for a machine with `available_mib` available. Its files do not change by themselves.
+fn machine(dir: &Path, available_mib: u64, huge_pages: u64) -> Undo {
+    std::fs::create_dir_all(dir.join("proc/sys/vm")).unwrap();
+    std::fs::write(dir.join("proc/sys/vm/nr_hugepages"), huge_pages.to_string()).unwrap();
+    available(dir, available_mib);
+    Undo::open(&Root::at(dir), &dir.join("state")).unwrap()
+}
+
+fn available(dir: &Path, mib: u64) {
+    let text = format!(
+        "MemTotal: 4194304 kB\nMemAvailable: {} kB\nHugepagesize: 2048 kB\n",
+        mib << 10
+    );
+    std::fs::write(dir.join("proc/meminfo"), text).unwrap();
+}
+
+fn reserved(dir: &Path) -> u64 {
+    file::read_u64(&dir.join("proc/sys/vm/nr_hugepages")).unwrap()
+}
+
+/// Like [`Bounds::of`], at once.
+fn impatient(left_bytes: u64) -> Bounds {
+    Bounds {
+        available_patience: Duration::ZERO,
+        ..Bounds::of(left_bytes)
+    }
+}
+
+#[test]
+fn it_adds_to_what_is_reserved_and_goes_back_to_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let undo = machine(dir.path(), 1000, 5);
+
+    let reservation = Reservation::take(&undo, 300 * MIB, Bounds::of(300 * MIB)).unwrap();
+
+    assert_eq!(reserved(dir.path()), 355);
+    assert_eq!(reservation.taken_bytes(), 700 * MIB);
+    reservation.check().unwrap();
+    reservation.give_back().unwrap();
+    assert_eq!(reserved(dir.path()), 5);
+    drop(Reservation::take(&undo, 300 * MIB, Bounds::of(300 * MIB)).unwrap());
+    assert_eq!(reserved(dir.path()), 5);
+}
+
+#[test]
+fn a_panic_and_the_next_command_after_a_kill_give_it_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let undo = machine(dir.path(), 1000, 0);
+    let outcome = std::panic::catch_unwind(|| {
+        let _taken = Reservation::take(&undo, 300 * MIB, Bounds::of(300 * MIB)).unwrap();
+        panic!("on purpose");
+    });
+    assert!(outcome.is_err());
+    assert_eq!(reserved(dir.path()), 0);
+
+    // A process that was killed leaves its list, under the number of a process that is no more.
+    let reservation = Reservation::take(&undo, 300 * MIB, Bounds::of(300 * MIB)).unwrap();
+    let list = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).unwrap();
+        entries
+            .map(|entry| entry.unwrap().path())
+            .collect::<Vec<_>>()
+    };
+    let state = dir.path().join("state");
+    let [path] = list(&state).try_into().unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    reservation.give_back().unwrap();
+    std::fs::write(dir.path().join("proc/sys/vm/nr_hugepages"), "350").unwrap();
+    let earlier = text.replacen("\"start_ticks\": ", "\"start_ticks\": 1", 1);
+    assert_ne!(earlier, text);
+    std::fs::write(&path, earlier).unwrap();
+
+    Undo::open(&Root::at(dir.path()), &state).unwrap();
+
+    assert_eq!(reserved(dir.path()), 0);
+    assert!(list(&state).is_empty());
+}
+
+#[test]
+fn the_guard_gives_it_back_when_memory_runs_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let undo = machine(dir.path(), 1000, 3);
+    let reservation = Reservation::take(&undo, 300 * MIB, impatient(300 * MIB)).unwrap();
+    assert_eq!(reserved(dir.path()), 353);
+
+    available(dir.path(), 2);
+
+    while reservation.check().is_ok() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let error = reservation.check().unwrap_err();
+    assert!(
+        matches!(error, HugePagesError::RanOut(RanOut::Available { available_bytes }) if available_bytes == 2 * MIB),
+        "{error}"
+    );
+    // The word comes before the deed.
+    while reserved(dir.path()) != 3 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(reservation);
+    assert_eq!(reserved(dir.path()), 3);
+}
+
+#[test]
+fn what_was_seen_is_told_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let undo = machine(dir.path(), 300, 0);
+    let reservation = Reservation::take(&undo, 300 * MIB, Bounds::of(300 * MIB)).unwrap();
+    let seen = loop {
+        let seen = reservation.take_seen();
+        if seen.looks > 0 {
+            break seen;
+        }
+    };
+
+    assert_eq!(seen.mean_available_bytes(), 300 * MIB);
+    assert_eq!(seen.least_available_bytes, 300 * MIB);
+    assert_eq!(Seen::default().mean_available_bytes(), 0);
+    let less = Seen {
+        looks: 1,
+        sum_available_bytes: 100 * MIB,
+        least_available_bytes: 100 * MIB,
+        most_stall_percent: 5.0,
+        cpu_ns: 7,
+    };
+    let both = less.and(Seen { looks: 1, ..seen });
+    assert_eq!((both.looks, both.least_available_bytes), (2, 100 * MIB));
+    assert_eq!(less.and(Seen::default()), less);
+    assert_eq!(Seen::default().and(less), less);
+}
+
+#[test]
+fn a_machine_that_cannot_is_told_why_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let undo = machine(dir.path(), 200, 0);
+    let error = Reservation::take(&undo, 300 * MIB, Bounds::of(300 * MIB)).unwrap_err();
+    assert!(matches!(error, HugePagesError::TooLittle { .. }), "{error}");
+    assert!(
+        error.to_string().starts_with("300 MiB are to be left"),
+        "{error}"
+    );
+
+    std::fs::remove_file(dir.path().join("proc/sys/vm/nr_hugepages")).unwrap();
+    let error = Reservation::take(&undo, 100 * MIB, Bounds::of(100 * MIB)).unwrap_err();
+    assert!(matches!(error, HugePagesError::Missing { .. }), "{error}");
+}
