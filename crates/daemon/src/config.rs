@@ -21,6 +21,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::{FileError, Root, file};
 
 use self::ini::{Item, Origin, SyntaxError};
@@ -181,7 +182,7 @@ impl Config {
     /// [`ConfigError`], for the first thing that is wrong.
     pub fn load(root: &Root, only: Option<&Path>) -> Result<Self, ConfigError> {
         let mut config = Self::defaults(Facts {
-            ram_bytes: ram_bytes(root)?,
+            ram_bytes: Meminfo::read(root)?.usable_bytes(),
         });
         let files = match only {
             Some(path) => vec![path.to_owned()],
@@ -281,15 +282,4 @@ impl Config {
         }
         Ok(())
     }
-}
-
-/// `MemTotal` of `/proc/meminfo`, in bytes.
-fn ram_bytes(root: &Root) -> Result<u64, FileError> {
-    let path = root.path("/proc/meminfo");
-    let text = file::read(&path)?;
-    text.lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))
-        .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok())
-        .map(|kib| kib << 10)
-        .ok_or_else(|| FileError::unexpected(&path, "no MemTotal"))
 }

@@ -193,7 +193,7 @@ impl Gauge {
             room.is_exceeded |= available < free;
             room.spare_bytes = room.spare_bytes.min(available);
             let unused = available.saturating_sub(free);
-            narrow(&mut slack, unused, memory.total_bytes);
+            narrow(&mut slack, unused, memory.usable_bytes());
         }
         room.is_ample = slack.is_some_and(|slack| slack >= AMPLE);
         if let Some(most) = self.goal.pressure_percent

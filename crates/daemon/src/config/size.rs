@@ -5,7 +5,7 @@ use serde::Serialize;
 /// What expressions may speak of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// The machine's memory (`MemTotal`), in bytes; `ram` is the same in MiB.
+    /// The machine's memory without what is reserved for huge pages, in bytes; `ram` is the same in MiB.
     pub ram_bytes: u64,
 }
 
