@@ -8,8 +8,10 @@ use warmswap_codec::ChunkError;
 use warmswap_control::{ClientError, SettingsError};
 use warmswap_kernel::HostError;
 use warmswap_policy::PolicyError;
+use warmswap_sys::huge_pages::HugePagesError;
 use warmswap_sys::lock::LockError;
 use warmswap_sys::memcg::MemcgError;
+use warmswap_sys::tunable::TunableError;
 use warmswap_sys::undo::UndoError;
 use warmswap_sys::zram::ZramError;
 use warmswap_sys::{FileError, WrongPageSize};
@@ -96,9 +98,67 @@ pub enum BenchError {
          another arm as well"
     )]
     NoFootprints,
-    /// A program under the library does not hear, or answer.
-    #[error("a program of the arm preload: {0}")]
+    /// A program under the library, or the daemon, does not hear, or answer.
+    #[error("a program that is told of switches: {0}")]
     Control(#[from] ClientError),
+    /// Memory cannot be taken away from the machine, or ran out.
+    #[error(transparent)]
+    HugePages(#[from] HugePagesError),
+    /// A setting of the kernel cannot be changed.
+    #[error(transparent)]
+    Tunable(#[from] TunableError),
+    /// Arms over the whole machine beside arms in a control group.
+    #[error(
+        "the arms {group} and {machine} cannot be compared: the one limits a control group, the other the whole \
+         machine; measure them in two runs"
+    )]
+    MixedScopes {
+        /// An arm in a group.
+        group: &'static str,
+        /// An arm over the machine.
+        machine: &'static str,
+    },
+    /// Swap that is not the benchmark's.
+    #[error(
+        "{path} is in use as swap, and would be used beside the benchmark's own device: switch it off for the time \
+         (`swapoff {path}`)"
+    )]
+    SwapOfOthers {
+        /// The area.
+        path: String,
+    },
+    /// Another daemon steers the machine.
+    #[error("a daemon that listens on {} steers this machine already: end it for the time", socket.display())]
+    DaemonRuns {
+        /// Its socket.
+        socket: PathBuf,
+    },
+    /// This process may not use what the machine is to have left.
+    #[error(
+        "this process's control group allows {} MiB, which limits programs before the machine does: run it outside \
+         of that group", limit_bytes >> 20
+    )]
+    LimitedHere {
+        /// What it allows, in bytes.
+        limit_bytes: u64,
+    },
+    /// The arms with a daemon were asked for without the command that is the daemon.
+    #[error("the arms with a daemon need the warmswap command")]
+    NoCommand,
+    /// The daemon ended, or did not come up.
+    #[error("the daemon does not run: {said}")]
+    Daemon {
+        /// The end of what it said.
+        said: String,
+    },
+    /// An application was killed before it was measured.
+    #[error(
+        "the kernel killed {app} for want of memory at its start: give the programs more memory"
+    )]
+    KilledAtStart {
+        /// The application.
+        app: String,
+    },
     /// A memory cgroup cannot be had.
     #[error(transparent)]
     Memcg(#[from] MemcgError),

@@ -34,6 +34,27 @@
 //! every other fault is a minor one. Prefetched are the pages that the arena brought back ahead of use. Which of them
 //! were used nobody can tell: a touch of a page in its place is not seen.
 //!
+//! # A whole machine
+//!
+//! The arms `zram-default`, `zram-tuned`, `daemon` and `daemon-untold` have no control group. Memory is taken away from
+//! the machine by reserving huge pages until so much is available as the other limited arms may use, so that kswapd
+//! works as on a small machine; then the daemon and the applications are started. The zram device's memory is part of
+//! what is left, as in fact. A thread gives everything back when memory runs out, and the run ends with the reason.
+//!
+//! Settings of the kernel are set for each arm, whatever the machine had: the kernel's own, or those of distributions
+//! that swap to zram (arm `zram-tuned`). The watermarks' scale is lessened along with the memory, since the kernel
+//! computes watermarks from all that it manages. The daemon is a process of its own with its default configuration. Told
+//! means that it hears of launches and switches, and nothing else; untold, that it finds both out.
+//!
+//! The arm `dram` beside them runs in a control group without a limit, which says what the applications take. CPU time
+//! is compared as that of all processors, so that nothing that reclaims is left out; programs of others count as well,
+//! alike in all arms as far as they are steady.
+//!
+//! # Killed applications
+//!
+//! An application that the kernel kills for want of memory is started again when its user comes back to it. That
+//! relaunch takes as long as the start, until it is ready, and is in all figures.
+//!
 //! # Samples of a switch
 //!
 //! With [`RelaunchOptions::sample_every`], CPU time by part and I/O are read at the switch, at the answer, and that
@@ -43,8 +64,11 @@
 mod arenas;
 mod arm;
 mod arm_result;
+mod daemon;
 mod host_thread;
 mod keeper;
+mod kills;
+mod limit;
 mod mix;
 mod options;
 mod order;
@@ -53,6 +77,7 @@ mod quantiles;
 mod result;
 mod sampler;
 mod switch_use;
+mod targets;
 mod usage;
 mod value;
 
@@ -65,12 +90,14 @@ use crate::BenchError;
 use crate::clock::busy_share;
 
 pub use arm_result::{AppResult, ArenaPart, ArmResult, CpuParts, HostPart};
+pub use limit::{Conditions, Setting};
 pub use mix::{Mix, MixProgram, MixResult, MixSum, MixesReport};
-pub use options::{Arm, Preload, RelaunchOptions, Step, Total};
+pub use options::{Arm, Preload, RelaunchOptions, Scope, Step, Total};
 pub use quantiles::Quantiles;
-pub use result::{RelaunchReport, Target};
+pub use result::RelaunchReport;
 pub use sampler::Slice;
 pub use switch_use::{SwitchUse, TimelinePart};
+pub use targets::Target;
 pub use value::RelaunchValue;
 
 /// Measures. What is changed on the machine is noted in `undo` and taken back on every way out.
@@ -82,24 +109,24 @@ pub fn relaunch(
     undo: &Undo,
     progress: &mut dyn FnMut(Step<'_>),
 ) -> Result<RelaunchReport, BenchError> {
-    if options.apps.is_empty() || options.arms.is_empty() {
-        return Err(BenchError::NothingToMeasure);
-    }
-    let is_sized = matches!(options.total, Total::Bytes(_)) || options.arms.contains(&Arm::Dram);
-    if !is_sized {
-        return Err(BenchError::NoTotal);
-    }
-    if options.arms.contains(&Arm::Preload) {
-        options.preload.as_ref().ok_or(BenchError::NoLibrary)?;
-        if options.arms.iter().all(|&arm| arm == Arm::Preload) {
-            return Err(BenchError::NoFootprints);
-        }
-    }
+    check(options)?;
     warmswap_sys::check_page_size().map_err(BenchError::PageSize)?;
     warmswap_sys::zram::probe(undo.root())?;
+    let root = undo.root();
+    let is_machine = has(options, Scope::Machine).is_some();
+    if is_machine {
+        let total = match options.total {
+            Total::Bytes(bytes) => Some(bytes),
+            Total::Share(_) => None,
+        };
+        limit::check_machine(root, total)?;
+    }
     let share = busy_share(Duration::from_millis(300), options.allow_busy)?;
-    let _lock = MachineLock::take(&undo.root().path(MachineLock::default_path()))?;
+    let _lock = MachineLock::take(&root.path(MachineLock::default_path()))?;
     let mut report = RelaunchReport::new(options, share);
+    if is_machine {
+        report.features = limit::features(root);
+    }
     let mut footprints = None;
     for block in 0..options.blocks {
         for arm in order::rotated(&options.arms, block) {
@@ -129,4 +156,38 @@ pub fn relaunch(
     }
     report.conclude();
     Ok(report)
+}
+
+/// Whether there is something to measure, and all that it takes.
+fn check(options: &RelaunchOptions) -> Result<(), BenchError> {
+    if options.apps.is_empty() || options.arms.is_empty() {
+        return Err(BenchError::NothingToMeasure);
+    }
+    let is_sized = matches!(options.total, Total::Bytes(_)) || options.arms.contains(&Arm::Dram);
+    if !is_sized {
+        return Err(BenchError::NoTotal);
+    }
+    if let (Some(group), Some(machine)) = (has(options, Scope::Group), has(options, Scope::Machine))
+    {
+        return Err(BenchError::MixedScopes {
+            group: group.name(),
+            machine: machine.name(),
+        });
+    }
+    if options.arms.contains(&Arm::Preload) {
+        options.preload.as_ref().ok_or(BenchError::NoLibrary)?;
+        if options.arms.iter().all(|&arm| arm == Arm::Preload) {
+            return Err(BenchError::NoFootprints);
+        }
+    }
+    if options.arms.iter().any(|arm| arm.has_daemon()) {
+        options.command.as_ref().ok_or(BenchError::NoCommand)?;
+    }
+    Ok(())
+}
+
+/// The first arm of a scope.
+fn has(options: &RelaunchOptions, scope: Scope) -> Option<Arm> {
+    let mut arms = options.arms.iter().copied();
+    arms.find(|arm| arm.scope() == scope)
 }

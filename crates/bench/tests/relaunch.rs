@@ -1,70 +1,19 @@
 //! Real applications in all arms, at their smallest: what is measured, and that nothing is left behind.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+mod common;
 
-use rustix::process::{Pid, Signal, kill_process, set_child_subreaper};
-use warmswap_apps::{Place, Size, check, load_all};
+use std::path::Path;
+use std::time::Duration;
+
+use common::{alone, as_child, machine_state, options, stop_in_the_middle};
+use rustix::process::Signal;
 use warmswap_bench::relaunch::{Arm, Preload, Total};
 use warmswap_bench::{BenchError, RelaunchOptions, relaunch};
-use warmswap_kernel::HostConfig;
 use warmswap_sys::uffd::{Features, Reach, Uffd};
 use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::probe;
 use warmswap_sys::{Root, swap};
 use warmswap_testkit::{preload_library, skip};
-
-fn options(arms: &[Arm]) -> RelaunchOptions {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps");
-    let mut apps = load_all(&folder).expect("the shipped definitions");
-    let place = Place::default();
-    apps.retain(|app| ["cpython", "sqlite"].contains(&app.name.as_str()));
-    apps.retain(|app| check(app, &place.cache).is_none());
-    RelaunchOptions {
-        apps,
-        size: Size::Small,
-        place,
-        arms: arms.to_vec(),
-        total: Total::Share(0.5),
-        blocks: 1,
-        relaunches: 2,
-        warm_up: 2,
-        rest_ms: 20,
-        seed: 3,
-        algorithm: "lz4".to_owned(),
-        host: HostConfig::default(),
-        preload: None,
-        sample_every: None,
-        allow_busy: true,
-    }
-}
-
-/// One test at a time changes the machine.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Swap areas, block devices and groups of this machine, and applications of this process.
-fn machine_state() -> (usize, BTreeSet<PathBuf>, usize, usize) {
-    let list = |path: &str| std::fs::read_dir(path).into_iter().flatten().flatten();
-    let is_ours = |entry: &std::fs::DirEntry| {
-        let name = entry.file_name();
-        name.to_string_lossy().starts_with("warmswap-relaunch")
-    };
-    let groups = list("/sys/fs/cgroup").chain(list("/sys/fs/cgroup/memory"));
-    (
-        swap::areas(&Root::machine()).expect("the list").len(),
-        list("/sys/block").map(|entry| entry.path()).collect(),
-        groups.filter(is_ours).count(),
-        warmswap_sys::tree::descendants(&Root::machine(), std::process::id())
-            .expect("the list")
-            .len(),
-    )
-}
 
 #[test]
 fn all_arms_answer_and_leave_nothing_behind() {
@@ -214,82 +163,35 @@ fn nothing_to_measure_is_an_error_before_anything_is_changed() {
     }
 }
 
-/// The folder of a process that is to be stopped in the middle.
-const CHILD_FOLDER: &str = "WARMSWAP_TEST_FOLDER";
-
 /// Not a test of its own: run by the one below in a process of its own. It says when the kernel host's arm is under
 /// way, and then goes on for a long time, or panics.
 #[test]
 fn child() {
-    let Some(folder) = std::env::var_os(CHILD_FOLDER).map(PathBuf::from) else {
-        return;
-    };
-    let root = Root::machine();
-    let areas = || swap::areas(&root).expect("the list").len();
+    let areas = || swap::areas(&Root::machine()).expect("the list").len();
     let before = areas();
-    let undo = Undo::open(&root, &folder.join("state")).unwrap();
-    undo.on_signals().unwrap();
-    let options = RelaunchOptions {
-        blocks: 1000,
-        ..options(&[Arm::Kernel, Arm::Dram])
-    };
-    relaunch(&options, &undo, &mut |_| {
-        if areas() > before {
-            std::fs::write(folder.join("under-way"), "").unwrap();
-            assert!(!folder.join("panic").exists(), "on purpose");
-        }
-    })
-    .unwrap();
+    as_child(
+        || areas() > before,
+        |undo, step| {
+            let options = RelaunchOptions {
+                blocks: 1000,
+                ..options(&[Arm::Kernel, Arm::Dram])
+            };
+            relaunch(&options, undo, &mut |_| step()).unwrap();
+        },
+    );
 }
 
 #[test]
 fn an_interruption_and_a_panic_leave_nothing_behind() {
     let name = "an_interruption_and_a_panic_leave_nothing_behind";
-    let root = Root::machine();
-    if let Err(reason) = probe(&root) {
+    if let Err(reason) = probe(&Root::machine()) {
         skip!(name, "{reason}");
     }
     if options(&[]).apps.len() < 2 {
         skip!(name, "python3 and sqlite3 are not both installed");
     }
     let _alone = alone();
-    // Whoever loses its parent becomes a child of this process, and is seen.
-    set_child_subreaper(Pid::from_raw(1)).unwrap();
-    let ways = [
-        (Some(Signal::INT), 130),
-        (Some(Signal::TERM), 143),
-        (None, 101),
-    ];
-    for (signal, code) in ways {
-        let folder = tempfile::tempdir().unwrap();
-        if signal.is_none() {
-            std::fs::write(folder.path().join("panic"), "").unwrap();
-        }
-        let before = machine_state();
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child", "--test-threads=1"])
-            .env(CHILD_FOLDER, folder.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        while !folder.path().join("under-way").exists() {
-            let ended = child.try_wait().unwrap();
-            let is_under_way = folder.path().join("under-way").exists();
-            assert!(ended.is_none() || is_under_way, "it ended: {ended:?}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        if let Some(signal) = signal {
-            assert_ne!(machine_state().0, before.0, "its swap is there meanwhile");
-            kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
-        }
-        assert_eq!(child.wait().unwrap().code(), Some(code));
-        // What was killed may take a moment to be gone, and is this process's to bury.
-        let begin = Instant::now();
-        while machine_state() != before && begin.elapsed() < Duration::from_secs(10) {
-            while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        assert_eq!(machine_state(), before, "{signal:?}");
-    }
+    stop_in_the_middle(Some(Signal::INT), Some(130));
+    stop_in_the_middle(Some(Signal::TERM), Some(143));
+    stop_in_the_middle(None, Some(101));
 }

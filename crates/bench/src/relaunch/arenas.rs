@@ -129,6 +129,7 @@ impl ArenaCounts {
 enum Event {
     Switch(usize),
     Done(usize),
+    Replace(usize, PathBuf),
     Counts(usize, Sender<Result<ArenaCounts, ClientError>>),
 }
 
@@ -176,6 +177,11 @@ impl Arenas {
     /// It has answered.
     pub fn done(&self, app: usize) {
         self.tell(Event::Done(app));
+    }
+
+    /// It was killed, and runs again in this folder.
+    pub fn replace(&self, app: usize, folder: PathBuf) {
+        self.tell(Event::Replace(app, folder));
     }
 
     /// What the arenas of an application did, once they have heard all that they were told; nothing for one that
@@ -227,6 +233,11 @@ impl Teller {
                     }
                 }
                 Event::Done(app) => self.tell(app, &Request::LaunchDone),
+                Event::Replace(app, folder) => {
+                    if let Some(old) = &mut self.folders[app] {
+                        *old = folder;
+                    }
+                }
                 // It is only measured for: that is no cost of the arm.
                 Event::Counts(app, to) => {
                     let _ = to.send(self.counts(app));

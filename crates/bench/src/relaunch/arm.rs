@@ -1,21 +1,21 @@
 //! One arm of one block.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use warmswap_apps::{AppSpec, Request, RunningApp};
-use warmswap_kernel::{Application, Goal, Members};
-use warmswap_sys::memcg::{Group, Memcg};
+use warmswap_kernel::Goal;
 use warmswap_sys::meminfo::SwapTraffic;
-use warmswap_sys::process::Stat;
 use warmswap_sys::undo::Undo;
-use warmswap_sys::zram::{Device, ZramConfig, ZramSwap};
-use warmswap_sys::{Root, file};
+use warmswap_sys::zram::{ZramConfig, ZramSwap};
+use warmswap_sys::{Root, file, monotonic_ns};
 
 use super::arenas::{self, ArenaCounts, Arenas, Footprints};
-use super::host_thread::HostThread;
-use super::keeper::{Keeper, Kept};
-use super::options::{Arm, Preload, RelaunchOptions, Step};
+use super::daemon::DaemonProcess;
+use super::host_thread::{HostThread, application};
+use super::keeper::Kept;
+use super::kills::Kills;
+use super::limit::{Conditions, GroupLimit, MachineLimit, MemoryLimit};
+use super::options::{Arm, Preload, RelaunchOptions, Scope, Step};
 use super::order::{order, request_seed};
 use super::pager::{Pager, PagerCounts};
 use super::sampler::{Sampled, Sampler};
@@ -45,8 +45,11 @@ pub struct Done {
     pub usage: Kept,
     pub cpu: CpuNow,
     pub swap: SwapTraffic,
-    /// Page cache charged to the group at the end, in bytes.
+    /// Page cache at the end, in bytes.
     pub file_bytes: u64,
+    /// Processes that the kernel killed for want of memory.
+    pub oom_kills: u64,
+    pub conditions: Conditions,
     /// What host or arenas did in the warm-up.
     pub before: PagerCounts,
     /// The same at the end.
@@ -60,10 +63,10 @@ pub struct Done {
 /// What a block has, once everything runs.
 struct Block<'a> {
     apps: Vec<RunningApp>,
-    group: Group,
     budgets: Vec<Option<u64>>,
     footprints: Footprints,
-    keeper: &'a Keeper,
+    kills: Kills,
+    limit: &'a dyn MemoryLimit,
     pager: &'a Pager,
 }
 
@@ -72,47 +75,67 @@ impl Run<'_> {
     pub fn measure(&self, progress: &mut dyn FnMut(Step<'_>)) -> Result<Done, BenchError> {
         let root = self.undo.root();
         drop_caches(root)?;
-        let zram = match self.total_bytes {
-            Some(_) => Some(self.device()?),
-            None => None,
-        };
-        let memcg = Memcg::create(self.undo, &format!("relaunch-{}", self.arm.name()))?;
-        let group = memcg.group();
+        let mut limit = self.limit()?;
+        let daemon = self.daemon()?;
         let budgets = self.budgets();
-        let apps = self.start_all(&memcg, &budgets, progress)?;
+        let apps = self.start_all(&*limit, daemon.as_ref(), &budgets, progress)?;
         std::thread::sleep(SETTLE);
-        let footprints = footprints(root, &group, &apps)?;
-        let device = zram.as_ref().map(|zram| Device::new(root, zram.id()));
-        let keeper = Keeper::start(group.clone(), device, self.total_bytes);
-        let pager = self.pager(&group, &apps, &budgets)?;
+        let footprints = footprints(root, &*limit, &apps)?;
+        limit.impose();
+        let pager = self.pager(&*limit, daemon, &apps, &budgets)?;
         let mut block = Block {
+            kills: Kills::new(root, apps.len())?,
             apps,
-            group,
             budgets,
             footprints,
-            keeper: &keeper,
+            limit: &*limit,
             pager: &pager,
         };
         // What a host reads ahead of files is charged to its own group, and counts like all else.
         let guest = match self.arm {
-            Arm::Kernel => Some(Guest::join(root, &memcg)?),
+            Arm::Kernel => limit.admit()?,
             _ => None,
         };
         let done = self.switches(&mut block, progress);
         drop(guest);
-        let Block { apps, group, .. } = block;
+        let Block { apps, .. } = block;
         drop(pager);
-        drop(keeper);
         // So that ending the programs and switching the swap off do not have to reclaim.
-        let _ = group.set_limit(None);
+        limit.lift()?;
         for app in apps {
             app.stop()?;
         }
-        memcg.remove()?;
-        if let Some(zram) = zram {
-            zram.remove()?;
-        }
+        limit.remove()?;
         done
+    }
+
+    /// Where the memory of this arm is limited.
+    fn limit(&self) -> Result<Box<dyn MemoryLimit>, BenchError> {
+        let zram = match self.total_bytes {
+            Some(_) => Some(self.device()?),
+            None => None,
+        };
+        Ok(match (self.arm.scope(), self.total_bytes, zram) {
+            (Scope::Machine, Some(total_bytes), Some(zram)) => {
+                let limit = MachineLimit::create(self.undo, self.arm, total_bytes, zram)?;
+                Box::new(limit)
+            }
+            (_, total_bytes, zram) => {
+                let name = self.arm.name();
+                Box::new(GroupLimit::create(self.undo, name, total_bytes, zram)?)
+            }
+        })
+    }
+
+    /// The daemon of this arm. It is up before the applications are, as on any machine that has it.
+    fn daemon(&self) -> Result<Option<DaemonProcess>, BenchError> {
+        if !self.arm.has_daemon() {
+            return Ok(None);
+        }
+        let options = self.options;
+        let command = options.command.as_deref().ok_or(BenchError::NoCommand)?;
+        let is_told = self.arm == Arm::Daemon;
+        DaemonProcess::start(self.undo, command, &options.place.temporary, is_told).map(Some)
     }
 
     /// What the programs are preloaded with.
@@ -135,18 +158,22 @@ impl Run<'_> {
     /// Who is told of switches.
     fn pager(
         &self,
-        group: &Group,
+        limit: &dyn MemoryLimit,
+        daemon: Option<DaemonProcess>,
         apps: &[RunningApp],
         budgets: &[Option<u64>],
     ) -> Result<Pager, BenchError> {
+        if let Some(daemon) = daemon {
+            return Ok(Pager::Daemon(daemon));
+        }
         Ok(match self.arm {
-            Arm::Dram | Arm::Zram => Pager::Nobody,
-            Arm::Kernel => Pager::Host(self.host(group, apps)?),
+            Arm::Kernel => Pager::Host(self.host(limit, apps)?),
             Arm::Preload => {
                 let folders = apps.iter().zip(budgets);
                 let folders = folders.map(|(app, budget)| budget.map(|_| app.folder().to_owned()));
                 Pager::Arenas(Arenas::start(folders.collect()))
             }
+            _ => Pager::Nobody,
         })
     }
 
@@ -163,18 +190,30 @@ impl Run<'_> {
         )?)
     }
 
-    /// Starts all applications in the group: this process joins it meanwhile, so that they are born there.
+    /// Starts all applications under the limit.
     fn start_all(
         &self,
-        memcg: &Memcg,
+        limit: &dyn MemoryLimit,
+        daemon: Option<&DaemonProcess>,
         budgets: &[Option<u64>],
         progress: &mut dyn FnMut(Step<'_>),
     ) -> Result<Vec<RunningApp>, BenchError> {
         let options = self.options;
-        let _guest = Guest::join(self.undo.root(), memcg)?;
-        let apps = options.apps.iter().zip(budgets);
-        apps.map(|(spec, &budget)| {
-            let app = self.start(spec, budget)?;
+        let _guest = limit.admit()?;
+        let kills = Kills::new(self.undo.root(), options.apps.len())?;
+        let apps = options.apps.iter().zip(budgets).enumerate();
+        apps.map(|(at, (spec, &budget))| {
+            let app = match self.start(spec, budget) {
+                Err(BenchError::App(error)) => {
+                    // Where memory ran out, that is why.
+                    limit.check()?;
+                    kills.explain(at, error)?;
+                    let app = spec.name.clone();
+                    return Err(BenchError::KilledAtStart { app });
+                }
+                started => started?,
+            };
+            daemon.map_or(Ok(()), |daemon| daemon.launched(at, &app))?;
             progress(Step::Started { app: &spec.name });
             Ok(app)
         })
@@ -194,28 +233,16 @@ impl Run<'_> {
         Ok(app)
     }
 
-    fn host(&self, group: &Group, apps: &[RunningApp]) -> Result<HostThread, BenchError> {
+    fn host(&self, limit: &dyn MemoryLimit, apps: &[RunningApp]) -> Result<HostThread, BenchError> {
         let root = self.undo.root();
         let mut config = self.options.host.clone();
         config.goal = Goal {
             budget_bytes: self.total_bytes,
-            group: Some(group.path().to_owned()),
+            group: limit.group().map(|group| group.path().to_owned()),
             ..config.goal
         };
-        let applications = apps
-            .iter()
-            .map(|app| {
-                let pid = app.process();
-                Ok(Application {
-                    name: app.spec().name.clone(),
-                    members: Members::Tree {
-                        pid,
-                        start_ticks: Stat::read(root, pid)?.start_ticks,
-                        with_root: true,
-                    },
-                })
-            })
-            .collect::<Result<_, BenchError>>()?;
+        let applications = apps.iter().map(|app| application(app, root));
+        let applications = applications.collect::<Result<_, BenchError>>()?;
         HostThread::start(config, root, applications)
     }
 
@@ -228,19 +255,23 @@ impl Run<'_> {
         let root = self.undo.root();
         let rounds = options.warm_up + options.relaunches;
         let apps = block.apps.len();
+        let limit = block.limit;
         let mut values = Vec::new();
         let mut begin = None;
         for round in 0..rounds {
             if round == options.warm_up {
-                block.keeper.take();
+                limit.take_kept();
                 begin = Some((
-                    CpuNow::read(root, &programs(&block.group)?)?,
+                    CpuNow::read(root, &limit.programs(&block.apps)?)?,
                     SwapTraffic::read(root)?,
                     block.pager.counts(apps)?,
                 ));
             }
             for place in order(options.seed, self.block, round, apps) {
-                let value = self.switch(block, place, round)?;
+                let value = self.switch(block, place, round, progress);
+                // A failure where memory ran out is no failure of its own.
+                limit.check()?;
+                let value = value?;
                 if round >= options.warm_up {
                     values.push(value);
                 }
@@ -254,15 +285,17 @@ impl Run<'_> {
         let now = SwapTraffic::read(root)?;
         Ok(Done {
             values,
-            usage: block.keeper.take(),
-            cpu: CpuNow::read(root, &programs(&block.group)?)?.since(cpu),
+            usage: limit.take_kept(),
+            cpu: CpuNow::read(root, &limit.programs(&block.apps)?)?.since(cpu),
             swap: SwapTraffic {
                 in_pages: now.in_pages - swap.in_pages,
                 out_pages: now.out_pages - swap.out_pages,
                 zswap_written_back_pages: now.zswap_written_back_pages
                     - swap.zswap_written_back_pages,
             },
-            file_bytes: block.group.stats()?.file_bytes,
+            file_bytes: limit.file_bytes()?,
+            oom_kills: block.kills.count()?,
+            conditions: limit.conditions(),
             before,
             after: block.pager.counts(apps)?,
             budgets: block.budgets.clone(),
@@ -270,47 +303,74 @@ impl Run<'_> {
         })
     }
 
-    /// One application comes to the foreground, answers, is used and left.
+    /// One application comes to the foreground, answers, is used and left. One that was killed is started again.
     fn switch(
         &self,
         block: &mut Block<'_>,
         place: usize,
         round: u32,
+        progress: &mut dyn FnMut(Step<'_>),
     ) -> Result<RelaunchValue, BenchError> {
-        let (group, pager) = (&block.group, block.pager);
-        let app = &mut block.apps[place];
-        let pids = app.pids()?;
+        let (limit, pager) = (block.limit, block.pager);
         let seed = request_seed(self.options.seed, self.block, round, place);
-        let look = || -> Result<Look, BenchError> {
+        let look = |pids: &[u32]| -> Result<Look, BenchError> {
             Ok(Look {
-                faults: faults(self.undo.root(), &pids),
-                group_major: group.stats()?.major_faults,
+                faults: faults(self.undo.root(), pids),
+                group_major: limit.major_faults()?,
                 arena: pager.arena(place)?,
             })
         };
-        let before = look()?;
-        let sampler = self.sampler(group, block.keeper)?;
+        let pids = block.apps[place].pids()?;
+        let before = look(&pids)?;
+        let sampler = self.sampler(limit, &block.apps)?;
+        let begin = monotonic_ns();
         pager.switch(place);
-        let answer = app.request(Request::Relaunch, seed)?;
-        if let Some(sampler) = &sampler {
-            sampler.answered();
-        }
-        let after = look()?;
+        let answer = block.apps[place].request(Request::Relaunch, seed);
+        let answered = || {
+            if let Some(sampler) = &sampler {
+                sampler.answered();
+            }
+        };
+        let (latency_ns, was_killed, faults) = match answer {
+            Ok(answer) => {
+                answered();
+                (answer.latency_ns, false, look(&pids)?.faults_since(&before))
+            }
+            Err(error) => {
+                block.kills.explain(place, error)?;
+                self.start_again(block, place, progress)?;
+                let latency_ns = monotonic_ns() - begin;
+                answered();
+                pager.restarted(place, &block.apps[place], self.undo.root())?;
+                let begin = Look {
+                    faults: Faults::default(),
+                    ..before
+                };
+                let faults = look(&block.apps[place].pids()?)?.faults_since(&begin);
+                (latency_ns, true, faults)
+            }
+        };
+        block.kills.answered(place)?;
+        let arena = pager.arena(place)?.zip(before.arena);
+        let arena = arena.map(|(after, before)| after.since(before));
         pager.done(place);
         let rest = Duration::from_millis(self.options.rest_ms);
         std::thread::sleep(rest / 2);
         let slices = sampler.map(Sampler::finish).unwrap_or_default();
-        app.request(Request::Use, seed)?;
+        match block.apps[place].request(Request::Use, seed) {
+            Ok(_) => block.kills.answered(place)?,
+            // It is started again when it is asked for again.
+            Err(error) => block.kills.explain(place, error)?,
+        }
         std::thread::sleep(rest / 2);
-        let (major_faults, minor_faults) = after.faults_since(&before);
-        let arena = after.arena.zip(before.arena);
-        let arena = arena.map(|(after, before)| after.since(before));
+        let (major_faults, minor_faults) = faults;
         Ok(RelaunchValue {
             arm: self.arm,
             block: self.block,
             round: round - self.options.warm_up.min(round),
-            app: app.spec().name.clone(),
-            latency_ns: answer.latency_ns,
+            app: block.apps[place].spec().name.clone(),
+            latency_ns,
+            was_killed,
             major_faults,
             minor_faults,
             prefetched: arena.map(|arena| arena.prefetched),
@@ -320,17 +380,38 @@ impl Run<'_> {
         })
     }
 
+    /// Starts an application that was killed.
+    fn start_again(
+        &self,
+        block: &mut Block<'_>,
+        place: usize,
+        progress: &mut dyn FnMut(Step<'_>),
+    ) -> Result<(), BenchError> {
+        let spec = &self.options.apps[place];
+        progress(Step::Killed { app: &spec.name });
+        // What is left of it goes first.
+        block.apps.remove(place).stop()?;
+        let _guest = block.limit.admit()?;
+        let app = self.start(spec, block.budgets[place])?;
+        block.apps.insert(place, app);
+        Ok(())
+    }
+
     /// What samples a switch that is about to begin.
-    fn sampler(&self, group: &Group, keeper: &Keeper) -> Result<Option<Sampler>, BenchError> {
+    fn sampler(
+        &self,
+        limit: &dyn MemoryLimit,
+        apps: &[RunningApp],
+    ) -> Result<Option<Sampler>, BenchError> {
         let Some(every) = self.options.sample_every else {
             return Ok(None);
         };
         let root = self.undo.root();
         let sampled = Sampled {
-            programs: programs(group)?,
+            programs: limit.programs(apps)?,
             kernel_threads: kernel_threads(root)?,
             with_arenas: self.arm == Arm::Preload,
-            limit: keeper.clock(),
+            limit: limit.clock(),
         };
         Sampler::start(root, every, &sampled).map(Some)
     }
@@ -365,63 +446,19 @@ impl Look {
     }
 }
 
-/// The processes of a group, without this one.
-fn programs(group: &Group) -> Result<Vec<u32>, BenchError> {
-    let mut pids = group.pids()?;
-    pids.retain(|&pid| pid != std::process::id());
-    Ok(pids)
-}
-
 /// What the applications take.
-fn footprints(root: &Root, group: &Group, apps: &[RunningApp]) -> Result<Footprints, BenchError> {
+fn footprints(
+    root: &Root,
+    limit: &dyn MemoryLimit,
+    apps: &[RunningApp],
+) -> Result<Footprints, BenchError> {
     let anonymous = apps
         .iter()
         .map(|app| -> Result<u64, BenchError> { Ok(anonymous_bytes(root, &app.pids()?)) });
     Ok(Footprints {
         anonymous_bytes: anonymous.collect::<Result<_, _>>()?,
-        all_bytes: group.usage_bytes()?,
+        all_bytes: limit.used_bytes()?,
     })
-}
-
-/// This process, as long as it is in the group of an arm.
-struct Guest {
-    home: PathBuf,
-}
-
-impl Guest {
-    fn join(root: &Root, memcg: &Memcg) -> Result<Self, BenchError> {
-        let guest = Self {
-            home: own_group(root, memcg)?,
-        };
-        memcg.add(std::process::id())?;
-        Ok(guest)
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        // Where that fails, removing the group moves this process to the top.
-        let _ = file::write(
-            &self.home.join("cgroup.procs"),
-            &std::process::id().to_string(),
-        );
-    }
-}
-
-/// The folder of the memory group in which this process is.
-fn own_group(root: &Root, memcg: &Memcg) -> Result<PathBuf, BenchError> {
-    let text = file::read(&root.path("/proc/self/cgroup"))?;
-    let mount = memcg.path().parent().unwrap_or(memcg.path()).to_owned();
-    let find = |is_it: &dyn Fn(&str) -> bool| {
-        text.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let (controllers, path) = (fields.next()?, fields.next()?);
-            is_it(controllers).then(|| mount.join(path.trim_start_matches('/')))
-        })
-    };
-    let own = find(&|list| list.split(',').any(|c| c == "memory")).or_else(|| find(&str::is_empty));
-    // With both versions mounted, the unified line may name a group of the other hierarchy.
-    Ok(own.filter(|path| path.is_dir()).unwrap_or(mount))
 }
 
 /// Writes dirty pages out and drops what is cached, so that every arm begins alike.

@@ -4,6 +4,7 @@ use serde::Serialize;
 use warmswap_kernel::Counters;
 
 use super::arenas::ArenaCounts;
+use super::limit::Conditions;
 use super::options::Arm;
 use super::quantiles::Quantiles;
 use super::switch_use::SwitchUse;
@@ -17,22 +18,24 @@ pub struct CpuParts {
     pub kernel_threads_ns: u64,
     /// The thread that keeps the limit, in which the kernel reclaims when it falls.
     pub limit_ns: u64,
-    /// The kernel host's thread; or the arenas' threads, those that bring pages ahead included, and the one that
+    /// The kernel host's thread; or the daemon's process; or the arenas' threads, those that bring pages ahead included, and the one that
     /// tells them of switches.
     pub host_ns: u64,
     /// The kernel host's prefetch threads.
     pub prepage_ns: u64,
+    /// Of all processors of the machine, whatever they did but idle, other programs' too.
+    pub machine_ns: u64,
 }
 
 impl CpuParts {
-    /// All of it.
+    /// All that the arm is known to have caused.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
         self.programs_ns + self.kernel_threads_ns + self.limit_ns + self.host_ns + self.prepage_ns
     }
 }
 
-/// What the kernel host, or the arenas together, did; all blocks, without warm-up.
+/// What the kernel host, the daemon, or the arenas together, did; all blocks, without warm-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct HostPart {
     /// Pages brought back ahead of use.
@@ -102,6 +105,12 @@ pub struct ArmResult {
     pub mean_bytes: u64,
     /// The most.
     pub peak_bytes: u64,
+    /// Applications that were killed for want of memory, and started again at their next relaunch.
+    pub kills: u64,
+    /// Processes of the whole machine that the kernel killed for want of memory, warm-up included.
+    pub oom_kills: u64,
+    /// What was limited, how, and with which settings of the kernel; of the last block.
+    pub conditions: Conditions,
     /// Of it page cache, at the end of a block: mean over blocks, in bytes.
     pub file_bytes: u64,
     /// Pages written to swap, or to the arenas' pools.
@@ -128,6 +137,9 @@ impl ArmResult {
             cpu: CpuParts::default(),
             mean_bytes: 0,
             peak_bytes: 0,
+            kills: 0,
+            oom_kills: 0,
+            conditions: Conditions::default(),
             file_bytes: 0,
             out_pages: 0,
             in_pages: 0,

@@ -4,9 +4,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use warmswap_apps::RunningApp;
 use warmswap_kernel::host::AFTER_SWITCH;
-use warmswap_kernel::{AppId, Application, Host, HostConfig, HostStatus};
+use warmswap_kernel::{AppId, Application, Host, HostConfig, HostStatus, Members};
 use warmswap_sys::Root;
+use warmswap_sys::process::Stat;
 
 use crate::BenchError;
 
@@ -14,7 +16,24 @@ use crate::BenchError;
 enum Event {
     Switch(AppId),
     Done(AppId),
+    Replace(AppId, Application),
     Status(Sender<HostStatus>),
+}
+
+/// An application as a host knows it: all processes of the program that was started.
+///
+/// # Errors
+/// [`BenchError`] when it has ended.
+pub fn application(app: &RunningApp, root: &Root) -> Result<Application, BenchError> {
+    let pid = app.process();
+    Ok(Application {
+        name: app.spec().name.clone(),
+        members: Members::Tree {
+            pid,
+            start_ticks: Stat::read(root, pid)?.start_ticks,
+            with_root: true,
+        },
+    })
 }
 
 /// A host that runs.
@@ -61,6 +80,11 @@ impl HostThread {
         self.tell(Event::Done(AppId(app as u16)));
     }
 
+    /// It was killed, and runs again as this application.
+    pub fn replace(&self, app: usize, application: Application) {
+        self.tell(Event::Replace(AppId(app as u16), application));
+    }
+
     /// What the host knows, once it has heard all that it was told.
     pub fn status(&self) -> HostStatus {
         let (sender, receiver) = channel();
@@ -89,6 +113,11 @@ fn run(mut host: Host, events: &Receiver<Event>) {
                 host.switch_to(app)
             }
             Ok(Event::Done(app)) => host.launch_done(app),
+            // The number that is free is given out again.
+            Ok(Event::Replace(app, application)) => {
+                let added = host.remove(app).and_then(|()| host.add(application));
+                added.map(|id| debug_assert_eq!(id, app))
+            }
             Ok(Event::Status(to)) => {
                 let _ = to.send(host.status());
                 Ok(())

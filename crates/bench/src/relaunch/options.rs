@@ -19,6 +19,25 @@ pub enum Arm {
     Kernel,
     /// The preloaded library, in the programs that allow it; the others as in [`Arm::Zram`].
     Preload,
+    /// The whole machine is short of memory: the kernel by itself with its own settings, over zram.
+    ZramDefault,
+    /// The same with the settings that distributions choose for zram.
+    ZramTuned,
+    /// The same as [`Arm::ZramDefault`], steered by the daemon as shipped, which is told of switches.
+    Daemon,
+    /// The same, but the daemon is told nothing: it finds the applications and their switches by itself.
+    DaemonUntold,
+}
+
+/// Where the memory of an arm is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// It is not.
+    Unlimited,
+    /// In a control group of the applications.
+    Group,
+    /// On the whole machine, from which memory is taken away.
+    Machine,
 }
 
 impl Arm {
@@ -30,13 +49,35 @@ impl Arm {
             Self::Zram => "zram",
             Self::Kernel => "kernel",
             Self::Preload => "preload",
+            Self::ZramDefault => "zram-default",
+            Self::ZramTuned => "zram-tuned",
+            Self::Daemon => "daemon",
+            Self::DaemonUntold => "daemon-untold",
+        }
+    }
+
+    /// Where its memory is limited.
+    #[must_use]
+    pub const fn scope(self) -> Scope {
+        match self {
+            Self::Dram => Scope::Unlimited,
+            Self::Zram | Self::Kernel | Self::Preload => Scope::Group,
+            Self::ZramDefault | Self::ZramTuned | Self::Daemon | Self::DaemonUntold => {
+                Scope::Machine
+            }
         }
     }
 
     /// Whether its memory is limited.
     #[must_use]
     pub const fn is_limited(self) -> bool {
-        !matches!(self, Self::Dram)
+        !matches!(self.scope(), Scope::Unlimited)
+    }
+
+    /// Whether the daemon runs in it.
+    #[must_use]
+    pub const fn has_daemon(self) -> bool {
+        matches!(self, Self::Daemon | Self::DaemonUntold)
     }
 }
 
@@ -87,6 +128,8 @@ pub struct RelaunchOptions {
     pub host: HostConfig,
     /// What the arm `preload` needs.
     pub preload: Option<Preload>,
+    /// The `warmswap` command, which the arms with a daemon run.
+    pub command: Option<PathBuf>,
     /// Sample CPU time and I/O of each switch that often.
     pub sample_every: Option<Duration>,
     /// Measure although other programs take the processor.
@@ -105,6 +148,11 @@ pub enum Step<'a> {
     },
     /// An application was started.
     Started {
+        /// Its name.
+        app: &'a str,
+    },
+    /// An application was killed for want of memory, and is started again.
+    Killed {
         /// Its name.
         app: &'a str,
     },

@@ -1,9 +1,12 @@
 //! Who pages the applications of an arm, and is told of switches.
 
+use warmswap_apps::RunningApp;
 use warmswap_kernel::HostStatus;
+use warmswap_sys::Root;
 
 use super::arenas::{ArenaCounts, Arenas};
-use super::host_thread::HostThread;
+use super::daemon::DaemonProcess;
+use super::host_thread::{HostThread, application};
 use crate::BenchError;
 
 /// Who is told.
@@ -15,12 +18,14 @@ pub enum Pager {
     Host(HostThread),
     /// The arenas of the programs.
     Arenas(Arenas),
+    /// A daemon of its own, which is told of switches or not.
+    Daemon(DaemonProcess),
 }
 
 /// What it did since it began.
 #[derive(Debug, Default)]
 pub struct PagerCounts {
-    /// The kernel host.
+    /// The kernel host, or the daemon's.
     pub host: Option<HostStatus>,
     /// The arenas by application, nothing in other arms.
     pub arenas: Vec<ArenaCounts>,
@@ -35,16 +40,29 @@ impl Pager {
             Self::Nobody => {}
             Self::Host(host) => host.switch(app),
             Self::Arenas(arenas) => arenas.switch(app),
+            Self::Daemon(daemon) => daemon.switch(app),
         }
     }
 
     /// It has answered.
     pub fn done(&self, app: usize) {
         match self {
-            Self::Nobody => {}
+            // A user's desktop tells the daemon of switches, and not of answers.
+            Self::Nobody | Self::Daemon(_) => {}
             Self::Host(host) => host.done(app),
             Self::Arenas(arenas) => arenas.done(app),
         }
+    }
+
+    /// It was killed, and started again.
+    pub fn restarted(&self, at: usize, app: &RunningApp, root: &Root) -> Result<(), BenchError> {
+        match self {
+            Self::Nobody => {}
+            Self::Host(host) => host.replace(at, application(app, root)?),
+            Self::Arenas(arenas) => arenas.replace(at, app.folder().to_owned()),
+            Self::Daemon(daemon) => daemon.launched(at, app)?,
+        }
+        Ok(())
     }
 
     /// What the arenas of one application did; `None` in other arms.
@@ -61,6 +79,10 @@ impl Pager {
             Self::Nobody => PagerCounts::default(),
             Self::Host(host) => PagerCounts {
                 host: Some(host.status()),
+                ..PagerCounts::default()
+            },
+            Self::Daemon(daemon) => PagerCounts {
+                host: Some(daemon.status()?),
                 ..PagerCounts::default()
             },
             Self::Arenas(arenas) => PagerCounts {

@@ -5,32 +5,15 @@ use warmswap_kernel::HostStatus;
 
 use super::arm::Done;
 use super::arm_result::{AppResult, ArmResult};
+use super::limit::Setting;
 use super::options::{Arm, RelaunchOptions};
 use super::quantiles::Quantiles;
 use super::switch_use::{Sampling, SwitchUse};
+use super::targets::{self, Target};
 use super::value::RelaunchValue;
 
-/// A target, and whether it is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Target {
-    /// What, of the arm `kernel` against the arm `zram`.
-    pub what: &'static str,
-    /// The ratio.
-    pub ratio: f64,
-    /// It is to be at most this.
-    pub at_most: f64,
-}
-
-impl Target {
-    /// Whether it is reached.
-    #[must_use]
-    pub fn is_reached(&self) -> bool {
-        self.ratio <= self.at_most
-    }
-}
-
 /// Everything.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RelaunchReport {
     /// Names of the applications.
     pub apps: Vec<String>,
@@ -62,8 +45,11 @@ pub struct RelaunchReport {
     pub total_bytes: Option<u64>,
     /// The arms.
     pub arms: Vec<ArmResult>,
-    /// Kernel against zram, where both were measured.
+    /// Kernel against zram, and the daemon against zram, where both were measured.
     pub targets: Vec<Target>,
+    /// Parts of the kernel that reclaim by themselves or tell which pages are used, where arms over the whole machine
+    /// were measured.
+    pub features: Vec<Setting>,
     /// Every single relaunch.
     pub values: Vec<RelaunchValue>,
 }
@@ -87,6 +73,7 @@ impl RelaunchReport {
             total_bytes: None,
             arms: Vec::new(),
             targets: Vec::new(),
+            features: Vec::new(),
             values: Vec::new(),
         }
     }
@@ -103,6 +90,10 @@ impl RelaunchReport {
         result.cpu.programs_ns += done.cpu.programs_ns;
         result.cpu.kernel_threads_ns += done.cpu.kernel_threads_ns;
         result.cpu.limit_ns += done.usage.cpu_ns;
+        result.cpu.machine_ns += done.cpu.machine_ns;
+        result.kills += values.iter().filter(|value| value.was_killed).count() as u64;
+        result.oom_kills += done.oom_kills;
+        result.conditions = done.conditions;
         result.mean_bytes += done.usage.mean_bytes / u64::from(self.blocks.max(1));
         result.peak_bytes = result.peak_bytes.max(done.usage.peak_bytes);
         result.file_bytes += done.file_bytes / u64::from(self.blocks.max(1));
@@ -152,7 +143,7 @@ impl RelaunchReport {
         }
         self.arms.sort_by_key(|result| result.arm);
         self.sum_up_switches();
-        self.targets = self.targets();
+        self.targets = targets::all(self);
     }
 
     /// Sums up what was sampled.
@@ -186,30 +177,6 @@ impl RelaunchReport {
     #[must_use]
     pub fn arm(&self, arm: Arm) -> Option<&ArmResult> {
         self.arms.iter().find(|result| result.arm == arm)
-    }
-
-    fn targets(&self) -> Vec<Target> {
-        let (Some(kernel), Some(zram)) = (self.arm(Arm::Kernel), self.arm(Arm::Zram)) else {
-            return Vec::new();
-        };
-        let target = |what, ours: f64, theirs: f64, at_most| Target {
-            what,
-            ratio: ours / theirs,
-            at_most,
-        };
-        let cpu = |arm: &ArmResult| arm.cpu.total_ns() as f64;
-        let (ours, theirs) = (&kernel.latency, &zram.latency);
-        vec![
-            target("median relaunch latency", ours.p50, theirs.p50, 0.5),
-            target("p90 relaunch latency", ours.p90, theirs.p90, 0.5),
-            target(
-                "major faults per relaunch",
-                kernel.major_faults.mean,
-                zram.major_faults.mean,
-                0.3,
-            ),
-            target("CPU time", cpu(kernel), cpu(zram), 1.0),
-        ]
     }
 }
 
@@ -253,15 +220,5 @@ mod tests {
 
         let found: Vec<_> = values.iter().map(|v| v.prefetched).collect();
         assert_eq!(found, [None, Some(10), Some(20)]);
-    }
-
-    #[test]
-    fn a_target_is_reached_at_its_bound() {
-        let target = |ratio| Target {
-            what: "x",
-            ratio,
-            at_most: 0.5,
-        };
-        assert!(target(0.5).is_reached() && !target(0.51).is_reached());
     }
 }

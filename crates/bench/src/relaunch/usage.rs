@@ -1,5 +1,6 @@
 //! CPU time and faults of programs and of the kernel's threads.
 
+use warmswap_sys::cpu_time::machine_busy_ns;
 use warmswap_sys::process::Stat;
 use warmswap_sys::{FileError, Root, file, tree};
 
@@ -49,13 +50,18 @@ pub fn kernel_threads(root: &Root) -> Result<Vec<u32>, FileError> {
 pub struct CpuNow {
     pub programs_ns: u64,
     pub kernel_threads_ns: u64,
+    /// Of all processors, whatever they did but idle.
+    pub machine_ns: u64,
 }
 
 impl CpuNow {
     /// Of these processes, and of all threads of the kernel.
     pub fn read(root: &Root, pids: &[u32]) -> Result<Self, FileError> {
         let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
-        let mut now = Self::default();
+        let mut now = Self {
+            machine_ns: machine_busy_ns(root)?,
+            ..Self::default()
+        };
         for stat in tree::all(root)? {
             let ns = stat.cpu_ticks * tick_ns;
             if pids.contains(&stat.pid) {
@@ -74,6 +80,7 @@ impl CpuNow {
             kernel_threads_ns: self
                 .kernel_threads_ns
                 .saturating_sub(before.kernel_threads_ns),
+            machine_ns: self.machine_ns.saturating_sub(before.machine_ns),
         }
     }
 }

@@ -16,8 +16,10 @@ pub struct RelaunchValue {
     pub round: u32,
     /// Of which application.
     pub app: String,
-    /// To the program's own answer, in nanoseconds.
+    /// To the program's own answer, in nanoseconds; of one that was killed, until it was started again and ready.
     pub latency_ns: u64,
+    /// It had been killed for want of memory, and was started again.
+    pub was_killed: bool,
     /// Major faults of its processes: those for which something had to be read or decompressed. Where an arena serves
     /// them, those that brought a page from its pool.
     pub major_faults: u64,
@@ -45,6 +47,7 @@ impl RelaunchValue {
             round,
             app: app.to_owned(),
             latency_ns: 1,
+            was_killed: false,
             major_faults: 0,
             minor_faults: 0,
             prefetched: None,

@@ -1,7 +1,13 @@
 //! Live memory beside the kernel's own swap.
 
+use std::process::Command;
+
 use crate::common::{Ran, assert_refused, json, run, trace, warmswap};
+use serde_json::Value;
+use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::uffd::{Feature, Uffd};
+use warmswap_sys::{Root, swap};
+use warmswap_testkit::skip;
 
 #[test]
 fn too_few_pages_are_refused() {
@@ -26,11 +32,84 @@ fn what_relaunches_cannot_be_measured_with_is_refused() {
         "--arms",
         "dram,preload",
     ];
+    for (arms, machine, why) in [
+        ("dram,daemon", None, "the arm daemon needs --machine"),
+        (
+            "zram,daemon",
+            Some("--machine"),
+            "the arm zram needs a control group: leave out --machine",
+        ),
+    ] {
+        let named = ["bench", "relaunch", "--apps", apps, "--arms", arms];
+        let ran = run(named.into_iter().chain(machine));
+        assert_refused(&ran, 2, &[why]);
+    }
     let missing = "/nonexistent/libwarmswap_preload.so";
     let mut command = warmswap(args);
     command.env("WARMSWAP_PRELOAD", missing);
     let ran = Ran::from(command.output().expect("the command starts"));
     assert_refused(&ran, 1, &["arm preload", "/nonexistent/"]);
+}
+
+/// Two GiB are taken away from the machine, which programs that run beside do not notice.
+#[test]
+fn the_daemon_as_shipped_runs_on_a_machine_with_less_memory() {
+    const TAKEN_MIB: u64 = 2048;
+    let name = "the_daemon_as_shipped_runs_on_a_machine_with_less_memory";
+    let root = Root::machine();
+    if let Err(error) = warmswap_sys::zram::probe(&root) {
+        skip!(name, "{error}");
+    }
+    let apps = concat!(env!("CARGO_MANIFEST_DIR"), "/../../apps");
+    let apps = ["cpython", "sqlite"].map(|name| format!("{apps}/{name}.toml"));
+    for program in ["python3", "sqlite3"] {
+        if Command::new(program).arg("--version").output().is_err() {
+            skip!(name, "{program} is not installed");
+        }
+    }
+    if let Some(area) = swap::areas(&root).unwrap().first() {
+        skip!(name, "{} is in use as swap", area.path);
+    }
+    let huge_pages = || Meminfo::read(&root).unwrap().huge_pages_bytes;
+    let before = huge_pages();
+    // Others may take so much meanwhile that less is available than is to be left: then once more.
+    let data = loop {
+        let memory = Meminfo::read(&root).unwrap();
+        if memory.huge_page_bytes == 0 || memory.available_bytes >> 20 < 2 * TAKEN_MIB {
+            skip!(name, "needs 4 GiB of available memory, and huge pages");
+        }
+        let left_mib = (memory.available_bytes >> 20) - TAKEN_MIB;
+        let mut command = warmswap(["bench", "relaunch", "--machine", "--quick", "--allow-busy"]);
+        command.args(["--arms", "zram-default,daemon,daemon-untold", "--apps"]);
+        command.args([&apps.join(","), "--total-mib", &left_mib.to_string()]);
+        let ran = Ran::from(command.args(["--json", "-"]).output().unwrap());
+        assert_eq!(huge_pages(), before, "{}", ran.stderr);
+        if ran.code == Some(1) && ran.stderr.contains("are to be left, but only") {
+            continue;
+        }
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let mut envelope: Value = serde_json::from_str(&ran.stdout).expect("valid JSON");
+        break envelope["data"].take();
+    };
+    let arms = data["arms"].as_array().expect("a list");
+    let of = |name: &str| {
+        let arm = arms.iter().find(|arm| arm["arm"] == name);
+        arm.unwrap_or_else(|| panic!("{name} was measured"))
+    };
+    for name in ["daemon", "daemon-untold"] {
+        let arm = of(name);
+        assert_eq!(arm["latency"]["count"], 6);
+        assert!(arm["cpu"]["host_ns"].as_u64() > Some(0), "{arm}");
+        assert!(arm["cpu"]["machine_ns"].as_u64() > arm["cpu"]["host_ns"].as_u64());
+        assert!(arm["host"].is_object());
+        assert!(arm["conditions"]["available_bytes"].as_u64() > Some(0));
+    }
+    assert!(of("zram-default")["host"].is_null());
+    let targets = data["targets"].as_array().expect("a list");
+    let cpu = targets
+        .iter()
+        .filter(|target| target["what"] == "CPU time of everything");
+    assert_eq!(cpu.count(), 2);
 }
 
 #[test]

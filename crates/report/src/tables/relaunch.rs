@@ -1,5 +1,6 @@
 //! How fast applications come back, arm beside arm.
 
+mod machine;
 mod mixes;
 mod switches;
 
@@ -13,7 +14,7 @@ use crate::table::{Column, Origin, Table, TableError};
 use crate::units::{Kind, Quantity};
 
 /// Latencies and faults, the same by application, CPU time by part, memory, swap traffic, arenas, samples of the
-/// switches, and targets.
+/// switches, what was left of a whole machine, and targets.
 ///
 /// # Errors
 /// None in practice: a row that does not fit its columns.
@@ -31,6 +32,9 @@ pub fn relaunch(report: &RelaunchReport) -> Result<Vec<Table>, TableError> {
     }
     if report.arms.iter().any(|result| result.switches.is_some()) {
         tables.extend(switches::switches(report)?);
+    }
+    if machine::is_measured(report) {
+        tables.push(machine::conditions(report)?);
     }
     if !report.targets.is_empty() {
         tables.push(targets(report)?);
@@ -57,8 +61,7 @@ fn latencies(report: &RelaunchReport) -> Result<Table, TableError> {
         time("p90_ns", "p90"),
         time("p99_ns", "p99"),
         time("mean_ns", "mean"),
-        time("p25_ns", "p25"),
-        time("p75_ns", "p75"),
+        measured("kills", "kills", Kind::Count),
         measured("major_faults", "major faults", Kind::Count),
         measured("minor_faults", "minor faults", Kind::Count),
     ]);
@@ -76,8 +79,7 @@ fn latencies(report: &RelaunchReport) -> Result<Table, TableError> {
             Quantity::Nanoseconds(latency.p90),
             Quantity::Nanoseconds(latency.p99),
             Quantity::Nanoseconds(latency.mean),
-            Quantity::Nanoseconds(latency.p25),
-            Quantity::Nanoseconds(latency.p75),
+            Quantity::Count(result.kills),
             Quantity::Count(result.major_faults.mean.round() as u64),
             Quantity::Count(result.minor_faults.mean.round() as u64),
         ])?;
@@ -89,15 +91,21 @@ fn latencies(report: &RelaunchReport) -> Result<Table, TableError> {
              that brought a page from the library's pool is a major one, too."
         )
     });
+    let is_machine = machine::is_measured(report);
+    let host = format!(
+        "kernel is the kernel host with scheme {}.{}",
+        report.scheme,
+        preload.unwrap_or_default()
+    );
     table.footnote(format!(
         "Limited arms have {} for programs and compressed pool together; without a limit the programs take {}. \
-         zram with {}; kernel is the kernel host with scheme {}.{} {} blocks, arms rotated, {} warm-up rounds each. \
-         Faults are means of a relaunch. The measuring thread got {} of a processor before.",
+         zram with {}; {} {} blocks, arms rotated, {} warm-up rounds each. \
+         Faults are means of a relaunch. A killed application's next relaunch is its start. The measuring thread got {} of \
+         a processor before.",
         bytes(report.total_bytes),
         bytes(report.footprint_bytes),
         report.algorithm,
-        report.scheme,
-        preload.unwrap_or_default(),
+        if is_machine { machine::DAEMONS } else { &host },
         report.blocks,
         report.warm_up,
         Quantity::Fraction(report.cpu_share).human(),
@@ -151,6 +159,7 @@ fn cpu(report: &RelaunchReport) -> Result<Table, TableError> {
         time("host_ns", "host"),
         time("prepage_ns", "prepaging"),
         time("total_ns", "together"),
+        time("machine_ns", "machine"),
     ]);
     let mut table = Table::new("CPU time of all relaunches and use", columns);
     for ArmResult { arm: of, cpu, .. } in &report.arms {
@@ -162,12 +171,14 @@ fn cpu(report: &RelaunchReport) -> Result<Table, TableError> {
             Quantity::nanoseconds(cpu.host_ns),
             Quantity::nanoseconds(cpu.prepage_ns),
             Quantity::nanoseconds(cpu.total_ns()),
+            Quantity::nanoseconds(cpu.machine_ns),
         ])?;
     }
     table.footnote(
         "Programs include what the kernel does in them: faults and direct reclaim. The thread that keeps limit + \
          pool = total reclaims when the limit falls. In the arm preload, the host is the library's threads, prepaging \
-         included, and the thread that tells them of switches; programs are without them.",
+         included, and the thread that tells them of switches; programs are without them. The machine is all that \
+         its processors did but idle, with others' programs.",
     );
     Ok(table)
 }
@@ -262,13 +273,14 @@ fn arenas(report: &RelaunchReport) -> Result<Table, TableError> {
 }
 
 fn targets(report: &RelaunchReport) -> Result<Table, TableError> {
-    let mut columns = names(["kernel against zram"]);
+    let mut columns = names(["arms", "what"]);
     columns.push(measured("ratio", "ratio", Kind::Ratio));
     columns.extend(names(["target"]));
     let mut table = Table::new("Targets", columns);
     for target in &report.targets {
         let verdict = if target.is_reached() { "" } else { ", missed" };
         table.row([
+            text(&target.arms),
             text(target.what),
             Quantity::Ratio(target.ratio),
             text(&format!("≤ {}{verdict}", target.at_most)),

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 use warmswap_apps::{AppSpec, Place, Size, check};
-use warmswap_bench::relaunch::{Arm, Preload, Step, Total};
+use warmswap_bench::relaunch::{Arm, Preload, Scope, Step, Total};
 use warmswap_bench::{RelaunchOptions, relaunch};
 use warmswap_codec::Codec;
 use warmswap_doctor::{Machine, Part, preload_library, require};
@@ -37,6 +37,10 @@ pub struct RelaunchArgs {
     /// Who pages them; separated by commas [default: all that this machine can run]
     #[arg(long, value_enum, value_delimiter = ',')]
     arms: Option<Vec<ArmArg>>,
+    /// Take memory away from the whole machine, in place of limiting a control group: plain zram with the kernel's settings
+    /// and with those of distributions, beside the daemon as shipped, told of switches and not. Nothing else should run
+    #[arg(long)]
+    machine: bool,
     /// Memory of the limited arms, compressed pool included, as a share of what the applications take
     /// without a limit
     #[arg(long, default_value_t = 0.5, value_name = "SHARE")]
@@ -107,6 +111,14 @@ enum ArmArg {
     Kernel,
     /// The preloaded library, in the programs that allow it; the others over the same zram
     Preload,
+    /// The whole machine: the kernel by itself with its own settings, over zram
+    ZramDefault,
+    /// The whole machine: the same with the settings of distributions that swap to zram
+    ZramTuned,
+    /// The whole machine: the daemon as shipped, told of switches
+    Daemon,
+    /// The whole machine: the daemon, told nothing
+    DaemonUntold,
 }
 
 impl From<ArmArg> for Arm {
@@ -116,6 +128,10 @@ impl From<ArmArg> for Arm {
             ArmArg::Zram => Self::Zram,
             ArmArg::Kernel => Self::Kernel,
             ArmArg::Preload => Self::Preload,
+            ArmArg::ZramDefault => Self::ZramDefault,
+            ArmArg::ZramTuned => Self::ZramTuned,
+            ArmArg::Daemon => Self::Daemon,
+            ArmArg::DaemonUntold => Self::DaemonUntold,
         }
     }
 }
@@ -185,18 +201,44 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
             ..HostConfig::default()
         },
         preload,
+        command: Some(std::env::current_exe().context("cannot find this command")?),
         sample_every: args.sample_ms.map(Duration::from_millis),
         allow_busy: args.allow_busy,
     })
 }
 
+/// All arms over a whole machine, and what the applications take without a limit.
+const MACHINE_ARMS: [Arm; 5] = [
+    Arm::Dram,
+    Arm::ZramDefault,
+    Arm::ZramTuned,
+    Arm::Daemon,
+    Arm::DaemonUntold,
+];
+
 /// The arms that are wanted, and what the arm `preload` needs. Where nobody named it, it is left out if this machine or
 /// these applications do not allow it.
 fn arms(args: &RelaunchArgs, apps: &[AppSpec]) -> Result<(Vec<Arm>, Option<Preload>)> {
     if let Some(named) = &args.arms {
-        let arms: Vec<_> = named.iter().map(|&arm| arm.into()).collect();
+        let arms: Vec<Arm> = named.iter().map(|&arm| arm.into()).collect();
+        let other = if args.machine {
+            Scope::Group
+        } else {
+            Scope::Machine
+        };
+        if let Some(arm) = arms.iter().find(|arm| arm.scope() == other) {
+            let why = if args.machine {
+                "needs a control group: leave out"
+            } else {
+                "needs"
+            };
+            return Err(BadInput(format!("the arm {} {why} --machine", arm.name())).into());
+        }
         let preload = arms.contains(&Arm::Preload).then(|| preload(args));
         return Ok((arms, preload.transpose()?));
+    }
+    if args.machine {
+        return Ok((MACHINE_ARMS.to_vec(), None));
     }
     let mut arms = vec![Arm::Dram, Arm::Zram, Arm::Kernel];
     if !apps.iter().any(|app| app.start.preload) {
@@ -269,6 +311,7 @@ fn narrate(step: Step<'_>) {
     match step {
         Step::Arm { arm, block } => eprintln!("block {}: {}", block + 1, arm.name()),
         Step::Started { app } => eprintln!("  {app} started"),
+        Step::Killed { app } => eprintln!("  {app} was killed, and is started again"),
         Step::Round { done, of } => eprintln!("  round {done} of {of}"),
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use warmswap_bench::relaunch::{
-    AppResult, ArenaPart, CpuParts, HostPart, Mix, MixProgram, MixResult, MixesReport, Quantiles,
-    SwitchUse, Target, TimelinePart,
+    AppResult, ArenaPart, Conditions, CpuParts, HostPart, Mix, MixProgram, MixResult, MixesReport,
+    Quantiles, Setting, SwitchUse, Target, TimelinePart,
 };
 
 use crate::units::Style;
@@ -25,6 +25,9 @@ fn result(arm: Arm, host: Option<HostPart>) -> ArmResult {
         },
         mean_bytes: 1 << 20,
         peak_bytes: 2 << 20,
+        kills: 0,
+        oom_kills: 0,
+        conditions: Conditions::default(),
         file_bytes: 4096,
         out_pages: 1,
         in_pages: 2,
@@ -36,6 +39,7 @@ fn result(arm: Arm, host: Option<HostPart>) -> ArmResult {
 
 fn report(arms: Vec<ArmResult>) -> RelaunchReport {
     let target = |ratio| Target {
+        arms: "kernel / zram".to_owned(),
         what: "p90 relaunch latency",
         ratio,
         at_most: 0.5,
@@ -57,6 +61,7 @@ fn report(arms: Vec<ArmResult>) -> RelaunchReport {
         total_bytes: Some(2 << 20),
         arms,
         targets: vec![target(0.4), target(0.6)],
+        features: Vec::new(),
         values: Vec::new(),
     }
 }
@@ -211,4 +216,49 @@ fn mixes_say_what_was_drawn_and_how_arms_compare() {
     assert!(shown[1].contains("1.5"), "{}", shown[1]);
     assert_eq!(shown[1].matches("kernel").count(), 1, "{}", shown[1]);
     assert_eq!(shown[2].matches("zram").count(), 4, "{}", shown[2]);
+}
+
+#[test]
+fn what_was_left_of_the_machine_stands_beside_its_settings_and_kills() {
+    let setting = |name: &str, value: &str| Setting {
+        name: name.to_owned(),
+        value: value.to_owned(),
+    };
+    let conditions = Conditions {
+        usable_bytes: Some(1500 << 20),
+        available_bytes: Some(864 << 20),
+        least_available_bytes: Some(17 << 20),
+        most_stall_percent: Some(42.0),
+        settings: [180, 0, 125, 15_000]
+            .map(|value: u32| setting("vm.watermark_boost_factor", &value.to_string()))
+            .into(),
+    };
+    let limited = ArmResult {
+        kills: 3,
+        oom_kills: 5,
+        conditions,
+        ..result(Arm::DaemonUntold, host(Some(9)))
+    };
+    let mut report = report(vec![result(Arm::Dram, None), limited]);
+    report.features = vec![setting("zswap", "N")];
+
+    let tables = relaunch(&report).expect("rows fit");
+
+    assert_eq!(tables.len(), 8);
+    let rows = |table: usize| tables[table].json()["rows"].clone();
+    assert_eq!(rows(0)[1]["kills"], 3);
+    let machine = rows(6);
+    assert!(machine[0]["available_bytes"].is_null());
+    assert_eq!(machine[1]["most_stall"], 0.42);
+    assert_eq!(
+        (&machine[1]["oom_kills"], &machine[1]["settings"]),
+        (&5.into(), &"180 0 125 15000".into())
+    );
+    for table in &tables {
+        let text = table.text(Style::PLAIN);
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(100), "{text}");
+    }
+    assert!(tables[6].text(Style::PLAIN).contains("zswap N"));
+    assert!(!tables[0].text(Style::PLAIN).contains("kernel host"));
 }

@@ -1,0 +1,289 @@
+//! Settings of the kernel that an arm over the whole machine runs with, and parts of the kernel that are on.
+
+use std::path::Path;
+
+use warmswap_sys::meminfo::{Meminfo, managed_bytes};
+use warmswap_sys::tunable::{Tunable, TunableError};
+use warmswap_sys::undo::Undo;
+use warmswap_sys::{Root, file};
+
+use super::Setting;
+use crate::BenchError;
+use crate::relaunch::options::Arm;
+
+/// Low and high watermark are so many ten-thousandths of memory apart; see [`scaled`].
+const WATERMARK_SCALE: &str = "vm.watermark_scale_factor";
+
+/// What the kernel sets by itself (`mm/vmscan.c`, `mm/swap.c`, `mm/page_alloc.c`).
+const KERNEL: [(&str, u64); 4] = [
+    ("vm.swappiness", 60),
+    ("vm.page-cluster", 3),
+    (WATERMARK_SCALE, 10),
+    ("vm.watermark_boost_factor", 15_000),
+];
+
+/// What distributions set for swap on zram: Pop!_OS, and others after it (ArchWiki, "zram").
+const TUNED: [(&str, u64); 4] = [
+    ("vm.swappiness", 180),
+    ("vm.page-cluster", 0),
+    (WATERMARK_SCALE, 125),
+    ("vm.watermark_boost_factor", 0),
+];
+
+/// Swap that is compressed in memory by itself, before it comes to zram.
+const ZSWAP: &str = "/sys/module/zswap/parameters/enabled";
+
+/// The settings of an arm. Whatever the machine had before comes back when they are dropped.
+#[derive(Debug)]
+pub struct Settings {
+    _kept: Vec<Tunable>,
+    set: Vec<Setting>,
+}
+
+impl Settings {
+    /// Sets them for what is left of the machine now.
+    pub fn set(undo: &Undo, arm: Arm) -> Result<Self, BenchError> {
+        let root = undo.root();
+        let usable = Meminfo::read(root)?.usable_bytes();
+        let managed = managed_bytes(root)?;
+        let mut settings = Self {
+            _kept: Vec::new(),
+            set: Vec::new(),
+        };
+        for (name, value) in values(arm) {
+            let value = match name {
+                WATERMARK_SCALE => scaled(value, usable, managed),
+                _ => value,
+            };
+            settings.apply(Tunable::sysctl(undo, name, &value.to_string()), name, value)?;
+        }
+        let zswap = root.path(ZSWAP);
+        if file::read(&zswap).is_ok_and(|text| text.trim() == "Y") {
+            settings._kept.push(Tunable::set(undo, &zswap, "N")?);
+        }
+        Ok(settings)
+    }
+
+    fn apply(
+        &mut self,
+        tunable: Result<Tunable, TunableError>,
+        name: &str,
+        value: u64,
+    ) -> Result<(), BenchError> {
+        match tunable {
+            Ok(tunable) => self._kept.push(tunable),
+            // Kernels before 5.0 do not boost watermarks.
+            Err(TunableError::File(error)) if error.is_gone() => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        self.set.push(Setting {
+            name: name.to_owned(),
+            value: value.to_string(),
+        });
+        Ok(())
+    }
+
+    /// What was set.
+    pub fn list(&self) -> &[Setting] {
+        &self.set
+    }
+}
+
+fn values(arm: Arm) -> [(&'static str, u64); 4] {
+    match arm {
+        Arm::ZramTuned => TUNED,
+        _ => KERNEL,
+    }
+}
+
+/// The watermark scale with which a machine, of whose `managed` bytes only `usable` are left, has the watermarks of one
+/// that has no more. The kernel computes them from all that it manages, huge pages included.
+fn scaled(factor: u64, usable: u64, managed: u64) -> u64 {
+    let scaled = factor as f64 * usable as f64 / managed.max(1) as f64;
+    (scaled.round() as u64).clamp(1, factor)
+}
+
+/// Parts of the kernel that reclaim by themselves, or tell which pages are used.
+#[must_use]
+pub fn features(root: &Root) -> Vec<Setting> {
+    let text = |path: &str| {
+        let text = file::read(&root.path(Path::new(path))).ok()?;
+        Some(text.trim().to_owned())
+    };
+    let chosen = |text: String| {
+        let mut words = text.split_ascii_whitespace();
+        let word = words.find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+        word.unwrap_or(&text).to_owned()
+    };
+    let sources = [
+        ("lru_gen (MGLRU)", "/sys/kernel/mm/lru_gen/enabled"),
+        (
+            "damon_reclaim",
+            "/sys/module/damon_reclaim/parameters/enabled",
+        ),
+        (
+            "damon_lru_sort",
+            "/sys/module/damon_lru_sort/parameters/enabled",
+        ),
+        ("zswap", ZSWAP),
+        (
+            "transparent huge pages",
+            "/sys/kernel/mm/transparent_hugepage/enabled",
+        ),
+        ("vm.min_free_kbytes", "/proc/sys/vm/min_free_kbytes"),
+        ("vm.overcommit_memory", "/proc/sys/vm/overcommit_memory"),
+    ];
+    let setting = |name: &str, value: String| Setting {
+        name: name.to_owned(),
+        value,
+    };
+    let mut found: Vec<_> = sources
+        .into_iter()
+        .map(|(name, path)| setting(name, text(path).map_or("none".to_owned(), chosen)))
+        .collect();
+    let has_damon = root.path("/sys/kernel/mm/damon/admin").is_dir();
+    found.push(setting(
+        "DAMON",
+        if has_damon { "sysfs" } else { "none" }.to_owned(),
+    ));
+    let pressure = text("/proc/pressure/memory").is_some();
+    found.push(setting(
+        "PSI",
+        if pressure { "on" } else { "none" }.to_owned(),
+    ));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    /// A machine of 8 GiB, 6 of them reserved, with all settings at values of its own.
+    fn machine() -> (tempfile::TempDir, Undo) {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("proc/sys/vm/swappiness", "133\n");
+        write("proc/sys/vm/page-cluster", "1\n");
+        write("proc/sys/vm/watermark_scale_factor", "77\n");
+        write("proc/sys/vm/watermark_boost_factor", "99\n");
+        write(
+            "proc/meminfo",
+            "MemTotal: 8388608 kB\nHugetlb: 6291456 kB\n",
+        );
+        let pages = 8 * GIB / 4096;
+        write(
+            "proc/zoneinfo",
+            &format!("Node 0, zone Normal\n managed {pages}\n"),
+        );
+        write("sys/module/zswap/parameters/enabled", "Y\n");
+        let undo = Undo::open(&Root::at(dir.path()), &dir.path().join("state")).unwrap();
+        (dir, undo)
+    }
+
+    fn value(dir: &tempfile::TempDir, path: &str) -> String {
+        let text = std::fs::read_to_string(dir.path().join(path)).unwrap();
+        text.trim().to_owned()
+    }
+
+    fn vm(dir: &tempfile::TempDir) -> [String; 4] {
+        [
+            "proc/sys/vm/swappiness",
+            "proc/sys/vm/page-cluster",
+            "proc/sys/vm/watermark_scale_factor",
+            "proc/sys/vm/watermark_boost_factor",
+        ]
+        .map(|path| value(dir, path))
+    }
+
+    #[test]
+    fn every_arm_has_its_settings_for_what_is_left_and_the_machine_its_own_again() {
+        let (dir, undo) = machine();
+        for (arm, expected) in [
+            (Arm::ZramDefault, ["60", "3", "3", "15000"]),
+            (Arm::ZramTuned, ["180", "0", "31", "0"]),
+            (Arm::Daemon, ["60", "3", "3", "15000"]),
+        ] {
+            let settings = Settings::set(&undo, arm).unwrap();
+
+            assert_eq!(vm(&dir), expected, "{arm:?}");
+            assert_eq!(settings.list().len(), 4);
+            assert_eq!(settings.list()[2].value, expected[2]);
+            assert_eq!(value(&dir, "sys/module/zswap/parameters/enabled"), "N");
+            drop(settings);
+            assert_eq!(vm(&dir), ["133", "1", "77", "99"], "{arm:?}");
+            assert_eq!(value(&dir, "sys/module/zswap/parameters/enabled"), "Y");
+        }
+    }
+
+    #[test]
+    fn a_signal_or_a_panic_in_between_restores_them() {
+        let (dir, undo) = machine();
+        let outcome = std::panic::catch_unwind(|| {
+            let _settings = Settings::set(&undo, Arm::ZramTuned).unwrap();
+            panic!("on purpose");
+        });
+        assert!(outcome.is_err());
+        assert_eq!(vm(&dir), ["133", "1", "77", "99"]);
+
+        let settings = Settings::set(&undo, Arm::ZramTuned).unwrap();
+        undo.run_all().unwrap();
+        assert_eq!(vm(&dir), ["133", "1", "77", "99"]);
+        drop(settings);
+        assert_eq!(vm(&dir), ["133", "1", "77", "99"]);
+    }
+
+    #[test]
+    fn a_setting_that_this_kernel_does_not_have_is_left_out_and_another_error_undoes_the_rest() {
+        let (dir, undo) = machine();
+        std::fs::remove_file(dir.path().join("proc/sys/vm/watermark_boost_factor")).unwrap();
+        let settings = Settings::set(&undo, Arm::ZramTuned).unwrap();
+        assert_eq!(settings.list().len(), 3);
+        drop(settings);
+
+        let cluster = dir.path().join("proc/sys/vm/page-cluster");
+        std::fs::remove_file(&cluster).unwrap();
+        std::fs::create_dir(&cluster).unwrap();
+        Settings::set(&undo, Arm::ZramTuned).unwrap_err();
+        assert_eq!(value(&dir, "proc/sys/vm/swappiness"), "133");
+    }
+
+    #[test]
+    fn watermarks_are_those_of_a_small_machine() {
+        assert_eq!(scaled(125, 2 * GIB, 24 * GIB), 10);
+        assert_eq!(scaled(10, 2 * GIB, 24 * GIB), 1);
+        assert_eq!(scaled(125, 24 * GIB, 24 * GIB), 125);
+        assert_eq!(
+            scaled(125, 24 * GIB, 20 * GIB),
+            125,
+            "not all is managed yet"
+        );
+        assert_eq!(scaled(10, 0, 24 * GIB), 1);
+    }
+
+    #[test]
+    fn features_say_what_there_is() {
+        let (dir, undo) = machine();
+        let thp = dir
+            .path()
+            .join("sys/kernel/mm/transparent_hugepage/enabled");
+        std::fs::create_dir_all(thp.parent().unwrap()).unwrap();
+        std::fs::write(thp, "always [madvise] never\n").unwrap();
+        let found = features(undo.root());
+        let value = |name: &str| {
+            let setting = found.iter().find(|setting| setting.name == name);
+            setting.unwrap().value.clone()
+        };
+        assert_eq!(value("transparent huge pages"), "madvise");
+        assert_eq!(value("zswap"), "Y");
+        assert_eq!(
+            (value("PSI"), value("DAMON")),
+            ("none".to_owned(), "none".to_owned())
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! Arms over the whole machine, at their smallest: what is measured, that nothing is left behind on any way out, and what
+//! is refused. Little is taken away: all but 2 GiB of what is available are left, so that programs that run beside notice
+//! nothing.
+
+mod common;
+
+use common::{SETTINGS, alone, as_child, machine_state, options, stop_in_the_middle};
+use rustix::process::Signal;
+use warmswap_apps::AppError;
+use warmswap_bench::relaunch::{Arm, Total};
+use warmswap_bench::{BenchError, RelaunchOptions, RelaunchReport, relaunch};
+use warmswap_sys::huge_pages::HugePagesError;
+use warmswap_sys::meminfo::Meminfo;
+use warmswap_sys::undo::Undo;
+use warmswap_sys::zram::probe;
+use warmswap_sys::{Root, file, swap};
+use warmswap_testkit::skip;
+
+const GIB: u64 = 1 << 30;
+
+/// All but 2 GiB of what is available are left.
+fn machine_options(arms: &[Arm]) -> RelaunchOptions {
+    let memory = Meminfo::read(&Root::machine()).unwrap();
+    RelaunchOptions {
+        total: Total::Bytes(memory.available_bytes - 2 * GIB),
+        ..options(arms)
+    }
+}
+
+/// Measures with these options, which are made anew when others have taken so much meanwhile that less is available than
+/// was to be left.
+fn measure(
+    make: impl Fn() -> RelaunchOptions,
+    undo: &Undo,
+    step: &mut dyn FnMut(),
+) -> Result<RelaunchReport, BenchError> {
+    loop {
+        match relaunch(&make(), undo, &mut |_| step()) {
+            Err(BenchError::HugePages(HugePagesError::TooLittle { .. })) => {}
+            done => return done,
+        }
+    }
+}
+
+/// Why this machine cannot run these tests.
+fn missing() -> Option<String> {
+    let root = Root::machine();
+    if let Err(reason) = probe(&root) {
+        return Some(reason.to_string());
+    }
+    if Meminfo::read(&root).unwrap().available_bytes < 5 * GIB {
+        return Some("needs 5 GiB of available memory".to_owned());
+    }
+    if file::read(SETTINGS[0].as_ref()).is_err() {
+        return Some("this kernel has no huge pages".to_owned());
+    }
+    if let Some(area) = swap::areas(&root).unwrap().first() {
+        return Some(format!("{} is in use as swap", area.path));
+    }
+    (options(&[]).apps.len() < 2).then(|| "python3 and sqlite3 are not both installed".to_owned())
+}
+
+#[test]
+fn memory_is_taken_away_while_programs_run_and_given_back() {
+    let name = "memory_is_taken_away_while_programs_run_and_given_back";
+    if let Some(reason) = missing() {
+        skip!(name, "{reason}");
+    }
+    let _alone = alone();
+    let before = machine_state();
+    let folder = tempfile::tempdir().unwrap();
+    let undo = Undo::open(&Root::machine(), folder.path()).unwrap();
+    let memory = || Meminfo::read(&Root::machine()).unwrap();
+    let huge_pages = memory().huge_pages_bytes;
+    let mut taken = 0;
+
+    let arms = [Arm::Dram, Arm::ZramDefault, Arm::ZramTuned];
+    let report = measure(|| machine_options(&arms), &undo, &mut || {
+        taken = taken.max(memory().huge_pages_bytes - huge_pages);
+    })
+    .unwrap();
+
+    assert_eq!(machine_state(), before);
+    assert!(taken > 0);
+    assert_eq!(report.values.len(), 3 * 2 * 2);
+    assert!(!report.features.is_empty());
+    let arm = |arm| report.arm(arm).expect("it was measured");
+    assert_eq!(arm(Arm::Dram).conditions.available_bytes, None);
+    for limited in [Arm::ZramDefault, Arm::ZramTuned] {
+        let result = arm(limited);
+        let conditions = &result.conditions;
+        let (usable, available) = (conditions.usable_bytes, conditions.available_bytes);
+        assert!(usable.unwrap() < memory().usable_bytes() && available < usable);
+        assert!(
+            conditions
+                .least_available_bytes
+                .is_some_and(|bytes| bytes > 0)
+        );
+        assert_eq!(conditions.settings.len(), 4);
+        assert!(result.cpu.machine_ns > 0 && result.cpu.programs_ns > 0);
+        assert!(result.latency.count == 4 && result.kills == 0);
+    }
+    let swappiness = |of| arm(of).conditions.settings[0].value.clone();
+    assert_eq!(swappiness(Arm::ZramDefault), "60");
+    assert_eq!(swappiness(Arm::ZramTuned), "180");
+}
+
+#[test]
+fn a_program_that_fails_ends_the_run_and_leaves_nothing_behind() {
+    let name = "a_program_that_fails_ends_the_run_and_leaves_nothing_behind";
+    if let Some(reason) = missing() {
+        skip!(name, "{reason}");
+    }
+    let _alone = alone();
+    let before = machine_state();
+    let folder = tempfile::tempdir().unwrap();
+    let undo = Undo::open(&Root::machine(), folder.path()).unwrap();
+    let impatient = || {
+        let mut options = machine_options(&[Arm::ZramTuned]);
+        for app in &mut options.apps {
+            app.requests.limit_s = 0;
+        }
+        options
+    };
+
+    let error = measure(impatient, &undo, &mut || {}).unwrap_err();
+
+    assert!(
+        matches!(error, BenchError::App(AppError::Late { .. })),
+        "{error}"
+    );
+    assert_eq!(machine_state(), before);
+}
+
+/// Not a test of its own: run by the one below in a process of its own.
+#[test]
+fn child() {
+    let huge_pages = || Meminfo::read(&Root::machine()).unwrap().huge_pages_bytes;
+    let before = huge_pages();
+    as_child(
+        || huge_pages() > before,
+        |undo, step| {
+            let long = || RelaunchOptions {
+                blocks: 1000,
+                ..machine_options(&[Arm::ZramTuned])
+            };
+            measure(long, undo, step).unwrap();
+        },
+    );
+}
+
+#[test]
+fn signals_a_panic_and_the_command_after_a_kill_restore_the_machine() {
+    let name = "signals_a_panic_and_the_command_after_a_kill_restore_the_machine";
+    if let Some(reason) = missing() {
+        skip!(name, "{reason}");
+    }
+    let _alone = alone();
+    stop_in_the_middle(Some(Signal::INT), Some(130));
+    stop_in_the_middle(Some(Signal::TERM), Some(143));
+    stop_in_the_middle(None, Some(101));
+    stop_in_the_middle(Some(Signal::KILL), None);
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_before_anything_is_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let undo = Undo::open(&Root::machine(), folder.path()).unwrap();
+    let mixed = options(&[Arm::Dram, Arm::Zram, Arm::Daemon]);
+    let no_command = options(&[Arm::Dram, Arm::DaemonUntold]);
+    if mixed.apps.is_empty() {
+        skip!(
+            "what_cannot_be_compared_is_refused_before_anything_is_changed",
+            "neither python3 nor sqlite3 is installed"
+        );
+    }
+
+    let error = relaunch(&mixed, &undo, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, BenchError::MixedScopes { .. }), "{error}");
+    let error = relaunch(&no_command, &undo, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, BenchError::NoCommand), "{error}");
+}
