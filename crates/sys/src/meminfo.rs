@@ -47,7 +47,7 @@ impl Meminfo {
         let huge_page_bytes = field("Hugepagesize").unwrap_or(0);
         // Before Linux 4.20 only the pages of the default size are told.
         let huge_pages_bytes = field("Hugetlb").unwrap_or_else(|| {
-            fields(&text, "HugePages_Total", ':').unwrap_or(0) * huge_page_bytes
+            crate::meminfo::field(&text, "HugePages_Total", ':').unwrap_or(0) * huge_page_bytes
         });
         Ok(Self {
             total_bytes: field("MemTotal").ok_or_else(missing)?,
@@ -95,7 +95,7 @@ pub fn managed_bytes(root: &Root) -> Result<u64, FileError> {
 /// [`FileError`].
 pub fn oom_kills(root: &Root) -> Result<u64, FileError> {
     let text = file::read(&root.path("/proc/vmstat"))?;
-    Ok(fields(&text, "oom_kill", ' ').unwrap_or(0))
+    Ok(field(&text, "oom_kill", ' ').unwrap_or(0))
 }
 
 /// Counters of `/proc/vmstat` since boot, in pages.
