@@ -28,6 +28,7 @@ fn options() -> RelaunchOptions {
         preload: None,
         sample_every: None,
         allow_busy: true,
+        command: None,
     }
 }
 
