@@ -3,6 +3,7 @@
 mod models;
 
 use models::Model;
+use models::adaptive_caches;
 use models::hotness::HotnessModel;
 use models::literature;
 use models::lottery::LotteryModel;
@@ -234,6 +235,21 @@ fn sieve_chooses_as_algorithm_1_does() {
 #[test]
 fn s3_fifo_chooses_as_algorithm_1_does() {
     chooses_as::<literature::S3Fifo>("s3-fifo");
+}
+
+#[test]
+fn arc_chooses_as_figure_4_does() {
+    chooses_as::<adaptive_caches::Arc>("arc");
+}
+
+#[test]
+fn lirs_chooses_by_stack_and_queue() {
+    chooses_as::<adaptive_caches::Lirs>("lirs");
+}
+
+#[test]
+fn w_tinylfu_admits_what_was_touched_more_often() {
+    chooses_as::<adaptive_caches::WTinyLfu>("w-tinylfu");
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Reclaim: which resident pages leave, in which order, and how hot is each of them?
 
 mod adaptive;
+mod arc;
 mod hotness;
 mod kernel_lru;
+mod lirs;
 mod lru;
 mod lru_k;
 mod mglru;
@@ -11,6 +13,7 @@ mod optimal;
 mod refault;
 mod s3_fifo;
 mod sieve;
+mod w_tiny_lfu;
 
 pub use hotness::{HotPages, HotnessOrg};
 pub use lru::Lru;
@@ -32,6 +35,9 @@ pub const ENTRIES: &[Entry<dyn Reclaim>] = &[
     lru_k::ENTRY,
     s3_fifo::ENTRY,
     sieve::ENTRY,
+    arc::ENTRY,
+    lirs::ENTRY,
+    w_tiny_lfu::ENTRY,
     hotness::ENTRY,
     adaptive::ENTRY,
     optimal::ENTRY,

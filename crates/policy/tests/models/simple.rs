@@ -12,6 +12,10 @@ pub trait Simple {
     fn hit(&mut self, page: PageId);
     /// A page comes into a frame, since it was touched or not.
     fn enter(&mut self, page: PageId, touched: bool);
+    /// So many pages are about to be asked for.
+    fn ask(&mut self, want: usize) {
+        let _ = want;
+    }
     /// The next page to leave.
     fn leave(&mut self) -> Option<PageId>;
     /// A page leaves by another's decision.
@@ -56,6 +60,7 @@ impl<S: Simple> Model for OfPages<S> {
     fn launch_end(&mut self, _: u16) {}
 
     fn victims(&mut self, want: usize, _: Urgency) -> Vec<PageId> {
+        self.simple.ask(want);
         std::iter::from_fn(|| self.simple.leave())
             .take(want)
             .collect()
