@@ -3,7 +3,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install uninstall test soak suites kernels bench demo clean
+.PHONY: help setup build install uninstall test soak suites kernels traces bench demo clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -32,6 +32,9 @@ suites: build ## other projects' test suites, natively and paged; NAMES="redis s
 
 kernels: setup ## the live tests on the kernels of Debian's releases, in virtual machines without KVM
 	@scripts/kernels
+
+traces: build ## record the programs of apps/ for studies, an hour at most, to target/traces; SEEDS, SIZES, RELAUNCHES, MINUTES
+	@scripts/traces
 
 bench: setup ## microbenchmarks of all crates
 	cargo bench --workspace

@@ -290,8 +290,13 @@ fn is_ariadne(row: &SchemeRow) -> bool {
 fn heading(comparison: &Comparison) -> String {
     let traces = match comparison.traces.as_slice() {
         [one] => format!(
-            "{}: footprint {}, budget {}",
+            "{}{}: footprint {}, budget {}",
             one.trace,
+            if one.sample_share.is_some() {
+                " (a sample, for demonstrations)"
+            } else {
+                ""
+            },
             Quantity::Bytes(one.footprint_bytes).human(),
             Quantity::Bytes(one.budget_bytes).human(),
         ),
