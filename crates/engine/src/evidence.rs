@@ -9,7 +9,8 @@
 //!   is presumed to be touched without evidence.
 //! - *Probation.* When a relaunch ends, some of the hot pages without evidence leave memory, if other pages had to since
 //!   the launch before. A touch in the next launch is a fault, and new evidence; a page that is not touched is hot no
-//!   more. Where all pages fit there is no probation: the order of leaving does not matter then, and faults do.
+//!   more. They are at most a sixteenth of what had to leave: where nearly all pages fit, the order of leaving hardly
+//!   matters, and faults do.
 
 use std::cmp::Reverse;
 
@@ -32,6 +33,10 @@ const MOST_LAUNCHES: u8 = FIRST_LAUNCHES << MOST_CONFIRMED;
 /// At most this part of an application's hot pages is put on probation at a time: those that are needed cost a fault
 /// each in the next launch.
 const PROBATION_PART: u64 = 4;
+
+/// And at most one for so many pages that reclaim took since the launch before: where nearly all pages fit, few have to
+/// leave, and probation would cost more faults than it can save.
+const PROBATION_OF_RECLAIMED: u64 = 16;
 
 /// Hot pages without evidence are presumed to be touched up to this part of the frames: beyond it too little would
 /// be left that may leave.
@@ -256,7 +261,8 @@ impl Engine {
         let next = next_launch(launches.number);
         let before = std::mem::replace(&mut launches.reclaimed_pages, self.reclaimed_pages);
         if was_relaunching && before != self.reclaimed_pages {
-            let pages = self.unproven(&evidence, app, next);
+            let taken = self.reclaimed_pages - before;
+            let pages = self.unproven(&evidence, app, next, taken / PROBATION_OF_RECLAIMED);
             for &page in &pages {
                 evidence.known_mut(page).confirmed |= Known::PROBATION;
             }
@@ -266,8 +272,8 @@ impl Engine {
         self.evidence = Some(evidence);
     }
 
-    /// Hot pages without evidence in the next launch, oldest first; as many as may be on probation.
-    fn unproven(&self, evidence: &Evidence, app: AppId, next: u8) -> Vec<PageId> {
+    /// Hot pages without evidence in the next launch, oldest first; as many as may be on probation, and at most `most`.
+    fn unproven(&self, evidence: &Evidence, app: AppId, next: u8, most: u64) -> Vec<PageId> {
         let mut hot = 0_u64;
         let mut unproven: Vec<(Reverse<u8>, PageId)> = Vec::new();
         let resident = self.scheme.reclaim.hot_list(&self.table, app).into_iter();
@@ -286,7 +292,7 @@ impl Engine {
             }
         }
         unproven.sort_by_key(|&(age, _)| age);
-        unproven.truncate(hot.div_ceil(PROBATION_PART) as usize);
+        unproven.truncate(hot.div_ceil(PROBATION_PART).min(most) as usize);
         unproven.into_iter().map(|(_, page)| page).collect()
     }
 

@@ -115,9 +115,13 @@ impl Engine {
     }
 
     /// The host sees touches only of pages that are not in their places: of the others the policy learns nothing,
-    /// neither that they were of use nor that they were not.
+    /// neither that they were of use nor that they were not. To be said before the first event; a reclaim policy that
+    /// lives on touches is exchanged for the one that it names for such hosts.
     pub fn touches_are_unseen(&mut self) {
         self.prepaging.is_blind = true;
+        if let Some(other) = self.scheme.reclaim.where_touches_are_unseen() {
+            self.scheme.reclaim = other;
+        }
     }
 
     /// A page in its place may have been touched or not; one that waits in the prefetch buffer was not.

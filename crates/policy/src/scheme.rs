@@ -116,7 +116,7 @@ const SCHEMES: &[Named] = schemes! {
     "lru" |          "lru"               "page"      "all"        "lru"        "none"                 | yes  no   SizeClasses | "exact LRU: what the way to the optimum is measured from";
     "optimal-windows" | "optimal:for=windows" "page" "all"        "lru"        "none"                 | yes  no   SizeClasses | "clairvoyant about launch windows: a limit, in replay only";
     "optimal" |      "optimal"           "page"      "all"        "lru"        "none"                 | yes  no   SizeClasses | "clairvoyant: the limit of reclaim, in replay only";
-    "warmswap" |     "hotness:hot=keep,refaults=stay"  "measured"  "all"  "coldest"  "next:least=25"       | yes  no   SizeClasses | "ours";
+    "warmswap" |     "adaptive"           "measured"  "all"        "coldest"    "next:least=25"        | yes  no   SizeClasses | "ours";
 };
 
 /// The size configurations of the paper's section 6.

@@ -80,6 +80,9 @@ pub fn changes(scheme: &SchemeSpec) -> Vec<String> {
     });
     let order = scheme.reclaim.starts_with("hotness:") && !scheme.reclaim.contains("foreground=");
     let order = order.then(|| format!("reclaim={},foreground=last", scheme.reclaim));
+    let rules = ["lru", "lru-2", "hotness", "history", "windows"];
+    let rules = rules.map(|rule| format!("reclaim=adaptive:rule={rule}"));
+    let rules = rules.into_iter().filter(|_| scheme.reclaim == "adaptive");
     let turned = |name: &str, is_on| format!("{name}={}", if is_on { "off" } else { "on" });
     let switches = [
         turned("keep-copies", scheme.keep_copies),
@@ -90,6 +93,7 @@ pub fn changes(scheme: &SchemeSpec) -> Vec<String> {
     let all = others
         .chain(without)
         .chain(order)
+        .chain(rules)
         .chain(switches)
         .chain(layouts);
     // What takes arguments that have no default is left out.
@@ -172,7 +176,8 @@ mod tests {
         let changes = changes(&scheme);
         for slot in [
             "reclaim=lru",
-            "reclaim=hotness:hot=keep,refaults=stay,foreground=last",
+            "reclaim=hotness",
+            "reclaim=adaptive:rule=lru-2",
             "sizing=",
             "admission=selective",
             "eviction=lottery",
@@ -186,9 +191,13 @@ mod tests {
                 "{slot}: {changes:?}"
             );
         }
-        for less in ["reclaim=hotness:hot=keep", "prefetch=next"] {
-            assert!(changes.iter().any(|it| it == less), "{less}: {changes:?}");
-        }
+        assert!(
+            changes.iter().any(|it| it == "prefetch=next"),
+            "{changes:?}"
+        );
+        let ariadne = SchemeSpec::named("ariadne").unwrap();
+        let order = "reclaim=hotness:hot=keep,foreground=last";
+        assert!(super::changes(&ariadne).iter().any(|it| it == order));
         for change in &changes {
             let mut other = scheme.clone();
             other.set(change).unwrap();

@@ -181,6 +181,16 @@ impl Default for HotnessOrg {
 }
 
 impl HotnessOrg {
+    /// As it serves a single program best whose touches are seen as faults only: hot pages are kept, and what comes back
+    /// soon stays.
+    pub(super) fn of_one_program() -> Self {
+        Self {
+            hot_pages: HotPages::Keep,
+            departures: Some(Departures::default()),
+            ..Self::default()
+        }
+    }
+
     fn app(&mut self, app: AppId) -> &mut App {
         let index = usize::from(app.0);
         if self.apps.len() <= index {

@@ -180,6 +180,12 @@ pub trait Reclaim: Send + std::fmt::Debug {
         let _ = (table, app, hot);
     }
 
+    /// The policy that takes the place of this one, before any page is there, where the host sees touches of pages only
+    /// that are not in their frames. `None` where this one does not depend on the others.
+    fn where_touches_are_unseen(&self) -> Option<Box<dyn Reclaim>> {
+        None
+    }
+
     /// Which rule rules, for a policy that chooses among several.
     fn ruling(&self) -> Option<Ruling> {
         None

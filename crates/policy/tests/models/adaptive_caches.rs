@@ -93,7 +93,7 @@ pub struct Lirs {
 }
 
 impl Lirs {
-    fn to_top(&mut self, page: PageId) {
+    fn raise(&mut self, page: PageId) {
         take(&mut self.stack, page);
         self.stack.push(page);
     }
@@ -116,7 +116,7 @@ impl Lirs {
 impl Simple for Lirs {
     fn hit(&mut self, page: PageId) {
         let in_stack = self.stack.contains(&page);
-        self.to_top(page);
+        self.raise(page);
         if !self.low.contains(&page) {
             take(&mut self.queue, page);
             if !in_stack {
@@ -133,7 +133,7 @@ impl Simple for Lirs {
         }
         let is_room = self.most_low.is_none_or(|most| self.low.len() < most);
         let becomes_low = self.stack.contains(&page) || is_room;
-        self.to_top(page);
+        self.raise(page);
         if becomes_low {
             self.low.push(page);
             self.settle();

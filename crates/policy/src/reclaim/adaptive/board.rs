@@ -1,51 +1,36 @@
 //! The resident pages in the order of one of several rules, and what all of the rules know of each page.
 
-use super::history::{History, IN_WINDOW, PATTERNS, TOUCHED, UNTOUCHED, after};
+use super::classes::ClassLists;
+use super::history::{
+    CLASSES, Experience, History, IN_WINDOW, SESSION_USES, TOUCHED, UNTOUCHED, after, is_long_ago,
+    was_in_window,
+};
+use super::rule::Rule;
 use crate::list::PageList;
 use crate::page::{Hotness, PageId, PageTable};
+use warmswap_page::{AppId, LaunchKind};
 
-/// What decides which page leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// The last touch.
-    Lru,
-    /// The last touch but one.
-    Lru2,
-    /// Expected use by expected wait.
-    History,
-}
-
-impl Rule {
-    /// All of them; the first is what nothing may be worse than.
-    pub const ALL: [Self; 3] = [Self::Lru, Self::Lru2, Self::History];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Lru => "lru",
-            Self::Lru2 => "lru-2",
-            Self::History => "history",
-        }
-    }
-}
-
-/// What is known of a page. 16 bytes.
+/// What is known of a page. 12 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Info {
     /// The last touch and the one before, on the clock of touches; 0 for none.
     last: u32,
     before: u32,
-    /// The session of its application in which it was last touched, from 1; 0 for a page that is not known.
-    session: u32,
-    pattern: u8,
+    /// The session of its application in which it was last touched, 1 to 65,535 over and over; 0 for a page that is not
+    /// known.
+    session: u16,
+    class: u8,
     now: u8,
 }
 
 #[derive(Debug)]
 struct App {
     history: History,
-    session: u32,
-    /// By what the session did with the page and its pattern.
-    lists: Vec<PageList>,
+    session: u16,
+    /// Its hot pages are known from an earlier run, and it was not launched since.
+    is_taught: bool,
+    /// By what the session did with the page and its class.
+    lists: ClassLists,
 }
 
 impl Default for App {
@@ -53,10 +38,31 @@ impl Default for App {
         Self {
             history: History::default(),
             session: 1,
-            lists: vec![PageList::default(); 3 * PATTERNS],
+            is_taught: false,
+            lists: ClassLists::new(SESSION_USES * CLASSES),
         }
     }
 }
+
+/// The launch window of the application in the foreground.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Window {
+    Closed,
+    Open,
+    /// Open, and the first launch of an application whose hot pages are known: what else it touches is not hot.
+    Taught,
+}
+
+/// Which list a page is on.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Recency,
+    Ring(usize),
+    Class { app: usize, list: usize },
+}
+
+/// The label, in the page table, of a page that was hot in an earlier run and is not known otherwise.
+pub const TAUGHT: u8 = u8::MAX;
 
 /// Lists by the time of the last touch but one, in quanta.
 const RING: usize = 128;
@@ -69,10 +75,11 @@ pub struct Board {
     rule: Rule,
     info: Vec<Info>,
     apps: Vec<App>,
+    experience: Experience,
     clock: u32,
     launches: u32,
     foreground: usize,
-    in_window: bool,
+    window: Window,
     recency: PageList,
     ring: Vec<PageList>,
     /// The quantum of the oldest list of the ring.
@@ -87,10 +94,11 @@ impl Board {
             rule,
             info: Vec::new(),
             apps: Vec::new(),
+            experience: Experience::default(),
             clock: 0,
             launches: 0,
             foreground: usize::MAX,
-            in_window: false,
+            window: Window::Closed,
             recency: PageList::default(),
             ring: vec![PageList::default(); RING],
             base: 0,
@@ -127,37 +135,59 @@ impl Board {
         let session = self.app(owner).session;
         let info = &mut self.info[page.index()];
         if info.session == 0 {
-            self.apps[owner].history.add();
+            let class = match table[page].label {
+                TAUGHT => after(0, IN_WINDOW),
+                _ => 0,
+            };
+            self.apps[owner].history.add(class);
             *info = Info {
                 session,
+                class,
                 ..Info::default()
             };
         }
-        let mut behind = session - info.session;
-        if behind > 0 {
-            info.pattern = after(info.pattern, info.now);
-            info.now = UNTOUCHED;
-            behind -= 1;
-            info.pattern = (0..behind.min(3)).fold(info.pattern, |it, _| after(it, UNTOUCHED));
-            info.session = session;
-        }
+        *info = info.at(session);
         owner
     }
 
-    fn list(&mut self, table: &PageTable, page: PageId) -> &mut PageList {
-        let owner = self.refresh(table, page);
+    fn place(&mut self, table: &PageTable, page: PageId) -> Place {
+        let app = self.refresh(table, page);
         let info = self.info[page.index()];
         match self.rule {
-            Rule::Lru => &mut self.recency,
-            Rule::Lru2 if info.before == 0 => &mut self.recency,
+            Rule::Lru => Place::Recency,
+            Rule::Lru2 if info.before == 0 => Place::Recency,
             Rule::Lru2 => {
                 let quantum = (info.before / self.quantum).max(self.base);
-                &mut self.ring[quantum as usize % RING]
+                Place::Ring(quantum as usize % RING)
             }
-            Rule::History => {
-                let list = usize::from(info.now) * PATTERNS + usize::from(info.pattern);
-                &mut self.apps[owner].lists[list]
-            }
+            _ => Place::Class {
+                app,
+                list: usize::from(info.now) * CLASSES + usize::from(info.class),
+            },
+        }
+    }
+
+    fn push_back(&mut self, table: &mut PageTable, page: PageId) {
+        match self.place(table, page) {
+            Place::Recency => self.recency.push_back(table, page),
+            Place::Ring(slot) => self.ring[slot].push_back(table, page),
+            Place::Class { app, list } => self.apps[app].lists.push_back(table, page, list),
+        }
+    }
+
+    fn push_front(&mut self, table: &mut PageTable, page: PageId) {
+        match self.place(table, page) {
+            Place::Recency => self.recency.push_front(table, page),
+            Place::Ring(slot) => self.ring[slot].push_front(table, page),
+            Place::Class { app, list } => self.apps[app].lists.push_front(table, page, list),
+        }
+    }
+
+    fn unlink(&mut self, table: &mut PageTable, page: PageId) {
+        match self.place(table, page) {
+            Place::Recency => self.recency.remove(table, page),
+            Place::Ring(slot) => self.ring[slot].remove(table, page),
+            Place::Class { app, list } => self.apps[app].lists.remove(table, page, list),
         }
     }
 
@@ -165,15 +195,16 @@ impl Board {
     fn note(&mut self, table: &mut PageTable, page: PageId) {
         let owner = self.refresh(table, page);
         self.clock += 1;
-        let now = if self.in_window && owner == self.foreground {
-            IN_WINDOW
-        } else {
-            TOUCHED
-        };
         let info = &mut self.info[page.index()];
+        let now = match self.window {
+            _ if owner != self.foreground => TOUCHED,
+            Window::Open => IN_WINDOW,
+            Window::Taught if was_in_window(info.class) => IN_WINDOW,
+            Window::Taught | Window::Closed => TOUCHED,
+        };
         (info.before, info.last) = (info.last, self.clock);
         if info.now < now {
-            self.apps[owner].history.touch(info.pattern, info.now, now);
+            self.apps[owner].history.touch(info.class, info.now, now);
             info.now = now;
         }
         if self.clock == u32::MAX {
@@ -208,21 +239,21 @@ impl Board {
         }
         if touched {
             self.note(table, page);
-            self.list(table, page).push_back(table, page);
+            self.push_back(table, page);
         } else {
-            self.list(table, page).push_front(table, page);
+            self.push_front(table, page);
         }
     }
 
     pub fn touch(&mut self, table: &mut PageTable, page: PageId) {
-        self.list(table, page).remove(table, page);
+        self.unlink(table, page);
         self.note(table, page);
-        self.list(table, page).push_back(table, page);
+        self.push_back(table, page);
     }
 
     pub fn remove(&mut self, table: &mut PageTable, page: PageId) {
         self.len -= 1;
-        self.list(table, page).remove(table, page);
+        self.unlink(table, page);
     }
 
     /// The page, which is on no list, is no more.
@@ -234,7 +265,7 @@ impl Board {
         {
             let owner = self.refresh(table, page);
             let info = std::mem::take(&mut self.info[page.index()]);
-            self.apps[owner].history.remove(info.pattern, info.now);
+            self.apps[owner].history.remove(info.class, info.now);
         }
     }
 
@@ -243,7 +274,13 @@ impl Board {
         let before = out.len();
         let enough = before + want.min(self.len);
         while out.len() < enough {
-            let Some(list) = self.next_list() else { return };
+            if self.rule.is_by_class() {
+                self.least_valued(table, enough, out);
+                continue;
+            }
+            let Some(list) = self.oldest_list() else {
+                return;
+            };
             while out.len() < enough
                 && let Some(page) = list.pop_front(table)
             {
@@ -253,11 +290,8 @@ impl Board {
         self.len -= out.len() - before;
     }
 
-    /// The list that the next page leaves from.
-    fn next_list(&mut self) -> Option<&mut PageList> {
-        if self.rule == Rule::History {
-            return self.least_valued();
-        }
+    /// The list of the oldest pages, for rules that know no classes.
+    fn oldest_list(&mut self) -> Option<&mut PageList> {
         if !self.recency.is_empty() {
             return Some(&mut self.recency);
         }
@@ -268,60 +302,103 @@ impl Board {
         oldest.map(|slot| &mut self.ring[slot])
     }
 
-    fn least_valued(&mut self) -> Option<&mut PageList> {
-        let mut least: Option<(f32, usize, usize)> = None;
-        for (index, app) in self.apps.iter().enumerate() {
-            let foreground = (index == self.foreground).then_some(self.in_window);
-            for (at, list) in app
-                .lists
-                .iter()
-                .enumerate()
-                .filter(|(_, list)| !list.is_empty())
-            {
-                let _ = list;
-                let (now, pattern) = ((at / PATTERNS) as u8, (at % PATTERNS) as u8);
-                let value = app.history.value(pattern, now, self.launches, foreground);
-                if least.is_none_or(|(other, ..)| value < other) {
-                    least = Some((value, index, at));
+    /// Takes pages from the list whose oldest one is worth least, while it is.
+    fn least_valued(&mut self, table: &mut PageTable, enough: usize, out: &mut Vec<PageId>) {
+        let mut least = (f32::INFINITY, 0, 0);
+        let mut second = f32::INFINITY;
+        for (app, of_app) in self.apps.iter().enumerate() {
+            for list in of_app.lists.occupied() {
+                let value = self.value(app, list);
+                if value < least.0 {
+                    second = least.0;
+                    least = (value, app, list);
+                } else {
+                    second = second.min(value);
                 }
             }
         }
-        let (_, app, list) = least?;
-        Some(&mut self.apps[app].lists[list])
+        let (_, app, list) = least;
+        loop {
+            out.extend(self.apps[app].lists.pop_front(table, list));
+            let is_empty = self.apps[app].lists.front(list).is_none();
+            if out.len() >= enough || is_empty || self.value(app, list) > second {
+                return;
+            }
+        }
+    }
+
+    /// What the oldest page of a list is worth.
+    fn value(&self, app: usize, list: usize) -> f32 {
+        let of_app = &self.apps[app];
+        let oldest = of_app.lists.front(list).map_or(0, PageId::index);
+        let age = (self.clock - self.info[oldest].last + 1) as f32;
+        let (now, class) = ((list / CLASSES) as u8, (list % CLASSES) as u8);
+        let is_foreground = app == self.foreground;
+        let history = &of_app.history;
+        if self.rule == Rule::Hotness {
+            let is_hot = now == IN_WINDOW || !is_foreground && was_in_window(class);
+            return if is_hot {
+                2.0 + history.launched_at() as f32
+            } else {
+                1.0 / age
+            };
+        }
+        let (weight, recent) = self.rule.weights();
+        let next = if now == UNTOUCHED {
+            history.expected(class)
+        } else {
+            history.expected(after(class, now))
+        };
+        let foreseen = match (is_foreground, now, self.window != Window::Closed) {
+            (true, UNTOUCHED, true) => {
+                (next.touched + weight * next.in_window) / WAIT_IN_FOREGROUND
+            }
+            (true, UNTOUCHED, false) => next.after_window() / WAIT_IN_FOREGROUND,
+            _ => (next.touched + weight * next.in_window) / history.wait(self.launches),
+        };
+        let touches_a_launch = self.clock as f32 / self.launches.max(1) as f32;
+        foreseen.max(recent * touches_a_launch / age)
     }
 
     /// A launch begins, and with it ends the session of the application that was in the foreground.
-    pub fn launch_begin(&mut self, table: &mut PageTable, app: usize) {
+    pub fn launch_begin(&mut self, table: &mut PageTable, app: AppId, kind: LaunchKind) {
         self.end_session(table);
         self.launches += 1;
         let launches = self.launches;
-        self.app(app).history.launch(launches);
-        self.foreground = app;
-        self.in_window = true;
+        self.foreground = usize::from(app.0);
+        let app = self.app(self.foreground);
+        app.history.launch(launches);
+        let is_taught = std::mem::take(&mut app.is_taught) && kind == LaunchKind::Cold;
+        self.window = if is_taught {
+            Window::Taught
+        } else {
+            Window::Open
+        };
     }
 
-    pub fn launch_end(&mut self, app: usize) {
-        self.in_window &= app != self.foreground;
+    pub fn launch_end(&mut self, app: AppId) {
+        if usize::from(app.0) == self.foreground {
+            self.window = Window::Closed;
+        }
     }
 
     fn end_session(&mut self, table: &mut PageTable) {
         let Some(app) = self.apps.get_mut(self.foreground) else {
             return;
         };
-        app.history.end_session();
-        app.session += 1;
-        let mut lists = vec![PageList::default(); 3 * PATTERNS];
-        for (at, list) in app.lists.iter_mut().enumerate() {
-            let (now, pattern) = ((at / PATTERNS) as u8, (at % PATTERNS) as u8);
-            lists[usize::from(after(pattern, now))].append(table, list);
-        }
-        app.lists = lists;
+        app.history.end_session(&mut self.experience);
+        app.session = app.session.checked_add(1).unwrap_or(1);
+        app.lists.rearrange(table, |list| {
+            let (now, class) = ((list / CLASSES) as u8, (list % CLASSES) as u8);
+            usize::from(after(class, now))
+        });
     }
 
     /// The application's number is another's from now on.
-    pub fn retire(&mut self, app: usize) {
-        if let Some(app) = self.apps.get_mut(app) {
+    pub fn retire(&mut self, app: AppId) {
+        if let Some(app) = self.apps.get_mut(usize::from(app.0)) {
             app.history.forget_experience();
+            app.is_taught = false;
         }
     }
 
@@ -341,7 +418,7 @@ impl Board {
         self.base = (self.clock / self.quantum).saturating_sub(RING as u32 - 1);
         self.len = pages.len();
         for page in pages {
-            self.list(table, page).push_back(table, page);
+            self.push_back(table, page);
         }
     }
 
@@ -351,24 +428,40 @@ impl Board {
             return Hotness::Cold;
         };
         let owner = usize::from(table.owner(page).0);
-        let behind = self
-            .apps
-            .get(owner)
-            .map_or(0, |app| app.session - info.session);
-        match (info.now, behind) {
-            (IN_WINDOW, 0..=1) => Hotness::Hot,
-            (UNTOUCHED, _) if info.pattern == 0 => Hotness::Cold,
-            (_, 0..=3) => Hotness::Warm,
-            _ => Hotness::Cold,
+        let Some(app) = self.apps.get(owner) else {
+            return Hotness::Cold;
+        };
+        let info = info.at(app.session);
+        let is_in_use = owner == self.foreground;
+        match info.now {
+            IN_WINDOW => Hotness::Hot,
+            UNTOUCHED if !is_in_use && was_in_window(info.class) => Hotness::Hot,
+            UNTOUCHED if is_long_ago(info.class) => Hotness::Cold,
+            _ => Hotness::Warm,
         }
+    }
+
+    /// Pages of the application that are hot, resident or not.
+    pub fn hot_pages(&self, app: AppId) -> u64 {
+        let app = usize::from(app.0);
+        let history = self.apps.get(app).map(|app| &app.history);
+        history.map_or(0, |history| history.hot_pages(app == self.foreground))
+    }
+
+    /// The application's hot pages are known from an earlier run.
+    pub fn is_taught(&mut self, app: AppId) {
+        self.app(usize::from(app.0)).is_taught = true;
     }
 
     /// All pages on the lists.
     pub fn dump(&self, table: &PageTable) -> Vec<PageId> {
         let ring = (self.base as usize..self.base as usize + RING).map(|at| &self.ring[at % RING]);
-        let of_apps = self.apps.iter().flat_map(|app| &app.lists);
-        let lists = std::iter::once(&self.recency).chain(ring).chain(of_apps);
-        lists.flat_map(|list| list.iter(table)).collect()
+        let lists = std::iter::once(&self.recency).chain(ring);
+        let of_apps = self.apps.iter().flat_map(|app| app.lists.iter(table));
+        lists
+            .flat_map(|list| list.iter(table))
+            .chain(of_apps)
+            .collect()
     }
 
     fn drain(&mut self, table: &mut PageTable) -> Vec<PageId> {
@@ -376,5 +469,24 @@ impl Board {
         self.victims(table, self.len, &mut pages);
         pages.sort_by_key(|page| self.info[page.index()].last);
         pages
+    }
+}
+
+/// Launches until an application in the foreground touches a page that its session is expected to touch.
+const WAIT_IN_FOREGROUND: f32 = 0.5;
+
+impl Info {
+    /// The same in a later session.
+    fn at(mut self, session: u16) -> Self {
+        let behind = session.wrapping_sub(self.session);
+        if behind > 0 {
+            self.class = after(self.class, self.now);
+            self.now = UNTOUCHED;
+            for _ in 1..behind.min(CLASSES as u16) {
+                self.class = after(self.class, UNTOUCHED);
+            }
+            self.session = session;
+        }
+        self
     }
 }

@@ -1,22 +1,31 @@
 //! A hash-sampled part of the pages, under every rule at once in as small a part of the memory.
 
-use super::board::{Board, Rule};
+use super::board::Board;
+use super::rule::Rule;
 use crate::page::{PageId, PageState, PageTable};
 use rustc_hash::FxHashMap;
-use warmswap_page::{AppId, PageAddr};
+use warmswap_page::{AppId, LaunchKind, PageAddr};
 
-/// Pages that are sampled at most; when there are more, half of them go.
+/// One in so many pages is sampled at most, once there are enough; when there are more, half of them go.
+const PAGES_OF_A_SAMPLED_ONE: usize = 16;
+/// So many are enough to tell rules apart, and more than the second number tell no more.
+const ENOUGH_PAGES: usize = 1024;
 const MOST_PAGES: usize = 8192;
+/// Of the pages there is room for, so many leave at a time, as in the real memory.
+const BATCH_PART: usize = 64;
 /// A miss in the launch window of a relaunch is as bad as so many others.
-const WINDOW_WEIGHT: f32 = 3.0;
+const WINDOW_WEIGHT: f32 = 6.0;
 /// What is kept of the counts from launch to launch.
-const KEPT: f32 = 0.9;
-/// Misses in windows that are no evidence yet.
-const LEAST_MISSES: f32 = 16.0;
-/// A rule may rule when it has at most this part of LRU's misses, in windows and in all: a sample errs.
-const ALLOWED: f32 = 0.96;
+const KEPT: f32 = 0.97;
+/// Misses in all, under LRU or what rules, and in windows under LRU that are no evidence yet.
+const LEAST_MISSES: f32 = 40.0;
+const LEAST_IN_WINDOWS: f32 = 10.0;
+/// A rule may rule when it has at most this part of LRU's misses in windows, and no more in all: a sample errs.
+const ALLOWED_IN_WINDOWS: f32 = 0.97;
 /// A rule takes over from another when it has at most this part of its misses.
-const MUCH_BETTER: f32 = 0.93;
+const MUCH_BETTER: f32 = 0.95;
+/// And when the difference is as many times what chance makes of it.
+const CERTAINTY: f32 = 2.0;
 
 /// Misses under one rule, counted down from launch to launch.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,6 +37,17 @@ pub struct Misses {
 impl Misses {
     fn cost(self) -> f32 {
         self.all + (WINDOW_WEIGHT - 1.0) * self.in_windows
+    }
+
+    /// Whether the other has more misses, in windows or in all, by more than chance makes of it.
+    fn is_exceeded_by(self, other: Self) -> bool {
+        let exceeds = |other: f32, own: f32| other > own + own.sqrt();
+        exceeds(other.all, self.all) || exceeds(other.in_windows, self.in_windows)
+    }
+
+    /// How far off the cost is by chance, if misses come independently: a standard deviation.
+    fn error(self) -> f32 {
+        (self.all + (WINDOW_WEIGHT * WINDOW_WEIGHT - 1.0) * self.in_windows).sqrt()
     }
 }
 
@@ -51,6 +71,8 @@ pub struct Miniature {
     free: Vec<Vec<PageId>>,
     /// Of 2^32.
     share: u64,
+    /// The highest number of a sampled page: about as many pages there are.
+    highest: usize,
     in_relaunch: bool,
 }
 
@@ -78,6 +100,7 @@ impl Default for Miniature {
             given: 0,
             free: Vec::new(),
             share: 1 << 32,
+            highest: 0,
             in_relaunch: false,
         }
     }
@@ -111,8 +134,10 @@ impl Miniature {
                 misses.in_windows += f32::from(u8::from(in_relaunch));
             }
             let mut out = Vec::new();
-            let beyond = (board.len() + 1).saturating_sub(capacity);
-            board.victims(table, beyond, &mut out);
+            if board.len() >= capacity {
+                let beyond = board.len() + 1 - capacity;
+                board.victims(table, beyond + capacity / BATCH_PART, &mut out);
+            }
             out.iter()
                 .for_each(|&page| table[page].state = PageState::Stored);
             table[small].state = PageState::Resident;
@@ -121,7 +146,9 @@ impl Miniature {
     }
 
     fn add(&mut self, owner: AppId, page: PageId) -> PageId {
-        if self.pages.len() >= MOST_PAGES {
+        self.highest = self.highest.max(page.index());
+        let most = self.highest / PAGES_OF_A_SAMPLED_ONE;
+        if self.pages.len() >= most.clamp(ENOUGH_PAGES, MOST_PAGES) {
             self.share /= 2;
             let share = self.share;
             let gone: Vec<_> = self
@@ -169,8 +196,8 @@ impl Miniature {
     }
 
     /// A launch begins.
-    pub fn launch_begin(&mut self, app: AppId, is_relaunch: bool) {
-        self.in_relaunch = is_relaunch;
+    pub fn launch_begin(&mut self, app: AppId, kind: LaunchKind) {
+        self.in_relaunch = kind == LaunchKind::Relaunch;
         for Candidate {
             board,
             table,
@@ -178,7 +205,7 @@ impl Miniature {
             ..
         } in &mut self.candidates
         {
-            board.launch_begin(table, usize::from(app.0));
+            board.launch_begin(table, app, kind);
             misses.in_windows *= KEPT;
             misses.all *= KEPT;
         }
@@ -189,7 +216,7 @@ impl Miniature {
         self.in_relaunch = false;
         self.candidates
             .iter_mut()
-            .for_each(|it| it.board.launch_end(usize::from(app.0)));
+            .for_each(|it| it.board.launch_end(app));
     }
 
     /// The misses in all under each rule, since the beginning: in windows of relaunches, and anywhere.
@@ -203,7 +230,7 @@ impl Miniature {
     pub fn retire(&mut self, app: AppId) {
         self.candidates
             .iter_mut()
-            .for_each(|it| it.board.retire(usize::from(app.0)));
+            .for_each(|it| it.board.retire(app));
     }
 
     /// Bytes of memory that the sampled pages take.
@@ -216,26 +243,33 @@ impl Miniature {
     }
 
     /// The rule that should rule, after this one did: the one with the fewest misses, those in windows weighted, among
-    /// those that have no more than LRU in windows nor in all.
+    /// those that have fewer than LRU in windows and no more in all.
     pub fn choice(&self, current: Rule) -> Rule {
         let of = |rule: Rule| {
             let found = Rule::ALL.iter().position(|&it| it == rule);
             self.candidates[found.unwrap_or(0)].misses
         };
         let lru = of(Rule::Lru);
-        if lru.in_windows < LEAST_MISSES {
+        if lru.all.max(of(current).all) < LEAST_MISSES {
             return current;
         }
         let is_allowed = |rule: &Rule| {
             let misses = of(*rule);
             *rule == Rule::Lru
-                || misses.in_windows <= ALLOWED * lru.in_windows && misses.all <= ALLOWED * lru.all
+                || misses.in_windows <= ALLOWED_IN_WINDOWS * lru.in_windows && misses.all <= lru.all
         };
         let allowed = Rule::ALL.into_iter().filter(is_allowed);
         let best = allowed.min_by(|&a, &b| of(a).cost().total_cmp(&of(b).cost()));
         let best = best.unwrap_or(Rule::Lru);
-        let is_better = of(best).cost() <= MUCH_BETTER * of(current).cost();
-        if is_better || !is_allowed(&current) {
+        let current = if lru.is_exceeded_by(of(current)) {
+            Rule::Lru
+        } else {
+            current
+        };
+        let (cost, least) = (of(current).cost(), of(best).cost());
+        let is_certain = cost - least >= CERTAINTY * of(current).error();
+        let is_known = lru.in_windows >= LEAST_IN_WINDOWS;
+        if is_known && is_certain && least <= MUCH_BETTER * cost {
             best
         } else {
             current
