@@ -18,12 +18,6 @@ pub struct Counters {
     pub cooled: u64,
     /// Pages that the kernel paged out by itself.
     pub left_by_kernel: u64,
-    /// Launches that began while the host chose the pages that leave.
-    pub launches_host_chooses: u64,
-    /// Launches that began while the kernel chose them, since the host's choice had come back more often.
-    pub launches_kernel_chooses: u64,
-    /// Bytes that the kernel was asked to reclaim by its own choice, ahead of need.
-    pub squeezed_bytes: u64,
     /// Pages that came back because they were touched.
     pub came_back: u64,
     /// Pages that prepaging was asked for.

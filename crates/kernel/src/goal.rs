@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use warmswap_sys::memcg::Group;
-use warmswap_sys::meminfo::{Meminfo, Refaults};
+use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::psi::MemoryPressure;
 use warmswap_sys::zram::Device;
 use warmswap_sys::{FileError, Root};
@@ -46,26 +46,11 @@ impl Goal {
     }
 }
 
-/// What a goal is compared with.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Held {
-    /// What compressed pools take.
-    pub pool_bytes: u64,
-    /// Anonymous memory of the applications.
-    pub resident_bytes: u64,
-    /// To be kept free for the next launch, unless the goal says how much.
-    pub headroom_bytes: u64,
-    /// The share of idle page cache that is as good as free memory.
-    pub spare_files: f64,
-}
-
 /// What is missing to a goal, and what there is beyond it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Room {
-    /// To be reclaimed, in bytes.
+    /// To be paged out, in bytes.
     pub missing_bytes: u64,
-    /// Of it, what idle page cache does not make up for: anonymous memory has to give it.
-    pub anonymous_bytes: u64,
     /// A bound is exceeded, and not only the headroom below it.
     pub is_exceeded: bool,
     /// What could be brought back before budget or limit are exceeded, in bytes.
@@ -83,8 +68,6 @@ pub(crate) struct Gauge {
     root: Root,
     goal: Goal,
     group: Option<Group>,
-    /// All processes, where the kernel reclaims from them on demand.
-    machine: Option<Group>,
     devices: Vec<Device>,
 }
 
@@ -99,7 +82,6 @@ impl Gauge {
             root: root.clone(),
             goal: goal.clone(),
             group,
-            machine: Group::of_machine(root),
             devices: Vec::new(),
         };
         gauge.find_devices();
@@ -134,28 +116,14 @@ impl Gauge {
         Ok(status)
     }
 
-    /// What was brought back after it had been reclaimed, so far: in the goal's group, or else on the machine.
-    pub fn refaults(&self) -> Option<Refaults> {
-        match &self.group {
-            Some(group) => group.stats().ok().map(|stats| stats.refaults),
-            None => Refaults::of_machine(&self.root).ok(),
-        }
-    }
-
-    /// Has the kernel reclaim so much from its own lists, where it can be asked to.
-    pub fn reclaim(&self, bytes: u64) -> bool {
-        let group = self.group.as_ref().or(self.machine.as_ref());
-        group.is_some_and(|group| group.reclaim(bytes).is_ok())
-    }
-
-    /// Compares the machine with the goal.
-    pub fn room(&self, held: &Held) -> Result<Room, FileError> {
-        let &Held {
-            pool_bytes,
-            resident_bytes,
-            ..
-        } = held;
-        let headroom = self.goal.headroom_bytes.unwrap_or(held.headroom_bytes);
+    /// Compares the machine with the goal, where the applications have `resident_bytes` of anonymous memory.
+    pub fn room(
+        &self,
+        pool_bytes: u64,
+        resident_bytes: u64,
+        headroom_bytes: u64,
+    ) -> Result<Room, FileError> {
+        let headroom = self.goal.headroom_bytes.unwrap_or(headroom_bytes);
         let mut room = Room {
             spare_bytes: u64::MAX,
             ..Room::default()
@@ -163,10 +131,9 @@ impl Gauge {
         // How much more than now every bound allows at least, headroom included, as a share of the bound.
         let mut slack: Option<f64> = None;
         let mut bound = |used: u64, idle: u64, most: u64| {
-            let missing = (used + headroom).saturating_sub(most);
-            let spare = (idle as f64 * held.spare_files) as u64;
-            room.missing_bytes = room.missing_bytes.max(missing);
-            room.anonymous_bytes = room.anonymous_bytes.max(missing.saturating_sub(spare));
+            room.missing_bytes = room
+                .missing_bytes
+                .max((used + headroom).saturating_sub(most));
             room.is_exceeded |= used > most;
             room.spare_bytes = room.spare_bytes.min(most.saturating_sub(used));
             let unused = most.saturating_sub(used + headroom - idle.min(used));
@@ -186,10 +153,7 @@ impl Gauge {
         if let Some(free) = self.goal.free_bytes {
             let memory = Meminfo::read(&self.root)?;
             let available = memory.available_bytes;
-            // What is available counts idle page cache already.
-            let missing = free.saturating_sub(available);
-            room.missing_bytes = room.missing_bytes.max(missing);
-            room.anonymous_bytes = room.anonymous_bytes.max(missing);
+            room.missing_bytes = room.missing_bytes.max(free.saturating_sub(available));
             room.is_exceeded |= available < free;
             room.spare_bytes = room.spare_bytes.min(available);
             let unused = available.saturating_sub(free);
@@ -202,7 +166,6 @@ impl Gauge {
         {
             // It says that too little is free, and not how much: a little more at each look.
             room.missing_bytes = room.missing_bytes.max(resident_bytes / 64);
-            room.anonymous_bytes = room.anonymous_bytes.max(resident_bytes / 64);
             room.is_ample = false;
         }
         Ok(room)
@@ -258,16 +221,7 @@ mod tests {
         let (_dir, root) = machine(limit);
         let gauge = Gauge::new(&root, goal).unwrap();
         let pool = gauge.swap().unwrap().pool_bytes;
-        gauge.room(&held(pool, 0.0)).unwrap()
-    }
-
-    fn held(pool_bytes: u64, spare_files: f64) -> Held {
-        Held {
-            pool_bytes,
-            resident_bytes: 640 * MIB,
-            headroom_bytes: 20 * MIB,
-            spare_files,
-        }
+        gauge.room(pool, 640 * MIB, 20 * MIB).unwrap()
     }
 
     #[test]
@@ -297,7 +251,6 @@ mod tests {
         };
         let expected = Room {
             missing_bytes: 11 * MIB,
-            anonymous_bytes: 11 * MIB,
             is_exceeded: false,
             spare_bytes: 9 * MIB,
             is_ample: false,
@@ -312,25 +265,6 @@ mod tests {
         assert_eq!((tight.missing_bytes, tight.spare_bytes), (19 * MIB, MIB));
         assert!(!tight.is_exceeded);
         assert!(room(&goal, &(299 * MIB).to_string()).is_exceeded);
-    }
-
-    #[test]
-    fn idle_files_that_are_spare_give_way_before_anonymous_memory() {
-        let (_dir, root) = machine("max");
-        let goal = Goal {
-            budget_bytes: Some(320 * MIB),
-            group: Some("/apps".into()),
-            ..Goal::default()
-        };
-        let gauge = Gauge::new(&root, &goal).unwrap();
-        let pool = gauge.swap().unwrap().pool_bytes;
-
-        // 11 MiB are missing, and 30 MiB of files are idle.
-        for (spare_files, expected) in [(0.0, 11 * MIB), (0.1, 8 * MIB), (0.5, 0), (1.0, 0)] {
-            let room = gauge.room(&held(pool, spare_files)).unwrap();
-            assert_eq!(room.missing_bytes, 11 * MIB);
-            assert_eq!(room.anonymous_bytes, expected, "{spare_files}");
-        }
     }
 
     #[test]

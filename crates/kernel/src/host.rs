@@ -9,7 +9,6 @@ mod reclaim;
 mod report;
 #[cfg(test)]
 mod tests;
-mod worth;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,7 +21,6 @@ use warmswap_policy::learned::{LoadError, SaveError};
 use warmswap_sys::{Root, monotonic_ns};
 
 pub use self::pace::AFTER_SWITCH;
-pub use self::worth::Chooser;
 
 use self::app::App;
 use self::core::{Core, Sight, UNBOUNDED_BYTES};
@@ -32,7 +30,7 @@ use self::reclaim::{Patience, Rate};
 use crate::application::{Application, Applications, ProcessId};
 use crate::config::HostConfig;
 use crate::error::HostError;
-use crate::goal::{Gauge, Held};
+use crate::goal::Gauge;
 use crate::learned;
 use crate::prepage::{Prepagers, thread_cpu_ns};
 use crate::status::SwapStatus;
@@ -40,9 +38,6 @@ use crate::watch::Watched;
 
 /// The least that is kept free for the next launch, in bytes.
 const LEAST_HEADROOM_BYTES: u64 = 4 << 20;
-
-/// What the kernel is asked to reclaim in one call, in bytes: some milliseconds in which no event is heard.
-const SQUEEZED_BYTES: u64 = 1 << 20;
 
 /// What a tick did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -378,81 +373,33 @@ impl Host {
     }
 
     fn reclaim(&mut self, now_ns: u64) -> Tick {
-        // Where the machine cannot be read, nothing is risked.
+        let resident = self.core.engine.usage().frames * PAGE_BYTES as u64;
         let room = self
             .gauge
-            .room(&self.held(self.headroom_bytes()))
-            .unwrap_or_default();
+            .room(self.swap.pool_bytes, resident, self.headroom_bytes());
+        // Where the machine cannot be read, nothing is risked.
+        let room = room.unwrap_or_default();
         self.missing_bytes = room.missing_bytes;
         self.core.set_ample(room.is_ample, now_ns);
         let mut tick = Tick {
             missing_bytes: self.missing_bytes,
             ..Tick::default()
         };
-        let anonymous_bytes = match self.core.worth.chooser() {
-            Chooser::Host => room.anonymous_bytes,
-            Chooser::Kernel => 0,
-        };
-        let is_busy = if anonymous_bytes > 0 {
-            self.page_out(now_ns, (anonymous_bytes, room.is_exceeded), &mut tick)
-        } else {
-            self.squeeze()
-        };
+        let is_busy = self.page_out(now_ns, room.is_exceeded, &mut tick);
         let is_watchful = !is_due(self.switched_ns, WATCHFUL, now_ns);
         tick.wait = pace::wait(&tick, is_busy, room.is_ample, is_watchful);
         tick
     }
 
-    /// What the goal is compared with, where so much is to be kept free.
-    fn held(&self, headroom_bytes: u64) -> Held {
-        Held {
-            pool_bytes: self.swap.pool_bytes,
-            resident_bytes: self.core.engine.usage().frames * PAGE_BYTES as u64,
-            headroom_bytes,
-            spare_files: self.core.worth.spare_files(),
-        }
-    }
-
-    /// Notes what page-outs were worth until the launch that begins.
-    fn weigh(&mut self) {
-        let pages = self.in_order().flat_map(|app| &app.processes);
-        let (sent, swapped) = pages.fold((0, 0), |(sent, swapped), process| {
-            (
-                sent + process.pages.sent(),
-                swapped + process.pages.swapped(),
-            )
-        });
-        let refaults = self.gauge.refaults();
-        self.core.worth.launch(sent, swapped - sent, refaults);
-        let counters = &mut self.core.counters;
-        match self.core.worth.chooser() {
-            Chooser::Host => counters.launches_host_chooses += 1,
-            Chooser::Kernel => counters.launches_kernel_chooses += 1,
-        }
-    }
-
-    /// Has the kernel reclaim a part of what is missing from its own lists, so that it is free when a program needs it.
-    /// Whether there is more to do at once.
-    fn squeeze(&mut self) -> bool {
+    /// One round towards what is missing. Whether there is more to do at once.
+    fn page_out(&mut self, now_ns: u64, urgent: bool, tick: &mut Tick) -> bool {
         if self.missing_bytes == 0 || self.patience.pauses() {
-            return false;
-        }
-        let bytes = self.missing_bytes.min(SQUEEZED_BYTES);
-        let is_done = self.gauge.reclaim(bytes);
-        self.core.counters.squeezed_bytes += if is_done { bytes } else { 0 };
-        self.patience.ended(is_done);
-        is_done && self.missing_bytes > bytes
-    }
-
-    /// One round towards so many bytes of anonymous memory, urgently or not. Whether there is more to do at once.
-    fn page_out(&mut self, now_ns: u64, (bytes, urgent): (u64, bool), tick: &mut Tick) -> bool {
-        if self.patience.pauses() {
             return false;
         }
         // What leaves takes memory in the pool: to gain n bytes, more must leave.
         let gain =
             PAGE_BYTES as u64 - u64::from(self.core.mean_page_bytes).min(3 * PAGE_BYTES as u64 / 4);
-        let want = bytes.div_ceil(gain);
+        let want = self.missing_bytes.div_ceil(gain);
         let swap_room = self
             .swap
             .free_bytes

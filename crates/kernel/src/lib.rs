@@ -22,11 +22,6 @@
 //! - *Page-out* ([`reclaim`](host)): under pressure or towards a stated goal only ([`Goal`]), coldest first
 //!   across applications, the one in its launch window spared, so many pages a second, never more than the swap
 //!   has room for.
-//! - *Reclaim by the kernel's own choice* ([`Host::tick`]): what idle page cache makes up for is not paged out. The kernel
-//!   is asked to reclaim it ahead of need (`memory.reclaim`, or a limit that is lowered for the moment), so that it is free
-//!   when the next launch needs it. How far idle page cache counts as free follows from what is brought back: the share of
-//!   anonymous memory in the refaults that the kernel counts. If pages that the host chose come back more often than those
-//!   that the kernel chose, the kernel chooses all of them for a while ([`host::Chooser`]).
 //! - *Prepaging*: at a switch, the footprint of earlier launches comes back on idle-priority threads. Its pages of
 //!   files are read ahead by a thread of normal priority; what it reads is charged to the memory group of this process.
 //!   Anonymous pages that came in vain leave the swap cache again when the window closes, if memory is short: the swap

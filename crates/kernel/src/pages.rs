@@ -25,8 +25,6 @@ const COOLED: u8 = 8;
 /// How often it was seen to be accessed in another launch than before, up to 3.
 const CONFIRMED: u8 = 3 << CONFIRMED_SHIFT;
 const CONFIRMED_SHIFT: u32 = 4;
-/// It is away because the host sent it there, or is about to be.
-const SENT: u8 = 64;
 const _: () = assert!(CONFIRMED >> CONFIRMED_SHIFT == evidence::MOST_CONFIRMED);
 
 /// What happened to a page.
@@ -40,14 +38,9 @@ pub enum What {
     CameBack {
         /// It had been brought back ahead of use, and not been touched since.
         ahead: bool,
-        /// The host had sent it away, not the kernel by itself.
-        sent: bool,
     },
     /// It was in memory and is in swap.
-    Left {
-        /// The host sent it away, not the kernel by itself.
-        sent: bool,
-    },
+    Left,
     /// It existed, and does no more.
     Freed,
 }
@@ -115,8 +108,6 @@ pub struct Pages {
     blocks: BTreeMap<u64, Box<Block>>,
     present: u64,
     swapped: u64,
-    /// Of the swapped ones, those that the host sent away.
-    sent: u64,
     /// What is not there any more is in its file, and not freed.
     is_file: bool,
 }
@@ -141,12 +132,6 @@ impl Pages {
     #[must_use]
     pub fn swapped(&self) -> u64 {
         self.swapped
-    }
-
-    /// Of the pages in swap, those that the host sent away.
-    #[must_use]
-    pub fn sent(&self) -> u64 {
-        self.sent
     }
 
     /// True if there are none.
@@ -239,23 +224,16 @@ impl Pages {
             self.swapped -= u64::from(before & WHERE == SWAPPED);
             self.present += u64::from(now == PRESENT);
             self.swapped += u64::from(now == SWAPPED);
-            let sent = before & SENT != 0;
-            self.sent -= u64::from(sent && before & WHERE == SWAPPED);
-            self.sent += u64::from(sent && now == SWAPPED);
             let what = match (before & WHERE, now) {
                 (ABSENT, PRESENT) => What::Appeared,
                 (ABSENT, _) => What::AppearedSwapped,
                 (_, ABSENT) => What::Freed,
-                (_, SWAPPED) => What::Left { sent },
+                (_, SWAPPED) => What::Left,
                 _ => What::CameBack {
                     ahead: before & AHEAD != 0,
-                    sent,
                 },
             };
             block.state[at] = now | before & CONFIRMED;
-            if now == SWAPPED {
-                block.state[at] |= before & SENT;
-            }
             if now == ABSENT {
                 block.state[at] = ABSENT;
                 block.seen[at] = 0;
@@ -266,15 +244,6 @@ impl Pages {
     }
 
     // ---- what is noted ----
-
-    /// Notes that the host is about to send a page in memory away, or that it did not go.
-    pub fn mark_sent(&mut self, page: u64, is_going: bool) {
-        if let Some((state, _)) = self.page(page)
-            && *state & WHERE == PRESENT
-        {
-            *state = *state & !SENT | if is_going { SENT } else { 0 };
-        }
-    }
 
     /// Notes that a page that is in swap is being brought back ahead of use.
     pub fn mark_ahead(&mut self, page: u64) {

@@ -6,7 +6,6 @@ pub use group::{Group, own_limit_bytes};
 
 use std::path::{Path, PathBuf};
 
-use crate::meminfo::Refaults;
 use crate::process::in_group;
 use crate::undo::{Action, Pending, Undo, UndoError};
 use crate::{FileError, Root, file};
@@ -93,8 +92,6 @@ pub struct MemcgStats {
     pub inactive_file_bytes: u64,
     /// Major faults.
     pub major_faults: u64,
-    /// Pages that were used again after they had been reclaimed.
-    pub refaults: Refaults,
 }
 
 /// A group of our own. Dropping it moves its processes to the parent and removes it.
@@ -209,12 +206,15 @@ fn read_stats(group: &Path, version: Version) -> Result<MemcgStats, FileError> {
     let path = group.join("memory.stat");
     let text = file::read(&path)?;
     let field = |name: &str| {
-        crate::meminfo::field(&text, name, ' ')
+        text.lines()
+            .find_map(|line| {
+                line.strip_prefix(name)?
+                    .strip_prefix(' ')?
+                    .trim()
+                    .parse()
+                    .ok()
+            })
             .ok_or_else(|| FileError::unexpected(&path, &format!("no field {name}")))
-    };
-    let prefix = match version {
-        Version::V1 => "total_",
-        Version::V2 => "",
     };
     Ok(MemcgStats {
         usage_bytes: file::read_u64(&group.join(usage))?,
@@ -222,7 +222,6 @@ fn read_stats(group: &Path, version: Version) -> Result<MemcgStats, FileError> {
         file_bytes: field(cache)?,
         inactive_file_bytes: field(inactive).unwrap_or(0),
         major_faults: field(faults)?,
-        refaults: Refaults::in_text(&text, prefix),
     })
 }
 
@@ -263,8 +262,7 @@ mod tests {
         write("memory.current", "901\n");
         write(
             "memory.stat",
-            "total_rss 10\ntotal_rss_huge 77\ntotal_cache 20\ntotal_inactive_file 5\ntotal_pgmajfault 3\n\
-             total_workingset_refault_anon 8\nworkingset_refault_file 9\nanon 11\nfile 21\npgmajfault 4\n",
+            "total_rss 10\ntotal_rss_huge 77\ntotal_cache 20\ntotal_inactive_file 5\ntotal_pgmajfault 3\nanon 11\nfile 21\npgmajfault 4\n",
         );
 
         let v1 = read_stats(dir.path(), Version::V1).unwrap();
@@ -277,11 +275,7 @@ mod tests {
                 anonymous_bytes: 10,
                 file_bytes: 20,
                 inactive_file_bytes: 5,
-                major_faults: 3,
-                refaults: Refaults {
-                    anonymous_pages: 8,
-                    file_pages: 0
-                },
+                major_faults: 3
             }
         );
         assert_eq!(
@@ -291,11 +285,7 @@ mod tests {
                 anonymous_bytes: 11,
                 file_bytes: 21,
                 inactive_file_bytes: 0,
-                major_faults: 4,
-                refaults: Refaults {
-                    anonymous_pages: 0,
-                    file_pages: 9
-                },
+                major_faults: 4
             }
         );
     }

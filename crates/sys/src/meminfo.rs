@@ -41,13 +41,13 @@ impl Meminfo {
     pub fn read(root: &Root) -> Result<Self, FileError> {
         let path = root.path("/proc/meminfo");
         let text = file::read(&path)?;
-        let field = |name: &str| field(&text, name, ':').map(|kib| kib * 1024);
+        let field = |name: &str| fields(&text, name, ':').map(|kib| kib * 1024);
         let missing = || FileError::unexpected(&path, "no MemTotal");
         let free_bytes = field("MemFree").unwrap_or(0);
         let huge_page_bytes = field("Hugepagesize").unwrap_or(0);
         // Before Linux 4.20 only the pages of the default size are told.
         let huge_pages_bytes = field("Hugetlb").unwrap_or_else(|| {
-            crate::meminfo::field(&text, "HugePages_Total", ':').unwrap_or(0) * huge_page_bytes
+            fields(&text, "HugePages_Total", ':').unwrap_or(0) * huge_page_bytes
         });
         Ok(Self {
             total_bytes: field("MemTotal").ok_or_else(missing)?,
@@ -95,7 +95,7 @@ pub fn managed_bytes(root: &Root) -> Result<u64, FileError> {
 /// [`FileError`].
 pub fn oom_kills(root: &Root) -> Result<u64, FileError> {
     let text = file::read(&root.path("/proc/vmstat"))?;
-    Ok(field(&text, "oom_kill", ' ').unwrap_or(0))
+    Ok(fields(&text, "oom_kill", ' ').unwrap_or(0))
 }
 
 /// Counters of `/proc/vmstat` since boot, in pages.
@@ -116,42 +116,12 @@ impl SwapTraffic {
     /// [`FileError`].
     pub fn read(root: &Root) -> Result<Self, FileError> {
         let text = file::read(&root.path("/proc/vmstat"))?;
-        let field = |name: &str| field(&text, name, ' ').unwrap_or(0);
+        let field = |name: &str| fields(&text, name, ' ').unwrap_or(0);
         Ok(Self {
             in_pages: field("pswpin"),
             out_pages: field("pswpout"),
             zswap_written_back_pages: field("zswpwb"),
         })
-    }
-}
-
-/// Pages that were used again after they had been reclaimed, since boot or since a group was made; 0 where the kernel
-/// (before Linux 5.9) does not tell the two kinds apart.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Refaults {
-    /// Of anonymous memory: they came back from swap.
-    pub anonymous_pages: u64,
-    /// Of files: they were read again.
-    pub file_pages: u64,
-}
-
-impl Refaults {
-    /// Those of the machine, from `/proc/vmstat`. Costs about 20 µs.
-    ///
-    /// # Errors
-    /// [`FileError`].
-    pub fn of_machine(root: &Root) -> Result<Self, FileError> {
-        Ok(Self::in_text(&file::read(&root.path("/proc/vmstat"))?, ""))
-    }
-
-    pub(crate) fn in_text(text: &str, prefix: &str) -> Self {
-        let pages = |kind: &str| {
-            field(text, &format!("{prefix}workingset_refault_{kind}"), ' ').unwrap_or(0)
-        };
-        Self {
-            anonymous_pages: pages("anon"),
-            file_pages: pages("file"),
-        }
     }
 }
 
@@ -205,7 +175,7 @@ impl VmstatFile {
             }
         }
         let text = String::from_utf8_lossy(&self.text[..len]);
-        let field = |name: &str| field(&text, name, ' ').unwrap_or(0);
+        let field = |name: &str| fields(&text, name, ' ').unwrap_or(0);
         Ok(BlockTraffic {
             in_pages: field("pswpin"),
             out_pages: field("pswpout"),
@@ -215,8 +185,7 @@ impl VmstatFile {
     }
 }
 
-/// The number that stands behind a name and a separator in a line of its own.
-pub(crate) fn field(text: &str, name: &str, separator: char) -> Option<u64> {
+fn fields(text: &str, name: &str, separator: char) -> Option<u64> {
     text.lines().find_map(|line| {
         let value = line.strip_prefix(name)?.strip_prefix(separator)?.trim();
         value.trim_end_matches(" kB").parse().ok()

@@ -9,7 +9,6 @@ use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::Root;
 
 use super::app::{App, addr};
-use super::worth::Worth;
 use crate::config::PrepageBy;
 use crate::counters::Counters;
 use crate::files::FileNames;
@@ -48,8 +47,6 @@ pub(super) struct Core {
     pub short_since_ns: Option<u64>,
     /// What a page takes in the compressed pool, in bytes; the kernel does not say it of each.
     pub mean_page_bytes: u32,
-    /// What page-outs are worth.
-    pub worth: Worth,
     changes: Vec<Change>,
 }
 
@@ -64,7 +61,6 @@ impl Core {
             evidence_launches,
             short_since_ns: Some(0),
             mean_page_bytes: PAGE_BYTES as u32 / 3,
-            worth: Worth::default(),
             changes: Vec::new(),
         }
     }
@@ -145,12 +141,9 @@ impl Core {
                 self.engine.served(app.id, page, Arrival::Untouched);
                 self.engine.send_away(app.id, page);
             }
-            What::CameBack { ahead, sent } => {
-                self.worth.returned(sent);
-                self.came_back(app, at, change.page, ahead);
-            }
-            What::Left { sent } => {
-                self.counters.left_by_kernel += u64::from(!sent);
+            What::CameBack { ahead } => self.came_back(app, at, change.page, ahead),
+            What::Left => {
+                self.counters.left_by_kernel += 1;
                 self.engine.send_away(app.id, page);
             }
             What::Freed => self.engine.free(app.id, page, 1),

@@ -50,7 +50,7 @@ impl Core {
             let regions = now.get(&file).into_iter().flatten();
             regions.for_each(|&region| note(&mut fresh, region));
             pages.compare(ALL, &fresh, &mut changes);
-            let is_news = |change: &Change| !matches!(change.what, What::Left { .. });
+            let is_news = |change: &Change| change.what != What::Left;
             came.extend(
                 changes
                     .drain(..)
@@ -108,7 +108,7 @@ impl Core {
             if let Some(pages) = app.files.get_mut(&file) {
                 pages.mark_seen(page, app.launch);
             }
-            let is_ahead = matches!(what, What::CameBack { ahead: true, .. });
+            let is_ahead = what == What::CameBack { ahead: true };
             launch.used += u64::from(is_ahead);
             launch.faults += u64::from(!is_ahead);
             self.touched(app, &mut launch.held, (file, page), Arrival::Touched);

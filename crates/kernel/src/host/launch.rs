@@ -39,8 +39,6 @@ struct Plan {
 impl Host {
     /// Opens a launch window and has the footprint brought back, as far as there is room.
     pub(super) fn open_window(&mut self, at: usize) {
-        self.weigh();
-        let held = self.held(0);
         let Some(app) = &mut self.apps[at] else {
             return;
         };
@@ -65,8 +63,8 @@ impl Host {
             return self.core.drain();
         };
         prepagers.only(self.launches);
-        let resident = held.resident_bytes;
-        let room = self.gauge.room(&held);
+        let resident = self.core.engine.usage().frames * PAGE_BYTES as u64;
+        let room = self.gauge.room(self.swap.pool_bytes, resident, 0);
         // Where the machine cannot be read, nothing is risked.
         let room = room.unwrap_or_default();
         self.core.set_ample(room.is_ample, monotonic_ns());

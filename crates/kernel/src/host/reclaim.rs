@@ -242,9 +242,6 @@ impl Core {
     /// Gives the advice, and looks at what it did.
     fn advise_away(&mut self, app: &mut App, at: usize, pages: &[u64]) {
         let process = &mut app.processes[at];
-        for &page in pages {
-            process.pages.mark_sent(page, true);
-        }
         match advise(
             process.process(),
             Advice::PageOut,
@@ -256,13 +253,14 @@ impl Core {
                 process.is_untouchable |= !error.is_gone();
             }
         }
+        let left = self.counters.left_by_kernel;
         self.look_at(app, at, Sight::Around(pages));
-        let table = &mut app.processes[at].pages;
-        let mut out = 0;
-        for &page in pages {
-            out += u64::from(table.residence(page) == Some(Residence::Swapped));
-            table.mark_sent(page, false);
-        }
+        // What left now left by this advice.
+        let out = pages
+            .iter()
+            .filter(|&&page| app.processes[at].pages.residence(page) == Some(Residence::Swapped))
+            .count() as u64;
+        self.counters.left_by_kernel = left.max(self.counters.left_by_kernel.saturating_sub(out));
         app.sums.paged_out += out;
         if app.processes[at].is_untouchable {
             self.leave_untouchable(app, at);

@@ -46,14 +46,8 @@ fn every_change_is_told_once() {
     ];
     let expected = [
         change(511, What::Freed),
-        change(512, What::Left { sent: false }),
-        change(
-            600,
-            What::CameBack {
-                ahead: false,
-                sent: false,
-            },
-        ),
+        change(512, What::Left),
+        change(600, What::CameBack { ahead: false }),
     ];
     assert_eq!(changes(&mut w, &second), expected);
     assert_eq!(changes(&mut w, &second), []);
@@ -80,20 +74,8 @@ fn a_page_that_came_ahead_is_told_apart_when_it_is_touched() {
     );
 
     let expected = [
-        change(
-            7,
-            What::CameBack {
-                ahead: true,
-                sent: false,
-            },
-        ),
-        change(
-            9,
-            What::CameBack {
-                ahead: false,
-                sent: false,
-            },
-        ),
+        change(7, What::CameBack { ahead: true }),
+        change(9, What::CameBack { ahead: false }),
     ];
     assert_eq!(found, expected);
     assert!(!w.take_ahead(7) && w.take_ahead(8) && !w.take_ahead(8));
@@ -170,49 +152,14 @@ fn what_is_known_of_a_page_of_a_file_outlasts_its_absence() {
     assert_eq!(changes(&mut w, &there).len(), 2);
     w.mark_seen(7, 1);
 
-    let left = [
-        change(7, What::Left { sent: false }),
-        change(8, What::Left { sent: false }),
-    ];
+    let left = [change(7, What::Left), change(8, What::Left)];
     assert_eq!(changes(&mut w, &[]), left);
     assert_eq!((w.present(), w.swapped()), (0, 2));
     w.mark_ahead(7);
     w.mark_ahead(8);
 
-    let came = [change(
-        7,
-        What::CameBack {
-            ahead: true,
-            sent: false,
-        },
-    )];
+    let came = [change(7, What::CameBack { ahead: true })];
     assert_eq!(changes(&mut w, &[region(7, 1, Residence::Present)]), came);
     assert_eq!(changes(&mut w, &[region(7, 1, Residence::Present)]), []);
     assert!(w.is_needed(7, 3, 40) && w.take_ahead(8));
-}
-
-#[test]
-fn a_page_that_the_host_sent_away_is_told_apart() {
-    let mut w = Pages::default();
-    let there = [region(3, 3, Residence::Present)];
-    changes(&mut w, &there);
-    w.mark_sent(3, true);
-    w.mark_sent(4, true);
-    // It was asked for and stayed.
-    w.mark_sent(4, false);
-
-    let away = [region(3, 3, Residence::Swapped)];
-    let sent = |page, sent| change(page, What::Left { sent });
-    let expected = [sent(3, true), sent(4, false), sent(5, false)];
-    assert_eq!(changes(&mut w, &away), expected);
-    assert_eq!((w.swapped(), w.sent()), (3, 1));
-
-    let back = |page, sent| change(page, What::CameBack { ahead: false, sent });
-    let expected = [back(3, true), back(4, false), back(5, false)];
-    assert_eq!(changes(&mut w, &there), expected);
-    assert_eq!((w.swapped(), w.sent()), (0, 0));
-    // The next time the kernel takes it.
-    assert_eq!(changes(&mut w, &away)[0], sent(3, false));
-    w.mark_sent(3, true);
-    assert_eq!(w.sent(), 0, "it is away already");
 }

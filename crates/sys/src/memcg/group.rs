@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use warmswap_page::PAGE_BYTES;
-
 use super::{Hierarchy, MemcgError, MemcgStats, Version, read_stats};
 use crate::{FileError, Root, file};
 
@@ -61,14 +59,6 @@ impl Group {
         Ok(group)
     }
 
-    /// The group of all processes, where the kernel reclaims from it on demand (version 2, from Linux 5.19 on).
-    #[must_use]
-    pub fn of_machine(root: &Root) -> Option<Self> {
-        let Hierarchy { mount, version } = Hierarchy::find(root).ok()?;
-        let can = version == Version::V2 && mount.join("memory.reclaim").exists();
-        can.then(|| Self::new(mount, version))
-    }
-
     pub(super) fn new(path: PathBuf, version: Version) -> Self {
         Self { path, version }
     }
@@ -120,42 +110,6 @@ impl Group {
         };
         let value = bytes.map_or_else(|| none.to_owned(), |b| b.to_string());
         file::write(&self.path.join(name), &value)
-    }
-
-    /// Has the kernel reclaim so much of it now, from its own lists; costs the caller what reclaiming does, about 5 µs a
-    /// page that is compressed. Version 1 has no call for that: there the limit is lowered until so much is reclaimed,
-    /// and then set as it was, unless it was changed meanwhile.
-    ///
-    /// # Errors
-    /// [`FileError`]; that less could be reclaimed is none.
-    pub fn reclaim(&self, bytes: u64) -> Result<(), FileError> {
-        let is_partial = |error: &FileError| {
-            let kind = error.source.raw_os_error();
-            kind == Some(libc::EAGAIN) || kind == Some(libc::EBUSY)
-        };
-        let done = match self.version {
-            Version::V2 => file::write(&self.path.join("memory.reclaim"), &bytes.to_string()),
-            Version::V1 => {
-                let limit = self.limit_bytes()?;
-                let lowered = self.usage_bytes()?.saturating_sub(bytes);
-                let lowered = lowered - lowered % PAGE_BYTES as u64;
-                if limit.is_some_and(|limit| limit <= lowered) {
-                    return Ok(());
-                }
-                let done = self.set_limit(Some(lowered));
-                if self.limit_bytes()? == Some(lowered) {
-                    self.set_limit(limit)?;
-                }
-                done
-            }
-        };
-        done.or_else(|error| {
-            if is_partial(&error) {
-                Ok(())
-            } else {
-                Err(error)
-            }
-        })
     }
 
     /// Present use by kind. Costs about 50 µs.
@@ -236,43 +190,6 @@ mod tests {
             write(&format!("cg/{file}"), "8000\n");
             assert_eq!(own_limit_bytes(&root), Some(8000));
         }
-    }
-
-    #[test]
-    fn version_1_reclaims_by_a_limit_that_is_lowered_and_set_again() {
-        let (dir, root) = machine("none /cg cgroup rw,memory 0 0\n");
-        let file = |name: &str| dir.path().join("cg/a").join(name);
-        std::fs::write(file("memory.usage_in_bytes"), "81920\n").unwrap();
-        std::fs::write(file("memory.limit_in_bytes"), "90000\n").unwrap();
-        let group = Group::open(&root, Path::new("/a")).unwrap();
-
-        group.reclaim(10_000).unwrap();
-        assert_eq!(group.limit_bytes().unwrap(), Some(90_000));
-
-        // A limit that is lower already asks for no more.
-        std::fs::write(file("memory.limit_in_bytes"), "4096\n").unwrap();
-        group.reclaim(10_000).unwrap();
-        assert_eq!(group.limit_bytes().unwrap(), Some(4096));
-        assert!(Group::of_machine(&root).is_none());
-    }
-
-    #[test]
-    fn version_2_reclaims_on_demand() {
-        let (dir, root) = machine("none /cg cgroup2 rw 0 0\n");
-        std::fs::write(dir.path().join("cg/a/memory.current"), "81920\n").unwrap();
-        std::fs::write(dir.path().join("cg/a/memory.reclaim"), "").unwrap();
-        assert!(Group::of_machine(&root).is_none(), "too old a kernel");
-        std::fs::write(dir.path().join("cg/memory.reclaim"), "").unwrap();
-
-        Group::open(&root, Path::new("/a"))
-            .unwrap()
-            .reclaim(10_000)
-            .unwrap();
-        Group::of_machine(&root).unwrap().reclaim(20_000).unwrap();
-
-        let written = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
-        assert_eq!(written("cg/a/memory.reclaim"), "10000");
-        assert_eq!(written("cg/memory.reclaim"), "20000");
     }
 
     #[test]
