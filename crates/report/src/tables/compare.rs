@@ -293,7 +293,7 @@ fn heading(comparison: &Comparison) -> String {
             "{}{}: footprint {}, budget {}",
             one.trace,
             if one.sample_share.is_some() {
-                " (a sample, for demonstrations)"
+                " (a sample)"
             } else {
                 ""
             },
