@@ -215,7 +215,7 @@ fn mixes_say_what_was_drawn_and_how_arms_compare() {
     }
     assert!(shown[1].contains("1.5"), "{}", shown[1]);
     assert_eq!(shown[1].matches("kernel").count(), 1, "{}", shown[1]);
-    assert_eq!(shown[2].matches("zram").count(), 4, "{}", shown[2]);
+    assert_eq!(shown[2].matches("zram").count(), 5, "{}", shown[2]);
 }
 
 #[test]
