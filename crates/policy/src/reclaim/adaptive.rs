@@ -28,7 +28,7 @@ use warmswap_page::{AppId, LaunchKind, PageAddr};
 pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
     name: "adaptive",
     summary: "LRU, LRU-2, hotness lists or history of sessions, whichever serves best; \
-              rule=choose|lru|lru-2|hotness|history|windows",
+              rule=RULE (choose, lru, lru-2, hotness, history, windows)",
     source: "ours; miniature simulation after Waldspurger et al., USENIX ATC 2017",
     build: |text| {
         let mut policy = Adaptive::default();
