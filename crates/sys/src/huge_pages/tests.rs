@@ -1,5 +1,6 @@
 use super::guard::{Judge, Look};
 use super::*;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -149,14 +150,22 @@ fn machine(dir: &Path, available_mib: u64, huge_pages: u64) -> Undo {
 
 fn available(dir: &Path, mib: u64) {
     let text = format!(
-        "MemTotal: 4194304 kB\nMemAvailable: {} kB\nHugepagesize: 2048 kB\n",
+        "MemTotal: 4194304 kB\nMemAvailable: {:8} kB\nHugepagesize: 2048 kB\n",
         mib << 10
     );
-    std::fs::write(dir.join("proc/meminfo"), text).unwrap();
+    // Always of one length and in place: the guard reads at any moment, and never finds a part of it.
+    let mut options = std::fs::OpenOptions::new();
+    let options = options.write(true).create(true).truncate(false);
+    let file = options.open(dir.join("proc/meminfo")).unwrap();
+    file.write_all_at(text.as_bytes(), 0).unwrap();
 }
 
+/// Reserved pages. While the guard writes the number, which is a file here and no kernel's, there is none for a moment.
 fn reserved(dir: &Path) -> u64 {
-    file::read_u64(&dir.join("proc/sys/vm/nr_hugepages")).unwrap()
+    let path = dir.join("proc/sys/vm/nr_hugepages");
+    std::iter::repeat_with(|| file::read_u64(&path))
+        .find_map(Result::ok)
+        .expect("the repetition has no end")
 }
 
 /// Like [`Bounds::of`], at once.
