@@ -391,6 +391,13 @@ impl Frames {
         }
         self.pager_sleeps.store(0, Ordering::SeqCst);
     }
+
+    /// The pager found nothing for those who wait: it lets other threads run, which may have something, until frames come
+    /// free or for `timeout`. `seen` is what [`Self::generation`] was before it last looked.
+    pub fn sleep_while_stuck(&self, timeout: Duration, seen: u32) {
+        let timeout = Some(timespec(timeout));
+        let _ = futex::wait(&self.freed, futex::Flags::PRIVATE, seen, timeout.as_ref());
+    }
 }
 
 /// A futex's timeout.

@@ -51,6 +51,9 @@ const MOVES_OF_COMPACTION: u64 = 256;
 /// Frames beyond what is waited for, when faults go beyond the budget: others follow.
 const OVERCOMMIT_FRAMES: usize = 32;
 
+/// By how much the pool grows at a time where it is full and nothing can leave.
+const POOL_STEP_BYTES: u64 = 256 << 10;
+
 /// Pages whose content is given up at a time.
 const EMPTIED_PAGES: usize = 512;
 
@@ -94,6 +97,8 @@ pub struct Pager<M> {
     compacted_at: u64,
     /// After so many more the gaps in it are closed again.
     compacts_after: u64,
+    /// Pages compressed when the pool was last allowed to grow beyond its share.
+    compressed_at_step: u64,
     /// The footprint on its way back.
     pub ahead: Ahead,
     encoder: Encoder,
@@ -132,6 +137,7 @@ impl<M: AddressMap> Pager<M> {
             content_hash: ContentHash::new(),
             compacted_at: 0,
             compacts_after: STORES_BETWEEN_COMPACTIONS,
+            compressed_at_step: 0,
             ahead: Ahead::default(),
             encoder: Encoder::new(Scratch::lean()),
             plain: vec![0; MAX_CHUNK_PAGES * PAGE_BYTES],
@@ -424,6 +430,31 @@ impl<M: AddressMap> Pager<M> {
         self.allowance.exceed(self.other_bytes(core) + frame_bytes);
         self.set_limits();
         self.report(core);
+    }
+
+    /// Lets the pool grow if more than the budget is in use and nothing can leave since the pool is full: a page takes less
+    /// in it than in its frame. True if there is something to do now.
+    pub fn let_pool_grow(&mut self, core: &Core) -> bool {
+        if self.engine.exceeded_bytes() == 0 || !self.engine.pool_is_full() {
+            return false;
+        }
+        // Where a step gained nothing the next one waits.
+        let gained = std::mem::replace(&mut self.compressed_at_step, self.counts.compressed);
+        if gained == self.counts.compressed && !self.allowance.is_settled() {
+            return false;
+        }
+        // A pool that was full accepts no page before it holds much less: above the limit it does.
+        let full_bytes = self
+            .engine
+            .limits()
+            .pool_limit_bytes
+            .max(self.other_bytes(core));
+        let can_grow = self.allowance.exceed_for_pool(full_bytes + POOL_STEP_BYTES);
+        if can_grow {
+            self.set_limits();
+            self.report(core);
+        }
+        can_grow
     }
 
     /// Tells the engine what it may use.

@@ -19,6 +19,14 @@ use crate::restore::Jobs;
 /// How long the pager sleeps when no thread calls it.
 const PAGER_SLEEP: Duration = Duration::from_millis(50);
 
+/// Faults wait in vain for so long, and for so many turns of the pager, before they are given frames beyond the budget: a
+/// thread that is about to give one up may be waiting for a processor.
+const PATIENCE: Duration = Duration::from_millis(20);
+const PATIENT_TURNS: u32 = 3;
+
+/// How long the pager sleeps between two such turns, unless it is called.
+const STUCK_SLEEP: Duration = Duration::from_millis(1);
+
 /// How often fault handlers look whether they are to end.
 const HANDLER_POLL_MS: u32 = 50;
 
@@ -147,7 +155,8 @@ fn run_pager<M: AddressMap>(
 ) {
     let mut generation = core.frames.generation();
     let mut held = core.frames.held();
-    let mut idle_turns = 0;
+    let mut stuck_since: Option<Instant> = None;
+    let mut stuck_turns = 0;
     while !is_stopped.load(Ordering::Acquire) {
         before_turn();
         let inside = core.gate.enter_as_pager();
@@ -162,11 +171,18 @@ fn run_pager<M: AddressMap>(
             && core.frames.available() == 0
             && core.frames.generation() == generation
             && held >= held_before;
-        idle_turns = if is_stuck { idle_turns + 1 } else { 0 };
-        if idle_turns > 2 {
-            guard.overcommit(core);
-            idle_turns = 0;
+        if is_stuck {
+            stuck_turns += 1;
+            let since = *stuck_since.get_or_insert_with(Instant::now);
+            if stuck_turns > PATIENT_TURNS && since.elapsed() >= PATIENCE {
+                guard.overcommit(core);
+                (stuck_since, stuck_turns) = (None, 0);
+            }
+        } else {
+            (stuck_since, stuck_turns) = (None, 0);
         }
+        // Nobody has to wait for that: what is beyond the budget is to leave all the same.
+        let has_more = has_more || guard.let_pool_grow(core);
         // Few frames are free, and nothing can be given up for more: it will not be otherwise at once.
         let is_in_vain = !has_more && core.frames.generation() == generation;
         generation = core.frames.generation();
@@ -175,7 +191,7 @@ fn run_pager<M: AddressMap>(
         pager.give_way();
         if is_stuck {
             // Faults under way may be about to be queued.
-            std::thread::yield_now();
+            core.frames.sleep_while_stuck(STUCK_SLEEP, generation);
         } else if !has_more {
             core.frames.sleep(PAGER_SLEEP, is_in_vain, || {
                 is_stopped.load(Ordering::Acquire)

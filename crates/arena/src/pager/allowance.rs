@@ -69,9 +69,29 @@ impl Allowance {
         self.changed = Instant::now();
     }
 
+    /// Whether it has been the same for a while.
+    pub fn is_settled(&self) -> bool {
+        self.changed.elapsed() >= EASE_INTERVAL
+    }
+
+    /// Allows what makes room for so many bytes in the pool. False if that would not help: the pool has a limit of its own,
+    /// or what is allowed is enough.
+    pub fn exceed_for_pool(&mut self, pool_bytes: u64) -> bool {
+        let bytes = match self.pool {
+            PoolShare::Fixed(_) => return false,
+            PoolShare::Most => pool_bytes.div_ceil(3) * 4,
+            PoolShare::NearlyAll => pool_bytes.div_ceil(7) * 8,
+        };
+        if bytes <= self.bytes() {
+            return false;
+        }
+        self.exceed(bytes);
+        true
+    }
+
     /// Allows a little less again, now and then. True if it did.
     pub fn ease(&mut self) -> bool {
-        if self.excess_bytes == 0 || self.changed.elapsed() < EASE_INTERVAL {
+        if self.excess_bytes == 0 || !self.is_settled() {
             return false;
         }
         let less = (self.excess_bytes / 8).max(EASE_BYTES);
@@ -102,6 +122,19 @@ mod tests {
         assert_eq!(allowance(None, false).pool_limit_bytes(), 14 * MIB);
         assert_eq!(allowance(None, true).pool_limit_bytes(), 12 * MIB);
         assert_eq!(allowance(Some(MIB), false).pool_limit_bytes(), MIB);
+    }
+
+    #[test]
+    fn what_makes_room_in_the_pool_is_allowed_where_the_pool_may_grow() {
+        for (has_backing, share) in [(false, 7.0 / 8.0), (true, 0.75)] {
+            let mut a = allowance(None, has_backing);
+            assert!(!a.exceed_for_pool(11 * MIB), "there is room");
+            assert!(a.exceed_for_pool(20 * MIB));
+            let pool = a.pool_limit_bytes();
+            assert!((20 * MIB..20 * MIB + 8).contains(&pool), "{pool}");
+            assert!((pool as f64 / a.bytes() as f64 - share).abs() < 1e-6);
+        }
+        assert!(!allowance(Some(MIB), false).exceed_for_pool(2 * MIB));
     }
 
     #[test]

@@ -123,6 +123,11 @@ impl Engine {
         self.budget.exceeded_bytes()
     }
 
+    /// Whether the pool accepts nothing.
+    pub fn pool_is_full(&self) -> bool {
+        self.budget.pool_is_full()
+    }
+
     /// What may be used.
     pub fn limits(&self) -> Limits {
         self.budget.limits
