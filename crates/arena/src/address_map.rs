@@ -1,15 +1,16 @@
 //! What is mapped where in the addresses of an arena.
 
 use std::fmt::Debug;
+use std::ops::Range;
 
 use warmswap_page::AppId;
 
 /// The addresses of an arena: which pages there are, whose they are, and which are a file's. Used under the engine's lock.
 pub trait AddressMap: Debug + Send + 'static {
-    /// Pages that have words in the directory.
-    fn pages(&self) -> impl Iterator<Item = usize> + '_;
+    /// Ranges of pages that have words in the directory.
+    fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_;
 
-    /// Pages whose words take memory, at least those of [`Self::pages`].
+    /// How many pages these are, and what is taken along with them.
     fn mapped_pages(&self) -> usize;
 
     /// The application that a page belongs to.

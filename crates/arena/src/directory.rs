@@ -4,6 +4,9 @@
 //! its staging slot and its chunk, until the word is released.
 #![allow(unsafe_code)] // One place: a slot's number becomes its owner's again.
 
+mod words;
+
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
@@ -12,6 +15,9 @@ use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::uffd::{AtomicTable, Slots, is_idle};
 
 use crate::error::say;
+
+pub use words::HeldGrain;
+use words::Words;
 
 /// Where the content of a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,14 +210,14 @@ impl Drop for Claim<'_> {
 /// The words of all pages, and for schemes that keep copies a hash of each stored page.
 #[derive(Debug)]
 pub struct Directory {
-    words: AtomicTable<AtomicU64>,
+    words: Words,
     /// Two words a page: a hash of the content that its chunk holds. Used by the pager only.
     hashes: Option<AtomicTable<AtomicU64>>,
 }
 
 impl Directory {
     /// Pages whose words share a page of memory; regions begin at multiples of it.
-    pub const GRAIN_PAGES: usize = AtomicTable::<AtomicU64>::WORDS_PER_PAGE;
+    pub const GRAIN_PAGES: usize = words::GRAIN_PAGES;
 
     /// A directory of unmapped pages.
     ///
@@ -220,22 +226,61 @@ impl Directory {
     pub fn new(pages: usize, with_hashes: bool) -> Result<Self, std::io::Error> {
         let hashes = with_hashes.then(|| AtomicTable::new(2 * pages));
         Ok(Self {
-            words: AtomicTable::new(pages)?,
+            words: Words::new(pages)?,
             hashes: hashes.transpose()?,
         })
     }
 
-    /// Bytes of directory for each page of a region.
-    pub fn bytes_per_page(&self) -> usize {
-        size_of::<u64>() * if self.hashes.is_some() { 3 } else { 1 }
+    /// Bytes of memory that it takes for so many mapped pages.
+    pub fn state_bytes(&self, mapped_pages: usize) -> usize {
+        self.words.state_bytes(mapped_pages)
     }
 
     /// The page's word; an unmapped one for numbers beyond the directory.
     pub fn word(&self, page: usize) -> Word {
-        let cell = self.words.get(page);
-        cell.map_or(Word::of(State::Unmapped), |cell| {
-            Word::unpack(cell.load(Ordering::Acquire))
-        })
+        let raw = self.words.load(page);
+        raw.map_or(Word::of(State::Unmapped), Word::unpack)
+    }
+
+    /// The parts of a range whose pages may have been touched.
+    pub fn touched(&self, pages: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.words.touched(pages)
+    }
+
+    /// Holds the first grains of a range as long as these lie in it whole and none of their pages was touched since it was
+    /// mapped.
+    pub fn hold_untouched(&self, pages: &Range<usize>) -> Vec<HeldGrain<'_>> {
+        self.words.hold_alike_at(pages)
+    }
+
+    /// Changes the words of a range that only the caller maps and unmaps, as [`Self::update`] does each; the first page that
+    /// `change` leaves. `change` keeps chunk and slot.
+    pub fn update_all(
+        &self,
+        pages: Range<usize>,
+        change: impl Fn(Word) -> Option<Word>,
+    ) -> Option<usize> {
+        let mut page = pages.start;
+        while page < pages.end {
+            let held = self.hold_untouched(&(page..pages.end));
+            for grain in held {
+                let Some(word) = change(grain.before()) else {
+                    return Some(page);
+                };
+                grain.release(word);
+                page += Self::GRAIN_PAGES;
+            }
+            let end = (page + 1)
+                .next_multiple_of(Self::GRAIN_PAGES)
+                .min(pages.end);
+            for page in page..end {
+                if self.update(page, &change).is_none() {
+                    return Some(page);
+                }
+            }
+            page = end;
+        }
+        None
     }
 
     /// The page's word when no thread holds it; waits for a holder.
@@ -256,7 +301,10 @@ impl Directory {
             !is_idle(),
             "faults would wait for a thread at idle priority"
         );
-        let cell = self.words.get(page)?;
+        if self.word(page) != expected {
+            return None;
+        }
+        let cell = self.words.own_or_split(page)?;
         let busy = Word {
             state: State::Busy,
             slot: 0,
@@ -278,7 +326,7 @@ impl Directory {
 
     /// Changes a word that no thread holds; waits for a holder. `change` gives `None` to leave it.
     pub fn update(&self, page: usize, change: impl Fn(Word) -> Option<Word>) -> Option<Word> {
-        let cell = self.words.get(page)?;
+        let cell = self.words.own_or_split(page)?;
         loop {
             let raw = cell.load(Ordering::Acquire);
             let word = Word::unpack(raw);
@@ -298,7 +346,7 @@ impl Directory {
     /// Takes the arrival off a page's word. `None` also while a thread holds the page: the thread that
     /// releases a page with an arrival queues it again.
     pub fn take_arrival(&self, page: usize) -> Option<Arrival> {
-        let cell = self.words.get(page)?;
+        let cell = self.words.own(page)?;
         loop {
             let raw = cell.load(Ordering::Acquire);
             let word = Word::unpack(raw);
@@ -321,6 +369,7 @@ impl Directory {
     /// Notes the hash of the content that the page's chunk holds.
     pub fn set_hash(&self, page: usize, hash: u128) {
         let Some(hashes) = &self.hashes else { return };
+        self.words.has_hashes(page);
         for (i, half) in [hash as u64, (hash >> 64) as u64].into_iter().enumerate() {
             if let Some(cell) = hashes.get(2 * page + i) {
                 cell.store(half, Ordering::Relaxed);
@@ -335,7 +384,7 @@ impl Directory {
         Some(u128::from(half(0)?) | u128::from(half(1)?) << 64)
     }
 
-    /// Gives back the memory of the words of unmapped pages.
+    /// Gives back the memory of the words of pages that are unmapped, of which no thread holds one.
     pub fn discard(&self, first: usize, pages: usize) -> Result<(), std::io::Error> {
         if let Some(hashes) = &self.hashes {
             hashes.discard(2 * first, 2 * pages)?;

@@ -392,11 +392,18 @@ impl Frames {
         self.pager_sleeps.store(0, Ordering::SeqCst);
     }
 
-    /// The pager found nothing for those who wait: it lets other threads run, which may have something, until frames come
-    /// free or for `timeout`. `seen` is what [`Self::generation`] was before it last looked.
-    pub fn sleep_while_stuck(&self, timeout: Duration, seen: u32) {
+    /// The pager found nothing for those who wait: it lets other threads run, which may have something, until it is called
+    /// or for `timeout`.
+    pub fn sleep_while_stuck(&self, timeout: Duration) {
+        self.pager_sleeps.store(1, Ordering::SeqCst);
         let timeout = Some(timespec(timeout));
-        let _ = futex::wait(&self.freed, futex::Flags::PRIVATE, seen, timeout.as_ref());
+        let _ = futex::wait(
+            &self.pager_sleeps,
+            futex::Flags::PRIVATE,
+            1,
+            timeout.as_ref(),
+        );
+        self.pager_sleeps.store(0, Ordering::SeqCst);
     }
 }
 

@@ -24,7 +24,7 @@ use warmswap_sys::uffd::PagedError;
 
 use crate::address_map::AddressMap;
 use crate::content_hash::ContentHash;
-use crate::directory::{Claim, State, Word};
+use crate::directory::{Claim, Directory, HeldGrain, State, Word};
 use crate::error::{ArenaError, FaultError};
 use crate::fault::Core;
 use crate::tape::RecordedEngine;
@@ -53,9 +53,6 @@ const OVERCOMMIT_FRAMES: usize = 32;
 
 /// By how much the pool grows at a time where it is full and nothing can leave.
 const POOL_STEP_BYTES: u64 = 256 << 10;
-
-/// Pages whose content is given up at a time.
-const EMPTIED_PAGES: usize = 512;
 
 /// What the pager counts; all in pages unless they say otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -209,9 +206,7 @@ impl<M: AddressMap> Pager<M> {
 
     /// From now on the pages can be touched.
     pub fn open_pages(&mut self, core: &Core, pages: Range<usize>, word: Word) {
-        for page in pages {
-            core.directory.update(page, |_| Some(word));
-        }
+        core.directory.update_all(pages, |_| Some(word));
         self.report(core);
     }
 
@@ -246,7 +241,21 @@ impl<M: AddressMap> Pager<M> {
         self.drain_arrivals(core);
         let mut first = pages.start;
         while first < pages.end {
-            let part = first..pages.end.min(first + EMPTIED_PAGES);
+            let untouched = core.directory.hold_untouched(&(first..pages.end));
+            if !untouched.is_empty() {
+                let part = first..first + untouched.len() * Directory::GRAIN_PAGES;
+                remove(part.clone())?;
+                // Of anonymous pages the engine hears when they are touched first, of those of files before.
+                if untouched[0].before().state == State::InFile {
+                    let (_, addr) = self.locate(first);
+                    self.engine.call(Call::Free(app, addr, part.len() as u32));
+                }
+                release_untouched(untouched, after);
+                first = part.end;
+                continue;
+            }
+            let end = (first + 1).next_multiple_of(Directory::GRAIN_PAGES);
+            let part = first..pages.end.min(end);
             // Held until the frames are gone: a touch meanwhile waits, and finds the page fresh.
             let claims: Vec<_> = part.clone().filter_map(|page| hold(core, page)).collect();
             if let Err(error) = remove(part.clone()) {
@@ -295,9 +304,12 @@ impl<M: AddressMap> Pager<M> {
         // The pages of jobs that are done by now are in the queue.
         let done = self.ahead.take_done();
         if core.arrivals.take_overflow() {
-            let pages: Vec<_> = self.map.pages().collect();
-            pages
+            let ranges: Vec<_> = self.map.ranges().collect();
+            let touched = ranges
                 .into_iter()
+                .flat_map(|pages| core.directory.touched(pages));
+            touched
+                .flatten()
                 .for_each(|page| self.report_arrival(core, page));
         }
         while let Some(page) = core.arrivals.pop() {
@@ -332,7 +344,7 @@ impl<M: AddressMap> Pager<M> {
 
     /// Bytes that describe pages and chunks.
     pub fn state_bytes(&self, core: &Core) -> (usize, usize) {
-        let directory = self.map.mapped_pages() * core.directory.bytes_per_page()
+        let directory = core.directory.state_bytes(self.map.mapped_pages())
             + (self.chunks * core.store.bytes_per_chunk()).next_multiple_of(PAGE_BYTES)
             + core.frames.state_bytes();
         (self.engine.state_bytes(), directory)
@@ -480,6 +492,17 @@ fn release_emptied(core: &Core, claims: Vec<Claim<'_>>, after: Word) {
         claim.release(after.pinned(pinned && after.state != State::Unmapped));
     }
     core.frames.released(in_place);
+}
+
+/// Lets grains go of which no page was touched. What is not mapped stays so.
+fn release_untouched(grains: Vec<HeldGrain<'_>>, after: Word) {
+    for grain in grains {
+        let before = grain.before();
+        if before.state != State::Unmapped {
+            let is_pinned = before.pinned && after.state != State::Unmapped;
+            grain.release(after.pinned(is_pinned));
+        }
+    }
 }
 
 /// Takes hold of a page that has a word, waiting for the thread that holds it; a holder never waits for the caller.

@@ -28,9 +28,9 @@ pub struct Regions {
 }
 
 impl AddressMap for Regions {
-    fn pages(&self) -> impl Iterator<Item = usize> + '_ {
+    fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let regions = self.regions.iter();
-        regions.flat_map(|(&first, &pages)| first..first + pages)
+        regions.map(|(&first, &pages)| first..first + pages)
     }
 
     fn mapped_pages(&self) -> usize {

@@ -229,7 +229,9 @@ impl<M: AddressMap> Shared<M> {
         let mut pager = self.pager();
         pager.drain_arrivals(core);
         let (mut resident, mut staged, mut stored) = (0, 0, 0);
-        for page in pager.map.pages() {
+        let ranges = pager.map.ranges();
+        let touched = ranges.flat_map(|pages| core.directory.touched(pages));
+        for page in touched.flatten() {
             match core.directory.word(page).state {
                 State::Resident | State::Protected => resident += 1,
                 State::Staged => staged += 1,

@@ -191,7 +191,7 @@ fn run_pager<M: AddressMap>(
         pager.give_way();
         if is_stuck {
             // Faults under way may be about to be queued.
-            core.frames.sleep_while_stuck(STUCK_SLEEP, generation);
+            core.frames.sleep_while_stuck(STUCK_SLEEP);
         } else if !has_more {
             core.frames.sleep(PAGER_SLEEP, is_in_vain, || {
                 is_stopped.load(Ordering::Acquire)

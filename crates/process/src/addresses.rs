@@ -81,17 +81,22 @@ impl Addresses<'_> {
         if can_move(protection) {
             self.record(range.clone(), protection);
             memory.protect(range.start, range.len(), protection)?;
-            for page in changed.into_iter().flatten() {
-                let pinned = self.pager.map.is_kept(page);
-                let pin = |word: Word| Some(word.pinned(pinned));
-                self.core.directory.update(page, pin);
+            let pin = |word: Word, is_pinned| Some(word.pinned(is_pinned));
+            let directory = &self.core.directory;
+            for piece in changed {
+                // None leaves before the lock is let go.
+                directory.update_all(piece.clone(), |word| pin(word, false));
+                for page in self.pager.map.kept_in(piece.clone()) {
+                    directory.update(page, |word| pin(word, true));
+                }
             }
             return Ok(None);
         }
-        for page in changed.into_iter().flatten() {
+        for piece in changed {
             let pin = |word: Word| (word.state != State::Protected).then(|| word.pinned(true));
-            if self.core.directory.update(page, pin).is_none() {
-                return Ok(Some(page));
+            let left = self.core.directory.update_all(piece, pin);
+            if left.is_some() {
+                return Ok(left);
             }
         }
         self.record(range.clone(), protection);

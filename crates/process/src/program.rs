@@ -48,12 +48,11 @@ pub struct Program {
 pub const APP: AppId = AppId(0);
 
 impl AddressMap for Program {
-    fn pages(&self) -> impl Iterator<Item = usize> + '_ {
-        let open = |(range, mapped): (&Range<usize>, &Mapped)| match mapped {
-            Mapped::Open(_) | Mapped::File => range.clone(),
-            _ => 0..0,
+    fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let open = |(range, mapped): (&Range<usize>, &Mapped)| {
+            matches!(mapped, Mapped::Open(_) | Mapped::File).then(|| range.clone())
         };
-        self.map.iter().filter(|_| self.is_adopted).flat_map(open)
+        self.map.iter().filter(|_| self.is_adopted).filter_map(open)
     }
 
     fn mapped_pages(&self) -> usize {
@@ -88,9 +87,11 @@ impl Program {
         self.kept.insert(pages);
     }
 
-    /// Whether a page stays in its place.
-    pub fn is_kept(&self, page: usize) -> bool {
-        self.kept.contains(&page)
+    /// Pages of a range that stay in their places.
+    pub fn kept_in(&self, pages: Range<usize>) -> impl Iterator<Item = usize> + '_ {
+        let (start, end) = (pages.start, pages.end);
+        let kept = self.kept.overlapping(pages);
+        kept.flat_map(move |kept| kept.start.max(start)..kept.end.min(end))
     }
 
     /// Its pages have words from now on.

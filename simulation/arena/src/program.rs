@@ -2,6 +2,7 @@
 //! children, and the gate closes for forks.
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{kernel, random::Random, thread};
@@ -30,8 +31,8 @@ struct Space {
 }
 
 impl AddressMap for Space {
-    fn pages(&self) -> impl Iterator<Item = usize> + '_ {
-        0..self.pages
+    fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        std::iter::once(0..self.pages)
     }
 
     fn mapped_pages(&self) -> usize {

@@ -100,6 +100,11 @@ fn limits_that_a_program_sets_itself() {
 }
 
 #[test]
+fn far_more_addresses_than_memory() {
+    in_every_way("sparse");
+}
+
+#[test]
 fn a_thread_that_is_to_be_cancelled() {
     in_every_way("cancelled");
 }
