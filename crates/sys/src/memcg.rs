@@ -109,14 +109,43 @@ impl Memcg {
     /// [`MemcgError`]; a group of that name that exists already is an error.
     pub fn create(undo: &Undo, name: &str) -> Result<Self, MemcgError> {
         let Hierarchy { mount, version } = Hierarchy::find(undo.root())?;
-        let path = mount.join(format!("{}{name}", Action::FOLDER_PREFIX));
+        Self::create_in(undo, &mount, version, name, None)
+    }
+
+    /// Makes the group `warmswap-NAME` where every limit that holds for this process holds for it, too: below this
+    /// process's own group in version 1, beside it in version 2, whose groups have members or groups below them. When
+    /// the group goes, its members go to this process's own group.
+    ///
+    /// # Errors
+    /// As for [`Self::create`]; in version 2 the group above must let this process hand its memory controller down.
+    pub fn create_near(undo: &Undo, name: &str) -> Result<Self, MemcgError> {
+        let Hierarchy { mount, version } = Hierarchy::find(undo.root())?;
+        let own = group::own_folder(undo.root(), &mount, version)?;
+        let parent = match version {
+            Version::V2 if own != mount => own.parent().unwrap_or(&mount),
+            _ => &own,
+        };
+        Self::create_in(undo, parent, version, name, Some(own.clone()))
+    }
+
+    fn create_in(
+        undo: &Undo,
+        parent: &Path,
+        version: Version,
+        name: &str,
+        to: Option<PathBuf>,
+    ) -> Result<Self, MemcgError> {
+        let path = parent.join(format!("{}{name}", Action::FOLDER_PREFIX));
         if path.exists() {
             let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
             return Err(FileError::new("make", &path, source).into());
         }
-        let pending = undo.register(Action::RemoveGroup { path: path.clone() })?;
+        let pending = undo.register(Action::RemoveGroup {
+            path: path.clone(),
+            to,
+        })?;
         if version == Version::V2 {
-            file::write(&mount.join("cgroup.subtree_control"), "+memory")?;
+            file::write(&parent.join("cgroup.subtree_control"), "+memory")?;
         }
         std::fs::create_dir(&path).map_err(|e| FileError::new("make", &path, e))?;
         Ok(Self {
@@ -252,6 +281,48 @@ mod tests {
         assert_eq!(Hierarchy::find(&second).unwrap().version, Version::V2);
         let error = Hierarchy::find(&third).unwrap_err();
         assert!(error.to_string().contains("mount -t cgroup2"), "{error}");
+    }
+
+    #[test]
+    fn a_near_group_is_below_its_maker_in_version_1_and_beside_it_in_version_2() {
+        let v1 = (
+            "none /cg cgroup rw,memory 0 0\n",
+            "4:memory:/a/b\n",
+            "a/b/warmswap-x",
+        );
+        let v2 = ("none /cg cgroup2 rw 0 0\n", "0::/a/b\n", "a/warmswap-x");
+        let top = ("none /cg cgroup2 rw 0 0\n", "0::/\n", "warmswap-x");
+        // The machine's path of a container that sees a part of the hierarchy alone.
+        let elsewhere = (
+            "none /cg cgroup rw,memory 0 0\n",
+            "4:memory:/c\n",
+            "warmswap-x",
+        );
+        for (mounts, own, expected) in [v1, v2, top, elsewhere] {
+            let (dir, root) = machine(mounts, "memory\n");
+            let cg = dir.path().join("cg");
+            std::fs::create_dir_all(cg.join("a/b")).unwrap();
+            std::fs::write(dir.path().join("proc/self/cgroup"), own).unwrap();
+            for parent in [cg.clone(), cg.join("a")] {
+                std::fs::write(parent.join("cgroup.subtree_control"), "").unwrap();
+            }
+            let state = tempfile::tempdir().unwrap();
+            let undo = Undo::open(&root, &state.path().join("s")).unwrap();
+            let group = Memcg::create_near(&undo, "x").unwrap();
+            assert_eq!(group.path(), cg.join(expected));
+
+            // Its members go to the group of its maker.
+            let maker = match own.rsplit_once('/').unwrap().1.trim() {
+                "b" => cg.join("a/b"),
+                _ => cg.clone(),
+            };
+            std::fs::write(maker.join("cgroup.procs"), "").unwrap();
+            std::fs::write(group.path().join("cgroup.procs"), "7\n").unwrap();
+            // A folder with a file in it stays, as a group with members does.
+            assert!(group.remove().is_err());
+            let moved = std::fs::read_to_string(maker.join("cgroup.procs")).unwrap();
+            assert_eq!(moved, "7");
+        }
     }
 
     #[test]

@@ -83,6 +83,16 @@ pub fn format(path: &Path, bytes: u64, uuid: &Uuid) -> Result<(), FileError> {
         .map_err(|e| FileError::new("write", path, e))
 }
 
+/// Whether the swap area at `path` is one that this project made, in this process or another. False where it cannot be
+/// read.
+#[must_use]
+pub fn is_labelled(path: &Path) -> bool {
+    let mut page = [0; PAGE_BYTES];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut page));
+    let label = &page[LABEL_AT..LABEL_AT + LABEL.len()];
+    read.is_ok() && page[SIGNATURE_AT..] == *SIGNATURE && label == LABEL
+}
+
 /// What the first page of a device says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
@@ -219,7 +229,9 @@ mod tests {
 
         std::fs::write(&path, vec![0u8; 20 * PAGE_BYTES]).unwrap();
         assert_eq!(owner(&path, &uuid()).unwrap(), Owner::Nobody);
+        assert!(!is_labelled(&path));
         format(&path, 20 * PAGE_BYTES as u64, &uuid()).unwrap();
+        assert!(is_labelled(&path) && !is_labelled(dir.path()));
         assert_eq!(owner(&path, &uuid()).unwrap(), Owner::Asked);
         assert_eq!(owner(&path, &other).unwrap(), Owner::Another);
         assert!(format(&path, 9 * PAGE_BYTES as u64, &uuid()).is_err());

@@ -20,8 +20,7 @@ pub struct Group {
 #[must_use]
 pub fn own_limit_bytes(root: &Root) -> Option<u64> {
     let Hierarchy { mount, version } = Hierarchy::find(root).ok()?;
-    let text = file::read(&root.path("/proc/self/cgroup")).ok()?;
-    let own = text.lines().find_map(|line| own_path(line, version))?;
+    let own = own_path(root, version).ok()??;
     // In a container the path may be the machine's; what is mounted here is the part that holds for us.
     mount
         .join(own)
@@ -31,8 +30,27 @@ pub fn own_limit_bytes(root: &Root) -> Option<u64> {
         .min()
 }
 
+/// The folder of the calling process's group; the top of the hierarchy where its own is not mounted here.
+pub(super) fn own_folder(
+    root: &Root,
+    mount: &Path,
+    version: Version,
+) -> Result<PathBuf, FileError> {
+    let own = own_path(root, version)?.map(|path| mount.join(path));
+    Ok(own
+        .filter(|folder| folder.is_dir())
+        .unwrap_or_else(|| mount.to_owned()))
+}
+
+/// The path of the calling process's group below the top of the hierarchy.
+fn own_path(root: &Root, version: Version) -> Result<Option<String>, FileError> {
+    let text = file::read(&root.path("/proc/self/cgroup"))?;
+    let own = text.lines().find_map(|line| path_in(line, version));
+    Ok(own.map(str::to_owned))
+}
+
 /// The path in a line of `/proc/self/cgroup` (`4:memory:/a/b`, `0::/a/b`), if that is about memory.
-fn own_path(line: &str, version: Version) -> Option<&str> {
+fn path_in(line: &str, version: Version) -> Option<&str> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, path) = (parts.next()?, parts.next()?);
     let is_memory = match version {
@@ -112,6 +130,91 @@ impl Group {
         file::write(&self.path.join(name), &value)
     }
 
+    /// Lowers its limit from `limit_bytes` to `bytes`, and reclaims before that in the calling thread. Unlike
+    /// [`Self::set_limit`] it never has the kernel end a member: where too little can be reclaimed, the limit stays.
+    ///
+    /// # Errors
+    /// [`FileError`]; busy when the kernel cannot reclaim enough.
+    pub fn lower_limit(&self, bytes: u64, limit_bytes: u64) -> Result<(), FileError> {
+        if self.version == Version::V2 {
+            // A `memory.max` below what is charged ends members when reclaim fails; version 1 refuses it.
+            self.reclaim_to(bytes, limit_bytes)?;
+            if self.usage_bytes()? > bytes {
+                let source = std::io::Error::from_raw_os_error(libc::EBUSY);
+                return Err(FileError::new("lower the limit of", &self.path, source));
+            }
+        }
+        self.set_limit(Some(bytes))
+    }
+
+    /// Reclaims until at most `bytes` are charged, in the calling thread, and leaves `limit_bytes` as the limit. The
+    /// kernel chooses the pages; members of the group go on meanwhile. Costs what it takes to compress the pages.
+    ///
+    /// Version 2 has a file for it since Linux 5.19 (`memory.reclaim`); before that, and in version 1, a limit that is
+    /// lowered for the purpose makes the kernel reclaim.
+    ///
+    /// # Errors
+    /// [`FileError`]; busy when the kernel finds too little to reclaim. The limit is `limit_bytes` all the same.
+    pub fn reclaim_to(&self, bytes: u64, limit_bytes: u64) -> Result<(), FileError> {
+        match self.version {
+            Version::V1 => {
+                let lowered = self.set_limit(Some(bytes));
+                let raised = self.set_limit(Some(limit_bytes));
+                lowered.and(raised)
+            }
+            Version::V2 => {
+                let missing = self.usage_bytes()?.saturating_sub(bytes);
+                let path = self.path.join("memory.reclaim");
+                if path.exists() {
+                    return match missing {
+                        0 => Ok(()),
+                        missing => file::write(&path, &missing.to_string()).map_err(busy_if_again),
+                    };
+                }
+                // Above `memory.high` the kernel reclaims and kills nothing.
+                let high = self.path.join("memory.high");
+                let lowered = file::write(&high, &bytes.to_string());
+                lowered.and(file::write(&high, "max"))
+            }
+        }
+    }
+
+    /// How often the group reached its limit, so that a member had to reclaim.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn limit_hits(&self) -> Result<u64, FileError> {
+        match self.version {
+            Version::V1 => file::read_u64(&self.path.join("memory.failcnt")),
+            Version::V2 => {
+                let path = self.path.join("memory.events");
+                let text = file::read(&path)?;
+                let hits = text.lines().find_map(|line| line.strip_prefix("max "));
+                hits.and_then(|hits| hits.trim().parse().ok())
+                    .ok_or_else(|| FileError::unexpected(&path, "no field max"))
+            }
+        }
+    }
+
+    /// What the group has in swap, in bytes before compression; `None` where the kernel keeps no account of it.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn swapped_bytes(&self) -> Result<Option<u64>, FileError> {
+        let read = |name: &str| match file::read_u64(&self.path.join(name)) {
+            Err(e) if e.is_gone() => Ok(None),
+            result => result.map(Some),
+        };
+        Ok(match self.version {
+            Version::V1 => match read("memory.memsw.usage_in_bytes")? {
+                // Memory and swap together. Read first, so that what comes back in between counts as memory.
+                Some(both) => Some(both.saturating_sub(self.usage_bytes()?)),
+                None => None,
+            },
+            Version::V2 => read("memory.swap.current")?,
+        })
+    }
+
     /// Present use by kind. Costs about 50 µs.
     ///
     /// # Errors
@@ -131,6 +234,15 @@ impl Group {
         pids.dedup();
         Ok(pids)
     }
+}
+
+/// `memory.reclaim` says "try again" where a limit says "busy".
+fn busy_if_again(error: FileError) -> FileError {
+    if error.source.raw_os_error() == Some(libc::EAGAIN) {
+        let source = std::io::Error::from_raw_os_error(libc::EBUSY);
+        return FileError { source, ..error };
+    }
+    error
 }
 
 fn collect(folder: &Path, pids: &mut Vec<u32>) -> Result<(), FileError> {
@@ -206,6 +318,64 @@ mod tests {
         std::fs::write(&limit, "4096\n").unwrap();
         assert_eq!(group.limit_bytes().unwrap(), Some(4096));
         assert_eq!(group.pids().unwrap(), [3, 7, 9]);
+    }
+
+    /// A group of a machine of one version, with these files.
+    fn group(version: Version, files: &[(&str, &str)]) -> (tempfile::TempDir, Group) {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        let group = Group::new(dir.path().to_owned(), version);
+        (dir, group)
+    }
+
+    #[test]
+    fn both_versions_say_what_is_in_swap_and_how_often_the_limit_was_reached() {
+        let (_dir, first) = group(
+            Version::V1,
+            &[
+                ("memory.usage_in_bytes", "700\n"),
+                ("memory.memsw.usage_in_bytes", "1000\n"),
+                ("memory.failcnt", "4\n"),
+            ],
+        );
+        assert_eq!(first.swapped_bytes().unwrap(), Some(300));
+        assert_eq!(first.limit_hits().unwrap(), 4);
+        let (_dir, second) = group(
+            Version::V2,
+            &[
+                ("memory.swap.current", "301\n"),
+                ("memory.events", "low 0\nhigh 9\nmax 5\noom 0\n"),
+            ],
+        );
+        assert_eq!(second.swapped_bytes().unwrap(), Some(301));
+        assert_eq!(second.limit_hits().unwrap(), 5);
+        for version in [Version::V1, Version::V2] {
+            let (_dir, none) = group(version, &[]);
+            assert_eq!(none.swapped_bytes().unwrap(), None);
+            assert!(none.limit_hits().unwrap_err().is_gone());
+        }
+    }
+
+    #[test]
+    fn reclaim_asks_by_what_the_version_has_and_leaves_the_limit() {
+        let read = |dir: &tempfile::TempDir, name: &str| {
+            std::fs::read_to_string(dir.path().join(name)).unwrap()
+        };
+        let (dir, first) = group(Version::V1, &[("memory.limit_in_bytes", "1000\n")]);
+        first.reclaim_to(600, 1000).unwrap();
+        assert_eq!(read(&dir, "memory.limit_in_bytes"), "1000");
+
+        let files = [("memory.current", "900\n"), ("memory.reclaim", "")];
+        let (dir, second) = group(Version::V2, &files);
+        second.reclaim_to(600, 1000).unwrap();
+        assert_eq!(read(&dir, "memory.reclaim"), "300");
+
+        let files = [("memory.current", "900\n"), ("memory.high", "5\n")];
+        let (dir, old) = group(Version::V2, &files);
+        old.reclaim_to(600, 1000).unwrap();
+        assert_eq!(read(&dir, "memory.high"), "max");
     }
 
     #[test]

@@ -29,10 +29,13 @@ pub enum Action {
         /// The identity that was written into its swap header.
         uuid: swap::Uuid,
     },
-    /// Remove a control group; its processes move to the parent.
+    /// Remove a control group; its processes move to the group `to`, or to the parent.
     RemoveGroup {
         /// The group's folder.
         path: PathBuf,
+        /// Where its processes go; `None` for the parent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<PathBuf>,
     },
     /// End every process of a session.
     EndSession {
@@ -71,7 +74,7 @@ impl Action {
             Self::Nothing => Ok(()),
             Self::Restore { path, value } => accept_gone(file::write(path, value)),
             Self::RemoveZram { id, uuid } => zram::remove(root, *id, uuid),
-            Self::RemoveGroup { path } => remove_group(path),
+            Self::RemoveGroup { path, to } => remove_group(path, to.as_deref()),
             Self::EndSession {
                 leader,
                 start_ticks,
@@ -88,7 +91,9 @@ impl fmt::Display for Action {
             Self::Nothing => write!(f, "do nothing"),
             Self::Restore { path, value } => write!(f, "set {} back to {value}", path.display()),
             Self::RemoveZram { id, .. } => write!(f, "remove the swap device /dev/zram{id}"),
-            Self::RemoveGroup { path } => write!(f, "remove the control group {}", path.display()),
+            Self::RemoveGroup { path, .. } => {
+                write!(f, "remove the control group {}", path.display())
+            }
             Self::EndSession { leader, .. } => write!(f, "end the processes of session {leader}"),
             Self::RemoveFolder { path } => write!(f, "remove the folder {}", path.display()),
             Self::Unmount { path } => write!(f, "unmount {}", path.display()),
@@ -118,19 +123,20 @@ pub(crate) fn while_busy(
     attempt()
 }
 
-fn remove_group(path: &Path) -> Result<(), FileError> {
-    let members = match file::read(&path.join("cgroup.procs")) {
-        Ok(text) => text,
-        Err(e) if e.is_gone() => return Ok(()),
-        Err(e) => return Err(e),
-    };
-    if let Some(parent) = path.parent() {
-        for pid in members.lines() {
-            // A member that ended meanwhile is no obstacle; one that stays makes the removal fail below.
-            let _ = file::write(&parent.join("cgroup.procs"), pid);
-        }
-    }
+fn remove_group(path: &Path, to: Option<&Path>) -> Result<(), FileError> {
+    // A member that forks while the list is read leaves a child behind, which the next reading finds.
     while_busy(|| {
+        let members = match file::read(&path.join("cgroup.procs")) {
+            Ok(text) => text,
+            Err(e) if e.is_gone() => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        if let Some(target) = to.or_else(|| path.parent()) {
+            for pid in members.lines() {
+                // A member that ended meanwhile is no obstacle; one that stays makes the removal fail below.
+                let _ = file::write(&target.join("cgroup.procs"), pid);
+            }
+        }
         accept_gone(std::fs::remove_dir(path).map_err(|e| FileError::new("remove", path, e)))
     })
 }

@@ -28,8 +28,11 @@ impl Leftover {
     }
 
     fn remove(self) -> Result<(), UndoError> {
-        std::fs::remove_file(&self.path)
-            .map_err(|e| UndoError::State(FileError::new("remove", &self.path, e)))
+        match std::fs::remove_file(&self.path) {
+            // Another command took it back at the same time.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            result => result.map_err(|e| UndoError::State(FileError::new("remove", &self.path, e))),
+        }
     }
 }
 
