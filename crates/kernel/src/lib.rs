@@ -41,6 +41,7 @@
 //! | [`goal`] | how much memory is to be had, and how much is missing |
 //! | [`host`] | the engine over it all |
 //! | [`prepage`] | the threads that bring pages back |
+//! | [`program`] | one program in a control group of its own, without switches |
 //! | [`upkeep`] | recompression and write-back of idle pages in zram |
 //! | [`status`], [`counters`] | what happened |
 
@@ -56,6 +57,7 @@ pub mod host;
 mod learned;
 pub mod pages;
 pub mod prepage;
+pub mod program;
 pub mod status;
 pub mod upkeep;
 pub mod watch;

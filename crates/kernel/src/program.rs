@@ -1,0 +1,172 @@
+//! One program in a control group of its own: what the group is charged and what its pages take in the compressed pool are
+//! together at most its budget.
+//!
+//! Nothing is put into the program, so that any program will do: static or set-uid, with forks and threads. Its children
+//! are in the group, too. A thread of this process keeps limit and pool to the budget, since the kernel charges a zram
+//! device's memory to no group.
+//!
+//! # Reclaim ahead of need
+//!
+//! A program at its limit reclaims before each batch of pages that it gets: it compresses other pages in its own page
+//! faults. While that happens, the thread reclaims a little below the limit, on another processor, so that memory is free
+//! when the program asks for it. The kernel chooses the pages in both cases. Where the program does not reach its limit,
+//! or no processor is idle for it, the thread stays out of the way.
+//!
+//! The rest of the host ([`Host`](crate::Host)) has nothing to do for one program: it looks for pages that the next switch
+//! between programs needs, and there is no switch.
+//!
+//! # What is changed, and how it is taken back
+//!
+//! A control group, and a zram device where the machine has none that the program can use. Both are noted in an
+//! [`Undo`] before they are made. The group's members go to the group that this process is in; a device is switched off,
+//! which brings back the pages of programs that still run.
+
+mod ahead;
+mod steer;
+mod swap;
+#[cfg(test)]
+mod tests;
+
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+use warmswap_sys::FileError;
+use warmswap_sys::memcg::{Memcg, MemcgError};
+use warmswap_sys::undo::{Undo, UndoError};
+use warmswap_sys::zram::ZramError;
+
+use self::steer::Steering;
+use self::swap::ProgramSwap;
+use crate::error::HostError;
+
+/// A program cannot have a group of its own.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// No swap device.
+    #[error(transparent)]
+    Swap(#[from] ZramError),
+    /// No group.
+    #[error(transparent)]
+    Group(#[from] MemcgError),
+    /// A file of the kernel cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The pool cannot be watched.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The steering thread cannot be started.
+    #[error("cannot start the steering thread: {0}")]
+    Thread(#[source] std::io::Error),
+}
+
+/// How a program runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramOptions {
+    /// The group is `warmswap-NAME`.
+    pub name: String,
+    /// Memory for the group and its part of the pool together, in bytes.
+    pub budget_bytes: u64,
+    /// Whether memory is reclaimed ahead of need. Without, the kernel alone does it, as under any limit.
+    pub ahead: bool,
+}
+
+/// What a program used, since its group was made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProgramUsage {
+    /// The device that its pages went to, such as `zram0`.
+    pub device: String,
+    /// The device was made for it.
+    pub is_own_device: bool,
+    /// Most memory for group and pool together.
+    pub budget_bytes: u64,
+    /// The group's limit: the budget without the pool.
+    pub limit_bytes: u64,
+    /// What the group is charged: anonymous memory, page cache, and memory of the kernel on its behalf.
+    pub resident_bytes: u64,
+    /// The most of it.
+    pub resident_peak_bytes: u64,
+    /// What its pages take in the pool.
+    pub pool_bytes: u64,
+    /// The most of it.
+    pub pool_peak_bytes: u64,
+    /// What it has in swap, before compression.
+    pub swapped_bytes: u64,
+    /// Group and pool together, at most. Samples: every millisecond while the program is paged.
+    pub used_peak_bytes: u64,
+    /// Anonymous memory in and out of swap, at most: what it would have taken.
+    pub needed_peak_bytes: u64,
+    /// Pages that went to swap while it ran, of the whole machine: version 1 keeps no account by group.
+    pub out_pages: u64,
+    /// Pages that came from swap while it ran, of the whole machine.
+    pub in_pages: u64,
+    /// Faults of the group for which a page had to be read or decompressed.
+    pub major_faults: u64,
+    /// How often a member met the limit and reclaimed by itself.
+    pub limit_hits: u64,
+    /// How often the limit was lifted since swap was nearly full, so that the kernel would have ended members.
+    pub lifted_limits: u64,
+    /// Rounds of reclaim ahead of need.
+    pub ahead_rounds: u64,
+    /// CPU time of the steering thread, its reclaim included.
+    pub steering_cpu_ns: u64,
+    /// Time for which a member waited for memory, in microseconds; `None` where the kernel keeps no such account (PSI,
+    /// version 2).
+    pub stalled_us: Option<u64>,
+}
+
+/// A group, a swap device, and the thread that keeps them to the budget.
+#[derive(Debug)]
+pub struct ProgramHost {
+    // Dropped in this order: the thread, the group with its limit, the device.
+    steering: Steering,
+    group: Memcg,
+    swap: ProgramSwap,
+}
+
+impl ProgramHost {
+    /// Makes the group and what it swaps to. Takes some 20 ms with a device of its own.
+    ///
+    /// # Errors
+    /// [`ProgramError`]; nothing is left behind.
+    pub fn create(undo: &Undo, options: &ProgramOptions) -> Result<Self, ProgramError> {
+        warmswap_sys::check_page_size().map_err(HostError::from)?;
+        // The device first: what is made last is undone first, and a device is switched off when no limit holds.
+        let swap = ProgramSwap::find(undo, options.budget_bytes)?;
+        let group = Memcg::create_near(undo, &options.name)?;
+        group.limit(Some(options.budget_bytes))?;
+        let steering = Steering::start(undo.root(), group.group(), &swap, options)?;
+        Ok(Self {
+            steering,
+            group,
+            swap,
+        })
+    }
+
+    /// Makes `command` start in the group.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn start_here(&self, command: &mut Command) -> Result<(), FileError> {
+        self.group.start_here(command)
+    }
+
+    /// What was used so far.
+    #[must_use]
+    pub fn usage(&self) -> ProgramUsage {
+        self.steering.usage()
+    }
+
+    /// Takes group and device back. Programs of the group that still run go on without a limit. What was used.
+    ///
+    /// # Errors
+    /// [`UndoError`]: what could not be taken back, which the next command tries again.
+    pub fn finish(self) -> Result<ProgramUsage, UndoError> {
+        let usage = self.steering.finish();
+        // So that nothing has to be reclaimed when pages come back.
+        let _ = self.group.limit(None);
+        let removed = self.group.remove();
+        let swap = self.swap.remove();
+        removed.and(swap).map(|()| usage)
+    }
+}

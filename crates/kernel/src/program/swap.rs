@@ -1,0 +1,150 @@
+//! Where the pages of a program go: a zram device that the machine has, or one of its own.
+
+use std::path::Path;
+
+use warmswap_sys::meminfo::Meminfo;
+use warmswap_sys::swap::{self, Area};
+use warmswap_sys::undo::{Undo, UndoError};
+use warmswap_sys::zram::{ZramConfig, ZramError, ZramSwap};
+
+/// Algorithms for a device of its own, the first that the kernel has. lzo-rle is there since Linux 5.1.
+const ALGORITHMS: [&str; 2] = ["lz4", "lzo-rle"];
+
+/// Capacity of a device of its own, in budgets: what a budget holds at most when pages compress to an eighth. The kernel
+/// takes 16 to 24 bytes for each page of capacity.
+const CAPACITY_BUDGETS: u64 = 8;
+
+/// Least capacity of a device of its own: 65,536 pages.
+const LEAST_CAPACITY_BYTES: u64 = 256 << 20;
+
+/// The highest priority of a swap area.
+const FIRST: u16 = 32767;
+
+/// What a program's pages go to. Dropping it removes a device of its own.
+#[derive(Debug)]
+pub(super) enum ProgramSwap {
+    /// A zram device that another program set up.
+    Shared { name: String },
+    /// A zram device of its own.
+    Own(ZramSwap),
+}
+
+impl ProgramSwap {
+    /// Takes what is there if the kernel swaps to zram first, and there is room for a program of twice the budget; makes
+    /// a device otherwise. Devices that this project made are not taken: they go with the command that made them.
+    pub fn find(undo: &Undo, budget_bytes: u64) -> Result<Self, ZramError> {
+        let root = undo.root();
+        let areas = swap::areas(root)?;
+        if let Some(area) = first(&areas)
+            && area.size_bytes - area.used_bytes >= 2 * budget_bytes
+            && let Some(name) = zram_name(area)
+            && !swap::is_labelled(&root.path(&area.path))
+        {
+            let name = name.to_owned();
+            return Ok(Self::Shared { name });
+        }
+        let memory = Meminfo::read(root)?;
+        let capacity = budget_bytes.saturating_mul(CAPACITY_BUDGETS);
+        let config = |algorithm: &str| ZramConfig {
+            disk_bytes: capacity
+                .max(LEAST_CAPACITY_BYTES)
+                .min(memory.total_bytes.max(LEAST_CAPACITY_BYTES)),
+            algorithm: algorithm.to_owned(),
+            memory_limit_bytes: None,
+            priority: own_priority(&areas),
+        };
+        let [best, other] = ALGORITHMS;
+        let made = match ZramSwap::create(undo, &config(best)) {
+            Err(ZramError::Algorithm { .. }) => ZramSwap::create(undo, &config(other)),
+            result => result,
+        };
+        made.map(Self::Own)
+    }
+
+    /// The device's name, such as `zram0`.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Shared { name } => name.clone(),
+            Self::Own(device) => format!("zram{}", device.id()),
+        }
+    }
+
+    /// Removes a device of its own; pages of programs that still run come back into memory first.
+    pub fn remove(self) -> Result<(), UndoError> {
+        match self {
+            Self::Shared { .. } => Ok(()),
+            Self::Own(device) => device.remove(),
+        }
+    }
+}
+
+/// The area that the kernel swaps to next.
+fn first(areas: &[Area]) -> Option<&Area> {
+    let has_room = |area: &&Area| area.used_bytes < area.size_bytes;
+    areas.iter().filter(has_room).max_by_key(|a| a.priority)
+}
+
+/// The name of a zram device.
+fn zram_name(area: &Area) -> Option<&str> {
+    let name = Path::new(&area.path).file_name()?.to_str()?;
+    name.strip_prefix("zram")?.parse::<u32>().ok()?;
+    Some(name)
+}
+
+/// The priority of a new device: after the zram devices that are there, so that the pages of other programs do not go to
+/// one that will be removed, and before disks.
+fn own_priority(areas: &[Area]) -> u16 {
+    let priorities = |is_zram: bool| {
+        let of_kind = areas
+            .iter()
+            .filter(move |a| zram_name(a).is_some() == is_zram);
+        of_kind.map(|area| area.priority)
+    };
+    let (Some(last_zram), first_disk) = (priorities(true).min(), priorities(false).max()) else {
+        return FIRST;
+    };
+    let priority = last_zram.saturating_sub(1).max(0);
+    if first_disk.is_some_and(|disk| disk >= priority) {
+        return FIRST;
+    }
+    u16::try_from(priority).unwrap_or(FIRST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area(path: &str, used_bytes: u64, priority: i32) -> Area {
+        Area {
+            path: path.to_owned(),
+            size_bytes: 100,
+            used_bytes,
+            priority,
+        }
+    }
+
+    #[test]
+    fn the_kernel_swaps_to_the_highest_priority_with_room() {
+        let areas = [
+            area("/dev/zram1", 100, 100),
+            area("/swapfile", 0, -2),
+            area("/dev/zram0", 5, 50),
+        ];
+        let found = first(&areas).unwrap();
+        assert_eq!(zram_name(found), Some("zram0"));
+        assert_eq!(zram_name(&areas[1]), None);
+        assert!(first(&areas[..1]).is_none());
+    }
+
+    #[test]
+    fn a_new_device_comes_after_zram_and_before_disks() {
+        let zram = |priority| area("/dev/zram0", 0, priority);
+        let disk = |priority| area("/dev/vda2", 0, priority);
+        assert_eq!(own_priority(&[]), FIRST);
+        assert_eq!(own_priority(&[disk(-2)]), FIRST);
+        assert_eq!(own_priority(&[zram(100), disk(-2)]), 99);
+        assert_eq!(own_priority(&[zram(32767), zram(7)]), 6);
+        assert_eq!(own_priority(&[zram(-2)]), 0);
+        assert_eq!(own_priority(&[zram(100), disk(99)]), FIRST);
+    }
+}
