@@ -10,8 +10,10 @@ use crate::Machine;
 pub enum Part {
     /// Programs that link the library.
     Arena,
-    /// `warmswap run`: programs as they are.
+    /// `warmswap run` with the preloaded library: programs as they are.
     Run,
+    /// `warmswap run` with the kernel host: any program, in a control group.
+    Group,
     /// Steering the kernel's own swap from outside.
     Kernel,
     /// `warmswap record`.
@@ -22,9 +24,10 @@ pub enum Part {
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Arena,
         Self::Run,
+        Self::Group,
         Self::Kernel,
         Self::Record,
         Self::Bench,
@@ -36,6 +39,7 @@ impl Part {
         match self {
             Self::Arena => "arena",
             Self::Run => "run",
+            Self::Group => "group",
             Self::Kernel => "kernel",
             Self::Record => "record",
             Self::Bench => "bench",
@@ -47,7 +51,8 @@ impl Part {
     pub fn summary(self) -> &'static str {
         match self {
             Self::Arena => "programs that link the library",
-            Self::Run => "programs as they are, under `warmswap run`",
+            Self::Run => "programs as they are, under `warmswap run --host preload`",
+            Self::Group => "programs in a group, under `warmswap run --host kernel`",
             Self::Kernel => "the kernel's own swap, steered from outside",
             Self::Record => "traces of real programs",
             Self::Bench => "live memory beside the kernel's zram",

@@ -169,7 +169,7 @@ fn on_a_good_machine_everything_works() {
     assert_eq!(complaints(&found), [""; 0]);
     assert_eq!(
         working(&found),
-        ["arena", "run", "kernel", "record", "bench"]
+        ["arena", "run", "group", "kernel", "record", "bench"]
     );
     assert!(found.parts.iter().all(|part| part.better_with.is_empty()));
 }
@@ -287,14 +287,14 @@ fn each_setting_is_noticed_by_its_own_check() {
             None,
             "swap",
             "CONFIG_SWAP",
-            &["kernel", "record", "bench"],
+            &["group", "kernel", "record", "bench"],
         ),
         (
             "sys/class/zram-control",
             None,
             "zram",
             "modprobe zram",
-            &["kernel", "record", "bench"],
+            &["group", "kernel", "record", "bench"],
         ),
         (
             "sys/block/zram0/comp_algorithm",
@@ -308,7 +308,7 @@ fn each_setting_is_noticed_by_its_own_check() {
             Some(""),
             "memory_groups",
             "mount -t cgroup2",
-            &["kernel", "bench"],
+            &["group", "kernel", "bench"],
         ),
         ("proc/pressure/memory", None, "pressure", "psi=1", &[]),
         (

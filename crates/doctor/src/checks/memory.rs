@@ -12,6 +12,7 @@ pub(super) const CHECKS: &[Check] = &[
         needs: &[
             (Part::Arena, Need::Must),
             (Part::Run, Need::Must),
+            (Part::Group, Need::Must),
             (Part::Kernel, Need::Must),
             (Part::Record, Need::Must),
             (Part::Bench, Need::Must),

@@ -10,6 +10,7 @@ pub(super) const CHECKS: &[Check] = &[
         title: "root",
         purpose: "makes swap devices and memory groups",
         needs: &[
+            (Part::Group, Need::Must),
             (Part::Kernel, Need::Must),
             (Part::Record, Need::Must),
             (Part::Bench, Need::Must),
@@ -21,6 +22,7 @@ pub(super) const CHECKS: &[Check] = &[
         title: "swap",
         purpose: "lets pages of programs leave memory",
         needs: &[
+            (Part::Group, Need::Must),
             (Part::Kernel, Need::Must),
             (Part::Record, Need::Must),
             (Part::Bench, Need::Must),
@@ -32,6 +34,7 @@ pub(super) const CHECKS: &[Check] = &[
         title: "zram",
         purpose: "a compressed swap device of our own",
         needs: &[
+            (Part::Group, Need::Must),
             (Part::Kernel, Need::Must),
             (Part::Record, Need::Must),
             (Part::Bench, Need::Must),
@@ -43,6 +46,7 @@ pub(super) const CHECKS: &[Check] = &[
         title: "lz4 in zram",
         purpose: "the algorithm that is compared with",
         needs: &[
+            (Part::Group, Need::Better),
             (Part::Kernel, Need::Better),
             (Part::Record, Need::Must),
             (Part::Bench, Need::Must),
@@ -53,7 +57,11 @@ pub(super) const CHECKS: &[Check] = &[
         key: "memory_groups",
         title: "memory groups",
         purpose: "limit the memory of programs, and tell what they use",
-        needs: &[(Part::Kernel, Need::Must), (Part::Bench, Need::Must)],
+        needs: &[
+            (Part::Group, Need::Must),
+            (Part::Kernel, Need::Must),
+            (Part::Bench, Need::Must),
+        ],
         look: groups,
     },
     Check {
