@@ -7,6 +7,7 @@ use warmswap_arena::ArenaError;
 use warmswap_codec::ChunkError;
 use warmswap_control::{ClientError, SettingsError};
 use warmswap_kernel::HostError;
+use warmswap_kernel::program::ProgramError;
 use warmswap_policy::PolicyError;
 use warmswap_sys::huge_pages::HugePagesError;
 use warmswap_sys::lock::LockError;
@@ -47,6 +48,17 @@ pub enum BenchError {
     /// The kernel host cannot be had.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// The group of a program cannot be had.
+    #[error(transparent)]
+    Group(#[from] ProgramError),
+    /// The program that is measured does not start, or fails.
+    #[error("{}: {why}", program.display())]
+    Program {
+        /// As it was named.
+        program: std::ffi::OsString,
+        /// What happened.
+        why: String,
+    },
     /// Another run changes this machine.
     #[error(transparent)]
     Lock(#[from] LockError),

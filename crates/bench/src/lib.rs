@@ -8,6 +8,9 @@
 //! [`redis`](mod@redis) asks a Redis server that has half the memory it needs, under the preloaded library and
 //! under zram.
 //!
+//! [`program`](mod@program) runs any program with a part of the memory that it needs, under a limit alone and under the
+//! kernel host.
+//!
 //! [`fleet`] measures garbage collection and swap together, on the managed heap.
 //!
 //! [`relaunch`](mod@relaunch) measures how fast real applications come back when memory is short, with the kernel by itself and
@@ -23,6 +26,7 @@ mod kernel_side;
 mod latency;
 mod memory;
 mod pages;
+pub mod program;
 pub mod redis;
 pub mod relaunch;
 

@@ -8,11 +8,14 @@ use crate::output::Output;
 use crate::progress::Bar;
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use warmswap_bench::program::{Budget, ProgramBenchOptions, program};
 use warmswap_bench::redis::{RedisOptions, redis};
 use warmswap_bench::{FaultsOptions, Pages, faults};
 use warmswap_doctor::{Machine, preload_library};
 use warmswap_policy::SchemeSpec;
+use warmswap_report::size_expr::SizeExpr;
 use warmswap_report::tables;
 use warmswap_study::Progress;
 use warmswap_sys::{Root, undo::Undo};
@@ -27,6 +30,8 @@ pub enum BenchCommand {
     Redis(RedisArgs),
     /// How fast real applications come back when memory is short, beside plain zram (root, zram)
     Relaunch(relaunch::RelaunchArgs),
+    /// A program with a part of the memory that it needs, under a limit alone and under the kernel host (root, zram)
+    Program(ProgramArgs),
     /// Garbage collection and swap together: Fleet beside a native collector and Marvin (userfaultfd)
     Fleet(fleet::FleetArgs),
 }
@@ -77,12 +82,35 @@ pub struct RedisArgs {
     allow_busy: bool,
 }
 
+/// Which program, and how often.
+#[derive(Debug, Args)]
+pub struct ProgramArgs {
+    /// Memory for group and pool together: a share of what the program needs, or a size
+    #[arg(long, default_value = "50%", value_name = "SIZE")]
+    budget: SizeExpr,
+    /// Runs with each kind of memory; the median counts
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Measure although other programs take the processor
+    #[arg(long)]
+    allow_busy: bool,
+    /// The program and its arguments; it has no input, and its output is dropped
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+}
+
 /// Measures and shows.
 pub fn run(command: BenchCommand, output: &Output) -> Result<()> {
     match command {
         BenchCommand::Fleet(args) => fleet::run(&args, output),
         BenchCommand::Faults(args) => run_faults(args, output),
         BenchCommand::Redis(args) => run_redis(args, output),
+        BenchCommand::Program(args) => run_program(args, output),
         BenchCommand::Relaunch(args) => relaunch::run(args, output),
     }
 }
@@ -133,6 +161,29 @@ fn run_redis(args: RedisArgs, output: &Output) -> Result<()> {
     drop(bar);
     let tables = [tables::redis(&report)?];
     output.emit("warmswap.bench.redis", report, &tables)
+}
+
+fn run_program(args: ProgramArgs, output: &Output) -> Result<()> {
+    if args.rounds == 0 {
+        return Err(BadInput("at least one round is needed".to_owned()).into());
+    }
+    let options = ProgramBenchOptions {
+        command: args.command,
+        budget: match args.budget {
+            SizeExpr::Bytes(bytes) => Budget::Bytes(bytes),
+            SizeExpr::Percent(percent) => Budget::Share(percent / 100.0),
+        },
+        rounds: args.rounds,
+        allow_busy: args.allow_busy,
+    };
+    let undo = undo()?;
+    let bar = Bar::new("measuring");
+    let report = program(&options, &undo, &|done, total| {
+        bar.set(Progress { done, total });
+    })?;
+    drop(bar);
+    let tables = [tables::program_bench(&report)?];
+    output.emit("warmswap.bench.program", report, &tables)
 }
 
 /// Recorded pages that values are cut out of.

@@ -15,6 +15,8 @@
 //! | [`mod@ablation`] | what each slot of a scheme is worth |
 //! | [`calibrate`] | a cost table |
 //! | [`mod@doctor`] | what of this machine is as it must be |
+//! | [`kernel_program`] | a program that ran under the kernel host |
+//! | [`mod@program_bench`] | one program with a part of its memory |
 //! | [`programs`] | programs that are paged |
 //! | [`mod@daemon`] | the daemon, and the applications that it looks after |
 //! | [`mod@faults`] | live memory beside the kernel's zram |
@@ -34,6 +36,8 @@ pub mod ezswap;
 pub mod faults;
 pub mod fleet;
 pub mod heap;
+pub mod kernel_program;
+pub mod program_bench;
 pub mod programs;
 pub mod redis;
 pub mod relaunch;
@@ -48,6 +52,7 @@ pub use doctor::doctor;
 pub use faults::faults;
 pub use fleet::fleet;
 pub use heap::heap;
+pub use program_bench::program_bench;
 pub use redis::redis;
 pub use relaunch::{mixes, relaunch};
 pub use replay::replay;

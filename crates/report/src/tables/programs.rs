@@ -144,7 +144,7 @@ pub fn summary(stats: &ProgramStats, style: Style) -> String {
     out
 }
 
-fn ending(exit: ExitState) -> String {
+pub(super) fn ending(exit: ExitState) -> String {
     match exit {
         ExitState::Running => "runs".to_owned(),
         ExitState::Exited { status: None } => "ended".to_owned(),
