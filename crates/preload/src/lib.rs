@@ -1,4 +1,4 @@
-//! The library that `warmswap run` preloads into unmodified programs: their memory becomes an arena's
+//! The library that `warmswap run --host preload` preloads into unmodified programs: their memory becomes an arena's
 //! ([`warmswap_process::Space`]), within a budget.
 //!
 //! | module | subject |

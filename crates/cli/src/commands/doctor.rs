@@ -15,12 +15,14 @@ pub struct DoctorArgs {
     parts: Vec<PartArg>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PartArg {
     /// Programs that link the library
     Arena,
-    /// Programs as they are, under `warmswap run`
+    /// Programs as they are, under `warmswap run` with either host
     Run,
+    /// Any program in a control group, under `warmswap run --host kernel`
+    Group,
     /// The kernel's own swap, steered from outside
     Kernel,
     /// Traces of real programs
@@ -29,14 +31,16 @@ enum PartArg {
     Bench,
 }
 
-impl From<PartArg> for Part {
-    fn from(part: PartArg) -> Self {
-        match part {
-            PartArg::Arena => Self::Arena,
-            PartArg::Run => Self::Run,
-            PartArg::Kernel => Self::Kernel,
-            PartArg::Record => Self::Record,
-            PartArg::Bench => Self::Bench,
+impl PartArg {
+    /// The parts of which one must work.
+    fn any_of(self) -> &'static [Part] {
+        match self {
+            Self::Arena => &[Part::Arena],
+            Self::Run => &[Part::Group, Part::Run],
+            Self::Group => &[Part::Group],
+            Self::Kernel => &[Part::Kernel],
+            Self::Record => &[Part::Record],
+            Self::Bench => &[Part::Bench],
         }
     }
 }
@@ -59,11 +63,16 @@ pub fn run(args: DoctorArgs, output: &Output) -> Result<ExitCode> {
             output.say(&format!("    {fix}"))?;
         }
     }
-    let works = |part: &PartArg| {
-        let found = diagnosis.of((*part).into());
-        found.is_some_and(|found| found.works)
-    };
-    Ok(if args.parts.iter().all(works) {
+    let works = |part: Part| diagnosis.of(part).is_some_and(|found| found.works);
+    if args.parts.contains(&PartArg::Run) {
+        output.say(match (works(Part::Group), works(Part::Run)) {
+            (true, _) => "\n`warmswap run` takes the kernel host here, for any program.",
+            (false, true) => "\n`warmswap run` takes the preloaded library here.",
+            (false, false) => "\n`warmswap run` works here with neither host.",
+        })?;
+    }
+    let is_there = |part: &PartArg| part.any_of().iter().any(|&part| works(part));
+    Ok(if args.parts.iter().all(is_there) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

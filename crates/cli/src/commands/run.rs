@@ -1,79 +1,64 @@
-//! `warmswap run`: a program whose memory is paged by the preloaded library.
+//! `warmswap run`: a program in less memory, by the kernel host or by the preloaded library.
 
 mod child;
+mod host;
+mod kernel;
+mod preload;
 mod program;
 
 use crate::exit::BadInput;
 use crate::output::Output;
 use anyhow::{Context, Result};
-use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 use serde::de::value::StringDeserializer;
 use serde::{Deserialize as _, Serialize};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus};
-use warmswap_control::{
-    DEFAULT_BACKING_LIMIT_BYTES, ExitState, Mechanism, ProgramStats, RUN_VARIABLE, RunSettings,
-};
-use warmswap_doctor::{Machine, Part, preload_library, require};
-use warmswap_policy::SchemeSpec;
+use warmswap_control::{ExitState, Mechanism, ProgramStats};
+use warmswap_kernel::program::ProgramUsage;
 use warmswap_report::size_expr::SizeExpr;
-use warmswap_report::tables::programs::summary;
+use warmswap_report::tables::kernel_program::PagingShare;
 use warmswap_report::units::Quantity;
+
+use self::child::Signals;
+use self::host::Choice;
 
 /// A budget below this holds not even the pager's own state.
 const MIN_BUDGET_BYTES: u64 = 8 << 20;
 
-/// The dynamic loader's list of libraries that come before all others.
-const LD_PRELOAD: &str = "LD_PRELOAD";
+/// Who pages a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum HostArg {
+    /// The kernel host where rights and kernel allow it and no option is given that only the library has, else the library
+    Auto,
+    /// The kernel's own swap, steered from outside: any program, static or set-uid too (root, zram, memory groups)
+    Kernel,
+    /// The library that is preloaded into the program
+    Preload,
+}
 
 /// The program, and how it is paged.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The scheme: a name from `warmswap schemes`, with changes as `zram+codec=zstd`
-    #[arg(long, default_value = "warmswap")]
-    scheme: String,
+    /// Who pages the program
+    #[arg(long, value_enum, default_value_t = HostArg::Auto)]
+    host: HostArg,
     /// Memory for resident pages, pool and state together: a size, or a share of the memory of this machine or
     /// control group
     #[arg(long, default_value = "50%", value_name = "SIZE")]
     budget: SizeExpr,
-    /// Write cold data to this file, which must not exist or be empty; it is removed in the end
-    #[arg(long, value_name = "FILE")]
-    backing: Option<PathBuf>,
-    /// Most bytes in it
-    #[arg(
-        long,
-        default_value = "4GiB",
-        value_name = "SIZE",
-        requires = "backing"
-    )]
-    backing_limit: SizeExpr,
-    /// Keep what is learned about the program (its hot pages, its footprint) in this folder, in a file by the program's
-    /// name, and begin with what an earlier run left there; default: it is forgotten
-    #[arg(long, value_name = "FOLDER")]
-    learned: Option<PathBuf>,
     /// Listen on this socket; default: one that `warmswap status` finds
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
     /// Write the program's statistics to this file at its end
     #[arg(long, value_name = "FILE")]
     stats_json: Option<PathBuf>,
-    /// Take the program for a background one when it has been idle for so many milliseconds; 0: only when told
-    #[arg(long, default_value_t = 5000, value_name = "MS")]
-    idle_after: u64,
-    /// Page files, too, that the program maps privately and only reads: their pages count against the budget, and
-    /// enter the pool where the scheme takes pages of files (as `ezswap` does)
-    #[arg(long)]
-    files: bool,
-    /// How frames come and go. `auto` moves them, and leaves the program unpaged before Linux 6.8, which cannot; `copy`
-    /// refuses the program io_uring, Linux AIO and O_DIRECT, since what these write to a page that has left would be lost
-    #[arg(long, default_value = "auto", value_parser = mechanism_parser())]
-    mechanism: Mechanism,
-    /// Threads that serve faults
-    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
-    fault_threads: u8,
+    #[command(flatten)]
+    library: LibraryArgs,
     /// The program and its arguments
     #[arg(
         required = true,
@@ -82,6 +67,59 @@ pub struct RunArgs {
         value_name = "CMD"
     )]
     command: Vec<OsString>,
+}
+
+/// What only the preloaded library can do.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options of the preloaded library")]
+struct LibraryArgs {
+    /// The scheme: a name from `warmswap schemes`, with changes as `zram+codec=zstd` [default: warmswap]
+    #[arg(long)]
+    scheme: Option<String>,
+    /// Write cold data to this file, which must not exist or be empty; it is removed in the end
+    #[arg(long, value_name = "FILE")]
+    backing: Option<PathBuf>,
+    /// Most bytes in it [default: 4GiB]
+    #[arg(long, value_name = "SIZE", requires = "backing")]
+    backing_limit: Option<SizeExpr>,
+    /// Keep what is learned about the program (its hot pages, its footprint) in this folder, in a file by the program's
+    /// name, and begin with what an earlier run left there; default: it is forgotten
+    #[arg(long, value_name = "FOLDER")]
+    learned: Option<PathBuf>,
+    /// Take the program for a background one when it has been idle for so many milliseconds; 0: only when told
+    /// [default: 5000]
+    #[arg(long, value_name = "MS")]
+    idle_after: Option<u64>,
+    /// Page files, too, that the program maps privately and only reads: their pages count against the budget, and
+    /// enter the pool where the scheme takes pages of files (as `ezswap` does)
+    #[arg(long)]
+    files: bool,
+    /// How frames come and go. `auto` moves them, and leaves the program unpaged before Linux 6.8, which cannot; `copy`
+    /// refuses the program io_uring, Linux AIO and O_DIRECT, since what these write to a page that has left would be lost
+    /// [default: auto]
+    #[arg(long, value_parser = mechanism_parser())]
+    mechanism: Option<Mechanism>,
+    /// Threads that serve faults [default: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    fault_threads: Option<u8>,
+}
+
+impl LibraryArgs {
+    /// The first of these options that was given.
+    fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--scheme", self.scheme.is_some()),
+            ("--backing", self.backing.is_some()),
+            ("--learned", self.learned.is_some()),
+            ("--idle-after", self.idle_after.is_some()),
+            ("--files", self.files),
+            ("--mechanism", self.mechanism.is_some()),
+            ("--fault-threads", self.fault_threads.is_some()),
+        ];
+        given
+            .into_iter()
+            .find_map(|(name, is_given)| is_given.then_some(name))
+    }
 }
 
 /// Takes a mechanism by its name in the settings.
@@ -97,15 +135,56 @@ fn mechanism_parser() -> impl TypedValueParser<Value = Mechanism> {
     })
 }
 
+/// A program that was found, and what it is run with.
+#[derive(Debug)]
+struct Program<'a> {
+    /// Its file.
+    path: PathBuf,
+    /// As it was named.
+    name: &'a OsStr,
+    arguments: &'a [OsString],
+    budget_bytes: u64,
+}
+
+impl Program<'_> {
+    /// A command that starts it.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        std::os::unix::process::CommandExt::arg0(&mut command, self.name);
+        command.args(self.arguments);
+        command
+    }
+
+    fn cannot_run(&self) -> String {
+        format!("cannot run {}", self.path.display())
+    }
+}
+
 /// What is known in the end.
 #[derive(Debug, Serialize)]
 struct RunResult {
+    /// Who paged it: `kernel` or `preload`.
+    host: HostArg,
+    /// Why that one.
+    reason: String,
     /// The program; `None` when it wrote nothing and never answered.
     program: Option<ProgramStats>,
     /// Whether that is what it wrote at its end, or the last that it answered before it was killed.
     complete: bool,
     /// What the programs that it started wrote at their ends, by process.
     others: Vec<ProgramStats>,
+    /// What the kernel host knows of group and pool.
+    kernel: Option<ProgramUsage>,
+    /// How much of the program's time went to paging, where that is known.
+    paging_percent: Option<PagingShare>,
+}
+
+/// What a host gives back.
+struct Ran {
+    status: ExitStatus,
+    result: RunResult,
+    /// For people.
+    summary: String,
 }
 
 /// Runs the program to its end, and ends as it did.
@@ -114,48 +193,56 @@ pub fn run(args: RunArgs, output: &Output) -> Result<ExitCode> {
         let why = "standard output is the program's; name a file after --json";
         return Err(BadInput(why.to_owned()).into());
     }
-    let mut settings = settings(&args)?;
-    let machine = Machine::this();
-    require(&machine, Part::Run).context("this machine cannot run paged programs")?;
-    let library = preload_library(&machine)?;
     let [name, arguments @ ..] = args.command.as_slice() else {
         return Err(BadInput("no program is named".to_owned()).into());
     };
-    let program = program::find(name, std::env::var_os("PATH"))?;
-    program::check(&program)?;
-
-    // The command lines of programs are nobody else's business.
-    let folder = tempfile::Builder::new()
-        .prefix("warmswap-run-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
-        .tempdir();
-    let folder = folder.context("cannot make a folder for statistics")?;
-    settings.stats_json = Some(RunSettings::stats_in(folder.path()));
-    let mut command = Command::new(&program);
-    std::os::unix::process::CommandExt::arg0(&mut command, name);
-    command
-        .args(arguments)
-        .env(RUN_VARIABLE, settings.to_variable()?)
-        .env(LD_PRELOAD, preloads(&library)?);
-    let ended = child::run(&mut command, &settings)
-        .with_context(|| format!("cannot run {}", program.display()))?;
-
-    let exit = exit_state(ended.status);
-    let mut result = collect(folder.path(), ended.pid, ended.last_stats);
-    if let Some(stats) = &mut result.program {
-        stats.exit = exit;
-    }
-    tell(&result, name, output);
-    if let (Some(path), Some(stats)) = (&args.stats_json, &result.program) {
+    let budget_bytes = budget_bytes(&args)?;
+    // From here on signals wait until they can be passed on: none ends this process and leaves the program, or what was
+    // changed on the machine.
+    let mut signals = Signals::catch()?;
+    let choice = host::choose(&args)?;
+    let program = Program {
+        path: program::find(name, std::env::var_os("PATH"))?,
+        name,
+        arguments,
+        budget_bytes,
+    };
+    let ran = match choice {
+        Choice::Kernel { why } => match kernel::set_up(&program) {
+            Ok(host) => kernel::run(&program, &args, host, why, &mut signals, output)?,
+            Err(error) if args.host == HostArg::Auto => {
+                let why = format!("no kernel host: {error:#}");
+                preload::run(&program, &args, why, &mut signals, output)?
+            }
+            Err(error) => return Err(error),
+        },
+        Choice::Preload { why } => preload::run(&program, &args, why, &mut signals, output)?,
+    };
+    eprint!("{}", ran.summary);
+    eprintln!(
+        "  host    {}: {}",
+        ran.result.host.name(),
+        ran.result.reason
+    );
+    if let (Some(path), Some(stats)) = (&args.stats_json, &ran.result.program) {
         let text = serde_json::to_string_pretty(stats)? + "\n";
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    output.save("warmswap.run", &result)?;
-    Ok(ExitCode::from(exit_code(ended.status)))
+    output.save("warmswap.run", &ran.result)?;
+    Ok(ExitCode::from(exit_code(ran.status)))
 }
 
-fn settings(args: &RunArgs) -> Result<RunSettings> {
-    SchemeSpec::parse(&args.scheme)?;
+impl HostArg {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Kernel => "kernel",
+            Self::Preload => "preload",
+        }
+    }
+}
+
+fn budget_bytes(args: &RunArgs) -> Result<u64> {
     let machine_bytes = warmswap_report::Machine::read()?.memory_bytes;
     // In a container the group's limit is all the memory there is.
     let limit_bytes = warmswap_sys::memcg::own_limit_bytes(&warmswap_sys::Root::machine());
@@ -166,75 +253,12 @@ fn settings(args: &RunArgs) -> Result<RunSettings> {
         let why = format!("--budget {}: at least {least} are needed", args.budget);
         return Err(BadInput(why).into());
     }
-    // A program may change its folder before it opens these.
-    let absolute = |path: &Option<PathBuf>| path.as_deref().map(std::path::absolute).transpose();
-    let backing_limit_bytes = args.backing_limit.resolve(DEFAULT_BACKING_LIMIT_BYTES);
-    Ok(RunSettings {
-        backing: absolute(&args.backing)?,
-        backing_limit_bytes,
-        learned: absolute(&args.learned)?,
-        control: absolute(&args.control)?,
-        files: args.files,
-        idle_after_ms: (args.idle_after > 0).then_some(args.idle_after),
-        mechanism: args.mechanism,
-        fault_threads: args.fault_threads.into(),
-        ..RunSettings::new(&args.scheme, budget_bytes)
-    })
+    Ok(budget_bytes)
 }
 
-/// The value of `LD_PRELOAD`: our library, before those that were asked for already.
-fn preloads(library: &Path) -> Result<OsString, BadInput> {
-    let mut list = library.as_os_str().to_owned();
-    let separators = [b':', b' '];
-    if list
-        .as_encoded_bytes()
-        .iter()
-        .any(|b| separators.contains(b))
-    {
-        let path = library.display();
-        let why =
-            format!("the loader cannot preload {path}: a blank or a colon in a path ends it there");
-        return Err(BadInput(why));
-    }
-    if let Some(others) = std::env::var_os(LD_PRELOAD).filter(|others| !others.is_empty()) {
-        list.push(":");
-        list.push(others);
-    }
-    Ok(list)
-}
-
-/// Reads what the processes wrote. What cannot be read is as if it had not been written.
-fn collect(folder: &Path, pid: u32, last_stats: Option<ProgramStats>) -> RunResult {
-    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let read = |path: PathBuf| -> Option<ProgramStats> {
-        serde_json::from_slice(&std::fs::read(path).ok()?).ok()
-    };
-    let mut others: Vec<_> = files.filter_map(|entry| read(entry.path())).collect();
-    others.sort_by_key(|stats| stats.pid);
-    let own = others.iter().position(|stats| stats.pid == pid);
-    let own = own.map(|index| others.remove(index));
-    RunResult {
-        complete: own.is_some(),
-        program: own.or(last_stats),
-        others,
-    }
-}
-
-/// The summary, on standard error: standard output is the program's.
-fn tell(result: &RunResult, name: &OsString, output: &Output) {
-    match &result.program {
-        Some(stats) => eprint!("{}", summary(stats, output.style)),
-        None => eprintln!(
-            "warmswap: {} wrote no statistics: it was killed at once, or the library was not loaded into it",
-            name.display()
-        ),
-    }
-    if result.program.is_some() && !result.complete {
-        eprintln!("  as it was last seen: it was killed, or gave up the right to write the end");
-    }
-    for stats in result.others.iter().filter(|stats| stats.managed) {
-        eprint!("{}", summary(stats, output.style));
-    }
+/// A path that holds when the program changes its folder before it opens it.
+fn absolute(path: &Option<PathBuf>) -> Result<Option<PathBuf>> {
+    Ok(path.as_deref().map(std::path::absolute).transpose()?)
 }
 
 fn exit_state(status: ExitStatus) -> ExitState {

@@ -8,5 +8,6 @@ mod golden;
 mod install;
 mod programs;
 mod run;
+mod run_kernel;
 mod study;
 mod trace;

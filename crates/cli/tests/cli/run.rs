@@ -1,4 +1,4 @@
-//! `warmswap run`, with a library in place of the real one that writes statistics and does nothing else.
+//! `warmswap run --host preload`, with a library in place of the real one that writes statistics and does nothing else.
 
 use crate::common::{Ran, assert_refused, folder, text, warmswap};
 use serde_json::Value;
@@ -43,7 +43,7 @@ void _exit(int status) {
 const STATIC: &str = "void _start(void) { for (;;) {} }";
 
 /// Compiles C; `None` where there is no compiler.
-fn compile(folder: &Path, name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
+pub fn compile(folder: &Path, name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
     let (input, output) = (folder.join(format!("{name}.c")), folder.join(name));
     fs::write(&input, source).expect("a file can be written");
     let mut compiler = Command::new("cc");
@@ -72,7 +72,7 @@ fn stand_in() -> Option<&'static Path> {
 }
 
 fn command(library: &Path, args: &[&str]) -> Command {
-    let mut command = warmswap(["run"].iter().chain(args));
+    let mut command = warmswap(["run", "--host", "preload"].iter().chain(args));
     command
         .env("WARMSWAP_PRELOAD", library)
         .env_remove("LD_PRELOAD");
@@ -298,4 +298,32 @@ fn the_library_comes_before_others_and_the_settings_with_it() {
     assert_eq!(settings.learned, Some(second.path().join("tables")));
     assert_eq!(settings.idle_after_ms, Some(5000));
     assert!(settings.files);
+}
+
+#[test]
+fn an_option_of_the_library_chooses_it_and_the_summary_says_so() {
+    let library = library!("an_option_of_the_library_chooses_it_and_the_summary_says_so");
+    let run = |args: &[&str]| {
+        let mut command = warmswap(["run"].iter().chain(args));
+        command.env("WARMSWAP_PRELOAD", library);
+        Ran::from(command.output().expect("the command starts"))
+    };
+    let ran = run(&["--fault-threads", "3", "sh", "-c", "echo \"$LD_PRELOAD\""]);
+    assert!(ran.stdout.contains(text(library)), "{}", ran.stdout);
+    let last = ran.stderr.lines().last();
+    let expected = "  host    preload: --fault-threads is an option of the preloaded library";
+    assert_eq!(last, Some(expected));
+
+    for option in [
+        &["--scheme", "zram"][..],
+        &["--files"],
+        &["--learned", "tables"],
+        &["--backing", "file"],
+        &["--mechanism", "copy"],
+        &["--idle-after", "0"],
+        &["--fault-threads", "2"],
+    ] {
+        let args = [&["--host", "kernel"], option, &["true"]].concat();
+        assert_refused(&run(&args), 2, &[option[0], "--host preload"]);
+    }
 }

@@ -1,62 +1,103 @@
-//! The program while it runs: signals are passed on to it, and its statistics are asked for.
+//! The program while it runs: signals are passed on to it, and this process stops and ends when it does.
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitStatus};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
-use warmswap_control::{Client, ProgramStats, RunSettings, socket_path};
+use warmswap_sys::Root;
+use warmswap_sys::process::Stat;
 
-/// Signals that are passed on.
-const SIGNALS: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
+/// Signals that are passed on. SIGTSTP is among them, so that this process stops only when the program did, which may have
+/// something to do before. SIGTTOU is not: a terminal sends it again until a background process stops.
+const SIGNALS: [i32; 8] = [
+    SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT,
+];
 
-/// How often the program is asked for its statistics, in case it is killed, and how long it has to answer.
-const INTERVAL: Duration = Duration::from_secs(1);
-const TIMEOUT: Duration = Duration::from_millis(500);
+/// A program that stopped and is to stay so is stopped for longer.
+const STAYS_STOPPED: Duration = Duration::from_millis(20);
+
+/// The signals that this process is sent, caught from the moment of [`Signals::catch`] until it ends.
+#[derive(Debug)]
+pub struct Signals(SignalsInfo<WithOrigin>);
+
+impl Signals {
+    /// Catches them. Those that whoever started this process wants ignored stay ignored.
+    pub fn catch() -> io::Result<Self> {
+        let caught: Vec<_> = SIGNALS.into_iter().filter(|&s| !is_ignored(s)).collect();
+        SignalsInfo::<WithOrigin>::new(&caught).map(Self)
+    }
+}
 
 /// How a program ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct Ended<T> {
     /// The process that it was.
     pub pid: u32,
     /// Its status.
     pub status: ExitStatus,
-    /// The last answer that it gave while it ran.
-    pub last_stats: Option<ProgramStats>,
+    /// What the observer returned; `None` if it failed.
+    pub seen: Option<T>,
 }
 
-/// Runs `command` to its end.
-pub fn run(command: &mut Command, settings: &RunSettings) -> io::Result<Ended> {
-    // From here on signals wait until they can be passed on; none ends this process and leaves the program.
-    let caught: Vec<_> = SIGNALS.into_iter().filter(|&s| !is_ignored(s)).collect();
-    let mut signals = SignalsInfo::<WithOrigin>::new(&caught)?;
-    let listener = signals.handle();
-    let mut child = command.spawn()?;
+/// Runs `command` to its end. `observe` runs in a thread of its own meanwhile, with the process's number and a channel
+/// that closes when the process has ended.
+pub fn run<T: Send>(
+    command: &mut Command,
+    signals: &mut Signals,
+    observe: impl FnOnce(u32, Receiver<()>) -> T + Send,
+) -> io::Result<Ended<T>> {
+    let listener = signals.0.handle();
+    let child = command.spawn()?;
     let pid = child.id();
-    let socket = settings.control.clone().or_else(|| socket_path(pid).ok());
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            for origin in &mut signals {
+            for origin in signals.0.forever() {
                 pass_on(&origin, pid);
             }
         });
         let (ended, end) = channel::<()>();
-        let watcher = scope.spawn(move || watch(pid, socket?, &end, INTERVAL));
-        let status = child.wait();
+        let observer = scope.spawn(move || observe(pid, end));
+        let status = wait(pid);
         listener.close();
         drop(ended);
-        // A watcher that failed knows nothing.
-        let last_stats = watcher.join().unwrap_or_default();
+        let seen = observer.join().ok();
         Ok(Ended {
             pid,
             status: status?,
-            last_stats,
+            seen,
         })
     })
+}
+
+/// Waits until the process ends. When it stops, so does this process: a shell sees its job stop.
+fn wait(pid: u32) -> io::Result<ExitStatus> {
+    let process = process(pid).ok_or(io::ErrorKind::NotFound)?;
+    loop {
+        let status = match waitpid(Some(process), WaitOptions::UNTRACED) {
+            Ok(Some((_, status))) => status,
+            Ok(None) | Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        if !status.stopped() {
+            return Ok(ExitStatus::from_raw(status.as_raw()));
+        }
+        std::thread::sleep(STAYS_STOPPED);
+        let stat = Stat::read(&Root::machine(), pid);
+        if stat.is_ok_and(|stat| matches!(stat.state, 'T' | 't')) {
+            // It is passed SIGCONT when this process is sent one.
+            kill_process(getpid(), Signal::STOP)?;
+        }
+    }
+}
+
+fn process(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
 /// Whether whoever started this process wants the signal ignored, as `nohup` does. The program inherits that.
@@ -72,84 +113,9 @@ fn pass_on(origin: &Origin, pid: u32) {
     if matches!(origin.cause, Cause::Kernel) {
         return;
     }
-    let signal = rustix::process::Signal::from_named_raw(origin.signal);
-    let pid = i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    if let (Some(signal), Some(pid)) = (signal, pid) {
+    let signal = Signal::from_named_raw(origin.signal);
+    if let (Some(signal), Some(pid)) = (signal, process(pid)) {
         // The number is the program's until it is waited for; if it ended meanwhile, there is nobody to tell.
-        let _ = rustix::process::kill_process(pid, signal);
-    }
-}
-
-/// Asks the program for its statistics until it ends, and returns its last answer.
-fn watch(
-    pid: u32,
-    socket: PathBuf,
-    end: &Receiver<()>,
-    interval: Duration,
-) -> Option<ProgramStats> {
-    let mut client: Option<Client> = None;
-    let mut last = None;
-    while end.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-        let mut connected = client
-            .take()
-            .or_else(|| Client::connect(&socket, TIMEOUT).ok());
-        let answer = connected.as_mut().map(Client::stats);
-        if let Some(Ok(stats)) = answer {
-            client = connected;
-            // Another process of the program's may listen there.
-            if stats.pid == pid {
-                last = Some(stats);
-            }
-        }
-    }
-    last
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use warmswap_control::{Answer, Request, Server};
-
-    /// Watches process 7 while process `pid` listens and answers twice.
-    fn watched(pid: u32) -> Option<ProgramStats> {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("7.sock");
-        let (ended, end) = channel::<()>();
-        std::thread::scope(|scope| {
-            let path = socket.clone();
-            let watcher = scope.spawn(move || watch(7, path, &end, Duration::from_millis(1)));
-            let mut server = Server::bind(&socket).unwrap();
-            let mut answers = 0;
-            while answers < 2 {
-                let answer = |request| {
-                    assert_eq!(request, Request::Stats);
-                    answers += 1;
-                    Ok(Answer::Stats(Box::new(ProgramStats {
-                        pid,
-                        swapped_out_pages: answers,
-                        ..ProgramStats::default()
-                    })))
-                };
-                server.poll_once(None, answer).unwrap();
-            }
-            // Killed: the socket file stays, and nobody listens.
-            drop(server);
-            drop(ended);
-            watcher.join().unwrap()
-        })
-    }
-
-    #[test]
-    fn the_last_answer_of_a_program_that_is_killed_is_kept() {
-        // The second answer may be lost with the socket.
-        let last = watched(7).unwrap().swapped_out_pages;
-        assert!((1..=2).contains(&last), "{last}");
-    }
-
-    #[test]
-    fn another_process_on_the_socket_is_not_the_program() {
-        assert_eq!(watched(8), None);
+        let _ = kill_process(pid, signal);
     }
 }

@@ -30,10 +30,8 @@ fn bad(path: &Path, why: impl std::fmt::Display) -> BadInput {
 pub fn find(name: &OsStr, search: Option<OsString>) -> Result<PathBuf, BadInput> {
     let path = Path::new(name);
     if name.as_bytes().contains(&b'/') {
-        return match path.metadata() {
-            Ok(_) => Ok(path.to_owned()),
-            Err(error) => Err(bad(path, error)),
-        };
+        check_executable(path)?;
+        return Ok(path.to_owned());
     }
     let search = search.unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let executable = |path: &PathBuf| {
@@ -59,7 +57,8 @@ pub fn check(path: &Path) -> Result<(), BadInput> {
     Err(bad(&path, "too many interpreters of interpreters"))
 }
 
-fn check_rights(path: &Path) -> Result<(), BadInput> {
+/// Checks that it is a file that may be executed.
+fn check_executable(path: &Path) -> Result<std::fs::Metadata, BadInput> {
     let found = path.metadata().map_err(|error| bad(path, error))?;
     if !found.is_file() {
         return Err(bad(path, "it is no file"));
@@ -67,6 +66,11 @@ fn check_rights(path: &Path) -> Result<(), BadInput> {
     if found.mode() & 0o111 == 0 {
         return Err(bad(path, "it is not executable"));
     }
+    Ok(found)
+}
+
+fn check_rights(path: &Path) -> Result<(), BadInput> {
+    let found = check_executable(path)?;
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
     let other_user = found.mode() & SET_USER != 0 && found.uid() != user.as_raw();
     let other_group = found.mode() & SET_GROUP != 0 && found.gid() != group.as_raw();

@@ -1,0 +1,99 @@
+//! Who pages a program: the kernel host or the preloaded library.
+
+use super::{HostArg, RunArgs};
+use crate::exit::BadInput;
+use warmswap_doctor::{Machine, Part, Trouble, require};
+
+/// The host, with the reason in words.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Choice {
+    Kernel { why: String },
+    Preload { why: String },
+}
+
+/// Chooses.
+///
+/// # Errors
+/// [`BadInput`] for options of the library where the kernel host is asked for.
+pub fn choose(args: &RunArgs) -> Result<Choice, BadInput> {
+    let probe = || require(&Machine::this(), Part::Group);
+    decide(args.host, args.library.given(), probe)
+}
+
+fn decide(
+    asked: HostArg,
+    given: Option<&'static str>,
+    probe: impl FnOnce() -> Result<(), Trouble>,
+) -> Result<Choice, BadInput> {
+    Ok(match (asked, given) {
+        (HostArg::Preload, _) => Choice::Preload {
+            why: "as asked".to_owned(),
+        },
+        (HostArg::Kernel, None) => Choice::Kernel {
+            why: "as asked".to_owned(),
+        },
+        (HostArg::Kernel, Some(option)) => {
+            let why = format!(
+                "{option} is an option of the preloaded library, which the kernel host does not have; leave it out, or \
+                 use --host preload"
+            );
+            return Err(BadInput(why));
+        }
+        (HostArg::Auto, Some(option)) => Choice::Preload {
+            why: format!("{option} is an option of the preloaded library"),
+        },
+        (HostArg::Auto, None) => match probe() {
+            Ok(()) => Choice::Kernel {
+                why: "root, memory groups and zram are there".to_owned(),
+            },
+            Err(error) => Choice::Preload {
+                why: format!("no kernel host: {error}"),
+            },
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warmswap_doctor::ThisKernel;
+
+    fn lacking() -> Result<(), Trouble> {
+        let nowhere = tempfile::tempdir().unwrap();
+        let root = warmswap_sys::Root::at(nowhere.path());
+        let machine = Machine::recorded(root, Box::new(ThisKernel), nowhere.path());
+        require(&machine, Part::Group)
+    }
+
+    #[test]
+    fn auto_takes_the_kernel_unless_it_cannot_or_an_option_is_the_librarys() {
+        let auto = |given, probe: fn() -> _| decide(HostArg::Auto, given, probe).unwrap();
+        assert!(matches!(auto(None, || Ok(())), Choice::Kernel { .. }));
+        let Choice::Preload { why } = auto(None, lacking) else {
+            panic!("the kernel host cannot work");
+        };
+        assert!(
+            why.contains("no hierarchy with the memory controller"),
+            "{why}"
+        );
+        let Choice::Preload { why } = auto(Some("--files"), || Ok(())) else {
+            panic!("the kernel host has no such option");
+        };
+        assert!(why.starts_with("--files "), "{why}");
+    }
+
+    #[test]
+    fn what_is_asked_for_is_done_or_refused() {
+        let decide = |asked, given| decide(asked, given, lacking);
+        assert!(matches!(
+            decide(HostArg::Kernel, None),
+            Ok(Choice::Kernel { .. })
+        ));
+        assert!(matches!(
+            decide(HostArg::Preload, None),
+            Ok(Choice::Preload { .. })
+        ));
+        let error = decide(HostArg::Kernel, Some("--scheme")).unwrap_err();
+        assert!(error.0.starts_with("--scheme "), "{}", error.0);
+    }
+}

@@ -1,0 +1,234 @@
+//! A program under the preloaded library.
+
+use super::child::{self, Signals};
+use super::{HostArg, Program, Ran, RunArgs, RunResult, absolute, exit_state, program};
+use crate::exit::BadInput;
+use crate::output::Output;
+use anyhow::{Context, Result};
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+use warmswap_control::{
+    Client, DEFAULT_BACKING_LIMIT_BYTES, ProgramStats, RUN_VARIABLE, RunSettings, socket_path,
+};
+use warmswap_doctor::{Machine, Part, preload_library, require};
+use warmswap_policy::SchemeSpec;
+use warmswap_report::tables::programs::summary;
+
+/// The dynamic loader's list of libraries that come before all others.
+const LD_PRELOAD: &str = "LD_PRELOAD";
+
+/// What is done where the options do not say.
+const SCHEME: &str = "warmswap";
+const IDLE_AFTER_MS: u64 = 5000;
+const FAULT_THREADS: u8 = 2;
+
+/// How often the program is asked for its statistics, in case it is killed, and how long it has to answer.
+const INTERVAL: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Runs the program to its end. `why` is the reason for this host.
+pub fn run(
+    program: &Program<'_>,
+    args: &RunArgs,
+    why: String,
+    signals: &mut Signals,
+    output: &Output,
+) -> Result<Ran> {
+    let mut settings = settings(args, program.budget_bytes)?;
+    let machine = Machine::this();
+    let chosen = || match args.host {
+        HostArg::Auto => format!("the preloaded library was chosen: {why}"),
+        _ => "this machine cannot run paged programs".to_owned(),
+    };
+    require(&machine, Part::Run).with_context(chosen)?;
+    let library = preload_library(&machine).with_context(chosen)?;
+    program::check(&program.path).with_context(chosen)?;
+
+    // The command lines of programs are nobody else's business.
+    let folder = tempfile::Builder::new()
+        .prefix("warmswap-run-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
+        .tempdir();
+    let folder = folder.context("cannot make a folder for statistics")?;
+    settings.stats_json = Some(RunSettings::stats_in(folder.path()));
+    let mut command = program.command();
+    command
+        .env(RUN_VARIABLE, settings.to_variable()?)
+        .env(LD_PRELOAD, preloads(&library)?);
+    let control = settings.control.clone();
+    let ended = child::run(&mut command, signals, |pid, end| {
+        let socket = control.or_else(|| socket_path(pid).ok())?;
+        watch(pid, socket, &end, INTERVAL)
+    });
+    let ended = ended.with_context(|| program.cannot_run())?;
+
+    let mut result = collect(folder.path(), ended.pid, ended.seen.flatten(), why);
+    if let Some(stats) = &mut result.program {
+        stats.exit = exit_state(ended.status);
+    }
+    Ok(Ran {
+        status: ended.status,
+        summary: summary_of(&result, program, output),
+        result,
+    })
+}
+
+fn settings(args: &RunArgs, budget_bytes: u64) -> Result<RunSettings> {
+    let library = &args.library;
+    let scheme = library.scheme.as_deref().unwrap_or(SCHEME);
+    SchemeSpec::parse(scheme)?;
+    let backing_limit = library.backing_limit.as_ref();
+    let idle_after_ms = library.idle_after.unwrap_or(IDLE_AFTER_MS);
+    Ok(RunSettings {
+        backing: absolute(&library.backing)?,
+        backing_limit_bytes: backing_limit.map_or(DEFAULT_BACKING_LIMIT_BYTES, |limit| {
+            limit.resolve(DEFAULT_BACKING_LIMIT_BYTES)
+        }),
+        learned: absolute(&library.learned)?,
+        control: absolute(&args.control)?,
+        files: library.files,
+        idle_after_ms: (idle_after_ms > 0).then_some(idle_after_ms),
+        mechanism: library.mechanism.unwrap_or_default(),
+        fault_threads: library.fault_threads.unwrap_or(FAULT_THREADS).into(),
+        ..RunSettings::new(scheme, budget_bytes)
+    })
+}
+
+/// The value of `LD_PRELOAD`: our library, before those that were asked for already.
+fn preloads(library: &Path) -> Result<OsString, BadInput> {
+    let mut list = library.as_os_str().to_owned();
+    let separators = [b':', b' '];
+    if list
+        .as_encoded_bytes()
+        .iter()
+        .any(|b| separators.contains(b))
+    {
+        let path = library.display();
+        let why =
+            format!("the loader cannot preload {path}: a blank or a colon in a path ends it there");
+        return Err(BadInput(why));
+    }
+    if let Some(others) = std::env::var_os(LD_PRELOAD).filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    Ok(list)
+}
+
+/// Reads what the processes wrote. What cannot be read is as if it had not been written.
+fn collect(folder: &Path, pid: u32, last_stats: Option<ProgramStats>, reason: String) -> RunResult {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let read = |path: PathBuf| -> Option<ProgramStats> {
+        serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    };
+    let mut others: Vec<_> = files.filter_map(|entry| read(entry.path())).collect();
+    others.sort_by_key(|stats| stats.pid);
+    let own = others.iter().position(|stats| stats.pid == pid);
+    let own = own.map(|index| others.remove(index));
+    RunResult {
+        host: HostArg::Preload,
+        reason,
+        kernel: None,
+        paging_percent: None,
+        complete: own.is_some(),
+        program: own.or(last_stats),
+        others,
+    }
+}
+
+/// What is told to people.
+fn summary_of(result: &RunResult, program: &Program<'_>, output: &Output) -> String {
+    let mut text = match &result.program {
+        Some(stats) => summary(stats, output.style),
+        None => format!(
+            "warmswap: {} wrote no statistics: it was killed at once, or the library was not loaded into it\n",
+            program.name.display()
+        ),
+    };
+    // Writing to a string does not fail.
+    if result.program.is_some() && !result.complete {
+        let _ = writeln!(
+            text,
+            "  as it was last seen: it was killed, or gave up the right to write the end"
+        );
+    }
+    for stats in result.others.iter().filter(|stats| stats.managed) {
+        text += &summary(stats, output.style);
+    }
+    text
+}
+
+/// Asks the program for its statistics until it ends, and returns its last answer.
+fn watch(
+    pid: u32,
+    socket: PathBuf,
+    end: &Receiver<()>,
+    interval: Duration,
+) -> Option<ProgramStats> {
+    let mut client: Option<Client> = None;
+    let mut last = None;
+    while end.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+        let mut connected = client
+            .take()
+            .or_else(|| Client::connect(&socket, TIMEOUT).ok());
+        let answer = connected.as_mut().map(Client::stats);
+        if let Some(Ok(stats)) = answer {
+            client = connected;
+            // Another process of the program's may listen there.
+            if stats.pid == pid {
+                last = Some(stats);
+            }
+        }
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warmswap_control::{Answer, Request, Server};
+
+    /// Watches process 7 while process `pid` listens and answers twice.
+    fn watched(pid: u32) -> Option<ProgramStats> {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("7.sock");
+        let (ended, end) = channel::<()>();
+        std::thread::scope(|scope| {
+            let path = socket.clone();
+            let watcher = scope.spawn(move || watch(7, path, &end, Duration::from_millis(1)));
+            let mut server = Server::bind(&socket).unwrap();
+            let mut answers = 0;
+            while answers < 2 {
+                let answer = |request| {
+                    assert_eq!(request, Request::Stats);
+                    answers += 1;
+                    Ok(Answer::Stats(Box::new(ProgramStats {
+                        pid,
+                        swapped_out_pages: answers,
+                        ..ProgramStats::default()
+                    })))
+                };
+                server.poll_once(None, answer).unwrap();
+            }
+            // Killed: the socket file stays, and nobody listens.
+            drop(server);
+            drop(ended);
+            watcher.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn the_last_answer_of_a_program_that_is_killed_is_kept() {
+        // The second answer may be lost with the socket.
+        let last = watched(7).unwrap().swapped_out_pages;
+        assert!((1..=2).contains(&last), "{last}");
+    }
+
+    #[test]
+    fn another_process_on_the_socket_is_not_the_program() {
+        assert_eq!(watched(8), None);
+    }
+}

@@ -1,0 +1,343 @@
+//! `warmswap run --host kernel`: real programs in control groups of this machine.
+
+use crate::common::{Ran, folder, text, warmswap};
+use crate::run::compile;
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use warmswap_doctor::{Machine, Part, require};
+use warmswap_sys::process::Stat;
+use warmswap_sys::{Root, swap};
+
+/// Fills so many MiB with words that compress to about a third, checks and changes them in so many rounds, says what it
+/// found, and ends with 5. Statically linked: nothing could be preloaded.
+const WALKER: &str = r#"
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(int argc, char **argv) {
+    size_t words = (size_t)atoi(argv[1]) << 17, wrong = 0;
+    int rounds = atoi(argv[2]);
+    volatile uint64_t *memory = malloc(words * 8);
+    if (!memory) return 1;
+    for (size_t i = 0; i < words; i++) memory[i] = (i * 2654435761u >> 7) & 0xffff;
+    for (int round = 0; round < rounds; round++)
+        for (size_t i = 0; i < words; i++) {
+            wrong += memory[i] != ((i * 2654435761u >> 7) & 0xffff) + (uint64_t)round;
+            memory[i]++;
+        }
+    printf("%zu wrong\n", wrong);
+    return 5;
+}
+"#;
+
+fn command(args: &[&str]) -> Command {
+    warmswap(["run", "--host", "kernel"].iter().chain(args))
+}
+
+fn run(args: &[&str]) -> Ran {
+    command(args).output().expect("the command starts").into()
+}
+
+/// Ends the test where the kernel host cannot work.
+macro_rules! needs_kernel_host {
+    ($name:literal) => {
+        if let Err(trouble) = require(&Machine::this(), Part::Group) {
+            warmswap_testkit::skip!($name, "{trouble}");
+        }
+    };
+}
+
+/// The walker, if there is a compiler.
+macro_rules! walker {
+    ($name:literal, $folder:expr) => {{
+        needs_kernel_host!($name);
+        let Some(program) = compile($folder.path(), "walker", WALKER, &["-O2", "-static"]) else {
+            warmswap_testkit::skip!($name, "there is no C compiler");
+        };
+        program
+    }};
+}
+
+fn devices() -> Vec<String> {
+    let areas = swap::areas(&Root::machine()).expect("the list can be read");
+    areas.into_iter().map(|area| area.path).collect()
+}
+
+/// The memory group of a process.
+fn group(pid: u32) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("it runs");
+    let line = text.lines().find(|line| line.contains(":memory:"));
+    let line = line.or_else(|| text.lines().find(|line| line.starts_with("0::")));
+    line.expect("a group")
+        .rsplit(':')
+        .next()
+        .expect("a path")
+        .to_owned()
+}
+
+fn data(path: &Path) -> Value {
+    let text = fs::read(path).expect("it is written");
+    let mut envelope: Value = serde_json::from_slice(&text).expect("valid JSON");
+    assert_eq!(envelope["schema"], "warmswap.run");
+    envelope["data"].take()
+}
+
+/// A shell under the command that says its number first and then does what it is told.
+struct Shell {
+    child: Child,
+    input: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+    pid: u32,
+}
+
+impl Shell {
+    fn start(script: &str) -> Self {
+        let script = format!("echo $$; {script}");
+        let mut child = command(&["--budget", "32M", "sh", "-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // The kernel stops no process of a group that has lost its session.
+            .process_group(0)
+            .spawn()
+            .expect("the command starts");
+        let input = child.stdin.take().expect("a pipe");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut shell = Self {
+            child,
+            input,
+            lines,
+            pid: 0,
+        };
+        shell.pid = shell.line().parse().expect("a number");
+        shell
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().expect("a line").expect("text")
+    }
+
+    fn signal(&self, signal: &str) {
+        kill(signal, self.child.id());
+    }
+
+    /// What the group is called.
+    fn group_name(&self) -> String {
+        format!("warmswap-run-{}", self.child.id())
+    }
+
+    fn end(self) -> Ran {
+        drop(self.input);
+        self.child.wait_with_output().expect("it ends").into()
+    }
+}
+
+fn kill(signal: &str, pid: u32) {
+    let status = Command::new("kill")
+        .args([signal, &pid.to_string()])
+        .status();
+    assert!(status.expect("kill starts").success());
+}
+
+/// Waits until a process has one of these states.
+fn wait_for(pid: u32, states: &[char]) {
+    let state = || Stat::read(&Root::machine(), pid).map(|stat| stat.state);
+    while !state().is_ok_and(|state| states.contains(&state)) {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_static_program_keeps_to_its_budget_and_computes_what_it_would() {
+    let folder = folder();
+    let program = walker!(
+        "a_static_program_keeps_to_its_budget_and_computes_what_it_would",
+        folder
+    );
+    let before = devices();
+    let result = folder.path().join("result.json");
+    let (program, json) = (text(&program), text(&result));
+    let ran = run(&["--json", json, "--budget", "32M", program, "64", "3"]);
+
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), "0 wrong\n"));
+    assert!(ran.stderr.contains("needed 6"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("host    kernel: as asked"),
+        "{}",
+        ran.stderr
+    );
+    let data = data(&result);
+    let number = |name: &str| data["kernel"][name].as_u64().expect("a number");
+    assert_eq!(number("budget_bytes"), 32 << 20);
+    assert!(number("needed_peak_bytes") >= 64 << 20, "{data}");
+    // Half of it at least left, in every round.
+    assert!(number("out_pages") >= 3 * 8192, "{data}");
+    assert!(number("major_faults") >= 2 * 8192, "{data}");
+    // Between two looks the pool grows, by more where the processors are busy. A limit that does not follow the pool would
+    // take 10 MiB more.
+    assert!(number("used_peak_bytes") <= 38 << 20, "{data}");
+    assert!(number("pool_peak_bytes") >= 4 << 20, "{data}");
+    assert_eq!(data["host"], "kernel");
+    assert_eq!(data["program"]["exit"]["exited"]["status"], 5);
+    assert_eq!(devices(), before);
+}
+
+#[test]
+fn streams_status_and_forks_are_the_programs_own() {
+    needs_kernel_host!("streams_status_and_forks_are_the_programs_own");
+    let before = devices();
+    let mut shell = Shell::start("cat; sh -c 'cat /proc/self/cgroup' >&2; exit 7");
+    assert!(group(shell.pid).ends_with(&shell.group_name()));
+    shell.input.write_all(b"through\n").expect("it reads");
+    assert_eq!(shell.line(), "through");
+    let name = shell.group_name();
+    let ran = shell.end();
+
+    assert_eq!(ran.code, Some(7));
+    assert!(ran.stderr.contains(&name), "{}", ran.stderr);
+    assert!(ran.stderr.contains("exited with 7"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("nothing was paged"), "{}", ran.stderr);
+    assert_eq!(devices(), before);
+    let group = format!("{}/{name}", group(std::process::id()));
+    assert!(
+        !Path::new("/sys/fs/cgroup/memory")
+            .join(&group[1..])
+            .exists()
+    );
+
+    let ran = run(&["sh", "-c", "kill -9 $$"]);
+    assert_eq!(ran.code, Some(128 + 9));
+    assert!(ran.stderr.contains("killed by signal 9"), "{}", ran.stderr);
+}
+
+#[test]
+fn signals_reach_the_program_and_the_group_goes_with_it() {
+    needs_kernel_host!("signals_reach_the_program_and_the_group_goes_with_it");
+    let before = devices();
+    for signal in ["-TERM", "-INT"] {
+        let script = "trap 'echo told; exit 3' TERM INT; echo ready; while :; do sleep 0.01; done";
+        let mut shell = Shell::start(script);
+        assert_eq!(shell.line(), "ready");
+        shell.signal(signal);
+        assert_eq!(shell.line(), "told");
+        assert_eq!(shell.end().code, Some(3));
+        assert_eq!(devices(), before);
+    }
+}
+
+#[test]
+fn the_command_stops_and_goes_on_with_the_program() {
+    needs_kernel_host!("the_command_stops_and_goes_on_with_the_program");
+    let mut shell = Shell::start("while read word; do echo $word; done");
+    shell.signal("-TSTP");
+    wait_for(shell.pid, &['T']);
+    wait_for(shell.child.id(), &['T']);
+    shell.signal("-CONT");
+    wait_for(shell.pid, &['S', 'R']);
+    shell.input.write_all(b"again\n").expect("it reads");
+    assert_eq!(shell.line(), "again");
+    assert_eq!(shell.end().code, Some(0));
+}
+
+#[test]
+fn what_a_killed_command_left_is_taken_back_by_the_next() {
+    needs_kernel_host!("what_a_killed_command_left_is_taken_back_by_the_next");
+    let before = devices();
+    let mut shell = Shell::start("while read word; do echo $word; done");
+    let name = shell.group_name();
+    assert!(group(shell.pid).ends_with(&name));
+    shell.signal("-KILL");
+    shell.child.wait().expect("it ends");
+
+    assert_eq!(run(&["true"]).code, Some(0));
+
+    assert_eq!(devices(), before);
+    // The program goes on, without a limit.
+    assert_eq!(group(shell.pid), group(std::process::id()));
+    shell.input.write_all(b"alive\n").expect("it reads");
+    assert_eq!(shell.line(), "alive");
+}
+
+#[test]
+fn children_outlive_the_program_and_leave_its_group() {
+    needs_kernel_host!("children_outlive_the_program_and_leave_its_group");
+    let before = devices();
+    let mut shell = Shell::start("sleep 600 >/dev/null 2>&1 </dev/null & echo $!");
+    let child: u32 = shell.line().parse().expect("a number");
+    let ran = shell.end();
+
+    assert_eq!(ran.code, Some(0));
+    assert_eq!(group(child), group(std::process::id()));
+    assert_eq!(devices(), before);
+    kill("-KILL", child);
+}
+
+#[test]
+fn two_at_once_do_not_disturb_each_other() {
+    let folder = folder();
+    let program = walker!("two_at_once_do_not_disturb_each_other", folder);
+    let before = devices();
+    let start = |mib: &str, rounds: &str, result: &Path| {
+        let args = [
+            "--json",
+            text(result),
+            "--budget",
+            "24M",
+            text(&program),
+            mib,
+            rounds,
+        ];
+        let mut command = command(&args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("the command starts")
+    };
+    let results: [PathBuf; 2] = ["a", "b"].map(|name| folder.path().join(name));
+    // The first ends while the second has pages in its device.
+    let first = start("40", "1", &results[0]);
+    let second = start("48", "4", &results[1]);
+    for child in [first, second] {
+        let ran = Ran::from(child.wait_with_output().expect("it ends"));
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), "0 wrong\n"));
+    }
+    for result in &results {
+        let data = data(result);
+        let used = data["kernel"]["used_peak_bytes"]
+            .as_u64()
+            .expect("a number");
+        // Which pages of a device are whose is known by their number alone.
+        assert!(used <= 28 << 20, "{data}");
+    }
+    assert_eq!(devices(), before);
+}
+
+#[test]
+fn status_lists_it_while_it_runs() {
+    needs_kernel_host!("status_lists_it_while_it_runs");
+    let shell = Shell::start("read word");
+    let status = || {
+        let pid = shell.pid.to_string();
+        let ran = warmswap(["status", &pid, "--json", "-"]).output();
+        Ran::from(ran.expect("the command starts"))
+    };
+    // It listens a moment after the program started, and has counted its memory a moment later.
+    let listed = || -> Option<Value> {
+        let ran = status();
+        let mut envelope: Value = serde_json::from_str(&ran.stdout).ok()?;
+        let program = envelope["data"]["programs"][0].take();
+        (program["resident_bytes"].as_u64()? > 0).then_some(program)
+    };
+    let program = std::iter::repeat_with(listed).flatten().next();
+    assert_eq!(program.expect("it runs")["budget_bytes"], 32 << 20);
+    let said = warmswap(["switch", &shell.pid.to_string()]).output();
+    let said = Ran::from(said.expect("the command starts"));
+    assert!(
+        said.stderr.contains("nothing to do at a switch"),
+        "{}",
+        said.stderr
+    );
+    assert_eq!(shell.end().code, Some(1), "read saw the end of its input");
+}
