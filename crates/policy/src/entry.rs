@@ -19,7 +19,10 @@ pub struct Entry<P: ?Sized + 'static> {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PolicyError {
     /// No policy has that name.
-    #[error("unknown {slot} policy '{name}': it is one of {known}")]
+    #[error(
+        "unknown {slot} policy '{name}': {}it is one of {known}",
+        meant(name, known)
+    )]
     UnknownPolicy {
         /// The slot.
         slot: &'static str,
@@ -39,12 +42,13 @@ pub enum PolicyError {
         reason: String,
     },
     /// No slot has that name.
-    #[error(
-        "unknown slot '{0}': it is one of reclaim, sizing, admission, eviction, prefetch, codec, keep-copies, file-pages, layout"
-    )]
+    #[error("unknown slot '{0}': {asked}it is one of {SLOTS}", asked = meant(.0, SLOTS))]
     UnknownSlot(String),
+    /// A slot is named, and no policy for it.
+    #[error("'{0}' is no change: write {0}=POLICY, such as prefetch=none")]
+    NoPolicy(String),
     /// No scheme has that name.
-    #[error("unknown scheme '{name}': it is one of {known}")]
+    #[error("unknown scheme '{name}': {}it is one of {known}", meant(name, known))]
     UnknownScheme {
         /// What was asked for.
         name: String,
@@ -61,6 +65,21 @@ pub enum PolicyError {
         /// What it takes.
         reason: String,
     },
+}
+
+/// What can be exchanged in a scheme.
+pub(crate) const SLOTS: &str =
+    "reclaim, sizing, admission, eviction, prefetch, codec, keep-copies, file-pages, layout";
+
+/// From this similarity on (Jaro-Winkler, 0 to 1) a name counts as a misspelt one; as in clap.
+const SIMILAR: f64 = 0.8;
+
+/// The one of the `known` names that was probably meant, as a question before the list of them.
+fn meant(name: &str, known: &str) -> String {
+    let likeness = |known: &str| strsim::jaro_winkler(name, known);
+    let similar = known.split(", ").filter(|known| likeness(known) > SIMILAR);
+    let nearest = similar.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    nearest.map_or_else(String::new, |known| format!("did you mean {known}? "))
 }
 
 /// Builds the policy that `text` (`name` or `name:arguments`) asks for.

@@ -1,7 +1,7 @@
 //! A scheme: one policy in each slot, by name.
 
 use crate::admission::{self, Admission};
-use crate::entry::{Entry, PolicyError, build};
+use crate::entry::{Entry, PolicyError, SLOTS, build};
 use crate::eviction::{self, Eviction};
 use crate::prefetch::{self, Prefetch};
 use crate::reclaim::{self, Reclaim};
@@ -212,9 +212,14 @@ impl SchemeSpec {
     /// A slot, policy or argument that does not exist; the spec is unchanged then.
     pub fn set(&mut self, change: &str) -> Result<(), PolicyError> {
         let mut next = self.clone();
-        let (slot, value) = change
-            .split_once('=')
-            .ok_or_else(|| PolicyError::UnknownSlot(change.to_owned()))?;
+        let Some((slot, value)) = change.split_once('=') else {
+            let change = change.to_owned();
+            return Err(if SLOTS.split(", ").any(|slot| slot == change) {
+                PolicyError::NoPolicy(change)
+            } else {
+                PolicyError::UnknownSlot(change)
+            });
+        };
         let owned = || Cow::Owned(value.to_owned());
         match slot {
             "reclaim" => next.reclaim = owned(),
@@ -359,6 +364,22 @@ mod tests {
                 "{bad}"
             );
         }
+    }
+
+    #[test]
+    fn what_was_probably_meant_is_asked() {
+        for (text, asked) in [
+            ("zrm", "did you mean zram? "),
+            ("arriadne", "did you mean ariadne? "),
+            ("zram+prefech=none", "did you mean prefetch? "),
+            ("zram+prefetch=nxt", "did you mean next? "),
+            ("zram+prefetch", "write prefetch=POLICY"),
+        ] {
+            let error = SchemeSpec::parse(text).unwrap_err().to_string();
+            assert!(error.contains(asked), "{text}: {error}");
+        }
+        let error = SchemeSpec::parse("quux").unwrap_err().to_string();
+        assert!(!error.contains("did you mean"), "{error}");
     }
 
     #[test]
