@@ -59,6 +59,7 @@ pub fn to_parquet(trace: &TraceReader, path: &Path) -> Result<u64> {
         .filter(|d| !d.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     let file = tempfile::Builder::new()
+        .permissions(crate::new_file())
         .suffix(".tmp")
         .tempfile_in(dir)
         .map_err(io("create"))?;

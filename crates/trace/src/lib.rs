@@ -32,3 +32,8 @@ pub use event::{ContentId, Event, EventKind};
 pub use events::Events;
 pub use reader::TraceReader;
 pub use writer::{TraceWriter, WriterOptions};
+
+/// The mode of a file that is written: the umask takes away what others must not have.
+fn new_file() -> std::fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o666)
+}

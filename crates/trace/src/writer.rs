@@ -122,6 +122,7 @@ impl TraceWriter {
         prefix.push(".");
         let begin = || -> io::Result<_> {
             let file = tempfile::Builder::new()
+                .permissions(crate::new_file())
                 .prefix(&prefix)
                 .suffix(".tmp")
                 .tempfile_in(&dir)?;
