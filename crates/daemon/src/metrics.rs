@@ -3,10 +3,11 @@
 //! Every user of the machine can read a port of the loopback interface. So what is served there says nothing of single
 //! applications unless it is configured to.
 
+mod http;
+
 use std::fmt::Write as _;
+use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -14,11 +15,11 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
-use tiny_http::{Header, Method, Request as HttpRequest, Response, Server};
 use warmswap_control::{
     Access, Answer, AppStatus, DaemonStatus, Listener, Peer, Phase, Request, ServerError,
 };
 
+use self::http::{Response, Server, Socket};
 use crate::config::sections::Listen;
 use crate::event::Events;
 
@@ -35,7 +36,7 @@ pub enum MetricsError {
         at: Listen,
         /// Why.
         #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: io::Error,
     },
     /// The socket file cannot be made.
     #[error("metrics: {0}")]
@@ -44,9 +45,8 @@ pub enum MetricsError {
 
 /// The thread that serves `/metrics`. Dropping it ends the thread, and removes the socket file.
 pub struct Metrics {
-    server: Arc<Server>,
-    thread: Option<JoinHandle<()>>,
-    /// Last: the server connects to it to wake its own threads when it is dropped.
+    server: Server,
+    /// Last: the server connects to it to wake its own thread when it is dropped.
     _file: Option<Listener>,
 }
 
@@ -61,31 +61,22 @@ impl Metrics {
             at: at.clone(),
             source,
         };
-        let (server, file) = match at {
-            Listen::Loopback(address) => (Server::http(address), None),
+        let (socket, file) = match at {
+            Listen::Loopback(address) => (Socket::port(address).map_err(failed)?, None),
             Listen::Socket(path) => {
                 let file = Listener::bind(path, Access::Owner)?;
-                let socket = file.blocking().map_err(|error| failed(error.into()))?;
-                (Server::from_listener(socket, None), Some(file))
+                let socket = file.blocking().map_err(failed)?;
+                (Socket::file(socket, path), Some(file))
             }
         };
-        let server = Arc::new(server.map_err(failed)?);
         let names = if app_names || file.is_some() {
             Names::Told
         } else {
             Names::Withheld
         };
-        let serving = Arc::clone(&server);
-        let serve = move || {
-            for request in serving.incoming_requests() {
-                answer(request, names, &events);
-            }
-        };
-        let thread = std::thread::Builder::new().name("metrics".to_owned());
-        let thread = thread.spawn(serve).map_err(|error| failed(error.into()))?;
+        let respond = move |path: &str| answer(path, names, &events);
         Ok(Self {
-            server,
-            thread: Some(thread),
+            server: Server::start(socket, respond).map_err(failed)?,
             _file: file,
         })
     }
@@ -93,16 +84,7 @@ impl Metrics {
     /// Where it is served: the port that was chosen, where port 0 was asked for. None on a socket file.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
-        self.server.server_addr().to_ip()
-    }
-}
-
-impl Drop for Metrics {
-    fn drop(&mut self) {
-        self.server.unblock();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.server.address()
     }
 }
 
@@ -116,25 +98,22 @@ pub enum Names {
     Withheld,
 }
 
-fn answer(request: HttpRequest, names: Names, events: &Events) {
-    let said = |status, text: String, kind: &str| {
-        let response = Response::from_string(text).with_status_code(status);
-        match Header::from_bytes("Content-Type", kind) {
-            Ok(header) => response.with_header(header),
-            Err(()) => response,
-        }
-    };
-    let plain = "text/plain; charset=utf-8";
-    let response = match (request.method(), request.url()) {
-        (Method::Get | Method::Head, "/metrics") => match events.ask(Peer::ROOT, Request::Daemon) {
-            Ok(Answer::Daemon(status)) => said(200, page(&status, names), CONTENT_TYPE),
-            Ok(_) => said(500, "the daemon gave another answer\n".to_owned(), plain),
-            Err(refusal) => said(503, format!("{refusal}\n"), plain),
+fn answer(path: &str, names: Names, events: &Events) -> Response {
+    if path != "/metrics" {
+        return Response::plain("404 Not Found", "the page is /metrics\n");
+    }
+    match events.ask(Peer::ROOT, Request::Daemon) {
+        Ok(Answer::Daemon(status)) => Response {
+            status: "200 OK",
+            content_type: CONTENT_TYPE,
+            body: page(&status, names),
         },
-        _ => said(404, "the page is /metrics\n".to_owned(), plain),
-    };
-    // The client may have gone.
-    let _ = request.respond(response);
+        Ok(_) => {
+            let why = "the daemon gave another answer\n";
+            Response::plain("500 Internal Server Error", why)
+        }
+        Err(refusal) => Response::plain("503 Service Unavailable", format!("{refusal}\n")),
+    }
 }
 
 /// One application.
