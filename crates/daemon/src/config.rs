@@ -80,6 +80,25 @@ pub enum ConfigError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// More than one thing is wrong; a line each.
+    #[error("{}", lines(.0))]
+    Several(Vec<ConfigError>),
+}
+
+fn lines(errors: &[ConfigError]) -> String {
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}
+
+impl ConfigError {
+    /// One error for all of them; `Ok` where there is none.
+    fn all(mut errors: Vec<Self>) -> Result<(), Self> {
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(Self::Several(errors)),
+        }
+    }
 }
 
 /// All that is configured.
@@ -179,7 +198,7 @@ impl Config {
     /// Reads the files that count ([`files::files`]), or `only` this one.
     ///
     /// # Errors
-    /// [`ConfigError`], for the first thing that is wrong.
+    /// [`ConfigError`], for all that is wrong with them.
     pub fn load(root: &Root, only: Option<&Path>) -> Result<Self, ConfigError> {
         let mut config = Self::defaults(Facts {
             ram_bytes: Meminfo::read(root)?.usable_bytes(),
@@ -188,31 +207,48 @@ impl Config {
             Some(path) => vec![path.to_owned()],
             None => files::files(root)?,
         };
+        let mut errors = Vec::new();
         for path in files {
-            config.merge(&file::read(&path)?, &path)?;
+            config.add(&file::read(&path)?, &path, &mut errors);
         }
+        ConfigError::all(errors)?;
         Ok(config)
     }
 
     /// Adds what the text of `file` says; it wins over what was there.
     ///
     /// # Errors
-    /// [`ConfigError`], for the first thing that is wrong.
+    /// [`ConfigError`], for all that is wrong; what is right has been added all the same.
     pub fn merge(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
-        let items = ini::parse(text, file)
-            .map_err(|(origin, source)| ConfigError::Syntax { origin, source })?;
+        let mut errors = Vec::new();
+        self.add(text, file, &mut errors);
+        ConfigError::all(errors)
+    }
+
+    fn add(&mut self, text: &str, file: &Path, errors: &mut Vec<ConfigError>) {
         self.files.push(file.to_owned());
-        let mut section = None;
-        for (origin, item) in items {
-            match item {
-                Item::Section(name) => section = Some(self.open(name, &origin)?),
-                Item::Property(key, value) => match &section {
-                    Some(name) => self.assign(name, &key, &value, origin)?,
-                    None => return Err(ConfigError::NoSection { origin, key }),
+        // `None`: what follows belongs to a section that was refused.
+        let mut section = Some(None);
+        for (origin, item) in ini::parse(text, file) {
+            let added = match item {
+                Err(source @ SyntaxError::Section) => {
+                    section = None;
+                    Err(ConfigError::Syntax { origin, source })
+                }
+                Err(source) => Err(ConfigError::Syntax { origin, source }),
+                Ok(Item::Section(name)) => {
+                    let opened = self.open(name, &origin);
+                    section = opened.as_ref().ok().cloned().map(Some);
+                    opened.map(|_| ())
+                }
+                Ok(Item::Property(key, value)) => match &section {
+                    Some(Some(name)) => self.assign(name, &key, &value, origin),
+                    Some(None) => Err(ConfigError::NoSection { origin, key }),
+                    None => Ok(()),
                 },
-            }
+            };
+            errors.extend(added.err());
         }
-        Ok(())
     }
 
     /// A section begins: that it is there can be all that it says.

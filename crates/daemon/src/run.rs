@@ -3,8 +3,8 @@
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use warmswap_kernel::HostError;
-use warmswap_sys::Root;
 use warmswap_sys::undo::{Undo, UndoError};
+use warmswap_sys::{Root, swap};
 
 use crate::config::Config;
 use crate::control::{ControlError, Socket};
@@ -92,6 +92,11 @@ pub fn run_over<H: Host>(
     daemon.set_own_devices(devices.paths());
     daemon.resume_launched(state.join("launched"));
     say("is up");
+    if swap::areas(root).is_ok_and(|areas| areas.is_empty()) {
+        say(
+            "has nothing to do: this machine has no swap; write [zram0] into /etc/warmswap.conf and restart it",
+        );
+    }
     let saved = daemon.run();
     drop(daemon);
     drop((control, metrics));

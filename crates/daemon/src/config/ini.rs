@@ -46,24 +46,14 @@ pub enum SyntaxError {
     NoKey,
 }
 
-/// The items of a file, in order.
-///
-/// # Errors
-/// The first line that is none, with its place.
-pub fn parse(text: &str, file: &Path) -> Result<Vec<(Origin, Item)>, (Origin, SyntaxError)> {
+/// What the lines of a file say, in order, each with its place.
+pub fn parse(text: &str, file: &Path) -> Vec<(Origin, Result<Item, SyntaxError>)> {
     let file: Arc<Path> = file.into();
-    let mut items = Vec::new();
-    for (line, text) in joined(text) {
-        let origin = Origin {
-            file: Arc::clone(&file),
-            line,
-        };
-        match item(&text) {
-            Ok(item) => items.push((origin, item)),
-            Err(error) => return Err((origin, error)),
-        }
-    }
-    Ok(items)
+    let lines = joined(text).into_iter().map(|(line, text)| {
+        let file = Arc::clone(&file);
+        (Origin { file, line }, item(&text))
+    });
+    lines.collect()
 }
 
 /// The lines that say something, continued ones as one, with their numbers.
@@ -114,15 +104,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The items, or the first line that is none.
     fn read(text: &str) -> Result<Vec<(u32, Item)>, (u32, SyntaxError)> {
-        parse(text, Path::new("/x"))
-            .map(|items| {
-                items
-                    .into_iter()
-                    .map(|(at, item)| (at.line, item))
-                    .collect()
-            })
-            .map_err(|(at, error)| (at.line, error))
+        let lines = parse(text, Path::new("/x")).into_iter();
+        let items = lines.map(|(at, item)| match item {
+            Ok(item) => Ok((at.line, item)),
+            Err(error) => Err((at.line, error)),
+        });
+        items.collect()
     }
 
     fn property(key: &str, value: &str) -> Item {

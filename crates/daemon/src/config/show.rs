@@ -100,7 +100,8 @@ pub fn example() -> String {
          #\n\
          # The first of /etc, /run, /usr/local/lib and /usr/lib with a warmswap.conf counts; then files of\n\
          # warmswap.conf.d in the same folders, by name. `warmswap config --effective` prints what holds. An\n\
-         # empty value is the default. Sizes are in MiB and may speak of `ram`, the machine's memory.\n",
+         # empty value is the default. Sizes are in MiB, or have a unit (2G), and may speak of `ram`, the\n\
+         # machine's memory.\n",
     );
     describe::<DaemonSection>("daemon", facts, &mut text);
     describe::<HostSection>("host", facts, &mut text);
@@ -128,7 +129,7 @@ pub fn man_page() -> String {
          an empty file in /etc switches another one off. Lines are [SECTION], KEY = VALUE and comments, which \
          begin with # or ;. A backslash at the end joins a line with the next. An empty value is the default. \
          What is not known is warned about and ignored; what is wrong keeps the daemon from starting.\n\
-         .PP\nSizes are expressions in MiB: numbers, + \\- * / % ^, parentheses, min(), max() and others, and \
+         .PP\nSizes are expressions in MiB: numbers, which may have a unit behind them (512M, 2G), + \\- * / % ^, parentheses, min(), max() and others, and \
          ram, the machine's memory.\n\
          .PP\n.B warmswap config \\-\\-effective\nprints what holds, and where it was written.\n",
     );

@@ -75,8 +75,8 @@ fn what_is_wrong_is_named_with_file_and_line() {
             "/etc/warmswap.conf:3: prefetch in [host]: \"maybe\" is neither yes nor no",
         ),
         (
-            "[zram0]\nzram-size = 4G",
-            "/etc/warmswap.conf:2: zram-size in [zram0]: \"4G\"",
+            "[zram0]\nzram-size = 4X",
+            "/etc/warmswap.conf:2: zram-size in [zram0]: \"4X\" has the unknown unit \"X\"",
         ),
         (
             "[zram0]\nzram-size = 0",
@@ -117,6 +117,27 @@ fn what_is_wrong_is_named_with_file_and_line() {
     ] {
         let found = error(text);
         assert!(found.starts_with(expected), "{text}: {found}");
+    }
+}
+
+#[test]
+fn all_that_is_wrong_is_said_at_once() {
+    let found = error(
+        "a = 1\n[host\nprefetch = maybe\n[host]\nprefetch = maybe\nhello\nprefetch = no\n[app a/b]\nx = y\n\
+         [zram0]\nzram-size = 4X\n",
+    );
+    let starts = [
+        "/etc/warmswap.conf:1: a stands in no section",
+        "/etc/warmswap.conf:2: a section is written [NAME]",
+        "/etc/warmswap.conf:5: prefetch in [host]",
+        "/etc/warmswap.conf:6: neither [SECTION] nor KEY = VALUE",
+        "/etc/warmswap.conf:8: [app a/b]",
+        "/etc/warmswap.conf:11: zram-size in [zram0]",
+    ];
+    let lines: Vec<&str> = found.lines().collect();
+    assert_eq!(lines.len(), starts.len(), "{found}");
+    for (line, start) in lines.iter().zip(starts) {
+        assert!(line.starts_with(start), "{line}");
     }
 }
 
