@@ -14,7 +14,9 @@ pub enum Part {
     Run,
     /// `warmswap run` with the kernel host: any program, in a control group.
     Group,
-    /// Steering the kernel's own swap from outside.
+    /// `warmswap daemon`.
+    Daemon,
+    /// Steering the kernel's own swap from outside, over a zram device of its own.
     Kernel,
     /// `warmswap record`.
     Record,
@@ -24,10 +26,11 @@ pub enum Part {
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Arena,
+    pub const ALL: [Self; 7] = [
+        Self::Daemon,
         Self::Run,
         Self::Group,
+        Self::Arena,
         Self::Kernel,
         Self::Record,
         Self::Bench,
@@ -40,6 +43,7 @@ impl Part {
             Self::Arena => "arena",
             Self::Run => "run",
             Self::Group => "group",
+            Self::Daemon => "daemon",
             Self::Kernel => "kernel",
             Self::Record => "record",
             Self::Bench => "bench",
@@ -53,7 +57,8 @@ impl Part {
             Self::Arena => "programs that link the library",
             Self::Run => "programs as they are, under `warmswap run --host preload`",
             Self::Group => "programs in a group, under `warmswap run --host kernel`",
-            Self::Kernel => "the kernel's own swap, steered from outside",
+            Self::Daemon => "a whole machine, under `warmswap daemon`",
+            Self::Kernel => "the daemon's work on a zram device of its own, in `warmswap bench`",
             Self::Record => "traces of real programs",
             Self::Bench => "live memory beside the kernel's zram",
         }

@@ -77,6 +77,34 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
+    /// What of it is about these parts: the others, and checks that only others need, are left out.
+    #[must_use]
+    pub fn only(&self, parts: &[Part]) -> Self {
+        let of_parts = |found: &[Part]| -> Vec<Part> {
+            let named = found.iter().copied();
+            named.filter(|part| parts.contains(part)).collect()
+        };
+        let about = |row: &Row| Row {
+            must: of_parts(&row.must),
+            better: of_parts(&row.better),
+            ..row.clone()
+        };
+        Self {
+            parts: self
+                .parts
+                .iter()
+                .filter(|found| parts.contains(&found.part))
+                .cloned()
+                .collect(),
+            checks: self
+                .checks
+                .iter()
+                .map(about)
+                .filter(|row| !row.must.is_empty() || !row.better.is_empty())
+                .collect(),
+        }
+    }
+
     /// What it says of `part`.
     #[must_use]
     pub fn of(&self, part: Part) -> Option<&PartDiagnosis> {

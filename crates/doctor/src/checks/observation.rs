@@ -17,21 +17,29 @@ pub(super) const CHECKS: &[Check] = &[
         key: "other_processes",
         title: "other processes",
         purpose: "page maps and contents of programs",
-        needs: &[(Part::Kernel, Need::Must), (Part::Record, Need::Must)],
+        needs: &[
+            (Part::Daemon, Need::Must),
+            (Part::Kernel, Need::Must),
+            (Part::Record, Need::Must),
+        ],
         look: other_processes,
     },
     Check {
         key: "process_madvise",
         title: "process_madvise",
         purpose: "pages other processes out and in",
-        needs: &[(Part::Kernel, Need::Must), (Part::Record, Need::Must)],
+        needs: &[
+            (Part::Daemon, Need::Must),
+            (Part::Kernel, Need::Must),
+            (Part::Record, Need::Must),
+        ],
         look: advice,
     },
     Check {
         key: "pagemap_scan",
         title: "PAGEMAP_SCAN",
         purpose: "finds pages in a page map by one call",
-        needs: &[(Part::Kernel, Need::Better)],
+        needs: &[(Part::Daemon, Need::Better), (Part::Kernel, Need::Better)],
         look: pagemap_scan,
     },
 ];

@@ -11,6 +11,7 @@ pub(super) const CHECKS: &[Check] = &[
         purpose: "makes swap devices and memory groups",
         needs: &[
             (Part::Group, Need::Must),
+            (Part::Daemon, Need::Must),
             (Part::Kernel, Need::Must),
             (Part::Record, Need::Must),
             (Part::Bench, Need::Must),
@@ -23,11 +24,19 @@ pub(super) const CHECKS: &[Check] = &[
         purpose: "lets pages of programs leave memory",
         needs: &[
             (Part::Group, Need::Must),
+            (Part::Daemon, Need::Must),
             (Part::Kernel, Need::Must),
             (Part::Record, Need::Must),
             (Part::Bench, Need::Must),
         ],
         look: swap,
+    },
+    Check {
+        key: "swap_area",
+        title: "swap area",
+        purpose: "where pages go: one that is in use, or a zram device that can be made",
+        needs: &[(Part::Daemon, Need::Must)],
+        look: area,
     },
     Check {
         key: "zram",
@@ -68,7 +77,7 @@ pub(super) const CHECKS: &[Check] = &[
         key: "pressure",
         title: "pressure (PSI)",
         purpose: "tells when memory becomes short",
-        needs: &[(Part::Kernel, Need::Better)],
+        needs: &[(Part::Daemon, Need::Better), (Part::Kernel, Need::Better)],
         look: pressure,
     },
 ];
@@ -88,16 +97,35 @@ fn swap(machine: &Machine) -> Finding {
             "boot a kernel built with CONFIG_SWAP=y",
         );
     };
-    let used: Vec<_> = areas
-        .lines()
-        .skip(1)
-        .filter_map(|line| line.split_whitespace().next())
-        .collect();
+    let used = names(&areas);
     Finding::there(if used.is_empty() {
         "supported, none in use".to_owned()
     } else {
         format!("in use: {}", used.join(", "))
     })
+}
+
+/// The areas of `/proc/swaps`.
+fn names(areas: &str) -> Vec<&str> {
+    let lines = areas.lines().skip(1);
+    lines
+        .filter_map(|line| line.split_whitespace().next())
+        .collect()
+}
+
+fn area(machine: &Machine) -> Finding {
+    let areas = machine.read("/proc/swaps").unwrap_or_default();
+    let used = names(&areas);
+    if !used.is_empty() {
+        return Finding::there(format!("in use: {}", used.join(", ")));
+    }
+    if machine.exists("/sys/class/zram-control") {
+        return Finding::there("none in use; [zram0] in the configuration makes one");
+    }
+    Finding::lacking(
+        "none in use, and no zram to make one",
+        machine.as_root("modprobe zram num_devices=0"),
+    )
 }
 
 fn zram(machine: &Machine) -> Finding {
