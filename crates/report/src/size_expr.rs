@@ -63,6 +63,17 @@ impl SizeExpr {
     }
 }
 
+impl SizeExpr {
+    /// What was probably meant by a number without a unit that is less than 1 KiB: nobody counts memory in single bytes.
+    #[must_use]
+    pub fn meant(self) -> Option<String> {
+        match self {
+            Self::Bytes(bytes @ 1..1024) => Some(format!("did you mean {bytes}M?")),
+            _ => None,
+        }
+    }
+}
+
 impl FromStr for SizeExpr {
     type Err = SizeError;
 
@@ -154,6 +165,16 @@ mod tests {
         assert_eq!(SizeExpr::Percent(150.0).resolve(100), 150);
         assert_eq!(SizeExpr::Percent(1e9).resolve(u64::MAX), u64::MAX);
         assert_eq!(SizeExpr::Bytes(7).resolve(1000), 7);
+    }
+
+    #[test]
+    fn a_few_bytes_are_probably_mebibytes() {
+        let meant = |text: &str| text.parse::<SizeExpr>().unwrap().meant();
+        assert_eq!(meant("3").as_deref(), Some("did you mean 3M?"));
+        assert_eq!(meant("512B").as_deref(), Some("did you mean 512M?"));
+        for text in ["0", "3%", "1K", "3M", "4096"] {
+            assert_eq!(meant(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tables with typed columns.
 //!
 //! One [`Table`] value renders to text for a terminal ([`Table::text`]), to Markdown
-//! ([`Table::markdown`]) and to JSON ([`Table::json`]). A column says what kind of quantity it
+//! ([`Table::markdown`]), to JSON ([`Table::json`]) and to CSV ([`Table::csv`]). A column says what kind of quantity it
 //! holds and where its numbers come from, so that measured, modelled and published numbers are
 //! never mixed up.
 
@@ -45,6 +45,8 @@ pub struct Column {
     pub kind: Kind,
     /// Where the numbers come from; `None` for names and settings.
     pub origin: Option<Origin>,
+    /// Whether it stays where there is no room for all: of the others, the last one goes first.
+    pub is_kept: bool,
 }
 
 impl Column {
@@ -56,6 +58,16 @@ impl Column {
             title: title.to_owned(),
             kind,
             origin: None,
+            is_kept: false,
+        }
+    }
+
+    /// The same column, which is never left out. The first one of a table never is, either.
+    #[must_use]
+    pub fn kept(self) -> Self {
+        Self {
+            is_kept: true,
+            ..self
         }
     }
 

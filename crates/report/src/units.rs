@@ -207,6 +207,13 @@ pub fn grouped(value: u64) -> String {
     out
 }
 
+/// So many things, with the word for one or for several: `1 relaunch`, `1,234 relaunches`.
+#[must_use]
+pub fn counted(count: u64, one: &str, several: &str) -> String {
+    let word = if count == 1 { one } else { several };
+    format!("{} {word}", grouped(count))
+}
+
 fn finite(value: f64, show: impl Fn(f64) -> String) -> String {
     if value.is_finite() {
         show(value)

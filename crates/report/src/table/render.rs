@@ -1,10 +1,10 @@
-//! Tables as text and as Markdown.
+//! Tables as text, as Markdown and as CSV.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Width};
 
 use super::{Cell, Column, Origin, Table};
-use crate::units::Style;
+use crate::units::{Quantity, Style};
 
 const BOLD: &str = "\u{1b}[1m";
 const DIM: &str = "\u{1b}[2m";
@@ -17,11 +17,11 @@ const HARD_SPACE: &str = "\u{a0}";
 const RULE: char = '─';
 
 impl Table {
-    /// The table for a terminal, at most `style.width` columns wide where that needs no word or
-    /// number to be broken; ends with a line break.
+    /// The table for a terminal, at most `style.width` columns wide; ends with a line break.
     ///
     /// Numbers stand to the right, texts wrap, and the origin of a column stands below its heading.
-    /// Columns stand three spaces apart; two where the table would be too wide otherwise.
+    /// Columns stand three spaces apart; two where the table would be too wide otherwise. No word or number is broken:
+    /// where that is not enough, columns are left out ([`Column::kept`]) and named below the table.
     #[must_use]
     pub fn text(&self, style: Style) -> String {
         let mut inner = comfy_table::Table::new();
@@ -30,21 +30,20 @@ impl Table {
             .load_style(NOTHING.header_separator(rule))
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_width(u16::try_from(style.width).unwrap_or(u16::MAX));
-        let columns: Vec<Vec<String>> = (0..self.columns.len())
+        let texts: Vec<Vec<String>> = (0..self.columns.len())
             .map(|index| self.column_text(index, style))
             .collect();
+        let shown = self.shown(&texts, style.width);
+        let columns: Vec<&Vec<String>> = shown.iter().map(|&index| &texts[index]).collect();
         inner.set_header(columns.iter().map(|lines| &lines[0]));
         for row in 1..=self.rows.len() {
             inner.add_row(columns.iter().map(|lines| &lines[row]));
         }
-        let is_tight = narrowest(&columns) > style.width;
-        for ((column, lines), inner_column) in self
-            .columns
-            .iter()
-            .zip(&columns)
-            .zip(inner.column_iter_mut())
+        let is_tight = narrowest(&columns, WIDE) > style.width;
+        for ((&index, lines), inner_column) in
+            shown.iter().zip(&columns).zip(inner.column_iter_mut())
         {
-            if column.kind.is_numeric() {
+            if self.columns[index].kind.is_numeric() {
                 inner_column.set_cell_alignment(CellAlignment::Right);
             }
             if is_tight {
@@ -55,7 +54,11 @@ impl Table {
             inner_column.set_constraint(ColumnConstraint::LowerBoundary(width));
         }
 
-        let mut out = painted(&self.title, BOLD, style);
+        let title = wrapped("", &self.title, style.width);
+        let mut out: String = title
+            .iter()
+            .map(|line| painted(line, BOLD, style))
+            .collect();
         let mut in_heading = true;
         for line in inner.lines() {
             let line = line.replace(HARD_SPACE, " ");
@@ -70,7 +73,44 @@ impl Table {
                 out += &painted(&line, DIM, style);
             }
         }
+        let left_out: Vec<&str> = (0..self.columns.len())
+            .filter(|index| !shown.contains(index))
+            .map(|index| self.columns[index].title.as_str())
+            .collect();
+        if !left_out.is_empty() {
+            let left_out = format!("no room for: {}", left_out.join(", "));
+            for line in wrapped(" ", &left_out, style.width) {
+                out += &painted(&line, DIM, style);
+            }
+        }
         out
+    }
+
+    /// The table as CSV (RFC 4180): a line of keys, then the raw values; nothing for what is not known. Titles, units and
+    /// footnotes are left out.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let mut out = csv_row(self.columns.iter().map(|column| column.key.clone()));
+        for row in &self.rows {
+            out += &csv_row(row.iter().map(|cell| match cell.value {
+                Quantity::Missing => String::new(),
+                ref value => value.raw(),
+            }));
+        }
+        out
+    }
+
+    /// The columns that there is room for, by index.
+    fn shown(&self, texts: &[Vec<String>], width: usize) -> Vec<usize> {
+        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        loop {
+            let columns: Vec<&Vec<String>> = shown.iter().map(|&index| &texts[index]).collect();
+            let can_go = |&index: &usize| index > 0 && !self.columns[index].is_kept;
+            match shown.iter().rposition(can_go) {
+                Some(last) if narrowest(&columns, TIGHT) > width => shown.remove(last),
+                _ => return shown,
+            };
+        }
     }
 
     /// The heading and the cells of one column.
@@ -170,13 +210,22 @@ fn longest_word(lines: &[String]) -> usize {
         .unwrap_or(0)
 }
 
-/// `line` with its line break, between `code` and a reset where colours are wanted.
-/// The least width of a table with a space on each side of every cell and one between columns.
-fn narrowest(columns: &[Vec<String>]) -> usize {
-    let padded: usize = columns.iter().map(|lines| longest_word(lines) + 2).sum();
+/// Spaces around a cell: one on each side of it.
+const WIDE: usize = 2;
+
+/// One before it.
+const TIGHT: usize = 1;
+
+/// The least width of a table with so many spaces around every cell and one between columns.
+fn narrowest(columns: &[&Vec<String>], around: usize) -> usize {
+    let padded: usize = columns
+        .iter()
+        .map(|lines| longest_word(lines) + around)
+        .sum();
     padded + columns.len().saturating_sub(1)
 }
 
+/// `line` with its line break, between `code` and a reset where colours are wanted.
 fn painted(line: &str, code: &str, style: Style) -> String {
     if style.colour && !code.is_empty() && !line.is_empty() {
         format!("{code}{line}{RESET}\n")
@@ -206,6 +255,17 @@ fn wrapped(mark: &str, text: &str, width: usize) -> Vec<String> {
     }
     lines.push(line);
     lines
+}
+
+fn csv_row(cells: impl Iterator<Item = String>) -> String {
+    let quoted = cells.map(|cell| {
+        if cell.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", cell.replace('"', "\"\""))
+        } else {
+            cell
+        }
+    });
+    quoted.collect::<Vec<_>>().join(",") + "\r\n"
 }
 
 fn markdown_row(cells: &[String]) -> String {

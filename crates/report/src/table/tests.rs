@@ -86,8 +86,7 @@ fn raw_text_is_golden() {
     );
 }
 
-/// Columns stand closer; no word and no number breaks, even where that takes more than the width
-/// asked for.
+/// Columns stand closer, and the last ones are left out; no word and no number breaks.
 #[test]
 fn narrow_text_is_golden() {
     let narrow = Style {
@@ -263,4 +262,49 @@ proptest::proptest! {
             proptest::prop_assert!(line.chars().count() <= width, "{line}");
         }
     }
+}
+
+#[test]
+fn what_is_kept_stays_where_there_is_no_room() {
+    let mut columns = sample().columns;
+    columns[5] = columns[5].clone().kept();
+    let table = Table {
+        columns,
+        ..sample()
+    };
+    for width in [20, 45, 60, 79] {
+        let text = table.text(Style {
+            width,
+            ..Style::PLAIN
+        });
+        assert!(
+            text.contains("scheme") && text.contains("1,234,567"),
+            "{text}"
+        );
+        let fits = text.lines().all(|line| line.chars().count() <= width);
+        assert!(fits || width < 40, "{width}: {text}");
+        assert_eq!(text.contains("no room for:"), width < 70, "{text}");
+    }
+}
+
+#[test]
+fn csv_has_raw_values_and_quotes_what_needs_it() {
+    let mut table = sample();
+    let odd = Quantity::text("a \"b\", c");
+    let mut cells = vec![Cell::from(Quantity::Missing); 6];
+    cells[0] = odd.into();
+    table.row(cells).unwrap();
+    let csv = table.csv();
+    let lines: Vec<&str> = csv.split("\r\n").collect();
+    assert_eq!(
+        lines,
+        [
+            "scheme,relaunch_p50_ns,pool_bytes,data_ratio,paper_ratio,refaults",
+            "dram,1600000,,,,0",
+            "zram,33000000,167772160,2.768,3,1234567",
+            "ariadne-ehl-1k-2k-16k,16040000,157286400,3.33,3,98765",
+            "\"a \"\"b\"\", c\",,,,,",
+            "",
+        ]
+    );
 }

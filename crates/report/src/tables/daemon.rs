@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
+use serde::Serialize;
 use warmswap_control::{AppStatus, DaemonStatus, Phase, RelaunchStatus};
 
 use super::cells::{fraction, text};
 use super::programs::seconds;
 use crate::table::{Column, Origin, Table, TableError};
-use crate::units::{Kind, Quantity, Style};
+use crate::units::{Kind, Quantity, Style, counted};
 
 /// Where an application stands, in a word.
 #[must_use]
@@ -45,7 +46,7 @@ pub fn summary(status: &DaemonStatus, style: Style) -> String {
         status.pid,
         seconds(status.uptime_seconds).show(style)
     );
-    let _ = writeln!(out, "helping: {}", helping(status, style));
+    let _ = writeln!(out, "helping: {}", verdict(status, style).text);
     let cost = status.cpu_seconds / status.uptime_seconds.max(1.0);
     let _ = writeln!(
         out,
@@ -78,14 +79,15 @@ fn working(status: &DaemonStatus, style: Style) -> String {
     let swapped: u64 = status.apps.iter().map(|app| app.swapped_bytes).sum();
     let resident: u64 = status.apps.iter().map(AppStatus::resident_bytes).sum();
     let mut text = format!(
-        "working: {} applications, {} resident, {} in swap; {} of memory available",
-        running.count(),
+        "working: {}, {} resident, {} in swap; {} of memory available",
+        counted(running.count() as u64, "application", "applications"),
         bytes(resident),
         bytes(swapped),
         bytes(status.memory.available_bytes),
     );
     if unreadable > 0 {
-        let _ = write!(text, "; {unreadable} processes may not be looked at");
+        let processes = counted(unreadable.into(), "process", "processes");
+        let _ = write!(text, "; {processes} may not be looked at");
     }
     if swap.free_bytes == 0 {
         text += "; swap is full, so that nothing can leave";
@@ -95,28 +97,89 @@ fn working(status: &DaemonStatus, style: Style) -> String {
     text
 }
 
-fn helping(status: &DaemonStatus, style: Style) -> String {
+/// From this part of the pages on that did not have to come from swap, the daemon is held to help.
+const HELPS: f64 = 0.5;
+
+/// What the daemon has done for relaunches so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Helping {
+    /// It cannot: the machine has no swap.
+    NoSwap,
+    /// Nothing has been swapped, so every relaunch was as fast as without it.
+    NotTested,
+    /// Nothing was switched to.
+    NotKnown,
+    /// Most pages that the last relaunches touched did not have to come from swap.
+    Helping,
+    /// Most of them had to.
+    NotHelping,
+}
+
+/// Whether the daemon helps, for programs and in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// For programs.
+    pub state: Helping,
+    /// For people.
+    pub text: String,
+}
+
+/// Whether a page of an application has ever been in swap.
+fn was_swapped(status: &DaemonStatus) -> bool {
+    let counted = ["page_out_done", "left_by_kernel"];
+    let mut counters = counted.iter().filter_map(|name| status.counters.get(*name));
+    counters.any(|&pages| pages > 0) || status.apps.iter().any(|app| app.swapped_bytes > 0)
+}
+
+/// Whether the daemon helps, as far as is known.
+#[must_use]
+pub fn verdict(status: &DaemonStatus, style: Style) -> Verdict {
     let show = |quantity: Quantity| quantity.show(style);
-    let count: u64 = status.apps.iter().map(|app| app.relaunch_count).sum();
-    if count == 0 {
-        return "not known yet: nothing was switched to so far".to_owned();
+    let of = |state, text: &str| Verdict {
+        state,
+        text: text.to_owned(),
+    };
+    if status.swap.total_bytes == 0 {
+        return of(Helping::NoSwap, "no: without swap it has nothing to do");
     }
+    if !was_swapped(status) {
+        let text = "not tested yet: nothing has been swapped";
+        return of(Helping::NotTested, text);
+    }
+    let count: u64 = status.apps.iter().map(|app| app.relaunch_count).sum();
     let known: Vec<RelaunchStatus> = status
         .apps
         .iter()
         .flat_map(|app| app.relaunches.iter().copied())
         .collect();
+    let Some(share) = avoided_share(&known).filter(|_| count > 0) else {
+        let text = "not known yet: nothing was switched to so far";
+        return of(Helping::NotKnown, text);
+    };
     let avoided: u64 = known.iter().map(|relaunch| relaunch.faults_avoided).sum();
     let (_, used, wasted) = status.prefetch_pages();
-    format!(
-        "{} relaunches; in the last {}, {} of the pages that they touched ({}) did not have to come from \
-         swap; {} of what came back early was used",
-        show(Quantity::Count(count)),
-        known.len(),
-        show(fraction(avoided_share(&known))),
+    let (last, they) = match known.len() {
+        1 => ("the last".to_owned(), "it"),
+        several => (format!("the last {several}"), "they"),
+    };
+    let mut text = format!(
+        "{}; in {last}, {} of the pages that {they} touched ({}) did not have to come from swap",
+        counted(count, "relaunch", "relaunches"),
+        show(Quantity::Fraction(share)),
         show(Quantity::Pages(avoided)),
-        show(fraction(used_share(used, wasted))),
-    )
+    );
+    if let Some(used) = used_share(used, wasted) {
+        let used = show(Quantity::Fraction(used));
+        let _ = write!(text, "; {used} of what came back early was used");
+    }
+    let state = if share >= HELPS {
+        Helping::Helping
+    } else {
+        text = format!("little: {text}");
+        Helping::NotHelping
+    };
+    Verdict { state, text }
 }
 
 /// Applications, one a row.
@@ -130,7 +193,7 @@ pub fn apps(status: &DaemonStatus) -> Result<Table, TableError> {
         Column::new("hot_bytes", "hot", Kind::Bytes),
         Column::new("warm_bytes", "warm", Kind::Bytes),
         Column::new("cold_bytes", "cold", Kind::Bytes),
-        Column::new("swapped_bytes", "swapped", Kind::Bytes),
+        Column::new("swapped_bytes", "swapped", Kind::Bytes).kept(),
         Column::new("compressed_bytes", "as", Kind::Bytes),
         Column::new("relaunches", "launches", Kind::Count),
         Column::new("faults_avoided", "avoided", Kind::Percent),
@@ -308,8 +371,54 @@ mod tests {
         assert!(summary(&status, Style::PLAIN).contains("swap is full"));
         status.swap.total_bytes = 0;
         assert!(summary(&status, Style::PLAIN).contains("write [zram0] into /etc/warmswap.conf"));
+        assert_eq!(verdict(&status, Style::PLAIN).state, Helping::NoSwap);
+    }
+
+    #[test]
+    fn help_is_claimed_only_where_something_was_swapped_and_came_back() {
+        let state = |status: &DaemonStatus| verdict(status, Style::PLAIN).state;
+        let mut status = status();
+        assert_eq!(state(&status), Helping::Helping);
+        for app in &mut status.apps {
+            app.swapped_bytes = 0;
+        }
+        let not_tested = verdict(&status, Style::PLAIN);
+        assert_eq!(not_tested.state, Helping::NotTested);
+        assert_eq!(
+            not_tested.text, "not tested yet: nothing has been swapped",
+            "relaunches alone show nothing"
+        );
+        // All of it is back: it has been tested all the same.
+        status.counters.insert("left_by_kernel".to_owned(), 1);
+        assert_eq!(state(&status), Helping::Helping);
+        for app in &mut status.apps {
+            for relaunch in &mut app.relaunches {
+                relaunch.faults = 2000;
+            }
+        }
+        let little = verdict(&status, Style::PLAIN);
+        assert_eq!(little.state, Helping::NotHelping);
+        assert!(little.text.starts_with("little: "), "{}", little.text);
         status.apps.clear();
-        assert!(summary(&status, Style::PLAIN).contains("not known yet"));
+        assert_eq!(state(&status), Helping::NotKnown);
+    }
+
+    #[test]
+    fn one_is_not_several() {
+        let mut status = status();
+        status.apps.truncate(1);
+        let app = &mut status.apps[0];
+        app.relaunches.truncate(1);
+        app.relaunch_count = 1;
+        app.unreadable_processes = 1;
+        let text = summary(&status, Style::PLAIN);
+        for part in [
+            "working: 1 application, ",
+            "1 process may not be looked at",
+            "helping: 1 relaunch; in the last, 90.0 % of the pages that it touched",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 
     #[test]

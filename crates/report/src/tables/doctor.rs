@@ -59,8 +59,10 @@ const BETTER: &str = "+";
 
 fn checks(diagnosis: &Diagnosis) -> Result<Table, TableError> {
     let mut columns = columns([("state", ""), ("title", "check"), ("found", "found")]);
-    let parts = Part::ALL.map(|part| Column::new(part.name(), part.name(), Kind::Text));
-    columns.extend(parts);
+    columns = columns.into_iter().map(Column::kept).collect();
+    let named: Vec<Part> = diagnosis.parts.iter().map(|found| found.part).collect();
+    let parts = named.iter();
+    columns.extend(parts.map(|part| Column::new(part.name(), part.name(), Kind::Text)));
     let mut table = Table::new("Checks", columns);
     for row in &diagnosis.checks {
         let state = match row.state {
@@ -68,10 +70,10 @@ fn checks(diagnosis: &Diagnosis) -> Result<Table, TableError> {
             State::Lacking => "no",
             State::Unknown => "?",
         };
-        let needs = Part::ALL.map(|part| {
-            if row.must.contains(&part) {
+        let needs = named.iter().map(|part| {
+            if row.must.contains(part) {
                 MUST
-            } else if row.better.contains(&part) {
+            } else if row.better.contains(part) {
                 BETTER
             } else {
                 ""
