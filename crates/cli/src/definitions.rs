@@ -1,5 +1,7 @@
-//! Definitions of applications: from the paths that are given, or those that were installed with the command.
+//! What is shipped with the command, definitions of applications and a trace: from the paths that are given, or installed
+//! with the command.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -7,13 +9,11 @@ use warmswap_apps::{AppSpec, load_all};
 
 use crate::exit::BadInput;
 
-/// All applications that files, or the files of folders, define.
-///
-/// A relative path that is not in the working directory is looked for in `share/warmswap` beside the folder of the command.
+/// All applications that files, or the files of folders, define, [`shipped`] ones included.
 pub fn load(paths: &[PathBuf]) -> Result<Vec<AppSpec>> {
     let mut specs = Vec::new();
     for path in paths {
-        let path = installed(path).unwrap_or_else(|| path.clone());
+        let path = shipped(path);
         let loaded = if path.is_dir() {
             load_all(&path)
         } else {
@@ -22,6 +22,12 @@ pub fn load(paths: &[PathBuf]) -> Result<Vec<AppSpec>> {
         specs.extend(loaded.map_err(|error| BadInput(error.to_string()))?);
     }
     Ok(specs)
+}
+
+/// Where a file is: a relative path that is not in the working directory is looked for in `share/warmswap` beside the folder
+/// of the command. As it is given where it is at neither place, so that messages name that.
+pub fn shipped(path: &Path) -> Cow<'_, Path> {
+    installed(path).map_or(Cow::Borrowed(path), Cow::Owned)
 }
 
 fn installed(path: &Path) -> Option<PathBuf> {

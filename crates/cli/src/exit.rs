@@ -1,6 +1,6 @@
 //! How the command ends: 2 for bad usage or input, 1 for failure, and one line that says why.
 
-use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+use clap::error::ErrorKind::{DisplayHelpOnMissingArgumentOrSubcommand, InvalidSubcommand};
 use std::io;
 use std::process::ExitCode;
 use thiserror::Error;
@@ -17,6 +17,11 @@ use warmswap_trace::TraceError;
 #[error("{0}")]
 pub struct BadInput(pub String);
 
+/// A file that a person wrote has several faults: a line for each.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct BadLines(pub String);
+
 /// Prints what is wrong with the arguments to standard error, in one line, and gives the exit code. Help
 /// and version go to standard output; the help that stands in for missing subcommands is left whole.
 pub fn usage(error: &clap::Error) -> ExitCode {
@@ -31,7 +36,10 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "))
         .take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more"))
         .collect();
-    let said = said.join("; ");
+    let mut said = said.join("; ");
+    if error.kind() == InvalidSubcommand {
+        said += "; `warmswap --help` lists them";
+    }
     eprintln!(
         "warmswap: {}",
         said.strip_prefix("error: ").unwrap_or(&said)
@@ -39,11 +47,16 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Prints the error to standard error, in one line, and gives the exit code.
+/// Prints the error to standard error, in one line, and gives the exit code. Input with several faults has a line for
+/// each.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         // Whoever read the output has seen enough.
         return ExitCode::SUCCESS;
+    }
+    if let Some(BadLines(text)) = error.downcast_ref() {
+        text.lines().for_each(|line| eprintln!("warmswap: {line}"));
+        return ExitCode::from(2);
     }
     let mut line = String::new();
     for cause in error.chain() {

@@ -5,11 +5,14 @@
 mod commands;
 mod definitions;
 mod exit;
+mod interface;
+mod manual;
 mod output;
 mod progress;
 mod replay_args;
 
-use clap::{Parser, Subcommand};
+use crate::output::Gives;
+use clap::{FromArgMatches as _, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Compressed swap that knows which pages the next launch will need.
@@ -27,23 +30,23 @@ enum Command {
     /// Look into a trace, convert it, or make one
     #[command(subcommand)]
     Trace(commands::trace::TraceCommand),
-    /// Run real programs, switch between them, and record what they touch (root, zram)
+    /// Record what real programs touch while they are switched (root)
     Record(commands::record::RecordArgs),
     /// Run a program with live, compressed, prefetched memory
     Run(commands::run::RunArgs),
-    /// Steer the kernel's swap for programs as they are, until a signal ends it (root)
+    /// Steer the kernel's swap for programs as they are (root)
     Daemon(commands::daemon::DaemonArgs),
     /// Start a program as an application that the daemon looks after
     Launch(commands::launch::LaunchArgs),
-    /// Say what its user looks at: tell the daemon of an application, or a paged program
+    /// Say which application, or paged program, its user looks at
     Switch(commands::switch::SwitchArgs),
-    /// Show the daemon with its applications, and the paged programs that run
+    /// Show the daemon with its applications, and paged programs
     Status(commands::status::StatusArgs),
-    /// Watch the paged programs that run
+    /// Watch the same live
     Top(commands::top::TopArgs),
     /// Print the daemon's configuration
     Config(commands::config::ConfigArgs),
-    /// Say what of this machine each part needs, and what would fix what is not there
+    /// Say what works on this machine, and what would fix the rest
     Doctor(commands::doctor::DoctorArgs),
     /// Replay a trace under one scheme
     Replay(commands::replay::ReplayCommand),
@@ -52,7 +55,7 @@ enum Command {
     /// Compute a figure or table of the papers from traces
     #[command(subcommand)]
     Study(commands::study::StudyCommand),
-    /// Measure what codecs and chunk sizes cost here, for the sizing policy `measured`
+    /// Measure codecs and chunk sizes here, for sizing=measured
     Calibrate(commands::calibrate::CalibrateArgs),
     /// Measure live memory beside the kernel's own swap
     #[command(subcommand)]
@@ -63,16 +66,40 @@ enum Command {
     /// Write the manual pages
     #[command(hide = true)]
     Man(commands::man::ManArgs),
-    /// List the schemes, the policies of every slot, and the device presets
+    /// Print what a shell completes
+    #[command(hide = true)]
+    Completions(commands::man::CompletionsArgs),
+    /// List schemes, policies and device presets
     Schemes,
 }
 
+impl Command {
+    /// What it has for `--json` and `--csv`; where that is not all, also its name.
+    fn gives(&self) -> (&'static str, Gives) {
+        match self {
+            Self::Daemon(_) => ("daemon", Gives::Nothing),
+            Self::FollowWindows => ("follow-windows", Gives::Nothing),
+            Self::Launch(_) => ("launch", Gives::Nothing),
+            Self::Man(_) => ("man", Gives::Nothing),
+            Self::Completions(_) => ("completions", Gives::Nothing),
+            Self::Top(_) => ("top", Gives::Nothing),
+            Self::Config(args) => args.gives(),
+            Self::Run(_) => ("run", Gives::Result),
+            Self::Switch(_) => ("switch", Gives::Result),
+            Self::Trace(command) => command.gives(),
+            _ => ("", Gives::Tables),
+        }
+    }
+}
+
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let output = cli.output.open();
+    let (name, gives) = cli.command.gives();
+    let output = cli.output.open(name, gives)?;
     let done = match cli.command {
         // These end as what they ran or found.
         Command::Run(args) => return commands::run::run(args, &output),
         Command::Doctor(args) => return commands::doctor::run(args, &output),
+        Command::Status(args) => return commands::status::run(args, &output),
         Command::Trace(command) => commands::trace::run(command, &output),
         Command::Record(args) => commands::record::run(args, &output),
         Command::Replay(args) => commands::replay::run(args, &output),
@@ -82,11 +109,11 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Bench(command) => commands::bench::run(command, &output),
         Command::Schemes => commands::schemes::run(&output),
         Command::Switch(args) => commands::switch::run(args, &output),
-        Command::Status(args) => commands::status::run(args, &output),
         Command::Daemon(args) => commands::daemon::run(args),
         Command::FollowWindows => commands::daemon::follow_windows(),
         Command::Launch(args) => commands::launch::run(args),
         Command::Man(args) => commands::man::run(args),
+        Command::Completions(args) => commands::man::completions(&args),
         Command::Config(args) => commands::config::run(args, &output),
         Command::Top(args) => commands::top::run(args),
     };
@@ -94,7 +121,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let matches = interface::command().try_get_matches();
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return exit::usage(&error),
     };

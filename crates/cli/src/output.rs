@@ -1,6 +1,7 @@
 //! What all subcommands print, and how.
 
-use anyhow::Result;
+use crate::exit::BadInput;
+use anyhow::{Context as _, Result};
 use clap::Args;
 use serde::Serialize;
 use std::io::{IsTerminal, Write, stdout};
@@ -16,38 +17,106 @@ pub struct OutputArgs {
     /// Write the result as JSON to this file; `-` for standard output, in place of the tables
     #[arg(long, global = true, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the tables as CSV to this file, in base units; `-` for standard output, in place of the tables
+    #[arg(long, global = true, value_name = "FILE")]
+    csv: Option<PathBuf>,
     /// Show raw numbers (bytes, nanoseconds) in place of human units
     #[arg(long, global = true)]
     bytes: bool,
 }
 
+/// What a command gives besides what it prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gives {
+    /// Nothing: `--json` and `--csv` are refused.
+    Nothing,
+    /// A result, and no table of it: `--csv` is refused.
+    Result,
+    /// A result, and tables.
+    Tables,
+}
+
+/// Columns of text where output is no terminal.
+const WIDTH: usize = 100;
+
+/// Narrower and wider terminals are taken for so wide.
+const WIDTHS: std::ops::RangeInclusive<usize> = 40..=120;
+
 /// Where results go.
 #[derive(Debug)]
 pub struct Output {
     json: Option<PathBuf>,
+    csv: Option<PathBuf>,
     /// How tables look.
     pub style: Style,
 }
 
 impl OutputArgs {
-    /// Looks at the terminal.
-    pub fn open(self) -> Output {
+    /// Looks at the terminal. `gives` is what the command named `command` has for files.
+    ///
+    /// # Errors
+    /// [`BadInput`] where it does not have what is asked for.
+    pub fn open(self, command: &str, gives: Gives) -> Result<Output, BadInput> {
+        let refuse = |option: &str, what: &str| {
+            Err(BadInput(format!(
+                "`warmswap {command}` has no {what}: leave --{option} out"
+            )))
+        };
+        if self.json.is_some() && gives == Gives::Nothing {
+            return refuse("json", "result");
+        }
+        if self.csv.is_some() && gives != Gives::Tables {
+            return refuse("csv", "tables");
+        }
+        if self.json.is_some() && self.json == self.csv {
+            let why = "--json and --csv name the same file";
+            return Err(BadInput(why.to_owned()));
+        }
         let colour = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        Output {
+        Ok(Output {
             json: self.json,
+            csv: self.csv,
             style: Style {
                 raw: self.bytes,
                 colour,
-                ..Style::PLAIN
+                width: width(self.bytes),
             },
-        }
+        })
+    }
+}
+
+/// What `$COLUMNS` says, else what the terminal is. Raw numbers that go elsewhere are for programs, which need all columns.
+fn width(is_raw: bool) -> usize {
+    let said = std::env::var("COLUMNS").ok();
+    let said = said.and_then(|columns| columns.parse::<usize>().ok());
+    let is_terminal = stdout().is_terminal();
+    let terminal = || {
+        let size = ratatui::crossterm::terminal::size().ok();
+        size.filter(|_| is_terminal)
+            .map(|(columns, _)| usize::from(columns))
+    };
+    match said.or_else(terminal).filter(|&columns| columns > 0) {
+        Some(columns) => columns.clamp(*WIDTHS.start(), *WIDTHS.end()),
+        None if is_raw && !is_terminal => usize::MAX,
+        None => WIDTH,
     }
 }
 
 impl Output {
     /// Shows tables to people, or the data to machines, or both.
     pub fn emit<T: Serialize>(&self, name: &'static str, data: T, tables: &[Table]) -> Result<()> {
-        if !self.is_json_on_stdout() {
+        if let Some(path) = &self.csv {
+            // A blank line stands between tables.
+            let texts: Vec<String> = tables.iter().map(Table::csv).collect();
+            let text = texts.join("\r\n");
+            if is_stdout(path) {
+                stdout().lock().write_all(text.as_bytes())?;
+            } else {
+                std::fs::write(path, text)
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+            }
+        }
+        if !self.is_quiet() {
             let mut out = stdout().lock();
             for (index, table) in tables.iter().enumerate() {
                 let gap = if index > 0 { "\n" } else { "" };
@@ -60,7 +129,17 @@ impl Output {
 
     /// Whether the result is to go to standard output as JSON.
     pub fn is_json_on_stdout(&self) -> bool {
-        self.json.as_deref() == Some(Path::new("-"))
+        self.json.as_deref().is_some_and(is_stdout)
+    }
+
+    /// Whether the result is wanted as data.
+    pub fn saves(&self) -> bool {
+        self.json.is_some()
+    }
+
+    /// Whether standard output is for machines.
+    fn is_quiet(&self) -> bool {
+        self.is_json_on_stdout() || self.csv.as_deref().is_some_and(is_stdout)
     }
 
     /// Writes the data where it was asked for, and nothing else.
@@ -80,11 +159,16 @@ impl Output {
 
     /// Prints a line to people.
     pub fn say(&self, line: &str) -> Result<()> {
-        if !self.is_json_on_stdout() {
+        if !self.is_quiet() {
             writeln!(stdout().lock(), "{line}")?;
         }
         Ok(())
     }
+}
+
+/// Whether a file is named that stands for standard output.
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 /// How often the shape of a result has changed, from 1. Since version 2, relaunches after a kill are in the figures about

@@ -1,5 +1,6 @@
 //! How traces are replayed: the options that `replay`, `compare` and `study` share.
 
+use crate::definitions::shipped;
 use crate::exit::BadInput;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -81,6 +82,10 @@ pub fn device(text: &str) -> Result<DeviceModel> {
 impl ReplayArgs {
     /// The options of a replay.
     pub fn options(&self) -> Result<Options> {
+        if let Some(asks) = self.budget.meant() {
+            let why = format!("--budget {}: less than a page; {asks}", self.budget);
+            return Err(BadInput(why).into());
+        }
         Ok(Options {
             budget: amount(self.budget),
             pool_limit: self.pool.map_or(Amount::Percent(100.0), amount),
@@ -113,10 +118,11 @@ impl ReplayArgs {
 /// Opens traces, with their contents or without.
 pub fn open(traces: &[PathBuf], contents: bool) -> Result<Vec<Subject>> {
     let open = |path: &PathBuf| {
+        let path = shipped(path);
         if contents {
-            Subject::open(path, CONTENTS_MEMORY_BYTES)
+            Subject::open(&path, CONTENTS_MEMORY_BYTES)
         } else {
-            Subject::without_contents(path)
+            Subject::without_contents(&path)
         }
     };
     Ok(traces.iter().map(open).collect::<Result<_, _>>()?)

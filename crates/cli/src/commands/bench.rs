@@ -3,6 +3,7 @@
 mod fleet;
 mod relaunch;
 
+use crate::definitions::shipped;
 use crate::exit::BadInput;
 use crate::output::Output;
 use crate::progress::Bar;
@@ -190,7 +191,7 @@ fn run_program(args: ProgramArgs, output: &Output) -> Result<()> {
 const VALUE_PAGES: usize = 4096;
 
 fn pages(trace: &Path, count: usize) -> Result<Pages> {
-    let trace = TraceReader::open(trace)?;
+    let trace = TraceReader::open(shipped(trace))?;
     Ok(Pages::sample(&trace, count.next_multiple_of(16))?)
 }
 

@@ -1,7 +1,7 @@
 //! `warmswap config`: the daemon's configuration.
 
-use crate::exit::BadInput;
-use crate::output::Output;
+use crate::exit::{BadInput, BadLines};
+use crate::output::{Gives, Output};
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
@@ -38,10 +38,22 @@ struct Effective {
     warnings: Vec<String>,
 }
 
+impl ConfigArgs {
+    /// What it has for files.
+    pub fn gives(&self) -> (&'static str, Gives) {
+        if self.what.example {
+            ("config --example", Gives::Nothing)
+        } else {
+            ("config --effective", Gives::Result)
+        }
+    }
+}
+
 /// Reads the configuration. What is wrong with it is the fault of who wrote it.
 pub fn load(file: Option<&std::path::Path>) -> Result<Config> {
     match Config::load(&Root::machine(), file) {
         Err(error @ ConfigError::File(_)) => Err(error.into()),
+        Err(error @ ConfigError::Several(_)) => Err(BadLines(error.to_string()).into()),
         Err(error) => Err(BadInput(error.to_string()).into()),
         Ok(config) => Ok(config),
     }

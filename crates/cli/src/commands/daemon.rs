@@ -50,17 +50,12 @@ impl DaemonSocket {
     }
 
     /// What the daemon knows; `None` when there is no daemon.
-    pub fn status(&self) -> Result<Option<DaemonStatus>> {
+    pub fn status(&self) -> Result<Option<DaemonStatus>, Unreachable> {
         match self.connect().and_then(|mut client| client.daemon()) {
             Ok(status) => Ok(Some(status)),
             Err(ClientError::Missing { .. } | ClientError::Dead { .. }) => Ok(None),
-            Err(error) => Err(Unreachable::of(error, &self.path).into()),
+            Err(error) => Err(Unreachable::of(error, &self.path)),
         }
-    }
-
-    /// The socket.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     fn connect(&self) -> Result<Client, ClientError> {
@@ -70,11 +65,24 @@ impl DaemonSocket {
 
 /// The daemon does not do what it is asked for, with the way out.
 #[derive(Debug, thiserror::Error)]
-enum Unreachable {
+pub enum Unreachable {
+    /// There is none.
     #[error("no daemon listens on {}: start it with `warmswap daemon`", path.display())]
-    NotRunning { path: PathBuf },
-    #[error("the daemon's socket {} is not for this user: use sudo, or set socket-group", path.display())]
-    NotAllowed { path: PathBuf },
+    NotRunning {
+        /// Its socket.
+        path: PathBuf,
+    },
+    /// This user is neither root nor in its group.
+    #[error(
+        "the daemon's socket {} is not for this user: use sudo, or join its group (usermod -aG warmswap USER, then log \
+         in anew; socket-group in warmswap.conf(5))",
+        path.display()
+    )]
+    NotAllowed {
+        /// Its socket.
+        path: PathBuf,
+    },
+    /// It does not answer as it should.
     #[error("{0}")]
     Other(ClientError),
 }

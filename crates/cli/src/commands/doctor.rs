@@ -10,20 +10,22 @@ use warmswap_report::tables;
 /// What is asked.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Exit with 1 if one of these cannot work here
+    /// Only what these need; exit with 1 if one of them cannot work here [default: all, exit with 0]
     #[arg(value_enum, value_name = "PART")]
     parts: Vec<PartArg>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PartArg {
-    /// Programs that link the library
-    Arena,
+    /// A whole machine, under `warmswap daemon`
+    Daemon,
     /// Programs as they are, under `warmswap run` with either host
     Run,
     /// Any program in a control group, under `warmswap run --host kernel`
     Group,
-    /// The kernel's own swap, steered from outside
+    /// Programs that link the library
+    Arena,
+    /// The daemon's work on a zram device of its own, in `warmswap bench`
     Kernel,
     /// Traces of real programs
     Record,
@@ -35,9 +37,10 @@ impl PartArg {
     /// The parts of which one must work.
     fn any_of(self) -> &'static [Part] {
         match self {
-            Self::Arena => &[Part::Arena],
+            Self::Daemon => &[Part::Daemon],
             Self::Run => &[Part::Group, Part::Run],
             Self::Group => &[Part::Group],
+            Self::Arena => &[Part::Arena],
             Self::Kernel => &[Part::Kernel],
             Self::Record => &[Part::Record],
             Self::Bench => &[Part::Bench],
@@ -47,7 +50,11 @@ impl PartArg {
 
 /// Looks, and prints what was found. Changes nothing.
 pub fn run(args: DoctorArgs, output: &Output) -> Result<ExitCode> {
-    let diagnosis = diagnose(&Machine::this());
+    let mut diagnosis = diagnose(&Machine::this());
+    if !args.parts.is_empty() {
+        let parts: Vec<Part> = args.parts.iter().map(|&part| part.into()).collect();
+        diagnosis = diagnosis.only(&parts);
+    }
     output.emit("warmswap.doctor", &diagnosis, &tables::doctor(&diagnosis)?)?;
     let mut lacking = diagnosis
         .checks

@@ -1,5 +1,7 @@
 //! `warmswap launch`: starts a program as an application that the daemon looks after.
 
+mod user;
+
 use super::daemon::DaemonSocket;
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -13,6 +15,9 @@ use warmswap_control::AppEvent;
 pub struct LaunchArgs {
     #[command(flatten)]
     daemon: DaemonSocket,
+    /// Start it as root, though sudo was called by another user
+    #[arg(long)]
+    as_root: bool,
     /// The application's name; what was learned under it before is used
     #[arg(value_name = "APP")]
     name: String,
@@ -21,13 +26,24 @@ pub struct LaunchArgs {
     command: Vec<OsString>,
 }
 
-/// Tells the daemon which process it will be, and becomes the program.
+/// Tells the daemon which process it will be, and becomes the program: of the user who asked, where that went through
+/// sudo.
 pub fn run(args: LaunchArgs) -> Result<()> {
+    let (program, arguments) = args.command.split_first().context("no command")?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let asking = if args.as_root {
+        None
+    } else {
+        user::who_asked()?
+    };
     let launch = AppEvent::Launch {
         pid: std::process::id(),
     };
     args.daemon.tell(&args.name, launch)?;
-    let (program, arguments) = args.command.split_first().context("no command")?;
-    let error = Command::new(program).args(arguments).exec();
+    if let Some(user) = asking {
+        user.become_it(&mut command)?;
+    }
+    let error = command.exec();
     Err(error).with_context(|| format!("cannot run {}", program.display()))
 }

@@ -250,7 +250,14 @@ fn budget_bytes(args: &RunArgs) -> Result<u64> {
     let budget_bytes = args.budget.resolve(memory_bytes);
     if budget_bytes < MIN_BUDGET_BYTES {
         let least = Quantity::Bytes(MIN_BUDGET_BYTES).human();
-        let why = format!("--budget {}: at least {least} are needed", args.budget);
+        let meant = args
+            .budget
+            .meant()
+            .map_or_else(String::new, |asks| format!("; {asks}"));
+        let why = format!(
+            "--budget {}: at least {least} are needed{meant}",
+            args.budget
+        );
         return Err(BadInput(why).into());
     }
     Ok(budget_bytes)

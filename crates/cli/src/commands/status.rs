@@ -1,15 +1,17 @@
 //! `warmswap status`: the daemon with its applications, and the paged programs that run.
 
-use super::daemon::DaemonSocket;
+use super::daemon::{DaemonSocket, Unreachable};
+use crate::manual::{NOT_ALLOWED, NOTHING_RUNS};
 use crate::output::Output;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 use warmswap_control::{Client, ClientError, DaemonStatus, ProgramStats, running, socket_of};
 use warmswap_report::table::Table;
-use warmswap_report::tables::daemon;
+use warmswap_report::tables::daemon::{self, Verdict};
 use warmswap_report::tables::programs::programs;
 
 /// How long a program has for its answer.
@@ -28,9 +30,11 @@ pub struct StatusArgs {
     targets: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Listing {
     daemon: Option<DaemonStatus>,
+    /// Whether the daemon helps; `None` without one.
+    verdict: Option<Verdict>,
     programs: Vec<ProgramStats>,
     silent: Vec<Silent>,
 }
@@ -64,16 +68,13 @@ pub fn ask(socket: &Path) -> Result<ProgramStats, ClientError> {
     Client::connect(socket, TIMEOUT)?.stats()
 }
 
-/// All of this user's programs, and the daemon.
-fn everything(socket: &DaemonSocket) -> Listing {
-    let mut listing = Listing {
-        daemon: None,
-        programs: Vec::new(),
-        silent: Vec::new(),
-    };
+/// All of this user's programs, and the daemon; why that does not answer, where there is one.
+fn everything(socket: &DaemonSocket) -> (Listing, Option<Unreachable>) {
+    let mut listing = Listing::default();
+    let mut unreachable = None;
     match socket.status() {
         Ok(status) => listing.daemon = status,
-        Err(error) => listing.silent.push(Silent::new(socket.path(), &error)),
+        Err(error) => unreachable = Some(error),
     }
     for program in running() {
         match ask(&program.socket) {
@@ -83,23 +84,25 @@ fn everything(socket: &DaemonSocket) -> Listing {
             Err(error) => listing.silent.push(Silent::new(&program.socket, &error)),
         }
     }
-    listing
+    (listing, unreachable)
 }
 
-/// Prints the tables.
-pub fn run(args: StatusArgs, output: &Output) -> Result<()> {
-    let listing = if args.targets.is_empty() {
+/// Prints the tables, and ends with what was found.
+pub fn run(args: StatusArgs, output: &Output) -> Result<ExitCode> {
+    let (mut listing, unreachable) = if args.targets.is_empty() {
         everything(&args.daemon)
     } else {
         let ask = |target: &String| ask(&socket(target));
-        Listing {
-            daemon: None,
-            programs: args.targets.iter().map(ask).collect::<Result<_, _>>()?,
-            silent: Vec::new(),
-        }
+        let programs = args.targets.iter().map(ask).collect::<Result<_, _>>()?;
+        let listing = Listing {
+            programs,
+            ..Listing::default()
+        };
+        (listing, None)
     };
     let mut tables: Vec<Table> = Vec::new();
     if let Some(status) = &listing.daemon {
+        listing.verdict = Some(daemon::verdict(status, output.style));
         output.say(daemon::summary(status, output.style).trim_end())?;
         output.say("")?;
         tables.push(daemon::apps(status)?);
@@ -107,14 +110,24 @@ pub fn run(args: StatusArgs, output: &Output) -> Result<()> {
     }
     tables.push(programs(&listing.programs)?);
     tables.retain(|table| table.row_count() > 0);
+    let runs = listing.daemon.is_some() || !listing.programs.is_empty();
+    let code = match &unreachable {
+        Some(Unreachable::NotAllowed { .. }) => NOT_ALLOWED,
+        Some(_) => 1,
+        None if !runs && listing.silent.is_empty() => NOTHING_RUNS,
+        None => 0,
+    };
     for silent in &listing.silent {
-        output.say(&silent.error)?;
+        eprintln!("warmswap: {}", silent.error);
     }
-    if tables.is_empty() && listing.daemon.is_none() && listing.silent.is_empty() {
-        output.say(
-            "No daemon and no paged program runs. `warmswap daemon` looks after programs as they are (root); \
-             `warmswap run -- COMMAND` starts one that is paged.",
-        )?;
+    if let Some(error) = unreachable {
+        eprintln!("warmswap: {error}");
+    } else if code == NOTHING_RUNS {
+        eprintln!(
+            "warmswap: no daemon and no paged program runs: `warmswap daemon` looks after programs as they are (root), \
+             `warmswap run -- COMMAND` starts one that is paged"
+        );
     }
-    output.emit("warmswap.status", listing, &tables)
+    output.emit("warmswap.status", listing, &tables)?;
+    Ok(ExitCode::from(code))
 }

@@ -1,6 +1,7 @@
 //! `warmswap top`: the daemon's applications and the paged programs that run, live.
 
 mod apps;
+mod columns;
 mod model;
 mod terminal;
 mod view;

@@ -1,10 +1,12 @@
 //! `warmswap trace`: look into a trace, convert it, or make one.
 
+use crate::definitions::shipped;
 use crate::exit::BadInput;
-use crate::output::Output;
+use crate::output::{Gives, Output};
 use crate::progress::{Bar, count};
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use warmswap_page::{AppId, LaunchKind, PageAddr};
 use warmswap_report::tables;
@@ -123,23 +125,39 @@ pub struct SampleArgs {
     level: i32,
 }
 
+impl TraceCommand {
+    /// What it has for files.
+    pub fn gives(&self) -> (&'static str, Gives) {
+        match self {
+            Self::Head(_) => ("trace head", Gives::Result),
+            Self::Export(_) => ("trace export", Gives::Result),
+            _ => ("", Gives::Tables),
+        }
+    }
+}
+
 /// Carries out a subcommand.
 pub fn run(command: TraceCommand, output: &Output) -> Result<()> {
     match command {
         TraceCommand::Info(args) => info(&args, output),
         TraceCommand::Head(args) => head(&args, output),
         TraceCommand::Export(args) => {
-            let events = export::to_parquet(&TraceReader::open(args.trace)?, &args.out)?;
+            let events = export::to_parquet(&TraceReader::open(shipped(&args.trace))?, &args.out)?;
             output.say(&format!(
                 "{} events written to {}",
                 count(events),
                 args.out.display()
-            ))
+            ))?;
+            let exported = Exported {
+                events,
+                file: args.out,
+            };
+            output.save("warmswap.trace_export", exported)
         }
         TraceCommand::Import(args) => import(&args, output),
         TraceCommand::Synth(args) => synth(args, output),
         TraceCommand::Sample(args) => {
-            let reader = TraceReader::open(&args.trace)?;
+            let reader = TraceReader::open(shipped(&args.trace))?;
             let options = SampleOptions {
                 share: args.share,
                 app_shares: app_shares(&reader, &args.app_share)?,
@@ -184,7 +202,7 @@ fn app_shares(reader: &TraceReader, texts: &[String]) -> Result<Vec<(AppId, f64)
 }
 
 fn show(trace: &Path, output: &Output) -> Result<()> {
-    let reader = TraceReader::open(trace)?;
+    let reader = TraceReader::open(shipped(trace))?;
     let stats = stats(&reader)?;
     let tables = tables::trace_info(&stats)?;
     output.emit("warmswap.trace_info", stats, &tables)
@@ -193,24 +211,53 @@ fn show(trace: &Path, output: &Output) -> Result<()> {
 fn info(args: &InfoArgs, output: &Output) -> Result<()> {
     if args.verify {
         let bar = Bar::new("verifying");
-        TraceReader::open(&args.trace)?.verify(|done, total| bar.set(Progress { done, total }))?;
+        TraceReader::open(shipped(&args.trace))?
+            .verify(|done, total| bar.set(Progress { done, total }))?;
     }
     show(&args.trace, output)
 }
 
+/// What was exported.
+#[derive(Debug, Serialize)]
+struct Exported {
+    events: u64,
+    file: PathBuf,
+}
+
+/// One event of a trace.
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    /// From 0.
+    number: u64,
+    time_ns: u64,
+    app: &'a str,
+    /// What happened, in words.
+    what: String,
+}
+
 fn head(args: &HeadArgs, output: &Output) -> Result<()> {
-    let reader = TraceReader::open(&args.trace)?;
+    let reader = TraceReader::open(shipped(&args.trace))?;
     let name = |app: AppId| reader.app(app).map_or("?", |info| &info.name);
-    for event in reader.events_from(args.from)?.take(args.events) {
+    let mut events = Vec::new();
+    for (event, number) in reader
+        .events_from(args.from)?
+        .take(args.events)
+        .zip(args.from..)
+    {
         let Event { time_ns, app, kind } = event?;
-        output.say(&format!(
-            "{:>14.6} s  {:<12} {}",
-            time_ns as f64 / 1e9,
-            name(app),
-            words(&reader, kind)
-        ))?;
+        let (app, what) = (name(app), words(&reader, kind));
+        let seconds = time_ns as f64 / 1e9;
+        output.say(&format!("{seconds:>14.6} s  {app:<12} {what}"))?;
+        if output.saves() {
+            events.push(Shown {
+                number,
+                time_ns,
+                app,
+                what,
+            });
+        }
     }
-    Ok(())
+    output.save("warmswap.trace_head", events)
 }
 
 fn place(reader: &TraceReader, page: PageAddr) -> String {
@@ -277,7 +324,10 @@ fn synth(args: SynthArgs, output: &Output) -> Result<()> {
     config.seed = args.seed.unwrap_or(config.seed);
     config.scale = args.scale.unwrap_or(config.scale);
     config.relaunches = args.relaunches.unwrap_or(config.relaunches);
-    let corpus = args.corpus.map(TraceReader::open).transpose()?;
+    let corpus = args
+        .corpus
+        .map(|path| TraceReader::open(shipped(&path)))
+        .transpose()?;
     synthesize(&args.out, &config, corpus.as_ref())?;
     show(&args.out, output)
 }

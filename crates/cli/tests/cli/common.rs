@@ -1,5 +1,6 @@
 //! Running the command, and judging what it says.
 
+use crate::schema::assert_described;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -75,6 +76,7 @@ pub fn json<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(schema: &str, args: I) -
     let ran = Ran::from(command.output().expect("the command starts"));
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     let mut envelope: Value = serde_json::from_str(&ran.stdout).expect("valid JSON");
+    assert_described(&envelope);
     assert_eq!(envelope["schema"], schema);
     let version = match schema {
         "warmswap.compare" | "warmswap.replay" => 2,

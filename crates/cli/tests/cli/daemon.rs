@@ -1,6 +1,7 @@
 //! The daemon, run as people run it: over this machine's own zram, with one program of ours.
 
 use crate::common::{Ran, assert_refused, folder, json, run, succeed, text, warmswap};
+use crate::schema::assert_described;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -147,6 +148,7 @@ fn status(socket: &Path) -> Option<Value> {
         .output()
         .expect("the command starts");
     let mut envelope: Value = serde_json::from_slice(&output.stdout).ok()?;
+    assert_described(&envelope);
     Some(envelope["data"]["daemon"].take()).filter(|daemon| !daemon.is_null())
 }
 

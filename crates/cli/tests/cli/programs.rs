@@ -1,6 +1,7 @@
 //! Commands about running programs, against one that is played by the test; and the doctor.
 
 use crate::common::{Ran, assert_refused, folder, json, run, text, warmswap};
+use crate::schema::assert_described;
 use serde_json::Value;
 use std::io::Write as _;
 use std::os::unix::net::UnixListener;
@@ -56,6 +57,8 @@ impl Session {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = warmswap(args);
         command.env("XDG_RUNTIME_DIR", self.0.path());
+        // Room for all columns.
+        command.env("COLUMNS", "120");
         command
     }
 
@@ -66,8 +69,15 @@ impl Session {
 
     fn json(&self, args: &[&str]) -> Value {
         let ran = self.run(&[args, &["--json", "-"]].concat());
-        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+        // Where nothing runs at all it says so.
+        let is_empty = ran.code == Some(3) && ran.stderr.starts_with("warmswap: no daemon");
+        assert!(
+            is_empty || (ran.code, ran.stderr.as_str()) == (Some(0), ""),
+            "{}",
+            ran.stderr
+        );
         let mut envelope: Value = serde_json::from_str(&ran.stdout).expect("valid JSON");
+        assert_described(&envelope);
         envelope["data"].take()
     }
 }
@@ -152,6 +162,88 @@ fn status_lists_what_runs_and_removes_what_has_ended() {
         assert_eq!(one["programs"][0]["pid"], OWN);
         assert_eq!(one["programs"][0]["fault_latency"]["p50_ns"], 3100);
     });
+}
+
+#[test]
+fn where_nothing_runs_and_where_a_user_may_not_ask_status_says_so_in_one_line() {
+    let session = Session::new();
+    let nowhere = session.socket("daemon.sock");
+    let nowhere = text(&nowhere);
+    let nothing = session.run(&["status", "--daemon", nowhere]);
+    // Other paged programs of this user may run meanwhile.
+    if nothing.code == Some(3) {
+        assert_refused(
+            &nothing,
+            3,
+            &["no daemon and no paged program runs", "warmswap run"],
+        );
+    }
+    if !rustix::process::geteuid().is_root() {
+        warmswap_testkit::skip!(
+            "status_of_a_user_who_may_not_ask",
+            "needs root to be somebody else"
+        );
+    }
+    // A daemon of root's alone, and a user who is nobody.
+    let folder = folder();
+    std::fs::set_permissions(
+        folder.path(),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .expect("a folder of ours");
+    let socket = folder.path().join("daemon.sock");
+    let _daemon = UnixListener::bind(&socket).expect("a socket can be made");
+    let copy = folder.path().join("warmswap");
+    std::fs::copy(env!("CARGO_BIN_EXE_warmswap"), &copy).expect("a copy");
+    let mut command = Command::new(&copy);
+    std::os::unix::process::CommandExt::uid(&mut command, 65_534);
+    let output = command.args(["status", "--daemon", text(&socket)]).output();
+    let ran = Ran::from(output.expect("the command starts"));
+    assert_refused(&ran, 4, &[text(&socket), "usermod -aG warmswap"]);
+}
+
+/// The daemon as `launch` meets it.
+fn with_daemon(socket: &Path, commands: impl FnOnce()) -> Vec<Request> {
+    with_program(socket, OWN, commands)
+}
+
+#[test]
+fn what_is_launched_through_sudo_belongs_to_the_user_who_asked() {
+    if !rustix::process::geteuid().is_root() {
+        warmswap_testkit::skip!("launch_through_sudo", "needs root");
+    }
+    let session = Session::new();
+    let socket = session.socket("daemon.sock");
+    let launch = |user: &str, more: &[&str]| {
+        let script = "id -u; id -g; echo $HOME $USER; id -G; echo ${SUDO_UID-none}";
+        let args = [
+            &["launch", "--daemon", text(&socket)],
+            more,
+            &["x", "--", "sh", "-c", script],
+        ];
+        let mut command = warmswap(args.concat());
+        let output = command.env("SUDO_UID", user).output();
+        Ran::from(output.expect("the command starts"))
+    };
+    let told = with_daemon(&socket, || {
+        let ran = launch("65534", &[]);
+        let lines: Vec<&str> = ran.stdout.lines().collect();
+        let expected = ["65534", "65534", "/nonexistent nobody", "65534", "none"];
+        assert_eq!(
+            (lines.as_slice(), ran.code),
+            (&expected[..], Some(0)),
+            "{}",
+            ran.stderr
+        );
+        let ran = launch("65534", &["--as-root"]);
+        assert!(ran.stdout.starts_with("0\n"), "{}", ran.stdout);
+        let ran = launch("0", &[]);
+        assert!(ran.stdout.starts_with("0\n"), "{}", ran.stdout);
+        assert_refused(&launch("someone", &[]), 2, &["SUDO_UID", "someone"]);
+        assert_refused(&launch("4242424", &[]), 1, &["4242424", "--as-root"]);
+    });
+    // Who cannot be found is not told of.
+    assert_eq!(told.len(), 3, "{told:?}");
 }
 
 #[test]
@@ -249,7 +341,7 @@ fn the_doctor_looks_at_every_part() {
         .collect();
     assert_eq!(
         parts,
-        ["arena", "run", "group", "kernel", "record", "bench"]
+        ["daemon", "run", "group", "arena", "kernel", "record", "bench"]
     );
     for check in found["checks"].as_array().expect("a list") {
         assert!(["there", "lacking", "unknown"].contains(&check["state"].as_str().expect("text")));
@@ -259,6 +351,35 @@ fn the_doctor_looks_at_every_part() {
             "{check}"
         );
     }
+}
+
+#[test]
+fn the_doctor_tells_of_the_parts_that_are_named_only() {
+    let mut command = warmswap(["doctor", "run", "--json", "-"]);
+    let output = command.output().expect("the command starts");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let data = &found["data"];
+    assert_eq!(data["parts"].as_array().map(Vec::len), Some(1));
+    let checks = data["checks"].as_array().expect("a list");
+    let keys: Vec<_> = checks
+        .iter()
+        .filter_map(|check| check["key"].as_str())
+        .collect();
+    assert!(keys.contains(&"preload_library"), "{keys:?}");
+    for other in ["zram", "memory_groups", "page_fault_events", "swap_area"] {
+        assert!(!keys.contains(&other), "{keys:?}");
+    }
+    for check in checks {
+        for needs in [&check["must"], &check["better"]] {
+            let mut parts = needs.as_array().expect("a list").iter();
+            assert!(parts.all(|part| part == "run"), "{check}");
+        }
+    }
+    let tables = run(["doctor", "daemon"]).stdout;
+    assert!(
+        tables.contains("swap area") && !tables.contains("preload library"),
+        "{tables}"
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The daemon's applications, as `top` shows them.
 
+use super::columns::{Column, fitting, widths};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -11,18 +12,21 @@ use warmswap_report::units::{Quantity, Style as Units};
 
 const HELP: &str = "q quit  ↑↓ select  s sort  b background  f foreground  tab programs";
 
-/// Columns with their widths; the application's name takes what is left.
-const COLUMNS: [(&str, Constraint); 9] = [
-    ("APPLICATION", Constraint::Min(12)),
-    ("STANDING", Constraint::Length(11)),
-    ("HOT", Constraint::Length(9)),
-    ("WARM", Constraint::Length(9)),
-    ("COLD", Constraint::Length(9)),
-    ("SWAPPED", Constraint::Length(9)),
-    ("AS", Constraint::Length(9)),
-    ("RELAUNCH", Constraint::Length(9)),
-    ("AVOIDED", Constraint::Length(8)),
+/// Columns; the application's name takes what is left.
+const COLUMNS: [Column; 9] = [
+    Column::new("APPLICATION", 12, 0),
+    Column::new("STANDING", 11, 0),
+    Column::new("HOT", 9, 2),
+    Column::new("WARM", 9, 5),
+    Column::new("COLD", 9, 3),
+    Column::new("SWAPPED", 9, 0),
+    Column::new("AS", 9, 4),
+    Column::new("RELAUNCH", 9, 1),
+    Column::new("AVOIDED", 8, 1),
 ];
+
+/// The place of the name among them.
+const NAME: usize = 0;
 
 /// In which order applications stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,9 +123,13 @@ impl Apps {
 
     fn draw_rows(&self, frame: &mut Frame, area: Rect) {
         let bold = Style::new().add_modifier(Modifier::BOLD);
-        let head = Row::new(COLUMNS.map(|(title, _)| title)).style(bold);
-        let rows = self.status.apps.iter().map(row);
-        let table = Table::new(rows, COLUMNS.map(|(_, width)| width))
+        let shown = fitting(&COLUMNS, area.width);
+        let head = Row::new(shown.iter().map(|&at| COLUMNS[at].title)).style(bold);
+        let rows = self.status.apps.iter().map(|app| {
+            let cells = row(app);
+            Row::new(shown.iter().map(|&at| cells[at].clone()))
+        });
+        let table = Table::new(rows, widths(&COLUMNS, &shown, NAME))
             .header(head)
             .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
         let mut state = TableState::default().with_selected(self.selected_row());
@@ -129,7 +137,7 @@ impl Apps {
     }
 }
 
-fn row(app: &AppStatus) -> Row<'static> {
+fn row(app: &AppStatus) -> [Cell<'static>; COLUMNS.len()] {
     let bytes = |value| Cell::from(Quantity::Bytes(value).human());
     let standing = standing(app);
     let colour = match standing {
@@ -139,7 +147,7 @@ fn row(app: &AppStatus) -> Row<'static> {
     };
     let avoided = avoided_share(&app.relaunches);
     let avoided = avoided.map_or(Quantity::Missing, Quantity::Fraction);
-    Row::new([
+    [
         Cell::from(app.name.clone()),
         Cell::from(standing).style(colour),
         bytes(app.hot_bytes),
@@ -149,7 +157,7 @@ fn row(app: &AppStatus) -> Row<'static> {
         bytes(app.compressed_bytes),
         Cell::from(Quantity::Count(app.relaunch_count).human()),
         Cell::from(avoided.human()),
-    ])
+    ]
 }
 
 #[cfg(test)]
@@ -191,7 +199,11 @@ mod tests {
     }
 
     fn picture(apps: &Apps) -> Vec<String> {
-        let (width, height) = (100, 14);
+        picture_of(apps, 100)
+    }
+
+    fn picture_of(apps: &Apps, width: u16) -> Vec<String> {
+        let height = 14;
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| apps.draw("", frame)).unwrap();
         let buffer = terminal.backend().buffer();
@@ -234,6 +246,42 @@ mod tests {
             ]
         );
         assert!(lines[13].starts_with("q quit"), "{lines:#?}");
+    }
+
+    #[test]
+    fn narrow_terminals_have_fewer_columns_and_whole_numbers() {
+        let mut apps = apps();
+        let large = AppStatus {
+            hot_bytes: 1000 << 20,
+            warm_bytes: 1001 << 20,
+            cold_bytes: 1002 << 20,
+            swapped_bytes: 1003 << 20,
+            compressed_bytes: 1004 << 20,
+            ..app("a-long-name-that-is-cut", 1, 1)
+        };
+        apps.status.apps = vec![large];
+        let has = |width: u16| -> Vec<bool> {
+            let text = picture_of(&apps, width).join("\n");
+            let values = [
+                "1,000 MiB",
+                "1,001 MiB",
+                "1,002 MiB",
+                "1,003 MiB",
+                "1,004 MiB",
+                "90.0 %",
+            ];
+            values.iter().map(|value| text.contains(value)).collect()
+        };
+        assert_eq!(has(100), [true; 6]);
+        assert_eq!(has(80), [true, false, true, true, false, true]);
+        assert_eq!(has(60), [false, false, false, true, false, true]);
+        for width in 40..100 {
+            let text = picture_of(&apps, width).join("\n");
+            let cut = text
+                .split_whitespace()
+                .any(|word| ["Mi", "M", "1,00", "1,0"].contains(&word));
+            assert!(!cut, "{width}: {text}");
+        }
     }
 
     #[test]

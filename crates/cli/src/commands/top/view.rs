@@ -1,5 +1,6 @@
 //! The picture.
 
+use super::columns::{Column, fitting, whole_parts, widths};
 use super::model::{Rates, Row, Top};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -8,23 +9,26 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Gauge, Paragraph, Row as TableRow, Table, TableState};
 use warmswap_control::ProgramStats;
 use warmswap_report::tables::programs::{phase, quantile};
-use warmswap_report::units::Quantity;
+use warmswap_report::units::{Quantity, counted};
 
 const HELP: &str = "q quit  ↑↓ select  s sort  b background  f foreground";
 
-/// Columns with their widths; the program's name takes what is left.
-const COLUMNS: [(&str, Constraint); 10] = [
-    ("PID", Constraint::Length(7)),
-    ("PROGRAM", Constraint::Min(10)),
-    ("PHASE", Constraint::Length(10)),
-    ("RESIDENT", Constraint::Length(9)),
-    ("POOL", Constraint::Length(9)),
-    ("RATIO", Constraint::Length(6)),
-    ("FAULTS/s", Constraint::Length(9)),
-    ("p50", Constraint::Length(8)),
-    ("p99", Constraint::Length(8)),
-    ("PAGER", Constraint::Length(7)),
+/// Columns; the program's name takes what is left.
+const COLUMNS: [Column; 10] = [
+    Column::new("PID", 7, 0),
+    Column::new("PROGRAM", 10, 0),
+    Column::new("PHASE", 10, 3),
+    Column::new("RESIDENT", 9, 0),
+    Column::new("POOL", 9, 2),
+    Column::new("RATIO", 6, 6),
+    Column::new("FAULTS/s", 9, 1),
+    Column::new("p50", 8, 5),
+    Column::new("p99", 8, 4),
+    Column::new("PAGER", 7, 1),
 ];
+
+/// The place of the name among them.
+const NAME: usize = 1;
 
 /// Lines of the selected program's details, with their frame.
 const DETAIL_LINES: u16 = 6;
@@ -38,7 +42,7 @@ pub fn draw(top: &Top, frame: &mut Frame) {
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    frame.render_widget(Paragraph::new(title(top)), head);
+    frame.render_widget(Paragraph::new(title(top, head.width)), head);
     programs(top, frame, rows);
     if let Some(row) = top.selected().and_then(|index| top.rows.get(index)) {
         details(row, frame, detail);
@@ -51,21 +55,24 @@ pub fn draw(top: &Top, frame: &mut Frame) {
     frame.render_widget(Paragraph::new(message), bottom);
 }
 
-fn title(top: &Top) -> Line<'static> {
+fn title(top: &Top, width: u16) -> Line<'static> {
     let sum = |value: fn(&ProgramStats) -> u64| {
         let bytes = top.rows.iter().map(|row| value(&row.stats));
         Quantity::Bytes(bytes.sum()).human()
     };
     let bold = Style::new().add_modifier(Modifier::BOLD);
+    let name = "warmswap top";
+    let rest = format!(
+        "  {} by {}: {} resident, {} pool",
+        counted(top.rows.len() as u64, "program", "programs"),
+        top.order.name(),
+        sum(|stats| stats.resident_bytes),
+        sum(|stats| stats.pool_bytes),
+    );
+    let room = width.saturating_sub(name.len() as u16);
     Line::from(vec![
-        Span::styled("warmswap top", bold),
-        Span::raw(format!(
-            "  {} programs by {}: {} resident, {} pool",
-            top.rows.len(),
-            top.order.name(),
-            sum(|stats| stats.resident_bytes),
-            sum(|stats| stats.pool_bytes),
-        )),
+        Span::styled(name, bold),
+        Span::raw(whole_parts(rest, room)),
     ])
 }
 
@@ -80,16 +87,21 @@ fn programs(top: &Top, frame: &mut Frame, area: Rect) {
         return;
     }
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    let head = TableRow::new(COLUMNS.map(|(title, _)| title)).style(bold);
-    let rows = top.rows.iter().map(row);
-    let table = Table::new(rows, COLUMNS.map(|(_, width)| width))
+    let shown = fitting(&COLUMNS, area.width);
+    let titles = shown.iter().map(|&at| COLUMNS[at].title);
+    let head = TableRow::new(titles).style(bold);
+    let rows = top.rows.iter().map(|program| {
+        let cells = row(program);
+        TableRow::new(shown.iter().map(|&at| cells[at].clone()))
+    });
+    let table = Table::new(rows, widths(&COLUMNS, &shown, NAME))
         .header(head)
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
     let mut state = TableState::default().with_selected(top.selected());
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-fn row(row: &Row) -> TableRow<'static> {
+fn row(row: &Row) -> [Cell<'static>; COLUMNS.len()] {
     let stats = &row.stats;
     let rate = |value: fn(&Rates) -> Quantity| row.rates.as_ref().map_or(Quantity::Missing, value);
     let latency = &stats.fault_latency;
@@ -99,7 +111,7 @@ fn row(row: &Row) -> TableRow<'static> {
         "foreground" => Style::new().fg(Color::Green),
         _ => Style::new().add_modifier(Modifier::DIM),
     };
-    TableRow::new([
+    [
         Cell::from(stats.pid.to_string()),
         Cell::from(stats.name.clone()),
         Cell::from(phase).style(colour),
@@ -115,7 +127,7 @@ fn row(row: &Row) -> TableRow<'static> {
         Cell::from(quantile(latency, latency.p50_ns).human()),
         Cell::from(quantile(latency, latency.p99_ns).human()),
         Cell::from(rate(|r| Quantity::Fraction(r.pager_share)).human()),
-    ])
+    ]
 }
 
 fn details(row: &Row, frame: &mut Frame, area: Rect) {
@@ -153,16 +165,17 @@ fn details(row: &Row, frame: &mut Frame, area: Rect) {
     if faults.file > 0 {
         kinds += &format!(", {} files", count(faults.file));
     }
+    let pages = format!(
+        "pages   {} out, {} in; {} virtual; launches {}, last {}",
+        count(stats.swapped_out_pages),
+        count(stats.swapped_in_pages),
+        Quantity::Bytes(stats.virtual_bytes).human(),
+        count(stats.launches.count),
+        launch.human(),
+    );
     let text = vec![
-        Line::from(kinds),
-        Line::from(format!(
-            "pages   {} out, {} in; {} virtual; launches {}, last {}",
-            count(stats.swapped_out_pages),
-            count(stats.swapped_in_pages),
-            Quantity::Bytes(stats.virtual_bytes).human(),
-            count(stats.launches.count),
-            launch.human(),
-        )),
+        Line::from(whole_parts(kinds, lines.width)),
+        Line::from(whole_parts(pages, lines.width)),
         Line::from(format!("runs    {}", stats.command.join(" "))),
     ];
     frame.render_widget(Paragraph::new(text), lines);

@@ -85,6 +85,34 @@ fn two_programs_look_like_this() {
 }
 
 #[test]
+fn narrow_terminals_have_fewer_columns_and_whole_numbers() {
+    let mut top = Top::default();
+    let large = ProgramStats {
+        resident_bytes: 1000 << 20,
+        pool_bytes: 1001 << 20,
+        ..redis(1_234_567)
+    };
+    top.update(look(Instant::now(), vec![large]));
+    let lines = picture(&top, 80, 12);
+    assert!(
+        lines[0].starts_with("warmswap top  1 program by"),
+        "{lines:#?}"
+    );
+    let words: Vec<&str> = lines[2].split_whitespace().collect();
+    assert_eq!(words[..4], ["4711", "redis-server", "foreground", "1,000"]);
+    assert!(
+        lines[2].contains("1,001 MiB") && !lines[1].contains("RATIO"),
+        "{lines:#?}"
+    );
+    for width in 40..100 {
+        for line in picture(&top, width, 12) {
+            let is_cut = |word: &str| ["Mi", "M", "1,00", "1,234", "1,234,5"].contains(&word);
+            assert!(!line.split_whitespace().any(is_cut), "{width}: {line}");
+        }
+    }
+}
+
+#[test]
 fn nothing_runs() {
     let mut top = Top::default();
     assert!(picture(&top, 80, 24)[1].starts_with("Looking"));
