@@ -3,10 +3,10 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install uninstall test soak suites kernels traces bench demo clean
+.PHONY: help setup build install uninstall deb tarball package-test test soak suites kernels traces bench demo clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup: ## install what building and testing needs (Debian, Ubuntu)
 	@scripts/bootstrap
@@ -14,11 +14,20 @@ setup: ## install what building and testing needs (Debian, Ubuntu)
 build: setup ## build the command and the library that it preloads: target/release/
 	cargo build --release --package warmswap --package warmswap-preload
 
-install: ## install what was built to PREFIX=/usr/local: command, library, systemd unit, configuration, man pages
+install: ## install what was built to PREFIX=/usr/local: command, library, systemd unit, configuration, man pages, completions
 	@scripts/install
 
 uninstall: ## take that away again
 	@scripts/install remove
+
+deb: build ## a Debian package of it: target/packages/
+	@scripts/deb
+
+tarball: build ## an archive of it for other distributions: target/packages/
+	@scripts/tarball
+
+package-test: build ## install the Debian package into a clean Debian of its own, use it there, and purge it (root)
+	@scripts/package-test
 
 test: setup ## all checks and tests; STEPS="fmt clippy" runs only some
 	@scripts/bootstrap tools
