@@ -8,14 +8,14 @@ use crate::Machine;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
-    /// Programs that link the library.
-    Arena,
+    /// `warmswap daemon`.
+    Daemon,
     /// `warmswap run` with the preloaded library: programs as they are.
     Run,
     /// `warmswap run` with the kernel host: any program, in a control group.
     Group,
-    /// `warmswap daemon`.
-    Daemon,
+    /// Programs that link the library.
+    Arena,
     /// Steering the kernel's own swap from outside, over a zram device of its own.
     Kernel,
     /// `warmswap record`.

@@ -169,7 +169,9 @@ fn on_a_good_machine_everything_works() {
     assert_eq!(complaints(&found), [""; 0]);
     assert_eq!(
         working(&found),
-        ["arena", "run", "group", "kernel", "record", "bench"]
+        [
+            "daemon", "run", "group", "arena", "kernel", "record", "bench"
+        ]
     );
     assert!(found.parts.iter().all(|part| part.better_with.is_empty()));
 }
@@ -287,7 +289,7 @@ fn each_setting_is_noticed_by_its_own_check() {
             None,
             "swap",
             "CONFIG_SWAP",
-            &["group", "kernel", "record", "bench"],
+            &["group", "daemon", "kernel", "record", "bench"],
         ),
         (
             "sys/class/zram-control",

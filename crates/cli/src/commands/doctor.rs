@@ -52,7 +52,12 @@ impl PartArg {
 pub fn run(args: DoctorArgs, output: &Output) -> Result<ExitCode> {
     let mut diagnosis = diagnose(&Machine::this());
     if !args.parts.is_empty() {
-        let parts: Vec<Part> = args.parts.iter().map(|&part| part.into()).collect();
+        let parts: Vec<Part> = args
+            .parts
+            .iter()
+            .flat_map(|part| part.any_of())
+            .copied()
+            .collect();
         diagnosis = diagnosis.only(&parts);
     }
     output.emit("warmswap.doctor", &diagnosis, &tables::doctor(&diagnosis)?)?;

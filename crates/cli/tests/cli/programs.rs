@@ -341,7 +341,9 @@ fn the_doctor_looks_at_every_part() {
         .collect();
     assert_eq!(
         parts,
-        ["daemon", "run", "group", "arena", "kernel", "record", "bench"]
+        [
+            "daemon", "run", "group", "arena", "kernel", "record", "bench"
+        ]
     );
     for check in found["checks"].as_array().expect("a list") {
         assert!(["there", "lacking", "unknown"].contains(&check["state"].as_str().expect("text")));

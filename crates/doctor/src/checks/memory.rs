@@ -13,6 +13,7 @@ pub(super) const CHECKS: &[Check] = &[
             (Part::Arena, Need::Must),
             (Part::Run, Need::Must),
             (Part::Group, Need::Must),
+            (Part::Daemon, Need::Must),
             (Part::Kernel, Need::Must),
             (Part::Record, Need::Must),
             (Part::Bench, Need::Must),
