@@ -112,6 +112,10 @@ pub const PAGES: &[Page] = &[
                 "warmswap run --budget 40% --learned ~/.cache/warmswap -- python3 app.py",
                 "with what earlier runs taught about it",
             ),
+            (
+                "warmswap run --host kernel --budget 50% -- ./static-program",
+                "by the kernel's own swap, as root; any program",
+            ),
         ],
         exit: &[
             (
@@ -375,6 +379,14 @@ pub const PAGES: &[Page] = &[
                 "warmswap bench relaunch --arms dram,zram,kernel",
                 "without the preloaded library",
             ),
+            (
+                "warmswap bench relaunch --mixes 3 --quick",
+                "three mixes of programs, drawn by seeds",
+            ),
+            (
+                "warmswap bench relaunch --machine --quick",
+                "the daemon beside zram, with the whole machine short of memory",
+            ),
         ],
         exit: &[],
         files: &[INSTALLED],
@@ -387,6 +399,15 @@ pub const PAGES: &[Page] = &[
         )],
         exit: &[],
         files: &[INSTALLED],
+    },
+    Page {
+        command: "bench program",
+        examples: &[(
+            "warmswap bench program --budget 50% -- sort --parallel=1 words",
+            "a program in half of its memory, beside zram",
+        )],
+        exit: &[],
+        files: &[],
     },
     Page {
         command: "bench redis",
