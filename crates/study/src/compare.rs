@@ -87,6 +87,9 @@ pub struct AppRow {
     pub relaunches: u64,
     /// Time that memory cost in their launch windows; for a cold start, what the recorded cold launch took.
     pub latency: Option<Figures>,
+    /// What each of them took, in their order.
+    #[serde(default)]
+    pub latencies: Vec<Latency>,
     /// Touches in their windows that waited for the pool.
     pub pool_faults: u64,
     /// Touches in their windows that waited for the backing file.
@@ -335,6 +338,7 @@ fn app_row(run: &Run, app: &AppResult, index: usize) -> AppRow {
         scheme: run.result.scheme.clone(),
         relaunches: relaunches(app).count() as u64,
         latency: Figures::of(relaunches(app)),
+        latencies: relaunches(app).map(|r| r.latency).collect(),
         pool_faults: sum(|r| r.pool_faults),
         backing_faults: sum(|r| r.backing_faults),
         buffer_hits: sum(|r| r.buffer_hits),

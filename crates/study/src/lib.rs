@@ -9,6 +9,7 @@
 //! | [`mod@hotness_order`] | how hot what leaves first is (Figure 4) |
 //! | [`mod@similarity`] | how alike consecutive relaunches are (Figure 5) |
 //! | [`chunk_size`] | ratio and speed of codecs by chunk size (Figure 6) |
+//! | [`mod@launches`] | cold launches beside relaunches, and how memory grows (Table 1; ASAP Figure 1, Fleet Figure 2) |
 //! | [`mod@locality`] | whether neighbours in the pool come back together (Table 3) |
 //! | [`mod@compression`] | times and ratio of compression for each application (Figures 11 to 13) |
 //! | [`mod@coverage`] | how well the hot list predicts (Figure 14) |
@@ -17,6 +18,8 @@
 //! | [`mod@ezswap`] | the parts of ezswap (ezswap Figures 8 to 11 and Table 3) |
 //! | [`mod@switches`] | how alike the footprints of ten switches are (ASAP Figures 5 to 7) |
 //! | [`mod@prepaging`] | how well footprints predict, and how large their tables are (ASAP Figure 12) |
+//! | [`mod@residency`] | where the memory of an application is, over time |
+//! | [`statistics`] | whether two sets of samples differ by more than noise |
 //! | [`heap_graph`] | sizes, depths and launch sets of objects in heap dumps (Fleet Figures 6b and 7) |
 //! | [`mod@ablation`] | a scheme with each of its slots exchanged |
 //! | [`mod@calibrate`] | the cost table of the `measured` sizing |
@@ -38,16 +41,19 @@ pub mod ezswap;
 pub mod footprint;
 pub mod heap_graph;
 pub mod hotness_order;
+pub mod launches;
 pub mod locality;
 mod mean;
 pub mod options;
 pub mod paper;
 pub mod phases;
 pub mod prepaging;
+pub mod residency;
 pub mod run;
 pub mod sample;
 pub mod sensitivity;
 pub mod similarity;
+pub mod statistics;
 pub mod subject;
 pub mod swap_order;
 pub mod switches;
@@ -67,10 +73,12 @@ pub use ezswap::{EzswapStudy, ezswap};
 pub use footprint::{Footprint, footprint};
 pub use heap_graph::{HeapStudy, heap_study};
 pub use hotness_order::{HotnessOrder, hotness_order};
+pub use launches::{LaunchRow, launches};
 pub use locality::{Locality, locality};
 pub use options::{Amount, Options};
 pub use paper::Published;
 pub use prepaging::{PrepagingRow, prepaging};
+pub use residency::{ResidencyStudy, residency};
 pub use run::{OnProgress, Progress, Run, replay, replay_all, replay_each};
 pub use sample::Sample;
 pub use similarity::{Similarity, similarity};

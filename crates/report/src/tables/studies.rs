@@ -7,7 +7,9 @@ use warmswap_study::chunk_size::{
 use warmswap_study::compression::{CompressionStudy, PAPER_COMPRESS, PAPER_CPU, PAPER_DECOMPRESS};
 use warmswap_study::coverage::{CoverageRow, PAPER_ACCURACY, PAPER_COVERAGE};
 use warmswap_study::hotness_order::{HotnessOrder, PARTS, Part};
+use warmswap_study::launches::LaunchRow;
 use warmswap_study::locality::{Locality, PAPER};
+use warmswap_study::residency::{ResidencySample, ResidencyStudy};
 use warmswap_study::similarity::{PAPER_REUSED, PAPER_SIMILARITY, Similarity};
 
 use super::cells::{codec_origin, fraction, names, paper_note, ratio, text};
@@ -49,6 +51,70 @@ fn hotness_order_of_scheme(rows: &[HotnessOrder]) -> Result<Table, TableError> {
     );
     table.footnote(
         "Paper: under zram, part 0 has much hot data of all applications (Ariadne, section 2.3).",
+    );
+    Ok(table)
+}
+
+/// ASAP's Figure 1, Fleet's Figure 2 and Ariadne's Table 1: cold launches, and memory that grows.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn launches(rows: &[LaunchRow]) -> Result<Table, TableError> {
+    let mut columns = names(["trace", "app"]);
+    columns.extend([
+        Column::new("cold", "cold launch", Kind::Duration),
+        Column::new("relaunch", "relaunch p50", Kind::Duration),
+        Column::new("cold_by_relaunch", "cold / relaunch", Kind::Ratio),
+        Column::new("launched", "after launch", Kind::Bytes),
+        Column::new("most", "later, at most", Kind::Bytes),
+        Column::new("growth", "growth", Kind::Ratio),
+    ]);
+    let mut table = Table::new("Launches and anonymous memory, as recorded", columns);
+    let time = |ns: Option<u64>| ns.map_or(Quantity::Missing, Quantity::nanoseconds);
+    for row in rows {
+        table.row([
+            text(&row.trace),
+            text(&row.app),
+            time(row.cold_ns),
+            time(row.median_relaunch_ns()),
+            ratio(row.cold_by_relaunch()),
+            Quantity::Bytes(row.launched_bytes),
+            Quantity::Bytes(row.most_bytes),
+            ratio(row.growth()),
+        ])?;
+    }
+    table.footnote("Paper: 8.75 times for Twitter (Fleet, Figure 2); memory grows 1.3 to 2.5 times in 5 minutes (Ariadne, Table 1).");
+    Ok(table)
+}
+
+/// How many pages of a sample are in one place.
+type CountPages = fn(&ResidencySample) -> u64;
+
+/// Where memory of applications in the background is: means over the samples.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn residency(study: &ResidencyStudy) -> Result<Table, TableError> {
+    let mut columns = names(["trace", "app", "scheme"]);
+    let kinds: [(&str, CountPages); 5] = [
+        ("hot", |s| s.hot_pages),
+        ("warm", |s| s.warm_pages),
+        ("cold", |s| s.cold_pages),
+        ("compressed", |s| s.compressed_pages),
+        ("backing", |s| s.backing_pages),
+    ];
+    columns.extend(kinds.map(|(name, _)| Column::new(name, name, Kind::Percent)));
+    let mut table = Table::new("Where memory is while its application is away", columns);
+    for app in &study.apps {
+        let away = || app.samples.iter().filter(|s| !s.is_foreground);
+        let sum = |of: CountPages| away().map(of).sum::<u64>();
+        let all: u64 = kinds.iter().map(|&(_, of)| sum(of)).sum();
+        let share = |of| fraction((all > 0).then(|| sum(of) as f64 / all as f64));
+        let names = [&app.trace, &app.app, &app.scheme].map(|name| text(name));
+        table.row(names.into_iter().chain(kinds.map(|(_, of)| share(of))))?;
+    }
+    table.footnote(
+        "Pages, of all that the application has at that time: hot, warm and cold are in frames.",
     );
     Ok(table)
 }

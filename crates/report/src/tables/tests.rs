@@ -34,6 +34,7 @@ fn app_row(scheme: &str, app: usize) -> AppRow {
         scheme: scheme.into(),
         relaunches: 5,
         latency: figures(MS, app as u64 * MS),
+        latencies: Vec::new(),
         pool_faults: 0,
         backing_faults: 0,
         buffer_hits: 0,
