@@ -1,0 +1,34 @@
+//! One page that shows results: what was run, what came out, and every figure of the papers beside ours.
+//!
+//! The page is a single file without scripts that asks for nothing over a network. Everything in it comes from stored
+//! results ([`results`]); what it says of them is computed here and in `warmswap-study`, and nowhere else.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`results`] | files, told apart by schema; what is wrong with one is named by file and field |
+//! | [`live`] | what is read of live results |
+//! | [`claims`] | the papers' numbers, ours, and whether they hold: a table |
+//! | [`summary`] | what a newcomer is to know |
+//! | [`difference`] | two results of one kind: what changed, and whether it is more than noise |
+//! | `series`, `chart` | what charts show, and how they are drawn |
+//! | `page`, `html` | the page around them |
+
+#![forbid(unsafe_code)]
+
+mod arms;
+mod chart;
+pub mod claims;
+pub mod difference;
+mod error;
+mod html;
+pub mod live;
+mod page;
+mod picture;
+pub mod results;
+mod series;
+pub mod summary;
+
+pub use error::EvidenceError;
+pub use page::{difference_page, page};
+pub use picture::picture;
+pub use results::Results;
