@@ -10,6 +10,7 @@ pub mod launch;
 pub mod man;
 pub mod record;
 pub mod replay;
+pub mod report;
 pub mod run;
 pub mod schemes;
 pub mod status;

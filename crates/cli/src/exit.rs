@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use thiserror::Error;
 use warmswap_apps::AppError;
 use warmswap_engine::ConfigError;
+use warmswap_evidence::EvidenceError;
 use warmswap_policy::PolicyError;
 use warmswap_replay::ReplayError;
 use warmswap_report::size_expr::SizeError;
@@ -90,6 +91,9 @@ fn is_bad_input(cause: &(dyn std::error::Error + 'static)) -> bool {
         || cause.is::<SizeError>()
         || cause.is::<ConfigError>()
         || cause.is::<toml::de::Error>()
+        || cause
+            .downcast_ref()
+            .is_some_and(EvidenceError::is_bad_input)
         || matches!(
             cause.downcast_ref(),
             Some(AppError::Invalid { .. } | AppError::Unknown { .. })

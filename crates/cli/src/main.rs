@@ -55,6 +55,8 @@ enum Command {
     /// Compute a figure or table of the papers from traces
     #[command(subcommand)]
     Study(commands::study::StudyCommand),
+    /// Make a page of results: charts, and every figure of the papers beside ours
+    Report(commands::report::ReportArgs),
     /// Measure codecs and chunk sizes here, for sizing=measured
     Calibrate(commands::calibrate::CalibrateArgs),
     /// Measure live memory beside the kernel's own swap
@@ -87,34 +89,46 @@ impl Command {
             Self::Run(_) => ("run", Gives::Result),
             Self::Switch(_) => ("switch", Gives::Result),
             Self::Trace(command) => command.gives(),
+            Self::Report(_) => ("report", Gives::Result),
             _ => ("", Gives::Tables),
         }
     }
 }
 
+/// Runs a command line as a part of another command, whose output it shares.
+fn run_part(line: &[String], output: &output::Output) -> anyhow::Result<ExitCode> {
+    let cli = Cli::try_parse_from(line)?;
+    dispatch(cli.command, &output.of_part(cli.output, line.to_vec()))
+}
+
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let (name, gives) = cli.command.gives();
     let output = cli.output.open(name, gives)?;
-    let done = match cli.command {
+    dispatch(cli.command, &output)
+}
+
+fn dispatch(command: Command, output: &output::Output) -> anyhow::Result<ExitCode> {
+    let done = match command {
         // These end as what they ran or found.
-        Command::Run(args) => return commands::run::run(args, &output),
-        Command::Doctor(args) => return commands::doctor::run(args, &output),
-        Command::Status(args) => return commands::status::run(args, &output),
-        Command::Trace(command) => commands::trace::run(command, &output),
-        Command::Record(args) => commands::record::run(args, &output),
-        Command::Replay(args) => commands::replay::run(args, &output),
-        Command::Compare(args) => commands::compare::run(args, &output),
-        Command::Study(command) => commands::study::run(command, &output),
-        Command::Calibrate(args) => commands::calibrate::run(args, &output),
-        Command::Bench(command) => commands::bench::run(command, &output),
-        Command::Schemes => commands::schemes::run(&output),
-        Command::Switch(args) => commands::switch::run(args, &output),
+        Command::Run(args) => return commands::run::run(args, output),
+        Command::Doctor(args) => return commands::doctor::run(args, output),
+        Command::Status(args) => return commands::status::run(args, output),
+        Command::Trace(command) => commands::trace::run(command, output),
+        Command::Record(args) => commands::record::run(args, output),
+        Command::Replay(args) => commands::replay::run(args, output),
+        Command::Compare(args) => commands::compare::run(args, output),
+        Command::Study(command) => commands::study::run(command, output),
+        Command::Report(args) => commands::report::run(args, output),
+        Command::Calibrate(args) => commands::calibrate::run(args, output),
+        Command::Bench(command) => commands::bench::run(command, output),
+        Command::Schemes => commands::schemes::run(output),
+        Command::Switch(args) => commands::switch::run(args, output),
         Command::Daemon(args) => commands::daemon::run(args),
         Command::FollowWindows => commands::daemon::follow_windows(),
         Command::Launch(args) => commands::launch::run(args),
         Command::Man(args) => commands::man::run(args),
         Command::Completions(args) => commands::man::completions(&args),
-        Command::Config(args) => commands::config::run(args, &output),
+        Command::Config(args) => commands::config::run(args, output),
         Command::Top(args) => commands::top::run(args),
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -47,6 +47,8 @@ const WIDTHS: std::ops::RangeInclusive<usize> = 40..=120;
 pub struct Output {
     json: Option<PathBuf>,
     csv: Option<PathBuf>,
+    /// The command that results say they are of; `None` for this one.
+    command: Option<Vec<String>>,
     /// How tables look.
     pub style: Style,
 }
@@ -76,6 +78,7 @@ impl OutputArgs {
         Ok(Output {
             json: self.json,
             csv: self.csv,
+            command: None,
             style: Style {
                 raw: self.bytes,
                 colour,
@@ -103,6 +106,16 @@ fn width(is_raw: bool) -> usize {
 }
 
 impl Output {
+    /// Of a command that is a part of this one: its result goes to the file that it names, and its tables nowhere.
+    pub fn of_part(&self, args: OutputArgs, command: Vec<String>) -> Self {
+        Self {
+            json: args.json,
+            csv: args.csv,
+            command: Some(command),
+            style: self.style,
+        }
+    }
+
     /// Shows tables to people, or the data to machines, or both.
     pub fn emit<T: Serialize>(&self, name: &'static str, data: T, tables: &[Table]) -> Result<()> {
         if let Some(path) = &self.csv {
@@ -139,15 +152,19 @@ impl Output {
 
     /// Whether standard output is for machines.
     fn is_quiet(&self) -> bool {
-        self.is_json_on_stdout() || self.csv.as_deref().is_some_and(is_stdout)
+        self.is_json_on_stdout()
+            || self.csv.as_deref().is_some_and(is_stdout)
+            || self.command.is_some()
     }
+
 
     /// Writes the data where it was asked for, and nothing else.
     pub fn save<T: Serialize>(&self, name: &'static str, data: T) -> Result<()> {
         let Some(path) = &self.json else {
             return Ok(());
         };
-        let command = std::env::args().collect();
+        let this = || std::env::args().collect();
+        let command = self.command.clone().unwrap_or_else(this);
         let version = schema_version(name);
         let envelope = Envelope::new(Schema { name, version }, Machine::read()?, command, data);
         if self.is_json_on_stdout() {

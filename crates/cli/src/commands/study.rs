@@ -1,5 +1,7 @@
 //! `warmswap study`: the figures and tables of the papers.
 
+mod all;
+
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::replay_args::{open, schemes};
@@ -11,9 +13,9 @@ use warmswap_codec::Codec;
 use warmswap_report::table::Table;
 use warmswap_report::tables::{self, asap, studies};
 use warmswap_study::{
-    Options, Progress, Sample, Subject, ablation, chunk_sizes, compression, coverage,
-    entropy_study, ezswap, heap_study, hotness_order, locality, prepaging, sensitivity, similarity,
-    switches,
+    Amount, Options, Progress, Sample, Subject, ablation, chunk_sizes, compression, coverage,
+    entropy_study, ezswap, heap_study, hotness_order, launches, locality, prepaging, residency,
+    sensitivity, similarity, switches,
 };
 
 #[derive(Debug, Subcommand)]
@@ -42,6 +44,12 @@ pub enum StudyCommand {
     Switches(StudyArgs),
     /// How well footprints predict a relaunch (ASAP Figure 12)
     Prepaging(StudyArgs),
+    /// Cold launches beside relaunches, and how memory grows (Ariadne Table 1, ASAP Figure 1, Fleet Figure 2)
+    Launches(StudyArgs),
+    /// Where each application's memory is over time: hot, warm, cold, compressed, written back
+    Residency(ResidencyArgs),
+    /// Every study, and the comparisons of the papers: a folder of results for `warmswap report`
+    All(all::AllArgs),
     /// Sizes, depths and launch sets of the objects in heap dumps of the JVM (Fleet Figures 6b and 7)
     Heap(HeapArgs),
 }
@@ -105,6 +113,15 @@ pub struct StudyArgs {
     /// Other schemes than the paper's, where the study replays
     #[arg(long, value_delimiter = ',')]
     schemes: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ResidencyArgs {
+    #[command(flatten)]
+    study: StudyArgs,
+    /// Memory for resident pages and pool together, in percent of the trace's footprint
+    #[arg(long, default_value_t = 60.0, value_name = "PERCENT")]
+    budget: f64,
 }
 
 #[derive(Debug, Args)]
@@ -237,6 +254,26 @@ pub fn run(command: StudyCommand, output: &Output) -> Result<()> {
             let result = prepaging(&args.open()?, &schemes, &options, &progress)?;
             let table = asap::prepaging(&result)?;
             show("warmswap.study.prepaging", &result, &[table], output)
+        }
+        StudyCommand::Launches(args) => {
+            let result = launches(&open(&args.traces, false)?)?;
+            let table = studies::launches(&result)?;
+            show("warmswap.study.launches", &result, &[table], output)
+        }
+        StudyCommand::Residency(args) => {
+            let options = Options {
+                budget: Amount::Percent(args.budget),
+                ..Options::default()
+            };
+            let schemes = args.study.schemes(&residency::SCHEMES.join(","))?;
+            let subjects = args.study.open()?;
+            let result = warmswap_study::residency(&subjects, &schemes, &options, &progress)?;
+            let table = studies::residency(&result)?;
+            show("warmswap.study.residency", &result, &[table], output)
+        }
+        StudyCommand::All(args) => {
+            drop(bar);
+            all::run(&args, output)
         }
         StudyCommand::Heap(args) => {
             let mut result = Vec::new();

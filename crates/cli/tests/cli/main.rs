@@ -8,6 +8,7 @@ mod golden;
 mod install;
 mod interface;
 mod programs;
+mod report;
 mod run;
 mod run_kernel;
 mod schema;

@@ -1,0 +1,64 @@
+//! `warmswap report`: a page of results.
+
+use crate::exit::BadInput;
+use crate::output::Output;
+use anyhow::{Context, Result};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use warmswap_evidence::difference::differences;
+use warmswap_evidence::{Results, difference_page, page, picture, summary};
+
+/// Which results, and where the page goes.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Results, as `--json` writes them
+    #[arg(required_unless_present = "compare", conflicts_with = "compare")]
+    results: Vec<PathBuf>,
+    /// Two results of one kind: what changed from the first to the second, and whether it is more than noise
+    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"])]
+    compare: Vec<PathBuf>,
+    /// The page: one file, which needs nothing else
+    #[arg(short, long, value_name = "FILE", required_unless_present = "picture")]
+    out: Option<PathBuf>,
+    /// Write the headline chart alone, as SVG
+    #[arg(long, value_name = "FILE", conflicts_with = "compare")]
+    picture: Option<PathBuf>,
+}
+
+/// Makes the page, and says in a few lines what is in it.
+pub fn run(args: ReportArgs, output: &Output) -> Result<()> {
+    if output.saves() {
+        return Err(
+            BadInput("a page is no result: give -o FILE in place of --json".to_owned()).into(),
+        );
+    }
+    if let [before, after] = &args.compare[..] {
+        let (before, after) = (Results::load(&[before])?, Results::load(&[after])?);
+        let found = differences(&before, &after)?;
+        for difference in found.iter().filter(|of| of.app.is_none()) {
+            output.say(&difference.sentence())?;
+        }
+        return save(
+            args.out.as_deref(),
+            &difference_page(&before, &after)?,
+            output,
+        );
+    }
+    let results = Results::load(&args.results)?;
+    if let Some(path) = &args.picture {
+        save(Some(path), &picture(&results)?, output)?;
+    }
+    if args.out.is_some() {
+        for line in summary::lines(&results) {
+            output.say(&line)?;
+        }
+        save(args.out.as_deref(), &page(&results)?, output)?;
+    }
+    Ok(())
+}
+
+fn save(path: Option<&Path>, text: &str, output: &Output) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    output.say(&format!("written: {}", path.display()))
+}
