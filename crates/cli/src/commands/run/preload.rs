@@ -189,6 +189,7 @@ fn watch(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc::channel;
     use warmswap_control::{Answer, Request, Server};
 
     /// Watches process 7 while process `pid` listens and answers twice.
