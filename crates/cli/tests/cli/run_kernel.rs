@@ -18,15 +18,16 @@ const WALKER: &str = r#"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+static uint64_t value(size_t i) { return i % 4 ? 7 : (i * 2654435761u >> 7) & 0xffff; }
 int main(int argc, char **argv) {
     size_t words = (size_t)atoi(argv[1]) << 17, wrong = 0;
     int rounds = atoi(argv[2]);
     volatile uint64_t *memory = malloc(words * 8);
     if (!memory) return 1;
-    for (size_t i = 0; i < words; i++) memory[i] = (i * 2654435761u >> 7) & 0xffff;
+    for (size_t i = 0; i < words; i++) memory[i] = value(i);
     for (int round = 0; round < rounds; round++)
         for (size_t i = 0; i < words; i++) {
-            wrong += memory[i] != ((i * 2654435761u >> 7) & 0xffff) + (uint64_t)round;
+            wrong += memory[i] != value(i) + (uint64_t)round;
             memory[i]++;
         }
     printf("%zu wrong\n", wrong);
@@ -332,7 +333,7 @@ fn status_lists_it_while_it_runs() {
     };
     let program = std::iter::repeat_with(listed).flatten().next();
     assert_eq!(program.expect("it runs")["budget_bytes"], 32 << 20);
-    let said = warmswap(["switch", &shell.pid.to_string()]).output();
+    let said = warmswap(["switch", &shell.pid.to_string(), "--background"]).output();
     let said = Ran::from(said.expect("the command starts"));
     assert!(
         said.stderr.contains("nothing to do at a switch"),

@@ -144,7 +144,16 @@ impl Group {
                 return Err(FileError::new("lower the limit of", &self.path, source));
             }
         }
-        self.set_limit(Some(bytes))
+        self.lower_in_steps(bytes, limit_bytes)
+    }
+
+    fn lower_in_steps(&self, bytes: u64, from_bytes: u64) -> Result<(), FileError> {
+        let mut limit_bytes = from_bytes;
+        while limit_bytes > bytes {
+            limit_bytes = limit_bytes.saturating_sub(LOWERED_BYTES).max(bytes);
+            self.set_limit(Some(limit_bytes))?;
+        }
+        Ok(())
     }
 
     /// Reclaims until at most `bytes` are charged, in the calling thread, and leaves `limit_bytes` as the limit. The
@@ -158,7 +167,8 @@ impl Group {
     pub fn reclaim_to(&self, bytes: u64, limit_bytes: u64) -> Result<(), FileError> {
         match self.version {
             Version::V1 => {
-                let lowered = self.set_limit(Some(bytes));
+                let from = self.usage_bytes()?.min(limit_bytes);
+                let lowered = self.lower_in_steps(bytes, from);
                 let raised = self.set_limit(Some(limit_bytes));
                 lowered.and(raised)
             }
@@ -235,6 +245,10 @@ impl Group {
         Ok(pids)
     }
 }
+
+/// By how much version 1 lowers a limit at a time. The kernel frees 128 KiB and looks whether less than the new limit is used,
+/// until it is: where members take back meanwhile what is freed, a call for more does not end before they do.
+const LOWERED_BYTES: u64 = 32 << 10;
 
 /// `memory.reclaim` says "try again" where a limit says "busy".
 fn busy_if_again(error: FileError) -> FileError {
@@ -363,7 +377,11 @@ mod tests {
         let read = |dir: &tempfile::TempDir, name: &str| {
             std::fs::read_to_string(dir.path().join(name)).unwrap()
         };
-        let (dir, first) = group(Version::V1, &[("memory.limit_in_bytes", "1000\n")]);
+        let files = [
+            ("memory.limit_in_bytes", "1000\n"),
+            ("memory.usage_in_bytes", "900\n"),
+        ];
+        let (dir, first) = group(Version::V1, &files);
         first.reclaim_to(600, 1000).unwrap();
         assert_eq!(read(&dir, "memory.limit_in_bytes"), "1000");
 
