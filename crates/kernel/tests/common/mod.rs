@@ -15,6 +15,8 @@ use warmswap_sys::zram::{ZramConfig, ZramSwap, probe};
 const PROGRAM: &str = r#"
 import ctypes, mmap, os, resource, sys
 pages = int(sys.argv[1])
+if "BEGUN" not in os.environ:
+    sys.stdin.readline()  # Its memory is charged to the group that it is in by then.
 memory = mmap.mmap(-1, pages * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 memory.madvise(mmap.MADV_NOHUGEPAGE)
 def content(page):
@@ -70,6 +72,7 @@ for line in sys.stdin:
                 time.sleep(1000)
         print(child, flush=True)
     elif word == "exec":
+        os.environ["BEGUN"] = "yes"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 "#;
 
@@ -131,7 +134,7 @@ impl Machine {
             output: BufReader::new(child.stdout.take().expect("piped")),
             child,
         };
-        assert_eq!(program.line(), "ready");
+        assert_eq!(program.ask("begin"), "ready");
         program
     }
 }
