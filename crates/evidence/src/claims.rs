@@ -180,6 +180,8 @@ pub enum Verdict {
     InPart,
     /// It does not.
     DoesNot,
+    /// Its command was run, and gave no number for it.
+    NoNumber,
     /// Its command was not run.
     NotRun,
     /// It cannot be measured here.
@@ -188,10 +190,11 @@ pub enum Verdict {
 
 impl Verdict {
     /// All of them, the best first.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Holds,
         Self::InPart,
         Self::DoesNot,
+        Self::NoNumber,
         Self::NotRun,
         Self::Cannot,
     ];
@@ -203,6 +206,7 @@ impl Verdict {
             Self::Holds => "holds",
             Self::InPart => "holds in part",
             Self::DoesNot => "does not hold",
+            Self::NoNumber => "run, without a number",
             Self::NotRun => "not run",
             Self::Cannot => "cannot be measured here",
         }
@@ -215,6 +219,7 @@ impl Verdict {
             Self::Holds => "✓",
             Self::InPart => "◐",
             Self::DoesNot => "✗",
+            Self::NoNumber => "∅",
             Self::NotRun => "–",
             Self::Cannot => "·",
         }
@@ -239,6 +244,7 @@ impl Finding {
         let ours = (claim.ours)(results);
         let verdict = match (claim.rule, ours) {
             (Rule::Cannot, _) => Verdict::Cannot,
+            (_, None) if results.has_run(claim.command) => Verdict::NoNumber,
             (_, None) => Verdict::NotRun,
             (rule, Some(ours)) => judge(rule, claim.paper, ours.value),
         };
@@ -257,6 +263,9 @@ impl Finding {
         let Some(ours) = self.ours.filter(|_| self.verdict != Verdict::Cannot) else {
             return match self.verdict {
                 Verdict::Cannot => format!("Cannot be measured here: {reason}."),
+                Verdict::NoNumber => {
+                    format!("Run, without a number of it: {}.", self.claim.command)
+                }
                 _ => format!("Not run: {}.", self.claim.command),
             };
         };
@@ -308,7 +317,7 @@ pub fn findings(paper: Paper, results: &Results) -> Vec<Finding> {
 
 /// How many claims of all papers came out as each [`Verdict`], in the order of [`Verdict::ALL`].
 #[must_use]
-pub fn tally(results: &Results) -> [usize; 5] {
+pub fn tally(results: &Results) -> [usize; 6] {
     let all = Paper::ALL
         .into_iter()
         .flat_map(|paper| findings(paper, results));

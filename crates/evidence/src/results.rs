@@ -176,21 +176,42 @@ impl Results {
         Ok(results)
     }
 
-    /// A live arm by name.
+    /// Whether there is a result of a command line, whatever it read: of the same command, with all of its options.
     #[must_use]
-    pub fn live_arm(&self, arm: &str) -> Option<&LiveArm> {
-        self.relaunch
-            .iter()
-            .flat_map(|of| &of.arms)
-            .find(|found| found.arm == arm)
+    pub fn has_run(&self, line: &str) -> bool {
+        let is_name = |word: &&str| !word.starts_with('-') && !word.contains(char::is_uppercase);
+        let words = || line.split(' ');
+        let name: Vec<&str> = words().take_while(is_name).collect();
+        let schema = name.join(".").replace('-', "_");
+        let has = |source: &Source, option: &str| source.command.iter().any(|word| word == option);
+        let mut of_command = self.sources.iter().filter(|source| source.schema == schema);
+        of_command.any(|source| {
+            let mut options = words().filter(|word| word.starts_with("--"));
+            options.all(|option| has(source, option))
+        })
     }
 
-    /// Live relaunches of an arm by those of another: for each application the ratio of medians.
+    /// What an arm has of something by what another has, both in the same run: the first that has both.
+    #[must_use]
+    pub(crate) fn live_ratio(
+        &self,
+        of: impl Fn(&LiveArm) -> Option<f64>,
+        arm: &str,
+        other: &str,
+    ) -> Option<f64> {
+        self.relaunch.iter().find_map(|run| {
+            let named = |name: &str| run.arms.iter().find(|found| found.arm == name);
+            Some(of(named(arm)?)? / of(named(other)?)?)
+        })
+    }
+
+    /// Live relaunches of an arm by those of another in the same run: for each application the ratio of medians.
     #[must_use]
     pub(crate) fn live_by(&self, arm: &str, other: &str) -> Option<Ours> {
-        let of = self.relaunch.first()?;
-        let ratio = |app: &String| Some(of.median_ns(arm, app)? / of.median_ns(other, app)?);
-        Ours::over(of.apps.iter().filter_map(ratio))
+        self.relaunch.iter().find_map(|run| {
+            let ratio = |app: &String| Some(run.median_ns(arm, app)? / run.median_ns(other, app)?);
+            Ours::over(run.apps.iter().filter_map(ratio))
+        })
     }
 
     /// The comparison in which every application that leaves gives everything up, as in the papers: its memory suffices.

@@ -4,6 +4,7 @@ use warmswap_report::Quantity;
 
 use crate::claims::{Verdict, tally};
 use crate::difference::in_words;
+use crate::live::LiveArm;
 use crate::results::Results;
 use crate::series::Latencies;
 
@@ -70,15 +71,15 @@ fn against_zram(latencies: &Latencies, ours: &str, how: &str) -> Option<Fact> {
     Some(Fact {
         number: Quantity::Ratio(change.ratio).human(),
         what: format!(
-            "of zram's relaunch time with {who}: {own} at the median, where zram takes {zram}"
+            "of zram's relaunch time with {who}, as a mean over the applications; of all relaunches the median is {own}, zram's {zram}"
         ),
         how: format!("{how}; {}", in_words(&change)),
     })
 }
 
 fn cpu(results: &Results) -> Option<Fact> {
-    let total = |arm| Some(results.live_arm(arm)?.cpu.total_ns() as f64);
-    let ratio = total("kernel")? / total("zram")?;
+    let total = |arm: &LiveArm| Some(arm.cpu.total_ns() as f64);
+    let ratio = results.live_ratio(total, "kernel", "zram")?;
     Some(Fact {
         number: Quantity::Ratio(ratio).human(),
         what: "of zram's CPU time, with zram steered by warmswap".to_owned(),
@@ -116,6 +117,8 @@ fn plural(verdict: Verdict, count: usize) -> &'static str {
         (Verdict::InPart, _) => "hold in part",
         (Verdict::DoesNot, 1) => "does not",
         (Verdict::DoesNot, _) => "do not",
+        (Verdict::NoNumber, 1) => "was run without a number",
+        (Verdict::NoNumber, _) => "were run without a number",
         (Verdict::NotRun, 1) => "was not run",
         (Verdict::NotRun, _) => "were not run",
         (Verdict::Cannot, _) => "cannot be measured here",

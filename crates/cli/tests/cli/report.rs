@@ -40,7 +40,7 @@ fn every_study_becomes_a_result_that_the_page_shows() {
     let left: Vec<&str> = page
         .split("Not run: warmswap ")
         .skip(1)
-        .filter_map(|rest| rest.split(' ').nth(1))
+        .filter_map(|rest| rest.split([' ', '.']).nth(1))
         .collect();
     assert!(
         left.iter()

@@ -15,6 +15,7 @@ use warmswap_study::locality::{Locality, PAPER as PAPER_LOCALITY};
 use warmswap_study::similarity::{PAPER_REUSED, PAPER_SIMILARITY};
 
 use super::{Claim, Ours, Rule, Unit, nothing};
+use crate::live::LiveArm;
 use crate::results::Results;
 
 const COMPARE: &str = "warmswap compare TRACE --budget 200% --pressure full --schemes dram,swap,zram,\
@@ -80,8 +81,8 @@ pub(super) fn claims() -> Vec<Claim> {
             unit: Unit::Ratio,
             command: LIVE,
             ours: |results| {
-                let cpu = |arm| Some(results.live_arm(arm)?.cpu.reclaim_ns() as f64);
-                Ours::one(cpu("zram")? / cpu("dram")?)
+                let cpu = |arm: &LiveArm| Some(arm.cpu.reclaim_ns() as f64);
+                Ours::one(results.live_ratio(cpu, "zram", "dram")?)
             },
             rule: Rule::AtLeast(1.5, 1.05),
             reason: "ours counts all threads of the kernel, and most of zram's reclaim is done by the programs that wait for it",
@@ -94,8 +95,8 @@ pub(super) fn claims() -> Vec<Claim> {
             unit: Unit::Ratio,
             command: "warmswap bench relaunch --arms dram,zram,swap",
             ours: |results| {
-                let cpu = |arm| Some(results.live_arm(arm)?.cpu.reclaim_ns() as f64);
-                Ours::one(cpu("zram")? / cpu("swap")?)
+                let cpu = |arm: &LiveArm| Some(arm.cpu.reclaim_ns() as f64);
+                Ours::one(results.live_ratio(cpu, "zram", "swap")?)
             },
             rule: Rule::AtLeast(1.5, 1.05),
             reason: "",
@@ -108,8 +109,8 @@ pub(super) fn claims() -> Vec<Claim> {
             unit: Unit::Ratio,
             command: LIVE,
             ours: |results| {
-                let cpu = |arm| Some(results.live_arm(arm)?.cpu.total_ns() as f64);
-                Ours::one(cpu("zram")? / cpu("dram")?)
+                let cpu = |arm: &LiveArm| Some(arm.cpu.total_ns() as f64);
+                Ours::one(results.live_ratio(cpu, "zram", "dram")?)
             },
             rule: Rule::AtLeast(1.05, 1.0),
             reason: "CPU time stands for energy, which a phone's other parts take most of",

@@ -12,7 +12,7 @@ use warmswap_study::switches::{
 };
 
 use super::{Claim, Ours, Rule, Unit, nothing};
-use crate::live::LiveSwitches;
+use crate::live::{LiveArm, LiveSwitches};
 use crate::results::Results;
 
 const SWITCHES: &str = "warmswap study switches TRACE";
@@ -239,8 +239,8 @@ fn evaluation() -> Vec<Claim> {
             (Some(1.18), Unit::Ratio),
             SAMPLED,
             |results| {
-                let cpu = |arm| Some(switches(results, arm)?.cpu);
-                Ours::one(cpu("kernel")? / cpu("zram")?)
+                let cpu = |arm: &LiveArm| Some(arm.switches?.cpu);
+                Ours::one(results.live_ratio(cpu, "kernel", "zram")?)
             },
             (
                 Rule::Near(0.15),
@@ -253,11 +253,11 @@ fn evaluation() -> Vec<Claim> {
             (Some(1.252), Unit::Ratio),
             SAMPLED,
             |results| {
-                let read = |arm| {
-                    let found = switches(results, arm)?;
+                let read = |arm: &LiveArm| {
+                    let found = arm.switches?;
                     Some(found.in_bytes_per_second + found.read_bytes_per_second)
                 };
-                Ours::one(read("kernel")? / read("zram")?)
+                Ours::one(results.live_ratio(read, "kernel", "zram")?)
             },
             (
                 Rule::AtLeast(1.1, 1.0),
@@ -299,7 +299,8 @@ fn evaluation() -> Vec<Claim> {
 }
 
 fn switches(results: &Results, arm: &str) -> Option<LiveSwitches> {
-    results.live_arm(arm)?.switches
+    let mut arms = results.relaunch.iter().flat_map(|run| &run.arms);
+    arms.find(|found| found.arm == arm)?.switches
 }
 
 fn has_switches(results: &Results) -> bool {

@@ -96,7 +96,11 @@ fn row(html: &mut Html, finding: &Finding) {
         .text(finding.verdict.sign())
         .raw("</span> ");
     html.text(&finding.sentence());
-    if finding.verdict != Verdict::Cannot && finding.verdict != Verdict::NotRun {
+    let is_told = matches!(
+        finding.verdict,
+        Verdict::Cannot | Verdict::NotRun | Verdict::NoNumber
+    );
+    if !is_told {
         html.raw(" <code>").text(claim.command).raw("</code>");
     }
     html.raw("</td></tr>\n");
@@ -107,7 +111,7 @@ fn class(verdict: Verdict) -> &'static str {
         Verdict::Holds => "yes",
         Verdict::InPart => "inpart",
         Verdict::DoesNot => "doesnot",
-        Verdict::NotRun => "notrun",
+        Verdict::NoNumber | Verdict::NotRun => "notrun",
         Verdict::Cannot => "cannot",
     }
 }
