@@ -254,7 +254,7 @@ fn each_setting_is_noticed_by_its_own_check() {
             Some("2"),
             "overcommit",
             "sysctl -w vm.overcommit_memory=0",
-            &["arena", "run", "bench"],
+            &["run", "arena", "bench"],
         ),
         (
             "proc/sys/vm/max_map_count",
@@ -275,7 +275,7 @@ fn each_setting_is_noticed_by_its_own_check() {
             Some(&small),
             "address_space",
             "ulimit -v unlimited",
-            &["arena", "run", "bench"],
+            &["run", "arena", "bench"],
         ),
         (
             "proc/self/limits",
@@ -289,7 +289,7 @@ fn each_setting_is_noticed_by_its_own_check() {
             None,
             "swap",
             "CONFIG_SWAP",
-            &["group", "daemon", "kernel", "record", "bench"],
+            &["daemon", "group", "kernel", "record", "bench"],
         ),
         (
             "sys/class/zram-control",
