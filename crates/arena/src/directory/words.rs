@@ -232,7 +232,8 @@ mod tests {
         words.has_hashes(701);
         words.has_hashes(5000);
         assert_eq!(words.state_bytes(PAGES), alike + 3 * PAGE_BYTES);
-        assert_eq!(words.touched(600..3000).collect::<Vec<_>>(), [600..1024]);
+        let touched: Vec<_> = words.touched(600..3000).flatten().collect();
+        assert_eq!((touched[0], touched.len()), (600, 424));
         assert_eq!(words.hold_alike_at(&(0..PAGES)).len(), 1);
         assert_eq!(words.hold_alike_at(&(1..PAGES)).len(), 0);
         assert_eq!(words.hold_alike_at(&(1024..2047)).len(), 1);
