@@ -55,7 +55,7 @@ enum Command {
     /// Compute a figure or table of the papers from traces
     #[command(subcommand)]
     Study(commands::study::StudyCommand),
-    /// Make a page of results: charts, and every figure of the papers beside ours
+    /// Make a page of results: charts, and the papers' figures beside ours
     Report(commands::report::ReportArgs),
     /// Measure codecs and chunk sizes here, for sizing=measured
     Calibrate(commands::calibrate::CalibrateArgs),

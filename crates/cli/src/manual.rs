@@ -339,6 +339,30 @@ pub const PAGES: &[Page] = &[
         files: &[INSTALLED],
     },
     Page {
+        command: "report",
+        examples: &[
+            (
+                "warmswap report results/*.json -o report.html",
+                "charts, and every figure of the papers beside what was measured",
+            ),
+            (
+                "warmswap report --compare before.json after.json -o difference.html",
+                "what changed, and whether it is more than noise",
+            ),
+        ],
+        exit: &[],
+        files: &[],
+    },
+    Page {
+        command: "study all",
+        examples: &[(
+            "warmswap study all traces/mixed.wst -o results/",
+            "every study and the papers' comparisons, for `warmswap report`",
+        )],
+        exit: &[],
+        files: &[INSTALLED],
+    },
+    Page {
         command: "study",
         examples: &[
             (

@@ -14,13 +14,13 @@ use warmswap_report::units::Style;
 /// The options that every subcommand takes.
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// Write the result as JSON to this file; `-` for standard output, in place of the tables
+    /// The result as JSON; `-` for standard output, without tables
     #[arg(long, global = true, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the tables as CSV to this file, in base units; `-` for standard output, in place of the tables
+    /// The tables as CSV in base units; `-` for standard output
     #[arg(long, global = true, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Show raw numbers (bytes, nanoseconds) in place of human units
+    /// Raw numbers (bytes, nanoseconds) instead of human units
     #[arg(long, global = true)]
     bytes: bool,
 }
@@ -156,7 +156,6 @@ impl Output {
             || self.csv.as_deref().is_some_and(is_stdout)
             || self.command.is_some()
     }
-
 
     /// Writes the data where it was asked for, and nothing else.
     pub fn save<T: Serialize>(&self, name: &'static str, data: T) -> Result<()> {

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_takes_the_kernel_unless_it_cannot_or_an_option_is_the_librarys() {
+    fn auto_takes_the_kernel_unless_it_cannot_or_an_option_needs_the_library() {
         let auto = |given, probe: fn() -> _| decide(HostArg::Auto, given, probe).unwrap();
         assert!(matches!(auto(None, || Ok(())), Choice::Kernel { .. }));
         let Choice::Preload { why } = auto(None, lacking) else {

@@ -59,9 +59,12 @@ pub fn whole_parts(line: String, width: u16) -> String {
     if line.chars().count() <= width {
         return line;
     }
-    let room: String = line.chars().take(width.saturating_sub(2)).collect();
-    let end = room.rfind([',', ';']).unwrap_or(0);
-    format!("{} …", &room[..end])
+    // Numbers have commas, too.
+    let ends = line.match_indices([',', ';']).map(|(end, _)| end);
+    let ends = ends.filter(|&end| line[end + 1..].starts_with(' '));
+    let fits = |&end: &usize| line[..end].chars().count() + 2 <= width;
+    let end = ends.take_while(fits).last().unwrap_or(0);
+    format!("{} …", &line[..end])
 }
 
 #[cfg(test)]
@@ -90,6 +93,7 @@ mod tests {
             whole_parts(line.clone(), 36),
             "faults 3,500: 10 staged, 20 pool …"
         );
-        assert_eq!(whole_parts(line, 30), "faults 3,500: 10 staged …");
+        assert_eq!(whole_parts(line.clone(), 30), "faults 3,500: 10 staged …");
+        assert_eq!(whole_parts(line, 12), " …");
     }
 }
