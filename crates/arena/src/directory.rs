@@ -326,6 +326,10 @@ impl Directory {
 
     /// Changes a word that no thread holds; waits for a holder. `change` gives `None` to leave it.
     pub fn update(&self, page: usize, change: impl Fn(Word) -> Option<Word>) -> Option<Word> {
+        let is_alike = self.words.own(page).is_none();
+        if is_alike && self.word(page).state != State::Busy && change(self.word(page)).is_none() {
+            return None;
+        }
         let cell = self.words.own_or_split(page)?;
         loop {
             let raw = cell.load(Ordering::Acquire);
