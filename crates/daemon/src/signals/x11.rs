@@ -124,13 +124,8 @@ impl Windows {
             Err(ConnectionError::UnsupportedExtension) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        match asked.reply() {
-            Ok(reply) => Ok(reply
-                .ids
-                .iter()
-                .filter(|id| id.spec.mask == ClientIdMask::LOCAL_CLIENT_PID)
-                .find_map(|id| id.value.first().copied())
-                .filter(|&pid| pid != 0)),
+        match asked.raw_reply() {
+            Ok(reply) => Ok(local_pid(&reply)),
             Err(ReplyError::X11Error(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -158,6 +153,25 @@ impl Windows {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The process of a client in a reply to QueryClientIds. The library's own parser sets memory aside for as many identities
+/// as the server claims to send: up to 128 GiB.
+fn local_pid(reply: &[u8]) -> Option<u32> {
+    let word = |at: usize| {
+        let bytes = reply.get(at..)?.first_chunk()?;
+        Some(u32::from_ne_bytes(*bytes))
+    };
+    // After the header each has client, mask, length in bytes, and as many values.
+    let mut at = 32;
+    for _ in 0..word(8)? {
+        let (mask, bytes) = (word(at + 4)?, word(at + 8)? as usize);
+        if mask == u32::from(ClientIdMask::LOCAL_CLIENT_PID) && bytes >= size_of::<u32>() {
+            return word(at + 12).filter(|&pid| pid != 0);
+        }
+        at += 12 + bytes / size_of::<u32>() * size_of::<u32>();
+    }
+    None
 }
 
 /// Tells whose window is active, now and whenever that changes, until `tell` returns false. Sleeps meanwhile.
@@ -200,6 +214,24 @@ pub fn follow(display: &str, tell: impl Fn(Heard) -> bool) -> Result<(), X11Erro
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_process_is_found_in_what_the_server_sent_and_nowhere_else() {
+        let reply = |claimed: u32, ids: &[&[u32]]| {
+            let mut words = vec![1, 0, claimed, 0, 0, 0, 0, 0];
+            ids.iter().for_each(|id| words.extend_from_slice(id));
+            let bytes = words.iter().flat_map(|word: &u32| word.to_ne_bytes());
+            bytes.collect::<Vec<_>>()
+        };
+        let (of_xid, of_pid) = ([7, 1, 0].as_slice(), [7, 2, 4, 4711].as_slice());
+        assert_eq!(local_pid(&reply(2, &[of_xid, of_pid])), Some(4711));
+        assert_eq!(local_pid(&reply(1, &[of_xid, of_pid])), None);
+        assert_eq!(local_pid(&reply(u32::MAX, &[of_xid])), None);
+        assert_eq!(local_pid(&reply(1, &[&[7, 2, 4, 0]])), None);
+        assert_eq!(local_pid(&reply(1, &[&[7, 2, 0, 4711]])), None);
+        assert_eq!(local_pid(&reply(1, &[&[7, 1, u32::MAX, 0], of_pid])), None);
+        assert_eq!(local_pid(&reply(0, &[])[..8]), None);
+    }
 
     #[test]
     fn the_first_display_with_a_socket_is_taken() {
