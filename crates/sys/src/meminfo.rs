@@ -101,9 +101,9 @@ pub fn oom_kills(root: &Root) -> Result<u64, FileError> {
 /// Counters of `/proc/vmstat` since boot, in pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SwapTraffic {
-    /// Pages read from swap.
+    /// Pages that came back from swap, or from zswap before it.
     pub in_pages: u64,
-    /// Pages written to swap.
+    /// Pages that left for swap or zswap.
     pub out_pages: u64,
     /// Pages that zswap gave back to a swap device; 0 without zswap.
     pub zswap_written_back_pages: u64,
@@ -118,8 +118,9 @@ impl SwapTraffic {
         let text = file::read(&root.path("/proc/vmstat"))?;
         let field = |name: &str| fields(&text, name, ' ').unwrap_or(0);
         Ok(Self {
-            in_pages: field("pswpin"),
-            out_pages: field("pswpout"),
+            in_pages: field("pswpin") + field("zswpin"),
+            // What zswap writes back left memory before.
+            out_pages: (field("pswpout") + field("zswpout")).saturating_sub(field("zswpwb")),
             zswap_written_back_pages: field("zswpwb"),
         })
     }
@@ -205,8 +206,7 @@ mod tests {
                        Zswapped:           8192 kB\nActive(file):   100 kB\nInactive(file):   28 kB\n\
                        HugePages_Total:       3\nHugepagesize:       2048 kB\nHugetlb:         1054720 kB\n";
         std::fs::write(dir.path().join("proc/meminfo"), meminfo).unwrap();
-        let vmstat =
-            "pgpgin 40\npswpin 12\npswpout 34\npswpoutx 9\nzswpwb 5\npgmajfault 8\noom_kill 2\n";
+        let vmstat = "pgpgin 40\npswpin 12\npswpout 34\npswpoutx 9\nzswpin 3\nzswpout 20\nzswpwb 5\npgmajfault 8\noom_kill 2\n";
         std::fs::write(dir.path().join("proc/vmstat"), vmstat).unwrap();
         let root = Root::at(dir.path());
 
@@ -226,9 +226,10 @@ mod tests {
         assert_eq!(memory.huge_pages_bytes, 1030 << 20);
         assert_eq!(memory.usable_bytes(), (24_682_404 << 10) - (1030 << 20));
         assert_eq!(oom_kills(&root).unwrap(), 2);
+        // What zswap wrote back left memory before.
         let expected = SwapTraffic {
-            in_pages: 12,
-            out_pages: 34,
+            in_pages: 12 + 3,
+            out_pages: 34 + 20 - 5,
             zswap_written_back_pages: 5,
         };
         assert_eq!(traffic, expected);

@@ -1,5 +1,7 @@
 //! Swap areas: writing their header, switching them on and off.
 
+pub mod file;
+
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -8,7 +10,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FileError, Root, file};
+use crate::{FileError, Root};
 use warmswap_page::PAGE_BYTES;
 
 /// The identity of a swap area: 16 bytes of its header.
@@ -22,7 +24,7 @@ impl Uuid {
     /// [`FileError`].
     pub fn random() -> Result<Self, FileError> {
         let path = Path::new("/proc/sys/kernel/random/uuid");
-        Ok(Self(file::read(path)?.trim().to_owned()))
+        Ok(Self(crate::file::read(path)?.trim().to_owned()))
     }
 
     fn bytes(&self) -> [u8; 16] {
@@ -36,6 +38,12 @@ impl Uuid {
             *byte = digits.next().unwrap_or(0) << 4 | digits.next().unwrap_or(0);
         }
         bytes
+    }
+}
+
+impl std::fmt::Display for Uuid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -180,7 +188,7 @@ pub struct Area {
 /// [`FileError`].
 pub fn areas(root: &Root) -> Result<Vec<Area>, FileError> {
     let path = root.path("/proc/swaps");
-    let text = file::read(&path)?;
+    let text = crate::file::read(&path)?;
     text.lines()
         .skip(1)
         .map(|line| {

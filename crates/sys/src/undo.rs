@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 
 pub use action::Action;
-pub(crate) use action::while_busy;
+pub(crate) use action::{accept_gone, while_busy};
 pub use leftover::Inherited;
 
 use crate::process::Stat;

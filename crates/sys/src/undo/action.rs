@@ -29,6 +29,13 @@ pub enum Action {
         /// The identity that was written into its swap header.
         uuid: swap::Uuid,
     },
+    /// Swap off and remove a swap file, unless the file at its place is another one than `uuid`.
+    RemoveSwapFile {
+        /// The file.
+        path: PathBuf,
+        /// The identity that was written into its swap header.
+        uuid: swap::Uuid,
+    },
     /// Remove a control group; its processes move to the group `to`, or to the parent.
     RemoveGroup {
         /// The group's folder.
@@ -65,7 +72,10 @@ impl Action {
 
     /// True for what a restart of the machine does not take back by itself.
     pub(super) fn outlives_boot(&self) -> bool {
-        matches!(self, Self::RemoveFolder { .. })
+        matches!(
+            self,
+            Self::RemoveFolder { .. } | Self::RemoveSwapFile { .. }
+        )
     }
 
     /// Takes the change back. What is gone already counts as done.
@@ -74,6 +84,7 @@ impl Action {
             Self::Nothing => Ok(()),
             Self::Restore { path, value } => accept_gone(file::write(path, value)),
             Self::RemoveZram { id, uuid } => zram::remove(root, *id, uuid),
+            Self::RemoveSwapFile { path, uuid } => swap::file::remove(root, path, uuid),
             Self::RemoveGroup { path, to } => remove_group(path, to.as_deref()),
             Self::EndSession {
                 leader,
@@ -91,6 +102,9 @@ impl fmt::Display for Action {
             Self::Nothing => write!(f, "do nothing"),
             Self::Restore { path, value } => write!(f, "set {} back to {value}", path.display()),
             Self::RemoveZram { id, .. } => write!(f, "remove the swap device /dev/zram{id}"),
+            Self::RemoveSwapFile { path, .. } => {
+                write!(f, "remove the swap file {}", path.display())
+            }
             Self::RemoveGroup { path, .. } => {
                 write!(f, "remove the control group {}", path.display())
             }
@@ -101,7 +115,7 @@ impl fmt::Display for Action {
     }
 }
 
-fn accept_gone(result: Result<(), FileError>) -> Result<(), FileError> {
+pub(crate) fn accept_gone(result: Result<(), FileError>) -> Result<(), FileError> {
     match result {
         Err(e) if e.is_gone() => Ok(()),
         other => other,
