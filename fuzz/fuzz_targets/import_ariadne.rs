@@ -5,9 +5,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use warmswap_trace::import::ariadne::{HEADER_BYTES, import};
-use warmswap_trace::TraceReader;
 use warmswap_page::PAGE_BYTES;
+use warmswap_trace::TraceReader;
+use warmswap_trace::import::ariadne::{HEADER_BYTES, import};
 
 fuzz_target!(|data: &[u8]| {
     let Some((&mode, rest)) = data.split_first() else {

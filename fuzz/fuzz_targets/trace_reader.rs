@@ -8,8 +8,10 @@ use std::io::Write;
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
-use warmswap_trace::{ContentId, Description, Event, EventKind, FileInfo, TraceReader, TraceWriter};
 use warmswap_page::{LaunchKind, PAGE_BYTES, PageAddr};
+use warmswap_trace::{
+    ContentId, Description, Event, EventKind, FileInfo, TraceReader, TraceWriter,
+};
 
 fn good() -> &'static [u8] {
     static GOOD: OnceLock<Vec<u8>> = OnceLock::new();

@@ -31,8 +31,12 @@ fn confine(action: &mut Action, root: &Path) {
     };
     match action {
         Action::Nothing | Action::RemoveZram { .. } | Action::EndSession { .. } => {}
+        Action::RemoveGroup { path, to } => {
+            inside(path);
+            to.as_mut().map_or((), inside);
+        }
         Action::Restore { path, .. }
-        | Action::RemoveGroup { path }
+        | Action::RemoveSwapFile { path, .. }
         | Action::RemoveFolder { path }
         | Action::Unmount { path } => inside(path),
     }
