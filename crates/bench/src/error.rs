@@ -101,6 +101,15 @@ pub enum BenchError {
         /// The library.
         library: PathBuf,
     },
+    /// The kernel has no zswap.
+    #[error("this kernel has no zswap ({path} is missing): leave the arm zswap out", path = path.display())]
+    NoZswap {
+        /// Its settings.
+        path: PathBuf,
+    },
+    /// A swap file cannot be made.
+    #[error("{0}; arms that swap to a file need a folder for temporary files on a disk")]
+    SwapFile(#[from] warmswap_sys::swap::file::SwapFileError),
     /// The arm `preload` was asked for without a library.
     #[error("the arm preload needs the library that is preloaded")]
     NoLibrary,

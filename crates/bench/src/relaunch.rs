@@ -34,6 +34,14 @@
 //! every other fault is a minor one. Prefetched are the pages that the arena brought back ahead of use. Which of them
 //! were used nobody can tell: a touch of a page in its place is not seen.
 //!
+//! # Other swap, and published schemes
+//!
+//! `swap` is the kernel alone over a swap file on disk, `zswap` the kernel's compressed cache before such a file, whose
+//! pool counts in the total as a zram device's does (its share of memory is the kernel's default, of the arm's total, but a
+//! percent of the machine at least: the kernel takes no less). `asap` is the kernel host with that scheme, which has no lists
+//! of hot pages; `ariadne-ehl`, `ariadne-al` and `ezswap` are the preloaded library with these, as in the arm `preload`.
+//! ezswap has files of programs and a backing file, in the place for temporary files.
+//!
 //! # A whole machine
 //!
 //! The arms `zram-default`, `zram-tuned`, `daemon` and `daemon-untold` have no control group. Memory is taken away from
@@ -64,6 +72,7 @@
 mod arenas;
 mod arm;
 mod arm_result;
+pub mod capacity;
 mod daemon;
 mod host_thread;
 mod keeper;
@@ -76,6 +85,7 @@ mod pager;
 mod quantiles;
 mod result;
 mod sampler;
+mod swap;
 mod switch_use;
 mod targets;
 mod usage;
@@ -92,7 +102,7 @@ use crate::clock::busy_share;
 pub use arm_result::{AppResult, ArenaPart, ArmResult, CpuParts, HostPart};
 pub use limit::{Conditions, Setting};
 pub use mix::{Mix, MixProgram, MixResult, MixSum, MixesReport};
-pub use options::{Arm, Preload, RelaunchOptions, Scope, Step, Total};
+pub use options::{Arm, Preload, RelaunchOptions, Scope, Step, SwapKind, Total};
 pub use quantiles::Quantiles;
 pub use result::RelaunchReport;
 pub use sampler::Slice;
@@ -174,9 +184,9 @@ fn check(options: &RelaunchOptions) -> Result<(), BenchError> {
             machine: machine.name(),
         });
     }
-    if options.arms.contains(&Arm::Preload) {
+    if options.arms.iter().any(|arm| arm.is_preloaded()) {
         options.preload.as_ref().ok_or(BenchError::NoLibrary)?;
-        if options.arms.iter().all(|&arm| arm == Arm::Preload) {
+        if options.arms.iter().all(|arm| arm.is_preloaded()) {
             return Err(BenchError::NoFootprints);
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use common::{alone, as_child, machine_state, options, stop_in_the_middle};
 use rustix::process::Signal;
+use warmswap_bench::relaunch::capacity::{CapacityOptions, capacity};
 use warmswap_bench::relaunch::{Arm, Preload, Total};
 use warmswap_bench::{BenchError, RelaunchOptions, relaunch};
 use warmswap_sys::uffd::{Features, Reach, Uffd};
@@ -58,6 +59,7 @@ fn preloaded(arms: &[Arm], library: &Path) -> RelaunchOptions {
     }
     RelaunchOptions {
         preload: Some(Preload {
+            codec: None,
             library: library.to_owned(),
             scheme: "warmswap+codec=lz4".to_owned(),
         }),
@@ -115,6 +117,92 @@ fn programs_under_the_library_are_paged_by_their_arenas_in_the_same_memory() {
         let answer_ns = answer.expect("it was sampled").end_ns;
         assert!(answer_ns >= value.latency_ns, "{value:?}");
     }
+    assert_eq!(machine_state(), before);
+}
+
+/// The kernel over files and zswap, and the published schemes by host and library.
+#[test]
+fn other_swap_and_published_schemes_answer_and_leave_nothing_behind() {
+    let name = "other_swap_and_published_schemes_answer_and_leave_nothing_behind";
+    let root = Root::machine();
+    if let Err(reason) = probe(&root) {
+        skip!(name, "{reason}");
+    }
+    if let Err(reason) = Uffd::open(Reach::Everything, Features::NONE) {
+        skip!(name, "{reason}");
+    }
+    let _alone = alone();
+    let mut arms = vec![Arm::Dram, Arm::Swap, Arm::Asap, Arm::AriadneEhl];
+    arms.extend([Arm::AriadneAl, Arm::Ezswap]);
+    if Path::new("/sys/module/zswap/parameters/enabled").exists() {
+        arms.push(Arm::Zswap);
+    }
+    let options = preloaded(&arms, preload_library());
+    if options.apps.len() < 2 {
+        skip!(name, "python3 and sqlite3 are not both installed");
+    }
+    let before = machine_state();
+    let folder = tempfile::tempdir().unwrap();
+    let undo = Undo::open(&root, folder.path()).unwrap();
+
+    let report = match relaunch(&options, &undo, &mut |_| {}) {
+        Err(BenchError::SwapFile(error)) => {
+            assert_eq!(machine_state(), before);
+            skip!(
+                name,
+                "the folder for temporary files cannot be swapped to: {error}"
+            )
+        }
+        report => report.unwrap(),
+    };
+
+    let total = report.total_bytes.unwrap();
+    for &arm in &arms[1..] {
+        let result = report.arm(arm).expect("it was measured");
+        assert_eq!(result.latency.count, 4, "{arm:?}");
+        assert_eq!(result.kills, 0, "{arm:?}");
+        assert!(result.out_pages > 0, "{arm:?}: {result:?}");
+        let is_within = result.mean_bytes <= total + total / 8;
+        assert!(is_within, "{arm:?}: {} of {total}", result.mean_bytes);
+        assert_eq!(result.arenas.len(), usize::from(arm.is_preloaded()));
+    }
+    assert_eq!(machine_state(), before);
+}
+
+/// The fewest fit; so many more do not, compressed or not, that some are killed.
+#[test]
+fn programs_are_added_until_one_is_killed() {
+    let name = "programs_are_added_until_one_is_killed";
+    let root = Root::machine();
+    if let Err(reason) = probe(&root) {
+        skip!(name, "{reason}");
+    }
+    let _alone = alone();
+    const MIB: u64 = 1 << 20;
+    let relaunch = RelaunchOptions {
+        swap_bytes: Some(16 * MIB),
+        ..options(&[Arm::Zram])
+    };
+    if relaunch.apps.len() < 2 {
+        skip!(name, "python3 and sqlite3 are not both installed");
+    }
+    let before = machine_state();
+    let folder = tempfile::tempdir().unwrap();
+    let undo = Undo::open(&root, folder.path()).unwrap();
+    let options = CapacityOptions {
+        relaunch,
+        total_bytes: 96 * MIB,
+        counts: vec![2, 16, 17],
+    };
+
+    let report = capacity(&options, &undo, &mut |_, _| {}).unwrap();
+
+    assert_eq!(report.rows.len(), 2, "{report:#?}");
+    assert_eq!((report.rows[0].programs, report.rows[0].alive), (2, 2));
+    let most = &report.rows[1];
+    assert!(most.alive < 16 || most.failure.is_some(), "{report:#?}");
+    let most = report.most[0];
+    assert_eq!((most.programs, most.is_open), (2, false));
     assert_eq!(machine_state(), before);
 }
 

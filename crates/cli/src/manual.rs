@@ -396,6 +396,18 @@ pub const PAGES: &[Page] = &[
         files: &[INSTALLED],
     },
     Page {
+        command: "bench capacity",
+        examples: &[
+            ("warmswap bench capacity --quick", "a first look"),
+            (
+                "warmswap bench capacity --memory 1G --arms swap,zram,kernel,preload",
+                "how many of four to sixteen programs stay alive in 1 GiB",
+            ),
+        ],
+        exit: &[],
+        files: &[INSTALLED],
+    },
+    Page {
         command: "bench relaunch",
         examples: &[
             ("warmswap bench relaunch --quick", "a first look"),

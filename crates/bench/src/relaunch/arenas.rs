@@ -14,7 +14,7 @@ use warmswap_apps::RunningApp;
 use warmswap_control::{Client, ClientError, ProgramStats, RUN_VARIABLE, Request, RunSettings};
 use warmswap_sys::{Root, file};
 
-use super::options::Preload;
+use super::options::{Arm, Preload};
 use crate::BenchError;
 use crate::clock::{Cpu, cpu_ns};
 
@@ -45,8 +45,23 @@ impl Footprints {
 }
 
 /// The settings of an arena, as its program finds them in [`RUN_VARIABLE`].
-pub fn settings(preload: &Preload, budget_bytes: u64) -> Result<String, BenchError> {
-    Ok(RunSettings::new(&preload.scheme, budget_bytes).to_variable()?)
+/// A published scheme has what it needs: ezswap pages of files, and a file on disk, here in `folder`.
+pub fn settings(
+    arm: Arm,
+    preload: &Preload,
+    (budget_bytes, folder): (u64, &Path),
+) -> Result<String, BenchError> {
+    let scheme = arm
+        .published_scheme()
+        .map(|scheme| preload.with_codec(scheme));
+    let scheme = scheme.as_deref().unwrap_or(&preload.scheme);
+    let is_ezswap = arm == Arm::Ezswap;
+    let settings = RunSettings {
+        files: is_ezswap,
+        backing: is_ezswap.then(|| folder.to_owned()),
+        ..RunSettings::new(scheme, budget_bytes)
+    };
+    Ok(settings.to_variable()?)
 }
 
 /// What an application with this folder is started with, beside its own environment: its sockets are in the

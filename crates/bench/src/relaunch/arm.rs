@@ -6,7 +6,6 @@ use warmswap_apps::{AppSpec, Request, RunningApp};
 use warmswap_kernel::Goal;
 use warmswap_sys::meminfo::SwapTraffic;
 use warmswap_sys::undo::Undo;
-use warmswap_sys::zram::{ZramConfig, ZramSwap};
 use warmswap_sys::{Root, file, monotonic_ns};
 
 use super::arenas::{self, ArenaCounts, Arenas, Footprints};
@@ -19,6 +18,7 @@ use super::options::{Arm, Preload, RelaunchOptions, Scope, Step};
 use super::order::{order, request_seed};
 use super::pager::{Pager, PagerCounts};
 use super::sampler::{Sampled, Sampler};
+use super::swap::Swap;
 use super::usage::{CpuNow, Faults, anonymous_bytes, faults, kernel_threads};
 use super::value::RelaunchValue;
 use crate::BenchError;
@@ -93,7 +93,7 @@ impl Run<'_> {
         };
         // What a host reads ahead of files is charged to its own group, and counts like all else.
         let guest = match self.arm {
-            Arm::Kernel => limit.admit()?,
+            arm if arm.has_host() => limit.admit()?,
             _ => None,
         };
         let done = self.switches(&mut block, progress);
@@ -111,18 +111,26 @@ impl Run<'_> {
 
     /// Where the memory of this arm is limited.
     fn limit(&self) -> Result<Box<dyn MemoryLimit>, BenchError> {
-        let zram = match self.total_bytes {
-            Some(_) => Some(self.device()?),
-            None => None,
+        let name = self.arm.name();
+        let Some(total_bytes) = self.total_bytes else {
+            return Ok(Box::new(GroupLimit::create(self.undo, name, None)?));
         };
-        Ok(match (self.arm.scope(), self.total_bytes, zram) {
-            (Scope::Machine, Some(total_bytes), Some(zram)) => {
+        let place = (
+            self.options.place.temporary.as_path(),
+            self.options.algorithm.as_str(),
+        );
+        let kind = self.arm.swap();
+        let size = (total_bytes, self.options.swap_bytes);
+        let swap = Swap::create(self.undo, kind, place, size)?;
+        Ok(match self.arm.scope() {
+            Scope::Machine => {
+                let zram = swap.into_zram().ok_or(BenchError::NothingToMeasure)?;
                 let limit = MachineLimit::create(self.undo, self.arm, total_bytes, zram)?;
                 Box::new(limit)
             }
-            (_, total_bytes, zram) => {
-                let name = self.arm.name();
-                Box::new(GroupLimit::create(self.undo, name, total_bytes, zram)?)
+            _ => {
+                let limited = Some((total_bytes, swap));
+                Box::new(GroupLimit::create(self.undo, name, limited)?)
             }
         })
     }
@@ -141,7 +149,7 @@ impl Run<'_> {
     /// What the programs are preloaded with.
     fn preload(&self) -> Option<&Preload> {
         let preload = self.options.preload.as_ref();
-        preload.filter(|_| self.arm == Arm::Preload)
+        preload.filter(|_| self.arm.is_preloaded())
     }
 
     /// The budget of each application's arena; none for those that run without.
@@ -167,27 +175,14 @@ impl Run<'_> {
             return Ok(Pager::Daemon(daemon));
         }
         Ok(match self.arm {
-            Arm::Kernel => Pager::Host(self.host(limit, apps)?),
-            Arm::Preload => {
+            arm if arm.has_host() => Pager::Host(self.host(limit, apps)?),
+            arm if arm.is_preloaded() => {
                 let folders = apps.iter().zip(budgets);
                 let folders = folders.map(|(app, budget)| budget.map(|_| app.folder().to_owned()));
                 Pager::Arenas(Arenas::start(folders.collect()))
             }
             _ => Pager::Nobody,
         })
-    }
-
-    fn device(&self) -> Result<ZramSwap, BenchError> {
-        let memory = warmswap_sys::meminfo::Meminfo::read(self.undo.root())?;
-        Ok(ZramSwap::create(
-            self.undo,
-            &ZramConfig {
-                disk_bytes: memory.total_bytes / 2,
-                algorithm: self.options.algorithm.clone(),
-                memory_limit_bytes: None,
-                priority: 32767,
-            },
-        )?)
     }
 
     /// Starts all applications under the limit.
@@ -225,7 +220,7 @@ impl Run<'_> {
         let Some((preload, budget_bytes)) = self.preload().zip(budget) else {
             return Ok(RunningApp::start(spec, size, place, self.undo)?);
         };
-        let variable = arenas::settings(preload, budget_bytes)?;
+        let variable = arenas::settings(self.arm, preload, (budget_bytes, &place.temporary))?;
         let app = RunningApp::start_with(spec, size, place, self.undo, |folder| {
             arenas::environment(preload, variable, folder)
         })?;
@@ -236,6 +231,9 @@ impl Run<'_> {
     fn host(&self, limit: &dyn MemoryLimit, apps: &[RunningApp]) -> Result<HostThread, BenchError> {
         let root = self.undo.root();
         let mut config = self.options.host.clone();
+        if let Some(scheme) = self.arm.published_scheme() {
+            scheme.clone_into(&mut config.scheme);
+        }
         config.goal = Goal {
             budget_bytes: self.total_bytes,
             group: limit.group().map(|group| group.path().to_owned()),
@@ -410,7 +408,7 @@ impl Run<'_> {
         let sampled = Sampled {
             programs: limit.programs(apps)?,
             kernel_threads: kernel_threads(root)?,
-            with_arenas: self.arm == Arm::Preload,
+            with_arenas: self.arm.is_preloaded(),
             limit: limit.clock(),
         };
         Sampler::start(root, every, &sampled).map(Some)

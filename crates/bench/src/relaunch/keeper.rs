@@ -1,4 +1,4 @@
-//! Keeps `limit + pool = total`, since the kernel does not charge a zram device's memory to the group.
+//! Keeps `limit + pool = total`, since the kernel does not charge what swap takes of memory to the group.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use warmswap_sys::cpu_time::CpuClock;
 use warmswap_sys::memcg::Group;
-use warmswap_sys::zram::Device;
 
+use super::swap::Pool;
 use crate::clock::{Cpu, cpu_ns};
 
 /// How often the limit is set anew.
@@ -45,14 +45,14 @@ pub struct Kept {
 }
 
 impl Keeper {
-    /// Watches a group, and limits it where there is a total; `device` is where it swaps to.
-    pub fn start(group: Group, device: Option<Device>, total_bytes: Option<u64>) -> Self {
+    /// Watches a group, and limits it where there is a total; `pool` is where its swapped pages are.
+    pub fn start(group: Group, pool: Pool, total_bytes: Option<u64>) -> Self {
         let shared = Arc::new(Shared::default());
         let for_thread = Arc::clone(&shared);
         let (started, clock) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let _ = started.send(CpuClock::of_this_thread());
-            keep(&group, device.as_ref(), total_bytes, &for_thread);
+            keep(&group, &pool, total_bytes, &for_thread);
         });
         Self {
             shared,
@@ -88,13 +88,11 @@ impl Drop for Keeper {
     }
 }
 
-fn keep(group: &Group, device: Option<&Device>, total_bytes: Option<u64>, shared: &Shared) {
+fn keep(group: &Group, pool: &Pool, total_bytes: Option<u64>, shared: &Shared) {
     let mut limit_bytes = u64::MAX;
     let mut cpu = cpu_ns(Cpu::Thread);
     while !shared.done.load(Ordering::Acquire) {
-        // A device or group that is just being removed has nothing.
-        let stats = device.and_then(|d| d.stats().ok());
-        let pool = stats.map_or(0, |s| s.memory_bytes);
+        let pool = pool.memory_bytes();
         if let Some(total) = total_bytes {
             let wanted = total.saturating_sub(pool).max(LEAST_BYTES);
             // When the kernel cannot reclaim so much at once, the next try finds less to do.
@@ -103,6 +101,7 @@ fn keep(group: &Group, device: Option<&Device>, total_bytes: Option<u64>, shared
                 limit_bytes = wanted;
             }
         }
+        // A group that is just being removed has nothing.
         let used = group.usage_bytes().unwrap_or(0) + pool;
         shared.samples.fetch_add(1, Ordering::Relaxed);
         shared.sum_bytes.fetch_add(used, Ordering::Relaxed);

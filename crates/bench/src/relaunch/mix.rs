@@ -160,7 +160,17 @@ impl MixesReport {
     /// Of these results.
     #[must_use]
     pub fn new(drawn_from: &[AppSpec], mixes: Vec<MixResult>) -> Self {
-        let sums = [Arm::Zram, Arm::Kernel, Arm::Preload];
+        let sums = [
+            Arm::Zram,
+            Arm::Kernel,
+            Arm::Preload,
+            Arm::Swap,
+            Arm::Zswap,
+            Arm::Asap,
+            Arm::AriadneEhl,
+            Arm::AriadneAl,
+            Arm::Ezswap,
+        ];
         Self {
             drawn_from: drawn_from.iter().map(|spec| spec.name.clone()).collect(),
             sums: sums.iter().filter_map(|&arm| sum(arm, &mixes)).collect(),

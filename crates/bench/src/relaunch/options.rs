@@ -19,6 +19,18 @@ pub enum Arm {
     Kernel,
     /// The preloaded library, in the programs that allow it; the others as in [`Arm::Zram`].
     Preload,
+    /// The kernel by itself, over a swap file on disk.
+    Swap,
+    /// The kernel by itself, over zswap and a swap file behind it.
+    Zswap,
+    /// ASAP as published, as far as the kernel host can: its footprints prepaged, over zram.
+    Asap,
+    /// Ariadne as published, by the preloaded library: hot data excluded from compression at first.
+    AriadneEhl,
+    /// The same, all lists compressed.
+    AriadneAl,
+    /// ezswap as published, by the preloaded library: files of programs too, with a backing file.
+    Ezswap,
     /// The whole machine is short of memory: the kernel by itself with its own settings, over zram.
     ZramDefault,
     /// The same with the settings that distributions choose for zram.
@@ -27,6 +39,17 @@ pub enum Arm {
     Daemon,
     /// The same, but the daemon is told nothing: it finds the applications and their switches by itself.
     DaemonUntold,
+}
+
+/// What the memory of an arm in a control group is swapped to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SwapKind {
+    /// A zram device.
+    Zram,
+    /// A file.
+    File,
+    /// zswap, with a file behind it.
+    Zswap,
 }
 
 /// Where the memory of an arm is limited.
@@ -49,6 +72,12 @@ impl Arm {
             Self::Zram => "zram",
             Self::Kernel => "kernel",
             Self::Preload => "preload",
+            Self::Swap => "swap",
+            Self::Zswap => "zswap",
+            Self::Asap => "asap",
+            Self::AriadneEhl => "ariadne-ehl",
+            Self::AriadneAl => "ariadne-al",
+            Self::Ezswap => "ezswap",
             Self::ZramDefault => "zram-default",
             Self::ZramTuned => "zram-tuned",
             Self::Daemon => "daemon",
@@ -61,10 +90,10 @@ impl Arm {
     pub const fn scope(self) -> Scope {
         match self {
             Self::Dram => Scope::Unlimited,
-            Self::Zram | Self::Kernel | Self::Preload => Scope::Group,
             Self::ZramDefault | Self::ZramTuned | Self::Daemon | Self::DaemonUntold => {
                 Scope::Machine
             }
+            _ => Scope::Group,
         }
     }
 
@@ -72,6 +101,43 @@ impl Arm {
     #[must_use]
     pub const fn is_limited(self) -> bool {
         !matches!(self.scope(), Scope::Unlimited)
+    }
+
+    /// What it swaps to.
+    #[must_use]
+    pub const fn swap(self) -> SwapKind {
+        match self {
+            Self::Swap => SwapKind::File,
+            Self::Zswap => SwapKind::Zswap,
+            _ => SwapKind::Zram,
+        }
+    }
+
+    /// Whether the kernel host steers it.
+    #[must_use]
+    pub const fn has_host(self) -> bool {
+        matches!(self, Self::Kernel | Self::Asap)
+    }
+
+    /// Whether the library is preloaded into its programs.
+    #[must_use]
+    pub const fn is_preloaded(self) -> bool {
+        matches!(
+            self,
+            Self::Preload | Self::AriadneEhl | Self::AriadneAl | Self::Ezswap
+        )
+    }
+
+    /// The scheme that it has whatever was asked for, where it is a published one.
+    #[must_use]
+    pub const fn published_scheme(self) -> Option<&'static str> {
+        match self {
+            Self::Asap => Some("asap"),
+            Self::AriadneEhl => Some("ariadne-ehl-1k-2k-16k"),
+            Self::AriadneAl => Some("ariadne-al-1k-2k-16k"),
+            Self::Ezswap => Some("ezswap"),
+            _ => None,
+        }
     }
 
     /// Whether the daemon runs in it.
@@ -97,6 +163,19 @@ pub struct Preload {
     pub library: PathBuf,
     /// The arenas' scheme.
     pub scheme: String,
+    /// The codec of published schemes, as they name it; none for their own.
+    pub codec: Option<String>,
+}
+
+impl Preload {
+    /// A scheme with the codec of the other arms.
+    #[must_use]
+    pub fn with_codec(&self, scheme: &str) -> String {
+        match &self.codec {
+            Some(codec) => format!("{scheme}+codec={codec}"),
+            None => scheme.to_owned(),
+        }
+    }
 }
 
 /// What is measured.
@@ -112,6 +191,8 @@ pub struct RelaunchOptions {
     pub arms: Vec<Arm>,
     /// Memory of the limited arms, the compressed pool included.
     pub total: Total,
+    /// Size of the limited arms' swap, before compression; none for more than they need.
+    pub swap_bytes: Option<u64>,
     /// Blocks.
     pub blocks: u32,
     /// Relaunches of each application in each arm of a block that count.

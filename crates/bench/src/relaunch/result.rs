@@ -103,7 +103,7 @@ impl RelaunchReport {
             result.add_host(&before.counters, &after.counters);
             note_prefetch(&mut values, after);
         }
-        if arm == Arm::Preload {
+        if arm.is_preloaded() {
             result.cpu.host_ns += done.after.told_ns - done.before.told_ns;
             result.host.get_or_insert_default().left_by_kernel += done.swap.out_pages;
         }

@@ -27,6 +27,7 @@ pub fn options(arms: &[Arm]) -> RelaunchOptions {
         place,
         arms: arms.to_vec(),
         total: Total::Share(0.5),
+        swap_bytes: None,
         blocks: 1,
         relaunches: 2,
         warm_up: 2,
@@ -59,13 +60,16 @@ pub struct MachineState {
     pub settings: Vec<Option<String>>,
 }
 
-/// Settings that arms over the whole machine change; the first is the number of huge pages.
-pub const SETTINGS: [&str; 5] = [
+/// Settings that arms change; the first is the number of huge pages.
+pub const SETTINGS: [&str; 8] = [
     "/proc/sys/vm/nr_hugepages",
     "/proc/sys/vm/swappiness",
     "/proc/sys/vm/page-cluster",
     "/proc/sys/vm/watermark_scale_factor",
     "/proc/sys/vm/watermark_boost_factor",
+    "/sys/module/zswap/parameters/enabled",
+    "/sys/module/zswap/parameters/compressor",
+    "/sys/module/zswap/parameters/max_pool_percent",
 ];
 
 /// The machine as it is.

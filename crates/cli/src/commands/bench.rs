@@ -1,5 +1,6 @@
 //! `warmswap bench`: live memory beside the kernel's own swap.
 
+mod capacity;
 mod fleet;
 mod relaunch;
 
@@ -33,6 +34,8 @@ pub enum BenchCommand {
     Relaunch(relaunch::RelaunchArgs),
     /// A program with a part of the memory that it needs, under a limit alone and under the kernel host (root, zram)
     Program(ProgramArgs),
+    /// How many programs stay alive in a given memory, and how fast they come back (root, zram)
+    Capacity(capacity::CapacityArgs),
     /// Garbage collection and swap together: Fleet beside a native collector and Marvin (userfaultfd)
     Fleet(fleet::FleetArgs),
 }
@@ -113,6 +116,7 @@ pub fn run(command: BenchCommand, output: &Output) -> Result<()> {
         BenchCommand::Redis(args) => run_redis(args, output),
         BenchCommand::Program(args) => run_program(args, output),
         BenchCommand::Relaunch(args) => relaunch::run(args, output),
+        BenchCommand::Capacity(args) => capacity::run(&args, output),
     }
 }
 

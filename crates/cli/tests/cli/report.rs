@@ -1,6 +1,7 @@
 //! `warmswap study all` and `warmswap report`: from traces to a page.
 
 use crate::common::{folder, run, shipped_trace, succeed, text};
+use crate::schema::assert_described;
 use std::fs;
 
 #[test]
@@ -26,6 +27,7 @@ fn every_study_becomes_a_result_that_the_page_shows() {
             .filter_map(|w| w.as_str())
             .collect();
         assert!(!words.contains(&"all"), "{words:?}");
+        assert_described(&result);
         assert!(said.contains(&words.join(" ")), "{words:?}");
     }
 

@@ -28,6 +28,7 @@
 pub mod ablation;
 pub mod asap;
 pub mod calibrate;
+pub mod capacity;
 mod cells;
 pub mod compare;
 pub mod daemon;
@@ -47,6 +48,7 @@ pub mod trace_info;
 
 pub use ablation::ablation;
 pub use calibrate::calibration;
+pub use capacity::capacity;
 pub use compare::comparison;
 pub use doctor::doctor;
 pub use faults::faults;

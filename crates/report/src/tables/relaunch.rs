@@ -42,15 +42,15 @@ pub fn relaunch(report: &RelaunchReport) -> Result<Vec<Table>, TableError> {
     Ok(tables)
 }
 
-fn measured(key: &str, title: &str, kind: Kind) -> Column {
+pub(super) fn measured(key: &str, title: &str, kind: Kind) -> Column {
     Column::new(key, title, kind).from(Origin::Measured)
 }
 
-fn time(key: &str, title: &str) -> Column {
+pub(super) fn time(key: &str, title: &str) -> Column {
     measured(key, title, Kind::Duration)
 }
 
-fn arm(arm: Arm) -> Quantity {
+pub(super) fn arm(arm: Arm) -> Quantity {
     text(arm.name())
 }
 
@@ -230,9 +230,9 @@ fn swap_traffic(report: &RelaunchReport) -> Result<Table, TableError> {
             fraction(used),
         ])?;
     }
-    if report.arm(Arm::Preload).is_some() {
+    if report.arms.iter().any(|result| result.arm.is_preloaded()) {
         table.footnote(
-            "In the arm preload, out and in are the library's pages and the kernel's together; by the host is by the \
+            "In arms of the preloaded library, out and in are the library's pages and the kernel's together; by the host is by the \
              library, which does not see a touch of a page that it prefetched.",
         );
     }

@@ -1,45 +1,44 @@
 //! Memory that is limited, or only counted, in a control group of the applications.
 //!
-//! The kernel does not charge a zram device's memory to the group, so a thread keeps `limit + pool = total`.
+//! The kernel does not charge the memory of a zram device, or of zswap in version 1, to the group, so a thread keeps
+//! `limit + pool = total`.
 
 use warmswap_apps::RunningApp;
 use warmswap_sys::cpu_time::CpuClock;
 use warmswap_sys::memcg::{Group, Memcg};
 use warmswap_sys::undo::Undo;
-use warmswap_sys::zram::{Device, ZramSwap};
 
 use super::{Conditions, Guest, MemoryLimit};
 use crate::BenchError;
 use crate::relaunch::keeper::{Keeper, Kept};
+use crate::relaunch::swap::{Pool, Swap};
 
 /// A control group of an arm.
 #[derive(Debug)]
 pub struct GroupLimit {
     undo: Undo,
     group: Group,
-    total_bytes: Option<u64>,
     // Dropped in this order: nothing keeps the limit of a group that is gone, nor needs the swap.
     keeper: Option<Keeper>,
     memcg: Memcg,
-    zram: Option<ZramSwap>,
+    /// Memory in all, and what is beyond it; none without a limit.
+    limited: Option<(u64, Swap)>,
 }
 
 impl GroupLimit {
-    /// Makes the group `name`, which has `total_bytes` together with what `zram` takes; `None` for no limit.
+    /// Makes the group `name`, which has so many bytes together with what the swap takes of memory; `None` for no limit.
     pub fn create(
         undo: &Undo,
         name: &str,
-        total_bytes: Option<u64>,
-        zram: Option<ZramSwap>,
+        limited: Option<(u64, Swap)>,
     ) -> Result<Self, BenchError> {
         let memcg = Memcg::create(undo, &format!("relaunch-{name}"))?;
         Ok(Self {
             undo: undo.clone(),
             group: memcg.group(),
-            total_bytes,
             keeper: None,
             memcg,
-            zram,
+            limited,
         })
     }
 }
@@ -50,9 +49,11 @@ impl MemoryLimit for GroupLimit {
     }
 
     fn impose(&mut self) {
-        let device = self.zram.as_ref();
-        let device = device.map(|zram| Device::new(self.undo.root(), zram.id()));
-        let keeper = Keeper::start(self.group.clone(), device, self.total_bytes);
+        let (total_bytes, pool) = match &self.limited {
+            Some((total_bytes, swap)) => (Some(*total_bytes), swap.pool(self.undo.root())),
+            None => (None, Pool::Nothing),
+        };
+        let keeper = Keeper::start(self.group.clone(), pool, total_bytes);
         self.keeper = Some(keeper);
     }
 
@@ -103,6 +104,6 @@ impl MemoryLimit for GroupLimit {
 
     fn remove(self: Box<Self>) -> Result<(), BenchError> {
         self.memcg.remove()?;
-        Ok(self.zram.map_or(Ok(()), ZramSwap::remove)?)
+        self.limited.map_or(Ok(()), |(_, swap)| swap.remove())
     }
 }

@@ -18,6 +18,7 @@ fn options() -> RelaunchOptions {
         place: Place::default(),
         arms: vec![Arm::Dram, Arm::Zram, Arm::Kernel],
         total: Total::Share(0.5),
+        swap_bytes: None,
         blocks: 1,
         relaunches: 1,
         warm_up: 1,

@@ -20,7 +20,7 @@ use warmswap_report::tables;
 use warmswap_sys::{Root, undo::Undo};
 
 /// What is measured where nothing else is asked for.
-const DEFAULT_APPS: [&str; 6] = ["chromium", "cpython", "h2", "node", "redis", "sqlite"];
+pub(super) const DEFAULT_APPS: [&str; 6] = ["chromium", "cpython", "h2", "node", "redis", "sqlite"];
 
 /// What is measured, and how often.
 #[derive(Debug, Args)]
@@ -102,7 +102,7 @@ enum SizeArg {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum ArmArg {
+pub(super) enum ArmArg {
     /// Memory without a limit
     Dram,
     /// The kernel by itself, over zram
@@ -111,6 +111,18 @@ enum ArmArg {
     Kernel,
     /// The preloaded library, in the programs that allow it; the others over the same zram
     Preload,
+    /// The kernel by itself, over a swap file on disk
+    Swap,
+    /// The kernel by itself, over zswap and such a file behind it
+    Zswap,
+    /// ASAP as published, as far as the kernel host can
+    Asap,
+    /// Ariadne as published (EHL), by the preloaded library
+    AriadneEhl,
+    /// Ariadne as published (AL), by the preloaded library
+    AriadneAl,
+    /// ezswap as published, by the preloaded library
+    Ezswap,
     /// The whole machine: the kernel by itself with its own settings, over zram
     ZramDefault,
     /// The whole machine: the same with the settings of distributions that swap to zram
@@ -128,6 +140,12 @@ impl From<ArmArg> for Arm {
             ArmArg::Zram => Self::Zram,
             ArmArg::Kernel => Self::Kernel,
             ArmArg::Preload => Self::Preload,
+            ArmArg::Swap => Self::Swap,
+            ArmArg::Zswap => Self::Zswap,
+            ArmArg::Asap => Self::Asap,
+            ArmArg::AriadneEhl => Self::AriadneEhl,
+            ArmArg::AriadneAl => Self::AriadneAl,
+            ArmArg::Ezswap => Self::Ezswap,
             ArmArg::ZramDefault => Self::ZramDefault,
             ArmArg::ZramTuned => Self::ZramTuned,
             ArmArg::Daemon => Self::Daemon,
@@ -180,6 +198,7 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
         total: args
             .total_mib
             .map_or(Total::Share(args.share), |mib| Total::Bytes(mib << 20)),
+        swap_bytes: None,
         blocks: if args.quick { 1 } else { args.blocks },
         relaunches: if args.quick {
             args.relaunches.min(3)
@@ -234,7 +253,8 @@ fn arms(args: &RelaunchArgs, apps: &[AppSpec]) -> Result<(Vec<Arm>, Option<Prelo
             };
             return Err(BadInput(format!("the arm {} {why} --machine", arm.name())).into());
         }
-        let preload = arms.contains(&Arm::Preload).then(|| preload(args));
+        let is_preloaded = arms.iter().any(|arm| arm.is_preloaded());
+        let preload = is_preloaded.then(|| preload(&args.preload_scheme, &args.algorithm));
         return Ok((arms, preload.transpose()?));
     }
     if args.machine {
@@ -244,7 +264,7 @@ fn arms(args: &RelaunchArgs, apps: &[AppSpec]) -> Result<(Vec<Arm>, Option<Prelo
     if !apps.iter().any(|app| app.start.preload) {
         return Ok((arms, None));
     }
-    match preload(args) {
+    match preload(&args.preload_scheme, &args.algorithm) {
         Ok(preload) => {
             arms.push(Arm::Preload);
             Ok((arms, Some(preload)))
@@ -257,8 +277,8 @@ fn arms(args: &RelaunchArgs, apps: &[AppSpec]) -> Result<(Vec<Arm>, Option<Prelo
 }
 
 /// What the arm `preload` needs, if this machine can run it.
-fn preload(args: &RelaunchArgs) -> Result<Preload> {
-    let scheme = with_codec(&args.preload_scheme, &args.algorithm);
+pub(super) fn preload(scheme: &str, algorithm: &str) -> Result<Preload> {
+    let scheme = with_codec(scheme, algorithm);
     SchemeSpec::parse(&scheme)?;
     let machine = Machine::this();
     require(&machine, Part::Run).context("this machine cannot run the arm preload")?;
@@ -267,20 +287,25 @@ fn preload(args: &RelaunchArgs) -> Result<Preload> {
     let library = library
         .canonicalize()
         .with_context(|| format!("cannot find {}", library.display()))?;
-    Ok(Preload { library, scheme })
+    Ok(Preload {
+        library,
+        scheme,
+        codec: codec_of(algorithm).map(str::to_owned),
+    })
 }
 
 /// The scheme with the codec that a zram device of this algorithm has, so that the arms compress alike.
 fn with_codec(scheme: &str, algorithm: &str) -> String {
-    if scheme.contains("codec=") {
-        return scheme.to_owned();
+    match codec_of(algorithm) {
+        Some(codec) if !scheme.contains("codec=") => format!("{scheme}+codec={codec}"),
+        _ => scheme.to_owned(),
     }
-    // The kernel's names of variants: lzo-rle, lz4hc.
+}
+
+/// Our name of the kernel's algorithm, which has names for variants (lzo-rle, lz4hc).
+fn codec_of(algorithm: &str) -> Option<&'static str> {
     let mut codecs = Codec::ALL.map(Codec::name).into_iter();
-    match codecs.find(|name| algorithm.starts_with(name)) {
-        Some(codec) => format!("{scheme}+codec={codec}"),
-        None => scheme.to_owned(),
-    }
+    codecs.find(|name| algorithm.starts_with(name))
 }
 
 fn definitions(args: &RelaunchArgs) -> Result<Vec<AppSpec>> {
@@ -307,7 +332,7 @@ fn definitions(args: &RelaunchArgs) -> Result<Vec<AppSpec>> {
     Ok(specs)
 }
 
-fn narrate(step: Step<'_>) {
+pub(super) fn narrate(step: Step<'_>) {
     match step {
         Step::Arm { arm, block } => eprintln!("block {}: {}", block + 1, arm.name()),
         Step::Started { app } => eprintln!("  {app} started"),

@@ -66,7 +66,7 @@ fn against_zram(report: &RelaunchReport, arm: Arm, of: fn(&SwitchUse) -> f64) ->
 }
 
 fn is_prepaging(arm: Arm) -> bool {
-    matches!(arm, Arm::Kernel | Arm::Preload)
+    arm.has_host() || arm.is_preloaded()
 }
 
 /// The paper's number, where there is one of ours.

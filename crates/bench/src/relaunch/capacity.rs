@@ -1,0 +1,237 @@
+//! How many programs stay alive in a given memory, and how fast they come back as their number grows (Fleet, Figure 11).
+//!
+//! For each number of programs every arm runs as in [`relaunch`](fn@super::relaunch), in the same memory and with swap of
+//! the same size. An arm is not asked for more once one of its programs was killed, or once relaunches take
+//! [`TOO_SLOW`] times as long as with the fewest programs: nobody would call these alive.
+
+use serde::Serialize;
+use warmswap_apps::AppSpec;
+use warmswap_sys::undo::Undo;
+
+use super::options::{Arm, RelaunchOptions, Step, Total};
+use super::quantiles::Quantiles;
+use super::relaunch;
+use crate::BenchError;
+
+/// Relaunches that take so many times as long at the median as with the fewest programs end an arm.
+pub const TOO_SLOW: f64 = 20.0;
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub struct CapacityOptions {
+    /// Programs in turn, arms, and all else but their number.
+    pub relaunch: RelaunchOptions,
+    /// Memory of each arm, the compressed pool included, in bytes.
+    pub total_bytes: u64,
+    /// How many programs, ascending.
+    pub counts: Vec<usize>,
+}
+
+/// One arm with so many programs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CapacityRow {
+    /// Programs that were started.
+    pub programs: usize,
+    /// The arm.
+    pub arm: Arm,
+    /// Programs that were not killed in the course of it.
+    pub alive: usize,
+    /// Latency of relaunches, starts of killed programs among them, in nanoseconds.
+    pub latency: Quantiles,
+    /// CPU time of everything, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Pages that left memory.
+    pub out_pages: u64,
+    /// Why it could not be measured.
+    pub failure: Option<String>,
+}
+
+/// How many programs an arm keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct CapacityMost {
+    /// The arm.
+    pub arm: Arm,
+    /// The most programs of which all stayed alive; 0 for none.
+    pub programs: usize,
+    /// Whether more were not tried.
+    pub is_open: bool,
+}
+
+/// All rows of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CapacityReport {
+    /// The programs, in the order in which they are added; they begin again where there are more.
+    pub apps: Vec<String>,
+    /// Memory of each arm, in bytes.
+    pub total_bytes: u64,
+    /// Size of their swap, in bytes before compression.
+    pub swap_bytes: u64,
+    /// By number of programs, then by arm.
+    pub rows: Vec<CapacityRow>,
+    /// By arm.
+    pub most: Vec<CapacityMost>,
+}
+
+/// Measures.
+///
+/// # Errors
+/// [`BenchError`], when nothing can be measured at all; where one arm with so many programs cannot, its row says why.
+pub fn capacity(
+    options: &CapacityOptions,
+    undo: &Undo,
+    progress: &mut dyn FnMut(Option<usize>, Step<'_>),
+) -> Result<CapacityReport, BenchError> {
+    let base = &options.relaunch;
+    if base.apps.is_empty() || base.arms.is_empty() || options.counts.is_empty() {
+        return Err(BenchError::NothingToMeasure);
+    }
+    let mut rows: Vec<CapacityRow> = Vec::new();
+    for &programs in &options.counts {
+        for &arm in &base.arms {
+            if !holds(&rows, arm) {
+                continue;
+            }
+            let run = RelaunchOptions {
+                apps: several(&base.apps, programs),
+                arms: vec![arm],
+                total: Total::Bytes(options.total_bytes),
+                ..base.clone()
+            };
+            let measured = relaunch(&run, undo, &mut |step| progress(Some(programs), step));
+            rows.push(row(programs, arm, measured)?);
+        }
+    }
+    Ok(CapacityReport {
+        apps: base.apps.iter().map(|app| app.name.clone()).collect(),
+        total_bytes: options.total_bytes,
+        swap_bytes: base.swap_bytes.unwrap_or_default(),
+        most: base.arms.iter().map(|&arm| most(&rows, arm)).collect(),
+        rows,
+    })
+}
+
+/// The first `count` of these, again and again, each with a name of its own.
+fn several(apps: &[AppSpec], count: usize) -> Vec<AppSpec> {
+    let named = |(at, app): (usize, &AppSpec)| match at / apps.len() {
+        0 => app.clone(),
+        turn => AppSpec {
+            name: format!("{}-{}", app.name, turn + 1),
+            ..app.clone()
+        },
+    };
+    apps.iter()
+        .cycle()
+        .take(count)
+        .enumerate()
+        .map(named)
+        .collect()
+}
+
+fn row(
+    programs: usize,
+    arm: Arm,
+    measured: Result<super::RelaunchReport, BenchError>,
+) -> Result<CapacityRow, BenchError> {
+    let mut row = CapacityRow {
+        programs,
+        arm,
+        alive: 0,
+        latency: Quantiles::default(),
+        cpu_ns: 0,
+        out_pages: 0,
+        failure: None,
+    };
+    match measured {
+        Ok(report) => {
+            let was_killed = |app: &&String| {
+                let mut of = report.values.iter().filter(|value| value.app == **app);
+                of.any(|value| value.was_killed)
+            };
+            row.alive = programs - report.apps.iter().filter(was_killed).count();
+            if let Some(result) = report.arm(arm) {
+                row.latency = result.latency;
+                row.cpu_ns = result.cpu.total_ns();
+                row.out_pages = result.out_pages;
+            }
+        }
+        // They did not even start; that is what is measured.
+        Err(error @ (BenchError::KilledAtStart { .. } | BenchError::App(_))) => {
+            row.failure = Some(error.to_string());
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(row)
+}
+
+fn rows_of(rows: &[CapacityRow], arm: Arm) -> impl Iterator<Item = &CapacityRow> {
+    rows.iter().filter(move |row| row.arm == arm)
+}
+
+/// Whether all programs of an arm lived and answered so far.
+fn holds(rows: &[CapacityRow], arm: Arm) -> bool {
+    let fewest = rows_of(rows, arm)
+        .next()
+        .map_or(f64::INFINITY, |row| row.latency.p50);
+    rows_of(rows, arm).all(|row| {
+        row.failure.is_none() && row.alive == row.programs && row.latency.p50 <= TOO_SLOW * fewest
+    })
+}
+
+fn most(rows: &[CapacityRow], arm: Arm) -> CapacityMost {
+    let is_open = holds(rows, arm);
+    let held = rows_of(rows, arm).map(|row| row.programs);
+    let programs = if is_open {
+        held.last()
+    } else {
+        let count = rows_of(rows, arm).count();
+        held.take(count.saturating_sub(1)).last()
+    };
+    CapacityMost {
+        arm,
+        programs: programs.unwrap_or(0),
+        is_open,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(programs: usize, alive: usize, p50: f64) -> CapacityRow {
+        CapacityRow {
+            programs,
+            arm: Arm::Zram,
+            alive,
+            latency: Quantiles {
+                p50,
+                ..Quantiles::default()
+            },
+            cpu_ns: 0,
+            out_pages: 0,
+            failure: None,
+        }
+    }
+
+    #[test]
+    fn an_arm_holds_until_one_is_killed_or_nobody_would_wait() {
+        let rows = vec![of(4, 4, 10.0), of(6, 6, 150.0)];
+        assert_eq!(
+            most(&rows, Arm::Zram),
+            CapacityMost {
+                arm: Arm::Zram,
+                programs: 6,
+                is_open: true
+            }
+        );
+        for last in [of(8, 7, 150.0), of(8, 8, 201.0)] {
+            let rows = [rows.clone(), vec![last]].concat();
+            let most = most(&rows, Arm::Zram);
+            assert_eq!((most.programs, most.is_open), (6, false));
+        }
+        let never = CapacityRow {
+            failure: Some("it was killed".to_owned()),
+            ..of(4, 0, 0.0)
+        };
+        assert_eq!(most(&[never], Arm::Zram).programs, 0);
+    }
+}
