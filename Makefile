@@ -3,7 +3,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install uninstall deb tarball package-test test soak suites kernels traces bench demo clean
+.PHONY: help setup build install uninstall deb tarball package-test test soak suites kernels traces bench demo book clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -50,6 +50,10 @@ bench: setup ## microbenchmarks of all crates
 
 demo: setup ## build, then compare the schemes on a recorded trace and on live programs
 	@scripts/demo
+
+book: setup ## the book, with the reference of the command: target/book/index.html
+	@scripts/bootstrap book
+	@scripts/book
 
 clean: ## remove what was built
 	cargo clean

@@ -1,7 +1,8 @@
-//! Checks on the house: `cargo xtask layers` and `cargo xtask test`.
+//! Checks on the house: `cargo xtask layers`, `cargo xtask book` and `cargo xtask test`.
 //!
 //! `make test` and CI run the same `cargo xtask test`; there is no second definition of "the tests".
 
+mod book;
 mod fuzz;
 mod layers;
 mod lexer;
@@ -25,15 +26,18 @@ Usage: cargo xtask COMMAND
 Commands:
   layers             dependencies point down only, unsafe stays where layers.toml allows it,
                      every crate inherits the workspace lints; long files are listed
+  book FOLDER        the sources of the book with their links, beside the reference in FOLDER
+                     (scripts/book builds it)
   test [STEP...]     all checks and tests, with a summary line at the end
-                     steps: fmt spelling clippy layers licences doc tests python fuzz (default: all)
+                     steps: fmt spelling clippy layers licences doc book tests python fuzz
+                     (default: all)
 
 Environment of `test`:
   WARMSWAP_NO_SKIP=1        a skipped test is a failure (the fuzz run without a nightly is not)
   WARMSWAP_PYTHONS=LIST     interpreters of the step python (default python3); all is every one from
                             3.9 on in the PATH, and those that pyenv has
   WARMSWAP_FUZZ_SECONDS=N   seconds for each fuzz target (default 20)
-  CI=true                   install cargo-fuzz when it is missing
+  CI=true                   install mdbook and cargo-fuzz when they are missing
 ";
 
 fn main() -> ExitCode {
@@ -53,6 +57,7 @@ fn run(args: Vec<String>) -> Result<bool> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["layers"] => layers::check(&root),
+        ["book", folder] => book::sources(&root, &root.join(folder)),
         ["test", steps @ ..] => suite::run(&root, steps),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::summary::{Tally, TestOutput};
-use crate::{fuzz, layers, python, stream};
+use crate::{book, fuzz, layers, python, stream};
 
 /// One part of the suite, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,18 +19,20 @@ enum Step {
     Layers,
     Licences,
     Doc,
+    Book,
     Tests,
     Python,
     Fuzz,
 }
 
-const ALL: [Step; 9] = [
+const ALL: [Step; 10] = [
     Step::Fmt,
     Step::Spelling,
     Step::Clippy,
     Step::Layers,
     Step::Licences,
     Step::Doc,
+    Step::Book,
     Step::Tests,
     Step::Python,
     Step::Fuzz,
@@ -48,6 +50,7 @@ impl Step {
             Self::Layers => "layers",
             Self::Licences => "licences",
             Self::Doc => "doc",
+            Self::Book => "book",
             Self::Tests => "tests",
             Self::Python => "python",
             Self::Fuzz => "fuzz",
@@ -78,6 +81,7 @@ impl Step {
                 let strict = [("RUSTDOCFLAGS", "-D warnings")];
                 cargo_passes(root, &["doc", "--workspace", "--no-deps"], &strict)?
             }
+            Self::Book => return book::step(root),
             Self::Tests => return tests(root),
             Self::Python => return python::run(root),
             Self::Fuzz => return fuzz::run(root),

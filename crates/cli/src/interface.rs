@@ -96,7 +96,10 @@ fn template(command: &Command) -> StyledStr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::error::ErrorKind;
     use std::collections::BTreeSet;
+    use std::path::Path;
+    use warmswap_testkit::shell::documents;
 
     #[test]
     fn every_subcommand_stands_in_one_group_and_fits_80_columns() {
@@ -155,8 +158,7 @@ mod tests {
                     continue;
                 }
                 let words: Vec<&str> = line.split_whitespace().collect();
-                let parsed = command().try_get_matches_from(&words);
-                assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+                assert_command_line(&words, line);
                 // What helps with a command may be another one.
                 let of_doctor = words[1..].join(" ") == format!("doctor {}", page.command);
                 let of_page = words[1..].join(" ").starts_with(page.command);
@@ -164,5 +166,70 @@ mod tests {
                 assert!(!does.ends_with('.') && line.len() <= 78, "{line}: {does}");
             }
         }
+    }
+    /// The words are what the command takes, or ask for its help or version.
+    #[track_caller]
+    fn assert_command_line(words: &[&str], shown: &str) {
+        if let Err(error) = command().try_get_matches_from(words) {
+            let is_asked = matches!(
+                error.kind(),
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+            );
+            assert!(is_asked, "{shown}: {error}");
+        }
+    }
+
+    /// The subcommands and options that a span of code names are there; what else it names is not looked at.
+    #[track_caller]
+    fn assert_named_things_are_there(span: &str, shown: &str) {
+        let mut built = command();
+        built.build();
+        let mut at = &built;
+        for word in span.split_whitespace().skip(1) {
+            let is_name = |word: &str| word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
+            if word == "--" {
+                break;
+            } else if let Some(option) = word.strip_prefix("--") {
+                let option = option.split_once('=').map_or(option, |(name, _)| name);
+                let is_there = at.get_arguments().any(|arg| arg.get_long() == Some(option));
+                assert!(is_there, "{shown}: no --{option} in `{span}`");
+            } else if let Some(sub) = at.find_subcommand(word) {
+                at = sub;
+            } else {
+                let takes_command = at.has_subcommands() && is_name(word);
+                assert!(!takes_command, "{shown}: no command {word} in `{span}`");
+                // What follows an argument may be another program's.
+                if !word.starts_with('-') && at.get_positionals().next().is_some() {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn command_lines_of_the_documents_are_command_lines() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut lines = 0;
+        for document in documents(&root) {
+            for block in document.blocks() {
+                for words in block.commands("warmswap") {
+                    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                    let shown = format!(
+                        "{}:{}: {}",
+                        document.path.display(),
+                        block.line,
+                        words.join(" ")
+                    );
+                    assert_command_line(&words, &shown);
+                    lines += 1;
+                }
+            }
+            for span in document.code_spans() {
+                if span.starts_with("warmswap ") {
+                    assert_named_things_are_there(&span, &document.path.display().to_string());
+                }
+            }
+        }
+        assert!(lines > 50, "only {lines} command lines were found");
     }
 }

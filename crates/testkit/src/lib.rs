@@ -15,6 +15,8 @@
 //! # pages_out_to_zram();
 //! ```
 
+pub mod shell;
+
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

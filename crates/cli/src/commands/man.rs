@@ -1,6 +1,8 @@
-//! `warmswap man`: writes the manual pages; and `warmswap completions`: what shells complete.
+//! `warmswap man`: writes the manual pages, or the reference of the book; and `warmswap completions`: what shells
+//! complete.
 
 mod json;
+mod markdown;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Command};
@@ -20,6 +22,9 @@ pub struct ManArgs {
     /// The folder of manual pages; sections are folders in it
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
+    /// Write the reference of the book instead: a Markdown page for each command
+    #[arg(long)]
+    markdown: bool,
 }
 
 /// For which shell.
@@ -39,13 +44,16 @@ pub fn completions(args: &CompletionsArgs) -> Result<()> {
 
 /// Writes a page for each command, one for the configuration and one for results as JSON.
 pub fn run(args: ManArgs) -> Result<()> {
+    let mut command = interface::command().disable_help_subcommand(true);
+    command.build();
+    if args.markdown {
+        return markdown::pages(&command, &args.folder);
+    }
     let commands = args.folder.join("man1");
     let files = args.folder.join("man5");
     for folder in [&commands, &files] {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let mut command = interface::command().disable_help_subcommand(true);
-    command.build();
     command_pages(&command, "", &commands)?;
     write(&files.join("warmswap.conf.5"), show::man_page().as_bytes())?;
     write(&files.join("warmswap-json.5"), json::page()?.as_bytes())
@@ -81,15 +89,8 @@ fn sections(page: Option<&Page>) -> Roff {
         }
     }
     roff.control("SH", ["EXIT STATUS"]);
-    let own = page.map_or(&[][..], |page| page.exit);
-    for (code, meaning) in EXIT.iter().chain(own) {
-        // What the command says of a code takes the place of what holds for all.
-        let is_general = EXIT
-            .iter()
-            .any(|(general, other)| general == code && other == meaning);
-        if !(is_general && own.iter().any(|(other, _)| other == code)) {
-            entry(&mut roff, code, meaning);
-        }
+    for (code, meaning) in exit_codes(page) {
+        entry(&mut roff, code, meaning);
     }
     if let Some(page) = page.filter(|page| !page.files.is_empty()) {
         roff.control("SH", ["FILES"]);
@@ -107,6 +108,14 @@ fn sections(page: Option<&Page>) -> Roff {
         roman("(5)"),
     ]);
     roff
+}
+
+/// How a command ends: what it says of a code takes the place of what holds for all.
+fn exit_codes(page: Option<&Page>) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let own = page.map_or(&[][..], |page| page.exit);
+    let general = EXIT.iter();
+    let general = general.filter(|(code, _)| !own.iter().any(|(other, _)| other == code));
+    general.chain(own).copied()
 }
 
 fn entry(roff: &mut Roff, term: &str, text: &str) {

@@ -1,6 +1,7 @@
 //! The command, run as people and scripts run it.
 
 mod bench;
+mod book;
 mod command;
 mod common;
 mod daemon;

@@ -40,22 +40,12 @@ pub fn page() -> Result<String> {
          for what is not known.",
     )]);
     roff.control("SH", ["SCHEMAS"]);
-    let definitions = schema["$defs"].as_object().context("no definitions")?;
-    for (name, definition) in definitions {
-        let Some(what) = definition["description"]
-            .as_str()
-            .filter(|_| name.starts_with("warmswap."))
-        else {
-            continue;
-        };
-        entry(&mut roff, name, what);
-        let shape = shape(&schema, definition);
-        for (field, value) in shape["properties"].as_object().into_iter().flatten() {
-            if let Some(what) = value["description"].as_str() {
-                roff.control("RS", []);
-                entry(&mut roff, field, what);
-                roff.control("RE", []);
-            }
+    for (name, what, fields) in described()? {
+        entry(&mut roff, &name, &what);
+        for (field, what) in fields {
+            roff.control("RS", []);
+            entry(&mut roff, &field, &what);
+            roff.control("RE", []);
         }
     }
     roff.control("SH", ["FILES"]);
@@ -72,6 +62,26 @@ pub fn page() -> Result<String> {
         roman("(1)"),
     ]);
     Ok(roff.to_roff())
+}
+
+/// A kind of result: its name, what it is, and its fields, each with what it is.
+pub type Described = (String, String, Vec<(String, String)>);
+
+/// All kinds of results that the schema describes.
+pub fn described() -> Result<Vec<Described>> {
+    let schema: Value = serde_json::from_str(SCHEMA)?;
+    let definitions = schema["$defs"].as_object().context("no definitions")?;
+    let results = definitions.iter().filter(|(name, _)| name.starts_with("warmswap."));
+    let described = results.filter_map(|(name, definition)| {
+        let what = definition["description"].as_str()?.to_owned();
+        let fields = shape(&schema, definition)["properties"].as_object();
+        let fields = fields.into_iter().flatten().filter_map(|(field, value)| {
+            let what = value["description"].as_str()?;
+            Some((field.clone(), what.to_owned()))
+        });
+        Some((name.clone(), what, fields.collect()))
+    });
+    Ok(described.collect())
 }
 
 /// The object that a definition speaks of: itself, what it refers to, or what its list or its choices begin with.
