@@ -137,7 +137,9 @@ fn moved(
     }
     let target = target(link, path);
     let page = reference_page(&target).or_else(|| staged.get(&target).cloned());
-    let anchor = to.split_once('#').map_or(String::new(), |(_, anchor)| format!("#{anchor}"));
+    let anchor = to
+        .split_once('#')
+        .map_or(String::new(), |(_, anchor)| format!("#{anchor}"));
     page.map_or_else(
         || text.to_owned(),
         |page| format!("[{text}]({}{anchor})", relative(place, &page).display()),
@@ -205,7 +207,11 @@ fn broken_links(root: &Path) -> Result<Vec<String>> {
             if to.contains("://") || to.starts_with("mailto:") {
                 continue;
             }
-            let file = if to.starts_with('#') { path.clone() } else { target(&link, path) };
+            let file = if to.starts_with('#') {
+                path.clone()
+            } else {
+                target(&link, path)
+            };
             if reference_page(&file).is_some() {
                 continue;
             }
@@ -217,7 +223,11 @@ fn broken_links(root: &Path) -> Result<Vec<String>> {
                     None => true,
                 };
             if !is_there {
-                broken.push(format!("{}:{}: broken link: {to}", path.display(), link.line));
+                broken.push(format!(
+                    "{}:{}: broken link: {to}",
+                    path.display(),
+                    link.line
+                ));
             }
         }
     }
@@ -246,7 +256,12 @@ mod tests {
         .collect();
         let moved = |text: &str, path: &str| {
             let place = staged[Path::new(path)].clone();
-            moved(&links(text).next().unwrap(), Path::new(path), &place, &staged)
+            moved(
+                &links(text).next().unwrap(),
+                Path::new(path),
+                &place,
+                &staged,
+            )
         };
         let run = "docs/book/src/tours/run.md";
         assert_eq!(
@@ -254,11 +269,17 @@ mod tests {
             "[s](../documents/docs/safety.md#x)"
         );
         assert_eq!(moved("[`c`](../../../../crates/arena)", run), "`c`");
-        assert_eq!(moved("[r](../reference/run.md)", run), "[r](../reference/run.md)");
+        assert_eq!(
+            moved("[r](../reference/run.md)", run),
+            "[r](../reference/run.md)"
+        );
         assert_eq!(
             moved("[b](book/src/tours/run.md)", "docs/safety.md"),
             "[b](../../tours/run.md)"
         );
-        assert_eq!(moved("[w](https://x.org/a.md)", run), "[w](https://x.org/a.md)");
+        assert_eq!(
+            moved("[w](https://x.org/a.md)", run),
+            "[w](https://x.org/a.md)"
+        );
     }
 }

@@ -107,7 +107,11 @@ pub fn normal(path: &Path) -> PathBuf {
 
 /// `to` as a path from the folder of the file `from`; both begin at one place.
 pub fn relative(from: &Path, to: &Path) -> PathBuf {
-    let folder: Vec<_> = from.parent().into_iter().flat_map(Path::components).collect();
+    let folder: Vec<_> = from
+        .parent()
+        .into_iter()
+        .flat_map(Path::components)
+        .collect();
     let to: Vec<_> = to.components().collect();
     let shared = folder.iter().zip(&to).take_while(|(a, b)| a == b).count();
     let up = folder[shared..].iter().map(|_| Component::ParentDir);

@@ -71,7 +71,9 @@ pub type Described = (String, String, Vec<(String, String)>);
 pub fn described() -> Result<Vec<Described>> {
     let schema: Value = serde_json::from_str(SCHEMA)?;
     let definitions = schema["$defs"].as_object().context("no definitions")?;
-    let results = definitions.iter().filter(|(name, _)| name.starts_with("warmswap."));
+    let results = definitions
+        .iter()
+        .filter(|(name, _)| name.starts_with("warmswap."));
     let described = results.filter_map(|(name, definition)| {
         let what = definition["description"].as_str()?.to_owned();
         let fields = shape(&schema, definition)["properties"].as_object();

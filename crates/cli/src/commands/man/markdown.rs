@@ -81,7 +81,8 @@ fn section(command: &Command, path: &str, level: usize, text: &mut String) -> Re
 
 /// Arguments first, then options, but for those of which every command has its own.
 fn arguments(command: &Command) -> impl Iterator<Item = &Arg> {
-    let shown = |arg: &&Arg| !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str());
+    let shown =
+        |arg: &&Arg| !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str());
     let positionals = command.get_positionals().filter(shown);
     positionals.chain(command.get_opts().filter(shown)).chain(
         command
@@ -105,7 +106,10 @@ fn argument(arg: &Arg, text: &mut String) -> Result<()> {
     }
     let defaults = arg.get_default_values();
     if !defaults.is_empty() && arg.get_action().takes_values() && !arg.is_hide_default_value_set() {
-        let values: Vec<_> = defaults.iter().map(|value| value.to_string_lossy()).collect();
+        let values: Vec<_> = defaults
+            .iter()
+            .map(|value| value.to_string_lossy())
+            .collect();
         write!(text, ". Default: `{}`", values.join(","))?;
     }
     text.push_str(".\n");
