@@ -136,7 +136,11 @@ fn moved(
         return format!("[{text}]({to})");
     }
     let target = target(link, path);
-    let page = reference_page(&target).or_else(|| staged.get(&target).cloned());
+    // The list of chapters is no page.
+    let chapter = staged
+        .get(&target)
+        .filter(|page| *page != Path::new("SUMMARY.md"));
+    let page = reference_page(&target).or_else(|| chapter.cloned());
     let anchor = to
         .split_once('#')
         .map_or(String::new(), |(_, anchor)| format!("#{anchor}"));
@@ -166,7 +170,7 @@ fn staged(root: &Path) -> Result<BTreeMap<PathBuf, PathBuf>> {
         .map(|page| (Path::new(CHAPTERS).join(&page), page));
     // A README would become the index of its folder.
     let documents = DOCUMENTS.iter().map(|path| {
-        let name = path.replace("README.md", "readme.md").to_lowercase();
+        let name = path.replace("/README.md", ".md").to_lowercase();
         (PathBuf::from(path), Path::new("documents").join(name))
     });
     Ok(chapters.chain(documents).collect())
