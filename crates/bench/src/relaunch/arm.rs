@@ -78,10 +78,15 @@ impl Run<'_> {
         let mut limit = self.limit()?;
         let daemon = self.daemon()?;
         let budgets = self.budgets();
+        if self.options.is_limited_at_start {
+            limit.impose();
+        }
         let apps = self.start_all(&*limit, daemon.as_ref(), &budgets, progress)?;
         std::thread::sleep(SETTLE);
         let footprints = footprints(root, &*limit, &apps)?;
-        limit.impose();
+        if !self.options.is_limited_at_start {
+            limit.impose();
+        }
         let pager = self.pager(&*limit, daemon, &apps, &budgets)?;
         let mut block = Block {
             kills: Kills::new(root, apps.len())?,

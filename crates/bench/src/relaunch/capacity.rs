@@ -1,7 +1,7 @@
 //! How many programs stay alive in a given memory, and how fast they come back as their number grows (Fleet, Figure 11).
 //!
-//! For each number of programs every arm runs as in [`relaunch`](fn@super::relaunch), in the same memory and with swap of
-//! the same size. An arm is not asked for more once one of its programs was killed, or once relaunches take
+//! For each number of programs every arm runs as in [`relaunch`](fn@super::relaunch), in the same memory, which is limited before
+//! the programs start, and with swap of the same size. An arm is not asked for more once one of its programs was killed, or once relaunches take
 //! [`TOO_SLOW`] times as long as with the fewest programs: nobody would call these alive.
 
 use serde::Serialize;

@@ -193,6 +193,9 @@ pub struct RelaunchOptions {
     pub total: Total,
     /// Size of the limited arms' swap, before compression; none for more than they need.
     pub swap_bytes: Option<u64>,
+    /// Whether a control group is limited before its applications start: then those that do not fit are killed. Else it is
+    /// limited once all run, which the kernel does only as far as it can reclaim.
+    pub is_limited_at_start: bool,
     /// Blocks.
     pub blocks: u32,
     /// Relaunches of each application in each arm of a block that count.

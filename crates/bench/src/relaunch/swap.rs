@@ -9,6 +9,7 @@ use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::{Device, ZramConfig, ZramSwap};
 use warmswap_sys::{Root, file};
 
+use super::limit::Setting;
 use super::options::SwapKind;
 use crate::BenchError;
 
@@ -119,6 +120,23 @@ impl Swap {
         }
     }
 
+    /// What zswap compresses by, where it is used.
+    pub fn setting(&self, root: &Root) -> Option<Setting> {
+        let path = root.path(Path::new(ZSWAP)).join("compressor");
+        let is_compressed = matches!(
+            self.area,
+            Area::File {
+                is_compressed: true,
+                ..
+            }
+        );
+        let text = is_compressed.then(|| file::read(&path).ok()).flatten()?;
+        Some(Setting {
+            name: "zswap.compressor".to_owned(),
+            value: text.trim().to_owned(),
+        })
+    }
+
     /// Takes it back now.
     pub fn remove(self) -> Result<(), BenchError> {
         match self.area {
@@ -143,17 +161,18 @@ fn zswap(
     let percent = ZSWAP_POOL_PERCENT * total_bytes as f64 / machine_bytes.max(1) as f64;
     let percent = percent.round().max(1.0).to_string();
     let set = |name: &str, value: &str| Tunable::set(undo, &folder.join(name), value);
+    let mut settings = Vec::new();
+    match set("compressor", algorithm) {
+        Ok(compressor) => settings.push(compressor),
+        // The kernel's zram has compressors of its own, which zswap may lack: then its own default has to do.
+        Err(TunableError::File(error)) if error.is_gone() => {}
+        Err(error) => return Err(error.into()),
+    }
     // On last, and so off first.
-    let values = [
-        ("max_pool_percent", percent.as_str()),
-        ("compressor", algorithm),
-        ("enabled", "Y"),
-    ];
-    let set: Result<Vec<_>, TunableError> = values
-        .map(|(name, value)| set(name, value))
-        .into_iter()
-        .collect();
-    let mut settings = set?;
+    let values = [("max_pool_percent", percent.as_str()), ("enabled", "Y")];
+    for (name, value) in values {
+        settings.push(set(name, value)?);
+    }
     settings.reverse();
     Ok(settings)
 }

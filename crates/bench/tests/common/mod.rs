@@ -28,6 +28,7 @@ pub fn options(arms: &[Arm]) -> RelaunchOptions {
         arms: arms.to_vec(),
         total: Total::Share(0.5),
         swap_bytes: None,
+        is_limited_at_start: false,
         blocks: 1,
         relaunches: 2,
         warm_up: 2,

@@ -88,7 +88,14 @@ impl MemoryLimit for GroupLimit {
     }
 
     fn conditions(&self) -> Conditions {
-        Conditions::default()
+        let swap = self.limited.as_ref().map(|(_, swap)| swap);
+        Conditions {
+            settings: swap
+                .and_then(|swap| swap.setting(self.undo.root()))
+                .into_iter()
+                .collect(),
+            ..Conditions::default()
+        }
     }
 
     fn check(&self) -> Result<(), BenchError> {

@@ -19,6 +19,7 @@ fn options() -> RelaunchOptions {
         arms: vec![Arm::Dram, Arm::Zram, Arm::Kernel],
         total: Total::Share(0.5),
         swap_bytes: None,
+        is_limited_at_start: false,
         blocks: 1,
         relaunches: 1,
         warm_up: 1,

@@ -52,7 +52,7 @@ pub struct CapacityArgs {
     /// Compression algorithm of the zram devices
     #[arg(long, default_value = "lz4")]
     algorithm: String,
-    /// Three programs, four and six in 128 MiB, for a first look (about two minutes)
+    /// Three programs, four and six in 128 MiB, for a first look
     #[arg(long)]
     quick: bool,
     /// Measure although other programs take the processor
@@ -128,6 +128,7 @@ fn options(args: &CapacityArgs) -> Result<CapacityOptions> {
                 SizeExpr::Bytes(bytes) => bytes,
                 SizeExpr::Percent(percent) => (total_bytes as f64 * percent / 100.0) as u64,
             }),
+            is_limited_at_start: true,
             blocks: 1,
             relaunches: args.relaunches,
             warm_up: 1,

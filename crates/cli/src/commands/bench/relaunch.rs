@@ -199,6 +199,7 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
             .total_mib
             .map_or(Total::Share(args.share), |mib| Total::Bytes(mib << 20)),
         swap_bytes: None,
+        is_limited_at_start: false,
         blocks: if args.quick { 1 } else { args.blocks },
         relaunches: if args.quick {
             args.relaunches.min(3)
