@@ -147,8 +147,13 @@ impl Group {
         self.lower_in_steps(bytes, limit_bytes)
     }
 
+    /// At once to what is in use, and from there in steps.
     fn lower_in_steps(&self, bytes: u64, from_bytes: u64) -> Result<(), FileError> {
-        let mut limit_bytes = from_bytes;
+        let used = self.usage_bytes()?;
+        let mut limit_bytes = from_bytes.min(used.max(bytes));
+        if limit_bytes < from_bytes {
+            self.set_limit(Some(limit_bytes))?;
+        }
         while limit_bytes > bytes {
             limit_bytes = limit_bytes.saturating_sub(LOWERED_BYTES).max(bytes);
             self.set_limit(Some(limit_bytes))?;
@@ -167,8 +172,7 @@ impl Group {
     pub fn reclaim_to(&self, bytes: u64, limit_bytes: u64) -> Result<(), FileError> {
         match self.version {
             Version::V1 => {
-                let from = self.usage_bytes()?.min(limit_bytes);
-                let lowered = self.lower_in_steps(bytes, from);
+                let lowered = self.lower_in_steps(bytes, limit_bytes);
                 let raised = self.set_limit(Some(limit_bytes));
                 lowered.and(raised)
             }
