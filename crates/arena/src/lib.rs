@@ -18,7 +18,8 @@
 //!
 //! # The life of a page
 //!
-//! The *directory* has an atomic word for each page and is the truth; the engine hears of it later. A word
+//! The *directory* has an atomic word for each page and is the truth; the engine hears of it later. Pages of 2 MiB that were
+//! never touched have one word together. A word
 //! changes by compare-and-swap to `Busy`, and back by a store of the thread that made it so:
 //!
 //! | from | to | by |
