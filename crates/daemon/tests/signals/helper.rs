@@ -1,12 +1,10 @@
 //! The processes that read window systems for the daemon: what they may do, and what they cannot do to the daemon.
 
-mod manager;
-
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, sync_channel};
 use std::time::Duration;
 
-use manager::{Of, USER, change, serve_if_helper, server};
+use crate::manager::{Of, USER, change, server};
 use warmswap_control::Peer;
 use warmswap_daemon::signals::Heard;
 use warmswap_daemon::signals::helper::{Account, Helper, HelperError, System};
@@ -15,12 +13,6 @@ use warmswap_testkit::skip;
 
 /// How long a message may take that will come.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Not a test of its own: what the daemon starts for a window system.
-#[test]
-fn helper() {
-    serve_if_helper();
-}
 
 fn ipc(socket: PathBuf) -> System {
     System::Ipc {
@@ -56,7 +48,7 @@ fn a_helper_has_no_rights_and_dies_with_the_thread_that_follows() {
     let account = Account::of_socket(&path).unwrap();
     assert_eq!((account.user, account.peer), (USER, Peer { user: USER }));
     let (heard, told) = channel();
-    let mut how = manager::helper();
+    let mut how = crate::manager::helper();
     // So that it is told from those of other tests.
     how.arguments.push("--test-threads=1".into());
     let follower = std::thread::spawn(move || {
@@ -218,8 +210,8 @@ fn nothing_but_the_daemon_starts_a_helper() {
     let run = |daemon: Option<String>| {
         let mut command = std::process::Command::new("/proc/self/exe");
         command
-            .args(["--exact", "helper"])
-            .env(manager::HELPER, "1");
+            .args(["--exact", "serve_as_helper"])
+            .env(crate::manager::HELPER, "1");
         command.env_remove("WARMSWAP_DAEMON");
         command.envs(daemon.map(|daemon| ("WARMSWAP_DAEMON", daemon)));
         command.stdin(std::process::Stdio::null());

@@ -1,5 +1,4 @@
 //! What the tests share: heaps of every collector, small graphs of records, a plain model to compare with.
-#![allow(dead_code)] // Each test uses a part of this.
 
 pub use warmswap_testkit::Random;
 

@@ -1,11 +1,9 @@
 //! The heap over an arena, with swap that really happens: contents, and the paper's claims as counts of pages.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{MIB, Random, fleet, kinds, marvin};
+use crate::common::{MIB, Random, fleet, kinds, marvin};
 use warmswap_arena::{Arena, ArenaConfig, ArenaStats, FaultMode};
 use warmswap_heap::{
     ArenaMemory, Bytes, Collector, Field, FleetConfig, Heap, HeapConfig, Kind, Mutator, Ref, Refs,
@@ -65,7 +63,7 @@ fn arena(
 
 fn heap_over(arena: &Arena, max_bytes: usize, collector: Collector) -> Heap {
     let config = HeapConfig {
-        background_collection_wait: Some(common::NEVER),
+        background_collection_wait: Some(crate::common::NEVER),
         ..HeapConfig::new(max_bytes).with(collector)
     };
     let app = arena.application("test").expect("an application");

@@ -1,8 +1,6 @@
 //! The heap beside a plain graph: whatever is done to both, both are the same afterwards.
 
-mod common;
-
-use common::{Model, Plain, alloc, fleet, heap, kinds, marvin};
+use crate::common::{Model, Plain, alloc, fleet, heap, kinds, marvin};
 use proptest::prelude::*;
 use warmswap_heap::{Collector, Heap, Mutator};
 

@@ -1,13 +1,11 @@
 //! What once went wrong, and must not again: each test names what it was.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use common::{MIB, fleet, heap, heap_of, marvin};
+use crate::common::{MIB, fleet, heap, heap_of, marvin};
 use warmswap_heap::{
     AllocError, Collector, Field, FleetConfig, Heap, HeapConfig, KernelMemory, Kind, LARGE_BYTES,
     Mutator, REGION_BYTES, Record, Ref, Root, object,

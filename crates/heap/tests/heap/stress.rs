@@ -1,8 +1,6 @@
 //! Every safepoint is a collection, of each kind in turn, and the heap is checked after each.
 
-mod common;
-
-use common::{MIB, Random, alloc, check, fleet, heap_of, marvin};
+use crate::common::{MIB, Random, alloc, check, fleet, heap_of, marvin};
 use warmswap_heap::{Collector, HeapConfig, Root};
 
 const STEPS: usize = if cfg!(miri) { 12 } else { 400 };
@@ -10,7 +8,7 @@ const STEPS: usize = if cfg!(miri) { 12 } else { 400 };
 fn survives_stress(collector: Collector) {
     let config = HeapConfig {
         stress: true,
-        background_collection_wait: Some(common::NEVER),
+        background_collection_wait: Some(crate::common::NEVER),
         // Marvin's objects are not moved: each collection begins new regions for them.
         ..HeapConfig::new(64 * MIB).with(collector)
     };

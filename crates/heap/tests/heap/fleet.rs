@@ -1,10 +1,8 @@
 //! What the paper says that Fleet does (sections 4 and 5), as counts of objects.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{MIB, alloc, check, fleet, heap, heap_of};
+use crate::common::{MIB, alloc, check, fleet, heap, heap_of};
 use warmswap_heap::{
     Bytes, CollectionReport, Collector, FleetConfig, Heap, HeapConfig, Kind, LaunchDepth, Mutator,
     REGION_BYTES, Record, Ref, Root,

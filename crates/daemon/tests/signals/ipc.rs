@@ -1,8 +1,5 @@
 //! The focused window of sway and of i3, told by a server that speaks their IPC.
 
-mod display;
-mod manager;
-
 use std::io::Write as _;
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc::channel;
@@ -16,16 +13,10 @@ use warmswap_daemon::signals::{Heard, ipc, start, x11};
 use warmswap_sys::Root;
 use warmswap_testkit::skip;
 
-use manager::{MAGIC, Of, SUBSCRIBE, change, next_kind, serve_if_helper, server};
+use crate::manager::{MAGIC, Of, SUBSCRIBE, change, next_kind, server};
 
 /// How long a message may take that will come.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Not a test of its own: what the daemon starts for a window system.
-#[test]
-fn helper() {
-    serve_if_helper();
-}
 
 /// There is no display to ask.
 fn no_display() -> Result<x11::Windows, x11::X11Error> {
@@ -59,21 +50,27 @@ fn the_focused_window_is_told_now_and_when_it_changes() {
 
 #[test]
 fn the_process_of_a_window_of_i3_is_asked_of_its_display() {
-    let Some(display) = display::Server::start() else {
+    let Some(display) = crate::display::Server::start() else {
         skip!(
             "the_process_of_a_window_of_i3_is_asked_of_its_display",
             "Xvfb is not installed"
         );
     };
     let (connection, screen) = x11rb::connect(Some(&display.1)).unwrap();
-    let window = display::window(&connection, screen);
+    let window = crate::display::window(&connection, screen);
     let (_place, path, sender) = server(Of::Window(window));
     let mut config = signals();
     config.x11 = Place::At(display.1.clone());
     config.i3 = Place::At(path.display().to_string());
     let (events, heard) = Events::new();
 
-    start(&config, &Root::machine(), &manager::helper(), &events).unwrap();
+    start(
+        &config,
+        &Root::machine(),
+        &crate::manager::helper(),
+        &events,
+    )
+    .unwrap();
 
     let next = || loop {
         let event = heard.recv_timeout(PATIENCE).unwrap();
@@ -142,7 +139,13 @@ fn the_daemon_hears_of_it_by_its_configuration() {
     config.sway = Place::At(path.display().to_string());
     let (events, heard) = Events::new();
 
-    start(&config, &Root::machine(), &manager::helper(), &events).unwrap();
+    start(
+        &config,
+        &Root::machine(),
+        &crate::manager::helper(),
+        &events,
+    )
+    .unwrap();
 
     let first = heard.recv_timeout(PATIENCE).unwrap();
     let Event::Source {
@@ -171,7 +174,13 @@ fn a_socket_that_nobody_serves_is_told_as_absent() {
     config.sway = Place::At(place.path().join("none.sock").display().to_string());
     let (events, heard) = Events::new();
 
-    start(&config, &Root::machine(), &manager::helper(), &events).unwrap();
+    start(
+        &config,
+        &Root::machine(),
+        &crate::manager::helper(),
+        &events,
+    )
+    .unwrap();
 
     let Event::Source { state, is_live, .. } = heard.recv_timeout(PATIENCE).unwrap() else {
         panic!("a state");

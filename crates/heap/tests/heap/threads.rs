@@ -1,12 +1,10 @@
 //! Threads that change a shared graph while collections run back to back.
 
-mod common;
-
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use common::{MIB, Random, fleet, heap, kinds, marvin};
+use crate::common::{MIB, Random, fleet, heap, kinds, marvin};
 use warmswap_heap::{
     AllocError, Bytes, Collector, Field, Heap, HeapConfig, Kind, Mutator, Ref, Root, Weak, object,
 };
@@ -300,7 +298,7 @@ fn marvin_keeps_what_threads_share() {
 fn finalisers_run_once_for_what_died_and_never_for_what_lives() {
     const OBJECTS: usize = if cfg!(miri) { 50 } else { 2000 };
     let config = HeapConfig::new(32 * MIB);
-    let heap = common::heap_of(config);
+    let heap = crate::common::heap_of(config);
     let runs: Arc<Vec<AtomicUsize>> = Arc::new((0..OBJECTS).map(|_| AtomicUsize::new(0)).collect());
     let mut mutator = heap.mutator().expect("the first of this thread");
     let mut live: Vec<Option<Root<Node>>> = Vec::new();

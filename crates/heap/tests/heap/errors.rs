@@ -1,8 +1,6 @@
 //! What cannot be, and how it is said.
 
-mod common;
-
-use common::{MIB, heap, heap_of};
+use crate::common::{MIB, heap, heap_of};
 use warmswap_heap::{
     AllocError, Bytes, Collector, Heap, HeapConfig, HeapError, KernelMemory, Kind,
 };

@@ -1,7 +1,5 @@
 //! A window manager that is played by the test: a server that speaks the IPC of sway and i3; and helpers.
 
-#![allow(dead_code)] // Each test uses a part.
-
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -16,11 +14,11 @@ pub const USER: u32 = 54_321;
 /// Set for a process that is a helper.
 pub const HELPER: &str = "WARMSWAP_TEST_HELPER";
 
-/// This test program as a helper: its test `helper` does what the command does.
+/// This test program as a helper: its test `serve_as_helper` does what the command does.
 pub fn helper() -> Helper {
     Helper {
         program: PathBuf::from("/proc/self/exe"),
-        arguments: ["--exact", "helper"].map(Into::into).to_vec(),
+        arguments: ["--exact", "serve_as_helper"].map(Into::into).to_vec(),
         environment: vec![(HELPER.into(), "1".into())],
     }
 }

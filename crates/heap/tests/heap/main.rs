@@ -1,0 +1,10 @@
+//! Heaps of every collector, beside models and under stress.
+
+mod arena;
+mod common;
+mod errors;
+mod fleet;
+mod model;
+mod regressions;
+mod stress;
+mod threads;
