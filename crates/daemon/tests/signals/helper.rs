@@ -58,12 +58,12 @@ fn a_helper_has_no_rights_and_dies_with_the_thread_that_follows() {
     assert!(matches!(next(), Heard::Live(_)));
     assert_eq!(next(), Heard::Window(11));
 
-    let pid = child("--exact helper --test-threads=1 ").expect("it runs");
+    let pid = child("--exact serve_as_helper --test-threads=1 ").expect("it runs");
     // The thread of the test harness that the helper's test runs in; the command has one thread.
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let status = threads
         .map(|thread| std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap())
-        .max_by_key(|status| status.starts_with("Name:\thelper\n"))
+        .max_by_key(|status| status.starts_with("Name:\tserve_as_helper\n"))
         .unwrap();
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
