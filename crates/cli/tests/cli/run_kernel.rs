@@ -281,6 +281,53 @@ fn children_outlive_the_program_and_leave_its_group() {
 fn two_at_once_do_not_disturb_each_other() {
     let folder = folder();
     let program = walker!("two_at_once_do_not_disturb_each_other", folder);
+    run_two_at_once(&program, folder.path());
+}
+
+#[test]
+fn two_at_once_do_not_share_a_device_that_is_too_small_for_both() {
+    let folder = folder();
+    let program = walker!(
+        "two_at_once_do_not_share_a_device_that_is_too_small_for_both",
+        folder
+    );
+    let device = OthersDevice::new("64M");
+    run_two_at_once(&program, folder.path());
+    drop(device);
+}
+
+/// A zram device that is swapped to last, as somebody else sets it up. Dropping it removes it.
+struct OthersDevice(String);
+
+impl OthersDevice {
+    fn new(size: &str) -> Self {
+        let id = fs::read_to_string("/sys/class/zram-control/hot_add").expect("it is added");
+        let device = Self(id.trim().to_owned());
+        let disk_size = format!("/sys/block/zram{}/disksize", device.0);
+        fs::write(disk_size, size).expect("a size");
+        device.call("mkswap");
+        device.call("swapon");
+        device
+    }
+
+    fn call(&self, program: &str) {
+        let ran = Command::new(program)
+            .arg(format!("/dev/zram{}", self.0))
+            .output()
+            .expect("it starts");
+        assert!(ran.status.success(), "{program}: {ran:?}");
+    }
+}
+
+impl Drop for OthersDevice {
+    fn drop(&mut self) {
+        self.call("swapoff");
+        fs::write(format!("/sys/block/zram{}/reset", self.0), "1").expect("it is reset");
+        fs::write("/sys/class/zram-control/hot_remove", &self.0).expect("it goes");
+    }
+}
+
+fn run_two_at_once(program: &Path, folder: &Path) {
     let before = devices();
     let start = |mib: &str, rounds: &str, result: &Path| {
         let args = [
@@ -288,7 +335,7 @@ fn two_at_once_do_not_disturb_each_other() {
             text(result),
             "--budget",
             "24M",
-            text(&program),
+            text(program),
             mib,
             rounds,
         ];
@@ -296,7 +343,7 @@ fn two_at_once_do_not_disturb_each_other() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().expect("the command starts")
     };
-    let results: [PathBuf; 2] = ["a", "b"].map(|name| folder.path().join(name));
+    let results: [PathBuf; 2] = ["a", "b"].map(|name| folder.join(name));
     // The first ends while the second has pages in its device.
     let first = start("40", "1", &results[0]);
     let second = start("48", "4", &results[1]);

@@ -30,25 +30,25 @@ pub(super) enum ProgramSwap {
 }
 
 impl ProgramSwap {
-    /// Takes what is there if the kernel swaps to zram first, and there is room for a program of twice the budget; makes
-    /// a device otherwise. Devices that this project made are not taken: they go with the command that made them.
+    /// Takes what is there if the kernel swaps to zram first and it has as much room as a device of its own; makes a
+    /// device otherwise, which the kernel fills after what is there. With less room, programs that each found enough
+    /// would fill it together, and the kernel would end them. Devices that this project made are not taken: they go with
+    /// the command that made them.
     pub fn find(undo: &Undo, budget_bytes: u64) -> Result<Self, ZramError> {
         let root = undo.root();
         let areas = swap::areas(root)?;
+        let memory = Meminfo::read(root)?;
+        let capacity = own_capacity_bytes(budget_bytes, memory.total_bytes);
         if let Some(area) = first(&areas)
-            && area.size_bytes - area.used_bytes >= 2 * budget_bytes
+            && area.size_bytes - area.used_bytes >= capacity
             && let Some(name) = zram_name(area)
             && !swap::is_labelled(&root.path(&area.path))
         {
             let name = name.to_owned();
             return Ok(Self::Shared { name });
         }
-        let memory = Meminfo::read(root)?;
-        let capacity = budget_bytes.saturating_mul(CAPACITY_BUDGETS);
         let config = |algorithm: &str| ZramConfig {
-            disk_bytes: capacity
-                .max(LEAST_CAPACITY_BYTES)
-                .min(memory.total_bytes.max(LEAST_CAPACITY_BYTES)),
+            disk_bytes: capacity,
             algorithm: algorithm.to_owned(),
             memory_limit_bytes: None,
             priority: own_priority(&areas),
@@ -76,6 +76,14 @@ impl ProgramSwap {
             Self::Own(device) => device.remove(),
         }
     }
+}
+
+/// Capacity of a device of its own: no more than the machine's memory, unless that is less than the least capacity.
+fn own_capacity_bytes(budget_bytes: u64, memory_bytes: u64) -> u64 {
+    budget_bytes
+        .saturating_mul(CAPACITY_BUDGETS)
+        .min(memory_bytes)
+        .max(LEAST_CAPACITY_BYTES)
 }
 
 /// The area that the kernel swaps to next.
@@ -134,6 +142,15 @@ mod tests {
         assert_eq!(zram_name(found), Some("zram0"));
         assert_eq!(zram_name(&areas[1]), None);
         assert!(first(&areas[..1]).is_none());
+    }
+
+    #[test]
+    fn a_device_holds_what_a_budget_can_and_no_more_than_the_machine() {
+        assert_eq!(own_capacity_bytes(1 << 30, 64 << 30), 8 << 30);
+        assert_eq!(own_capacity_bytes(1 << 30, 4 << 30), 4 << 30);
+        assert_eq!(own_capacity_bytes(4 << 20, 64 << 30), LEAST_CAPACITY_BYTES);
+        assert_eq!(own_capacity_bytes(4 << 20, 64 << 20), LEAST_CAPACITY_BYTES);
+        assert_eq!(own_capacity_bytes(u64::MAX, 8 << 30), 8 << 30);
     }
 
     #[test]
