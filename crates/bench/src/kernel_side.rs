@@ -2,6 +2,7 @@
 
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::Root;
+use warmswap_sys::cpus;
 use warmswap_sys::pagemap::Pagemap;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::{ZramConfig, ZramSwap};
@@ -17,22 +18,35 @@ const TRIES: usize = 20;
 /// (`SWAPFILE_CLUSTER`, Linux 6.14 on).
 const CLUSTER_PAGES: usize = 512;
 
-/// Pages memory out until all of it comes to a device: what the processors have of other areas is used up then.
+/// Rounds on a processor until what it has of other areas is used up: it can keep a cluster for each order of pages.
+const ROUNDS: usize = 4;
+
+/// Pages memory out on each processor until all of it comes to a device: what the processor has of other areas is used up
+/// then.
 fn use_up_clusters(zram: &ZramSwap) -> Result<(), BenchError> {
     let memory = Plain::new(CLUSTER_PAGES)?;
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    for _ in 0..2 * cpus {
-        for page in 0..CLUSTER_PAGES {
-            let mut content = [0; PAGE_BYTES];
-            content[..size_of::<usize>()].copy_from_slice(&(page + 1).to_le_bytes());
-            memory.write(page, &content);
+    let use_up = || {
+        for _ in 0..ROUNDS {
+            for page in 0..CLUSTER_PAGES {
+                let mut content = [0; PAGE_BYTES];
+                content[..size_of::<usize>()].copy_from_slice(&(page + 1).to_le_bytes());
+                memory.write(page, &content);
+            }
+            memory.page_out()?;
+            if zram.stats()?.original_bytes >= (CLUSTER_PAGES * PAGE_BYTES / 100 * 95) as u64 {
+                break;
+            }
         }
-        memory.page_out()?;
-        if zram.stats()?.original_bytes >= (CLUSTER_PAGES * PAGE_BYTES / 100 * 95) as u64 {
-            break;
+        Ok(())
+    };
+    let mut result = Ok(());
+    // Where the thread cannot be moved, what the pages came to is looked at all the same.
+    let _ = cpus::on_each(|| {
+        if result.is_ok() {
+            result = use_up();
         }
-    }
-    Ok(())
+    });
+    result
 }
 
 /// Plain memory, and the only swap device that the kernel prefers.

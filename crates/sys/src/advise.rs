@@ -3,8 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-
+use crate::cpus;
 use crate::process::{Process, ProcessError};
 use warmswap_page::PAGE_BYTES;
 
@@ -120,19 +119,9 @@ pub fn advise_on_every_cpu(
     advice: Advice,
     ranges: &[PageRange],
 ) -> Result<Advised, ProcessError> {
-    let moving =
-        |e: rustix::io::Errno| ProcessError::new("move between CPUs to advise", process.pid(), e);
-    let allowed = sched_getaffinity(None).map_err(moving)?;
     let mut result = Ok(Advised::default());
-    for cpu in (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)) {
-        let mut one = CpuSet::new();
-        one.set(cpu);
-        // A CPU that went offline meanwhile has empty batches.
-        if sched_setaffinity(None, &one).is_ok() {
-            result = advise(process, advice, ranges);
-        }
-    }
-    sched_setaffinity(None, &allowed).map_err(moving)?;
+    cpus::on_each(|| result = advise(process, advice, ranges))
+        .map_err(|error| ProcessError::new("move between CPUs to advise", process.pid(), error))?;
     result
 }
 
@@ -252,11 +241,11 @@ mod tests {
     #[test]
     fn the_thread_may_run_where_it_could_before() {
         let me = Process::open(std::process::id()).unwrap();
-        let before = sched_getaffinity(None).unwrap();
+        let before = rustix::thread::sched_getaffinity(None).unwrap();
 
         let _ = advise_on_every_cpu(&me, Advice::Cold, &[]);
 
-        assert_eq!(sched_getaffinity(None).unwrap(), before);
+        assert_eq!(rustix::thread::sched_getaffinity(None).unwrap(), before);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 pub mod advise;
 pub mod cpu_time;
+pub mod cpus;
 pub mod file;
 pub mod fork;
 pub mod huge_pages;
