@@ -3,7 +3,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install uninstall deb tarball package-test test soak suites kernels traces bench demo book clean
+.PHONY: help setup build install uninstall deb tarball package-test test soak suites kernels cross traces bench demo book clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -39,8 +39,11 @@ soak: setup ## live programs again and again, with faults injected, for MINUTES=
 suites: build ## other projects' test suites, natively and paged; NAMES="redis sqlite" runs only some
 	@scripts/suites $(NAMES)
 
-kernels: setup ## the live tests on the kernels of Debian's releases, in virtual machines without KVM
-	@scripts/kernels
+kernels: setup ## the live tests on the kernels of Debian's releases, in virtual machines without KVM; ARCH=aarch64
+	@WARMSWAP_KERNELS_ARCH=$(or $(ARCH),$(shell uname -m)) scripts/kernels
+
+cross: setup ## build all for another processor: ARCH=aarch64
+	@scripts/cross $(or $(ARCH),aarch64) build --locked --workspace --exclude warmswap-python --all-targets
 
 traces: build ## record the programs of apps/ for studies, an hour at most, to target/traces; SEEDS, SIZES, RELAUNCHES, MINUTES
 	@scripts/traces

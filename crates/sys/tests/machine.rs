@@ -17,7 +17,7 @@ use warmswap_testkit::skip;
 fn config(disk_bytes: u64) -> ZramConfig {
     ZramConfig {
         disk_bytes,
-        algorithm: "lzo-rle".to_owned(),
+        algorithm: "lz4".to_owned(),
         memory_limit_bytes: None,
         priority: 32767,
     }
