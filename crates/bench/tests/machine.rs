@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{SETTINGS, alone, as_child, machine_state, options, stop_in_the_middle};
+use common::{Machine, SETTINGS, as_child, options, stop_in_the_middle};
 use rustix::process::Signal;
 use warmswap_apps::AppError;
 use warmswap_bench::relaunch::{Arm, Total};
@@ -12,7 +12,6 @@ use warmswap_bench::{BenchError, RelaunchOptions, RelaunchReport, relaunch};
 use warmswap_sys::huge_pages::HugePagesError;
 use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::undo::Undo;
-use warmswap_sys::zram::probe;
 use warmswap_sys::{Root, file, swap};
 use warmswap_testkit::skip;
 
@@ -45,9 +44,6 @@ fn measure(
 /// Why this machine cannot run these tests.
 fn missing() -> Option<String> {
     let root = Root::machine();
-    if let Err(reason) = probe(&root) {
-        return Some(reason.to_string());
-    }
     if Meminfo::read(&root).unwrap().available_bytes < 5 * GIB {
         return Some("needs 5 GiB of available memory".to_owned());
     }
@@ -57,7 +53,7 @@ fn missing() -> Option<String> {
     if let Some(area) = swap::areas(&root).unwrap().first() {
         return Some(format!("{} is in use as swap", area.path));
     }
-    (options(&[]).apps.len() < 2).then(|| "python3 and sqlite3 are not both installed".to_owned())
+    common::missing()
 }
 
 #[test]
@@ -66,21 +62,18 @@ fn memory_is_taken_away_while_programs_run_and_given_back() {
     if let Some(reason) = missing() {
         skip!(name, "{reason}");
     }
-    let _alone = alone();
-    let before = machine_state();
-    let folder = tempfile::tempdir().unwrap();
-    let undo = Undo::open(&Root::machine(), folder.path()).unwrap();
+    let machine = Machine::alone();
     let memory = || Meminfo::read(&Root::machine()).unwrap();
     let huge_pages = memory().huge_pages_bytes;
     let mut taken = 0;
 
     let arms = [Arm::Dram, Arm::ZramDefault, Arm::ZramTuned];
-    let report = measure(|| machine_options(&arms), &undo, &mut || {
+    let report = measure(|| machine_options(&arms), &machine.undo, &mut || {
         taken = taken.max(memory().huge_pages_bytes - huge_pages);
     })
     .unwrap();
 
-    assert_eq!(machine_state(), before);
+    machine.assert_restored();
     assert!(taken > 0);
     assert_eq!(report.values.len(), 3 * 2 * 2);
     assert!(!report.features.is_empty());
@@ -111,10 +104,7 @@ fn a_program_that_fails_ends_the_run_and_leaves_nothing_behind() {
     if let Some(reason) = missing() {
         skip!(name, "{reason}");
     }
-    let _alone = alone();
-    let before = machine_state();
-    let folder = tempfile::tempdir().unwrap();
-    let undo = Undo::open(&Root::machine(), folder.path()).unwrap();
+    let machine = Machine::alone();
     let impatient = || {
         let mut options = machine_options(&[Arm::ZramTuned]);
         for app in &mut options.apps {
@@ -123,13 +113,13 @@ fn a_program_that_fails_ends_the_run_and_leaves_nothing_behind() {
         options
     };
 
-    let error = measure(impatient, &undo, &mut || {}).unwrap_err();
+    let error = measure(impatient, &machine.undo, &mut || {}).unwrap_err();
 
     assert!(
         matches!(error, BenchError::App(AppError::Late { .. })),
         "{error}"
     );
-    assert_eq!(machine_state(), before);
+    machine.assert_restored();
 }
 
 /// Not a test of its own: run by the one below in a process of its own.
@@ -155,7 +145,6 @@ fn signals_a_panic_and_the_command_after_a_kill_restore_the_machine() {
     if let Some(reason) = missing() {
         skip!(name, "{reason}");
     }
-    let _alone = alone();
     stop_in_the_middle(Some(Signal::INT), Some(130));
     stop_in_the_middle(Some(Signal::TERM), Some(143));
     stop_in_the_middle(None, Some(101));

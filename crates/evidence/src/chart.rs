@@ -105,6 +105,11 @@ pub(crate) fn text_width(text: &str, size: i32) -> i32 {
     (text.chars().count() as f64 * f64::from(size) * 0.6).ceil() as i32
 }
 
+/// Pixels that the longest of some texts takes.
+pub(crate) fn widest<'a>(texts: impl Iterator<Item = &'a String>, size: i32) -> i32 {
+    texts.map(|text| text_width(text, size)).max().unwrap_or(0)
+}
+
 /// `text` with at most so many pixels.
 pub(crate) fn shortened(text: &str, size: i32, width: i32) -> String {
     if text_width(text, size) <= width {

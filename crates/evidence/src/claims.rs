@@ -5,6 +5,7 @@
 //! the reason. Nothing of it is decided elsewhere.
 
 use warmswap_report::Quantity;
+use warmswap_study::launches::LaunchRow;
 
 use crate::results::Results;
 
@@ -171,6 +172,54 @@ pub struct Claim {
     pub reason: &'static str,
 }
 
+/// The claim of a figure or table in a section, for which `command` makes ours. It cannot be measured until `ours` and
+/// `rule` say otherwise.
+fn claim((figure, section): (&'static str, &'static str), command: &'static str) -> Claim {
+    Claim {
+        figure,
+        section,
+        says: "",
+        paper: None,
+        unit: Unit::Ratio,
+        command,
+        ours: |_| None,
+        rule: Rule::Cannot,
+        reason: "",
+    }
+}
+
+/// A claim that this hardware cannot show, for a reason.
+fn cannot(place: (&'static str, &'static str)) -> Claim {
+    claim(place, "")
+}
+
+/// Each sets the field of its name.
+impl Claim {
+    fn says(self, says: &'static str) -> Self {
+        Self { says, ..self }
+    }
+
+    fn paper(self, paper: Option<f64>, unit: Unit) -> Self {
+        Self {
+            paper,
+            unit,
+            ..self
+        }
+    }
+
+    fn ours(self, ours: fn(&Results) -> Option<Ours>) -> Self {
+        Self { ours, ..self }
+    }
+
+    fn rule(self, rule: Rule) -> Self {
+        Self { rule, ..self }
+    }
+
+    fn reason(self, reason: &'static str) -> Self {
+        Self { reason, ..self }
+    }
+}
+
 /// What became of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -325,9 +374,9 @@ pub fn tally(results: &Results) -> [usize; 6] {
     Verdict::ALL.map(|wanted| verdicts.iter().filter(|&&found| found == wanted).count())
 }
 
-/// Ours, where nothing measures it.
-pub(crate) fn nothing(_: &Results) -> Option<Ours> {
-    None
+/// The mean over all applications whose launches were studied.
+fn over_launches(results: &Results, of: fn(&LaunchRow) -> Option<f64>) -> Option<Ours> {
+    Ours::over(results.launches.iter().flatten().filter_map(of))
 }
 
 #[cfg(test)]

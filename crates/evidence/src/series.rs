@@ -428,7 +428,6 @@ pub(crate) fn by_app<'a, T: 'a>(
     kinds: Vec<(&'static str, Ink, bool)>,
 ) -> Dots {
     let rows = rows.map(|row| DotRow {
-        group: String::new(),
         label: name(row),
         values: values(row),
     });

@@ -7,11 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, set_child_subreaper};
+use tempfile::TempDir;
 use warmswap_apps::{Place, Size, check, load_all};
 use warmswap_bench::RelaunchOptions;
 use warmswap_bench::relaunch::{Arm, Total};
 use warmswap_kernel::HostConfig;
 use warmswap_sys::undo::Undo;
+use warmswap_sys::zram::probe;
 use warmswap_sys::{Root, file, swap};
 
 /// Two programs, if they are installed, at their smallest.
@@ -43,10 +45,46 @@ pub fn options(arms: &[Arm]) -> RelaunchOptions {
     }
 }
 
+/// Why this machine cannot measure live arms.
+pub fn missing() -> Option<String> {
+    if let Err(reason) = probe(&Root::machine()) {
+        return Some(reason.to_string());
+    }
+    (options(&[]).apps.len() < 2).then(|| "python3 and sqlite3 are not both installed".to_owned())
+}
+
 /// One test at a time changes the machine.
-pub fn alone() -> MutexGuard<'static, ()> {
+fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A machine that one test at a time changes, and how it was before.
+pub struct Machine {
+    pub undo: Undo,
+    _folder: TempDir,
+    before: MachineState,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Machine {
+    /// Waits until no other test changes it.
+    pub fn alone() -> Self {
+        let alone = alone();
+        let before = machine_state();
+        let folder = tempfile::tempdir().unwrap();
+        Self {
+            undo: Undo::open(&Root::machine(), folder.path()).unwrap(),
+            _folder: folder,
+            before,
+            _alone: alone,
+        }
+    }
+
+    /// Fails unless the machine is as it was.
+    pub fn assert_restored(&self) {
+        assert_eq!(machine_state(), self.before);
+    }
 }
 
 /// What runs change.
@@ -114,6 +152,7 @@ pub fn as_child(is_under_way: impl Fn() -> bool, run: impl FnOnce(&Undo, &mut dy
 /// Runs the test `child` of this file in a process of its own, and stops it when it is under way: by a signal, or by a
 /// panic. Checks that it ends with `code` and leaves nothing behind; after a SIGKILL, once the next command has begun.
 pub fn stop_in_the_middle(signal: Option<Signal>, code: Option<i32>) {
+    let _alone = alone();
     // Whoever loses its parent becomes a child of this process, and is seen.
     set_child_subreaper(Pid::from_raw(1)).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use warmswap_report::Quantity;
 
 use super::canvas::{Anchor, Canvas, Ink, legend_height};
 use super::scale::Scale;
-use super::{Grid, Paint, is_bytes, shortened, text_width, tick};
+use super::{Grid, Paint, is_bytes, shortened, widest};
 use crate::error::EvidenceError;
 
 /// One bar.
@@ -53,12 +53,8 @@ impl Bars {
     }
 
     fn margin(&self, width: i32) -> i32 {
-        let widest = self
-            .rows
-            .iter()
-            .map(|row| text_width(&row.label, SIZE))
-            .max();
-        (widest.unwrap_or(0) + 10).min(width * 2 / 5)
+        let labels = self.rows.iter().map(|row| &row.label);
+        (widest(labels, SIZE) + 10).min(width * 2 / 5)
     }
 
     fn total(row: &BarRow) -> f64 {
@@ -104,16 +100,7 @@ impl Paint for Bars {
             self.unit
         };
         let scale = Scale::linear((0.0, most), pixels).binary(is_bytes(unit));
-        for value in scale.ticks(((pixels.1 - pixels.0) / 90).max(2) as usize) {
-            let x = scale.at(value);
-            canvas.line(&[(x, top), (x, bottom)], Ink::Grid, 1)?;
-            canvas.text(
-                (x, bottom + 13),
-                &tick(&unit(value)),
-                (11, Anchor::Middle),
-                Ink::Muted,
-            )?;
-        }
+        scale.rule(canvas, 90, (top, bottom), unit)?;
         let mut y = top;
         for rows in self.groups() {
             if !rows[0].group.is_empty() {

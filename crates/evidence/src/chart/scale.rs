@@ -1,8 +1,13 @@
-//! From values to pixels.
+//! From values to pixels, and the rule that shows them.
 
 use plotters::coord::ranged1d::Ranged;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::{IntoLogRange, LogCoord};
+use warmswap_report::Quantity;
+
+use super::canvas::{Anchor, Canvas, Ink};
+use super::tick;
+use crate::error::EvidenceError;
 
 /// A range of values on a range of pixels.
 pub(crate) struct Scale {
@@ -76,6 +81,24 @@ impl Scale {
             Coord::Linear(coord) => coord.key_points(count),
             Coord::Log(_) => self.log_ticks(count),
         }
+    }
+
+    /// Draws round values, about `each` pixels apart: a line from `top` to `bottom`, and the value below.
+    pub(crate) fn rule(
+        &self,
+        canvas: &Canvas<'_, '_>,
+        each: i32,
+        (top, bottom): (i32, i32),
+        unit: fn(f64) -> Quantity,
+    ) -> Result<(), EvidenceError> {
+        let count = (self.pixels.1 - self.pixels.0) / each;
+        for value in self.ticks(count.max(2) as usize) {
+            let x = self.at(value);
+            canvas.line(&[(x, top), (x, bottom)], Ink::Grid, 1)?;
+            let name = tick(&unit(value));
+            canvas.text((x, bottom + 13), &name, (11, Anchor::Middle), Ink::Muted)?;
+        }
+        Ok(())
     }
 
     fn log_ticks(&self, count: usize) -> Vec<f64> {

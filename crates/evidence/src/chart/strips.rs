@@ -5,7 +5,7 @@ use warmswap_report::Quantity;
 
 use super::canvas::{Anchor, Canvas, Ink};
 use super::scale::Scale;
-use super::{Grid, Paint, shortened, text_width, tick};
+use super::{Grid, Paint, shortened, widest};
 use crate::error::EvidenceError;
 
 /// Samples of one kind, in nanoseconds.
@@ -49,8 +49,7 @@ impl Strips {
     }
 
     fn margin(&self, width: i32) -> i32 {
-        let widest = self.rows().map(|row| text_width(&row.label, SIZE)).max();
-        (widest.unwrap_or(0) + 10).min(width * 2 / 5)
+        (widest(self.rows().map(|row| &row.label), SIZE) + 10).min(width * 2 / 5)
     }
 
     fn row(
@@ -101,13 +100,7 @@ impl Paint for Strips {
             self.rows().flat_map(|row| row.values.iter().copied()),
             pixels,
         );
-        let room = ((pixels.1 - pixels.0) / 55).max(2) as usize;
-        for value in scale.ticks(room) {
-            let x = scale.at(value);
-            canvas.line(&[(x, HEAD - 6), (x, bottom)], Ink::Grid, 1)?;
-            let name = tick(&Quantity::Nanoseconds(value));
-            canvas.text((x, bottom + 13), &name, (11, Anchor::Middle), Ink::Muted)?;
-        }
+        scale.rule(canvas, 55, (HEAD - 6, bottom), Quantity::Nanoseconds)?;
         canvas.text(
             (canvas.width, 10),
             "median",

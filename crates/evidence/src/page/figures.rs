@@ -291,7 +291,6 @@ pub(super) fn beside(paper: Paper, results: &Results) -> Option<Dots> {
         let is_factor = matches!(finding.claim.unit, Unit::Ratio | Unit::Share | Unit::Number);
         let label = format!("{}: {}", finding.claim.figure, finding.claim.says);
         is_factor.then(|| DotRow {
-            group: String::new(),
             label,
             values: vec![Some(ours.value / paper), Some(1.0)],
         })

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use warmswap_control::ProgramStats;
 use warmswap_kernel::program::ProgramUsage;
 
-use super::programs::{ending, seconds};
+use super::programs::ended;
 use crate::units::{Quantity, Style};
 
 /// How much of a program's time went to paging.
@@ -29,17 +29,9 @@ pub fn kernel_summary(
     let show = |quantity: Quantity| quantity.show(style);
     let bytes = |value| show(Quantity::Bytes(value));
     let count = |value| show(Quantity::Count(value));
-    let mut out = String::new();
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        out,
-        "warmswap: {} ({}) {} after {}",
-        stats.name,
-        stats.pid,
-        ending(stats.exit),
-        show(seconds(stats.elapsed_seconds)),
-    );
+    let mut out = format!("{}\n", ended(stats, style));
     if usage.pool_peak_bytes == 0 {
+        // Writing to a string does not fail.
         let _ = writeln!(
             out,
             "  it stayed within {} of memory, so that nothing was paged (kernel host)",

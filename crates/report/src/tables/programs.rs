@@ -63,21 +63,12 @@ pub fn summary(stats: &ProgramStats, style: Style) -> String {
     let show = |quantity: Quantity| quantity.show(style);
     let bytes = |value| show(Quantity::Bytes(value));
     let count = |value| show(Quantity::Count(value));
-    let mut out = String::new();
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        out,
-        "warmswap: {} ({}) {} after {}; scheme {}",
-        stats.name,
-        stats.pid,
-        ending(stats.exit),
-        show(seconds(stats.elapsed_seconds)),
-        stats.scheme
-    );
+    let mut out = format!("{}; scheme {}\n", ended(stats, style), stats.scheme);
     if !stats.managed {
         out += "  it was not paged: it never asked for much memory\n";
         return out;
     }
+    // Writing to a string does not fail.
     let _ = writeln!(
         out,
         "  memory  at most {} virtual, {} resident, {} pool; budget {}",
@@ -144,13 +135,17 @@ pub fn summary(stats: &ProgramStats, style: Style) -> String {
     out
 }
 
-pub(super) fn ending(exit: ExitState) -> String {
-    match exit {
+/// Which program ended, how, and when: how a summary begins.
+pub(super) fn ended(stats: &ProgramStats, style: Style) -> String {
+    let how = match stats.exit {
         ExitState::Running => "runs".to_owned(),
         ExitState::Exited { status: None } => "ended".to_owned(),
         ExitState::Exited { status: Some(code) } => format!("exited with {code}"),
         ExitState::Killed { signal } => format!("was killed by signal {signal}"),
-    }
+    };
+    let time = seconds(stats.elapsed_seconds).show(style);
+    let (name, pid) = (&stats.name, stats.pid);
+    format!("warmswap: {name} ({pid}) {how} after {time}")
 }
 
 /// A time out of a program's statistics.

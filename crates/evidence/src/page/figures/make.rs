@@ -60,7 +60,6 @@ pub(super) fn replayed(
 
 pub(super) fn faults(results: &Results) -> Option<Made> {
     let rows = results.faults.first()?.measures.iter().map(|of| DotRow {
-        group: String::new(),
         label: format!("{} / {}", of.what, of.other),
         values: vec![Some(of.ours_ns), Some(of.other_ns)],
     });
