@@ -5,34 +5,32 @@ mod common;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{alone, as_child, machine_state, options, stop_in_the_middle};
+use common::{Machine, as_child, missing, options, stop_in_the_middle};
 use rustix::process::Signal;
 use warmswap_bench::relaunch::capacity::{CapacityOptions, capacity};
 use warmswap_bench::relaunch::{Arm, Preload, Total};
 use warmswap_bench::{BenchError, RelaunchOptions, relaunch};
 use warmswap_sys::uffd::{Features, Reach, Uffd};
 use warmswap_sys::undo::Undo;
-use warmswap_sys::zram::probe;
 use warmswap_sys::{Root, swap};
 use warmswap_testkit::{preload_library, skip};
+
+/// Why this machine cannot run tests of the library.
+fn missing_for_library() -> Option<String> {
+    let uffd = || Uffd::open(Reach::Everything, Features::NONE).err();
+    missing().or_else(|| Some(uffd()?.to_string()))
+}
 
 #[test]
 fn all_arms_answer_and_leave_nothing_behind() {
     let name = "all_arms_answer_and_leave_nothing_behind";
-    let root = Root::machine();
-    if let Err(reason) = probe(&root) {
+    if let Some(reason) = missing() {
         skip!(name, "{reason}");
     }
     let options = options(&[Arm::Dram, Arm::Zram, Arm::Kernel]);
-    if options.apps.len() < 2 {
-        skip!(name, "python3 and sqlite3 are not both installed");
-    }
-    let _alone = alone();
-    let before = machine_state();
-    let folder = tempfile::tempdir().unwrap();
-    let undo = Undo::open(&root, folder.path()).unwrap();
+    let machine = Machine::alone();
 
-    let report = relaunch(&options, &undo, &mut |_| {}).unwrap();
+    let report = relaunch(&options, &machine.undo, &mut |_| {}).unwrap();
 
     assert_eq!(report.values.len(), 3 * 2 * 2);
     assert!(report.values.iter().all(|value| value.latency_ns > 0));
@@ -48,7 +46,7 @@ fn all_arms_answer_and_leave_nothing_behind() {
     }
     assert!(arm(Arm::Kernel).cpu.host_ns > 0);
     assert_eq!(report.targets.len(), 4);
-    assert_eq!(machine_state(), before);
+    machine.assert_restored();
 }
 
 /// With the library, which may be in cpython only; switches are sampled.
@@ -71,23 +69,13 @@ fn preloaded(arms: &[Arm], library: &Path) -> RelaunchOptions {
 #[test]
 fn programs_under_the_library_are_paged_by_their_arenas_in_the_same_memory() {
     let name = "programs_under_the_library_are_paged_by_their_arenas_in_the_same_memory";
-    let root = Root::machine();
-    if let Err(reason) = probe(&root) {
+    if let Some(reason) = missing_for_library() {
         skip!(name, "{reason}");
     }
-    if let Err(reason) = Uffd::open(Reach::Everything, Features::NONE) {
-        skip!(name, "{reason}");
-    }
-    let _alone = alone();
+    let machine = Machine::alone();
     let options = preloaded(&[Arm::Zram, Arm::Dram, Arm::Preload], preload_library());
-    if options.apps.len() < 2 {
-        skip!(name, "python3 and sqlite3 are not both installed");
-    }
-    let before = machine_state();
-    let folder = tempfile::tempdir().unwrap();
-    let undo = Undo::open(&root, folder.path()).unwrap();
 
-    let report = relaunch(&options, &undo, &mut |_| {}).unwrap();
+    let report = relaunch(&options, &machine.undo, &mut |_| {}).unwrap();
 
     let preload = report.arm(Arm::Preload).expect("it was measured");
     let [arena] = preload.arenas.as_slice() else {
@@ -117,37 +105,27 @@ fn programs_under_the_library_are_paged_by_their_arenas_in_the_same_memory() {
         let answer_ns = answer.expect("it was sampled").end_ns;
         assert!(answer_ns >= value.latency_ns, "{value:?}");
     }
-    assert_eq!(machine_state(), before);
+    machine.assert_restored();
 }
 
 /// The kernel over files and zswap, and the published schemes by host and library.
 #[test]
 fn other_swap_and_published_schemes_answer_and_leave_nothing_behind() {
     let name = "other_swap_and_published_schemes_answer_and_leave_nothing_behind";
-    let root = Root::machine();
-    if let Err(reason) = probe(&root) {
+    if let Some(reason) = missing_for_library() {
         skip!(name, "{reason}");
     }
-    if let Err(reason) = Uffd::open(Reach::Everything, Features::NONE) {
-        skip!(name, "{reason}");
-    }
-    let _alone = alone();
+    let machine = Machine::alone();
     let mut arms = vec![Arm::Dram, Arm::Swap, Arm::Asap, Arm::AriadneEhl];
     arms.extend([Arm::AriadneAl, Arm::Ezswap]);
     if Path::new("/sys/module/zswap/parameters/enabled").exists() {
         arms.push(Arm::Zswap);
     }
     let options = preloaded(&arms, preload_library());
-    if options.apps.len() < 2 {
-        skip!(name, "python3 and sqlite3 are not both installed");
-    }
-    let before = machine_state();
-    let folder = tempfile::tempdir().unwrap();
-    let undo = Undo::open(&root, folder.path()).unwrap();
 
-    let report = match relaunch(&options, &undo, &mut |_| {}) {
+    let report = match relaunch(&options, &machine.undo, &mut |_| {}) {
         Err(BenchError::SwapFile(error)) => {
-            assert_eq!(machine_state(), before);
+            machine.assert_restored();
             skip!(
                 name,
                 "the folder for temporary files cannot be swapped to: {error}"
@@ -166,44 +144,61 @@ fn other_swap_and_published_schemes_answer_and_leave_nothing_behind() {
         assert!(is_within, "{arm:?}: {} of {total}", result.mean_bytes);
         assert_eq!(result.arenas.len(), usize::from(arm.is_preloaded()));
     }
-    assert_eq!(machine_state(), before);
+    machine.assert_restored();
 }
 
-/// They fit, with and without swap. Where they do not, they thrash for minutes before the kernel kills one.
+/// Plain zram with these numbers of programs, none of which is waited for longer than that.
+fn in_memory(total_mib: u64, counts: &[usize], patience_s: u32) -> CapacityOptions {
+    const MIB: u64 = 1 << 20;
+    CapacityOptions {
+        relaunch: RelaunchOptions {
+            swap_bytes: Some(64 * MIB),
+            is_limited_at_start: true,
+            ..options(&[Arm::Zram])
+        },
+        total_bytes: total_mib * MIB,
+        counts: counts.to_vec(),
+        patience_s,
+    }
+}
+
 #[test]
 fn programs_are_added_as_long_as_all_stay_alive() {
     let name = "programs_are_added_as_long_as_all_stay_alive";
-    let root = Root::machine();
-    if let Err(reason) = probe(&root) {
+    if let Some(reason) = missing() {
         skip!(name, "{reason}");
     }
-    let _alone = alone();
-    const MIB: u64 = 1 << 20;
-    let relaunch = RelaunchOptions {
-        swap_bytes: Some(64 * MIB),
-        is_limited_at_start: true,
-        ..options(&[Arm::Zram])
-    };
-    if relaunch.apps.len() < 2 {
-        skip!(name, "python3 and sqlite3 are not both installed");
-    }
-    let before = machine_state();
-    let folder = tempfile::tempdir().unwrap();
-    let undo = Undo::open(&root, folder.path()).unwrap();
-    let options = CapacityOptions {
-        relaunch,
-        total_bytes: 192 * MIB,
-        counts: vec![2, 3],
-    };
+    let machine = Machine::alone();
+    // They fit, with and without swap.
+    let options = in_memory(192, &[2, 3], 300);
 
-    let report = capacity(&options, &undo, &mut |_, _| {}).unwrap();
+    let report = capacity(&options, &machine.undo, &mut |_, _| {}).unwrap();
 
     let alive = report.rows.iter().map(|row| (row.programs, row.alive));
     assert_eq!(alive.collect::<Vec<_>>(), [(2, 2), (3, 3)], "{report:#?}");
     assert_eq!(report.rows[1].latency.count, 3 * 2);
     let most = report.most[0];
     assert_eq!((most.programs, most.is_open), (3, true));
-    assert_eq!(machine_state(), before);
+    machine.assert_restored();
+}
+
+/// Two programs in a quarter of what one needs thrash for minutes before the kernel kills one.
+#[test]
+fn programs_that_do_not_answer_are_not_alive() {
+    let name = "programs_that_do_not_answer_are_not_alive";
+    if let Some(reason) = missing() {
+        skip!(name, "{reason}");
+    }
+    let machine = Machine::alone();
+    let options = in_memory(8, &[2, 3], 2);
+
+    let report = capacity(&options, &machine.undo, &mut |_, _| {}).unwrap();
+
+    assert_eq!(report.rows.len(), 1, "three are not tried: {report:#?}");
+    let (row, most) = (&report.rows[0], report.most[0]);
+    assert!(row.failure.is_some() || row.alive < 2, "{report:#?}");
+    assert_eq!((most.programs, most.is_open), (0, false));
+    machine.assert_restored();
 }
 
 #[test]
@@ -272,13 +267,9 @@ fn child() {
 #[test]
 fn an_interruption_and_a_panic_leave_nothing_behind() {
     let name = "an_interruption_and_a_panic_leave_nothing_behind";
-    if let Err(reason) = probe(&Root::machine()) {
+    if let Some(reason) = missing() {
         skip!(name, "{reason}");
     }
-    if options(&[]).apps.len() < 2 {
-        skip!(name, "python3 and sqlite3 are not both installed");
-    }
-    let _alone = alone();
     stop_in_the_middle(Some(Signal::INT), Some(130));
     stop_in_the_middle(Some(Signal::TERM), Some(143));
     stop_in_the_middle(None, Some(101));

@@ -1,8 +1,9 @@
 //! How many programs stay alive in a given memory, and how fast they come back as their number grows (Fleet, Figure 11).
 //!
-//! For each number of programs every arm runs as in [`relaunch`](fn@super::relaunch), in the same memory, which is limited before
-//! the programs start, and with swap of the same size. An arm is not asked for more once one of its programs was killed, or once relaunches take
-//! [`TOO_SLOW`] times as long as with the fewest programs: nobody would call these alive.
+//! For each number of programs every arm runs as in [`relaunch`](fn@super::relaunch), in the same memory, which is limited
+//! before the programs start, and with swap of the same size. An arm is not asked for more once one of its programs was
+//! killed or did not answer in time, or once relaunches take [`TOO_SLOW`] times as long as with the fewest programs: nobody
+//! would call these alive.
 
 use serde::Serialize;
 use warmswap_apps::AppSpec;
@@ -25,6 +26,9 @@ pub struct CapacityOptions {
     pub total_bytes: u64,
     /// How many programs, ascending.
     pub counts: Vec<usize>,
+    /// What takes longer to start or to answer is not alive, in seconds. The limits of a definition hold where they are
+    /// shorter.
+    pub patience_s: u32,
 }
 
 /// One arm with so many programs.
@@ -92,7 +96,7 @@ pub fn capacity(
                 continue;
             }
             let run = RelaunchOptions {
-                apps: several(&base.apps, programs),
+                apps: several(&base.apps, programs, options.patience_s),
                 arms: vec![arm],
                 total: Total::Bytes(options.total_bytes),
                 ..base.clone()
@@ -110,20 +114,22 @@ pub fn capacity(
     })
 }
 
-/// The first `count` of these, again and again, each with a name of its own.
-fn several(apps: &[AppSpec], count: usize) -> Vec<AppSpec> {
-    let named = |(at, app): (usize, &AppSpec)| match at / apps.len() {
-        0 => app.clone(),
-        turn => AppSpec {
-            name: format!("{}-{}", app.name, turn + 1),
-            ..app.clone()
-        },
+/// The first `count` of these, again and again, each with a name of its own, and none waited for longer than `patience_s`.
+fn several(apps: &[AppSpec], count: usize, patience_s: u32) -> Vec<AppSpec> {
+    let nth = |(at, app): (usize, &AppSpec)| {
+        let mut app = app.clone();
+        if let turn @ 1.. = at / apps.len() {
+            app.name = format!("{}-{}", app.name, turn + 1);
+        }
+        app.start.ready_limit_s = app.start.ready_limit_s.min(patience_s);
+        app.requests.limit_s = app.requests.limit_s.min(patience_s);
+        app
     };
     apps.iter()
         .cycle()
         .take(count)
         .enumerate()
-        .map(named)
+        .map(nth)
         .collect()
 }
 
@@ -154,7 +160,7 @@ fn row(
                 row.out_pages = result.out_pages;
             }
         }
-        // They did not even start; that is what is measured.
+        // They did not even start, or did not answer; that is what is measured.
         Err(error @ (BenchError::KilledAtStart { .. } | BenchError::App(_))) => {
             row.failure = Some(error.to_string());
         }

@@ -40,6 +40,9 @@ pub struct CapacityArgs {
     /// Size of the swap area before compression, as a share of the memory or in bytes
     #[arg(long, default_value = "100%", value_name = "SIZE")]
     swap: SizeExpr,
+    /// What takes longer to start or to answer is not alive, in seconds
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..), value_name = "SECONDS")]
+    patience: u32,
     /// Relaunches of each program
     #[arg(long, default_value_t = 4)]
     relaunches: u32,
@@ -118,6 +121,7 @@ fn options(args: &CapacityArgs) -> Result<CapacityOptions> {
     Ok(CapacityOptions {
         total_bytes,
         counts,
+        patience_s: args.patience,
         relaunch: RelaunchOptions {
             apps,
             size: Size::Small,
