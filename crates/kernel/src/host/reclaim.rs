@@ -13,6 +13,7 @@ use warmswap_sys::process::ProcessError;
 use super::app::{App, addr, place};
 use super::core::{Core, Sight, UNBOUNDED_BYTES};
 use crate::counters::Counters;
+use crate::prepage::thread_cpu_ns;
 
 /// Pages that are paged out by one round: about 20 ms of work.
 const ROUND_PAGES: u64 = 2048;
@@ -242,11 +243,11 @@ impl Core {
     /// Gives the advice, and looks at what it did.
     fn advise_away(&mut self, app: &mut App, at: usize, pages: &[u64]) {
         let process = &mut app.processes[at];
-        match advise(
-            process.process(),
-            Advice::PageOut,
-            &ranges(pages.iter().copied()),
-        ) {
+        let ranges = ranges(pages.iter().copied());
+        let begin_ns = thread_cpu_ns();
+        let advised = advise(process.process(), Advice::PageOut, &ranges);
+        self.counters.page_out_cpu_ns += thread_cpu_ns() - begin_ns;
+        match advised {
             Ok(advised) => self.counters.refused(advised),
             Err(error) => {
                 self.counters.failed(&error);

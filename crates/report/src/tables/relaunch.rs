@@ -157,18 +157,23 @@ fn cpu(report: &RelaunchReport) -> Result<Table, TableError> {
         time("kernel_threads_ns", "kernel threads"),
         time("limit_ns", "limit"),
         time("host_ns", "host"),
+        time("page_out_ns", "of it page-out"),
         time("prepage_ns", "prepaging"),
         time("total_ns", "together"),
         time("machine_ns", "machine"),
     ]);
     let mut table = Table::new("CPU time of all relaunches and use", columns);
-    for ArmResult { arm: of, cpu, .. } in &report.arms {
+    for result in &report.arms {
+        let cpu = &result.cpu;
+        let host = result.host.filter(|_| result.arm.has_host());
+        let page_out_ns = host.map(|host| host.page_out_cpu_ns);
         table.row([
-            arm(*of),
+            arm(result.arm),
             Quantity::nanoseconds(cpu.programs_ns),
             Quantity::nanoseconds(cpu.kernel_threads_ns),
             Quantity::nanoseconds(cpu.limit_ns),
             Quantity::nanoseconds(cpu.host_ns),
+            page_out_ns.map_or(Quantity::Missing, Quantity::nanoseconds),
             Quantity::nanoseconds(cpu.prepage_ns),
             Quantity::nanoseconds(cpu.total_ns()),
             Quantity::nanoseconds(cpu.machine_ns),
@@ -176,7 +181,8 @@ fn cpu(report: &RelaunchReport) -> Result<Table, TableError> {
     }
     table.footnote(
         "Programs include what the kernel does in them: faults and direct reclaim. The thread that keeps limit + \
-         pool = total reclaims when the limit falls. In the arm preload, the host is the library's threads, prepaging \
+         pool = total reclaims when the limit falls. Page-out is what the kernel spends on pages that the host \
+         lets go. In the arm preload, the host is the library's threads, prepaging \
          included, and the thread that tells them of switches; programs are without them. The machine is all that \
          its processors did but idle, with others' programs.",
     );
