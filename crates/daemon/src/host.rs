@@ -147,13 +147,13 @@ mod tests {
     fn what_is_configured_reaches_the_host() {
         let facts = Facts { ram_bytes: 8 << 30 };
         let mut config = Config::defaults(facts);
-        let text = "[host]\nscheme = zram\nkeep-available = ram / 4\nbudget = 100\npressure-percent = 0\nprefetch = no\n\
+        let text = "[host]\nscheme = zram\nkeep-available = ram / 4\nbudget = 100\npressure-percent = 20\nprefetch = no\n\
                     page-out-mib-per-second = 10\nlaunch-window-ms = 500\n[daemon]\nstate-folder = /x\n";
         let before = host_config(&config);
         assert_eq!(before.goal.free_bytes, Some(1 << 30));
         assert_eq!(
             (before.goal.budget_bytes, before.goal.pressure_percent),
-            (None, Some(10.0))
+            (None, None)
         );
         assert!(before.prepage_threads > 0);
         assert_eq!(before.scheme, HostConfig::default().scheme);
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(after.goal.free_bytes, Some(2 << 30));
         assert_eq!(
             (after.goal.budget_bytes, after.goal.pressure_percent),
-            (Some(100 << 20), None)
+            (Some(100 << 20), Some(20.0))
         );
         assert_eq!((after.prepage_threads, after.launch_window_ms), (0, 500));
         assert_eq!(after.page_out_pages_per_second, 2560);

@@ -14,8 +14,6 @@ pub struct Counters {
     pub page_out_kept: u64,
     /// Of these, pages that were gone: freed or unmapped meanwhile.
     pub page_out_freed: u64,
-    /// Pages of which the kernel was told that they are cold, so that it takes them first should it reclaim by itself.
-    pub cooled: u64,
     /// Pages that the kernel paged out by itself.
     pub left_by_kernel: u64,
     /// Pages that came back because they were touched.

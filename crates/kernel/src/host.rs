@@ -308,9 +308,6 @@ impl Host {
         self.core.look(app);
         self.core.engine.background(app.id);
         self.core.drain();
-        if !self.core.is_ample() {
-            self.core.cool(app);
-        }
         if std::mem::take(&mut app.is_foreground) {
             if self.growths.len() == REMEMBERED_GROWTHS {
                 self.growths.pop_front();

@@ -20,8 +20,6 @@ const SWAPPED: u8 = 2;
 const WHERE: u8 = 3;
 /// It is being brought back ahead of use.
 const AHEAD: u8 = 4;
-/// The kernel was told that it is cold.
-const COOLED: u8 = 8;
 /// How often it was seen to be accessed in another launch than before, up to 3.
 const CONFIRMED: u8 = 3 << CONFIRMED_SHIFT;
 const CONFIRMED_SHIFT: u32 = 4;
@@ -265,16 +263,6 @@ impl Pages {
             *state -= 1 << CONFIRMED_SHIFT;
         }
         true
-    }
-
-    /// Notes that the kernel is told that a page in memory is cold. True if it was not told since the page came.
-    pub fn mark_cooled(&mut self, page: u64) -> bool {
-        let Some((state, _)) = self.page(page) else {
-            return false;
-        };
-        let is_news = *state & (WHERE | COOLED) == PRESENT;
-        *state |= if is_news { COOLED } else { 0 };
-        is_news
     }
 
     /// Notes that the page was seen to be accessed in this launch (1 to 255).

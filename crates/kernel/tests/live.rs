@@ -197,34 +197,6 @@ fn pages_that_were_prepaged_in_vain_leave_the_swap_cache_where_memory_is_short()
 }
 
 #[test]
-fn the_kernel_is_told_what_is_cold_and_takes_that_first() {
-    let machine = machine!(
-        "the_kernel_is_told_what_is_cold_and_takes_that_first",
-        32768
-    );
-    let mut a = machine.program(3000);
-    let mut host = host(within(INTERPRETER + bytes(2000)));
-    let app = host.add(a.application("a")).unwrap();
-    settle(&mut host);
-    for _ in 0..3 {
-        relaunch(&mut host, app, &mut a, 100..500);
-    }
-    let status = &host.status().apps[0];
-    let cooled = bytes(host.counters().cooled);
-    assert!(status.cold_bytes >= bytes(800), "{status:?}");
-    assert!(cooled >= status.cold_bytes, "{cooled}: {status:?}");
-
-    // The kernel reclaims by itself, as where the host comes too late.
-    let used = machine.memcg.stats().unwrap().usage_bytes;
-    machine.memcg.limit(Some(used - bytes(600))).unwrap();
-    machine.memcg.limit(None).unwrap();
-    let (major, _) = touch_alone(&mut a, 100..500);
-
-    assert!(major <= OTHER_FAULTS, "{major} of 400 pages had left");
-    assert_eq!(a.damaged(), 0);
-}
-
-#[test]
 fn what_was_learned_survives_a_restart() {
     let machine = machine!("what_was_learned_survives_a_restart", 16384);
     let mut program = machine.program(2000);

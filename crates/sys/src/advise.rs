@@ -13,8 +13,6 @@ pub enum Advice {
     /// Reclaim now: anonymous pages go to swap, clean file pages are dropped. Pages that another process
     /// maps too are left alone, and so is a file that the caller neither owns nor may write.
     PageOut,
-    /// First to go under pressure.
-    Cold,
     /// Read into the swap cache or the page cache; the page table changes at the first touch only.
     WillNeed,
 }
@@ -23,7 +21,6 @@ impl Advice {
     const fn raw(self) -> i32 {
         match self {
             Self::PageOut => libc::MADV_PAGEOUT,
-            Self::Cold => libc::MADV_COLD,
             Self::WillNeed => libc::MADV_WILLNEED,
         }
     }
@@ -243,7 +240,7 @@ mod tests {
         let me = Process::open(std::process::id()).unwrap();
         let before = rustix::thread::sched_getaffinity(None).unwrap();
 
-        let _ = advise_on_every_cpu(&me, Advice::Cold, &[]);
+        let _ = advise_on_every_cpu(&me, Advice::WillNeed, &[]);
 
         assert_eq!(rustix::thread::sched_getaffinity(None).unwrap(), before);
     }
@@ -264,7 +261,7 @@ mod tests {
             },
         ];
 
-        let result = advise(&me, Advice::Cold, &ranges);
+        let result = advise(&me, Advice::WillNeed, &ranges);
 
         match result {
             Ok(done) => assert!(done.pages >= 2 && done.refused_ranges <= 1, "{done:?}"),

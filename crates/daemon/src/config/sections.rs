@@ -102,7 +102,7 @@ impl Section for HostSection {
             scheme: HostConfig::default().scheme,
             keep_available: Size::parse("min(ram / 8, 1024)", facts).ok(),
             budget: None,
-            pressure_percent: 10,
+            pressure_percent: 0,
             prefetch: true,
             page_out_mib_per_second: 200,
             launch_window_ms: 3000,
@@ -144,7 +144,8 @@ impl Section for HostSection {
         Key {
             name: "pressure-percent",
             doc: "When tasks waited for memory for more than this part of the last 10 seconds, pages leave too; \
-                  0: no matter. Has no effect where the kernel keeps no pressure stall information.",
+                  0: no matter. They wait for pages that come back, too, and the more leave, the more come back. \
+                  Has no effect where the kernel keeps no pressure stall information.",
             set: |to, value, _| number(value, 0, 100).map(|percent| to.pressure_percent = percent),
             show: |from| from.pressure_percent.to_string(),
             comes_to: None,

@@ -4,7 +4,7 @@ use warmswap_engine::{Action, Place};
 use warmswap_page::PAGE_BYTES;
 use warmswap_page::{AppId, PageAddr};
 use warmswap_policy::reclaim::Arrival;
-use warmswap_policy::{ChunkId, Hotness, PageId};
+use warmswap_policy::{ChunkId, PageId};
 use warmswap_sys::advise::{Advice, Advised, advise, ranges};
 use warmswap_sys::monotonic_ns;
 use warmswap_sys::pagemap::Residence;
@@ -265,37 +265,6 @@ impl Core {
         app.sums.paged_out += out;
         if app.processes[at].is_untouchable {
             self.leave_untouchable(app, at);
-        }
-    }
-
-    /// Tells the kernel what is cold of an application that goes to the background: where the host comes too late, the
-    /// kernel takes these pages first, and not hot ones.
-    pub fn cool(&mut self, app: &mut App) {
-        let mut cold: Vec<(usize, u64)> = Vec::new();
-        for (page, hotness) in self.engine.in_frames(app.id) {
-            if hotness == Hotness::Cold
-                && let (_, PageAddr::Anon { number }) = self.engine.locate(page)
-                && let (slice, page) = place(number)
-                && let Some(at) = app.by_slice(slice)
-                && app.processes[at].pages.mark_cooled(page)
-            {
-                cold.push((at, page));
-            }
-        }
-        cold.sort_unstable();
-        for group in cold.chunk_by(|a, b| a.0 == b.0) {
-            let process = &app.processes[group[0].0];
-            if process.is_untouchable {
-                continue;
-            }
-            let ranges = ranges(group.iter().map(|&(_, page)| page));
-            match advise(process.process(), Advice::Cold, &ranges) {
-                Ok(advised) => {
-                    self.counters.cooled += advised.pages;
-                    self.counters.refused(advised);
-                }
-                Err(error) => self.counters.failed(&error),
-            }
         }
     }
 

@@ -82,25 +82,6 @@ fn a_page_that_came_ahead_is_told_apart_when_it_is_touched() {
 }
 
 #[test]
-fn the_kernel_is_told_once_that_a_page_is_cold() {
-    let mut w = Pages::default();
-    let there = [
-        region(7, 2, Residence::Present),
-        region(9, 1, Residence::Swapped),
-    ];
-    changes(&mut w, &there);
-
-    assert!(w.mark_cooled(7) && !w.mark_cooled(7));
-    assert!(!w.mark_cooled(9) && !w.mark_cooled(1 << 30), "not there");
-    assert_eq!(changes(&mut w, &there), [], "the mark changes nothing else");
-    assert_eq!(w.residence(7), Some(Residence::Present));
-    // It is told again of a page that left and came back.
-    changes(&mut w, &[region(7, 3, Residence::Swapped)]);
-    changes(&mut w, &there);
-    assert!(w.mark_cooled(7));
-}
-
-#[test]
 fn evidence_ages_by_launches_and_goes_with_the_page() {
     let mut w = Pages::default();
     changes(&mut w, &[region(7, 3, Residence::Present)]);

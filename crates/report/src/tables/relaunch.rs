@@ -7,7 +7,7 @@ mod switches;
 pub use mixes::mixes;
 
 use warmswap_bench::RelaunchReport;
-use warmswap_bench::relaunch::{Arm, ArmResult, HostPart};
+use warmswap_bench::relaunch::{Arm, HostPart};
 
 use super::cells::{fraction, names, text};
 use crate::table::{Column, Origin, Table, TableError};

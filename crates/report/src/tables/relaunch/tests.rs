@@ -1,7 +1,7 @@
 use super::*;
 use warmswap_bench::relaunch::{
-    AppResult, ArenaPart, Conditions, CpuParts, HostPart, Mix, MixProgram, MixResult, MixesReport,
-    Quantiles, Setting, SwitchUse, Target, TimelinePart,
+    AppResult, ArenaPart, ArmResult, Conditions, CpuParts, HostPart, Mix, MixProgram, MixResult,
+    MixesReport, Quantiles, Setting, SwitchUse, Target, TimelinePart,
 };
 
 use crate::units::Style;
