@@ -3,7 +3,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install uninstall deb tarball package-test test soak suites kernels cross traces bench demo book clean
+.PHONY: help setup build install uninstall deb tarball package-test crates test soak suites kernels cross traces bench demo book clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -28,6 +28,9 @@ tarball: build ## an archive of it for other distributions: target/packages/
 
 package-test: build ## install the Debian package into a clean Debian of its own, use it there, and purge it (root)
 	@scripts/package-test
+
+crates: setup ## pack the libraries that others may use, and build each from its package alone
+	@scripts/crates
 
 test: setup ## all checks and tests; STEPS="fmt clippy" runs only some
 	@scripts/bootstrap tools
