@@ -14,6 +14,7 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 
@@ -27,6 +28,12 @@ use guard::{Bounds, RanOut, Seen};
 const STEP_BYTES: u64 = 128 << 20;
 /// So often the kernel is asked again when it finds no huge page, after it was asked to compact memory.
 const TRIES: u32 = 3;
+/// Programs that have just ended free their memory late: so many looks in a row must find the same.
+const STEADY_LOOKS: u32 = 5;
+/// Time between two of them.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// After so many the memory of this machine does not settle.
+const MOST_LOOKS: u32 = 300;
 
 /// Memory cannot be taken away from the machine.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +62,18 @@ pub enum HugePagesError {
         available_bytes >> 20, left_bytes >> 20
     )]
     Stuck {
+        /// What was to be left, in bytes.
+        left_bytes: u64,
+        /// What is available, in bytes.
+        available_bytes: u64,
+    },
+    /// Others take memory and give it back all the time.
+    #[error(
+        "what is available does not stay at {} MiB (now {} MiB): other programs take memory and give it back; end them, \
+         or leave more",
+        left_bytes >> 20, available_bytes >> 20
+    )]
+    Unsteady {
         /// What was to be left, in bytes.
         left_bytes: u64,
         /// What is available, in bytes.
@@ -109,12 +128,24 @@ impl Shared {
 }
 
 impl Reservation {
-    /// Takes memory away until `left_bytes` are available (`MemAvailable`), or a little less than a huge page more, in
-    /// steps. Takes some milliseconds for each GiB of free memory, and longer where memory is fragmented.
+    /// Takes memory away in steps until `left_bytes` are available (`MemAvailable`) and stay so for half a second, within
+    /// a hundredth of it or a huge page. What programs that have ended free late is taken too, so that all who measure one
+    /// after the other have the same. Takes some milliseconds for each GiB of free memory, and longer where memory is
+    /// fragmented.
     ///
     /// # Errors
     /// [`HugePagesError`]; everything is given back then.
     pub fn take(undo: &Undo, left_bytes: u64, bounds: Bounds) -> Result<Self, HugePagesError> {
+        Self::take_from(undo, left_bytes, bounds, |files| files)
+    }
+
+    /// The same, with a kernel made of its files.
+    fn take_from<K: Kernel>(
+        undo: &Undo,
+        left_bytes: u64,
+        bounds: Bounds,
+        kernel: impl FnOnce(Files) -> K,
+    ) -> Result<Self, HugePagesError> {
         let root = undo.root().clone();
         let path = setting(&root);
         let memory = Meminfo::read(&root)?;
@@ -148,16 +179,14 @@ impl Reservation {
         let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
         let guard = guard::start(&reservation.shared, bounds).map_err(HugePagesError::Thread)?;
         reservation.guard = Some(guard);
-        let pages = (memory.available_bytes - left_bytes) / memory.huge_page_bytes;
         let plan = Plan {
-            pages,
             page_bytes: memory.huge_page_bytes,
             left_bytes,
         };
-        let mut kernel = Files {
-            shared: &reservation.shared,
+        let mut kernel = kernel(Files {
+            shared: Arc::clone(&reservation.shared),
             before,
-        };
+        });
         let taken = plan.carry_out(&mut kernel)?;
         reservation.taken_bytes = taken * memory.huge_page_bytes;
         reservation.available_bytes = Meminfo::read(&root)?.available_bytes;
@@ -224,8 +253,6 @@ fn setting(root: &Root) -> PathBuf {
 /// What is to be taken.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
-    /// Huge pages at most.
-    pages: u64,
     page_bytes: u64,
     left_bytes: u64,
 }
@@ -239,46 +266,90 @@ trait Kernel {
 
     /// Moves pages together, so that huge pages become free.
     fn compact(&mut self);
+
+    /// Lets time pass until the next look.
+    fn wait(&mut self);
 }
 
 impl Plan {
-    /// Reserves step by step, and stops where less than a huge page too much is available. Says how many it reserved.
+    /// Reserves and gives back step by step until what is available stays at what is to be left. Says how many huge
+    /// pages it reserved.
     fn carry_out(self, kernel: &mut impl Kernel) -> Result<u64, HugePagesError> {
-        let step = (STEP_BYTES / self.page_bytes).max(1);
-        let (mut taken, mut tries) = (0, 0);
-        loop {
-            let available = kernel.available_bytes()?;
-            // Others may have taken memory since the plan was made, or given some back, which is theirs.
-            let too_much = available.saturating_sub(self.left_bytes) / self.page_bytes;
-            let wanted = too_much.min(self.pages - taken).min(step);
-            if wanted == 0 {
+        let Self { left_bytes, .. } = self;
+        let (mut taken, mut tries, mut steady) = (0, 0, 0);
+        for _ in 0..MOST_LOOKS {
+            taken = self.approach(kernel, taken, &mut tries)?;
+            kernel.wait();
+            let is_steady = self.pages_off(kernel.available_bytes()?) == 0;
+            steady = if is_steady { steady + 1 } else { 0 };
+            if steady == STEADY_LOOKS {
                 return Ok(taken);
             }
-            let now = kernel.reserve(taken + wanted)?.min(self.pages);
+        }
+        Err(HugePagesError::Unsteady {
+            left_bytes,
+            available_bytes: kernel.available_bytes()?,
+        })
+    }
+
+    /// Reserves until no more than what is to be left is available, or gives back once if it is less.
+    fn approach(
+        self,
+        kernel: &mut impl Kernel,
+        mut taken: u64,
+        tries: &mut u32,
+    ) -> Result<u64, HugePagesError> {
+        let Self { left_bytes, .. } = self;
+        let step = (STEP_BYTES / self.page_bytes).max(1);
+        loop {
+            let available_bytes = kernel.available_bytes()?;
+            let off = self.pages_off(available_bytes);
+            if off == 0 {
+                return Ok(taken);
+            }
+            if off < 0 {
+                if taken == 0 {
+                    return Err(HugePagesError::TooLittle {
+                        left_bytes,
+                        available_bytes,
+                    });
+                }
+                return kernel.reserve(taken.saturating_sub(off.unsigned_abs()));
+            }
+            let now = kernel.reserve(taken + off.unsigned_abs().min(step))?;
             if now > taken {
-                (taken, tries) = (now, 0);
+                (taken, *tries) = (now, 0);
                 continue;
             }
-            tries += 1;
-            if tries > TRIES {
+            *tries += 1;
+            if *tries > TRIES {
                 return Err(HugePagesError::Stuck {
-                    left_bytes: self.left_bytes,
-                    available_bytes: available,
+                    left_bytes,
+                    available_bytes,
                 });
             }
             kernel.compact();
         }
     }
+
+    /// How many huge pages more than what is to be left are available, or fewer; none within a hundredth of it or a page.
+    fn pages_off(self, available_bytes: u64) -> i64 {
+        let off = available_bytes.cast_signed() - self.left_bytes.cast_signed();
+        if off.unsigned_abs() < self.page_bytes.max(self.left_bytes / 100) {
+            return 0;
+        }
+        off / self.page_bytes.cast_signed()
+    }
 }
 
 /// The kernel's files.
-struct Files<'a> {
-    shared: &'a Shared,
+struct Files {
+    shared: Arc<Shared>,
     /// Huge pages that were reserved before.
     before: u64,
 }
 
-impl Kernel for Files<'_> {
+impl Kernel for Files {
     fn available_bytes(&mut self) -> Result<u64, HugePagesError> {
         Ok(Meminfo::read(&self.shared.root)?.available_bytes)
     }
@@ -298,5 +369,9 @@ impl Kernel for Files<'_> {
     fn compact(&mut self) {
         // Kernels without it find fewer huge pages.
         let _ = file::write(&self.shared.root.path("/proc/sys/vm/compact_memory"), "1");
+    }
+
+    fn wait(&mut self) {
+        std::thread::sleep(LOOK_INTERVAL);
     }
 }

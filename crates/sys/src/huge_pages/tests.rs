@@ -1,17 +1,20 @@
 use super::guard::{Judge, Look};
 use super::*;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
-/// A machine with pages of 2 MiB of which `huge` are free, and others that take memory meanwhile.
+/// A machine with pages of 2 MiB of which `huge` are free, and others that take memory and free some meanwhile.
 struct Model {
     available: u64,
     huge: u64,
     reserved: u64,
+    /// What others take when the first pages are reserved.
     others_take: u64,
+    /// What others free at each of the next looks.
+    others_free: Vec<u64>,
     compacted: u32,
     /// Pages that compaction makes free.
     compactable: u64,
@@ -23,16 +26,21 @@ impl Kernel for Model {
     }
 
     fn reserve(&mut self, pages: u64) -> Result<u64, HugePagesError> {
-        let more = (pages - self.reserved).min(self.huge);
-        self.huge -= more;
-        self.reserved += more;
-        self.available -= more * 2 * MIB + self.others_take;
+        let before = self.reserved;
+        self.reserved = pages.min(before + self.huge);
+        self.huge = self.huge + before - self.reserved;
+        self.available += before * 2 * MIB;
+        self.available -= self.reserved * 2 * MIB + std::mem::take(&mut self.others_take);
         Ok(self.reserved)
     }
 
     fn compact(&mut self) {
         self.compacted += 1;
         self.huge += std::mem::take(&mut self.compactable);
+    }
+
+    fn wait(&mut self) {
+        self.available += self.others_free.pop().unwrap_or_default();
     }
 }
 
@@ -42,14 +50,14 @@ fn model(available_mib: u64, huge: u64) -> Model {
         huge,
         reserved: 0,
         others_take: 0,
+        others_free: Vec::new(),
         compacted: 0,
         compactable: 0,
     }
 }
 
-fn plan(available_mib: u64, left_mib: u64) -> Plan {
+fn plan(left_mib: u64) -> Plan {
     Plan {
-        pages: (available_mib - left_mib) / 2,
         page_bytes: 2 * MIB,
         left_bytes: left_mib * MIB,
     }
@@ -59,32 +67,54 @@ fn plan(available_mib: u64, left_mib: u64) -> Plan {
 fn what_is_to_be_left_is_left() {
     let mut kernel = model(1001, 10_000);
 
-    let taken = plan(1001, 300).carry_out(&mut kernel).unwrap();
+    let taken = plan(300).carry_out(&mut kernel).unwrap();
 
     assert_eq!((taken, kernel.reserved), (350, 350));
     assert_eq!(kernel.available, 301 * MIB);
 }
 
 #[test]
-fn what_others_take_meanwhile_is_not_taken() {
+fn what_others_take_meanwhile_is_given_back() {
     let mut kernel = model(1000, 10_000);
-    kernel.others_take = 50 * MIB;
+    kernel.others_take = 650 * MIB;
 
-    plan(1000, 300).carry_out(&mut kernel).unwrap();
+    plan(300).carry_out(&mut kernel).unwrap();
 
-    assert!(kernel.available < 300 * MIB, "others took the last of it");
-    assert!(kernel.available >= 250 * MIB && kernel.reserved < 350);
+    assert_eq!((kernel.available, kernel.reserved), (300 * MIB, 25));
+}
+
+#[test]
+fn what_others_free_late_is_taken_too() {
+    let mut kernel = model(1000, 10_000);
+    kernel.others_free = vec![70 * MIB, 0, 0, 0, 30 * MIB, 0];
+
+    plan(300).carry_out(&mut kernel).unwrap();
+
+    assert_eq!((kernel.available, kernel.reserved), (300 * MIB, 400));
+}
+
+#[test]
+fn memory_that_does_not_settle_and_memory_that_others_took_are_refused() {
+    let mut kernel = model(1000, 10_000);
+    kernel.others_free = vec![4 * MIB; 1000];
+    let error = plan(300).carry_out(&mut kernel).unwrap_err();
+    assert!(matches!(error, HugePagesError::Unsteady { .. }), "{error}");
+
+    let mut kernel = model(1000, 10_000);
+    kernel.others_take = 800 * MIB;
+    let error = plan(300).carry_out(&mut kernel).unwrap_err();
+    assert!(matches!(error, HugePagesError::TooLittle { .. }), "{error}");
 }
 
 #[test]
 fn compaction_helps_or_it_is_stuck() {
     let mut kernel = model(1000, 100);
     kernel.compactable = 250;
-    assert_eq!(plan(1000, 300).carry_out(&mut kernel).unwrap(), 350);
+    assert_eq!(plan(300).carry_out(&mut kernel).unwrap(), 350);
     assert_eq!(kernel.compacted, 1);
 
     let mut kernel = model(1000, 100);
-    let error = plan(1000, 300).carry_out(&mut kernel).unwrap_err();
+    let error = plan(300).carry_out(&mut kernel).unwrap_err();
     assert!(
         matches!(error, HugePagesError::Stuck { available_bytes, .. } if available_bytes == 800 * MIB),
         "{error}"
@@ -140,7 +170,36 @@ fn memory_has_run_out_when_all_tasks_only_wait() {
     assert_eq!(Judge::new(bounds()).look(unknown), (None, None));
 }
 
-/// A folder that stands in for a machine with `available_mib` available. Its files do not change by themselves.
+/// The kernel's files in a folder, with what is available made to follow what is reserved.
+struct Folder {
+    files: Files,
+    dir: PathBuf,
+}
+
+impl Kernel for Folder {
+    fn available_bytes(&mut self) -> Result<u64, HugePagesError> {
+        self.files.available_bytes()
+    }
+
+    fn reserve(&mut self, pages: u64) -> Result<u64, HugePagesError> {
+        let before = reserved(&self.dir) - self.files.before;
+        let bytes = self.available_bytes()? + before * 2 * MIB;
+        let now = self.files.reserve(pages)?;
+        available(&self.dir, (bytes >> 20) - now * 2);
+        Ok(now)
+    }
+
+    fn compact(&mut self) {}
+
+    fn wait(&mut self) {}
+}
+
+fn take(undo: &Undo, left_bytes: u64, bounds: Bounds) -> Reservation {
+    let dir = undo.root().path("/");
+    Reservation::take_from(undo, left_bytes, bounds, |files| Folder { files, dir }).unwrap()
+}
+
+/// A folder that stands in for a machine with `available_mib` available.
 fn machine(dir: &Path, available_mib: u64, huge_pages: u64) -> Undo {
     std::fs::create_dir_all(dir.join("proc/sys/vm")).unwrap();
     std::fs::write(dir.join("proc/sys/vm/nr_hugepages"), huge_pages.to_string()).unwrap();
@@ -181,14 +240,15 @@ fn it_adds_to_what_is_reserved_and_goes_back_to_that() {
     let dir = tempfile::tempdir().unwrap();
     let undo = machine(dir.path(), 1000, 5);
 
-    let reservation = Reservation::take(&undo, 300 * MIB, Bounds::of(300 * MIB)).unwrap();
+    let reservation = take(&undo, 300 * MIB, Bounds::of(300 * MIB));
 
     assert_eq!(reserved(dir.path()), 355);
     assert_eq!(reservation.taken_bytes(), 700 * MIB);
     reservation.check().unwrap();
     reservation.give_back().unwrap();
     assert_eq!(reserved(dir.path()), 5);
-    drop(Reservation::take(&undo, 300 * MIB, Bounds::of(300 * MIB)).unwrap());
+    available(dir.path(), 1000);
+    drop(take(&undo, 300 * MIB, Bounds::of(300 * MIB)));
     assert_eq!(reserved(dir.path()), 5);
 }
 
@@ -197,14 +257,15 @@ fn a_panic_and_the_next_command_after_a_kill_give_it_back() {
     let dir = tempfile::tempdir().unwrap();
     let undo = machine(dir.path(), 1000, 0);
     let outcome = std::panic::catch_unwind(|| {
-        let _taken = Reservation::take(&undo, 300 * MIB, Bounds::of(300 * MIB)).unwrap();
+        let _taken = take(&undo, 300 * MIB, Bounds::of(300 * MIB));
         panic!("on purpose");
     });
     assert!(outcome.is_err());
     assert_eq!(reserved(dir.path()), 0);
 
+    available(dir.path(), 1000);
     // A process that was killed leaves its list, under the number of a process that is no more.
-    let reservation = Reservation::take(&undo, 300 * MIB, Bounds::of(300 * MIB)).unwrap();
+    let reservation = take(&undo, 300 * MIB, Bounds::of(300 * MIB));
     let list = |folder: &Path| {
         let entries = std::fs::read_dir(folder).unwrap();
         entries
@@ -230,7 +291,7 @@ fn a_panic_and_the_next_command_after_a_kill_give_it_back() {
 fn the_guard_gives_it_back_when_memory_runs_out() {
     let dir = tempfile::tempdir().unwrap();
     let undo = machine(dir.path(), 1000, 3);
-    let reservation = Reservation::take(&undo, 300 * MIB, impatient(300 * MIB)).unwrap();
+    let reservation = take(&undo, 300 * MIB, impatient(300 * MIB));
     assert_eq!(reserved(dir.path()), 353);
 
     available(dir.path(), 2);
@@ -255,7 +316,7 @@ fn the_guard_gives_it_back_when_memory_runs_out() {
 fn what_was_seen_is_told_once() {
     let dir = tempfile::tempdir().unwrap();
     let undo = machine(dir.path(), 300, 0);
-    let reservation = Reservation::take(&undo, 300 * MIB, Bounds::of(300 * MIB)).unwrap();
+    let reservation = take(&undo, 300 * MIB, Bounds::of(300 * MIB));
     let seen = loop {
         let seen = reservation.take_seen();
         if seen.looks > 0 {
