@@ -39,6 +39,9 @@ pub enum BenchError {
     /// A file of the kernel cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
+    /// The processors that this thread may run on cannot be told or set.
+    #[error("cannot choose the processor to run on: {0}")]
+    Processors(#[source] std::io::Error),
     /// What is changed on the machine cannot be noted or taken back.
     #[error(transparent)]
     Undo(#[from] UndoError),

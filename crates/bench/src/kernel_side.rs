@@ -18,7 +18,8 @@ const TRIES: usize = 20;
 /// (`SWAPFILE_CLUSTER`, Linux 6.14 on).
 const CLUSTER_PAGES: usize = 512;
 
-/// Rounds on a processor until what it has of other areas is used up: it can keep a cluster for each order of pages.
+/// Rounds on a processor until what it has of other areas is used up. It keeps one cluster for single pages, so that the
+/// second round comes to the device as a rule; the others make up for pages that went out on another processor.
 const ROUNDS: usize = 4;
 
 /// Pages memory out on each processor until all of it comes to a device: what the processor has of other areas is used up
@@ -40,12 +41,12 @@ fn use_up_clusters(zram: &ZramSwap) -> Result<(), BenchError> {
         Ok(())
     };
     let mut result = Ok(());
-    // Where the thread cannot be moved, what the pages came to is looked at all the same.
-    let _ = cpus::on_each(|| {
+    cpus::on_each(|| {
         if result.is_ok() {
             result = use_up();
         }
-    });
+    })
+    .map_err(BenchError::Processors)?;
     result
 }
 

@@ -55,7 +55,7 @@ pub struct Counters {
     pub scans: u64,
     /// Nanoseconds of CPU time of the host's calls (observation and page-out).
     pub host_cpu_ns: u64,
-    /// Of these, in calls in which the kernel pages out: what it costs whoever reclaims.
+    /// Of these, in calls in which the kernel pages out: any reclaim costs it.
     pub page_out_cpu_ns: u64,
     /// Nanoseconds of CPU time of the prefetch threads.
     pub prepage_cpu_ns: u64,

@@ -7,7 +7,6 @@ use warmswap_engine::{Action, Cause};
 use warmswap_page::PAGE_BYTES;
 use warmswap_page::{FileId, LaunchKind, PageAddr};
 use warmswap_policy::ChunkId;
-use warmswap_sys::advise::{Advice, advise, ranges};
 use warmswap_sys::monotonic_ns;
 use warmswap_sys::prepage::prepage;
 use warmswap_sys::process::Process;
@@ -222,10 +221,7 @@ impl Core {
 
     /// Sends pages away that wait in the swap cache. The kernel takes what is mapped only, so they are mapped before.
     fn put_back(&mut self, process: &Process, pages: &[u64]) {
-        let result = prepage(process.pid(), pages).and_then(|_| {
-            let ranges = ranges(pages.iter().copied());
-            advise(process, Advice::PageOut, &ranges)
-        });
+        let result = prepage(process.pid(), pages).and_then(|_| self.advise_out(process, pages));
         match result {
             Ok(advised) => {
                 self.counters.prepage_put_back += advised.pages;

@@ -8,7 +8,7 @@ use warmswap_policy::{ChunkId, PageId};
 use warmswap_sys::advise::{Advice, Advised, advise, ranges};
 use warmswap_sys::monotonic_ns;
 use warmswap_sys::pagemap::Residence;
-use warmswap_sys::process::ProcessError;
+use warmswap_sys::process::{Process, ProcessError};
 
 use super::app::{App, addr, place};
 use super::core::{Core, Sight, UNBOUNDED_BYTES};
@@ -243,11 +243,7 @@ impl Core {
     /// Gives the advice, and looks at what it did.
     fn advise_away(&mut self, app: &mut App, at: usize, pages: &[u64]) {
         let process = &mut app.processes[at];
-        let ranges = ranges(pages.iter().copied());
-        let begin_ns = thread_cpu_ns();
-        let advised = advise(process.process(), Advice::PageOut, &ranges);
-        self.counters.page_out_cpu_ns += thread_cpu_ns() - begin_ns;
-        match advised {
+        match self.advise_out(process.process(), pages) {
             Ok(advised) => self.counters.refused(advised),
             Err(error) => {
                 self.counters.failed(&error);
@@ -266,6 +262,19 @@ impl Core {
         if app.processes[at].is_untouchable {
             self.leave_untouchable(app, at);
         }
+    }
+
+    /// Has the kernel page out these pages, which ascend.
+    pub(super) fn advise_out(
+        &mut self,
+        process: &Process,
+        pages: &[u64],
+    ) -> Result<Advised, ProcessError> {
+        let ranges = ranges(pages.iter().copied());
+        let begin_ns = thread_cpu_ns();
+        let advised = advise(process, Advice::PageOut, &ranges);
+        self.counters.page_out_cpu_ns += thread_cpu_ns() - begin_ns;
+        advised
     }
 
     /// Tells the engine what became of a page that it let go. How many left.
