@@ -43,7 +43,7 @@ suites: build ## other projects' test suites, natively and paged; NAMES="redis s
 	@scripts/suites $(NAMES)
 
 kernels: setup ## the live tests on the kernels of Debian's releases, in virtual machines without KVM; ARCH=aarch64
-	@WARMSWAP_KERNELS_ARCH=$(or $(ARCH),$(shell uname -m)) scripts/kernels
+	@WARMSWAP_KERNELS_ARCH=$(or $(ARCH),$(WARMSWAP_KERNELS_ARCH)) scripts/kernels
 
 cross: setup ## build all for another processor: ARCH=aarch64
 	@scripts/cross $(or $(ARCH),aarch64) build --locked --workspace --exclude warmswap-python --all-targets
