@@ -23,13 +23,13 @@ pub const NOT_OURS: c_int = libc::MAP_SHARED
     | libc::MAP_HUGETLB
     | libc::MAP_LOCKED
     | libc::MAP_STACK
-    | LOW;
+    | FIRST_2_GIB;
 
-/// Addresses that fit into 32 bits, where a processor has such a flag.
+/// Addresses in the first 2 GiB, where a processor has such a flag.
 #[cfg(target_arch = "x86_64")]
-const LOW: c_int = libc::MAP_32BIT;
+const FIRST_2_GIB: c_int = libc::MAP_32BIT;
 #[cfg(not(target_arch = "x86_64"))]
-const LOW: c_int = 0;
+const FIRST_2_GIB: c_int = 0;
 
 /// Huge pages at once (Linux 6.1).
 const MADV_COLLAPSE: c_int = 25;

@@ -92,7 +92,7 @@ fn config(dir: &Path, spec: AppSpec, relaunches: u32) -> RecordConfig {
     };
     config.relaunches = relaunches;
     config.foreground_ms = 250;
-    config.zram_algorithm = "lzo-rle".to_owned();
+    config.zram_algorithm = "lz4".to_owned();
     config
 }
 

@@ -81,19 +81,14 @@ impl Engine {
         self.table[page].state
     }
 
-    /// The application's anonymous pages in frames, each with its hotness. Linear in its pages.
-    pub fn in_frames(&self, app: AppId) -> impl Iterator<Item = (PageId, Hotness)> + '_ {
-        self.table
-            .pages_of(app)
-            .filter(|&page| self.table[page].in_frame())
-            .map(|page| (page, self.scheme.reclaim.hotness(&self.table, page)))
-    }
-
-    /// How many they are, by [`Hotness::index`].
+    /// How many of the application's anonymous pages are in frames, by [`Hotness::index`]. Linear in its pages.
     pub fn frames_by_hotness(&self, app: AppId) -> [u64; 3] {
         let mut frames = [0; 3];
-        for (_, hotness) in self.in_frames(app) {
-            frames[hotness.index()] += 1;
+        for page in self.table.pages_of(app) {
+            if self.table[page].in_frame() {
+                let hotness = self.scheme.reclaim.hotness(&self.table, page);
+                frames[hotness.index()] += 1;
+            }
         }
         frames
     }
