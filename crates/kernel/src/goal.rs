@@ -155,7 +155,7 @@ impl Gauge {
             let available = memory.available_bytes;
             room.missing_bytes = room.missing_bytes.max(free.saturating_sub(available));
             room.is_exceeded |= available < free;
-            room.spare_bytes = room.spare_bytes.min(available);
+            room.spare_bytes = room.spare_bytes.min(available.saturating_sub(free));
             let unused = available.saturating_sub(free);
             narrow(&mut slack, unused, memory.usable_bytes());
         }

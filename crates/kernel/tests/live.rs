@@ -9,7 +9,7 @@ use common::{
     Machine, Program, bytes, relaunch, settle, wait_for_prepaging, with_hot_pages_leaving, within,
 };
 use rustix::fs::{self, fadvise};
-use warmswap_kernel::{AppId, Application, Goal, Host, HostConfig, Members, PrepageBy};
+use warmswap_kernel::{AppId, Application, Counters, Goal, Host, HostConfig, Members, PrepageBy};
 use warmswap_sys::Root;
 use warmswap_sys::advise::{Advice, PageRange, advise_on_every_cpu};
 use warmswap_sys::maps::{Backing, Mapping, Maps};
@@ -60,6 +60,30 @@ fn without_a_goal_nothing_is_paged_out() {
 }
 
 #[test]
+fn what_others_have_leaves_while_an_application_is_launched() {
+    let machine = machine!(
+        "what_others_have_leaves_while_an_application_is_launched",
+        32768
+    );
+    let (a, b) = (machine.program(3000), machine.program(3000));
+    let mut host = host(HostConfig {
+        // Whatever was seen first leaves first.
+        scheme: "asap".to_owned(),
+        ..within(2 * INTERPRETER + bytes(4000))
+    });
+    let app_a = host.add(a.application("a")).unwrap();
+    host.tick();
+    host.switch_to(app_a).unwrap();
+    host.add(b.application("b")).unwrap();
+    settle(&mut host);
+
+    let status = host.status();
+    assert_eq!(status.missing_bytes, 0, "{:?}", status.counters);
+    assert_eq!(status.apps[0].swapped_bytes, 0, "it is being launched");
+    assert!(status.apps[1].swapped_bytes > bytes(1000), "{status:?}");
+}
+
+#[test]
 fn the_hot_set_stays_when_others_need_memory() {
     let machine = machine!("the_hot_set_stays_when_others_need_memory", 32768);
     let (mut a, mut b) = (machine.program(3000), machine.program(3000));
@@ -72,6 +96,12 @@ fn the_hot_set_stays_when_others_need_memory() {
         "{:?}",
         host.counters()
     );
+    let Counters {
+        page_out_cpu_ns,
+        host_cpu_ns,
+        ..
+    } = host.counters();
+    assert!(0 < page_out_cpu_ns && page_out_cpu_ns <= host_cpu_ns);
     // It learns that A needs these pages: each must have been away once to be seen.
     for round in 0..4 {
         relaunch(&mut host, app_a, &mut a, 100..500);

@@ -98,8 +98,8 @@ struct Chosen {
     leaving: Vec<Leaving>,
     /// Pages that are in swap already, unchanged.
     dropped: Vec<PageId>,
-    /// Whether pages stay because their application is being launched.
-    is_held: bool,
+    /// Pages that were passed over because their application is being launched.
+    held: u64,
 }
 
 /// What became of one page.
@@ -164,7 +164,8 @@ impl Core {
     }
 
     /// Lets the engine choose about `want` pages as if so many frames were free, by the least that it wants to
-    /// be. It stops before the pages of an application that is being launched.
+    /// be. Pages of an application that is being launched are passed over, as many as a round has at most: on a machine
+    /// that is short of memory launches are when it is needed, and what others do not use has to leave then.
     fn choose(&mut self, apps: &[Option<App>], want: u64, free_frames: fn(u64) -> u64) -> Chosen {
         let usage = self.engine.usage();
         let used = usage.frames * PAGE_BYTES as u64 + usage.pool_bytes;
@@ -192,12 +193,14 @@ impl Core {
                     0
                 }
             };
-            if count >= want || chosen.is_held {
+            if count >= want || chosen.held >= ROUND_PAGES {
                 // No more of them; what is decided already is carried out.
                 self.engine.set_budget_bytes(UNBOUNDED_BYTES);
             }
         }
-        self.counters.put_off_launch += u64::from(chosen.is_held);
+        let is_nothing_else =
+            chosen.leaving.iter().all(|l| l.pages.is_empty()) && chosen.dropped.is_empty();
+        self.counters.put_off_launch += u64::from(chosen.held > 0 && is_nothing_else);
         chosen
     }
 
@@ -216,7 +219,7 @@ impl Core {
             let (app, at) = self.engine.locate(page);
             if is_being_launched(apps, app) {
                 self.engine.served(app, at, Arrival::Untouched);
-                chosen.is_held = true;
+                chosen.held += 1;
             } else {
                 pages.push(page);
             }
