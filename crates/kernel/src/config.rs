@@ -48,7 +48,7 @@ pub struct HostConfig {
 impl Default for HostConfig {
     fn default() -> Self {
         Self {
-            scheme: "asap+prefetch=footprint:profile=3+reclaim=hotness:foreground=last,hot=keep"
+            scheme: "asap+prefetch=footprint:profile=3,likely=60+reclaim=hotness:foreground=last,hot=keep"
                 .to_owned(),
             goal: Goal::default(),
             page_out_pages_per_second: 50_000,

@@ -130,7 +130,7 @@ proptest! {
 
     #[test]
     fn anonymous_pages_go_from_faults_to_candidates_to_targets(timeout in 1..7_u8, windows in windows()) {
-        let (mut estimator, mut model) = (AnonEstimator::new(timeout), AnonModel::default());
+        let (mut estimator, mut model) = (AnonEstimator::new(timeout, 0), AnonModel::default());
         for window in &windows {
             let before = (model.candidates.len(), model.targets.len());
             estimator.window_begin();

@@ -2,6 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
+use super::odds::Odds;
+
 /// Switches that a page may miss before it leaves its table (section 4.3).
 pub const TIMEOUT_SWITCHES: u8 = 5;
 
@@ -14,6 +16,15 @@ enum Table {
     Target,
 }
 
+/// What is known of a page in the window that is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Untouched,
+    Accessed,
+    /// Whether it was accessed cannot be told.
+    Unknown,
+}
+
 /// What is known of a page of one of the tables; with its number 16 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -21,11 +32,23 @@ struct Entry {
     order: u32,
     /// Switches that it may still miss.
     timeout: u8,
+    /// A bit for each of the last windows that could tell, the newest lowest: whether it was accessed.
+    history: u8,
     table: Table,
-    /// Accessed in the window that is open.
-    accessed: bool,
-    /// Of the window that is open, it is not known whether it was accessed in it.
-    unseen: bool,
+    seen: Seen,
+}
+
+impl Entry {
+    fn new(order: u32, timeout: u8, table: Table) -> Self {
+        Self {
+            order,
+            timeout,
+            // The windows that brought it into its table.
+            history: if table == Table::Target { 0b11 } else { 0b1 },
+            table,
+            seen: Seen::Untouched,
+        }
+    }
 }
 
 /// What the end of a window changed; in pages.
@@ -50,11 +73,18 @@ pub struct AnonUpdate {
 /// - A candidate that is accessed in a later window becomes a target: it is brought back at the next switch.
 /// - A page that is not accessed in [`TIMEOUT_SWITCHES`] windows in a row leaves its table.
 ///
+/// Launches of some programs are not alike: what is brought back by that rule is then mostly in vain. With a least
+/// likelihood (ours, not the paper's) the tables stay as they are, and of their pages those are brought back whose history
+/// was followed by an access often enough, as [`Odds`] counts for the application.
+///
 /// It knows page numbers only: no addresses are followed, nothing is read. Memory: 17 bytes for each
 /// place of the table, and 8 for each fault of the open window.
 #[derive(Debug)]
 pub struct AnonEstimator {
     timeout: u8,
+    /// In percent; 0: the target table is brought back.
+    least_likely_percent: u8,
+    odds: Odds,
     entries: FxHashMap<u64, Entry>,
     /// The fault buffer: pages in no table, in the order of their faults, with their place in the window.
     faults: Vec<(u64, u32)>,
@@ -65,15 +95,18 @@ pub struct AnonEstimator {
 
 impl Default for AnonEstimator {
     fn default() -> Self {
-        Self::new(TIMEOUT_SWITCHES)
+        Self::new(TIMEOUT_SWITCHES, 0)
     }
 }
 
 impl AnonEstimator {
-    /// An estimator that knows nothing. `timeout_switches` of 0 counts as 1.
-    pub fn new(timeout_switches: u8) -> Self {
+    /// An estimator that knows nothing. `timeout_switches` of 0 counts as 1. What is accessed with less than
+    /// `least_likely_percent` is not brought back; 0: as published.
+    pub fn new(timeout_switches: u8, least_likely_percent: u8) -> Self {
         Self {
             timeout: timeout_switches.max(1),
+            least_likely_percent,
+            odds: Odds::default(),
             entries: FxHashMap::default(),
             faults: Vec::new(),
             clock: 0,
@@ -86,16 +119,15 @@ impl AnonEstimator {
         self.faults.clear();
         self.clock = 0;
         for entry in self.entries.values_mut() {
-            entry.accessed = false;
-            entry.unseen = false;
+            entry.seen = Seen::Untouched;
         }
     }
 
     /// A page was accessed in the window; `faulted` if it was not in its place. Constant time.
     pub fn accessed(&mut self, page: u64, faulted: bool) {
         match self.entries.get_mut(&page) {
-            Some(entry) if !entry.accessed => {
-                entry.accessed = true;
+            Some(entry) if entry.seen != Seen::Accessed => {
+                entry.seen = Seen::Accessed;
                 entry.order = self.clock;
                 self.clock += 1;
             }
@@ -112,7 +144,9 @@ impl AnonEstimator {
     /// was reported: they neither age nor are they promoted. Linear in the pages of the tables.
     pub fn unseen(&mut self, mut is_unseen: impl FnMut(u64) -> bool) {
         for (&page, entry) in &mut self.entries {
-            entry.unseen = !entry.accessed && is_unseen(page);
+            if entry.seen != Seen::Accessed && is_unseen(page) {
+                entry.seen = Seen::Unknown;
+            }
         }
     }
 
@@ -127,16 +161,21 @@ impl AnonEstimator {
     pub fn window_end(&mut self) -> AnonUpdate {
         let mut update = AnonUpdate::default();
         let timeout = self.timeout;
+        self.odds.window_end();
         self.entries.retain(|_, entry| {
-            if std::mem::take(&mut entry.accessed) {
+            let seen = std::mem::replace(&mut entry.seen, Seen::Untouched);
+            if seen == Seen::Unknown {
+                return true;
+            }
+            let is_accessed = seen == Seen::Accessed;
+            self.odds.note(entry.history, is_accessed);
+            entry.history = entry.history << 1 | u8::from(is_accessed);
+            if is_accessed {
                 entry.timeout = timeout;
                 if entry.table == Table::Candidate {
                     entry.table = Table::Target;
                     update.promoted += 1;
                 }
-                return true;
-            }
-            if std::mem::take(&mut entry.unseen) {
                 return true;
             }
             entry.timeout -= 1;
@@ -150,13 +189,7 @@ impl AnonEstimator {
         for (page, order) in std::mem::take(&mut self.faults) {
             self.entries.entry(page).or_insert_with(|| {
                 update.inserted += 1;
-                Entry {
-                    order,
-                    timeout,
-                    table: Table::Candidate,
-                    accessed: false,
-                    unseen: false,
-                }
+                Entry::new(order, timeout, Table::Candidate)
             });
         }
         if self.entries.capacity() > 4 * self.entries.len() + 64 {
@@ -165,19 +198,36 @@ impl AnonEstimator {
         update
     }
 
-    /// The pages to bring back at a switch: the target table, in the order in which pages were first
-    /// accessed in the last window that accessed them.
+    /// The pages to bring back at a switch, in the order in which they were first accessed in the last window that
+    /// accessed them.
+    pub fn expected(&self) -> Vec<u64> {
+        self.in_order(|entry| self.expects(entry))
+    }
+
+    fn expects(&self, entry: &Entry) -> bool {
+        let is_target = entry.table == Table::Target;
+        if self.least_likely_percent == 0 {
+            return is_target;
+        }
+        let was_accessed = entry.history & 1 == 1;
+        let likely = self.odds.percent(entry.history);
+        likely.map_or(is_target && was_accessed, |percent| {
+            percent >= f32::from(self.least_likely_percent)
+        })
+    }
+
+    /// The prepaging target table, in the same order.
     pub fn targets(&self) -> Vec<u64> {
-        self.in_table(Table::Target)
+        self.in_order(|entry| entry.table == Table::Target)
     }
 
     /// The online candidate table, in the same order.
     pub fn candidates(&self) -> Vec<u64> {
-        self.in_table(Table::Candidate)
+        self.in_order(|entry| entry.table == Table::Candidate)
     }
 
-    fn in_table(&self, table: Table) -> Vec<u64> {
-        let entries = self.entries.iter().filter(|(_, e)| e.table == table);
+    fn in_order(&self, wanted: impl Fn(&Entry) -> bool) -> Vec<u64> {
+        let entries = self.entries.iter().filter(|(_, e)| wanted(e));
         let mut pages: Vec<_> = entries.map(|(&page, e)| (e.order, page)).collect();
         pages.sort_unstable();
         pages.into_iter().map(|(_, page)| page).collect()
@@ -189,12 +239,12 @@ impl AnonEstimator {
     }
 
     /// Whether the page is to be brought back at a switch.
-    pub fn is_target(&self, page: u64) -> bool {
+    pub fn is_expected(&self, page: u64) -> bool {
         let entry = self.entries.get(&page);
-        entry.is_some_and(|entry| entry.table == Table::Target)
+        entry.is_some_and(|entry| self.expects(entry))
     }
 
-    /// How many pages are to be brought back.
+    /// How many pages are targets.
     pub fn target_len(&self) -> usize {
         self.targets
     }
@@ -211,13 +261,9 @@ impl AnonEstimator {
         let tables = [(Table::Target, targets), (Table::Candidate, candidates)];
         for (table, pages) in tables {
             for (order, &page) in pages.iter().enumerate() {
-                self.entries.entry(page).or_insert(Entry {
-                    order: u32::try_from(order).unwrap_or(u32::MAX),
-                    timeout: self.timeout,
-                    table,
-                    accessed: false,
-                    unseen: false,
-                });
+                let order = u32::try_from(order).unwrap_or(u32::MAX);
+                let entry = Entry::new(order, self.timeout, table);
+                self.entries.entry(page).or_insert(entry);
             }
         }
         let targets = self.entries.values().filter(|e| e.table == Table::Target);
@@ -226,7 +272,7 @@ impl AnonEstimator {
 
     /// Forgets everything: the process ended, and its addresses mean nothing any more.
     pub fn clear(&mut self) {
-        *self = Self::new(self.timeout);
+        *self = Self::new(self.timeout, self.least_likely_percent);
     }
 
     /// Bytes of memory that the tables and the fault buffer hold.
@@ -267,7 +313,7 @@ mod tests {
         let update = window(&mut e, &[5], &[7, 9]);
         assert_eq!((update.inserted, update.promoted), (0, 2));
         assert_eq!(e.targets(), [5, 7], "in the order of this window");
-        assert!(e.is_target(5) && !e.is_target(3) && !e.is_target(9));
+        assert!(e.is_expected(5) && !e.is_expected(3) && !e.is_expected(9));
         assert_eq!((e.target_len(), e.candidate_len()), (2, 1));
     }
 
@@ -301,6 +347,33 @@ mod tests {
         e.accessed(2, true);
         assert_eq!(window(&mut e, &[], &[]), AnonUpdate::default());
         assert_eq!(e.targets(), [0_u64; 0]);
+    }
+
+    #[test]
+    fn with_a_least_likelihood_what_came_back_in_vain_stays_away() {
+        let pages: Vec<u64> = (0..100).collect();
+        let mut e = AnonEstimator::new(TIMEOUT_SWITCHES, 60);
+        window(&mut e, &pages, &[]);
+        assert!(e.expected().is_empty(), "candidates, and nothing is known");
+        window(&mut e, &[], &pages);
+        assert_eq!(e.expected(), pages, "all were accessed again");
+        window(&mut e, &[], &pages[..10]);
+        assert!(e.expected().is_empty(), "a tenth of them was");
+        assert_eq!(e.targets().len(), 100, "the tables are as published");
+        for _ in 0..4 {
+            window(&mut e, &[], &pages[..10]);
+        }
+        assert_eq!(e.expected(), pages[..10], "those that always are");
+    }
+
+    #[test]
+    fn candidates_come_back_where_one_access_is_followed_by_another() {
+        let mut e = AnonEstimator::new(TIMEOUT_SWITCHES, 60);
+        let batch = |n: u64| (100 * n..100 * n + 50).collect::<Vec<u64>>();
+        window(&mut e, &batch(0), &[]);
+        window(&mut e, &batch(1), &batch(0));
+        assert!(batch(1).iter().all(|&page| e.is_expected(page)));
+        assert_eq!(e.candidates(), batch(1));
     }
 
     #[test]

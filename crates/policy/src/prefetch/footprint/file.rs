@@ -16,6 +16,10 @@ pub struct FileUpdate {
     pub unknown: u64,
     /// Targets that were fetched and not used.
     pub evicted: u64,
+    /// Pages that were fetched and of which it is known whether they were used.
+    pub fetched: u64,
+    /// Of these, not used.
+    pub wasted: u64,
 }
 
 /// The estimator for pages of files of one application. `F` names a file: any number or path.
@@ -34,6 +38,8 @@ pub struct FileEstimator<F> {
     faults: Vec<(F, Extent)>,
     /// Fetched for the open window and not touched yet.
     unused: FileTable<F>,
+    /// Pages that were fetched for it, without those of which nothing is known.
+    fetched: u64,
 }
 
 impl<F: Copy + Ord + Hash> FileEstimator<F> {
@@ -44,6 +50,7 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
             targets: FileTable::new(),
             faults: Vec::new(),
             unused: FileTable::new(),
+            fetched: 0,
         }
     }
 
@@ -51,11 +58,15 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
     pub fn window_begin(&mut self) {
         self.faults.clear();
         self.unused.clear();
+        self.fetched = 0;
     }
 
     /// The host fetched these pages ahead of their use, since the window opened.
     pub fn fetched(&mut self, file: F, extent: Extent) {
-        self.unused.entry(file).or_default().insert(extent, 1);
+        let unused = self.unused.entry(file).or_default();
+        let before = unused.pages();
+        unused.insert(extent, 1);
+        self.fetched += unused.pages() - before;
     }
 
     /// Pages were missing in the window and had to be read.
@@ -80,6 +91,7 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
         for (&file, extents) in &mut self.unused {
             let pages = extents.iter().flat_map(|extent| extent.first..extent.end());
             let seen: Vec<_> = pages.filter(|&page| is_unseen(file, page)).collect();
+            self.fetched -= seen.len() as u64;
             seen.into_iter()
                 .for_each(|page| extents.remove(Extent::page(page)));
         }
@@ -87,7 +99,11 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
 
     /// The window closes: unused targets go, profiled faults come.
     pub fn window_end(&mut self) -> FileUpdate {
-        let mut update = FileUpdate::default();
+        let mut update = FileUpdate {
+            fetched: std::mem::take(&mut self.fetched),
+            wasted: table_pages(&self.unused),
+            ..FileUpdate::default()
+        };
         for (file, extents) in std::mem::take(&mut self.unused) {
             let Some(targets) = self.targets.get_mut(&file) else {
                 continue;

@@ -14,6 +14,7 @@
 pub mod anon;
 pub mod extents;
 pub mod file;
+mod odds;
 pub mod plan;
 pub mod profile;
 
@@ -23,6 +24,7 @@ pub use file::{FileEstimator, FileUpdate};
 pub use plan::{Batch, FilePlan};
 pub use profile::{FileTable, Profiler};
 
+use self::odds::Allowance;
 use super::{Access, Prefetch};
 use crate::entry::{Entry, arguments};
 use crate::learned::Learned;
@@ -32,8 +34,8 @@ use warmswap_page::{AppId, FileId, LaunchKind, PageAddr};
 
 pub(super) const ENTRY: Entry<dyn Prefetch> = Entry {
     name: "footprint",
-    summary: "a launch brings back what earlier ones touched; footprint:only=anon|file,timeout=SWITCHES (5),profile=SWITCHES (10),cold=learn,most=PAGES (65536)",
-    source: "ASAP sections 4 and 5; cold=learn counts cold launches as switches, which it does not",
+    summary: "a launch brings back what earlier ones touched; footprint:only=anon|file,timeout=SWITCHES (5),profile=SWITCHES (10),cold=learn,most=PAGES (65536),likely=PERCENT (0)",
+    source: "ASAP sections 4 and 5; cold=learn counts cold launches as switches, and likely=PERCENT leaves anonymous pages that are accessed less often, which it does not",
     build: |text| Ok(Box::new(Footprint::parse(text)?)),
 };
 
@@ -52,6 +54,9 @@ pub struct Config {
     pub learn_cold: bool,
     /// The most pages that one launch brings back.
     pub most_pages: usize,
+    /// Anonymous pages that are accessed with less likelihood are not brought back, and no pages of files for a while
+    /// after fewer of them were used, then few at first; in percent, 0: as published.
+    pub least_likely_percent: u8,
 }
 
 impl Default for Config {
@@ -63,6 +68,7 @@ impl Default for Config {
             profile_switches: profile::PROFILE_SWITCHES,
             learn_cold: false,
             most_pages: 65_536,
+            least_likely_percent: 0,
         }
     }
 }
@@ -74,6 +80,8 @@ struct App {
     /// Without one there is no profile yet; `profiler` makes it.
     file: Option<FileEstimator<FileId>>,
     profiler: Profiler<FileId>,
+    /// How many pages of files are worth bringing back.
+    allowance: Allowance,
     /// The open window is one that counts.
     learns: bool,
 }
@@ -81,7 +89,7 @@ struct App {
 impl App {
     fn new(config: Config) -> Self {
         Self {
-            anon: AnonEstimator::new(config.timeout_switches),
+            anon: AnonEstimator::new(config.timeout_switches, config.least_likely_percent),
             ..Self::default()
         }
     }
@@ -124,9 +132,10 @@ impl Footprint {
                 ("profile", _, Ok(switches @ 1..=200)) => config.profile_switches = switches,
                 ("cold", "learn", _) => config.learn_cold = true,
                 ("most", _, Ok(pages @ 1..=16_777_216)) => config.most_pages = pages as usize,
+                ("likely", _, Ok(percent @ 0..=100)) => config.least_likely_percent = percent as u8,
                 _ => {
                     return Err(format!(
-                        "'{key}={value}' is none of only=anon|file, timeout=1..255, profile=1..200, cold=learn, most=1..16777216"
+                        "'{key}={value}' is none of only=anon|file, timeout=1..255, profile=1..200, cold=learn, most=1..16777216, likely=0..100"
                     ));
                 }
             }
@@ -184,16 +193,18 @@ impl Prefetch for Footprint {
         state.learns = kind == LaunchKind::Relaunch || config.learn_cold;
         state.anon.window_begin();
         let anon = if config.anon {
-            state.anon.targets()
+            state.anon.expected()
         } else {
             Vec::new()
         };
         let mut files = VecDeque::new();
         if let Some(file) = state.file.as_mut().filter(|_| config.files) {
             file.window_begin();
-            for plan in plan::files_largest_first(file.targets()) {
-                files.extend(plan.batches());
-            }
+            let most = match config.least_likely_percent {
+                0 => u64::MAX,
+                _ => state.allowance.of_launch(),
+            };
+            files = plan::first_pages(plan::files_largest_first(file.targets()), most);
         }
         self.anon_work.extend(plan::anon_batches(&anon));
         self.file_work = files;
@@ -255,7 +266,11 @@ impl Prefetch for Footprint {
         }
         match &mut state.file {
             Some(file) => {
-                file.window_end();
+                let update = file.window_end();
+                let used = update.fetched - update.wasted;
+                state
+                    .allowance
+                    .launched(update.fetched, used, config.least_likely_percent);
             }
             None if learns => {
                 state.profiler.window_end();
@@ -283,7 +298,7 @@ impl Prefetch for Footprint {
             return false;
         };
         match addr {
-            PageAddr::Anon { number } => self.config.anon && state.anon.is_target(number),
+            PageAddr::Anon { number } => self.config.anon && state.anon.is_expected(number),
             PageAddr::File { file, number } => {
                 let estimator = state.file.as_ref().filter(|_| self.config.files);
                 estimator.is_some_and(|estimator| estimator.is_target(file, number))
