@@ -3,7 +3,7 @@
 //! For each number of programs every arm runs as in [`relaunch`](fn@super::relaunch), in the same memory, which is limited
 //! before the programs start, and with swap of the same size. An arm is not asked for more once one of its programs was
 //! killed or did not answer in time, or once relaunches take [`TOO_SLOW`] times as long as with the fewest programs: nobody
-//! would call these alive.
+//! would say that they run.
 
 use serde::Serialize;
 use warmswap_apps::AppSpec;
@@ -201,6 +201,8 @@ fn most(rows: &[CapacityRow], arm: Arm) -> CapacityMost {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn of(programs: usize, alive: usize, p50: f64) -> CapacityRow {
@@ -216,6 +218,28 @@ mod tests {
             out_pages: 0,
             failure: None,
         }
+    }
+
+    #[test]
+    fn programs_come_again_under_other_names_and_are_waited_for_no_longer_than_asked() {
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../apps"));
+        let load = |name: &str| AppSpec::load(&folder.join(name)).unwrap();
+        let mut apps = [load("sqlite.toml"), load("cpython.toml")];
+        apps[0].start.ready_limit_s = 2;
+
+        let all = several(&apps, 5, 7);
+
+        let names: Vec<_> = all.iter().map(|app| app.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["sqlite", "cpython", "sqlite-2", "cpython-2", "sqlite-3"]
+        );
+        for app in &all {
+            let shorter = if app.name.starts_with("sqlite") { 2 } else { 7 };
+            assert_eq!(app.start.ready_limit_s, shorter);
+            assert!(app.requests.limit_s <= 7);
+        }
+        assert!(apps[1].start.ready_limit_s > 7, "of the definition");
     }
 
     #[test]

@@ -281,7 +281,7 @@ fn children_outlive_the_program_and_leave_its_group() {
 fn two_at_once_do_not_disturb_each_other() {
     let folder = folder();
     let program = walker!("two_at_once_do_not_disturb_each_other", folder);
-    run_two_at_once(&program, folder.path());
+    run_two_at_once(&program, folder.path(), |_| {});
 }
 
 #[test]
@@ -292,7 +292,9 @@ fn two_at_once_do_not_share_a_device_that_is_too_small_for_both() {
         folder
     );
     let device = OthersDevice::new("64M");
-    run_two_at_once(&program, folder.path());
+    run_two_at_once(&program, folder.path(), |data| {
+        assert_eq!(data["kernel"]["is_own_device"], true, "{data}");
+    });
     let path = PathBuf::from(format!("/sys/block/zram{}", device.0));
     drop(device);
     assert!(!path.exists(), "{path:?} is left");
@@ -332,7 +334,7 @@ impl Drop for OthersDevice {
     }
 }
 
-fn run_two_at_once(program: &Path, folder: &Path) {
+fn run_two_at_once(program: &Path, folder: &Path, check: impl Fn(&Value)) {
     let before = devices();
     let start = |mib: &str, rounds: &str, result: &Path| {
         let args = [
@@ -363,6 +365,7 @@ fn run_two_at_once(program: &Path, folder: &Path) {
             .expect("a number");
         // Which pages of a device are whose is known by their number alone.
         assert!(used <= 28 << 20, "{data}");
+        check(&data);
     }
     assert_eq!(devices(), before);
 }

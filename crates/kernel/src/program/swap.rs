@@ -31,17 +31,16 @@ pub(super) enum ProgramSwap {
 
 impl ProgramSwap {
     /// Takes what is there if the kernel swaps to zram first and it has as much room as a device of its own; makes a
-    /// device otherwise, which the kernel fills after what is there. With less room, programs that each found enough
-    /// would fill it together, and the kernel would end them. Devices that this project made are not taken: they go with
-    /// the command that made them.
+    /// device otherwise ([`own_priority`]). With less room, programs that each found enough would fill it together, and
+    /// the kernel would end them. Nothing is reserved, so that many programs that start at once can still do that; each
+    /// of them lifts its limit before swap is full. Devices that this project made are not taken: they go with the
+    /// command that made them.
     pub fn find(undo: &Undo, budget_bytes: u64) -> Result<Self, ZramError> {
         let root = undo.root();
         let areas = swap::areas(root)?;
         let memory = Meminfo::read(root)?;
         let capacity = own_capacity_bytes(budget_bytes, memory.total_bytes);
-        if let Some(area) = first(&areas)
-            && area.size_bytes - area.used_bytes >= capacity
-            && let Some(name) = zram_name(area)
+        if let Some((area, name)) = with_room(&areas, capacity)
             && !swap::is_labelled(&root.path(&area.path))
         {
             let name = name.to_owned();
@@ -84,6 +83,13 @@ fn own_capacity_bytes(budget_bytes: u64, memory_bytes: u64) -> u64 {
         .saturating_mul(CAPACITY_BUDGETS)
         .min(memory_bytes)
         .max(LEAST_CAPACITY_BYTES)
+}
+
+/// The area that the kernel swaps to next and its name, if it is a zram device with so much room.
+fn with_room(areas: &[Area], capacity_bytes: u64) -> Option<(&Area, &str)> {
+    let area = first(areas)?;
+    let has_room = area.size_bytes - area.used_bytes >= capacity_bytes;
+    has_room.then_some((area, zram_name(area)?))
 }
 
 /// The area that the kernel swaps to next.
@@ -142,6 +148,16 @@ mod tests {
         assert_eq!(zram_name(found), Some("zram0"));
         assert_eq!(zram_name(&areas[1]), None);
         assert!(first(&areas[..1]).is_none());
+    }
+
+    #[test]
+    fn a_device_is_shared_from_so_much_room_on() {
+        let zram = [area("/dev/zram0", 40, 100), area("/dev/zram1", 0, 5)];
+        let name = |capacity| with_room(&zram, capacity).map(|(_, name)| name);
+        assert_eq!(name(60), Some("zram0"));
+        assert_eq!(name(61), None, "the kernel does not swap to zram1 yet");
+        assert!(with_room(&[area("/swapfile", 0, 5)], 1).is_none());
+        assert!(with_room(&[], 0).is_none());
     }
 
     #[test]
