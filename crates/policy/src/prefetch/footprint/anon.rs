@@ -75,7 +75,7 @@ pub struct AnonUpdate {
 ///
 /// Launches of some programs are not alike: what is brought back by that rule is then mostly in vain. With a least
 /// likelihood (ours, not the paper's) the tables stay as they are, and of their pages those are brought back whose history
-/// was followed by an access often enough, as [`Odds`] counts for the application.
+/// of four windows was followed by an access often enough in this application.
 ///
 /// It knows page numbers only: no addresses are followed, nothing is read. Memory: 17 bytes for each
 /// place of the table, and 8 for each fault of the open window.
