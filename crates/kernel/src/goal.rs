@@ -274,6 +274,12 @@ mod tests {
             ..Goal::default()
         };
         assert_eq!(room(&free, "max").missing_bytes, 50 * MIB);
+        assert_eq!(room(&free, "max").spare_bytes, 0);
+        let less = Goal {
+            free_bytes: Some(40 * MIB),
+            ..Goal::default()
+        };
+        assert_eq!(room(&less, "max").spare_bytes, 60 * MIB);
         let pressure = |percent| Goal {
             pressure_percent: Some(percent),
             ..Goal::default()

@@ -164,8 +164,8 @@ impl Core {
     }
 
     /// Lets the engine choose about `want` pages as if so many frames were free, by the least that it wants to
-    /// be. Pages of an application that is being launched are passed over, as many as a round has at most: on a machine
-    /// that is short of memory launches are when it is needed, and what others do not use has to leave then.
+    /// be. Pages of an application that is being launched are passed over, as many as a round has at most: a launch needs
+    /// memory at once, and what others do not use makes room for it.
     fn choose(&mut self, apps: &[Option<App>], want: u64, free_frames: fn(u64) -> u64) -> Chosen {
         let usage = self.engine.usage();
         let used = usage.frames * PAGE_BYTES as u64 + usage.pool_bytes;
@@ -198,9 +198,7 @@ impl Core {
                 self.engine.set_budget_bytes(UNBOUNDED_BYTES);
             }
         }
-        let is_nothing_else =
-            chosen.leaving.iter().all(|l| l.pages.is_empty()) && chosen.dropped.is_empty();
-        self.counters.put_off_launch += u64::from(chosen.held > 0 && is_nothing_else);
+        self.counters.put_off_launch += u64::from(chosen.held > 0 && count == 0);
         chosen
     }
 
