@@ -20,9 +20,22 @@ enum Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Untouched,
-    Accessed,
+    /// It was brought back, and not accessed so far.
+    Fetched,
+    /// It was brought back, and accessed.
+    Used,
+    /// It was away when it was accessed.
+    Faulted,
+    /// It was in its place when it was accessed, or is held to have been.
+    InPlace,
     /// Whether it was accessed cannot be told.
     Unknown,
+}
+
+impl Seen {
+    fn is_access(self) -> bool {
+        matches!(self, Self::Used | Self::Faulted | Self::InPlace)
+    }
 }
 
 /// What is known of a page of one of the tables; with its number 16 bytes.
@@ -60,6 +73,10 @@ pub struct AnonUpdate {
     pub promoted: u64,
     /// Pages that left their table, since they were not accessed for too long.
     pub evicted: u64,
+    /// Pages that were brought back for the window.
+    pub fetched: u64,
+    /// Of these, those that were accessed in it.
+    pub used: u64,
 }
 
 /// The estimator for anonymous pages of one application.
@@ -126,8 +143,12 @@ impl AnonEstimator {
     /// A page was accessed in the window; `faulted` if it was not in its place. Constant time.
     pub fn accessed(&mut self, page: u64, faulted: bool) {
         match self.entries.get_mut(&page) {
-            Some(entry) if entry.seen != Seen::Accessed => {
-                entry.seen = Seen::Accessed;
+            Some(entry) if !entry.seen.is_access() => {
+                entry.seen = match (entry.seen, faulted) {
+                    (Seen::Fetched, _) => Seen::Used,
+                    (_, true) => Seen::Faulted,
+                    (_, false) => Seen::InPlace,
+                };
                 entry.order = self.clock;
                 self.clock += 1;
             }
@@ -140,11 +161,20 @@ impl AnonEstimator {
         }
     }
 
+    /// A page was brought back for the window.
+    pub fn fetched(&mut self, page: u64) {
+        if let Some(entry) = self.entries.get_mut(&page)
+            && entry.seen == Seen::Untouched
+        {
+            entry.seen = Seen::Fetched;
+        }
+    }
+
     /// Of the pages for which `is_unseen`, it is not known whether they were accessed in the window, unless that
     /// was reported: they neither age nor are they promoted. Linear in the pages of the tables.
     pub fn unseen(&mut self, mut is_unseen: impl FnMut(u64) -> bool) {
         for (&page, entry) in &mut self.entries {
-            if entry.seen != Seen::Accessed && is_unseen(page) {
+            if !entry.seen.is_access() && is_unseen(page) {
                 entry.seen = Seen::Unknown;
             }
         }
@@ -167,8 +197,13 @@ impl AnonEstimator {
             if seen == Seen::Unknown {
                 return true;
             }
-            let is_accessed = seen == Seen::Accessed;
-            self.odds.note(entry.history, is_accessed);
+            let is_accessed = seen.is_access();
+            update.fetched += u64::from(matches!(seen, Seen::Fetched | Seen::Used));
+            update.used += u64::from(seen == Seen::Used);
+            // Only what was away could have been brought back; and that a page in its place was accessed may be a guess.
+            if seen != Seen::InPlace {
+                self.odds.note(entry.history, is_accessed);
+            }
             entry.history = entry.history << 1 | u8::from(is_accessed);
             if is_accessed {
                 entry.timeout = timeout;
@@ -340,6 +375,24 @@ mod tests {
     }
 
     #[test]
+    fn what_was_in_its_place_says_nothing_of_what_was_away() {
+        let mut e = AnonEstimator::new(TIMEOUT_SWITCHES, 60);
+        let pages: Vec<u64> = (0..16).collect();
+        window(&mut e, &pages, &[]);
+        // Held to be accessed, again and again.
+        for _ in 0..4 {
+            window(&mut e, &[], &pages);
+        }
+        assert!(e.is_expected(3), "as a target that was accessed");
+        e.window_begin();
+        pages.iter().for_each(|&page| e.fetched(page));
+        (0..4).for_each(|page| e.accessed(page, false));
+        let update = e.window_end();
+        assert_eq!((update.fetched, update.used), (16, 4));
+        assert!(!e.is_expected(3), "4 of 16 were used");
+    }
+
+    #[test]
     fn what_happens_between_windows_does_not_count() {
         let mut e = AnonEstimator::default();
         window(&mut e, &[1], &[]);
@@ -371,7 +424,7 @@ mod tests {
         let mut e = AnonEstimator::new(TIMEOUT_SWITCHES, 60);
         let batch = |n: u64| (100 * n..100 * n + 50).collect::<Vec<u64>>();
         window(&mut e, &batch(0), &[]);
-        window(&mut e, &batch(1), &batch(0));
+        window(&mut e, &[batch(1), batch(0)].concat(), &[]);
         assert!(batch(1).iter().all(|&page| e.is_expected(page)));
         assert_eq!(e.candidates(), batch(1));
     }

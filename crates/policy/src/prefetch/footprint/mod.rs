@@ -80,8 +80,9 @@ struct App {
     /// Without one there is no profile yet; `profiler` makes it.
     file: Option<FileEstimator<FileId>>,
     profiler: Profiler<FileId>,
-    /// How many pages of files are worth bringing back.
+    /// How many anonymous pages are worth bringing back, and how many of files.
     allowance: Allowance,
+    file_allowance: Allowance,
     /// The open window is one that counts.
     learns: bool,
 }
@@ -192,17 +193,20 @@ impl Prefetch for Footprint {
         let state = self.app(app);
         state.learns = kind == LaunchKind::Relaunch || config.learn_cold;
         state.anon.window_begin();
-        let anon = if config.anon {
-            state.anon.expected()
-        } else {
-            Vec::new()
-        };
+        let mut anon = Vec::new();
+        if config.anon {
+            anon = state.anon.expected();
+            if config.least_likely_percent > 0 {
+                let most = state.allowance.of_launch();
+                anon.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+            }
+        }
         let mut files = VecDeque::new();
         if let Some(file) = state.file.as_mut().filter(|_| config.files) {
             file.window_begin();
             let most = match config.least_likely_percent {
                 0 => u64::MAX,
-                _ => state.allowance.of_launch(),
+                _ => state.file_allowance.of_launch(),
             };
             files = plan::first_pages(plan::files_largest_first(file.targets()), most);
         }
@@ -259,7 +263,10 @@ impl Prefetch for Footprint {
         let state = self.app(app);
         let learns = std::mem::take(&mut state.learns);
         if config.anon && learns {
-            state.anon.window_end();
+            let update = state.anon.window_end();
+            state
+                .allowance
+                .launched(update.fetched, update.used, config.least_likely_percent);
         }
         if !config.files {
             return;
@@ -269,7 +276,7 @@ impl Prefetch for Footprint {
                 let update = file.window_end();
                 let used = update.fetched - update.wasted;
                 state
-                    .allowance
+                    .file_allowance
                     .launched(update.fetched, used, config.least_likely_percent);
             }
             None if learns => {
@@ -307,10 +314,14 @@ impl Prefetch for Footprint {
     }
 
     fn fetched(&mut self, app: AppId, addr: PageAddr) {
-        if let PageAddr::File { file, number } = addr
-            && let Some(estimator) = &mut self.app(app).file
-        {
-            estimator.fetched(file, Extent::page(number));
+        let state = self.app(app);
+        match addr {
+            PageAddr::Anon { number } => state.anon.fetched(number),
+            PageAddr::File { file, number } => {
+                if let Some(estimator) = &mut state.file {
+                    estimator.fetched(file, Extent::page(number));
+                }
+            }
         }
     }
 

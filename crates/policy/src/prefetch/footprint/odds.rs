@@ -52,7 +52,7 @@ impl Odds {
     }
 }
 
-/// A first trial brings back so many pages of files at most.
+/// A first trial brings back so many pages at most.
 const FIRST_PAGES: u64 = 256;
 
 /// After a launch that used enough of them, the next may bring so many times as many.
@@ -61,7 +61,7 @@ const GROWTH: u64 = 4;
 /// After one that did not, so many bring none at most; twice as many each time.
 const LONGEST_REST: u32 = 64;
 
-/// How many pages of files a launch may bring back, by what the last ones used of them.
+/// How many pages of a kind a launch may bring back, by what the last ones used of them.
 #[derive(Debug)]
 pub(super) struct Allowance {
     pages: u64,

@@ -104,6 +104,42 @@ fn the_end_of_a_window_and_of_the_process_end_the_plan() {
 }
 
 #[test]
+fn anonymous_pages_that_are_not_used_rest_and_those_that_are_may_be_more() {
+    let mut policy = Footprint::parse("likely=60,only=anon").unwrap();
+    let pages: Vec<_> = (0..2000).map(anon).collect();
+    // Launches in which all that is brought back, and nothing else of it, is touched or is not.
+    let mut launch = |is_used: bool, faults: &[PageAddr]| {
+        policy.launch_begin(APP, LaunchKind::Relaunch);
+        let mut brought = Vec::new();
+        while let Some(batch) = policy.next_batch() {
+            let Batch::Anon(numbers) = batch else {
+                panic!("{batch:?}")
+            };
+            brought.extend(numbers);
+        }
+        for &number in &brought {
+            policy.fetched(APP, anon(number));
+            if is_used {
+                policy.window_access(APP, anon(number), Access::InPlace);
+            }
+        }
+        for &page in faults {
+            policy.window_access(APP, page, Access::Fault);
+        }
+        policy.launch_end(APP);
+        brought.len()
+    };
+    for _ in 0..3 {
+        launch(true, &pages);
+    }
+    assert_eq!(launch(true, &pages), 1024, "256 were used before");
+    assert_eq!(launch(true, &pages), 2000);
+    assert_eq!(launch(false, &[]), 2000);
+    assert_eq!(launch(true, &pages), 0, "it rests");
+    assert_eq!(launch(true, &pages), 256);
+}
+
+#[test]
 fn bad_arguments_are_named() {
     for bad in [
         "only=heap",
