@@ -5,7 +5,7 @@
 //! by processes without rights. At rest all of
 //! them sleep, and the daemon's own looks at its applications every 2 s.
 //!
-//! What it changes on the machine, its swap devices, goes through the undo registry of the system layer, so
+//! What it changes on the machine, its swap devices and settings of the kernel, goes through the undo registry of the system layer, so
 //! that it is taken back on every way out. A daemon that is killed leaves its devices, which hold pages of
 //! programs; the next one takes them over.
 //!
@@ -18,6 +18,7 @@
 //! | [`discover`] | applications without a configuration |
 //! | [`event`] | what the daemon's one thread hears from the others |
 //! | [`mod@host`] | what it needs of a host |
+//! | [`kernel_settings`] | settings of the kernel's reclaim that suit the swap |
 //! | [`metrics`] | metrics for Prometheus |
 //! | [`mod@run`] | the daemon from its start to its end |
 //! | [`signals`] | what its user looks at: X11, sway, activity |
@@ -32,6 +33,7 @@ pub mod devices;
 pub mod discover;
 pub mod event;
 pub mod host;
+pub mod kernel_settings;
 pub mod metrics;
 pub mod run;
 pub mod signals;

@@ -12,6 +12,7 @@ use crate::daemon::Daemon;
 use crate::devices::{DeviceError, Devices, state_folder};
 use crate::event::{Event, Events};
 use crate::host::{Host, kernel_host};
+use crate::kernel_settings::KernelSettings;
 use crate::metrics::{Metrics, MetricsError};
 use crate::signals::{self, helper::Helper};
 
@@ -75,6 +76,10 @@ pub fn run_over<H: Host>(
     let (undo, inherited) = Undo::inherit(root, &state)?;
     let mut notices = Vec::new();
     let devices = Devices::set_up(&config.zram, &undo, inherited, &mut notices);
+    let settings = match config.host.kernel_settings {
+        true => KernelSettings::for_swap(&undo, &mut notices),
+        false => KernelSettings::default(),
+    };
     notices.iter().for_each(|notice| say(notice));
     let devices = devices?;
     let host = make_host(&config)?;
@@ -99,7 +104,7 @@ pub fn run_over<H: Host>(
     }
     let saved = daemon.run();
     drop(daemon);
-    drop((control, metrics));
+    drop((control, metrics, settings));
     say("ends: pages come back from its devices");
     devices.remove()?;
     saved.map_err(DaemonError::NotSaved)

@@ -1,6 +1,7 @@
 //! The daemon over a host that panics, with a device of this machine.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use warmswap_daemon::config::Config;
 use warmswap_daemon::config::size::Facts;
@@ -9,7 +10,8 @@ use warmswap_daemon::run::run_over;
 use warmswap_kernel::application::ProcessId;
 use warmswap_kernel::host::Tick;
 use warmswap_kernel::{AppId, Application, HostError, HostStatus};
-use warmswap_sys::{Root, swap, zram};
+use warmswap_sys::tunable::sysctl_path;
+use warmswap_sys::{Root, file, swap, vm, zram};
 use warmswap_testkit::skip;
 
 /// A host whose first tick finds the device swapped on, and panics.
@@ -20,6 +22,25 @@ fn devices() -> Vec<String> {
     let ours = areas.into_iter().filter(|area| area.priority == PRIORITY);
     ours.map(|area| area.path).collect()
 }
+
+fn setting(name: &str) -> u64 {
+    file::read_u64(&sysctl_path(&Root::machine(), name)).unwrap()
+}
+
+/// Nobody chose settings for this machine, and it has no swap but zram.
+fn is_tunable() -> bool {
+    let areas = swap::areas(&Root::machine()).unwrap();
+    let is_zram = areas.iter().all(|area| area.path.starts_with("/dev/zram"));
+    is_zram
+        && *KERNELS.get_or_init(|| {
+            vm::KERNEL
+                .iter()
+                .all(|&(name, value)| value == setting(name))
+        })
+}
+
+/// Whether they were the kernel's own before the daemon began.
+static KERNELS: OnceLock<bool> = OnceLock::new();
 
 /// No other swap of a test has this one.
 const PRIORITY: i32 = 4321;
@@ -48,6 +69,16 @@ impl Host for Panics {
     fn tick(&mut self) -> Tick {
         let found = devices();
         assert_eq!(found.len(), 1, "the device is there: {found:?}");
+        if is_tunable() {
+            let suits = vm::COMPRESSED.map(|(name, value)| (name, value == setting(name)));
+            // The third is scaled where memory is reserved.
+            assert!(
+                suits
+                    .iter()
+                    .all(|&(name, suits)| suits || name == vm::WATERMARK_SCALE),
+                "{suits:?}"
+            );
+        }
         panic!("on purpose, over {}", found[0]);
     }
 
@@ -65,11 +96,16 @@ impl Host for Panics {
 }
 
 #[test]
-fn a_panic_leaves_no_device_and_no_socket() {
+fn a_panic_leaves_no_device_no_setting_and_no_socket() {
     let root = Root::machine();
     if let Err(error) = zram::probe(&root) {
-        skip!("a_panic_leaves_no_device_and_no_socket", "{error}");
+        skip!(
+            "a_panic_leaves_no_device_no_setting_and_no_socket",
+            "{error}"
+        );
     }
+    let before = vm::KERNEL.map(|(name, _)| setting(name));
+    is_tunable();
     let place = tempfile::tempdir().unwrap();
     let socket = place.path().join("run/daemon.sock");
     let mut config = Config::defaults(Facts { ram_bytes: 1 << 30 });
@@ -88,6 +124,7 @@ fn a_panic_leaves_no_device_and_no_socket() {
     assert!(devices().is_empty());
     assert!(!Path::new(device).exists(), "{device}");
     assert!(!socket.exists());
+    assert_eq!(vm::KERNEL.map(|(name, _)| setting(name)), before);
     let state = place.path().join("run/daemon.state");
     assert_eq!(
         std::fs::read_dir(state).unwrap().count(),

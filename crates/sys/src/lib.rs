@@ -35,6 +35,7 @@ pub mod tree;
 pub mod tunable;
 pub mod uffd;
 pub mod undo;
+pub mod vm;
 pub mod zram;
 
 pub use file::FileError;

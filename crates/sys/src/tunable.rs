@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::undo::{Action, Pending, Undo, UndoError};
-use crate::{FileError, file};
+use crate::{FileError, Root, file};
 
 /// A setting could not be changed.
 #[derive(Debug, thiserror::Error)]
@@ -48,10 +48,7 @@ impl Tunable {
     /// # Errors
     /// [`TunableError`]; the setting is then as before.
     pub fn sysctl(undo: &Undo, name: &str, value: &str) -> Result<Self, TunableError> {
-        let path = undo
-            .root()
-            .path(Path::new("/proc/sys").join(name.replace('.', "/")));
-        Self::set(undo, &path, value)
+        Self::set(undo, &sysctl_path(undo.root(), name), value)
     }
 
     /// The value before the change.
@@ -67,6 +64,12 @@ impl Tunable {
     }
 }
 
+/// The file of the sysctl `name` ("vm.page-cluster").
+#[must_use]
+pub fn sysctl_path(root: &Root, name: &str) -> PathBuf {
+    root.path(Path::new("/proc/sys").join(name.replace('.', "/")))
+}
+
 /// The value in the text of a control file; of a list of choices, the one in brackets.
 fn chosen(text: &str) -> &str {
     let text = text.trim();
@@ -78,7 +81,6 @@ fn chosen(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Root;
 
     #[test]
     fn a_sysctl_is_set_by_its_dotted_name_and_restored() {

@@ -154,7 +154,8 @@ impl DaemonProcess {
 impl Drop for DaemonProcess {
     fn drop(&mut self) {
         drop(self.teller.take());
-        // Ended, not asked: it has nothing to take back, and what it learned is not kept.
+        // Ended, not asked: settings of the kernel that it changed are set back along with the arm's own, and what it
+        // learned is not kept.
         drop(self.session.take());
         let _ = self.child.wait();
     }

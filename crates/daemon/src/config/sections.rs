@@ -92,6 +92,8 @@ pub struct HostSection {
     pub page_out_mib_per_second: u64,
     /// When a relaunch counts as over unless it is told, in ms.
     pub launch_window_ms: u64,
+    /// Whether settings of the kernel's reclaim are set to what suits swap on zram.
+    pub kernel_settings: bool,
 }
 
 impl Section for HostSection {
@@ -106,6 +108,7 @@ impl Section for HostSection {
             prefetch: true,
             page_out_mib_per_second: 200,
             launch_window_ms: 3000,
+            kernel_settings: true,
         }
     }
 
@@ -171,6 +174,16 @@ impl Section for HostSection {
             doc: "How long after a switch an application's accesses count as those of its relaunch.",
             set: |to, value, _| number(value, 100, 60_000).map(|ms| to.launch_window_ms = ms),
             show: |from| from.launch_window_ms.to_string(),
+            comes_to: None,
+        },
+        Key {
+            name: "kernel-settings",
+            doc: "Whether settings of the kernel's reclaim are set to what suits swap on zram while the daemon runs: \
+                  vm.swappiness to 180, vm.page-cluster to 0, vm.watermark_scale_factor to 125 and \
+                  vm.watermark_boost_factor to 0. One whose value is not the kernel's own stays as it is, and so do \
+                  all where any swap is on a disk.",
+            set: |to, value, _| yes_no(value).map(|yes| to.kernel_settings = yes),
+            show: |from| show_yes_no(from.kernel_settings),
             comes_to: None,
         },
     ];

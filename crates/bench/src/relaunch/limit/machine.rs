@@ -160,7 +160,7 @@ impl MemoryLimit for MachineLimit {
             settings: self
                 .settings
                 .as_ref()
-                .map(|settings| settings.list().to_vec())
+                .map(|settings| settings.now(self.undo.root()))
                 .unwrap_or_default(),
         }
     }

@@ -3,32 +3,14 @@
 use std::path::Path;
 
 use warmswap_sys::meminfo::{Meminfo, managed_bytes};
-use warmswap_sys::tunable::{Tunable, TunableError};
+use warmswap_sys::tunable::{Tunable, TunableError, sysctl_path};
 use warmswap_sys::undo::Undo;
+use warmswap_sys::vm::{COMPRESSED, KERNEL, WATERMARK_SCALE, watermark_scale};
 use warmswap_sys::{Root, file};
 
 use super::Setting;
 use crate::BenchError;
 use crate::relaunch::options::Arm;
-
-/// Low and high watermark are so many ten-thousandths of memory apart; see [`scaled`].
-const WATERMARK_SCALE: &str = "vm.watermark_scale_factor";
-
-/// What the kernel sets by itself (`mm/vmscan.c`, `mm/swap.c`, `mm/page_alloc.c`).
-const KERNEL: [(&str, u64); 4] = [
-    ("vm.swappiness", 60),
-    ("vm.page-cluster", 3),
-    (WATERMARK_SCALE, 10),
-    ("vm.watermark_boost_factor", 15_000),
-];
-
-/// What distributions set for swap on zram: Pop!_OS, and others after it (ArchWiki, "zram").
-const TUNED: [(&str, u64); 4] = [
-    ("vm.swappiness", 180),
-    ("vm.page-cluster", 0),
-    (WATERMARK_SCALE, 125),
-    ("vm.watermark_boost_factor", 0),
-];
 
 /// Swap that is compressed in memory by itself, before it comes to zram.
 const ZSWAP: &str = "/sys/module/zswap/parameters/enabled";
@@ -36,8 +18,8 @@ const ZSWAP: &str = "/sys/module/zswap/parameters/enabled";
 /// The settings of an arm. Whatever the machine had before comes back when they are dropped.
 #[derive(Debug)]
 pub struct Settings {
-    _kept: Vec<Tunable>,
-    set: Vec<Setting>,
+    kept: Vec<Tunable>,
+    names: Vec<&'static str>,
 }
 
 impl Settings {
@@ -47,60 +29,45 @@ impl Settings {
         let usable = Meminfo::read(root)?.usable_bytes();
         let managed = managed_bytes(root)?;
         let mut settings = Self {
-            _kept: Vec::new(),
-            set: Vec::new(),
+            kept: Vec::new(),
+            names: Vec::new(),
         };
         for (name, value) in values(arm) {
             let value = match name {
-                WATERMARK_SCALE => scaled(value, usable, managed),
+                WATERMARK_SCALE => watermark_scale(value, usable, managed),
                 _ => value,
             };
-            settings.apply(Tunable::sysctl(undo, name, &value.to_string()), name, value)?;
+            match Tunable::sysctl(undo, name, &value.to_string()) {
+                Ok(tunable) => settings.kept.push(tunable),
+                // Kernels before 5.0 do not boost watermarks.
+                Err(TunableError::File(error)) if error.is_gone() => continue,
+                Err(error) => return Err(error.into()),
+            }
+            settings.names.push(name);
         }
         let zswap = root.path(ZSWAP);
         if file::read(&zswap).is_ok_and(|text| text.trim() == "Y") {
-            settings._kept.push(Tunable::set(undo, &zswap, "N")?);
+            settings.kept.push(Tunable::set(undo, &zswap, "N")?);
         }
         Ok(settings)
     }
 
-    fn apply(
-        &mut self,
-        tunable: Result<Tunable, TunableError>,
-        name: &str,
-        value: u64,
-    ) -> Result<(), BenchError> {
-        match tunable {
-            Ok(tunable) => self._kept.push(tunable),
-            // Kernels before 5.0 do not boost watermarks.
-            Err(TunableError::File(error)) if error.is_gone() => return Ok(()),
-            Err(error) => return Err(error.into()),
-        }
-        self.set.push(Setting {
-            name: name.to_owned(),
-            value: value.to_string(),
-        });
-        Ok(())
-    }
-
-    /// What was set.
-    pub fn list(&self) -> &[Setting] {
-        &self.set
+    /// Them as they are now, the daemon's own changes included.
+    pub fn now(&self, root: &Root) -> Vec<Setting> {
+        let setting = |name: &&str| Setting {
+            name: (*name).to_owned(),
+            value: file::read(&sysctl_path(root, name))
+                .map_or("none".to_owned(), |text| text.trim().to_owned()),
+        };
+        self.names.iter().map(setting).collect()
     }
 }
 
 fn values(arm: Arm) -> [(&'static str, u64); 4] {
     match arm {
-        Arm::ZramTuned => TUNED,
+        Arm::ZramTuned => COMPRESSED,
         _ => KERNEL,
     }
-}
-
-/// The watermark scale with which a machine, of whose `managed` bytes only `usable` are left, has the watermarks of one
-/// that has no more. The kernel computes them from all that it manages, huge pages included.
-fn scaled(factor: u64, usable: u64, managed: u64) -> u64 {
-    let scaled = factor as f64 * usable as f64 / managed.max(1) as f64;
-    (scaled.round() as u64).clamp(1, factor)
 }
 
 /// Parts of the kernel that reclaim by themselves, or tell which pages are used.
@@ -212,8 +179,12 @@ mod tests {
             let settings = Settings::set(&undo, arm).unwrap();
 
             assert_eq!(vm(&dir), expected, "{arm:?}");
-            assert_eq!(settings.list().len(), 4);
-            assert_eq!(settings.list()[2].value, expected[2]);
+            let now: Vec<_> = settings
+                .now(undo.root())
+                .into_iter()
+                .map(|s| s.value)
+                .collect();
+            assert_eq!(now, expected);
             assert_eq!(value(&dir, "sys/module/zswap/parameters/enabled"), "N");
             drop(settings);
             assert_eq!(vm(&dir), ["133", "1", "77", "99"], "{arm:?}");
@@ -243,7 +214,7 @@ mod tests {
         let (dir, undo) = machine();
         std::fs::remove_file(dir.path().join("proc/sys/vm/watermark_boost_factor")).unwrap();
         let settings = Settings::set(&undo, Arm::ZramTuned).unwrap();
-        assert_eq!(settings.list().len(), 3);
+        assert_eq!(settings.now(undo.root()).len(), 3);
         drop(settings);
 
         let cluster = dir.path().join("proc/sys/vm/page-cluster");
@@ -251,19 +222,6 @@ mod tests {
         std::fs::create_dir(&cluster).unwrap();
         Settings::set(&undo, Arm::ZramTuned).unwrap_err();
         assert_eq!(value(&dir, "proc/sys/vm/swappiness"), "133");
-    }
-
-    #[test]
-    fn watermarks_are_those_of_a_small_machine() {
-        assert_eq!(scaled(125, 2 * GIB, 24 * GIB), 10);
-        assert_eq!(scaled(10, 2 * GIB, 24 * GIB), 1);
-        assert_eq!(scaled(125, 24 * GIB, 24 * GIB), 125);
-        assert_eq!(
-            scaled(125, 24 * GIB, 20 * GIB),
-            125,
-            "not all is managed yet"
-        );
-        assert_eq!(scaled(10, 0, 24 * GIB), 1);
     }
 
     #[test]

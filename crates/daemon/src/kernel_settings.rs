@@ -1,0 +1,178 @@
+//! Settings of the kernel's reclaim, for as long as the daemon runs.
+//!
+//! The kernel's own are made for swap on a disk: they take pages of files first, bring back eight pages for one, and begin
+//! to reclaim when hardly any memory is left. Over swap that is compressed in memory each of them costs time. A setting
+//! that somebody chose is left alone, and nothing is set where any swap is on a disk.
+
+use warmswap_sys::meminfo::{Meminfo, managed_bytes};
+use warmswap_sys::tunable::{Tunable, TunableError, sysctl_path};
+use warmswap_sys::undo::Undo;
+use warmswap_sys::vm::{COMPRESSED, KERNEL, WATERMARK_SCALE, watermark_scale};
+use warmswap_sys::{Root, file, swap};
+
+/// What was set. Dropping it sets all back to what it was.
+#[derive(Debug, Default)]
+pub struct KernelSettings {
+    kept: Vec<Tunable>,
+    /// The same in words.
+    said: Vec<String>,
+}
+
+impl KernelSettings {
+    /// Sets what suits the swap that is there now. Says in `notices` what, or why it cannot. Costs about 100 µs.
+    pub fn for_swap(undo: &Undo, notices: &mut Vec<String>) -> Self {
+        let mut settings = Self::default();
+        if !is_all_zram(undo.root()) {
+            return settings;
+        }
+        for ((name, kernels), (_, suits)) in KERNEL.into_iter().zip(COMPRESSED) {
+            match settings.set(undo, name, kernels, suits) {
+                Ok(()) => {}
+                // Kernels before 5.0 do not boost watermarks.
+                Err(TunableError::File(error)) if error.is_gone() => {}
+                Err(error) => notices.push(format!("{name} stays as it is: {error}")),
+            }
+        }
+        if !settings.said.is_empty() {
+            let said = settings.said.join(", ");
+            notices.push(format!("sets {said}, as suits swap on zram"));
+        }
+        settings
+    }
+
+    fn set(
+        &mut self,
+        undo: &Undo,
+        name: &str,
+        kernels: u64,
+        suits: u64,
+    ) -> Result<(), TunableError> {
+        let root = undo.root();
+        let now = file::read_u64(&sysctl_path(root, name))?;
+        let (is_chosen, value) = match name {
+            WATERMARK_SCALE => {
+                let usable = Meminfo::read(root)?.usable_bytes();
+                let value = watermark_scale(suits, usable, managed_bytes(root)?);
+                // Lower ones are scaled, too.
+                (now > kernels || now > value, value)
+            }
+            _ => (now != kernels, suits),
+        };
+        if is_chosen {
+            return Ok(());
+        }
+        let tunable = Tunable::sysctl(undo, name, &value.to_string())?;
+        self.kept.push(tunable);
+        self.said.push(format!("{name} to {value} (was {now})"));
+        Ok(())
+    }
+}
+
+/// Whether there is swap, and all of it is on zram. Where that cannot be read, nothing is known to be.
+fn is_all_zram(root: &Root) -> bool {
+    let areas = swap::areas(root).unwrap_or_default();
+    !areas.is_empty() && areas.iter().all(|area| area.path.starts_with("/dev/zram"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 4] = [
+        "swappiness",
+        "page-cluster",
+        "watermark_scale_factor",
+        "watermark_boost_factor",
+    ];
+
+    /// A machine with these values of the settings, whose swap is on these devices.
+    fn machine(values: [u64; 4], swaps: &[&str]) -> (tempfile::TempDir, Undo) {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        for (name, value) in NAMES.into_iter().zip(values) {
+            write(&format!("proc/sys/vm/{name}"), &format!("{value}\n"));
+        }
+        write(
+            "proc/meminfo",
+            "MemTotal: 8388608 kB\nHugetlb: 4194304 kB\n",
+        );
+        write("proc/zoneinfo", "Node 0, zone Normal\n managed 2097152\n");
+        let mut text = "Filename Type Size Used Priority\n".to_owned();
+        for swap in swaps {
+            text += &format!("{swap} partition 1024 0 100\n");
+        }
+        write("proc/swaps", &text);
+        let undo = Undo::open(&Root::at(dir.path()), &dir.path().join("state")).unwrap();
+        (dir, undo)
+    }
+
+    fn values(dir: &tempfile::TempDir) -> [u64; 4] {
+        NAMES.map(|name| {
+            let path = dir.path().join("proc/sys/vm").join(name);
+            file::read_u64(&path).unwrap()
+        })
+    }
+
+    #[test]
+    fn the_kernels_own_are_set_for_as_long_as_the_daemon_runs() {
+        let (dir, undo) = machine([60, 3, 10, 15_000], &["/dev/zram0", "/dev/zram1"]);
+        let mut notices = Vec::new();
+        let settings = KernelSettings::for_swap(&undo, &mut notices);
+        // Half of this machine's memory is reserved.
+        assert_eq!(values(&dir), [180, 0, 63, 0]);
+        let [notice] = &notices[..] else {
+            panic!("{notices:?}")
+        };
+        assert!(notice.contains("vm.swappiness to 180 (was 60)"), "{notice}");
+        drop(settings);
+        assert_eq!(values(&dir), [60, 3, 10, 15_000]);
+    }
+
+    #[test]
+    fn what_somebody_chose_stays() {
+        for chosen in [[100, 3, 10, 0], [60, 1, 500, 15_000]] {
+            let (dir, undo) = machine(chosen, &["/dev/zram0"]);
+            let settings = KernelSettings::for_swap(&undo, &mut Vec::new());
+            let kernels = KERNEL.map(|(_, value)| value);
+            for ((now, before), kernels) in values(&dir).into_iter().zip(chosen).zip(kernels) {
+                assert_eq!(now == before, before != kernels, "{chosen:?}");
+            }
+            drop(settings);
+            assert_eq!(values(&dir), chosen);
+        }
+    }
+
+    #[test]
+    fn swap_on_a_disk_or_none_at_all_changes_nothing() {
+        let kernels = KERNEL.map(|(_, value)| value);
+        for swaps in [&["/dev/zram0", "/dev/sda2"][..], &[]] {
+            let (dir, undo) = machine(kernels, swaps);
+            let mut notices = Vec::new();
+            let _settings = KernelSettings::for_swap(&undo, &mut notices);
+            assert_eq!(values(&dir), kernels);
+            assert!(notices.is_empty(), "{notices:?}");
+        }
+    }
+
+    #[test]
+    fn one_that_cannot_be_set_is_told_and_one_that_is_missing_is_not() {
+        let (dir, undo) = machine([60, 3, 10, 15_000], &["/dev/zram0"]);
+        let vm = dir.path().join("proc/sys/vm");
+        std::fs::remove_file(vm.join("watermark_boost_factor")).unwrap();
+        std::fs::write(vm.join("page-cluster"), "many\n").unwrap();
+        let mut notices = Vec::new();
+        let _settings = KernelSettings::for_swap(&undo, &mut notices);
+        let [failed, set] = &notices[..] else {
+            panic!("{notices:?}")
+        };
+        assert!(
+            failed.starts_with("vm.page-cluster stays as it is"),
+            "{failed}"
+        );
+        assert!(set.contains("vm.swappiness to 180"), "{set}");
+    }
+}

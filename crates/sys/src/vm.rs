@@ -1,0 +1,49 @@
+//! Settings of the kernel's reclaim (`Documentation/admin-guide/sysctl/vm.rst`).
+
+/// Low and high watermark are so many ten-thousandths of memory apart; see [`watermark_scale`].
+pub const WATERMARK_SCALE: &str = "vm.watermark_scale_factor";
+
+/// What the kernel sets by itself (`mm/vmscan.c`, `mm/swap.c`, `mm/page_alloc.c`).
+pub const KERNEL: [(&str, u64); 4] = [
+    ("vm.swappiness", 60),
+    ("vm.page-cluster", 3),
+    (WATERMARK_SCALE, 10),
+    ("vm.watermark_boost_factor", 15_000),
+];
+
+/// What suits swap that is compressed in memory, where a page comes back in microseconds and its neighbours cost as
+/// much again: as distributions set it (Pop!_OS, and others after it; ArchWiki, "zram").
+pub const COMPRESSED: [(&str, u64); 4] = [
+    ("vm.swappiness", 180),
+    ("vm.page-cluster", 0),
+    (WATERMARK_SCALE, 125),
+    ("vm.watermark_boost_factor", 0),
+];
+
+/// The watermark scale with which a machine, of whose `managed` bytes only `usable` are left, has the watermarks of one
+/// that has no more. The kernel computes them from all that it manages, huge pages included.
+#[must_use]
+pub fn watermark_scale(factor: u64, usable: u64, managed: u64) -> u64 {
+    let scaled = factor as f64 * usable as f64 / managed.max(1) as f64;
+    (scaled.round() as u64).clamp(1, factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn watermarks_are_those_of_a_small_machine() {
+        assert_eq!(watermark_scale(125, 2 * GIB, 24 * GIB), 10);
+        assert_eq!(watermark_scale(10, 2 * GIB, 24 * GIB), 1);
+        assert_eq!(watermark_scale(125, 24 * GIB, 24 * GIB), 125);
+        assert_eq!(
+            watermark_scale(125, 24 * GIB, 20 * GIB),
+            125,
+            "not all is managed yet"
+        );
+        assert_eq!(watermark_scale(10, 0, 24 * GIB), 1);
+    }
+}
