@@ -26,8 +26,9 @@ deb: build ## a Debian package of it: target/packages/
 tarball: build ## an archive of it for other distributions: target/packages/
 	@scripts/tarball
 
-package-test: build ## install the Debian package into a clean Debian of its own, use it there, and purge it (root)
+package-test: build ## install the Debian package into a clean Debian, use it there, purge it; boot another with it (root)
 	@scripts/package-test
+	@scripts/boot-test
 
 crates: setup ## pack the libraries that others may use, and build each from its package alone
 	@scripts/crates

@@ -196,9 +196,9 @@ pub fn areas(root: &Root) -> Result<Vec<Area>, FileError> {
             let priority = fields.next()?.parse().ok()?;
             let used: u64 = fields.next()?.parse().ok()?;
             let size: u64 = fields.next()?.parse().ok()?;
-            let path = line.split_ascii_whitespace().next()?.to_owned();
+            let path = line.split_ascii_whitespace().next()?;
             Some(Area {
-                path,
+                path: in_its_folder(root, path),
                 size_bytes: size * 1024,
                 used_bytes: used * 1024,
                 priority,
@@ -208,9 +208,38 @@ pub fn areas(root: &Root) -> Result<Vec<Area>, FileError> {
         .ok_or_else(|| FileError::unexpected(&path, "a line is not a swap area"))
 }
 
+/// The path of an area by which this process finds it. One that was switched on in a mount namespace of its own, such as
+/// that of a service, loses the folder in which it was mounted along with that namespace: `/zram1` is `/dev/zram1`.
+fn in_its_folder(root: &Root, path: &str) -> String {
+    let device = format!("/dev{path}");
+    let is_lost = path.rfind('/') == Some(0) && !root.path(path).exists();
+    if is_lost && root.path(&device).exists() {
+        return device;
+    }
+    path.to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_of_a_service_that_ended_is_found_in_its_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        for folder in ["proc", "dev"] {
+            std::fs::create_dir(dir.path().join(folder)).unwrap();
+        }
+        for file in ["dev/zram1", "dev/zram2", "swapfile", "dev/swapfile"] {
+            std::fs::write(dir.path().join(file), "").unwrap();
+        }
+        let lines = ["/zram1", "/dev/zram2", "/swapfile", "/gone"]
+            .map(|path| format!("{path} partition 1024 0 5\n"));
+        let text = format!("Filename Type Size Used Priority\n{}", lines.concat());
+        std::fs::write(dir.path().join("proc/swaps"), text).unwrap();
+        let paths: Vec<_> = areas(&root).unwrap().into_iter().map(|a| a.path).collect();
+        assert_eq!(paths, ["/dev/zram1", "/dev/zram2", "/swapfile", "/gone"]);
+    }
 
     fn uuid() -> Uuid {
         Uuid("00112233-4455-6677-8899-aabbccddeeff".to_owned())
