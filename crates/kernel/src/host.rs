@@ -298,14 +298,16 @@ impl Host {
     }
 
     fn send_to_background(&mut self, at: usize) {
-        self.close_window(at, false);
+        let was_looked_at = self.close_window(at, false);
         if self.foreground == Some(at) {
             self.foreground = None;
         }
         let Some(app) = &mut self.apps[at] else {
             return;
         };
-        self.core.look(app);
+        if !was_looked_at {
+            self.core.look(app);
+        }
         self.core.engine.background(app.id);
         self.core.drain();
         if std::mem::take(&mut app.is_foreground) {

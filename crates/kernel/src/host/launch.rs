@@ -80,14 +80,15 @@ impl Host {
             .bring_back(app, room_pages, prepagers, self.launches);
     }
 
-    /// Closes the launch window of an application, if one is open: what was touched in it is learned.
-    pub(super) fn close_window(&mut self, at: usize, is_answered: bool) {
+    /// Closes the launch window of an application: what was touched in it is learned. Whether one was open, so that the
+    /// application was looked at.
+    pub(super) fn close_window(&mut self, at: usize, is_answered: bool) -> bool {
         let now_ns = monotonic_ns();
         let Some(app) = &mut self.apps[at] else {
-            return;
+            return false;
         };
         if app.window.is_none() {
-            return;
+            return false;
         }
         if let Some(prepagers) = &self.prepagers {
             prepagers.only(u64::MAX);
@@ -97,7 +98,7 @@ impl Host {
         let mut held = self.core.hold_touched(app);
         self.core.engine.launch_end(app.id);
         let Some(mut window) = app.window.take() else {
-            return;
+            return false;
         };
         self.core.release(app, &window);
         window.faults += files.faults;
@@ -118,6 +119,7 @@ impl Host {
                 prefetch_used: window.used,
             });
         }
+        true
     }
 }
 

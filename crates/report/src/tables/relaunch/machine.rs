@@ -9,7 +9,7 @@ use crate::tables::cells::{names, text};
 use crate::units::{Kind, Quantity};
 
 /// What the arms with a daemon are, in a footnote.
-pub(super) const DAEMONS: &str = "the daemon runs as shipped, over the kernel's own settings; told means of launches and \
+pub(super) const DAEMONS: &str = "the daemon runs as shipped, and finds the kernel's own settings; told means of launches and \
                                   switches, and it finds everything else out.";
 
 /// Whether there is an arm over the whole machine.
