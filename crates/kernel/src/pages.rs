@@ -17,6 +17,8 @@ pub const ALL: Range<u64> = 0..u64::MAX;
 const ABSENT: u8 = 0;
 const PRESENT: u8 = 1;
 const SWAPPED: u8 = 2;
+/// It is mapped, and belongs to a file or to shared memory: no page of this table's, and known not to be.
+const FOREIGN: u8 = 3;
 const WHERE: u8 = 3;
 /// It is being brought back ahead of use.
 const AHEAD: u8 = 4;
@@ -74,6 +76,18 @@ impl Block {
 pub(crate) struct Fresh {
     number: u64,
     state: [u8; BLOCK_PAGES as usize],
+}
+
+impl Fresh {
+    /// The block's number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+/// Whether a page in this state is one of the table's.
+fn exists(state: u8) -> bool {
+    matches!(state & WHERE, PRESENT | SWAPPED)
 }
 
 /// Adds a region to what is there now; they come in ascending order.
@@ -149,7 +163,7 @@ impl Pages {
         self.blocks.iter().flat_map(|(number, block)| {
             let pages = block.state.iter().enumerate();
             pages.filter_map(move |(at, state)| {
-                (state & WHERE != ABSENT).then_some(number * BLOCK_PAGES + at as u64)
+                exists(*state).then_some(number * BLOCK_PAGES + at as u64)
             })
         })
     }
@@ -174,6 +188,47 @@ impl Pages {
         let block = self.blocks.get_mut(&(page / BLOCK_PAGES))?;
         let at = (page % BLOCK_PAGES) as usize;
         Some((&mut block.state[at], &mut block.seen[at]))
+    }
+
+    // ---- what is of this table ----
+
+    /// Of blocks in which it was not asked whose their pages are, the numbers of those in which it must be: something is
+    /// there that was not, or is in swap and was foreign.
+    pub(crate) fn unknown(&self, fresh: &[Fresh]) -> Vec<u64> {
+        let is_unknown = |fresh: &&Fresh| {
+            let Some(block) = self.blocks.get(&fresh.number) else {
+                return true;
+            };
+            let mut pages = block.state.iter().zip(&fresh.state);
+            pages.any(|(&before, &now)| match before & WHERE {
+                ABSENT => now != ABSENT,
+                FOREIGN => now == SWAPPED,
+                _ => false,
+            })
+        };
+        fresh.iter().filter(is_unknown).map(Fresh::number).collect()
+    }
+
+    /// Takes in whose the pages are: in the blocks that were asked about, what is not among `own` is foreign; in the others,
+    /// what was. All ascend.
+    pub(crate) fn classify(&self, fresh: &mut [Fresh], asked: &[u64], own: &[Fresh]) {
+        const NONE: [u8; BLOCK_PAGES as usize] = [ABSENT; BLOCK_PAGES as usize];
+        for Fresh { number, state } in fresh {
+            if asked.binary_search(number).is_ok() {
+                let found = own.binary_search_by_key(number, Fresh::number);
+                let own = found.map_or(&NONE, |at| &own[at].state);
+                for (now, &own) in state.iter_mut().zip(own) {
+                    let is_foreign = own == ABSENT && *now != ABSENT;
+                    *now = if is_foreign { FOREIGN } else { own };
+                }
+            } else if let Some(block) = self.blocks.get(number) {
+                for (now, &before) in state.iter_mut().zip(&block.state) {
+                    if *now == PRESENT && before & WHERE == FOREIGN {
+                        *now = FOREIGN;
+                    }
+                }
+            }
+        }
     }
 
     // ---- what came and went ----
@@ -222,18 +277,22 @@ impl Pages {
             self.swapped -= u64::from(before & WHERE == SWAPPED);
             self.present += u64::from(now == PRESENT);
             self.swapped += u64::from(now == SWAPPED);
-            let what = match (before & WHERE, now) {
-                (ABSENT, PRESENT) => What::Appeared,
-                (ABSENT, _) => What::AppearedSwapped,
-                (_, ABSENT) => What::Freed,
-                (_, SWAPPED) => What::Left,
-                _ => What::CameBack {
+            let what = match (exists(before), now) {
+                (false, PRESENT) => What::Appeared,
+                (false, SWAPPED) => What::AppearedSwapped,
+                (false, _) => {
+                    block.state[at] = now;
+                    continue;
+                }
+                (true, ABSENT | FOREIGN) => What::Freed,
+                (true, SWAPPED) => What::Left,
+                (true, _) => What::CameBack {
                     ahead: before & AHEAD != 0,
                 },
             };
             block.state[at] = now | before & CONFIRMED;
-            if now == ABSENT {
-                block.state[at] = ABSENT;
+            if !exists(now) {
+                block.state[at] = now;
                 block.seen[at] = 0;
             }
             let page = number * BLOCK_PAGES + at as u64;

@@ -181,7 +181,7 @@ impl Section for HostSection {
             doc: "Whether settings of the kernel's reclaim are set to what suits swap on zram while the daemon runs: \
                   vm.swappiness to 180, vm.page-cluster to 0, vm.watermark_scale_factor to 125 and \
                   vm.watermark_boost_factor to 0. One whose value is not the kernel's own stays as it is, and so do \
-                  all where any swap is on a disk.",
+                  all where any swap is on a disk when the daemon starts.",
             set: |to, value, _| yes_no(value).map(|yes| to.kernel_settings = yes),
             show: |from| show_yes_no(from.kernel_settings),
             comes_to: None,

@@ -144,3 +144,60 @@ fn what_is_known_of_a_page_of_a_file_outlasts_its_absence() {
     assert_eq!(changes(&mut w, &[region(7, 1, Residence::Present)]), []);
     assert!(w.is_needed(7, 3, 40) && w.take_ahead(8));
 }
+
+/// What a look says that finds these regions of all pages, and these of the process's own where it asks; the blocks where
+/// it does.
+fn look(pages: &mut Pages, all: &[Region], own: &[Region]) -> (Vec<u64>, Vec<Change>) {
+    let (mut fresh, mut owned, mut changes) = (Vec::new(), Vec::new(), Vec::new());
+    all.iter().for_each(|&r| note(&mut fresh, r));
+    own.iter().for_each(|&r| note(&mut owned, r));
+    let asked = pages.unknown(&fresh);
+    pages.classify(&mut fresh, &asked, &owned);
+    pages.compare(ALL, &fresh, &mut changes);
+    (asked, changes)
+}
+
+#[test]
+fn whose_a_page_is_is_asked_once_in_a_block_and_again_when_something_is_new_there() {
+    let mut w = Pages::default();
+    let mapped = region(0, 600, Residence::Present);
+    let own = [region(10, 1, Residence::Present)];
+    let appeared = vec![change(10, What::Appeared)];
+    assert_eq!(look(&mut w, &[mapped], &own), (vec![0, 1], appeared));
+    assert_eq!(w.numbers().collect::<Vec<_>>(), [10]);
+    assert_eq!((w.present(), w.residence(11)), (1, None));
+    assert_eq!(look(&mut w, &[mapped], &[]), (vec![], vec![]));
+
+    // It leaves and comes back without a question: swap is for the process's own.
+    let rest = region(11, 589, Residence::Present);
+    let away = [region(10, 1, Residence::Swapped), rest];
+    assert_eq!(
+        look(&mut w, &away, &[]),
+        (vec![], vec![change(10, What::Left)])
+    );
+    let back = [region(10, 590, Residence::Present)];
+    let came = change(10, What::CameBack { ahead: false });
+    assert_eq!(look(&mut w, &back, &[]), (vec![], vec![came]));
+
+    // A new page in the second block, and one there that was foreign and is in swap.
+    let more = [region(10, 591, Residence::Present)];
+    let own = [region(600, 1, Residence::Present)];
+    let appeared = vec![change(600, What::Appeared)];
+    assert_eq!(look(&mut w, &more, &own), (vec![1], appeared));
+    let swapped = region(550, 1, Residence::Swapped);
+    let some = [
+        region(10, 540, Residence::Present),
+        swapped,
+        region(551, 50, Residence::Present),
+    ];
+    let own = [swapped, region(600, 1, Residence::Present)];
+    let appeared = vec![change(550, What::AppearedSwapped)];
+    assert_eq!(look(&mut w, &some, &own), (vec![1], appeared));
+
+    // What was the process's own and is foreign counts as freed; so does what is gone.
+    let (asked, mut freed) = look(&mut w, &[region(3000, 1, Residence::Present)], &[]);
+    freed.sort_by_key(|change| change.page);
+    assert_eq!(asked, [5]);
+    assert_eq!(freed, [10, 550, 600].map(|page| change(page, What::Freed)));
+    assert_eq!((w.present(), w.swapped()), (0, 0));
+}
