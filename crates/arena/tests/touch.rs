@@ -72,7 +72,7 @@ fn random_touch_while(
                 let mut random = Random(thread as u64);
                 let mine = |n: usize| n / THREADS * THREADS + thread;
                 if first == NOISE {
-                    let some = || (thread..pages / 3).step_by(THREADS);
+                    let some = || (thread..pages / 2).step_by(THREADS);
                     some().for_each(|page| write_page(memory, page, 1));
                     some().for_each(|page| check_page(memory, page, 1));
                     is_set.wait();
