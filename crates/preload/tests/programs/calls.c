@@ -58,6 +58,7 @@ int main(void) {
     CHECK(write(file, memory, PAGES * PAGE) == (ssize_t)(PAGES * PAGE));
     uint64_t *back = map_pages(PAGES);
     CHECK(pread(file, back, PAGES * PAGE, 0) == (ssize_t)(PAGES * PAGE));
+    wait_until_paged(memory, PAGES);
     for (uint64_t page = 0; page < PAGES; page++) CHECK(holds(memory, page, 0) && holds(back, page, 0));
 
     int ends[2];
