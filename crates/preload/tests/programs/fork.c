@@ -55,6 +55,7 @@ int main(int count, char **arguments) {
     if (count > 1) return strcmp(arguments[1], "again") != 0;
     memory = map_pages(PAGES);
     for (uint64_t page = 0; page < PAGES; page++) fill(memory, page, 0);
+    wait_until_paged(memory, PAGES);
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, busy, map_pages(1000)) == 0);
     for (int turn = 0; turn < 4; turn++) {

@@ -33,6 +33,7 @@ static uint64_t *filled(size_t pages) {
 
 static void remap(void) {
     uint64_t *memory = filled(PAGES);
+    wait_until_paged(memory, PAGES);
     uint64_t *wall = mmap((char *)memory + PAGES * PAGE, PAGE, READ_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     CHECK(wall != MAP_FAILED);
