@@ -87,7 +87,7 @@ fn what_others_have_leaves_while_an_application_is_launched() {
 fn the_hot_set_stays_when_others_need_memory() {
     let machine = machine!("the_hot_set_stays_when_others_need_memory", 32768);
     let (mut a, mut b) = (machine.program(3000), machine.program(3000));
-    let mut host = host(within(2 * INTERPRETER + bytes(4000)));
+    let mut host = host(within(2 * INTERPRETER + bytes(3600)));
     let app_a = host.add(a.application("a")).unwrap();
     let app_b = host.add(b.application("b")).unwrap();
     settle(&mut host);
@@ -121,7 +121,7 @@ fn the_hot_set_stays_when_others_need_memory() {
     );
     assert!(
         status.apps[0].swapped_bytes >= bytes(1000),
-        "its cold pages left"
+        "its cold pages left: {status:?}"
     );
     assert_eq!((a.damaged(), b.damaged()), (0, 0));
 }
