@@ -380,7 +380,7 @@ mod tests {
         let pages: Vec<u64> = (0..16).collect();
         window(&mut e, &pages, &[]);
         // Held to be accessed, again and again.
-        for _ in 0..4 {
+        for _ in 0..8 {
             window(&mut e, &[], &pages);
         }
         assert!(e.is_expected(3), "as a target that was accessed");

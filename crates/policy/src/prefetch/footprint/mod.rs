@@ -73,6 +73,16 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// How many pages of a kind a launch may bring back that begins now: as published, all of them.
+    fn most_pages_of(&self, allowance: &mut Allowance) -> u64 {
+        match self.least_likely_percent {
+            0 => u64::MAX,
+            _ => allowance.of_launch(),
+        }
+    }
+}
+
 /// The estimators of one application.
 #[derive(Debug, Default)]
 struct App {
@@ -81,7 +91,7 @@ struct App {
     file: Option<FileEstimator<FileId>>,
     profiler: Profiler<FileId>,
     /// How many anonymous pages are worth bringing back, and how many of files.
-    allowance: Allowance,
+    anon_allowance: Allowance,
     file_allowance: Allowance,
     /// The open window is one that counts.
     learns: bool,
@@ -196,18 +206,13 @@ impl Prefetch for Footprint {
         let mut anon = Vec::new();
         if config.anon {
             anon = state.anon.expected();
-            if config.least_likely_percent > 0 {
-                let most = state.allowance.of_launch();
-                anon.truncate(usize::try_from(most).unwrap_or(usize::MAX));
-            }
+            let most = config.most_pages_of(&mut state.anon_allowance);
+            anon.truncate(usize::try_from(most).unwrap_or(usize::MAX));
         }
         let mut files = VecDeque::new();
         if let Some(file) = state.file.as_mut().filter(|_| config.files) {
             file.window_begin();
-            let most = match config.least_likely_percent {
-                0 => u64::MAX,
-                _ => state.file_allowance.of_launch(),
-            };
+            let most = config.most_pages_of(&mut state.file_allowance);
             files = plan::first_pages(plan::files_largest_first(file.targets()), most);
         }
         self.anon_work.extend(plan::anon_batches(&anon));
@@ -265,7 +270,7 @@ impl Prefetch for Footprint {
         if config.anon && learns {
             let update = state.anon.window_end();
             state
-                .allowance
+                .anon_allowance
                 .launched(update.fetched, update.used, config.least_likely_percent);
         }
         if !config.files {
