@@ -4,11 +4,9 @@
 //! to reclaim when hardly any memory is left. Over swap that is compressed in memory each of them costs time. A setting
 //! that somebody chose is left alone, and nothing is set where any swap is on a disk.
 
-use warmswap_sys::meminfo::{Meminfo, managed_bytes};
 use warmswap_sys::tunable::{Tunable, TunableError, sysctl_path};
 use warmswap_sys::undo::Undo;
-use warmswap_sys::vm::{COMPRESSED, KERNEL, WATERMARK_SCALE, watermark_scale};
-use warmswap_sys::{Root, file, swap};
+use warmswap_sys::{Root, file, swap, vm};
 
 /// What was set. Dropping it sets all back to what it was.
 #[derive(Debug, Default)]
@@ -25,8 +23,18 @@ impl KernelSettings {
         if !is_all_zram(undo.root()) {
             return settings;
         }
-        for ((name, kernels), (_, suits)) in KERNEL.into_iter().zip(COMPRESSED) {
-            match settings.set(undo, name, kernels, suits) {
+        let scaled = |settings| vm::scaled(undo.root(), settings);
+        let (kernels, suits) = match (scaled(vm::KERNEL), scaled(vm::COMPRESSED)) {
+            (Ok(kernels), Ok(suits)) => (kernels, suits),
+            (Err(error), _) | (_, Err(error)) => {
+                notices.push(format!("settings of the kernel stay as they are: {error}"));
+                return settings;
+            }
+        };
+        for (at, (name, value)) in suits.into_iter().enumerate() {
+            // Whoever takes memory from a machine may have scaled them already.
+            let kernels = [vm::KERNEL[at].1, kernels[at].1];
+            match settings.set(undo, name, kernels, value) {
                 Ok(()) => {}
                 // Kernels before 5.0 do not boost watermarks.
                 Err(TunableError::File(error)) if error.is_gone() => {}
@@ -40,30 +48,20 @@ impl KernelSettings {
         settings
     }
 
+    /// Sets one, unless it has another value than the kernel's own.
     fn set(
         &mut self,
         undo: &Undo,
         name: &str,
-        kernels: u64,
-        suits: u64,
+        kernels: [u64; 2],
+        value: u64,
     ) -> Result<(), TunableError> {
-        let root = undo.root();
-        let now = file::read_u64(&sysctl_path(root, name))?;
-        let (is_chosen, value) = match name {
-            WATERMARK_SCALE => {
-                let usable = Meminfo::read(root)?.usable_bytes();
-                let value = watermark_scale(suits, usable, managed_bytes(root)?);
-                // Lower ones are scaled, too.
-                (now > kernels || now > value, value)
-            }
-            _ => (now != kernels, suits),
-        };
-        if is_chosen {
-            return Ok(());
+        let now = file::read_u64(&sysctl_path(undo.root(), name))?;
+        if kernels.contains(&now) {
+            let tunable = Tunable::sysctl(undo, name, &value.to_string())?;
+            self.kept.push(tunable);
+            self.said.push(format!("{name} to {value} (was {now})"));
         }
-        let tunable = Tunable::sysctl(undo, name, &value.to_string())?;
-        self.kept.push(tunable);
-        self.said.push(format!("{name} to {value} (was {now})"));
         Ok(())
     }
 }
@@ -71,7 +69,7 @@ impl KernelSettings {
 /// Whether there is swap, and all of it is on zram. Where that cannot be read, nothing is known to be.
 fn is_all_zram(root: &Root) -> bool {
     let areas = swap::areas(root).unwrap_or_default();
-    !areas.is_empty() && areas.iter().all(|area| area.path.starts_with("/dev/zram"))
+    !areas.is_empty() && areas.iter().all(|area| area.zram_id().is_some())
 }
 
 #[cfg(test)]
@@ -137,7 +135,7 @@ mod tests {
         for chosen in [[100, 3, 10, 0], [60, 1, 500, 15_000]] {
             let (dir, undo) = machine(chosen, &["/dev/zram0"]);
             let settings = KernelSettings::for_swap(&undo, &mut Vec::new());
-            let kernels = KERNEL.map(|(_, value)| value);
+            let kernels = vm::KERNEL.map(|(_, value)| value);
             for ((now, before), kernels) in values(&dir).into_iter().zip(chosen).zip(kernels) {
                 assert_eq!(now == before, before != kernels, "{chosen:?}");
             }
@@ -148,7 +146,7 @@ mod tests {
 
     #[test]
     fn swap_on_a_disk_or_none_at_all_changes_nothing() {
-        let kernels = KERNEL.map(|(_, value)| value);
+        let kernels = vm::KERNEL.map(|(_, value)| value);
         for swaps in [&["/dev/zram0", "/dev/sda2"][..], &[]] {
             let (dir, undo) = machine(kernels, swaps);
             let mut notices = Vec::new();

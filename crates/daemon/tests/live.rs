@@ -23,24 +23,13 @@ fn devices() -> Vec<String> {
     ours.map(|area| area.path).collect()
 }
 
-fn setting(name: &str) -> u64 {
-    file::read_u64(&sysctl_path(&Root::machine(), name)).unwrap()
+/// The values of these settings of the kernel.
+fn values(settings: [(&str, u64); 4]) -> [u64; 4] {
+    settings.map(|(name, _)| file::read_u64(&sysctl_path(&Root::machine(), name)).unwrap())
 }
 
-/// Nobody chose settings for this machine, and it has no swap but zram.
-fn is_tunable() -> bool {
-    let areas = swap::areas(&Root::machine()).unwrap();
-    let is_zram = areas.iter().all(|area| area.path.starts_with("/dev/zram"));
-    is_zram
-        && *KERNELS.get_or_init(|| {
-            vm::KERNEL
-                .iter()
-                .all(|&(name, value)| value == setting(name))
-        })
-}
-
-/// Whether they were the kernel's own before the daemon began.
-static KERNELS: OnceLock<bool> = OnceLock::new();
+/// What they are to be while the daemon runs. Unknown where somebody chose them, or swap is on a disk.
+static WHILE_IT_RUNS: OnceLock<[u64; 4]> = OnceLock::new();
 
 /// No other swap of a test has this one.
 const PRIORITY: i32 = 4321;
@@ -69,15 +58,8 @@ impl Host for Panics {
     fn tick(&mut self) -> Tick {
         let found = devices();
         assert_eq!(found.len(), 1, "the device is there: {found:?}");
-        if is_tunable() {
-            let suits = vm::COMPRESSED.map(|(name, value)| (name, value == setting(name)));
-            // The third is scaled where memory is reserved.
-            assert!(
-                suits
-                    .iter()
-                    .all(|&(name, suits)| suits || name == vm::WATERMARK_SCALE),
-                "{suits:?}"
-            );
+        if let Some(&expected) = WHILE_IT_RUNS.get() {
+            assert_eq!(values(vm::COMPRESSED), expected);
         }
         panic!("on purpose, over {}", found[0]);
     }
@@ -104,8 +86,12 @@ fn a_panic_leaves_no_device_no_setting_and_no_socket() {
             "{error}"
         );
     }
-    let before = vm::KERNEL.map(|(name, _)| setting(name));
-    is_tunable();
+    let before = values(vm::KERNEL);
+    let kernels = vm::KERNEL.map(|(_, value)| value);
+    if before == kernels && swap::areas(&root).unwrap().is_empty() {
+        let suits = vm::scaled(&root, vm::COMPRESSED).unwrap();
+        WHILE_IT_RUNS.set(suits.map(|(_, value)| value)).unwrap();
+    }
     let place = tempfile::tempdir().unwrap();
     let socket = place.path().join("run/daemon.sock");
     let mut config = Config::defaults(Facts { ram_bytes: 1 << 30 });
@@ -124,7 +110,7 @@ fn a_panic_leaves_no_device_no_setting_and_no_socket() {
     assert!(devices().is_empty());
     assert!(!Path::new(device).exists(), "{device}");
     assert!(!socket.exists());
-    assert_eq!(vm::KERNEL.map(|(name, _)| setting(name)), before);
+    assert_eq!(values(vm::KERNEL), before);
     let state = place.path().join("run/daemon.state");
     assert_eq!(
         std::fs::read_dir(state).unwrap().count(),

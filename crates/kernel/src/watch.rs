@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::maps::Maps;
-use warmswap_sys::pagemap::Pagemap;
+use warmswap_sys::pagemap::{Pagemap, Whose};
 use warmswap_sys::process::{Process, ProcessError, Stat};
 use warmswap_sys::{FileError, Root};
 
@@ -233,22 +233,22 @@ impl Watched {
         if !self.can_scan {
             let maps = Maps::read(root, self.id.pid)?;
             let visit = |region| note(&mut fresh, region);
-            let span = addresses(&span);
-            self.pagemap.read_anonymous(maps.as_slice(), span, visit)?;
+            self.pagemap
+                .read_anonymous(maps.as_slice(), addresses(&span), visit)?;
             return Ok(fresh);
         }
-        let Range { start, end } = addresses(&span);
+        let visit = |region| note(&mut fresh, region);
         self.pagemap
-            .scan_all(start, end, |region| note(&mut fresh, region))?;
+            .scan_pages(Whose::Any, addresses(&span), visit)?;
         let asked = match is_sure {
             true => fresh.iter().map(Fresh::number).collect(),
             false => self.pages.unknown(&fresh),
         };
         let mut own = Vec::new();
         for span in spans(asked.iter().copied()) {
-            let Range { start, end } = addresses(&span);
+            let visit = |region| note(&mut own, region);
             self.pagemap
-                .scan_anonymous(start, end, |region| note(&mut own, region))?;
+                .scan_pages(Whose::Own, addresses(&span), visit)?;
         }
         self.pages.classify(&mut fresh, &asked, &own);
         Ok(fresh)

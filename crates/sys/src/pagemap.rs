@@ -2,7 +2,7 @@
 
 mod regions;
 
-pub use regions::{Region, Residence};
+pub use regions::{Region, Residence, Whose};
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

@@ -182,6 +182,15 @@ pub struct Area {
     pub priority: i32,
 }
 
+impl Area {
+    /// The number of the zram device that it is on; none for any other device or file.
+    #[must_use]
+    pub fn zram_id(&self) -> Option<u32> {
+        let name = Path::new(&self.path).file_name()?.to_str()?;
+        name.strip_prefix("zram")?.parse().ok()
+    }
+}
+
 /// All active swap areas.
 ///
 /// # Errors

@@ -1,6 +1,9 @@
 //! Settings of the kernel's reclaim (`Documentation/admin-guide/sysctl/vm.rst`).
 
-/// Low and high watermark are so many ten-thousandths of memory apart; see [`watermark_scale`].
+use crate::meminfo::{Meminfo, managed_bytes};
+use crate::{FileError, Root};
+
+/// Low and high watermark are so many ten-thousandths of memory apart; see [`scaled`].
 pub const WATERMARK_SCALE: &str = "vm.watermark_scale_factor";
 
 /// What the kernel sets by itself (`mm/vmscan.c`, `mm/swap.c`, `mm/page_alloc.c`).
@@ -20,10 +23,24 @@ pub const COMPRESSED: [(&str, u64); 4] = [
     ("vm.watermark_boost_factor", 0),
 ];
 
-/// The watermark scale with which a machine, of whose `managed` bytes only `usable` are left, has the watermarks of one
-/// that has no more. The kernel computes them from all that it manages, huge pages included.
-#[must_use]
-pub fn watermark_scale(factor: u64, usable: u64, managed: u64) -> u64 {
+/// Settings for what is left of this machine: the kernel computes watermarks from all memory that it manages, huge pages
+/// included, so that the factor is lessened by what these take, for the watermarks of a machine that has no more.
+///
+/// # Errors
+/// [`FileError`].
+pub fn scaled<const N: usize>(
+    root: &Root,
+    settings: [(&'static str, u64); N],
+) -> Result<[(&'static str, u64); N], FileError> {
+    let usable = Meminfo::read(root)?.usable_bytes();
+    let managed = managed_bytes(root)?;
+    Ok(settings.map(|(name, value)| match name {
+        WATERMARK_SCALE => (name, watermark_scale(value, usable, managed)),
+        _ => (name, value),
+    }))
+}
+
+fn watermark_scale(factor: u64, usable: u64, managed: u64) -> u64 {
     let scaled = factor as f64 * usable as f64 / managed.max(1) as f64;
     (scaled.round() as u64).clamp(1, factor)
 }

@@ -1,7 +1,4 @@
 //! Where the pages of a program go: a zram device that the machine has, or one of its own.
-
-use std::path::Path;
-
 use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::swap::{self, Area};
 use warmswap_sys::undo::{Undo, UndoError};
@@ -24,7 +21,7 @@ const FIRST: u16 = 32767;
 #[derive(Debug)]
 pub(super) enum ProgramSwap {
     /// A zram device that another program set up.
-    Shared { name: String },
+    Shared { id: u32 },
     /// A zram device of its own.
     Own(ZramSwap),
 }
@@ -40,11 +37,10 @@ impl ProgramSwap {
         let areas = swap::areas(root)?;
         let memory = Meminfo::read(root)?;
         let capacity = own_capacity_bytes(budget_bytes, memory.total_bytes);
-        if let Some((area, name)) = with_room(&areas, capacity)
+        if let Some((area, id)) = with_room(&areas, capacity)
             && !swap::is_labelled(&root.path(&area.path))
         {
-            let name = name.to_owned();
-            return Ok(Self::Shared { name });
+            return Ok(Self::Shared { id });
         }
         let config = |algorithm: &str| ZramConfig {
             disk_bytes: capacity,
@@ -62,10 +58,11 @@ impl ProgramSwap {
 
     /// The device's name, such as `zram0`.
     pub fn name(&self) -> String {
-        match self {
-            Self::Shared { name } => name.clone(),
-            Self::Own(device) => format!("zram{}", device.id()),
-        }
+        let id = match self {
+            Self::Shared { id } => *id,
+            Self::Own(device) => device.id(),
+        };
+        format!("zram{id}")
     }
 
     /// Removes a device of its own; pages of programs that still run come back into memory first.
@@ -85,11 +82,11 @@ fn own_capacity_bytes(budget_bytes: u64, memory_bytes: u64) -> u64 {
         .max(LEAST_CAPACITY_BYTES)
 }
 
-/// The area that the kernel swaps to next and its name, if it is a zram device with so much room.
-fn with_room(areas: &[Area], capacity_bytes: u64) -> Option<(&Area, &str)> {
+/// The area that the kernel swaps to next and its number, if it is a zram device with so much room.
+fn with_room(areas: &[Area], capacity_bytes: u64) -> Option<(&Area, u32)> {
     let area = first(areas)?;
     let has_room = area.size_bytes - area.used_bytes >= capacity_bytes;
-    has_room.then_some((area, zram_name(area)?))
+    has_room.then_some((area, area.zram_id()?))
 }
 
 /// The area that the kernel swaps to next.
@@ -98,20 +95,13 @@ fn first(areas: &[Area]) -> Option<&Area> {
     areas.iter().filter(has_room).max_by_key(|a| a.priority)
 }
 
-/// The name of a zram device.
-fn zram_name(area: &Area) -> Option<&str> {
-    let name = Path::new(&area.path).file_name()?.to_str()?;
-    name.strip_prefix("zram")?.parse::<u32>().ok()?;
-    Some(name)
-}
-
 /// The priority of a new device: after the zram devices that are there, so that the pages of other programs do not go to
 /// one that will be removed, and before disks.
 fn own_priority(areas: &[Area]) -> u16 {
     let priorities = |is_zram: bool| {
         let of_kind = areas
             .iter()
-            .filter(move |a| zram_name(a).is_some() == is_zram);
+            .filter(move |a| a.zram_id().is_some() == is_zram);
         of_kind.map(|area| area.priority)
     };
     let (Some(last_zram), first_disk) = (priorities(true).min(), priorities(false).max()) else {
@@ -145,17 +135,17 @@ mod tests {
             area("/dev/zram0", 5, 50),
         ];
         let found = first(&areas).unwrap();
-        assert_eq!(zram_name(found), Some("zram0"));
-        assert_eq!(zram_name(&areas[1]), None);
+        assert_eq!(found.zram_id(), Some(0));
+        assert_eq!(areas[1].zram_id(), None);
         assert!(first(&areas[..1]).is_none());
     }
 
     #[test]
     fn a_device_is_shared_from_so_much_room_on() {
         let zram = [area("/dev/zram0", 40, 100), area("/dev/zram1", 0, 5)];
-        let name = |capacity| with_room(&zram, capacity).map(|(_, name)| name);
-        assert_eq!(name(60), Some("zram0"));
-        assert_eq!(name(61), None, "the kernel does not swap to zram1 yet");
+        let id = |capacity| with_room(&zram, capacity).map(|(_, id)| id);
+        assert_eq!(id(60), Some(0));
+        assert_eq!(id(61), None, "the kernel does not swap to zram1 yet");
         assert!(with_room(&[area("/swapfile", 0, 5)], 1).is_none());
         assert!(with_room(&[], 0).is_none());
     }

@@ -18,7 +18,16 @@ pub enum Residence {
     Swapped,
 }
 
-/// Neighbouring anonymous pages in the same state.
+/// Whose pages a scan finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// Anonymous ones, which are the process's own.
+    Own,
+    /// Those of files and of shared memory, too: the kernel need not look up what each page belongs to.
+    Any,
+}
+
+/// Neighbouring pages in the same state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
     /// Number (address / 4096) of the first page.
@@ -85,53 +94,37 @@ impl Pagemap {
         self.ioctl(&mut none).is_ok()
     }
 
-    /// Calls `visit` for every region of anonymous pages that are in memory or in swap within the addresses
-    /// `start..end`, ascending. The zero page does not count: it takes no memory. Costs about 10 ns a page
-    /// that exists, and nothing for what is not mapped.
+    /// Calls `visit` for every region of pages that are in memory or in swap within the addresses `start..end`,
+    /// ascending. The zero page does not count: it takes no memory. Costs about 10 ns a page that exists, a quarter of
+    /// that where it is not asked whose it is, and nothing for what is not mapped.
     ///
     /// # Errors
     /// [`FileError`], with `ENOTTY` where the kernel has no such call ([`Self::can_scan`]). A process that
     /// ended reads as empty.
-    pub fn scan_anonymous(
+    pub fn scan_pages(
         &self,
-        start: u64,
-        end: u64,
+        whose: Whose,
+        addresses: Range<u64>,
         visit: impl FnMut(Region),
     ) -> Result<(), FileError> {
+        let unwanted = match whose {
+            Whose::Own => PAGE_IS_FILE | PAGE_IS_PFNZERO,
+            Whose::Any => PAGE_IS_PFNZERO,
+        };
         let wanted = ScanArg {
-            category_inverted: PAGE_IS_FILE | PAGE_IS_PFNZERO,
-            category_mask: PAGE_IS_FILE | PAGE_IS_PFNZERO,
+            category_inverted: unwanted,
+            category_mask: unwanted,
             category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
             ..ScanArg::default()
         };
-        self.scan_regions(start..end, &wanted, visit)
+        self.scan_regions(addresses, &wanted, visit)
     }
 
-    /// The same for all pages, those of files and of shared memory too, in a quarter of the time: the kernel need not look
-    /// up what each page belongs to.
-    ///
-    /// # Errors
-    /// As [`Self::scan_anonymous`].
-    pub fn scan_all(
-        &self,
-        start: u64,
-        end: u64,
-        visit: impl FnMut(Region),
-    ) -> Result<(), FileError> {
-        let wanted = ScanArg {
-            category_inverted: PAGE_IS_PFNZERO,
-            category_mask: PAGE_IS_PFNZERO,
-            category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
-            ..ScanArg::default()
-        };
-        self.scan_regions(start..end, &wanted, visit)
-    }
-
-    /// The same for pages of files and of shared memory that are mapped there: touched, or next to one that was.
+    /// The same for pages of files and of shared memory alone that are mapped there: touched, or next to one that was.
     /// Neighbours in memory that belong to different mappings come as one region.
     ///
     /// # Errors
-    /// As [`Self::scan_anonymous`].
+    /// As [`Self::scan_pages`].
     pub fn scan_files(
         &self,
         start: u64,
@@ -192,7 +185,7 @@ impl Pagemap {
         Ok(())
     }
 
-    /// As [`Self::scan_anonymous`], by reading the page table of the `mappings` within the addresses `span` entry by
+    /// As [`Self::scan_pages`] of the process's own, by reading the page table of the `mappings` within the addresses `span` entry by
     /// entry: for kernels without the call. Costs about 50 ns a page that is mapped, whether it exists or not.
     ///
     /// # Errors
@@ -319,7 +312,7 @@ mod tests {
         }
         let mut scanned = Vec::new();
         pagemap
-            .scan_anonymous(0, u64::MAX, |r| scanned.push(r))
+            .scan_pages(Whose::Own, 0..u64::MAX, |r| scanned.push(r))
             .unwrap();
         assert!(holds(&scanned));
         assert!(
@@ -378,7 +371,7 @@ mod tests {
         let mut scanned = Vec::new();
         let range = (first + 3) * page..(first + 10) * page;
         pagemap
-            .scan_anonymous(range.start, range.end, |r| scanned.push(r))
+            .scan_pages(Whose::Own, range, |r| scanned.push(r))
             .unwrap();
 
         let expected = Region {

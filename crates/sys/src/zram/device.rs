@@ -1,9 +1,10 @@
 //! Any zram device, also one that another program set up: what it holds, and upkeep of its idle pages where the
 //! kernel was built with it (`CONFIG_ZRAM_MEMORY_TRACKING`, `_WRITEBACK`, `_MULTI_COMP`).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::{ZramStats, block_folder, numbers, read_stats};
+use crate::swap::Area;
 use crate::{FileError, Root, file, swap};
 
 /// A zram device, by its number. It may go at any time: every call then says so.
@@ -50,10 +51,8 @@ impl Device {
     /// # Errors
     /// [`FileError`] when the list of swap areas cannot be read.
     pub fn in_swap(root: &Root) -> Result<Vec<Self>, FileError> {
-        let ids = swap::areas(root)?.into_iter().filter_map(|area| {
-            let name = Path::new(&area.path).file_name()?.to_str()?;
-            name.strip_prefix("zram")?.parse().ok()
-        });
+        let areas = swap::areas(root)?;
+        let ids = areas.iter().filter_map(Area::zram_id);
         Ok(ids.map(|id| Self::new(root, id)).collect())
     }
 

@@ -2,11 +2,9 @@
 
 use std::path::Path;
 
-use warmswap_sys::meminfo::{Meminfo, managed_bytes};
 use warmswap_sys::tunable::{Tunable, TunableError, sysctl_path};
 use warmswap_sys::undo::Undo;
-use warmswap_sys::vm::{COMPRESSED, KERNEL, WATERMARK_SCALE, watermark_scale};
-use warmswap_sys::{Root, file};
+use warmswap_sys::{Root, file, vm};
 
 use super::Setting;
 use crate::BenchError;
@@ -26,17 +24,11 @@ impl Settings {
     /// Sets them for what is left of the machine now.
     pub fn set(undo: &Undo, arm: Arm) -> Result<Self, BenchError> {
         let root = undo.root();
-        let usable = Meminfo::read(root)?.usable_bytes();
-        let managed = managed_bytes(root)?;
         let mut settings = Self {
             kept: Vec::new(),
             names: Vec::new(),
         };
-        for (name, value) in values(arm) {
-            let value = match name {
-                WATERMARK_SCALE => watermark_scale(value, usable, managed),
-                _ => value,
-            };
+        for (name, value) in vm::scaled(root, values(arm))? {
             match Tunable::sysctl(undo, name, &value.to_string()) {
                 Ok(tunable) => settings.kept.push(tunable),
                 // Kernels before 5.0 do not boost watermarks.
@@ -65,8 +57,8 @@ impl Settings {
 
 fn values(arm: Arm) -> [(&'static str, u64); 4] {
     match arm {
-        Arm::ZramTuned => COMPRESSED,
-        _ => KERNEL,
+        Arm::ZramTuned => vm::COMPRESSED,
+        _ => vm::KERNEL,
     }
 }
 
