@@ -360,11 +360,20 @@ impl Run<'_> {
         let rest = Duration::from_millis(self.options.rest_ms);
         std::thread::sleep(rest / 2);
         let slices = sampler.map(Sampler::finish).unwrap_or_default();
-        match block.apps[place].request(Request::Use, seed) {
-            Ok(_) => block.kills.answered(place)?,
+        let pids = block.apps[place].pids()?;
+        let before = look(&pids)?;
+        let use_of_it = match block.apps[place].request(Request::Use, seed) {
+            Ok(answer) => {
+                block.kills.answered(place)?;
+                let (major_faults, _) = look(&pids)?.faults_since(&before);
+                Some((answer.latency_ns, major_faults))
+            }
             // It is started again when it is asked for again.
-            Err(error) => block.kills.explain(place, error)?,
-        }
+            Err(error) => {
+                block.kills.explain(place, error)?;
+                None
+            }
+        };
         std::thread::sleep(rest / 2);
         let (major_faults, minor_faults) = faults;
         Ok(RelaunchValue {
@@ -373,6 +382,8 @@ impl Run<'_> {
             round: round - self.options.warm_up.min(round),
             app: block.apps[place].spec().name.clone(),
             latency_ns,
+            use_ns: use_of_it.map(|(time_ns, _)| time_ns),
+            use_major_faults: use_of_it.map(|(_, major_faults)| major_faults),
             was_killed,
             major_faults,
             minor_faults,

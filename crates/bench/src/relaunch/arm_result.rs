@@ -95,6 +95,10 @@ pub struct ArmResult {
     pub arm: Arm,
     /// Of all applications together, in nanoseconds.
     pub latency: Quantiles,
+    /// Of the use after each relaunch, in nanoseconds.
+    pub use_time: Quantiles,
+    /// Of such a use.
+    pub use_major_faults: Quantiles,
     /// Of a relaunch.
     pub major_faults: Quantiles,
     /// Of a relaunch.
@@ -133,6 +137,8 @@ impl ArmResult {
         Self {
             arm,
             latency: Quantiles::default(),
+            use_time: Quantiles::default(),
+            use_major_faults: Quantiles::default(),
             major_faults: Quantiles::default(),
             minor_faults: Quantiles::default(),
             apps: Vec::new(),

@@ -135,11 +135,15 @@ impl RelaunchReport {
             });
             let apps = apps.collect();
             let minor = Quantiles::of(of(None).map(|v| v.minor_faults));
+            let use_time = Quantiles::of(of(None).filter_map(|v| v.use_ns));
+            let use_major = Quantiles::of(of(None).filter_map(|v| v.use_major_faults));
             let (all_latency, all_major) = (latency(None), major(None));
             result.apps = apps;
             result.latency = all_latency;
             result.major_faults = all_major;
             result.minor_faults = minor;
+            result.use_time = use_time;
+            result.use_major_faults = use_major;
         }
         self.arms.sort_by_key(|result| result.arm);
         self.sum_up_switches();

@@ -18,6 +18,10 @@ pub struct RelaunchValue {
     pub app: String,
     /// To the program's own answer, in nanoseconds; of one that was killed, until it was started again and ready.
     pub latency_ns: u64,
+    /// Of the use that follows, to its answer, in nanoseconds; none where the application was killed in it.
+    pub use_ns: Option<u64>,
+    /// Major faults of that use, as those of the relaunch.
+    pub use_major_faults: Option<u64>,
     /// It had been killed for want of memory, and was started again.
     pub was_killed: bool,
     /// Major faults of its processes: those for which something had to be read or decompressed. Where an arena serves
@@ -47,6 +51,8 @@ impl RelaunchValue {
             round,
             app: app.to_owned(),
             latency_ns: 1,
+            use_ns: None,
+            use_major_faults: None,
             was_killed: false,
             major_faults: 0,
             minor_faults: 0,

@@ -13,7 +13,7 @@ use super::cells::{fraction, names, text};
 use crate::table::{Column, Origin, Table, TableError};
 use crate::units::{Kind, Quantity};
 
-/// Latencies and faults, the same by application, CPU time by part, memory, swap traffic, arenas, samples of the
+/// Latencies, times of use and faults, the same by application, CPU time by part, memory, swap traffic, arenas, samples of the
 /// switches, what was left of a whole machine, and targets.
 ///
 /// # Errors
@@ -21,6 +21,7 @@ use crate::units::{Kind, Quantity};
 pub fn relaunch(report: &RelaunchReport) -> Result<Vec<Table>, TableError> {
     let mut tables = vec![
         latencies(report)?,
+        use_times(report)?,
         latency_by_app(report)?,
         faults_by_app(report)?,
         cpu(report)?,
@@ -110,6 +111,28 @@ fn latencies(report: &RelaunchReport) -> Result<Table, TableError> {
         report.warm_up,
         Quantity::Fraction(report.cpu_share).human(),
     ));
+    Ok(table)
+}
+
+fn use_times(report: &RelaunchReport) -> Result<Table, TableError> {
+    let mut columns = names(["arm"]);
+    columns.extend([
+        time("use_p50_ns", "p50"),
+        time("use_p90_ns", "p90"),
+        time("use_mean_ns", "mean"),
+        measured("use_major_faults", "major faults", Kind::Count),
+    ]);
+    let mut table = Table::new("The use after each answer, to its end", columns);
+    for result in &report.arms {
+        let time = &result.use_time;
+        table.row([
+            arm(result.arm),
+            Quantity::Nanoseconds(time.p50),
+            Quantity::Nanoseconds(time.p90),
+            Quantity::Nanoseconds(time.mean),
+            Quantity::Count(result.use_major_faults.mean.round() as u64),
+        ])?;
+    }
     Ok(table)
 }
 

@@ -11,6 +11,8 @@ fn result(arm: Arm, host: Option<HostPart>) -> ArmResult {
     ArmResult {
         arm,
         latency,
+        use_time: Quantiles::of([4_000_000, 5_000_000, 9_000_000]),
+        use_major_faults: Quantiles::of([300]),
         major_faults: Quantiles::of([100]),
         minor_faults: Quantiles::of([200]),
         apps: vec![AppResult {
@@ -83,16 +85,19 @@ fn arms_stand_beside_each_other_and_a_missed_target_is_called_that() {
 
     let tables = relaunch(&report).expect("rows fit");
 
-    assert_eq!(tables.len(), 7);
+    assert_eq!(tables.len(), 8);
     let rows = |table: usize| tables[table].json()["rows"].clone();
     assert_eq!(rows(0)[1]["p50_ns"], 2e6);
-    assert_eq!(rows(1)[0]["kernel_p90_ns"], 3e6);
-    assert_eq!(rows(2)[0]["zram_major_faults"], 100);
-    assert_eq!(rows(3)[0]["total_ns"], 12.0);
-    assert!(rows(5)[0]["prefetched"].is_null());
-    assert_eq!(rows(5)[1]["prefetch_used"], 0.9);
-    assert_eq!(rows(6)[0]["target"], "≤ 0.5");
-    assert_eq!(rows(6)[1]["target"], "≤ 0.5, missed");
+    assert_eq!(rows(1)[1]["use_p50_ns"], 5e6);
+    assert_eq!(rows(1)[1]["use_mean_ns"], 6e6);
+    assert_eq!(rows(1)[1]["use_major_faults"], 300);
+    assert_eq!(rows(2)[0]["kernel_p90_ns"], 3e6);
+    assert_eq!(rows(3)[0]["zram_major_faults"], 100);
+    assert_eq!(rows(4)[0]["total_ns"], 12.0);
+    assert!(rows(6)[0]["prefetched"].is_null());
+    assert_eq!(rows(6)[1]["prefetch_used"], 0.9);
+    assert_eq!(rows(7)[0]["target"], "≤ 0.5");
+    assert_eq!(rows(7)[1]["target"], "≤ 0.5, missed");
 }
 
 /// What an arm's switches used, with one part of the timeline sampled.
@@ -150,18 +155,18 @@ fn switches_stand_beside_the_papers_and_no_table_is_too_wide() {
 
     let tables = relaunch(&report).expect("rows fit");
 
-    assert_eq!(tables.len(), 13);
+    assert_eq!(tables.len(), 14);
     let rows = |table: usize| tables[table].json()["rows"].clone();
-    assert!(rows(5)[3]["prefetch_used"].is_null());
-    assert_eq!(rows(6)[0]["pool_faults"], 123_456);
+    assert!(rows(6)[3]["prefetch_used"].is_null());
+    assert_eq!(rows(7)[0]["pool_faults"], 123_456);
     // The arm without samples has no row.
-    let cpu = rows(7);
+    let cpu = rows(8);
     assert!(cpu[0]["against_zram"].is_null() && cpu[0]["against_zram_paper"].is_null());
     assert_eq!(cpu[1]["against_zram"], 1.25);
     assert_eq!(cpu[1]["against_zram_paper"], 1.18);
-    let io = rows(8);
+    let io = rows(9);
     assert!(io[2]["in_peak_bytes_per_second"].is_null() && io[2]["read_against_zram"].is_null());
-    let course = rows(9);
+    let course = rows(10);
     assert_eq!(course[0]["part of zram's switch"], "0 to 50 %");
     assert_eq!(course[0]["preload"], 0.6);
     assert!(course[1]["preload"].is_null());
@@ -244,10 +249,10 @@ fn what_was_left_of_the_machine_stands_beside_its_settings_and_kills() {
 
     let tables = relaunch(&report).expect("rows fit");
 
-    assert_eq!(tables.len(), 8);
+    assert_eq!(tables.len(), 9);
     let rows = |table: usize| tables[table].json()["rows"].clone();
     assert_eq!(rows(0)[1]["kills"], 3);
-    let machine = rows(6);
+    let machine = rows(7);
     assert!(machine[0]["available_bytes"].is_null());
     assert_eq!(machine[1]["most_stall"], 0.42);
     assert_eq!(
@@ -259,6 +264,6 @@ fn what_was_left_of_the_machine_stands_beside_its_settings_and_kills() {
         let widest = text.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(100), "{text}");
     }
-    assert!(tables[6].text(Style::PLAIN).contains("zswap N"));
+    assert!(tables[7].text(Style::PLAIN).contains("zswap N"));
     assert!(!tables[0].text(Style::PLAIN).contains("kernel host"));
 }
