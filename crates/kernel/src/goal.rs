@@ -51,8 +51,9 @@ impl Goal {
 pub struct Room {
     /// To be paged out, in bytes.
     pub missing_bytes: u64,
-    /// A bound is exceeded, and not only the headroom below it.
-    pub is_exceeded: bool,
+    /// A bound is exceeded, or little of the headroom below it is left: soon programs would wait while the kernel
+    /// reclaims.
+    pub is_urgent: bool,
     /// What could be brought back before budget or limit are exceeded, in bytes.
     pub spare_bytes: u64,
     /// There are bounds, and all are far: an eighth is unused, or holds parts of files that nobody used lately.
@@ -61,6 +62,9 @@ pub struct Room {
 
 /// The least share of every bound that is unused where memory is ample.
 const AMPLE: f64 = 1.0 / 8.0;
+
+/// The part of the headroom of which less is left when it is urgent.
+const LITTLE_HEADROOM: u64 = 4;
 
 /// Reads the machine for a goal.
 #[derive(Debug)]
@@ -134,7 +138,7 @@ impl Gauge {
             room.missing_bytes = room
                 .missing_bytes
                 .max((used + headroom).saturating_sub(most));
-            room.is_exceeded |= used > most;
+            room.is_urgent |= used + headroom / LITTLE_HEADROOM > most;
             room.spare_bytes = room.spare_bytes.min(most.saturating_sub(used));
             let unused = most.saturating_sub(used + headroom - idle.min(used));
             narrow(&mut slack, unused, most);
@@ -154,7 +158,7 @@ impl Gauge {
             let memory = Meminfo::read(&self.root)?;
             let available = memory.available_bytes;
             room.missing_bytes = room.missing_bytes.max(free.saturating_sub(available));
-            room.is_exceeded |= available < free;
+            room.is_urgent |= available < free;
             room.spare_bytes = room.spare_bytes.min(available.saturating_sub(free));
             let unused = available.saturating_sub(free);
             narrow(&mut slack, unused, memory.usable_bytes());
@@ -251,7 +255,7 @@ mod tests {
         };
         let expected = Room {
             missing_bytes: 11 * MIB,
-            is_exceeded: false,
+            is_urgent: false,
             spare_bytes: 9 * MIB,
             is_ample: false,
         };
@@ -263,8 +267,10 @@ mod tests {
         );
         let tight = room(&goal, &(301 * MIB).to_string());
         assert_eq!((tight.missing_bytes, tight.spare_bytes), (19 * MIB, MIB));
-        assert!(!tight.is_exceeded);
-        assert!(room(&goal, &(299 * MIB).to_string()).is_exceeded);
+        assert!(tight.is_urgent, "1 MiB is left of a headroom of 20");
+        assert!(!room(&goal, &(305 * MIB).to_string()).is_urgent);
+        assert!(room(&goal, &(304 * MIB).to_string()).is_urgent);
+        assert!(room(&goal, &(299 * MIB).to_string()).is_urgent);
     }
 
     #[test]

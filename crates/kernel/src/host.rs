@@ -384,7 +384,7 @@ impl Host {
             missing_bytes: self.missing_bytes,
             ..Tick::default()
         };
-        let is_busy = self.page_out(now_ns, room.is_exceeded, &mut tick);
+        let is_busy = self.page_out(now_ns, room.is_urgent, &mut tick);
         let is_watchful = !is_due(self.switched_ns, WATCHFUL, now_ns);
         tick.wait = pace::wait(&tick, is_busy, room.is_ample, is_watchful);
         tick
