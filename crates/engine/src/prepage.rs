@@ -354,10 +354,10 @@ impl Engine {
         Some(page)
     }
 
-    /// Whether pages of files belong to footprints: a host that has to look for them can save itself the trouble where
-    /// they do not.
-    pub fn watches_files(&self) -> bool {
-        self.scheme.prefetch.watches_files()
+    /// Whether something is to be learned of pages of files in the application's launch that just began: a host that has
+    /// to look for them can save itself the trouble where nothing is.
+    pub fn watches_files(&self, app: AppId) -> bool {
+        self.scheme.prefetch.watches_files(app)
     }
 
     /// Whether something of the footprint of a launch is still to be asked for.

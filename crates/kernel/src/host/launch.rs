@@ -71,7 +71,7 @@ impl Host {
         // once, and without making the application wait.
         let least = resident / LEAST_FOOTPRINT_PART;
         let room_pages = room.spare_bytes.max(least) / PAGE_BYTES as u64;
-        if self.core.learns_files() {
+        if self.core.learns_files(app) {
             // So that what was touched before is not taken for touched in this launch.
             self.core.look_at_files(app);
             app.window.iter_mut().for_each(|w| w.learns_files = true);
@@ -124,9 +124,10 @@ impl Host {
 }
 
 impl Core {
-    /// Whether launches are worth looks at what is mapped of files: where footprints have them, and memory is short.
-    fn learns_files(&self) -> bool {
-        self.engine.watches_files() && !self.is_ample()
+    /// Whether the launch that began is worth looks at what is mapped of files: where something is learned of them, and
+    /// memory is short.
+    fn learns_files(&self, app: &App) -> bool {
+        self.engine.watches_files(app.id) && !self.is_ample()
     }
 
     /// Takes the engine's plan for the launch that just began, and hands it to the threads.

@@ -40,8 +40,8 @@ impl Prefetch for Both {
     fn watches_launches(&self) -> bool {
         true
     }
-    fn watches_files(&self) -> bool {
-        self.footprint.watches_files()
+    fn watches_files(&self, app: AppId) -> bool {
+        self.footprint.watches_files(app)
     }
     fn footprint_pages(&self) -> usize {
         self.footprint.footprint_pages()

@@ -54,8 +54,9 @@ pub trait Prefetch: Send + std::fmt::Debug {
         false
     }
 
-    /// True if it learns of pages of files, too, and names them at a launch.
-    fn watches_files(&self) -> bool {
+    /// True if it learns of pages of files in the launch of the application that began last.
+    fn watches_files(&self, app: AppId) -> bool {
+        let _ = app;
         false
     }
 

@@ -189,8 +189,11 @@ impl Prefetch for Footprint {
         0
     }
 
-    fn watches_files(&self) -> bool {
-        self.config.files
+    /// Not in launches that bring no files back, since the last ones did so in vain, but for the last of these: what is
+    /// tried again is new.
+    fn watches_files(&self, app: AppId) -> bool {
+        let state = self.apps.get(usize::from(app.0));
+        self.config.files && state.is_none_or(|state| !state.file_allowance.rests_on())
     }
 
     fn footprint_pages(&self) -> usize {

@@ -91,6 +91,11 @@ impl Allowance {
         0
     }
 
+    /// The launch that began last brings none, and neither does the next.
+    pub fn rests_on(&self) -> bool {
+        self.rest > 0
+    }
+
     /// A launch ended for which so many pages were brought back, and in which so many of them were used.
     pub fn launched(&mut self, pages: u64, used: u64, least_percent: u8) {
         if (pages as f32) < LEAST_PAGES {
@@ -118,6 +123,8 @@ mod tests {
             let mut launches = 0;
             while allowance.of_launch() == 0 {
                 launches += 1;
+                let is_last = allowance.rest == 0;
+                assert_eq!(allowance.rests_on(), !is_last);
             }
             launches
         };

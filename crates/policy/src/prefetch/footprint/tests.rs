@@ -140,6 +140,43 @@ fn anonymous_pages_that_are_not_used_rest_and_those_that_are_may_be_more() {
 }
 
 #[test]
+fn while_files_rest_nothing_is_learned_of_them_but_before_they_are_tried_again() {
+    let mut policy = Footprint::parse("likely=60,profile=1").unwrap();
+    let pages: Vec<_> = (0..100).map(file).collect();
+    // Whether something is learned in a launch that faults on all pages, and uses none that is brought back.
+    let mut launch = || {
+        policy.launch_begin(APP, LaunchKind::Relaunch);
+        let learns = policy.watches_files(APP);
+        let mut brought = 0;
+        while let Some(batch) = policy.next_batch() {
+            let numbers = match batch {
+                Batch::Anon(_) => panic!("{batch:?}"),
+                Batch::Metadata { page, .. } => page..page + 1,
+                Batch::Read { extent, .. } => extent.first..extent.end(),
+            };
+            brought += numbers.clone().count();
+            numbers.for_each(|page| policy.fetched(APP, file(page)));
+        }
+        if learns && brought == 0 {
+            for &page in &pages {
+                policy.window_access(APP, page, Access::Fault);
+            }
+        }
+        policy.launch_end(APP);
+        (learns, brought > 0)
+    };
+    let launches: Vec<_> = (0..9).map(|_| launch()).collect();
+    let (profile, trial, before_it, rests) =
+        ((true, false), (true, true), (true, false), (false, false));
+    let expected = [
+        profile, before_it, trial, before_it, trial, rests, before_it, trial, rests,
+    ];
+    assert_eq!(launches, expected);
+    let only_anon = Footprint::parse("only=anon").unwrap();
+    assert!(!only_anon.watches_files(APP));
+}
+
+#[test]
 fn bad_arguments_are_named() {
     for bad in [
         "only=heap",
