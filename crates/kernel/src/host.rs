@@ -344,7 +344,7 @@ impl Host {
                 }
                 continue;
             }
-            let interval = if app.is_foreground || self.patience.is_tried() {
+            let interval = if app.is_foreground {
                 LOOK_INTERVAL
             } else {
                 LOOK_BEHIND_INTERVAL

@@ -90,6 +90,33 @@ fn exists(state: u8) -> bool {
     matches!(state & WHERE, PRESENT | SWAPPED)
 }
 
+/// Pages that are compared at once.
+const LANES: usize = size_of::<u64>();
+
+/// The same byte for each of them.
+const fn lanes(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; LANES])
+}
+
+/// The pages of a block whose state may have changed: in groups, since most have not.
+fn changed(
+    before: &[u8; BLOCK_PAGES as usize],
+    now: &[u8; BLOCK_PAGES as usize],
+) -> impl Iterator<Item = usize> {
+    let groups = before.as_chunks().0.iter().zip(now.as_chunks().0);
+    let groups = groups.enumerate().filter(|&(_, (&before, &now))| {
+        u64::from_ne_bytes(before) & lanes(WHERE) != u64::from_ne_bytes(now)
+    });
+    groups.flat_map(|(group, _)| group * LANES..(group + 1) * LANES)
+}
+
+/// Whether any of these pages is foreign.
+fn is_any_foreign(state: [u8; LANES]) -> bool {
+    let state = u64::from_ne_bytes(state);
+    state & state >> 1 & lanes(1) != 0
+}
+const _: () = assert!(FOREIGN == WHERE && WHERE == 3);
+
 /// Adds a region to what is there now; they come in ascending order.
 pub(crate) fn note(fresh: &mut Vec<Fresh>, region: Region) {
     let state = match region.residence {
@@ -199,12 +226,12 @@ impl Pages {
             let Some(block) = self.blocks.get(&fresh.number) else {
                 return true;
             };
-            let mut pages = block.state.iter().zip(&fresh.state);
-            pages.any(|(&before, &now)| match before & WHERE {
-                ABSENT => now != ABSENT,
-                FOREIGN => now == SWAPPED,
+            let is_unknown = |at: usize| match block.state[at] & WHERE {
+                ABSENT => fresh.state[at] != ABSENT,
+                FOREIGN => fresh.state[at] == SWAPPED,
                 _ => false,
-            })
+            };
+            changed(&block.state, &fresh.state).any(is_unknown)
         };
         fresh.iter().filter(is_unknown).map(Fresh::number).collect()
     }
@@ -222,9 +249,17 @@ impl Pages {
                     *now = if is_foreign { FOREIGN } else { own };
                 }
             } else if let Some(block) = self.blocks.get(number) {
-                for (now, &before) in state.iter_mut().zip(&block.state) {
-                    if *now == PRESENT && before & WHERE == FOREIGN {
-                        *now = FOREIGN;
+                let groups = block
+                    .state
+                    .as_chunks()
+                    .0
+                    .iter()
+                    .zip(state.as_chunks_mut::<LANES>().0);
+                for (before, now) in groups.filter(|(before, _)| is_any_foreign(**before)) {
+                    for (now, &before) in now.iter_mut().zip(before) {
+                        if *now == PRESENT && before & WHERE == FOREIGN {
+                            *now = FOREIGN;
+                        }
                     }
                 }
             }
@@ -264,11 +299,12 @@ impl Pages {
         changes: &mut Vec<Change>,
     ) {
         let block = self.blocks.entry(number).or_insert_with(Block::new);
-        for (at, &now) in now.iter().enumerate() {
-            let before = block.state[at];
-            let now = match (before & WHERE, now) {
+        let state = block.state;
+        for at in changed(&state, now) {
+            let before = state[at];
+            let now = match (before & WHERE, now[at]) {
                 (PRESENT | SWAPPED, ABSENT) if self.is_file => SWAPPED,
-                _ => now,
+                (_, now) => now,
             };
             if before & WHERE == now {
                 continue;

@@ -69,11 +69,6 @@ impl Patience {
         pauses
     }
 
-    /// Whether the last round was in vain.
-    pub fn is_tried(&self) -> bool {
-        self.in_vain > 0
-    }
-
     pub fn ended(&mut self, something_left: bool) {
         if something_left {
             *self = Self::default();
@@ -370,9 +365,7 @@ mod tests {
             patience.ended(false);
             assert_eq!(pauses(&mut patience), expected);
         }
-        assert!(patience.is_tried());
         patience.ended(true);
         assert_eq!(pauses(&mut patience), 0);
-        assert!(!patience.is_tried());
     }
 }
