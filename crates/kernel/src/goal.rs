@@ -120,12 +120,19 @@ impl Gauge {
         Ok(status)
     }
 
-    /// Compares the machine with the goal, where the applications have `resident_bytes` of anonymous memory.
+    /// Whether page cache counts as the applications' use.
+    pub fn counts_page_cache(&self) -> bool {
+        self.group.is_some()
+    }
+
+    /// Compares the machine with the goal, where the applications have `resident_bytes` of anonymous memory. Nothing is
+    /// missing for idle page cache if that is left to the kernel.
     pub fn room(
         &self,
         pool_bytes: u64,
         resident_bytes: u64,
         headroom_bytes: u64,
+        is_cache_left: bool,
     ) -> Result<Room, FileError> {
         let headroom = self.goal.headroom_bytes.unwrap_or(headroom_bytes);
         let mut room = Room {
@@ -134,13 +141,14 @@ impl Gauge {
         };
         // How much more than now every bound allows at least, headroom included, as a share of the bound.
         let mut slack: Option<f64> = None;
-        let mut bound = |used: u64, idle: u64, most: u64| {
+        let mut bound = |all: u64, idle: u64, most: u64| {
+            let used = all - if is_cache_left { idle.min(all) } else { 0 };
             room.missing_bytes = room
                 .missing_bytes
                 .max((used + headroom).saturating_sub(most));
             room.is_urgent |= used + headroom / LITTLE_HEADROOM > most;
             room.spare_bytes = room.spare_bytes.min(most.saturating_sub(used));
-            let unused = most.saturating_sub(used + headroom - idle.min(used));
+            let unused = most.saturating_sub(all + headroom - idle.min(all));
             narrow(&mut slack, unused, most);
         };
         let (mut used, mut idle) = (resident_bytes, 0);
@@ -225,7 +233,30 @@ mod tests {
         let (_dir, root) = machine(limit);
         let gauge = Gauge::new(&root, goal).unwrap();
         let pool = gauge.swap().unwrap().pool_bytes;
-        gauge.room(pool, 640 * MIB, 20 * MIB).unwrap()
+        gauge.room(pool, 640 * MIB, 20 * MIB, false).unwrap()
+    }
+
+    #[test]
+    fn idle_page_cache_counts_unless_it_is_left_to_the_kernel() {
+        let (_dir, root) = machine("max");
+        let goal = Goal {
+            budget_bytes: Some(310 * MIB),
+            group: Some("/apps".into()),
+            ..Goal::default()
+        };
+        let gauge = Gauge::new(&root, &goal).unwrap();
+        assert!(gauge.counts_page_cache());
+        // 300 MiB of which 30 are idle files, 11 MiB of pool and 20 MiB of headroom.
+        let missing = |is_cache_left| {
+            let room = gauge.room(11 * MIB, 0, 20 * MIB, is_cache_left).unwrap();
+            (
+                room.missing_bytes / MIB,
+                room.spare_bytes / MIB,
+                room.is_urgent,
+            )
+        };
+        assert_eq!(missing(false), (21, 0, true));
+        assert_eq!(missing(true), (0, 29, false));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod core;
 mod files;
 mod launch;
 mod pace;
+mod page_cache;
 mod reclaim;
 mod report;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use warmswap_page::AppId;
 use warmswap_page::PAGE_BYTES;
 use warmswap_policy::SchemeSpec;
 use warmswap_policy::learned::{LoadError, SaveError};
+use warmswap_sys::meminfo::reclaimed_anonymous_pages;
 use warmswap_sys::{Root, monotonic_ns};
 
 pub use self::pace::AFTER_SWITCH;
@@ -26,6 +28,7 @@ use self::app::App;
 use self::core::{Core, Sight, UNBOUNDED_BYTES};
 use self::launch::REMEMBERED_GROWTHS;
 use self::pace::{FIND_INTERVAL, LOOK_BEHIND_INTERVAL, LOOK_INTERVAL, WATCHFUL};
+use self::page_cache::PageCache;
 use self::reclaim::{Patience, Rate};
 use crate::application::{Application, Applications, ProcessId};
 use crate::config::HostConfig;
@@ -75,6 +78,7 @@ pub struct Host {
     rate: Rate,
     patience: Patience,
     growths: VecDeque<u64>,
+    page_cache: PageCache,
 }
 
 impl Host {
@@ -114,6 +118,7 @@ impl Host {
             rate: Rate::new(config.page_out_pages_per_second),
             patience: Patience::default(),
             growths: VecDeque::new(),
+            page_cache: PageCache::default(),
             config,
         })
     }
@@ -269,6 +274,10 @@ impl Host {
                 host.send_to_background(last);
             }
             host.close_window(at, false);
+            if host.gauge.counts_page_cache() {
+                let taken = reclaimed_anonymous_pages(&host.core.root);
+                host.page_cache.switched(taken.unwrap_or_default());
+            }
             host.foreground = Some(at);
             host.switched_ns = Some(monotonic_ns());
             host.open_window(at);
@@ -373,9 +382,9 @@ impl Host {
 
     fn reclaim(&mut self, now_ns: u64) -> Tick {
         let resident = self.core.engine.usage().frames * PAGE_BYTES as u64;
-        let room = self
-            .gauge
-            .room(self.swap.pool_bytes, resident, self.headroom_bytes());
+        let (pool, cache) = (self.swap.pool_bytes, self.page_cache.is_left_to_kernel());
+        let headroom = self.headroom_bytes();
+        let room = self.gauge.room(pool, resident, headroom, cache);
         // Where the machine cannot be read, nothing is risked.
         let room = room.unwrap_or_default();
         self.missing_bytes = room.missing_bytes;

@@ -126,6 +126,16 @@ impl SwapTraffic {
     }
 }
 
+/// Anonymous pages that the kernel took from programs by itself since boot, advice of others not counted; none before
+/// Linux 5.8.
+///
+/// # Errors
+/// [`FileError`].
+pub fn reclaimed_anonymous_pages(root: &Root) -> Result<Option<u64>, FileError> {
+    let text = file::read(&root.path("/proc/vmstat"))?;
+    Ok(fields(&text, "pgsteal_anon", ' '))
+}
+
 /// What block devices and swap did since boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BlockTraffic {
@@ -206,7 +216,7 @@ mod tests {
                        Zswapped:           8192 kB\nActive(file):   100 kB\nInactive(file):   28 kB\n\
                        HugePages_Total:       3\nHugepagesize:       2048 kB\nHugetlb:         1054720 kB\n";
         std::fs::write(dir.path().join("proc/meminfo"), meminfo).unwrap();
-        let vmstat = "pgpgin 40\npswpin 12\npswpout 34\npswpoutx 9\nzswpin 3\nzswpout 20\nzswpwb 5\npgmajfault 8\noom_kill 2\n";
+        let vmstat = "pgpgin 40\npswpin 12\npswpout 34\npswpoutx 9\nzswpin 3\nzswpout 20\nzswpwb 5\npgmajfault 8\npgsteal_anon 77\noom_kill 2\n";
         std::fs::write(dir.path().join("proc/vmstat"), vmstat).unwrap();
         let root = Root::at(dir.path());
 
@@ -233,6 +243,7 @@ mod tests {
             zswap_written_back_pages: 5,
         };
         assert_eq!(traffic, expected);
+        assert_eq!(reclaimed_anonymous_pages(&root).unwrap(), Some(77));
         let mut open = VmstatFile::open(&root).unwrap();
         let expected = BlockTraffic {
             in_pages: 12,
@@ -268,6 +279,7 @@ mod tests {
         assert!(memory.total_bytes >= memory.available_bytes && memory.available_bytes > 0);
         assert!(memory.usable_bytes() >= memory.available_bytes);
         managed_bytes(&Root::machine()).unwrap();
+        reclaimed_anonymous_pages(&Root::machine()).unwrap();
         oom_kills(&Root::machine()).unwrap();
         SwapTraffic::read(&Root::machine()).unwrap();
         let mut vmstat = VmstatFile::open(&Root::machine()).unwrap();
