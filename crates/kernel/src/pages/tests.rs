@@ -201,3 +201,27 @@ fn whose_a_page_is_is_asked_once_in_a_block_and_again_when_something_is_new_ther
     assert_eq!(freed, [10, 550, 600].map(|page| change(page, What::Freed)));
     assert_eq!((w.present(), w.swapped()), (0, 0));
 }
+
+#[test]
+fn a_page_that_changed_is_in_a_group_that_is_looked_at_and_marks_are_no_change() {
+    const ALL_OF_IT: usize = BLOCK_PAGES as usize;
+    let before = [PRESENT | AHEAD | CONFIRMED; ALL_OF_IT];
+    assert_eq!(changed(&before, &[PRESENT; ALL_OF_IT]).count(), 0);
+    for page in 0..ALL_OF_IT {
+        for state in [ABSENT, SWAPPED, FOREIGN] {
+            let mut now = [PRESENT; ALL_OF_IT];
+            now[page] = state;
+            let found: Vec<_> = changed(&before, &now).collect();
+            assert_eq!(found.len(), LANES);
+            assert!(found.contains(&page));
+        }
+    }
+    for at in 0..LANES {
+        let mut state = [PRESENT | CONFIRMED; LANES];
+        assert!(!is_any_foreign(state));
+        state[at] = FOREIGN;
+        assert!(is_any_foreign(state), "{at}");
+        state[at] = SWAPPED;
+        assert!(!is_any_foreign(state), "{at}");
+    }
+}
