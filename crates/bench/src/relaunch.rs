@@ -139,6 +139,9 @@ pub fn relaunch(
         report.features = limit::features(root);
     }
     let mut footprints = None;
+    // All machines have the same size: what is available at the beginning says less, since others' programs and the kernel
+    // give up what they hold sooner or later.
+    let mut machine_bytes = None;
     for block in 0..options.blocks {
         for arm in order::rotated(&options.arms, block) {
             progress(Step::Arm { arm, block });
@@ -154,6 +157,7 @@ pub fn relaunch(
                 arm,
                 block,
                 total_bytes: total_bytes.filter(|_| arm.is_limited()),
+                machine_bytes,
                 footprints: footprints.as_ref(),
             };
             let done = run.measure(progress)?;
@@ -161,6 +165,7 @@ pub fn relaunch(
                 report.footprint_bytes = Some(done.usage.peak_bytes);
             }
             report.total_bytes = report.total_bytes.or(run.total_bytes);
+            machine_bytes = machine_bytes.or(done.conditions.usable_bytes);
             footprints.get_or_insert_with(|| done.footprints.clone());
             report.add(arm, done);
         }

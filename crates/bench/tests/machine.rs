@@ -93,6 +93,12 @@ fn memory_is_taken_away_while_programs_run_and_given_back() {
         assert!(result.cpu.machine_ns > 0 && result.cpu.programs_ns > 0);
         assert!(result.latency.count == 4 && result.kills == 0);
     }
+    let machine = |of| arm(of).conditions.usable_bytes.expect("it was limited");
+    let (first, second) = (machine(Arm::ZramDefault), machine(Arm::ZramTuned));
+    assert!(
+        first.abs_diff(second) <= memory().huge_page_bytes,
+        "machines of {first} and {second} bytes"
+    );
     let swappiness = |of| arm(of).conditions.settings[0].value.clone();
     assert_eq!(swappiness(Arm::ZramDefault), "60");
     assert_eq!(swappiness(Arm::ZramTuned), "180");

@@ -93,6 +93,39 @@ pub enum HugePagesError {
     Thread(#[source] std::io::Error),
 }
 
+/// What is to be left of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// So many bytes that programs can still take (`MemAvailable`), within a hundredth or a huge page.
+    Available(u64),
+    /// So many bytes for programs and kernel together, whatever they hold of it now; within a huge page.
+    Machine(u64),
+}
+
+impl Left {
+    fn bytes(self) -> u64 {
+        match self {
+            Self::Available(bytes) | Self::Machine(bytes) => bytes,
+        }
+    }
+
+    /// The same of a machine as it is.
+    fn of(self, memory: &Meminfo) -> u64 {
+        match self {
+            Self::Available(_) => memory.available_bytes,
+            Self::Machine(_) => memory.usable_bytes(),
+        }
+    }
+
+    /// By how much it may be missed with huge pages of that size.
+    fn tolerance_bytes(self, page_bytes: u64) -> u64 {
+        match self {
+            Self::Available(bytes) => page_bytes.max(bytes / 100),
+            Self::Machine(_) => page_bytes,
+        }
+    }
+}
+
 /// Memory that nothing else can have. Dropping it gives it back.
 #[derive(Debug)]
 pub struct Reservation {
@@ -128,21 +161,19 @@ impl Shared {
 }
 
 impl Reservation {
-    /// Takes memory away in steps until `left_bytes` are available (`MemAvailable`) and stay so for half a second, within
-    /// a hundredth of it or a huge page. What programs that have ended free late is taken too, so that all who measure one
-    /// after the other have the same. Takes some milliseconds for each GiB of free memory, and longer where memory is
-    /// fragmented.
+    /// Takes memory away in steps until so much is left, and stays so for half a second: what programs that have ended
+    /// free late is taken too. Takes some milliseconds for each GiB of free memory, and longer where memory is fragmented.
     ///
     /// # Errors
     /// [`HugePagesError`]; everything is given back then.
-    pub fn take(undo: &Undo, left_bytes: u64, bounds: Bounds) -> Result<Self, HugePagesError> {
-        Self::take_from(undo, left_bytes, bounds, |files| files)
+    pub fn take(undo: &Undo, left: Left, bounds: Bounds) -> Result<Self, HugePagesError> {
+        Self::take_from(undo, left, bounds, |files| files)
     }
 
     /// The same, with a kernel made of its files.
     fn take_from<K: Kernel>(
         undo: &Undo,
-        left_bytes: u64,
+        left: Left,
         bounds: Bounds,
         kernel: impl FnOnce(Files) -> K,
     ) -> Result<Self, HugePagesError> {
@@ -152,10 +183,10 @@ impl Reservation {
         if memory.huge_page_bytes == 0 || !path.exists() {
             return Err(HugePagesError::Missing { path });
         }
-        if memory.available_bytes < left_bytes {
+        if left.of(&memory) < left.bytes() {
             return Err(HugePagesError::TooLittle {
-                left_bytes,
-                available_bytes: memory.available_bytes,
+                left_bytes: left.bytes(),
+                available_bytes: left.of(&memory),
             });
         }
         let before = file::read_u64(&path)?;
@@ -181,7 +212,7 @@ impl Reservation {
         reservation.guard = Some(guard);
         let plan = Plan {
             page_bytes: memory.huge_page_bytes,
-            left_bytes,
+            left,
         };
         let mut kernel = kernel(Files {
             shared: Arc::clone(&reservation.shared),
@@ -254,12 +285,13 @@ fn setting(root: &Root) -> PathBuf {
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     page_bytes: u64,
-    left_bytes: u64,
+    left: Left,
 }
 
 /// What a plan is carried out on.
 trait Kernel {
-    fn available_bytes(&mut self) -> Result<u64, HugePagesError>;
+    /// How much is left now.
+    fn left_bytes(&mut self, of: Left) -> Result<u64, HugePagesError>;
 
     /// Reserves so many huge pages in all, or as many as there are, and says how many there are then.
     fn reserve(&mut self, pages: u64) -> Result<u64, HugePagesError>;
@@ -272,37 +304,37 @@ trait Kernel {
 }
 
 impl Plan {
-    /// Reserves and gives back step by step until what is available stays at what is to be left. Says how many huge
+    /// Reserves and gives back step by step until what is left stays at what is to be left. Says how many huge
     /// pages it reserved.
     fn carry_out(self, kernel: &mut impl Kernel) -> Result<u64, HugePagesError> {
-        let Self { left_bytes, .. } = self;
+        let Self { left, .. } = self;
         let (mut taken, mut tries, mut steady) = (0, 0, 0);
         for _ in 0..MOST_LOOKS {
             taken = self.approach(kernel, taken, &mut tries)?;
             kernel.wait();
-            let is_steady = self.pages_off(kernel.available_bytes()?) == 0;
+            let is_steady = self.pages_off(kernel.left_bytes(left)?) == 0;
             steady = if is_steady { steady + 1 } else { 0 };
             if steady == STEADY_LOOKS {
                 return Ok(taken);
             }
         }
         Err(HugePagesError::Unsteady {
-            left_bytes,
-            available_bytes: kernel.available_bytes()?,
+            left_bytes: left.bytes(),
+            available_bytes: kernel.left_bytes(left)?,
         })
     }
 
-    /// Reserves until no more than what is to be left is available, or gives back once if it is less.
+    /// Reserves until no more than what is to be left is there, or gives back once if it is less.
     fn approach(
         self,
         kernel: &mut impl Kernel,
         mut taken: u64,
         tries: &mut u32,
     ) -> Result<u64, HugePagesError> {
-        let Self { left_bytes, .. } = self;
+        let Self { left, .. } = self;
         let step = (STEP_BYTES / self.page_bytes).max(1);
         loop {
-            let available_bytes = kernel.available_bytes()?;
+            let available_bytes = kernel.left_bytes(left)?;
             let off = self.pages_off(available_bytes);
             if off == 0 {
                 return Ok(taken);
@@ -310,7 +342,7 @@ impl Plan {
             if off < 0 {
                 if taken == 0 {
                     return Err(HugePagesError::TooLittle {
-                        left_bytes,
+                        left_bytes: left.bytes(),
                         available_bytes,
                     });
                 }
@@ -324,7 +356,7 @@ impl Plan {
             *tries += 1;
             if *tries > TRIES {
                 return Err(HugePagesError::Stuck {
-                    left_bytes,
+                    left_bytes: left.bytes(),
                     available_bytes,
                 });
             }
@@ -332,10 +364,10 @@ impl Plan {
         }
     }
 
-    /// How many huge pages more than what is to be left are available, or fewer; none within a hundredth of it or a page.
-    fn pages_off(self, available_bytes: u64) -> i64 {
-        let off = available_bytes.cast_signed() - self.left_bytes.cast_signed();
-        if off.unsigned_abs() < self.page_bytes.max(self.left_bytes / 100) {
+    /// How many huge pages more than what is to be left are there, or fewer; none within what it may be missed by.
+    fn pages_off(self, now_bytes: u64) -> i64 {
+        let off = now_bytes.cast_signed() - self.left.bytes().cast_signed();
+        if off.unsigned_abs() < self.left.tolerance_bytes(self.page_bytes) {
             return 0;
         }
         off / self.page_bytes.cast_signed()
@@ -350,8 +382,8 @@ struct Files {
 }
 
 impl Kernel for Files {
-    fn available_bytes(&mut self) -> Result<u64, HugePagesError> {
-        Ok(Meminfo::read(&self.shared.root)?.available_bytes)
+    fn left_bytes(&mut self, of: Left) -> Result<u64, HugePagesError> {
+        Ok(of.of(&Meminfo::read(&self.shared.root)?))
     }
 
     fn reserve(&mut self, pages: u64) -> Result<u64, HugePagesError> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use warmswap_apps::{AppSpec, Request, RunningApp};
 use warmswap_kernel::Goal;
+use warmswap_sys::huge_pages::Left;
 use warmswap_sys::meminfo::SwapTraffic;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::{Root, file, monotonic_ns};
@@ -34,6 +35,8 @@ pub struct Run<'a> {
     pub block: u32,
     /// None for no limit.
     pub total_bytes: Option<u64>,
+    /// What the machine of the first arm over the whole machine had, for programs and kernel together.
+    pub machine_bytes: Option<u64>,
     /// What the applications took in the first arm; there in the arm `preload`.
     pub footprints: Option<&'a Footprints>,
 }
@@ -130,7 +133,9 @@ impl Run<'_> {
         Ok(match self.arm.scope() {
             Scope::Machine => {
                 let zram = swap.into_zram().ok_or(BenchError::NothingToMeasure)?;
-                let limit = MachineLimit::create(self.undo, self.arm, total_bytes, zram)?;
+                let left = self.machine_bytes.map(Left::Machine);
+                let left = left.unwrap_or(Left::Available(total_bytes));
+                let limit = MachineLimit::create(self.undo, self.arm, (left, total_bytes), zram)?;
                 Box::new(limit)
             }
             _ => {

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
+/// What programs and kernel have before anything is taken away.
+const MACHINE_MIB: u64 = 1400;
 
 /// A machine with pages of 2 MiB of which `huge` are free, and others that take memory and free some meanwhile.
 struct Model {
@@ -21,8 +23,11 @@ struct Model {
 }
 
 impl Kernel for Model {
-    fn available_bytes(&mut self) -> Result<u64, HugePagesError> {
-        Ok(self.available)
+    fn left_bytes(&mut self, of: Left) -> Result<u64, HugePagesError> {
+        Ok(match of {
+            Left::Available(_) => self.available,
+            Left::Machine(_) => MACHINE_MIB * MIB - self.reserved * 2 * MIB,
+        })
     }
 
     fn reserve(&mut self, pages: u64) -> Result<u64, HugePagesError> {
@@ -59,7 +64,7 @@ fn model(available_mib: u64, huge: u64) -> Model {
 fn plan(left_mib: u64) -> Plan {
     Plan {
         page_bytes: 2 * MIB,
-        left_bytes: left_mib * MIB,
+        left: Left::Available(left_mib * MIB),
     }
 }
 
@@ -71,6 +76,23 @@ fn what_is_to_be_left_is_left() {
 
     assert_eq!((taken, kernel.reserved), (350, 350));
     assert_eq!(kernel.available, 301 * MIB);
+}
+
+#[test]
+fn a_machine_of_a_size_has_it_whatever_others_hold() {
+    let plan = Plan {
+        left: Left::Machine(701 * MIB),
+        ..plan(0)
+    };
+    for others_take in [0, 150 * MIB] {
+        let mut kernel = model(1000, 10_000);
+        kernel.others_take = others_take;
+        kernel.others_free = vec![70 * MIB; 9];
+
+        let taken = plan.carry_out(&mut kernel).unwrap();
+
+        assert_eq!((taken, kernel.reserved), (349, 349));
+    }
 }
 
 #[test]
@@ -196,7 +218,11 @@ impl Kernel for Folder {
 
 fn take(undo: &Undo, left_bytes: u64, bounds: Bounds) -> Reservation {
     let dir = undo.root().path("/");
-    Reservation::take_from(undo, left_bytes, bounds, |files| Folder { files, dir }).unwrap()
+    Reservation::take_from(undo, Left::Available(left_bytes), bounds, |files| Folder {
+        files,
+        dir,
+    })
+    .unwrap()
 }
 
 /// A folder that stands in for a machine with `available_mib` available.
@@ -344,7 +370,8 @@ fn what_was_seen_is_told_once() {
 fn a_machine_that_cannot_is_told_why_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let undo = machine(dir.path(), 200, 0);
-    let error = Reservation::take(&undo, 300 * MIB, Bounds::of(300 * MIB)).unwrap_err();
+    let error =
+        Reservation::take(&undo, Left::Available(300 * MIB), Bounds::of(300 * MIB)).unwrap_err();
     assert!(matches!(error, HugePagesError::TooLittle { .. }), "{error}");
     assert!(
         error.to_string().starts_with("300 MiB are to be left"),
@@ -352,6 +379,7 @@ fn a_machine_that_cannot_is_told_why_and_left_alone() {
     );
 
     std::fs::remove_file(dir.path().join("proc/sys/vm/nr_hugepages")).unwrap();
-    let error = Reservation::take(&undo, 100 * MIB, Bounds::of(100 * MIB)).unwrap_err();
+    let error =
+        Reservation::take(&undo, Left::Available(100 * MIB), Bounds::of(100 * MIB)).unwrap_err();
     assert!(matches!(error, HugePagesError::Missing { .. }), "{error}");
 }

@@ -9,8 +9,8 @@ use std::path::Path;
 use warmswap_apps::RunningApp;
 use warmswap_control::{Client, DAEMON_SOCKET};
 use warmswap_sys::cpu_time::CpuClock;
-use warmswap_sys::huge_pages::Reservation;
 use warmswap_sys::huge_pages::guard::{Bounds, Seen};
+use warmswap_sys::huge_pages::{Left, Reservation};
 use warmswap_sys::memcg::{Group, own_limit_bytes};
 use warmswap_sys::meminfo::{Meminfo, VmstatFile};
 use warmswap_sys::undo::Undo;
@@ -67,11 +67,12 @@ pub fn check_machine(root: &Root, total_bytes: Option<u64>) -> Result<(), BenchE
 }
 
 impl MachineLimit {
-    /// Takes memory away until `total_bytes` are available; what `zram` takes of that is its pool's.
+    /// Takes memory away until `left` is left, about `total_bytes` of it available; what `zram` takes of that is its
+    /// pool's.
     pub fn create(
         undo: &Undo,
         arm: Arm,
-        total_bytes: u64,
+        (left, total_bytes): (Left, u64),
         zram: ZramSwap,
     ) -> Result<Self, BenchError> {
         let mut limit = Self {
@@ -83,7 +84,7 @@ impl MachineLimit {
             reservation: None,
             zram: Some(zram),
         };
-        let reservation = Reservation::take(undo, total_bytes, Bounds::of(total_bytes))?;
+        let reservation = Reservation::take(undo, left, Bounds::of(total_bytes))?;
         limit.available_bytes = reservation.available_bytes();
         limit.reservation = Some(reservation);
         limit.settings = Some(Settings::set(undo, arm)?);
