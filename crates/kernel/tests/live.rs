@@ -279,7 +279,8 @@ fn processes_fork_exec_drop_memory_and_exit_meanwhile() {
 
     // Another program in the same process: what was known of the old one is dropped.
     assert_eq!(b.ask("exec"), "ready");
-    std::thread::sleep(std::time::Duration::from_millis(1100));
+    // It is in the background, where it is looked at every five seconds.
+    std::thread::sleep(std::time::Duration::from_millis(5100));
     host.tick();
     settle(&mut host);
     assert!(host.counters().process_executed >= 1);

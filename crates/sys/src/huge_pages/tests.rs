@@ -199,13 +199,13 @@ struct Folder {
 }
 
 impl Kernel for Folder {
-    fn available_bytes(&mut self) -> Result<u64, HugePagesError> {
-        self.files.available_bytes()
+    fn left_bytes(&mut self, of: Left) -> Result<u64, HugePagesError> {
+        self.files.left_bytes(of)
     }
 
     fn reserve(&mut self, pages: u64) -> Result<u64, HugePagesError> {
         let before = reserved(&self.dir) - self.files.before;
-        let bytes = self.available_bytes()? + before * 2 * MIB;
+        let bytes = self.left_bytes(Left::Available(0))? + before * 2 * MIB;
         let now = self.files.reserve(pages)?;
         available(&self.dir, (bytes >> 20) - now * 2);
         Ok(now)
