@@ -45,7 +45,7 @@ fn all_arms_answer_and_leave_nothing_behind() {
         assert!(result.cpu.programs_ns > 0 && result.latency.count == 4);
     }
     assert!(arm(Arm::Kernel).cpu.host_ns > 0);
-    assert_eq!(report.targets.len(), 4);
+    assert_eq!(report.targets.len(), 6);
     machine.assert_restored();
 }
 
