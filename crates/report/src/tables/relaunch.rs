@@ -13,8 +13,8 @@ use super::cells::{fraction, names, text};
 use crate::table::{Column, Origin, Table, TableError};
 use crate::units::{Kind, Quantity};
 
-/// Latencies, times of use and faults, the same by application, CPU time by part, memory, swap traffic, arenas, samples of the
-/// switches, what was left of a whole machine, and targets.
+/// Latencies, times of use and faults, the same by application, CPU time by part, memory, swap traffic, arenas, samples of
+/// the switches, what was left of a whole machine, and targets.
 ///
 /// # Errors
 /// None in practice: a row that does not fit its columns.
