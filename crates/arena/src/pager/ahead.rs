@@ -114,10 +114,11 @@ impl<M: AddressMap> Pager<M> {
         }
     }
 
-    /// Pages of a chunk for which no frame was found are stored as before.
+    /// Pages of a chunk for which no frame was found are stored as before. Who holds one of them may be reading the chunk,
+    /// which the engine frees once it takes all of them for loaded: so that is waited for. They do not wait for us.
     fn brought(&mut self, core: &Core, chunk: ChunkId) {
         let is_away = |&(page, id)| {
-            self.engine.is_loading(chunk, id) && core.directory.word(page).state == State::Stored
+            self.engine.is_loading(chunk, id) && core.directory.settled(page).state == State::Stored
         };
         let call = if self.members(chunk).iter().any(is_away) {
             Call::LoadAbandoned(chunk)
@@ -137,5 +138,73 @@ impl<M: AddressMap> Pager<M> {
     /// Whether a footprint is on its way.
     pub fn is_prepaging(&self) -> bool {
         self.engine.is_prepaging() || !self.ahead.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use warmswap_engine::Action;
+    use warmswap_page::PAGE_BYTES;
+
+    use super::super::testing::arena;
+    use super::{Call, State};
+    use crate::fault::Wanted;
+
+    /// Else the engine frees the chunk under it, and the page is lost.
+    #[test]
+    fn a_chunk_counts_as_loaded_only_when_no_thread_reads_it() {
+        let name = "a_chunk_counts_as_loaded_only_when_no_thread_reads_it";
+        let Some(arena) = arena(name, "zram+prefetch=next:buffer=8") else {
+            return;
+        };
+        let core = &arena.shared.core;
+        let app = arena.application("two pages").expect("an application");
+        let region = app.region(2 * PAGE_BYTES).expect("a region");
+        let pages = [region.first, region.first + 1];
+        for page in pages {
+            arena.shared.bring(page, Wanted::Demand);
+        }
+        let mut pager = arena.shared.pager();
+        pager.drain_arrivals(core);
+        for page in pages {
+            let (app, addr) = pager.locate(page);
+            pager.engine.call(Call::SendAway(app, addr));
+        }
+        arena.shared.settle(&mut pager);
+        // The other page is predicted.
+        arena.shared.bring(pages[0], Wanted::Demand);
+        pager.drain_arrivals(core);
+        let decisions = std::iter::from_fn(|| pager.engine.next_background_decision());
+        let loads = decisions.filter_map(|decision| match decision.action {
+            Action::Load { chunk, .. } => Some(chunk),
+            _ => None,
+        });
+        let loads: Vec<_> = loads.collect();
+        let [chunk] = loads[..] else {
+            panic!("{loads:?}");
+        };
+
+        // A fault on it has begun, and fails.
+        let word = core.directory.word(pages[1]);
+        assert_eq!((word.state, word.chunk), (State::Stored, chunk));
+        let claim = core.directory.claim(pages[1], word).expect("a page");
+        let has_ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                has_ended.store(true, Ordering::Release);
+                drop(claim);
+            });
+            pager.brought(core, chunk);
+        });
+
+        assert!(has_ended.load(Ordering::Acquire));
+        arena.shared.settle(&mut pager);
+        drop(pager);
+        assert_eq!(core.directory.word(pages[1]).state, State::Stored);
+        arena.shared.bring(pages[1], Wanted::Demand);
     }
 }
