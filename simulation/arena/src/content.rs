@@ -120,12 +120,13 @@ impl Memory {
         }
     }
 
-    /// Writes pieces of a page, each with a new version.
+    /// Writes pieces of a page, each with a new version. What is overwritten is compared first.
     pub fn write(&self, page: usize, pieces: std::ops::Range<usize>, verified: &Verified) {
+        let is_whole = pieces.len() == PIECES;
+        let mut fills = 0;
         for piece in pieces {
-            kernel::write(self.piece_address(page, piece), PIECE_WORDS, |words| {
+            fills = kernel::write(self.piece_address(page, piece), PIECE_WORDS, |words| {
                 let version = &self.pages[page].versions[piece];
-                // What is overwritten is compared, too.
                 self.compare(page, piece, words);
                 let next = version.fetch_add(1, Relaxed) + 1;
                 for (i, word) in words.iter_mut().enumerate() {
@@ -134,6 +135,9 @@ impl Memory {
             });
             verified.writes.fetch_add(1, Relaxed);
             machine::progress();
+        }
+        if is_whole {
+            self.was_compared(page, fills, verified);
         }
     }
 
@@ -146,6 +150,11 @@ impl Memory {
             });
             machine::progress();
         }
+        self.was_compared(page, fills, verified);
+    }
+
+    /// A whole page was compared after it had been filled so often.
+    fn was_compared(&self, page: usize, fills: u64, verified: &Verified) {
         let before = self.pages[page].fills.swap(fills, Relaxed);
         verified.pages.fetch_add(1, Relaxed);
         // The first time that it was filled it came from nowhere.

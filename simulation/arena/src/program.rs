@@ -108,8 +108,12 @@ pub fn program(random: &mut Random) -> (Verified, ArenaStats) {
         restore_threads: 1,
         service_slots: 1 + random.below(4) as usize,
         address_space_bytes: pages * kernel::PAGE_BYTES,
+        tape: std::env::var_os("WARMSWAP_TAPE").map(Into::into),
         ..ArenaConfig::new(budget, spec)
     };
+    if std::env::var_os("WARMSWAP_VERBOSE").is_some() {
+        eprintln!("{config:?}");
+    }
     let kind = AddressKind {
         addresses: Addresses::Whole { at: 1 << 44 },
         frames: FrameSource::Fresh,
@@ -255,6 +259,19 @@ impl Program {
                 .unwrap_or_else(|error| panic!("{error}"));
         }
         let stats = self.shared.stats();
+        // Its pages go before it does: a restore thread may still have some of them to bring.
+        let unmapped = 0..self.memory.len();
+        let mut pager = self.shared.pager();
+        let emptied = pager.empty(
+            &self.shared.core,
+            AppId(0),
+            unmapped,
+            Word::of(State::Unmapped),
+        );
+        emptied.unwrap_or_else(|error| panic!("{error}"));
+        self.shared.settle(&mut pager);
+        assert_eq!(self.shared.core.store.pool.stats().stored_objects, 0);
+        drop(pager);
         let Ok(program) = Arc::try_unwrap(self) else {
             panic!("a task holds on to the program");
         };

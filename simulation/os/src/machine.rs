@@ -7,13 +7,16 @@
 //!
 //! Time is a number. It grows with every switch, and jumps to the next deadline when no task can run.
 
+mod tasks;
+
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+pub(crate) use self::tasks::Wait;
+use self::tasks::{State, Tasks};
 use crate::kernel::Kernel;
 use crate::random::Random;
 
@@ -29,47 +32,6 @@ const STUCK_NS: u64 = 20_000_000_000;
 /// A task that is passed over is passed over for up to so many switches.
 const MOST_STALLED_SWITCHES: u64 = 2000;
 
-/// The first bit of the gate's word that is no count.
-const CLOSING: u32 = 1 << 30;
-
-/// What a task waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
-    /// The value of the word at this address is no longer this.
-    Futex(usize, u32),
-    /// A lock or a condition variable at this address.
-    Lock(usize),
-    /// The page of this number to be there, or to be writable.
-    Page(usize),
-    /// An event of the userfaultfd.
-    Event,
-    /// The end of a task.
-    Task(usize),
-    /// A token for this task.
-    Token(usize),
-    /// The deadline.
-    Time,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Ready,
-    /// Ready, but not before that switch.
-    Stalled(u64),
-    Blocked(Wait, Option<u64>),
-    Ended,
-}
-
-#[derive(Debug)]
-struct Task {
-    name: String,
-    state: State,
-    /// Whether the last wait ended by its deadline.
-    has_timed_out: bool,
-    /// `unpark` was called.
-    pub has_token: bool,
-}
-
 type Body = Box<dyn FnOnce()>;
 
 /// One simulation.
@@ -77,8 +39,9 @@ pub(crate) struct Machine {
     pub random: Random,
     pub kernel: Kernel,
     now_ns: u64,
-    tasks: Vec<Task>,
-    new: Vec<(usize, Body)>,
+    tasks: Tasks,
+    /// What new tasks are to do, in the order of their numbers.
+    new: Vec<Body>,
     current: usize,
     /// Steps that a task gets in a row, about.
     slice: u32,
@@ -132,17 +95,24 @@ fn end_of_slice() {
     }
 }
 
-/// Gives the processor to the scheduler, which may give it back at once.
+/// Asks the scheduler which task goes on, and gives the processor to that if it is another.
 fn switch() {
     let yielder = YIELDER.get().unwrap_or_else(|| {
         panic!("a thread that is no task of the simulation waits for one");
     });
-    // SAFETY: the yielder of the coroutine that is running lives on that coroutine's stack as long as its body runs, and
-    // the scheduler sets it before it resumes one.
-    unsafe { &*yielder }.suspend(());
-    let stuck = with(|m| m.is_stuck.then(|| format!("{:#?}", m.tasks)));
-    if let Some(tasks) = stuck.flatten() {
-        panic!("nothing was achieved for {STUCK_NS} ns: {tasks}");
+    let stays = machine(|m| {
+        let before = m.current;
+        m.choose();
+        m.current == before
+    });
+    if !stays {
+        // SAFETY: the yielder of the coroutine that is running lives on that coroutine's stack as long as its body runs,
+        // and each sets its own whenever it begins or goes on.
+        unsafe { &*yielder }.suspend(());
+        YIELDER.set(Some(yielder));
+    }
+    if machine(Machine::begin_slice) {
+        machine(|m| panic!("nothing was achieved for {STUCK_NS} ns: {:#?}", m.tasks));
     }
 }
 
@@ -165,12 +135,11 @@ pub(crate) fn machine<R>(does: impl FnOnce(&mut Machine) -> R) -> R {
 pub(crate) fn block(wait: Wait, timeout_ns: Option<u64>) -> bool {
     machine(|m| {
         let deadline = timeout_ns.map(|ns| m.now_ns + ns);
-        let current = m.current;
-        m.tasks[current].state = State::Blocked(wait, deadline);
-        m.tasks[current].has_timed_out = false;
+        m.tasks.set(m.current, State::Blocked(wait, deadline));
+        m.tasks.get_mut(m.current).has_timed_out = false;
     });
     switch();
-    machine(|m| m.tasks[m.current].has_timed_out)
+    machine(|m| m.tasks.get(m.current).has_timed_out)
 }
 
 /// Lets other tasks go first.
@@ -204,121 +173,91 @@ impl Machine {
 
     /// Adds a task; its number.
     pub fn spawn(&mut self, name: String, body: Body) -> usize {
-        let number = self.tasks.len();
-        self.tasks.push(Task {
-            name,
-            state: State::Ready,
-            has_timed_out: false,
-            has_token: false,
-        });
-        self.new.push((number, body));
-        number
+        self.new.push(body);
+        self.tasks.add(name)
     }
 
     /// Whether a task has ended.
     pub fn has_ended(&self, task: usize) -> bool {
-        self.tasks[task].state == State::Ended
+        self.tasks.has_ended(task)
     }
 
     /// Takes the token of the running task.
     pub fn take_token(&mut self) -> bool {
-        std::mem::take(&mut self.tasks[self.current].has_token)
+        std::mem::take(&mut self.tasks.get_mut(self.current).has_token)
     }
 
     /// Gives a task its token.
     pub fn give_token(&mut self, task: usize) {
-        self.tasks[task].has_token = true;
+        self.tasks.get_mut(task).has_token = true;
         self.wake(usize::MAX, |wait| wait == Wait::Token(task));
     }
 
     /// Wakes at most so many tasks that wait for this, in a random order; how many.
     pub fn wake(&mut self, most: usize, is_it: impl Fn(Wait) -> bool) -> usize {
-        let waits = |state| matches!(state, State::Blocked(wait, _) if is_it(wait));
-        let mut count = self.tasks.iter().filter(|task| waits(task.state)).count();
-        let mut woken = 0;
-        let mut rest = most;
-        for i in 0..self.tasks.len() {
-            if rest == 0 || count == 0 {
-                break;
-            }
-            if waits(self.tasks[i].state) {
-                // Each has the same chance.
-                if rest >= count || self.random.below(count as u64) < rest as u64 {
-                    self.tasks[i].state = State::Ready;
-                    rest -= 1;
-                    woken += 1;
-                }
-                count -= 1;
-            }
-        }
-        woken
+        self.tasks.wake(most, &mut self.random, is_it)
     }
 
-    /// The task that runs next; `None` when all have ended.
-    fn next(&mut self) -> Option<usize> {
+    /// Chooses the task that goes on. One must be there that has not ended.
+    fn choose(&mut self) {
         loop {
             self.switches += 1;
             self.now_ns += SWITCH_NS;
-            let (now, switches) = (self.now_ns, self.switches);
-            let (mut ready, mut earliest, mut stalled, mut alive) = (0, u64::MAX, u64::MAX, false);
-            for task in &mut self.tasks {
-                match task.state {
-                    State::Blocked(_, Some(deadline)) if deadline <= now => {
-                        task.state = State::Ready;
-                        task.has_timed_out = true;
-                    }
-                    State::Blocked(_, Some(deadline)) => earliest = earliest.min(deadline),
-                    State::Stalled(until) if until <= switches => task.state = State::Ready,
-                    State::Stalled(until) => stalled = stalled.min(until),
-                    _ => {}
-                }
-                alive |= task.state != State::Ended;
-                ready += u64::from(task.state == State::Ready);
+            self.tasks.pass(self.now_ns, self.switches);
+            let ready = self.tasks.ready();
+            self.is_stuck = self.now_ns.saturating_sub(self.progress_ns) > STUCK_NS;
+            if ready == 0 {
+                self.skip();
+                continue;
             }
-            if !alive {
-                return None;
+            let nth = self.random.below(ready);
+            let Some(task) = self.tasks.nth_ready(nth) else {
+                continue;
+            };
+            if ready > 1 && self.random.per_mille(self.stalls) {
+                // As if the real scheduler took the processor away for long.
+                let until = self.switches + 1 + self.random.below(MOST_STALLED_SWITCHES);
+                self.tasks.set(task, State::Stalled(until));
+                continue;
             }
-            self.is_stuck = now.saturating_sub(self.progress_ns) > STUCK_NS;
-            if self.is_stuck && ready == 0 {
-                panic!("nothing was achieved for {STUCK_NS} ns: {:#?}", self.tasks);
-            }
-            if ready > 0 {
-                let nth = self.random.below(ready) as usize;
-                let is_ready = |(_, task): &(usize, &Task)| task.state == State::Ready;
-                let found = self.tasks.iter().enumerate().filter(is_ready).nth(nth);
-                let task = found.map(|(number, _)| number)?;
-                if ready > 1 && self.random.per_mille(self.stalls) {
-                    // As if the real scheduler took the processor away for long.
-                    let until = self.switches + 1 + self.random.below(MOST_STALLED_SWITCHES);
-                    self.tasks[task].state = State::Stalled(until);
-                    continue;
-                }
-                return Some(task);
-            }
-            if stalled != u64::MAX {
-                self.switches = stalled;
-            } else if earliest == u64::MAX {
-                panic!("all tasks wait for ever: {:#?}", self.tasks);
-            } else {
-                self.count_late_wakes();
-                self.now_ns = earliest;
-            }
+            self.current = task;
+            return;
         }
     }
 
-    /// No task can run. A word that has changed under a sleeper by now has no one left who is about to wake it.
-    fn count_late_wakes(&mut self) {
-        for task in &self.tasks {
-            // A count of a closing gate changes while others still are to leave it, of whom the last one wakes.
-            if let State::Blocked(Wait::Futex(address, seen), _) = task.state
-                && seen < CLOSING
-            {
-                let word: *const AtomicU32 = std::ptr::with_exposed_provenance(address);
-                // SAFETY: the task is within `futex::wait`, which borrows the word.
-                let value = unsafe { &*word }.load(Ordering::Relaxed);
-                self.late_wakes += u64::from(value != seen);
-            }
+    /// The running task has ended; whether it was the last.
+    fn end(&mut self) -> bool {
+        let task = self.current;
+        self.tasks.set(task, State::Ended);
+        self.wake(usize::MAX, |wait| wait == Wait::Task(task));
+        let is_last = self.tasks.have_ended();
+        if !is_last {
+            self.choose();
         }
+        is_last
+    }
+
+    /// No task can run: goes on to where one can.
+    fn skip(&mut self) {
+        assert!(
+            !self.is_stuck,
+            "nothing was achieved for {STUCK_NS} ns: {:#?}",
+            self.tasks
+        );
+        match self.tasks.next_ends() {
+            (Some(switch), _) => self.switches = switch,
+            (None, Some(deadline_ns)) => {
+                self.late_wakes += self.tasks.late_wakes();
+                self.now_ns = deadline_ns;
+            }
+            (None, None) => panic!("all tasks wait for ever: {:#?}", self.tasks),
+        }
+    }
+
+    /// The chosen task goes on for some steps. Whether it is to say where it is, since nothing is achieved.
+    fn begin_slice(&mut self) -> bool {
+        SLICE.set(self.random.slice(self.slice));
+        self.is_stuck
     }
 }
 
@@ -344,7 +283,7 @@ pub fn run(config: Config, main: impl FnOnce() + 'static) -> Report {
         random,
         kernel: Kernel::new(config.kernel),
         now_ns: 0,
-        tasks: Vec::new(),
+        tasks: Tasks::default(),
         new: Vec::new(),
         current: 0,
         slice,
@@ -358,16 +297,19 @@ pub fn run(config: Config, main: impl FnOnce() + 'static) -> Report {
     MACHINE.set(Some(machine));
     // After a failure the tasks stay where they are: what they would do on their way out is no part of the simulation.
     let mut coroutines = std::mem::ManuallyDrop::new(Vec::new());
-    while let Some(task) = self::machine(Machine::next) {
-        let new = self::machine(|m| {
-            m.current = task;
-            std::mem::take(&mut m.new)
+    self::machine(Machine::choose);
+    loop {
+        let current = self::machine(|m| {
+            coroutines.extend(m.new.drain(..).map(|body| Some(coroutine(body))));
+            m.current
         });
-        for (number, body) in new {
-            debug_assert_eq!(number, coroutines.len());
-            coroutines.push(Some(coroutine(body)));
+        resume(&mut coroutines, current);
+        if coroutines[current].is_none() {
+            let is_last = self::machine(Machine::end);
+            if is_last {
+                break;
+            }
         }
-        resume(&mut coroutines, task);
     }
     let machine = MACHINE.take();
     machine.map_or_else(Report::default, |m| Report {
@@ -400,41 +342,26 @@ fn coroutine(body: Body) -> Stack {
     let stack = DefaultStack::new(STACK_BYTES).expect("memory for a stack");
     Coroutine::with_stack(stack, move |yielder, ()| {
         YIELDER.set(Some(yielder));
+        machine(Machine::begin_slice);
         body();
     })
 }
 
-/// Lets a task run until its next switch.
+/// Lets a task run until another is chosen, or it ends.
 fn resume(coroutines: &mut [Option<Stack>], task: usize) {
-    thread_local! {
-        static YIELDERS: RefCell<Vec<Option<*const Yielder<(), ()>>>> = const { RefCell::new(Vec::new()) };
-    }
-    let Some(mut coroutine) = coroutines[task].take() else {
+    let Some(coroutine) = &mut coroutines[task] else {
         panic!("an ended task was chosen");
     };
-    let slice = machine(|m| m.random.slice(m.slice));
-    SLICE.set(slice);
-    let yielder = YIELDERS.with_borrow_mut(|yielders| {
-        yielders.resize(yielders.len().max(coroutines.len()), None);
-        yielders[task]
-    });
-    // A new task says itself what its yielder is.
-    YIELDER.set(yielder.filter(|_| coroutine.started()));
     let result = catch_unwind(AssertUnwindSafe(|| coroutine.resume(())));
-    let own = YIELDER.replace(None);
-    YIELDERS.with_borrow_mut(|yielders| yielders[task] = own);
+    YIELDER.set(None);
     SLICE.set(0);
     match result {
-        Ok(CoroutineResult::Yield(())) => coroutines[task] = Some(coroutine),
-        Ok(CoroutineResult::Return(())) => machine(|m| {
-            m.tasks[task].state = State::Ended;
-            m.wake(usize::MAX, |wait| wait == Wait::Task(task));
-        }),
+        Ok(CoroutineResult::Yield(())) => {}
+        Ok(CoroutineResult::Return(())) => coroutines[task] = None,
         Err(reason) => {
-            std::mem::forget(coroutine);
             let failed = MACHINE.take();
             let (name, switches) = failed.map_or((String::new(), 0), |m| {
-                let failed = (m.tasks[task].name.clone(), m.switches);
+                let failed = (m.tasks.get(task).name.clone(), m.switches);
                 std::mem::forget(m);
                 failed
             });

@@ -15,14 +15,14 @@ pub fn read(address: usize, words: usize, check: impl FnOnce(&[u64])) -> u64 {
     })
 }
 
-/// Writes words within one page of the program's memory, once they can be written. `make` is called before anything else
-/// can happen.
-pub fn write(address: usize, words: usize, make: impl FnOnce(&mut [u64])) {
+/// Writes words within one page of the program's memory, once they can be written; how often the page was filled so far.
+/// `make` is called before anything else can happen.
+pub fn write(address: usize, words: usize, make: impl FnOnce(&mut [u64])) -> u64 {
     access(address, true, || {
         let to: *mut u64 = std::ptr::with_exposed_provenance_mut(address);
         // SAFETY: the page is registered, so it is mapped, and nothing else runs meanwhile.
         make(unsafe { std::slice::from_raw_parts_mut(to, words) });
-    });
+    })
 }
 
 /// An access of the program to one page; `does` takes no step.
