@@ -17,8 +17,8 @@ const MEMORY_LIMIT_MIB: u32 = 2048;
 
 /// Runs each target and counts it as one check.
 ///
-/// Without a nightly toolchain, without `cargo-fuzz` (outside of CI) or without `fuzz/` the run is
-/// skipped; only the first of these is excused where skips are failures.
+/// Without a nightly toolchain, without `cargo-fuzz` or without `fuzz/` the run is skipped; only the first of these is
+/// excused where skips are failures.
 ///
 /// # Errors
 /// When the tools are there but do not answer.
@@ -41,7 +41,7 @@ pub fn run(root: &Path) -> Result<Tally> {
     Ok(tally)
 }
 
-/// What keeps the targets from running; installs `cargo-fuzz` in CI.
+/// What keeps the targets from running.
 fn missing(root: &Path) -> Result<Option<Skip>> {
     let skip = |reason: &str, excused| {
         Some(Skip {
@@ -62,24 +62,24 @@ fn missing(root: &Path) -> Result<Option<Skip>> {
     if answers(nightly_cargo(root).args(["fuzz", "--version"])) {
         return Ok(None);
     }
-    if std::env::var_os("CI").is_none_or(|value| value != "true") {
-        return Ok(skip(
-            "cargo-fuzz is not installed (cargo install cargo-fuzz --locked)",
-            false,
-        ));
-    }
-    let mut install = crate::suite::cargo(root);
-    install.args(["install", "cargo-fuzz", "--locked"]);
-    let status = stream::run(install, |_| {})?;
-    ensure!(status.success(), "cargo install cargo-fuzz failed");
-    Ok(None)
+    Ok(skip(
+        "cargo-fuzz is not installed (scripts/bootstrap tools)",
+        false,
+    ))
 }
 
-/// `cargo` of the nightly toolchain, which is never installed as a side effect.
+/// `cargo` of the nightly toolchain, which is never installed as a side effect. It finds the tools that
+/// `scripts/bootstrap tools` installed.
 fn nightly_cargo(root: &Path) -> Command {
+    let mut path = root.join("target/tools/bin").into_os_string();
+    if let Some(others) = std::env::var_os("PATH") {
+        path.push(":");
+        path.push(others);
+    }
     let mut command = Command::new("rustup");
     command
         .current_dir(root)
+        .env("PATH", path)
         .env("RUSTUP_AUTO_INSTALL", "0")
         .env_remove("CARGO")
         .env_remove("RUSTUP_TOOLCHAIN")

@@ -37,7 +37,7 @@ Environment of `test`:
   WARMSWAP_PYTHONS=LIST     interpreters of the step python (default python3); all is every one from
                             3.9 on in the PATH, and those that pyenv has
   WARMSWAP_FUZZ_SECONDS=N   seconds for each fuzz target (default 20)
-  CI=true                   install mdbook and cargo-fuzz when they are missing
+  CI=true                   install mdbook when it is missing
 ";
 
 fn main() -> ExitCode {
