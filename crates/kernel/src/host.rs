@@ -269,7 +269,7 @@ impl Host {
     /// [`HostError::NoSuchApp`].
     pub fn switch_to(&mut self, app: AppId) -> Result<(), HostError> {
         let at = self.known(app)?;
-        self.timed(|host| {
+        self.event(|host| {
             if let Some(last) = host.foreground.filter(|&last| last != at) {
                 host.send_to_background(last);
             }
@@ -292,7 +292,9 @@ impl Host {
     /// [`HostError::NoSuchApp`].
     pub fn launch_done(&mut self, app: AppId) -> Result<(), HostError> {
         let at = self.known(app)?;
-        self.timed(|host| host.close_window(at, true));
+        self.event(|host| {
+            host.close_window(at, true);
+        });
         Ok(())
     }
 
@@ -302,7 +304,7 @@ impl Host {
     /// [`HostError::NoSuchApp`].
     pub fn background(&mut self, app: AppId) -> Result<(), HostError> {
         let at = self.known(app)?;
-        self.timed(|host| host.send_to_background(at));
+        self.event(|host| host.send_to_background(at));
         Ok(())
     }
 
@@ -463,6 +465,14 @@ impl Host {
                 }
             }
         }
+    }
+
+    /// Runs an event of an application. Others can leave than before: a round is not in vain for what the last ones were.
+    fn event(&mut self, event: impl FnOnce(&mut Self)) {
+        self.timed(|host| {
+            event(host);
+            host.patience = Patience::default();
+        });
     }
 
     /// Runs an event, and counts what it costs.
