@@ -23,9 +23,6 @@ const ALL: [&str; 7] = [
     "python3.15",
 ];
 
-/// Has pip build the native part as the other tests are built: with its assertions, and from what they compiled.
-const DEV: &str = "--config-settings=build-args=--profile=dev";
-
 /// Environment variable with the file in which the tests note their results.
 const RESULTS_LOG: &str = "WARMSWAP_PYTEST_LOG";
 
@@ -58,8 +55,7 @@ pub fn run(root: &Path) -> Result<Tally> {
             }
         };
         let is_installed = if index == 0 {
-            let mut install = venv.pip(root);
-            let is_installed = passes(install.args(["install", "--quiet", "./python", DEV]))?;
+            let is_installed = passes(venv.pip(root).args(["install", "--quiet", "./python"]))?;
             is_installed && (found.len() == 1 || make_wheel(root, &venv, &wheels)?)
         } else {
             let mut install = venv.pip(root);
@@ -191,8 +187,8 @@ fn make_wheel(root: &Path, venv: &Venv, wheels: &Path) -> Result<bool> {
         fs::remove_dir_all(wheels).with_context(|| format!("cannot empty {}", wheels.display()))?;
     }
     let mut wheel = venv.pip(root);
-    wheel.args(["wheel", "--quiet", "--no-deps", "./python", DEV]);
-    passes(wheel.arg("--wheel-dir").arg(wheels))
+    wheel.args(["wheel", "--quiet", "--no-deps", "./python", "--wheel-dir"]);
+    passes(wheel.arg(wheels))
 }
 
 /// Runs pytest and counts what the tests noted.
