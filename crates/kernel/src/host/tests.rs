@@ -99,10 +99,10 @@ fn an_application_with_a_number_given_again_is_behind_those_that_were_there() {
 /// What leaves in vain now can leave when another application is in the foreground, or a launch is over.
 #[test]
 fn rounds_in_vain_are_forgotten_at_every_event() {
+    type Event = fn(&mut Host, AppId) -> Result<(), HostError>;
     let (_place, mut host) = host();
     let app = host.add(application("a")).unwrap();
-    let events: [fn(&mut Host, AppId) -> Result<(), HostError>; 3] =
-        [Host::switch_to, Host::launch_done, Host::background];
+    let events: [Event; 3] = [Host::switch_to, Host::launch_done, Host::background];
     for event in events {
         host.patience.ended(false);
         event(&mut host, app).unwrap();
