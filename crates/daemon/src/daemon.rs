@@ -64,8 +64,6 @@ struct Due {
     activity: Instant,
     discover: Instant,
     save: Instant,
-    /// The end of the launch window that is open.
-    window: Option<Instant>,
 }
 
 impl<H: Host> Daemon<H> {
@@ -86,7 +84,6 @@ impl<H: Host> Daemon<H> {
                 activity: now,
                 discover: now,
                 save,
-                window: None,
             },
             own_devices: Vec::new(),
             warnings: config.warnings.clone(),
@@ -140,8 +137,7 @@ impl<H: Host> Daemon<H> {
     }
 
     fn next_due(&self) -> Instant {
-        let next = self.due.tick.min(self.due.discover).min(self.due.save);
-        self.due.window.map_or(next, |end| next.min(end))
+        self.due.tick.min(self.due.discover).min(self.due.save)
     }
 
     /// Does what is due.
@@ -151,12 +147,7 @@ impl<H: Host> Daemon<H> {
             self.due.discover = now + DISCOVER;
             self.discover();
         }
-        let window_ended = self.due.window.is_some_and(|end| now >= end);
-        if now >= self.due.tick || window_ended {
-            if window_ended {
-                self.due.window = None;
-                self.apps.close_window();
-            }
+        if now >= self.due.tick {
             self.tick();
         }
         if now >= self.due.save {
@@ -283,10 +274,6 @@ impl<H: Host> Daemon<H> {
             AppEvent::Switch => self.switch_to(app, Source::Command),
             AppEvent::Background => self.send_away(app),
             AppEvent::LaunchDone => {
-                if self.apps.foreground() == Some(app) {
-                    self.due.window = None;
-                    self.apps.close_window();
-                }
                 let done = self.host.launch_done(app);
                 self.note(done.map_err(|error| error.to_string()));
             }
@@ -318,10 +305,7 @@ impl<H: Host> Daemon<H> {
         let switched = self.host.switch_to(app);
         if switched.is_ok() {
             self.apps.enter(app);
-            let now = Instant::now();
-            let window = Duration::from_millis(self.config.host.launch_window_ms);
-            self.due.window = Some(now + window);
-            self.due.tick = self.due.tick.min(now + AFTER_SWITCH);
+            self.due.tick = self.due.tick.min(Instant::now() + AFTER_SWITCH);
         }
         self.note(switched.map_err(|error| error.to_string()));
     }
@@ -355,7 +339,7 @@ impl<H: Host> Daemon<H> {
     pub fn status(&self) -> DaemonStatus {
         let host = self.host.status();
         let missing_bytes = host.missing_bytes;
-        let mut status = of_host(host, |name| self.apps.standing(name), monotonic_ns());
+        let mut status = of_host(host, |name| self.apps.is_discovered(name), monotonic_ns());
         status.pid = std::process::id();
         status.version = env!("CARGO_PKG_VERSION").to_owned();
         status.uptime_seconds = self.begun.elapsed().as_secs_f64();

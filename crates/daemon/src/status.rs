@@ -11,31 +11,29 @@ use warmswap_kernel::{HostStatus, Relaunch};
 /// Applications from which on fewer relaunches of each are told, so that an answer stays short.
 const MANY_APPS: usize = 64;
 
-/// What the daemon knows of one application besides its host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// Where it stands.
-    pub phase: Phase,
-    /// Whether it was found, and not configured or launched.
-    pub discovered: bool,
-}
-
 /// What the host knows, at the time `now_ns` of the monotonic clock. What only the daemon knows is left out:
 /// process, version, times, memory and signals.
 #[must_use]
-pub fn of_host(host: HostStatus, standing: impl Fn(&str) -> Standing, now_ns: u64) -> DaemonStatus {
+pub fn of_host(
+    host: HostStatus,
+    is_discovered: impl Fn(&str) -> bool,
+    now_ns: u64,
+) -> DaemonStatus {
     let kept = if host.apps.len() > MANY_APPS {
         2
     } else {
         KEPT_RELAUNCHES
     };
     let app = |app: warmswap_kernel::AppStatus| {
-        let Standing { phase, discovered } = standing(&app.name);
         let skipped = app.relaunches.len().saturating_sub(kept);
         let relaunches = app.relaunches.iter().skip(skipped);
         AppStatus {
-            phase,
-            discovered,
+            phase: match app {
+                _ if app.is_launching => Phase::Launch,
+                _ if app.is_foreground => Phase::Foreground,
+                _ => Phase::Background,
+            },
+            discovered: is_discovered(&app.name),
             processes: app.processes,
             unreadable_processes: app.unreadable_processes,
             hot_bytes: app.hot_bytes,
@@ -146,6 +144,8 @@ mod tests {
         let mut host = HostStatus {
             apps: vec![warmswap_kernel::AppStatus {
                 name: "a".to_owned(),
+                is_foreground: true,
+                is_launching: true,
                 cold_bytes: 4096,
                 prefetched: 5,
                 cost_cpu_ns: 2_000_000_000,
@@ -155,12 +155,9 @@ mod tests {
             ..HostStatus::default()
         };
         host.counters.page_out_done = 12;
-        let standing = |name: &str| Standing {
-            phase: Phase::Launch,
-            discovered: name == "a",
-        };
+        let is_discovered = |name: &str| name == "a";
 
-        let status = of_host(host.clone(), standing, 11_000_000_000);
+        let status = of_host(host.clone(), is_discovered, 11_000_000_000);
 
         let app = &status.apps[0];
         assert_eq!(
@@ -173,7 +170,15 @@ mod tests {
         assert_eq!(status.counters["page_out_done"], 12);
 
         host.apps = vec![host.apps[0].clone(); MANY_APPS + 1];
-        let status = of_host(host, standing, 11_000_000_000);
+        host.apps[1].is_launching = false;
+        host.apps[2].is_foreground = false;
+        host.apps[2].is_launching = false;
+        let status = of_host(host, is_discovered, 11_000_000_000);
+        let phases = [0, 1, 2].map(|at: usize| status.apps[at].phase);
+        assert_eq!(
+            phases,
+            [Phase::Launch, Phase::Foreground, Phase::Background]
+        );
         assert_eq!(status.apps[0].relaunches.len(), 2, "the last ones");
         assert_eq!(status.apps[0].relaunches[1].age_seconds, 8.0);
     }

@@ -37,7 +37,8 @@ pub struct HostConfig {
     /// where it was seen once, and twice as many for each later launch that it was seen in. ASAP (section 4.3) forgets
     /// a page after five; here what is forgotten costs a fault to be seen again.
     pub evidence_launches: u8,
-    /// A launch window that nobody closes ends after so long, in milliseconds.
+    /// A launch window ends after so long at most, in milliseconds: before, when its end is told, or when the application
+    /// rests.
     pub launch_window_ms: u64,
     /// Swap that is always left free, in bytes.
     pub swap_reserve_bytes: u64,

@@ -49,7 +49,7 @@ pub struct Counters {
     pub put_off_no_swap: u64,
     /// Page-outs put off because so many pages had left in this second.
     pub put_off_rate: u64,
-    /// Page-outs put off because all that was left belongs to a launch under way.
+    /// Page-outs put off because all that could leave belongs to a launch under way.
     pub put_off_launch: u64,
     /// Scans of a process's page table.
     pub scans: u64,

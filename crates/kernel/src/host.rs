@@ -329,7 +329,8 @@ impl Host {
         }
     }
 
-    /// One step: pages out one round if something is missing to the goal, and closes windows that nobody closed.
+    /// One step: pages out one round if something is missing to the goal, and closes launch windows whose applications rest,
+    /// or that have been open for long.
     /// Now and then it looks at what stirred, and for new processes. Costs about 100 µs when nothing is missing;
     /// looking costs 10 µs a process where nothing happened.
     pub fn tick(&mut self) -> Tick {
@@ -350,8 +351,11 @@ impl Host {
             };
             if let Some(window) = &app.window {
                 // What happens in a window is looked at when it closes.
-                if is_due(Some(window.begin_ns), overdue, now_ns) {
+                let is_overdue = is_due(Some(window.begin_ns), overdue, now_ns);
+                if is_overdue || app.has_answered(&self.core.root, now_ns) {
                     self.close_window(at, false);
+                    // Its pages may leave now.
+                    self.patience = Patience::default();
                 }
                 continue;
             }
@@ -368,7 +372,17 @@ impl Host {
             }
         }
         self.read_swap();
-        self.reclaim(now_ns)
+        let mut tick = self.reclaim(now_ns);
+        let windows = self
+            .apps
+            .iter()
+            .flatten()
+            .filter_map(|app| app.window.as_ref());
+        for window in windows {
+            let open = Duration::from_nanos(now_ns.saturating_sub(window.begin_ns));
+            tick.wait = tick.wait.min(overdue.saturating_sub(open));
+        }
+        tick
     }
 
     fn read_swap(&mut self) {

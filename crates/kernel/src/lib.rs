@@ -58,6 +58,7 @@ mod learned;
 pub mod pages;
 pub mod prepage;
 pub mod program;
+mod rest;
 pub mod status;
 pub mod upkeep;
 pub mod watch;

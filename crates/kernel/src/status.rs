@@ -36,6 +36,8 @@ pub struct AppStatus {
     pub unreadable_processes: u32,
     /// It is in the foreground.
     pub is_foreground: bool,
+    /// Its launch window is open.
+    pub is_launching: bool,
     /// Anonymous memory that is resident and hot, in bytes.
     pub hot_bytes: u64,
     /// Resident and warm.

@@ -83,6 +83,82 @@ fn what_others_have_leaves_while_an_application_is_launched() {
     assert!(status.apps[1].swapped_bytes > bytes(1000), "{status:?}");
 }
 
+/// All that is left of others is hot, and most that is left is the launching application's own.
+#[test]
+fn what_others_keep_leaves_before_a_launch_has_to_wait() {
+    let machine = machine!("what_others_keep_leaves_before_a_launch_has_to_wait", 32768);
+    let (launching, hot) = (machine.program(3000), machine.program(1500));
+    let before = machine.memcg.stats().unwrap().usage_bytes;
+    let config = within(before + bytes(500));
+    let mut host = host(HostConfig {
+        goal: Goal {
+            group: Some(machine.memcg.path().to_owned()),
+            ..config.goal
+        },
+        ..config
+    });
+    let app_hot = host.add(hot.application("hot")).unwrap();
+    // Its first launch: what it has is on its hot list.
+    host.switch_to(app_hot).unwrap();
+    settle(&mut host);
+    host.launch_done(app_hot).unwrap();
+    let app = host.add(launching.application("launching")).unwrap();
+    settle(&mut host);
+    assert_eq!(host.counters().page_out_asked, 0, "there is room for both");
+    host.switch_to(app).unwrap();
+    // Something else takes what is left of the budget.
+    let _other = machine.program(1000);
+
+    settle(&mut host);
+
+    let status = host.status();
+    let [hot, launching] = &status.apps[..] else {
+        panic!("{status:?}")
+    };
+    assert!(launching.is_launching, "it did not begin to work");
+    assert_eq!(launching.swapped_bytes, 0, "{status:?}");
+    assert!(hot.swapped_bytes > bytes(500), "{status:?}");
+}
+
+/// Nobody says when a launch is over: it is when the application rests.
+#[test]
+fn a_launch_ends_when_its_application_rests() {
+    let machine = machine!("a_launch_ends_when_its_application_rests", 16384);
+    let mut program = machine.program(2000);
+    let mut host = host(HostConfig {
+        launch_window_ms: u64::from(u32::MAX),
+        ..short_with_room()
+    });
+    let app = host.add(program.application("a")).unwrap();
+    settle(&mut host);
+    host.switch_to(app).unwrap();
+    for _ in 0..20 {
+        host.tick();
+        std::thread::sleep(warmswap_kernel::host::AFTER_SWITCH / 10);
+    }
+    assert!(host.status().apps[0].is_launching, "it did nothing yet");
+
+    program.touch(100, 500);
+    while host.status().apps[0].is_launching {
+        let tick = host.tick();
+        std::thread::sleep(tick.wait.min(warmswap_kernel::host::AFTER_SWITCH));
+    }
+
+    let status = host.status();
+    let last = status.apps[0].relaunches.last().unwrap();
+    assert!(!last.is_answered && last.faults >= 390, "{last:?}");
+    // Who tells one answer tells them all.
+    host.switch_to(app).unwrap();
+    host.launch_done(app).unwrap();
+    host.switch_to(app).unwrap();
+    program.touch(500, 900);
+    for _ in 0..20 {
+        host.tick();
+        std::thread::sleep(warmswap_kernel::host::AFTER_SWITCH / 2);
+    }
+    assert!(host.status().apps[0].is_launching);
+}
+
 #[test]
 fn the_hot_set_stays_when_others_need_memory() {
     let machine = machine!("the_hot_set_stays_when_others_need_memory", 32768);

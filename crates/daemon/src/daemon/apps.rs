@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use warmswap_control::Phase;
 use warmswap_kernel::application::ProcessId;
 use warmswap_kernel::{AppId, Application, Applications, Members};
 use warmswap_sys::Root;
@@ -13,7 +12,6 @@ use crate::config::Config;
 use crate::config::sections::DiscoverSection;
 use crate::discover::{Found, scan};
 use crate::host::Host;
-use crate::status::Standing;
 
 /// Looks in which an application that was found or launched may be without processes before it is forgotten.
 const MAX_EMPTY_LOOKS: u32 = 20;
@@ -45,8 +43,8 @@ pub(super) struct Apps {
     list: Vec<App>,
     /// Where those that were launched are noted for the next daemon.
     note: Option<PathBuf>,
-    /// The one that is looked at, and whether its launch window is open.
-    front: Option<(AppId, bool)>,
+    /// The one that is looked at.
+    front: Option<AppId>,
     /// Numbers that were given back since they were last asked for.
     removed: Vec<AppId>,
 }
@@ -325,24 +323,19 @@ impl Apps {
 
     // ---- what is looked at ----
 
-    /// It is looked at, and its launch window is open.
+    /// It is looked at.
     pub fn enter(&mut self, app: AppId) {
-        self.front = Some((app, true));
+        self.front = Some(app);
     }
 
     /// It is not looked at any more.
     pub fn leave(&mut self, app: AppId) {
-        self.front = self.front.filter(|(front, _)| *front != app);
-    }
-
-    /// The launch window that is open, if any, closed.
-    pub fn close_window(&mut self) {
-        self.front = self.front.map(|(app, _)| (app, false));
+        self.front = self.front.filter(|&front| front != app);
     }
 
     /// The one that is looked at.
     pub fn foreground(&self) -> Option<AppId> {
-        self.front.map(|(app, _)| app)
+        self.front
     }
 
     // ---- questions ----
@@ -385,18 +378,9 @@ impl Apps {
         processes
     }
 
-    /// Where the application of that name stands.
-    pub fn standing(&self, name: &str) -> Standing {
+    /// Whether the application of that name was found, and not configured or launched.
+    pub fn is_discovered(&self, name: &str) -> bool {
         let app = self.list.iter().find(|app| app.application.name == name);
-        let front = self
-            .front
-            .filter(|(front, _)| app.is_some_and(|app| app.id == *front));
-        let phase = match front {
-            Some((_, true)) => Phase::Launch,
-            Some((_, false)) => Phase::Foreground,
-            None => Phase::Background,
-        };
-        let discovered = app.is_some_and(|app| matches!(app.known, Known::Found { .. }));
-        Standing { phase, discovered }
+        app.is_some_and(|app| matches!(app.known, Known::Found { .. }))
     }
 }

@@ -20,6 +20,8 @@ struct Told {
     apps: Vec<Option<Application>>,
     /// Processes by application.
     processes: Vec<Vec<ProcessId>>,
+    /// The application in the foreground.
+    front: Option<AppId>,
     tick: Tick,
 }
 
@@ -74,7 +76,9 @@ impl Host for Fake {
     }
 
     fn switch_to(&mut self, app: AppId) -> Result<(), HostError> {
-        self.note("switch", app)
+        self.note("switch", app)?;
+        self.0.borrow_mut().front = Some(app);
+        Ok(())
     }
 
     fn launch_done(&mut self, app: AppId) -> Result<(), HostError> {
@@ -99,15 +103,17 @@ impl Host for Fake {
     }
 
     fn status(&self) -> HostStatus {
-        let apps = self.0.borrow();
-        let apps = apps.apps.iter().flatten();
+        let told = self.0.borrow();
+        let apps = told.apps.iter().enumerate();
+        let described = apps.filter_map(|(at, app)| {
+            Some(warmswap_kernel::AppStatus {
+                name: app.as_ref()?.name.clone(),
+                is_foreground: told.front == Some(AppId(at as u16)),
+                ..Default::default()
+            })
+        });
         HostStatus {
-            apps: apps
-                .map(|app| warmswap_kernel::AppStatus {
-                    name: app.name.clone(),
-                    ..Default::default()
-                })
-                .collect(),
+            apps: described.collect(),
             missing_bytes: 7,
             ..HostStatus::default()
         }
@@ -163,13 +169,16 @@ fn a_window_switches_to_its_application_once() {
     let (a, b) = ("a".to_owned(), "b".to_owned());
     assert_eq!(
         phases(&daemon),
-        [(a.clone(), Phase::Launch), (b.clone(), Phase::Background)]
+        [
+            (a.clone(), Phase::Foreground),
+            (b.clone(), Phase::Background)
+        ]
     );
     daemon.hear(window(20));
     assert_eq!(fake.events(), ["switch b"]);
     assert_eq!(
         phases(&daemon),
-        [(a, Phase::Background), (b, Phase::Launch)]
+        [(a, Phase::Background), (b, Phase::Foreground)]
     );
     let x11 = daemon.status().signals;
     assert!(
@@ -279,21 +288,6 @@ fn launched_applications_are_known_to_the_next_daemon_while_they_run() {
     let (mut third, _fake, _events) = daemon("");
     third.resume_launched(note);
     assert_eq!(third.status().apps.len(), 2);
-}
-
-#[test]
-fn the_launch_window_ends_by_itself() {
-    let (mut daemon, _fake, events) = daemon("[host]\nlaunch-window-ms = 100\n");
-    daemon.hear(window(10));
-    let end = daemon.due.window.unwrap();
-    assert!(daemon.next_due() <= end);
-
-    daemon.due.window = Some(Instant::now());
-    daemon.work();
-
-    assert_eq!(daemon.status().apps[0].phase, Phase::Foreground);
-    assert_eq!(daemon.due.window, None);
-    drop(events);
 }
 
 #[test]

@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
+use std::ops::Add as _;
 
 use rustc_hash::FxHasher;
 use warmswap_page::{AppId, FileId, PageAddr};
+use warmswap_sys::Root;
 
 use crate::application::{Application, ProcessId};
 use crate::pages::Pages;
+use crate::rest::{Effort, Rest};
 use crate::status::Relaunch;
 use crate::watch::Watched;
 
@@ -46,6 +49,8 @@ pub(super) struct Window {
     pub used: u64,
     /// Where the application was brought back for the first time, nothing is known of it.
     pub is_relaunch: bool,
+    /// Whether the application rests by now; nobody asks where answers are told.
+    pub rest: Option<Rest>,
 }
 
 /// Pages of files that belong to the footprint of a launch.
@@ -79,6 +84,8 @@ pub(super) struct App {
     /// Processes that may not be watched; not tried again.
     pub unreadable: Vec<ProcessId>,
     pub is_foreground: bool,
+    /// The end of a launch of it was told.
+    pub tells_answers: bool,
     pub window: Option<Window>,
     /// When it was last looked at between events.
     pub looked_ns: Option<u64>,
@@ -99,6 +106,7 @@ impl App {
             files: BTreeMap::new(),
             unreadable: Vec::new(),
             is_foreground: false,
+            tells_answers: false,
             window: None,
             looked_ns: None,
             launch: 1,
@@ -116,6 +124,19 @@ impl App {
         (0..SLICES)
             .map(|i| (first + i) % SLICES)
             .find(|slice| self.processes.iter().all(|p| p.slice() != *slice))
+    }
+
+    /// What its processes did so far; those that are gone count no more.
+    pub fn effort(&self, root: &Root) -> Effort {
+        let efforts = self.processes.iter().filter_map(|p| p.effort(root));
+        efforts.fold(Effort::default(), Effort::add)
+    }
+
+    /// Whether its launch is over, as far as that is seen without being told. Costs 10 µs a process.
+    pub fn has_answered(&mut self, root: &Root, now_ns: u64) -> bool {
+        let effort = self.effort(root);
+        let rest = self.window.as_mut().and_then(|w| w.rest.as_mut());
+        rest.is_some_and(|rest| rest.is_over(now_ns, effort))
     }
 
     pub fn by_slice(&self, slice: u64) -> Option<usize> {

@@ -16,6 +16,7 @@ use super::app::{App, Window, addr, place};
 use super::core::{Core, UNBOUNDED_BYTES};
 use crate::config::PrepageBy;
 use crate::prepage::Prepagers;
+use crate::rest::Rest;
 use crate::status::Relaunch;
 
 /// Launches whose growth decides how much is kept free for the next.
@@ -45,9 +46,12 @@ impl Host {
         app.launch = next_launch(app.launch);
         app.grown_bytes = 0;
         app.is_foreground = true;
+        let begin_ns = monotonic_ns();
+        let rest = Rest::new(begin_ns, app.effort(&self.core.root));
         app.window = Some(Window {
-            begin_ns: monotonic_ns(),
+            begin_ns,
             is_relaunch,
+            rest: (!app.tells_answers).then_some(rest),
             ..Window::default()
         });
         let kind = if is_relaunch {
@@ -91,6 +95,7 @@ impl Host {
         if app.window.is_none() {
             return false;
         }
+        app.tells_answers |= is_answered;
         if let Some(prepagers) = &self.prepagers {
             prepagers.only(u64::MAX);
         }

@@ -93,6 +93,8 @@ struct Chosen {
     leaving: Vec<Leaving>,
     /// Pages that are in swap already, unchanged.
     dropped: Vec<PageId>,
+    /// Pages of both.
+    pages: u64,
     /// Pages that were passed over because their application is being launched.
     held: u64,
 }
@@ -111,9 +113,13 @@ impl Core {
         let want = want.min(ROUND_PAGES);
         // So few frames free that the engine works in the background, and nobody waits; or that somebody does.
         let mut chosen = self.choose(apps, want, |least| least + 2);
-        if urgent && chosen.leaving.is_empty() && chosen.dropped.is_empty() {
+        if urgent && chosen.pages == 0 {
+            // The chunks without pages of the first choice are concluded along with the second.
+            let emptied = std::mem::take(&mut chosen.leaving);
             chosen = self.choose(apps, want, |least| least / 2);
+            chosen.leaving.extend(emptied);
         }
+        self.counters.put_off_launch += u64::from(chosen.held > 0 && chosen.pages == 0);
         let Chosen {
             leaving, dropped, ..
         } = chosen;
@@ -170,9 +176,8 @@ impl Core {
         self.engine
             .set_budget_bytes(used + free * PAGE_BYTES as u64);
         let mut chosen = Chosen::default();
-        let mut count = 0;
         while let Some(decision) = self.engine.next_background_decision() {
-            count += match decision.action {
+            chosen.pages += match decision.action {
                 Action::Store { chunk, .. } => {
                     self.choose_chunk(&mut chosen, apps, chunk, Place::Pool)
                 }
@@ -188,12 +193,11 @@ impl Core {
                     0
                 }
             };
-            if count >= want || chosen.held >= ROUND_PAGES {
+            if chosen.pages >= want || chosen.held >= ROUND_PAGES {
                 // No more of them; what is decided already is carried out.
                 self.engine.set_budget_bytes(UNBOUNDED_BYTES);
             }
         }
-        self.counters.put_off_launch += u64::from(chosen.held > 0 && count == 0);
         chosen
     }
 

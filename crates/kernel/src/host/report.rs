@@ -52,6 +52,7 @@ impl Core {
             processes: app.processes.len() as u32,
             unreadable_processes: app.unreadable.len() as u32,
             is_foreground: app.is_foreground,
+            is_launching: app.window.is_some(),
             hot_bytes: frames[Hotness::Hot.index()] * PAGE,
             warm_bytes: frames[Hotness::Warm.index()] * PAGE,
             cold_bytes: frames[Hotness::Cold.index()] * PAGE,

@@ -18,8 +18,8 @@ pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
             match (key, value) {
                 ("hot", "last") => policy.hot_pages = HotPages::Last,
                 ("hot", "keep") => policy.hot_pages = HotPages::Keep,
-                ("foreground", "alike") => policy.order = &BY_CLASS,
-                ("foreground", "last") => policy.order = &FOREGROUND_LAST,
+                ("foreground", "alike") => policy.spares_foreground = false,
+                ("foreground", "last") => policy.spares_foreground = true,
                 ("refaults", "alike") => policy.departures = None,
                 ("refaults", "stay") => policy.departures = Some(Departures::default()),
                 ("initial-hot", pages) => {
@@ -75,6 +75,16 @@ const FOREGROUND_LAST: [(Hotness, Whose); 5] = [
     (Hotness::Cold, Whose::Foreground),
     (Hotness::Warm, Whose::Foreground),
     (Hotness::Hot, Whose::Everybodys),
+];
+
+/// The same while its launch window is open: what it touches is about to be seen, and others' hot pages give way to it.
+const LAUNCHING_LAST: [(Hotness, Whose); 6] = [
+    (Hotness::Cold, Whose::Others),
+    (Hotness::Warm, Whose::Others),
+    (Hotness::Hot, Whose::Others),
+    (Hotness::Cold, Whose::Foreground),
+    (Hotness::Warm, Whose::Foreground),
+    (Hotness::Hot, Whose::Foreground),
 ];
 
 /// Classes as labels have them: 1 + the hotness.
@@ -140,7 +150,7 @@ enum Window {
 /// - Cold pages of all applications leave first, applications least recently used first, then warm, then
 ///   hot. The foreground application is the most recently used one, so that its pages of a class stay
 ///   longest. With `foreground=last`, which is ours, all its pages but the hot ones stay longer than others' cold
-///   and warm pages.
+///   and warm pages; while its launch window is open, all its pages stay longer than all of others'.
 /// - A page that came back unasked, with a neighbour of its chunk, is the first of its class to leave again.
 /// - Warm pages that were touched since the policy last looked get a second chance; hot ones leave in the
 ///   order in which the launch touched them.
@@ -154,7 +164,8 @@ enum Window {
 #[derive(Debug)]
 pub struct HotnessOrg {
     hot_pages: HotPages,
-    order: &'static Order,
+    /// Pages of the foreground application stay longer than those of others.
+    spares_foreground: bool,
     /// The application that was launched last.
     foreground: usize,
     /// Counted if pages that come back soon stay longer.
@@ -169,7 +180,7 @@ impl Default for HotnessOrg {
     fn default() -> Self {
         Self {
             hot_pages: HotPages::Last,
-            order: &BY_CLASS,
+            spares_foreground: false,
             foreground: usize::MAX,
             departures: None,
             initial_hot_pages: u64::MAX,
@@ -242,6 +253,17 @@ impl HotnessOrg {
         let owner = table.owner(page);
         let list = usize::from(class_of(&table[page])) - 1;
         self.app(owner).lists[list].remove(table, page);
+    }
+
+    /// Whose pages of which class leave now, one turn after the other.
+    fn order(&self) -> &'static Order {
+        let foreground = self.apps.get(self.foreground);
+        let is_launching = foreground.is_some_and(|app| app.window != Window::Closed);
+        match (self.spares_foreground, is_launching) {
+            (false, _) => &BY_CLASS,
+            (true, false) => &FOREGROUND_LAST,
+            (true, true) => &LAUNCHING_LAST,
+        }
     }
 
     /// The applications with pages of that class whose turn it is, least recently used first.
@@ -404,7 +426,7 @@ impl Reclaim for HotnessOrg {
     ) {
         let enough = out.len() + want;
         let spare_hot = self.hot_pages == HotPages::Keep && urgency == Urgency::Background;
-        for &(class, whose) in self.order {
+        for &(class, whose) in self.order() {
             if class == Hotness::Hot && spare_hot {
                 if let Some(app) = self.alone().filter(|_| self.departures.is_some()) {
                     self.take(table, app, class, enough - out.len(), out);
@@ -530,7 +552,7 @@ impl Reclaim for HotnessOrg {
     }
 
     fn dump(&self, table: &PageTable) -> Vec<PageId> {
-        self.order
+        self.order()
             .iter()
             .flat_map(|&(class, whose)| {
                 self.eviction_order((class, whose))

@@ -198,7 +198,7 @@ fn a_learned_hot_list_takes_the_place_of_the_first_launch() {
 #[test]
 fn the_foreground_keeps_its_pages_until_the_others_have_only_hot_ones() {
     let mut world = World::new();
-    world.policy.order = &FOREGROUND_LAST;
+    world.policy.spares_foreground = true;
     for app in [A, B] {
         world.launch(app, LaunchKind::Cold, [1]);
         world.touch(app, [2, 3]);
@@ -212,9 +212,37 @@ fn the_foreground_keeps_its_pages_until_the_others_have_only_hot_ones() {
 }
 
 #[test]
+fn while_it_is_launched_others_give_way_to_the_foreground_with_their_hot_pages_too() {
+    let mut world = World::new();
+    world.policy.spares_foreground = true;
+    world.policy.hot_pages = HotPages::Keep;
+    for app in [A, B] {
+        world.launch(app, LaunchKind::Cold, [1]);
+        world.touch(app, [2, 3]);
+        world.touch(app, [3]);
+    }
+    world
+        .policy
+        .launch_begin(&mut world.table, B, LaunchKind::Relaunch);
+    world.touch(B, [4]);
+
+    // Nobody waits: hot pages stay, and the launch keeps what it has.
+    assert_eq!(
+        world.swap_out(9, Urgency::Background),
+        [(A, 2), (A, 3)],
+        "others' cold and warm pages"
+    );
+    // Somebody waits.
+    let order = world.swap_out(9, Urgency::Direct);
+    assert_eq!(order[..2], [(A, 1), (B, 2)]);
+    assert_eq!(order.last(), Some(&(B, 4)), "what the launch touched");
+    assert_eq!(order.len(), 5);
+}
+
+#[test]
 fn who_was_launched_last_is_in_the_foreground_whoever_works() {
     let mut world = World::new();
-    world.policy.order = &FOREGROUND_LAST;
+    world.policy.spares_foreground = true;
     world.launch(B, LaunchKind::Cold, []);
     world.launch(A, LaunchKind::Cold, []);
     world.touch(A, [1]);
