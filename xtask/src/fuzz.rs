@@ -31,14 +31,43 @@ pub fn run(root: &Path) -> Result<Tally> {
         });
     }
     let seconds = seconds(std::env::var("WARMSWAP_FUZZ_SECONDS").ok().as_deref())?;
+    // All of them at once, on all processors. One that does not compile says so again when it is to run.
+    let mut build = nightly_cargo(root);
+    build.args(["fuzz", "build"]);
+    stream::run(build, |_| {})?;
+    let targets = targets(root)?;
+    let at_once = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut tally = Tally::default();
-    for target in targets(root)? {
-        println!("-- {target}, {seconds} s");
-        let status = stream::run(target_command(root, &target, seconds)?, |_| {})?;
-        tally.add(Tally::check(&format!("fuzz: {target}"), status.success()));
+    for targets in targets.chunks(at_once) {
+        for (target, passed) in run_together(root, targets, seconds)? {
+            tally.add(Tally::check(&format!("fuzz: {target}"), passed));
+        }
     }
     ensure!(tally.passed + tally.failed > 0, "fuzz/ has no targets");
     Ok(tally)
+}
+
+/// Runs these targets at the same time; whether each passed.
+fn run_together<'a>(
+    root: &Path,
+    targets: &'a [String],
+    seconds: u32,
+) -> Result<Vec<(&'a String, bool)>> {
+    std::thread::scope(|scope| {
+        let run = |target: &'a String| {
+            println!("-- {target}, {seconds} s");
+            let command = target_command(root, target, seconds);
+            scope.spawn(move || -> Result<_> {
+                let status = stream::run(command?, |_| {})?;
+                Ok((target, status.success()))
+            })
+        };
+        let running: Vec<_> = targets.iter().map(run).collect();
+        let ended = running.into_iter().map(|thread| thread.join());
+        ended
+            .map(|outcome| outcome.expect("a run does not panic"))
+            .collect()
+    })
 }
 
 /// What keeps the targets from running.

@@ -196,6 +196,9 @@ fn tests(root: &Path) -> Result<Tally> {
         .args(["nextest", "run", "--workspace", "--no-fail-fast"])
         .args(["--status-level", "all", "--no-input-handler"])
         .env("WARMSWAP_SKIPPED_LOG", &log.path);
+    if let Some(library) = preload_library(root)? {
+        command.env("WARMSWAP_TEST_LIBRARY", library);
+    }
     let mut output = TestOutput::default();
     let status = stream::run(command, |line| output.nextest_line(line))
         .context("`scripts/bootstrap tools` installs it")?;
@@ -210,6 +213,19 @@ fn tests(root: &Path) -> Result<Tally> {
     tally.add(output.finish("cargo test --doc", status.success()));
     tally.add_skip_log(&log.read()?);
     Ok(tally)
+}
+
+/// Builds the library that tests preload with the features that tests have: each test that asked for it alone would compile
+/// it again, with others. None where it does not compile, which the tests say then.
+fn preload_library(root: &Path) -> Result<Option<PathBuf>> {
+    let mut build = cargo(root);
+    build.args(["build", "--workspace", "--lib", "--examples"]);
+    if !stream::run(build, |_| {})?.success() {
+        return Ok(None);
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| root.join("target"), |folder| root.join(folder));
+    Ok(Some(target.join("debug/libwarmswap_preload.so")))
 }
 
 /// The file in which tests note that they were skipped; removed when dropped.

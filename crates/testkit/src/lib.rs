@@ -26,6 +26,9 @@ use std::sync::OnceLock;
 /// Environment variable with the path of the file that collects skips.
 pub const SKIPPED_LOG: &str = "WARMSWAP_SKIPPED_LOG";
 
+/// Environment variable with the path of the library that is preloaded, if it is built already.
+pub const BUILT_LIBRARY: &str = "WARMSWAP_TEST_LIBRARY";
+
 /// Says that the test `name` is skipped, and why, and returns from the calling function.
 ///
 /// The reason takes the arguments of `format!`. The calling function returns `()`; any other says
@@ -58,8 +61,8 @@ pub fn record_skip(name: &str, reason: &str) {
     }
 }
 
-/// The library that is preloaded into programs, beside the tests. Cargo makes libraries that no Rust program links
-/// only when it is asked to, so the first call of a process asks.
+/// The library that is preloaded into programs: that of [`BUILT_LIBRARY`], else the one beside the tests. Cargo makes
+/// libraries that no Rust program links only when it is asked to, so the first call of a process asks.
 ///
 /// # Panics
 /// When it does not compile.
@@ -67,6 +70,9 @@ pub fn record_skip(name: &str, reason: &str) {
 pub fn preload_library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
+        if let Some(path) = std::env::var_os(BUILT_LIBRARY) {
+            return PathBuf::from(path);
+        }
         let mut build = Command::new(env!("CARGO"));
         build.current_dir(env!("CARGO_MANIFEST_DIR"));
         build.args(["build", "--quiet", "--lib", "--package", "warmswap-preload"]);
