@@ -97,13 +97,11 @@ impl Undo {
     /// caller, and no other user may write to them.
     ///
     /// # Errors
-    /// [`UndoError::State`], also when others could have written what is to be done; [`UndoError::Action`] when a
-    /// leftover cannot be removed.
+    /// [`UndoError::State`], also when others could have written what is to be done. A leftover that cannot be taken back
+    /// is told on standard error, and tried again by the next command: it is no reason to refuse this one.
     pub fn open(root: &Root, folder: &Path) -> Result<Self, UndoError> {
         make_folder(folder)?;
-        for leftover in leftover::leftovers(folder)? {
-            leftover.take_back(root)?;
-        }
+        take_back_all(leftover::leftovers(folder)?, root)?;
         Self::new(root, folder)
     }
 
@@ -316,6 +314,19 @@ impl Drop for Pending {
             let _ = self.undo.finish(id);
         }
     }
+}
+
+/// Takes back what ended commands left.
+fn take_back_all(left: Vec<leftover::Leftover>, root: &Root) -> Result<(), UndoError> {
+    for leftover in left {
+        match leftover.take_back(root) {
+            Err(error @ UndoError::Action { .. }) => {
+                eprintln!("warmswap: what an ended command left stays: {error}");
+            }
+            result => result?,
+        }
+    }
+    Ok(())
 }
 
 fn boot_id(root: &Root) -> String {

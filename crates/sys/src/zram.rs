@@ -121,11 +121,13 @@ impl ZramSwap {
         let add = root.path("/sys/class/zram-control/hot_add");
         let id = file::read_u64(&add)?;
         let id = u32::try_from(id).map_err(|_| FileError::unexpected(&add, "no device number"))?;
+        let serial = serial(&root, id);
         if let Err(e) = pending.amend(Action::RemoveZram {
             id,
             uuid: uuid.clone(),
+            serial,
         }) {
-            let _ = remove(&root, id, &uuid);
+            let _ = remove(&root, id, &uuid, serial);
             return Err(e.into());
         }
         let device = Self { id, root, pending };
@@ -140,7 +142,7 @@ impl ZramSwap {
     /// What was given, when it is anything else; dropping that takes it back.
     pub fn adopt(undo: &Undo, left: Inherited) -> Result<Self, Inherited> {
         let root = undo.root().clone();
-        let Action::RemoveZram { id, uuid } = &left.action else {
+        let Action::RemoveZram { id, uuid, .. } = &left.action else {
             return Err(left);
         };
         let id = *id;
@@ -294,10 +296,24 @@ fn is_active(root: &Root, id: u32) -> Result<bool, FileError> {
         .any(|area| Path::new(&area.path) == device))
 }
 
+/// The kernel's serial number of device `id`: another device with its number has another one. None before Linux 5.15.
+fn serial(root: &Root, id: u32) -> Option<u64> {
+    file::read_u64(&block_folder(root, id).join("diskseq")).ok()
+}
+
 /// Swaps off and removes device `id`, unless it is gone or has become another program's.
-pub(crate) fn remove(root: &Root, id: u32, uuid: &Uuid) -> Result<(), FileError> {
+pub(crate) fn remove(
+    root: &Root,
+    id: u32,
+    uuid: &Uuid,
+    made: Option<u64>,
+) -> Result<(), FileError> {
     let folder = block_folder(root, id);
     if !folder.exists() {
+        return Ok(());
+    }
+    // It was removed by hand, and its number given to another.
+    if made.is_some() && serial(root, id) != made {
         return Ok(());
     }
     let device = device_path(root, id);
@@ -373,6 +389,27 @@ mod tests {
     fn a_device_that_is_gone_needs_no_removal() {
         let dir = tempfile::tempdir().unwrap();
 
-        remove(&Root::at(dir.path()), 3, &Uuid::random().unwrap()).unwrap();
+        remove(&Root::at(dir.path()), 3, &Uuid::random().unwrap(), None).unwrap();
+    }
+
+    #[test]
+    fn a_device_that_was_given_its_number_later_is_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("sys/block/zram3");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::create_dir_all(dir.path().join("sys/class/zram-control")).unwrap();
+        std::fs::write(folder.join("disksize"), "0\n").unwrap();
+        std::fs::write(folder.join("diskseq"), "18\n").unwrap();
+        let root = Root::at(dir.path());
+        let uuid = Uuid::random().unwrap();
+        let removed = dir.path().join("sys/class/zram-control/hot_remove");
+        std::fs::write(&removed, "").unwrap();
+        std::fs::write(folder.join("reset"), "").unwrap();
+
+        remove(&root, 3, &uuid, Some(17)).unwrap();
+        assert_eq!(std::fs::read_to_string(&removed).unwrap(), "", "another's");
+        remove(&root, 3, &uuid, Some(18)).unwrap();
+
+        assert_eq!(std::fs::read_to_string(removed).unwrap().trim(), "3");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FileError, Root, file, mount, swap, tree, zram};
+use crate::{FileError, Root, file, memcg, mount, swap, tree, zram};
 
 /// How one change is taken back. Paths are complete (they include the root's prefix).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +28,9 @@ pub enum Action {
         id: u32,
         /// The identity that was written into its swap header.
         uuid: swap::Uuid,
+        /// The kernel's serial number of the device, which no other one gets (Linux 5.15).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        serial: Option<u64>,
     },
     /// Swap off and remove a swap file, unless the file at its place is another one than `uuid`.
     RemoveSwapFile {
@@ -36,7 +39,8 @@ pub enum Action {
         /// The identity that was written into its swap header.
         uuid: swap::Uuid,
     },
-    /// Remove a control group; its processes move to the group `to`, or to the parent.
+    /// Remove a control group with all below it; its processes move to the group `to`, or to the first that takes them of
+    /// this process's own group and the parent.
     RemoveGroup {
         /// The group's folder.
         path: PathBuf,
@@ -83,9 +87,9 @@ impl Action {
         match self {
             Self::Nothing => Ok(()),
             Self::Restore { path, value } => accept_gone(file::write(path, value)),
-            Self::RemoveZram { id, uuid } => zram::remove(root, *id, uuid),
+            Self::RemoveZram { id, uuid, serial } => zram::remove(root, *id, uuid, *serial),
             Self::RemoveSwapFile { path, uuid } => swap::file::remove(root, path, uuid),
-            Self::RemoveGroup { path, to } => remove_group(path, to.as_deref()),
+            Self::RemoveGroup { path, to } => remove_group(root, path, to.as_deref()),
             Self::EndSession {
                 leader,
                 start_ticks,
@@ -137,22 +141,34 @@ pub(crate) fn while_busy(
     attempt()
 }
 
-fn remove_group(path: &Path, to: Option<&Path>) -> Result<(), FileError> {
+fn remove_group(root: &Root, path: &Path, to: Option<&Path>) -> Result<(), FileError> {
+    let own = memcg::own_group(root);
+    let own = own.as_ref().map(memcg::Group::path);
+    let targets = [to, own, path.parent()];
+    let targets: Vec<&Path> = targets.into_iter().flatten().collect();
     // A member that forks while the list is read leaves a child behind, which the next reading finds.
-    while_busy(|| {
-        let members = match file::read(&path.join("cgroup.procs")) {
-            Ok(text) => text,
-            Err(e) if e.is_gone() => return Ok(()),
-            Err(e) => return Err(e),
-        };
-        if let Some(target) = to.or_else(|| path.parent()) {
-            for pid in members.lines() {
-                // A member that ended meanwhile is no obstacle; one that stays makes the removal fail below.
-                let _ = file::write(&target.join("cgroup.procs"), pid);
-            }
+    while_busy(|| empty_and_remove_group(path, &targets))
+}
+
+/// Groups that members made below their own go first: the kernel removes none that has others below it.
+fn empty_and_remove_group(path: &Path, targets: &[&Path]) -> Result<(), FileError> {
+    let members = match file::read(&path.join("cgroup.procs")) {
+        Ok(text) => text,
+        Err(e) if e.is_gone() => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    for below in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        if below.file_type().is_ok_and(|kind| kind.is_dir()) {
+            empty_and_remove_group(&below.path(), targets)?;
         }
-        accept_gone(std::fs::remove_dir(path).map_err(|e| FileError::new("remove", path, e)))
-    })
+    }
+    for pid in members.lines() {
+        // A member that ended meanwhile is no obstacle; one that stays makes the removal fail below.
+        let _ = targets
+            .iter()
+            .any(|target| file::write(&target.join("cgroup.procs"), pid).is_ok());
+    }
+    accept_gone(std::fs::remove_dir(path).map_err(|e| FileError::new("remove", path, e)))
 }
 
 fn remove_folder(path: &Path) -> Result<(), FileError> {

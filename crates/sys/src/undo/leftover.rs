@@ -16,15 +16,17 @@ pub(super) struct Leftover {
 }
 
 impl Leftover {
-    /// Takes everything back, the latest first, and removes the file.
+    /// Takes everything back, the latest first, and removes the file. What cannot be taken back keeps nothing else from
+    /// it, and keeps the file for the next command.
     pub(super) fn take_back(self, root: &Root) -> Result<(), UndoError> {
+        let mut first_error = None;
         for action in self.actions.iter().rev() {
-            action.perform(root).map_err(|source| UndoError::Action {
-                what: action.to_string(),
-                source,
-            })?;
+            if let Err(source) = action.perform(root) {
+                let what = action.to_string();
+                first_error.get_or_insert(UndoError::Action { what, source });
+            }
         }
-        self.remove()
+        first_error.map_or_else(|| self.remove(), Err)
     }
 
     fn remove(self) -> Result<(), UndoError> {
@@ -54,7 +56,7 @@ pub(super) fn leftovers(folder: &Path) -> Result<Vec<Leftover>, UndoError> {
             .map_err(|e| UndoError::State(FileError::unexpected(&path, &e.to_string())))?;
         let same_boot = state.boot_id == boot;
         let lives = Stat::read(&Root::machine(), state.pid)
-            .is_ok_and(|s| s.start_ticks == state.start_ticks);
+            .is_ok_and(|s| s.start_ticks == state.start_ticks && !matches!(s.state, 'Z' | 'X'));
         if same_boot && lives {
             continue;
         }
@@ -119,9 +121,7 @@ impl Undo {
         super::make_folder(folder)?;
         let (same_boot, earlier): (Vec<_>, Vec<_>) =
             leftovers(folder)?.into_iter().partition(|l| l.same_boot);
-        for leftover in earlier {
-            leftover.take_back(root)?;
-        }
+        super::take_back_all(earlier, root)?;
         let undo = Self::new(root, folder)?;
         let mut inherited: Vec<Inherited> = Vec::new();
         for leftover in &same_boot {

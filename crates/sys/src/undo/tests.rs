@@ -291,3 +291,89 @@ fn a_change_is_made_under_its_entry_and_not_after_a_signal() {
     drop(pending);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
 }
+
+#[test]
+fn what_cannot_be_taken_back_refuses_no_command_and_keeps_nothing_else_from_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = value_file(dir.path(), "changed");
+    // The name of this folder says that it is not ours to remove.
+    let forbidden = Action::RemoveFolder {
+        path: dir.path().join("precious"),
+    };
+    leave(dir.path(), vec![restore(&path, "old"), forbidden]);
+
+    let _undo = open(dir.path());
+
+    assert!(std::fs::read_to_string(&path).unwrap().starts_with("old"));
+    assert_eq!(state_files(dir.path()).len(), 1, "for the next command");
+}
+
+/// In a container nobody may wait for processes that ended.
+#[test]
+fn a_process_that_nobody_waited_for_has_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = value_file(dir.path(), "changed");
+    let root = Root::machine();
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let start = loop {
+        let stat = Stat::read(&root, child.id()).unwrap();
+        if stat.state == 'Z' {
+            break stat.start_ticks;
+        }
+        std::thread::yield_now();
+    };
+    leave(dir.path(), vec![restore(&path, "old")]);
+    let file = dir.path().join("state/left.json");
+    let state = State {
+        boot_id: boot_id(&root),
+        pid: child.id(),
+        start_ticks: start,
+        actions: vec![restore(&path, "old")],
+    };
+    std::fs::write(&file, serde_json::to_string(&state).unwrap()).unwrap();
+
+    let _undo = open(dir.path());
+
+    assert!(std::fs::read_to_string(&path).unwrap().starts_with("old"));
+    child.wait().unwrap();
+}
+
+/// Control groups are folders here: their files are removed with them by the kernel, and by hand in this test.
+#[test]
+fn groups_that_members_made_go_with_the_group() {
+    let dir = tempfile::tempdir().unwrap();
+    let (group, to) = (dir.path().join("group"), dir.path().join("to"));
+    for folder in [group.join("a/b"), to.clone()] {
+        std::fs::create_dir_all(folder).unwrap();
+    }
+    let perform = |action: &Action| action.perform(&Root::at(dir.path()));
+    let remove = Action::RemoveGroup {
+        path: group.clone(),
+        to: Some(to.clone()),
+    };
+    std::fs::write(to.join("cgroup.procs"), "").unwrap();
+    // A group without a list of members is gone.
+    perform(&remove).unwrap();
+    assert!(group.exists());
+
+    for folder in ["", "a", "a/b"] {
+        let procs = group.join(folder).join("cgroup.procs");
+        std::fs::write(procs, format!("7{}\n", folder.len())).unwrap();
+    }
+    let error = perform(&remove).unwrap_err();
+
+    assert!(
+        error.path.ends_with("group/a/b"),
+        "the lowest first: {error}"
+    );
+    let moved = std::fs::read_to_string(to.join("cgroup.procs")).unwrap();
+    assert!(moved.starts_with("73"), "{moved}");
+    // Its group is gone: members go to the parent.
+    let gone = Action::RemoveGroup {
+        path: group.join("a/b"),
+        to: Some(dir.path().join("nowhere")),
+    };
+    perform(&gone).unwrap_err();
+    let moved = std::fs::read_to_string(group.join("a/cgroup.procs")).unwrap();
+    assert!(moved.starts_with("73"), "{moved}");
+}
