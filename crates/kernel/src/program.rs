@@ -30,10 +30,10 @@ mod tests;
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
-use warmswap_sys::FileError;
-use warmswap_sys::memcg::{Memcg, MemcgError};
+use warmswap_sys::memcg::{Group, Memcg, MemcgError, own_limit_bytes};
 use warmswap_sys::undo::{Undo, UndoError};
 use warmswap_sys::zram::ZramError;
+use warmswap_sys::{FileError, Root};
 
 use self::steer::Steering;
 use self::swap::ProgramSwap;
@@ -54,6 +54,24 @@ pub enum ProgramError {
     /// The pool cannot be watched.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// At its limit the kernel would end the program rather than swap.
+    #[error(
+        "vm.swappiness is 0: at a limit the kernel ends a program rather than swap; run `sudo sysctl vm.swappiness=60`, or \
+         use --host preload"
+    )]
+    NeverSwaps,
+    /// A group above allows too little swap.
+    #[error(
+        "this control group, or one above it, leaves only {} MiB of swap (memory.swap.max), and {} MiB are needed; use \
+         --host preload, or run it elsewhere",
+        room_bytes >> 20, needed_bytes >> 20
+    )]
+    SwapLimited {
+        /// What may still go to swap.
+        room_bytes: u64,
+        /// With less, no limit on memory holds.
+        needed_bytes: u64,
+    },
     /// The steering thread cannot be started.
     #[error("cannot start the steering thread: {0}")]
     Thread(#[source] std::io::Error),
@@ -131,9 +149,16 @@ impl ProgramHost {
     /// [`ProgramError`]; nothing is left behind.
     pub fn create(undo: &Undo, options: &ProgramOptions) -> Result<Self, ProgramError> {
         warmswap_sys::check_page_size().map_err(HostError::from)?;
+        // In version 2 the group is beside this process's own, whose limit holds for the program, too.
+        let most = own_limit_bytes(undo.root()).unwrap_or(u64::MAX);
+        let options = &ProgramOptions {
+            budget_bytes: options.budget_bytes.min(most),
+            ..options.clone()
+        };
         // The device first: what is made last is undone first, and a device is switched off when no limit holds.
         let swap = ProgramSwap::find(undo, options.budget_bytes)?;
         let group = Memcg::create_near(undo, &options.name)?;
+        check_swap(undo.root(), &group.group(), options.budget_bytes)?;
         group.limit(Some(options.budget_bytes))?;
         let steering = Steering::start(undo.root(), group.group(), &swap, options)?;
         Ok(Self {
@@ -168,5 +193,20 @@ impl ProgramHost {
         let removed = self.group.remove();
         let swap = self.swap.remove();
         removed.and(swap).map(|()| usage)
+    }
+}
+
+/// Whether the kernel swaps at this group's limit, so that nothing is ended there.
+fn check_swap(root: &Root, group: &Group, budget_bytes: u64) -> Result<(), ProgramError> {
+    if group.swappiness(root) == Some(0) {
+        return Err(ProgramError::NeverSwaps);
+    }
+    let needed_bytes = steer::least_swap_bytes(budget_bytes);
+    match group.swap_room_bytes() {
+        Some(room_bytes) if room_bytes < needed_bytes => Err(ProgramError::SwapLimited {
+            room_bytes,
+            needed_bytes,
+        }),
+        _ => Ok(()),
     }
 }

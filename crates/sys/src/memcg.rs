@@ -2,13 +2,16 @@
 
 mod group;
 
-pub use group::{Group, own_limit_bytes};
+pub use group::{Group, own_group, own_limit_bytes};
 
 use std::path::{Path, PathBuf};
 
 use crate::process::in_group;
 use crate::undo::{Action, Pending, Undo, UndoError};
 use crate::{FileError, Root, file};
+
+/// The kernel's own value.
+const SWAPPINESS: &str = "60";
 
 /// A control group could not be made or used.
 #[derive(Debug, thiserror::Error)]
@@ -125,7 +128,17 @@ impl Memcg {
             Version::V2 if own != mount => own.parent().unwrap_or(&mount),
             _ => &own,
         };
-        Self::create_in(undo, parent, version, name, Some(own.clone()))
+        let group = Self::create_in(undo, parent, version, name, Some(own.clone()))?;
+        if version == Version::V2 {
+            // Beside this process's own group its limit on swap would not hold.
+            match file::read(&own.join("memory.swap.max")) {
+                Ok(limit) if limit.trim() != "max" => {
+                    file::write(&group.path.join("memory.swap.max"), limit.trim())?;
+                }
+                _ => {}
+            }
+        }
+        Ok(group)
     }
 
     fn create_in(
@@ -148,11 +161,16 @@ impl Memcg {
             file::write(&parent.join("cgroup.subtree_control"), "+memory")?;
         }
         std::fs::create_dir(&path).map_err(|e| FileError::new("make", &path, e))?;
-        Ok(Self {
+        let memcg = Self {
             path,
             version,
             pending,
-        })
+        };
+        if version == Version::V1 && memcg.group().swappiness(undo.root()) == Some(0) {
+            // It was inherited. At its limit a group that never swaps loses its members.
+            file::write(&memcg.path.join("memory.swappiness"), SWAPPINESS)?;
+        }
+        Ok(memcg)
     }
 
     /// Limits the group's memory; `None` lifts the limit. Lowering it reclaims before it returns.

@@ -1,6 +1,6 @@
 //! The kernel's own compressed swap, and groups that limit memory.
 
-use warmswap_sys::memcg::{Hierarchy, Version};
+use warmswap_sys::memcg::{Hierarchy, Version, own_group};
 
 use crate::{Check, Finding, Machine, Need, Part};
 
@@ -72,6 +72,13 @@ pub(super) const CHECKS: &[Check] = &[
             (Part::Bench, Need::Must),
         ],
         look: groups,
+    },
+    Check {
+        key: "group_swap",
+        title: "swap of groups",
+        purpose: "a program at its limit swaps, and is not ended",
+        needs: &[(Part::Group, Need::Must)],
+        look: group_swap,
     },
     Check {
         key: "pressure",
@@ -177,6 +184,29 @@ fn groups(machine: &Machine) -> Finding {
             "no hierarchy with the memory controller is mounted",
             machine.as_root("mount -t cgroup2 none /sys/fs/cgroup"),
         ),
+    }
+}
+
+/// With less swap than this, no limit on memory holds.
+const LEAST_SWAP_MIB: u64 = 16;
+
+fn group_swap(machine: &Machine) -> Finding {
+    let Some(group) = own_group(&machine.root) else {
+        return Finding::unknown("there is no memory group to ask");
+    };
+    // In version 1 a group of our own gets a value of its own.
+    if group.version() == Version::V2 && group.swappiness(&machine.root) == Some(0) {
+        return Finding::lacking(
+            "vm.swappiness is 0: at its limit a program is ended, not swapped",
+            machine.as_root("sysctl vm.swappiness=60"),
+        );
+    }
+    match group.swap_room_bytes().map(|bytes| bytes >> 20) {
+        Some(mib) if mib < LEAST_SWAP_MIB => Finding::lacking(
+            format!("memory.swap.max of this control group leaves {mib} MiB of swap"),
+            "run it in another control group (`systemd-run --scope`)",
+        ),
+        _ => Finding::there("allowed"),
     }
 }
 

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use warmswap_sys::cpu_time::CpuClock;
-use warmswap_sys::memcg::Group;
+use warmswap_sys::memcg::{Group, own_limit_bytes};
 use warmswap_sys::meminfo::SwapTraffic;
 use warmswap_sys::psi::MemoryPressure;
 use warmswap_sys::{FileError, Root, file, monotonic_ns};
@@ -42,6 +42,11 @@ const RETRY_NS: u64 = 50_000_000;
 /// to the same devices. As a part of the budget, and at least.
 const LEAST_SWAP_PART: u64 = 4;
 const LEAST_SWAP_BYTES: u64 = 16 << 20;
+
+/// See above, for a program with this budget.
+pub(super) fn least_swap_bytes(budget_bytes: u64) -> u64 {
+    (budget_bytes / LEAST_SWAP_PART).max(LEAST_SWAP_BYTES)
+}
 
 /// Smaller changes of the pool are let be.
 const GRAIN_BYTES: u64 = 128 << 10;
@@ -151,6 +156,8 @@ pub(super) struct Steer {
     /// No limit is lowered before.
     retry_ns: u64,
     is_swap_full: bool,
+    /// The limit of the group that this process is in.
+    most_bytes: u64,
 }
 
 impl Steer {
@@ -173,6 +180,7 @@ impl Steer {
             pool_ns: 0,
             retry_ns: 0,
             is_swap_full: false,
+            most_bytes: own_limit_bytes(root).unwrap_or(u64::MAX),
         })
     }
 
@@ -228,6 +236,7 @@ impl Steer {
         let mut wanted = if self.is_swap_full {
             // More than the program would have without swap and a budget on top.
             now.max(budget + self.usage.resident_bytes + self.usage.swapped_bytes)
+                .min(self.most_bytes)
         } else {
             let rest = budget.saturating_sub(self.usage.pool_bytes);
             rest.max(budget / LEAST_PART)
@@ -256,8 +265,8 @@ impl Steer {
     fn measure_pool(&mut self) -> Result<(), FileError> {
         let pool = self.gauge.swap()?;
         let usage = &mut self.usage;
-        let least = (usage.budget_bytes / LEAST_SWAP_PART).max(LEAST_SWAP_BYTES);
-        let is_full = pool.free_bytes < least;
+        let room = self.group.swap_room_bytes().unwrap_or(u64::MAX);
+        let is_full = pool.free_bytes.min(room) < least_swap_bytes(usage.budget_bytes);
         usage.lifted_limits += u64::from(is_full && !self.is_swap_full);
         self.is_swap_full = is_full;
         match self.group.swapped_bytes()? {

@@ -218,3 +218,47 @@ fn no_limit_holds_while_swap_is_nearly_full() {
         assert_eq!(recorded.limit(), 34 * MIB);
     }
 }
+
+#[test]
+fn limits_above_the_group_hold() {
+    let recorded = Recorded::new(true);
+    recorded.write("proc/self/cgroup", "0::/own\n");
+    std::fs::create_dir_all(recorded.dir.path().join("cg/own")).unwrap();
+    recorded.write("cg/own/memory.max", &(100 * MIB).to_string());
+    recorded.write("cg/p/memory.high", "max");
+    recorded.write("cg/p/cgroup.controllers", "memory\n");
+    recorded.write("cg/memory.swap.max", &(80 * MIB).to_string());
+    recorded.write("cg/memory.swap.current", "0");
+    let mut steer = recorded.steer(64 * MIB);
+    recorded.swapped(60 * MIB, 20 * MIB);
+    recorded.uses(44 * MIB, 60 * MIB);
+    steer.step(SECOND);
+    assert_eq!(recorded.limit(), 44 * MIB);
+
+    // Next to nothing may go to swap any more, whatever the machine has free.
+    recorded.write("cg/memory.swap.current", &(70 * MIB).to_string());
+    steer.step(2 * SECOND);
+
+    assert_eq!(steer.usage.lifted_limits, 1);
+    assert_eq!(recorded.limit(), 100 * MIB, "the limit of this process");
+}
+
+#[test]
+fn a_group_that_cannot_swap_is_refused() {
+    let recorded = Recorded::new(true);
+    recorded.write("cg/p/cgroup.controllers", "memory\n");
+    let group = Group::open(&recorded.root(), Path::new("/p")).unwrap();
+    let check = || super::check_swap(&recorded.root(), &group, 64 * MIB);
+    check().unwrap();
+
+    recorded.write("cg/p/memory.swap.max", "max");
+    recorded.write("cg/memory.swap.max", &(15 * MIB).to_string());
+    let error = check().unwrap_err().to_string();
+    assert!(error.contains("only 15 MiB of swap"), "{error}");
+
+    recorded.write("cg/memory.swap.max", "max");
+    std::fs::create_dir_all(recorded.dir.path().join("proc/sys/vm")).unwrap();
+    recorded.write("proc/sys/vm/swappiness", "0\n");
+    let error = check().unwrap_err().to_string();
+    assert!(error.contains("vm.swappiness=60"), "{error}");
+}

@@ -30,6 +30,14 @@ pub fn own_limit_bytes(root: &Root) -> Option<u64> {
         .min()
 }
 
+/// The group that the calling process is in, if that can be told.
+#[must_use]
+pub fn own_group(root: &Root) -> Option<Group> {
+    let Hierarchy { mount, version } = Hierarchy::find(root).ok()?;
+    let path = own_folder(root, &mount, version).ok()?;
+    Some(Group { path, version })
+}
+
 /// The folder of the calling process's group; the top of the hierarchy where its own is not mounted here.
 pub(super) fn own_folder(
     root: &Root,
@@ -227,6 +235,44 @@ impl Group {
             },
             Version::V2 => read("memory.swap.current")?,
         })
+    }
+
+    /// How much more in bytes may go to swap by the limits of this group and of those above it; none where there are none.
+    /// Version 1 limits memory and swap together only.
+    #[must_use]
+    pub fn swap_room_bytes(&self) -> Option<u64> {
+        if self.version == Version::V1 {
+            return None;
+        }
+        let is_group = |folder: &&Path| folder.join("cgroup.controllers").exists();
+        let room = |folder: &Path| {
+            // "max" is no number, and no limit.
+            let most = file::read_u64(&folder.join("memory.swap.max")).ok()?;
+            let used = file::read_u64(&folder.join("memory.swap.current")).unwrap_or(0);
+            Some(most.saturating_sub(used))
+        };
+        self.path
+            .ancestors()
+            .take_while(is_group)
+            .filter_map(room)
+            .min()
+    }
+
+    /// The interface that it has.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// How much the kernel swaps when this group is at its limit, from 0 (never: it ends a member rather) to 200; none where
+    /// it does not say.
+    #[must_use]
+    pub fn swappiness(&self, root: &Root) -> Option<u64> {
+        let path = match self.version {
+            Version::V1 => self.path.join("memory.swappiness"),
+            Version::V2 => root.path("/proc/sys/vm/swappiness"),
+        };
+        file::read_u64(&path).ok()
     }
 
     /// Present use by kind. Costs about 50 µs.
