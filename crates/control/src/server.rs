@@ -20,6 +20,9 @@ use crate::{Peer, Reply, Request};
 /// Clients at the same time. Another one takes the place of the one that was quiet for longest.
 pub const MAX_CLIENTS: usize = 16;
 
+/// How long the listener rests at most when no descriptor is free.
+const REST: Duration = Duration::from_millis(200);
+
 /// Listens on a Unix socket and answers. It has no thread: the host calls [`Server::poll_once`] from one of its
 /// own. Memory is bounded: [`MAX_CLIENTS`] times one request and one answer.
 ///
@@ -85,6 +88,11 @@ impl Server {
         mut handler: impl FnMut(Peer, Request) -> Reply,
     ) -> io::Result<usize> {
         self.turn += 1;
+        // While the listener rests, nothing else may wake this: it is tried again soon.
+        let timeout = match self.exhausted {
+            true => Some(timeout.map_or(REST, |timeout| timeout.min(REST))),
+            false => timeout,
+        };
         let timeout = timeout.map(|time| Timespec {
             tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: time.subsec_nanos().into(),

@@ -59,11 +59,18 @@ pub fn scan(
         }
         let group = has_groups.then(|| app_group(root, pid)).flatten();
         let (key, name, members) = match group {
-            Some((path, name)) => (path.clone(), name, Members::Group(path)),
+            Some((path, name)) => {
+                let without = config.exclude.clone();
+                (path.clone(), name, Members::Group { path, without })
+            }
             None => {
                 let name = executable.file_name().unwrap_or_default();
                 let name = name.to_string_lossy().into_owned();
                 let pattern = executable.to_string_lossy().into_owned();
+                // As a pattern it would stand for other programs, too.
+                if pattern.contains('*') {
+                    continue;
+                }
                 (executable, name, Members::Executable(pattern))
             }
         };
@@ -208,6 +215,7 @@ mod tests {
                 (103, 1, "/usr/lib/systemd/systemd-journald", 100, "/"),
                 (104, 1, "/usr/bin/edit", 80, "/"),
                 (105, 1, "/usr/bin/taken", 80, "/"),
+                (106, 1, "/*", 80, "/"),
             ],
             false,
         );
@@ -230,6 +238,31 @@ mod tests {
         assert_eq!(with_groups, [("firefox".to_owned(), 80)]);
         let without = find(&machine(&processes, false), &[]);
         assert!(without.is_empty(), "two small programs: {without:?}");
+    }
+
+    #[test]
+    fn what_is_excluded_is_no_part_of_a_group_either() {
+        let group = "/user.slice/app-steam-1.scope";
+        let place = machine(
+            &[
+                (100, 1, "/usr/bin/game", 80, group),
+                (101, 100, "/usr/bin/Xwayland", 90, group),
+            ],
+            true,
+        );
+        let facts = Facts { ram_bytes: 8 << 30 };
+        let config = DiscoverSection::defaults(facts);
+
+        let found = scan(&Root::at(place.path()), &config, &BTreeSet::new()).unwrap();
+
+        let [steam] = &found[..] else {
+            panic!("{found:?}")
+        };
+        let Members::Group { without, .. } = &steam.members else {
+            panic!("{steam:?}")
+        };
+        let is_left_out = |path: &str| without.iter().any(|p| matches(p, Path::new(path)));
+        assert!(is_left_out("/usr/bin/Xwayland") && !is_left_out("/usr/bin/game"));
     }
 
     #[test]

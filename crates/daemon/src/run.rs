@@ -1,5 +1,6 @@
 //! The daemon from its start to its end.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use warmswap_kernel::HostError;
@@ -67,6 +68,7 @@ pub fn run_over<H: Host>(
     make_host: impl FnOnce(&Config) -> Result<H, HostError>,
 ) -> Result<(), DaemonError> {
     let say = |notice: &str| eprintln!("warmswap daemon: {notice}");
+    allow_descriptors();
     // The socket first: the process that holds it is the only daemon here.
     let group = config.daemon.socket_group.as_deref();
     let socket = Socket::bind(root, &config.daemon.socket, group)?;
@@ -108,6 +110,19 @@ pub fn run_over<H: Host>(
     say("ends: pages come back from its devices");
     devices.remove()?;
     saved.map_err(DaemonError::NotSaved)
+}
+
+/// As many descriptors as this process may have: it needs two for each process that it watches. Where that is refused, those
+/// that are beyond are not watched.
+fn allow_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
+    );
 }
 
 /// Tells the daemon to stop when it is to end. A second signal while it cleans up changes nothing.

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use warmswap_sys::memcg::Group;
+use warmswap_sys::memcg::{Group, MemcgError};
 use warmswap_sys::process::Stat;
-use warmswap_sys::{Root, tree};
+use warmswap_sys::{FileError, Root, tree};
 
 use crate::error::HostError;
 
@@ -27,7 +27,13 @@ pub enum Members {
         with_root: bool,
     },
     /// All processes of a memory control group and the groups below it.
-    Group(PathBuf),
+    Group {
+        /// The group's folder, absolute or relative to the top of the hierarchy.
+        path: PathBuf,
+        /// Executables whose processes do not belong to it, as in [`Self::Executable`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        without: Vec<String>,
+    },
     /// All processes whose executable has this path, or, without a slash, this file name. A `*` stands for any
     /// characters, slashes included; a ` (deleted)` of a program that was replaced is not looked at.
     Executable(String),
@@ -73,7 +79,8 @@ impl Applications {
     /// Costs about 20 µs a process of the machine.
     ///
     /// # Errors
-    /// [`HostError::File`] when `/proc` cannot be listed. A control group that is gone has no processes.
+    /// [`HostError::File`] when `/proc` cannot be listed, or descriptors ran out. A control group that is gone has no
+    /// processes.
     pub fn find(&self, applications: &[&Application]) -> Result<Vec<Vec<ProcessId>>, HostError> {
         let all = tree::all(&self.root)?;
         let mut free: FxHashMap<u32, &Stat> = all
@@ -84,17 +91,17 @@ impl Applications {
             .collect();
         let mut executables = FxHashMap::default();
         let found = applications.iter().map(|application| {
-            let mut pids = self.members(&application.members, &all, &free, &mut executables);
+            let mut pids = self.members(&application.members, &all, &free, &mut executables)?;
             pids.sort_unstable();
-            pids.iter()
-                .filter_map(|pid| free.remove(pid))
+            let processes = pids.iter().filter_map(|pid| free.remove(pid));
+            Ok(processes
                 .map(|s| ProcessId {
                     pid: s.pid,
                     start_ticks: s.start_ticks,
                 })
-                .collect()
+                .collect())
         });
-        Ok(found.collect())
+        found.collect()
     }
 
     fn members(
@@ -103,8 +110,14 @@ impl Applications {
         all: &[Stat],
         free: &FxHashMap<u32, &Stat>,
         executables: &mut FxHashMap<u32, Option<PathBuf>>,
-    ) -> Vec<u32> {
-        match members {
+    ) -> Result<Vec<u32>, HostError> {
+        let mut runs = |pattern: &str, pid: u32| {
+            let path = executables
+                .entry(pid)
+                .or_insert_with(|| self.executable(pid));
+            path.as_deref().is_some_and(|path| matches(pattern, path))
+        };
+        Ok(match members {
             Members::Tree {
                 pid,
                 start_ticks,
@@ -120,18 +133,24 @@ impl Applications {
                     None => Vec::new(),
                 }
             }
-            Members::Group(path) => Group::open(&self.root, path)
-                .and_then(|group| Ok(group.pids()?))
-                .unwrap_or_default(),
-            Members::Executable(pattern) => {
-                let mut fits = |pid: &u32| {
-                    let path = executables
-                        .entry(*pid)
-                        .or_insert_with(|| self.executable(*pid));
-                    path.as_deref().is_some_and(|path| matches(pattern, path))
-                };
-                free.keys().copied().filter(|pid| fits(pid)).collect()
+            Members::Group { path, without } => {
+                let mut pids = self.group_pids(path)?;
+                pids.retain(|pid| !without.iter().any(|pattern| runs(pattern, *pid)));
+                pids
             }
+            Members::Executable(pattern) => free
+                .keys()
+                .copied()
+                .filter(|pid| runs(pattern, *pid))
+                .collect(),
+        })
+    }
+
+    fn group_pids(&self, path: &Path) -> Result<Vec<u32>, FileError> {
+        let pids = Group::open(&self.root, path).and_then(|group| Ok(group.pids()?));
+        match pids {
+            Err(MemcgError::File(error)) if error.is_exhausted() => Err(error),
+            pids => Ok(pids.unwrap_or_default()),
         }
     }
 
@@ -263,6 +282,29 @@ mod tests {
         let found = found(&machine, &[&tree(70, true), &web, &paths]);
 
         assert_eq!(found, [vec![70], vec![50], vec![80]]);
+    }
+
+    #[test]
+    fn a_group_is_without_the_executables_that_are_left_out() {
+        let (dir, machine) = machine(&[(50, 1, "/usr/bin/game"), (70, 50, "/usr/bin/Xwayland")]);
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("proc/self/mounts", "none /cg cgroup2 rw 0 0\n");
+        write("cg/cgroup.controllers", "memory\n");
+        write("cg/game/memory.current", "1\n");
+        write("cg/game/cgroup.procs", "50\n70\n");
+        let group = |without: &[&str]| {
+            app(Members::Group {
+                path: "/game".into(),
+                without: without.iter().map(|&pattern| pattern.to_owned()).collect(),
+            })
+        };
+
+        assert_eq!(found(&machine, &[&group(&[])]), [[50, 70]]);
+        assert_eq!(found(&machine, &[&group(&["Xway*"])]), [[50]]);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct Counters {
     pub prepage_used: u64,
     /// Of these, pages that were not.
     pub prepage_wasted: u64,
-    /// Of these, pages that were sent out of the swap cache again at once, since memory was short.
+    /// Of these, pages that were sent out of the swap cache again, since memory was short.
     pub prepage_put_back: u64,
     /// Ranges refused because they were not mapped any more.
     pub refused_unmapped: u64,

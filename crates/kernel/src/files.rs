@@ -2,37 +2,69 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use warmswap_page::FileId;
 use warmswap_sys::maps::{Backing, Mapping};
 use warmswap_sys::pagemap::{Region, Residence};
 
+/// Files that have numbers at most: names are given by programs, and any number of them.
+const MOST_FILES: usize = 1 << 16;
+
 /// Numbers for files, by their paths, for all applications. What is at a path may be another file one day: then what
 /// was learned about it is of no use, and forgotten in a few launches.
 #[derive(Debug, Default)]
 pub struct FileNames {
-    numbers: FxHashMap<PathBuf, FileId>,
-    paths: Vec<PathBuf>,
+    numbers: FxHashMap<Arc<Path>, FileId>,
+    /// By number.
+    paths: Vec<Option<Arc<Path>>>,
+    /// Numbers that no file has.
+    free: Vec<FileId>,
 }
 
 impl FileNames {
-    /// The number of a file; a new one if it has none.
-    pub fn number(&mut self, path: &Path) -> FileId {
+    /// The number of a file; a new one if it has none, unless all are given.
+    pub fn number(&mut self, path: &Path) -> Option<FileId> {
         if let Some(&number) = self.numbers.get(path) {
-            return number;
+            return Some(number);
         }
-        let number = FileId(self.paths.len() as u32);
-        self.paths.push(path.to_owned());
-        self.numbers.insert(path.to_owned(), number);
-        number
+        if self.is_full() {
+            return None;
+        }
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.paths.push(None);
+            FileId(self.paths.len() as u32 - 1)
+        });
+        let path: Arc<Path> = path.into();
+        self.paths[number.0 as usize] = Some(Arc::clone(&path));
+        self.numbers.insert(path, number);
+        Some(number)
+    }
+
+    /// All numbers are given.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.numbers.len() >= MOST_FILES
+    }
+
+    /// Forgets the files that are not used.
+    pub fn retain(&mut self, is_used: impl Fn(FileId) -> bool) {
+        self.numbers.retain(|_, &mut number| {
+            let stays = is_used(number);
+            if !stays {
+                self.paths[number.0 as usize] = None;
+                self.free.push(number);
+            }
+            stays
+        });
     }
 
     /// The path of a file.
     #[must_use]
     pub fn path(&self, file: FileId) -> Option<&Path> {
-        self.paths.get(file.0 as usize).map(PathBuf::as_path)
+        self.paths.get(file.0 as usize)?.as_deref()
     }
 }
 
@@ -64,11 +96,13 @@ impl Part {
                 return None;
             };
             let path = identity.path.as_path();
-            let is_readable = mapping.read && is_regular(path);
-            is_readable.then(|| Self {
+            if !mapping.read || !is_regular(path) {
+                return None;
+            }
+            Some(Self {
                 page: mapping.start / PAGE,
                 range: FileRange {
-                    file: names.number(path),
+                    file: names.number(path)?,
                     first: mapping.file_page(mapping.start),
                     count: mapping.pages(),
                 },
@@ -148,6 +182,11 @@ impl MappedFiles {
         &self.ranges
     }
 
+    /// The files of which a part is mapped.
+    pub fn mapped(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.parts.iter().map(|part| part.range.file)
+    }
+
     /// Whether any part of the file is mapped.
     #[must_use]
     pub fn maps(&self, file: FileId) -> bool {
@@ -194,6 +233,7 @@ pub fn joined(ranges: impl Iterator<Item = FileRange>) -> BTreeMap<FileId, Vec<R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
     use warmswap_sys::maps::Maps;
 
     const MAPS: &str = "\
@@ -240,6 +280,25 @@ d000-e000 ---p 00008000 fe:00 1 /usr/bin/a
         assert_eq!(mapped.place(FileId(0), 5), Some(4));
         assert_eq!(mapped.place(FileId(0), 7), None);
         assert_eq!(mapped.place(FileId(1), 1), Some(9));
+    }
+
+    #[test]
+    fn names_are_bounded_and_those_that_nobody_uses_make_room() {
+        let mut names = FileNames::default();
+        let path = |n: usize| PathBuf::from(format!("/tmp/{n}"));
+        for n in 0..MOST_FILES {
+            assert_eq!(names.number(&path(n)), Some(FileId(n as u32)));
+        }
+        assert_eq!(names.number(&path(MOST_FILES)), None);
+        assert_eq!(names.number(&path(7)), Some(FileId(7)), "it has one");
+
+        names.retain(|file| file.0 % 2 == 1);
+
+        assert_eq!(names.path(FileId(8)), None);
+        let number = names.number(&path(MOST_FILES)).unwrap();
+        assert!(number.0.is_multiple_of(2), "{number:?}");
+        assert_eq!(names.path(number), Some(path(MOST_FILES).as_path()));
+        assert_eq!(names.path(FileId(7)), Some(path(7).as_path()));
     }
 
     #[test]

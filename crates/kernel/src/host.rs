@@ -14,6 +14,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use rustc_hash::FxHashSet;
 use warmswap_engine::{Engine, Limits};
 use warmswap_page::AppId;
 use warmswap_page::PAGE_BYTES;
@@ -343,6 +344,9 @@ impl Host {
             self.found_ns = Some(now_ns);
             self.find_processes();
             self.gauge.find_devices();
+            if self.core.names.is_full() {
+                self.forget_file_names();
+            }
         }
         let overdue = Duration::from_millis(self.config.launch_window_ms);
         for at in 0..self.apps.len() {
@@ -352,7 +356,9 @@ impl Host {
             if let Some(window) = &app.window {
                 // What happens in a window is looked at when it closes.
                 let is_overdue = is_due(Some(window.begin_ns), overdue, now_ns);
-                if is_overdue || app.has_answered(&self.core.root, now_ns) {
+                let is_bringing = self.prepagers.as_ref().is_some_and(Prepagers::is_busy);
+                let has_answered = app.has_answered(&self.core.root, now_ns) && !is_bringing;
+                if is_overdue || has_answered {
                     self.close_window(at, false);
                     // Its pages may leave now.
                     self.patience = Patience::default();
@@ -481,6 +487,18 @@ impl Host {
         }
     }
 
+    /// Forgets the names of files that no application maps, and of which nothing is learned.
+    fn forget_file_names(&mut self) {
+        let mut used = FxHashSet::default();
+        for app in self.apps.iter().flatten() {
+            used.extend(app.files.keys().copied());
+            used.extend(app.processes.iter().flat_map(|p| p.files.mapped()));
+            let learned = self.core.engine.learned(app.id);
+            used.extend(learned.files.iter().map(|learned| learned.file));
+        }
+        self.core.names.retain(|file| used.contains(&file));
+    }
+
     /// Runs an event of an application. Others can leave than before: a round is not in vain for what the last ones were.
     fn event(&mut self, event: impl FnOnce(&mut Self)) {
         self.timed(|host| {
@@ -523,6 +541,7 @@ impl Core {
                 self.mark_taught(app, at);
             }
             Err(e) if e.is_gone() => self.counters.process_gone += 1,
+            Err(e) if e.is_exhausted() => self.counters.process_unreadable += 1,
             Err(e) => {
                 if e.is_refused() {
                     self.counters.refused_permission += 1;

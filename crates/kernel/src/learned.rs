@@ -23,7 +23,7 @@ pub(crate) fn teach(
     let Some(learned) = load(folder, name)? else {
         return Ok(());
     };
-    let learned = learned.rename(|path: String| Some(names.number(path.as_ref())));
+    let learned = learned.rename(|path: String| names.number(path.as_ref()));
     engine.teach(app, &learned);
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! The threads that bring pages back ahead of use: anonymous ones at idle priority, those of files at normal priority
-//! by one thread, which mostly waits for the disk (ASAP sections 5.1 and 5.2).
+//! by one thread, which mostly waits for the disk (ASAP sections 5.1 and 5.2). And one that sends back to swap what came in
+//! vain: it reads memory of programs, which a program can make wait for ever, so that nothing waits for this thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -16,6 +17,17 @@ use crate::error::HostError;
 
 /// Pages that one thread takes at a time: about a millisecond of work.
 pub const BATCH_PAGES: usize = 256;
+
+/// Processes whose pages wait to be sent back to swap, at most; pages of more stay in the swap cache.
+const MOST_WAITING: usize = 64;
+
+/// Pages of one process that came in vain.
+#[derive(Debug)]
+struct Wasted {
+    process: Arc<Process>,
+    /// They ascend.
+    pages: Vec<u64>,
+}
 
 /// Pages of one process that are wanted back.
 #[derive(Debug)]
@@ -32,11 +44,14 @@ struct Job {
 #[derive(Debug, Default)]
 struct Shared {
     launch: AtomicU64,
+    /// Jobs that were handed over and are not through.
+    jobs: AtomicU64,
     done_pages: AtomicU64,
     refused_ranges: AtomicU64,
     refused_permission: AtomicU64,
     process_gone: AtomicU64,
     cpu_ns: AtomicU64,
+    put_back_pages: AtomicU64,
 }
 
 /// What the threads did so far.
@@ -52,6 +67,8 @@ pub struct Prepaged {
     pub process_gone: u64,
     /// CPU time in nanoseconds.
     pub cpu_ns: u64,
+    /// Pages that were sent back to swap, since they came in vain.
+    pub put_back_pages: u64,
 }
 
 /// Where jobs go in.
@@ -59,9 +76,10 @@ pub struct Prepaged {
 struct Jobs {
     anonymous: Sender<Job>,
     files: Sender<Job>,
+    wasted: SyncSender<Wasted>,
 }
 
-/// The threads. Dropping them ends them after the batches under way.
+/// The threads. Dropping them ends them after the batches under way; what is to go back to swap is not waited for.
 #[derive(Debug)]
 pub struct Prepagers {
     by: PrepageBy,
@@ -98,9 +116,23 @@ impl Prepagers {
             .map(|_| start("prepage", &receiver, true))
             .collect::<Result<_, _>>()?;
         started.push(start("read ahead", &file_receiver, false)?);
+        let (wasted, waste_receiver) = sync_channel(MOST_WAITING);
+        let of_thread = Arc::clone(&shared);
+        std::thread::Builder::new()
+            .name("put back".to_owned())
+            .spawn(move || {
+                for wasted in waste_receiver {
+                    count_cpu(&of_thread, || put_back(&wasted, &of_thread));
+                }
+            })
+            .map_err(HostError::Thread)?;
         Ok(Self {
             by,
-            jobs: Some(Jobs { anonymous, files }),
+            jobs: Some(Jobs {
+                anonymous,
+                files,
+                wasted,
+            }),
             shared,
             threads: started,
         })
@@ -112,6 +144,7 @@ impl Prepagers {
         for batch in pages.chunks(BATCH_PAGES) {
             let mut pages = batch.to_vec();
             pages.sort_unstable();
+            self.shared.jobs.fetch_add(1, Ordering::Relaxed);
             // The threads live as long as the sender.
             let _ = jobs.anonymous.send(Job {
                 process: Arc::clone(process),
@@ -127,6 +160,7 @@ impl Prepagers {
     pub fn read_ahead(&self, process: &Arc<Process>, pages: &[u64], launch: u64) {
         let Some(jobs) = &self.jobs else { return };
         for batch in pages.chunks(BATCH_PAGES) {
+            self.shared.jobs.fetch_add(1, Ordering::Relaxed);
             let _ = jobs.files.send(Job {
                 process: Arc::clone(process),
                 pages: batch.to_vec(),
@@ -136,9 +170,25 @@ impl Prepagers {
         }
     }
 
+    /// Has pages that wait in the swap cache, which ascend, sent back to swap; returns at once. Where the thread cannot
+    /// follow they stay.
+    pub fn put_back(&self, process: &Arc<Process>, pages: Vec<u64>) {
+        let Some(jobs) = &self.jobs else { return };
+        let _ = jobs.wasted.try_send(Wasted {
+            process: Arc::clone(process),
+            pages,
+        });
+    }
+
     /// From now on only this launch counts: what is left of others is not brought back.
     pub fn only(&self, launch: u64) {
         self.shared.launch.store(launch, Ordering::Release);
+    }
+
+    /// Something is still being brought back.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.shared.jobs.load(Ordering::Relaxed) > 0
     }
 
     /// What was done so far.
@@ -151,6 +201,7 @@ impl Prepagers {
             refused_permission: load(&self.shared.refused_permission),
             process_gone: load(&self.shared.process_gone),
             cpu_ns: load(&self.shared.cpu_ns),
+            put_back_pages: load(&self.shared.put_back_pages),
         }
     }
 }
@@ -169,21 +220,42 @@ fn work(jobs: &Mutex<Receiver<Job>>, shared: &Shared) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
-        if shared.launch.load(Ordering::Acquire) != job.launch {
-            continue;
+        if shared.launch.load(Ordering::Acquire) == job.launch {
+            count_cpu(shared, || bring_back(&job, shared));
         }
-        let begin = thread_cpu_ns();
-        if let Err(error) = bring_back(&job, shared) {
-            let counter = if error.is_gone() {
-                &shared.process_gone
-            } else {
-                &shared.refused_permission
-            };
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
-        let ns = thread_cpu_ns().saturating_sub(begin);
-        shared.cpu_ns.fetch_add(ns, Ordering::Relaxed);
+        shared.jobs.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Does something, and counts what it costs and why it fails.
+fn count_cpu(shared: &Shared, what: impl FnOnce() -> Result<(), ProcessError>) {
+    let begin = thread_cpu_ns();
+    if let Err(error) = what() {
+        let counter = if error.is_gone() {
+            &shared.process_gone
+        } else {
+            &shared.refused_permission
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+    let ns = thread_cpu_ns().saturating_sub(begin);
+    shared.cpu_ns.fetch_add(ns, Ordering::Relaxed);
+}
+
+/// The kernel pages out what is mapped only, so the pages are mapped before.
+fn put_back(wasted: &Wasted, shared: &Shared) -> Result<(), ProcessError> {
+    let Wasted { process, pages } = wasted;
+    prepage(process.pid(), pages)?;
+    let advised = advise(process, Advice::PageOut, &ranges(pages.iter().copied()))?;
+    let refused = advised.unmapped_ranges
+        + advised.unsuitable_ranges
+        + advised.busy_ranges
+        + advised.failed_ranges;
+    shared
+        .put_back_pages
+        .fetch_add(advised.pages, Ordering::Relaxed);
+    shared.refused_ranges.fetch_add(refused, Ordering::Relaxed);
+    Ok(())
 }
 
 fn bring_back(job: &Job, shared: &Shared) -> Result<(), ProcessError> {
@@ -228,6 +300,9 @@ mod tests {
             prepagers.bring(&me, &pages, 2);
             prepagers.bring(&me, &pages, 3);
             while prepagers.done().done_pages < 900 && prepagers.done().refused_permission == 0 {
+                std::thread::yield_now();
+            }
+            while prepagers.is_busy() {
                 std::thread::yield_now();
             }
             let shared = Arc::clone(&prepagers.shared);

@@ -8,18 +8,19 @@ use std::time::Duration;
 /// An application that does next to nothing for so long has answered.
 const REST: Duration = Duration::from_millis(100);
 
-/// What an application that rests does in that time at most: wake up for a timer. CPU time is counted in clock ticks,
-/// mostly of 10 ms.
-const LITTLE: Effort = Effort {
-    faults: 16,
-    cpu_ticks: 1,
-};
+/// Faults of an application that rests in that time, at most: it wakes up for a timer.
+const FEW_FAULTS: u64 = 16;
+
+/// The same of its CPU time, which is counted in clock ticks, mostly of 10 ms.
+const FEW_CPU_TICKS: u64 = 1;
 
 /// What the processes of an application did since they began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Effort {
     pub faults: u64,
     pub cpu_ticks: u64,
+    /// One of them waits for a disk.
+    pub waits: bool,
 }
 
 impl std::ops::Add for Effort {
@@ -29,6 +30,7 @@ impl std::ops::Add for Effort {
         Self {
             faults: self.faults + other.faults,
             cpu_ticks: self.cpu_ticks + other.cpu_ticks,
+            waits: self.waits || other.waits,
         }
     }
 }
@@ -58,9 +60,9 @@ impl Rest {
         let grown = |now: u64, before: u64| now.checked_sub(before).unwrap_or(u64::MAX);
         let faults = grown(effort.faults, self.effort.faults);
         let cpu_ticks = grown(effort.cpu_ticks, self.effort.cpu_ticks);
-        let is_little = faults <= LITTLE.faults && cpu_ticks <= LITTLE.cpu_ticks;
-        let stirs = effort != self.effort;
-        if !is_little || (stirs && !self.has_stirred) {
+        let is_little = faults <= FEW_FAULTS && cpu_ticks <= FEW_CPU_TICKS;
+        let stirs = (faults, cpu_ticks) != (0, 0);
+        if effort.waits || !is_little || (stirs && !self.has_stirred) {
             *self = Self {
                 has_stirred: true,
                 ..Self::new(now_ns, effort)
@@ -77,7 +79,11 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn effort(faults: u64, cpu_ticks: u64) -> Effort {
-        Effort { faults, cpu_ticks }
+        Effort {
+            faults,
+            cpu_ticks,
+            waits: false,
+        }
     }
 
     #[test]
@@ -101,6 +107,20 @@ mod tests {
             assert!(!busy.is_over(look * 50 * MS, effort(0, 2 * look)), "{look}");
         }
         assert!(blinking.is_over(120 * MS, effort(3, 1)));
+    }
+
+    #[test]
+    fn who_waits_for_a_disk_does_not_rest() {
+        let mut rest = Rest::new(0, effort(7, 7));
+        for look in 1..10 {
+            let waiting = Effort {
+                waits: true,
+                ..effort(7, 7)
+            };
+            assert!(!rest.is_over(look * 100 * MS, waiting));
+        }
+        assert!(!rest.is_over(950 * MS, effort(7, 7)));
+        assert!(rest.is_over(1_000 * MS, effort(7, 7)));
     }
 
     #[test]

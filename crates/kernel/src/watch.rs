@@ -76,11 +76,20 @@ impl WatchError {
     /// True when permission is missing.
     #[must_use]
     pub fn is_refused(&self) -> bool {
-        let source = match self {
+        self.source().kind() == std::io::ErrorKind::PermissionDenied
+    }
+
+    /// True when descriptors or memory ran out: it can be watched another time.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        warmswap_sys::file::is_exhausted(self.source())
+    }
+
+    fn source(&self) -> &std::io::Error {
+        match self {
             Self::Process(e) => &e.source,
             Self::File(e) => &e.source,
-        };
-        source.kind() == std::io::ErrorKind::PermissionDenied
+        }
     }
 }
 
@@ -161,6 +170,7 @@ impl Watched {
         (stat.start_ticks == self.id.start_ticks).then_some(Effort {
             faults: stat.minor_faults + stat.major_faults,
             cpu_ticks: stat.cpu_ticks,
+            waits: stat.state == 'D',
         })
     }
 

@@ -147,8 +147,7 @@ fn a_launch_ends_when_its_application_rests() {
     let status = host.status();
     let last = status.apps[0].relaunches.last().unwrap();
     assert!(!last.is_answered && last.faults >= 390, "{last:?}");
-    // Who tells one answer tells them all.
-    host.switch_to(app).unwrap();
+    // Who tells one answer tells them all, also one that comes late.
     host.launch_done(app).unwrap();
     host.switch_to(app).unwrap();
     program.touch(500, 900);
@@ -290,11 +289,10 @@ fn pages_that_were_prepaged_in_vain_leave_the_swap_cache_where_memory_is_short()
 
     host.launch_done(app).unwrap();
 
-    assert!(
-        host.counters().prepage_put_back >= 290,
-        "{:?}",
-        host.counters()
-    );
+    // A thread does it that nothing waits for. The kernel refuses some of them now and then.
+    while host.counters().prepage_put_back < 290 {
+        std::thread::yield_now();
+    }
     assert!(used() + bytes(200) <= before, "{} of {before}", used());
     // They are where they were, and are not written again.
     let (major, _) = touch_alone(&mut program, 200..500);
@@ -457,7 +455,10 @@ fn two_hundred_processes_are_watched() {
     let app = host
         .add(Application {
             name: "many".to_owned(),
-            members: Members::Group(machine.memcg.path().to_owned()),
+            members: Members::Group {
+                path: machine.memcg.path().to_owned(),
+                without: Vec::new(),
+            },
         })
         .unwrap();
     let mut found = 0;

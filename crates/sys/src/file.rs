@@ -44,11 +44,24 @@ impl FileError {
             || self.source.raw_os_error() == Some(libc::ESRCH)
     }
 
+    /// True when descriptors or memory ran out: it says nothing about the file.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        is_exhausted(&self.source)
+    }
+
     /// True when the kernel could not do it now (EBUSY).
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.source.raw_os_error() == Some(libc::EBUSY)
     }
+}
+
+/// True when descriptors or memory ran out.
+#[must_use]
+pub fn is_exhausted(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    matches!(code, Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }
 
 /// Reads a whole text file. Bytes that are not UTF-8 are replaced.

@@ -11,15 +11,25 @@ use crate::{FileError, Root, file};
 /// The status of every process on the machine. Processes that end meanwhile are left out.
 ///
 /// # Errors
-/// [`FileError`] when `/proc` cannot be listed.
+/// [`FileError`] when `/proc` cannot be listed, or a process be read, for want of descriptors say: a list that is not whole
+/// would tell of processes that they ended.
 pub fn all(root: &Root) -> Result<Vec<Stat>, FileError> {
     let proc_dir = root.path("/proc");
     let entries = std::fs::read_dir(&proc_dir).map_err(|e| FileError::new("list", &proc_dir, e))?;
-    Ok(entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter_map(|pid| Stat::read(root, pid).ok())
-        .collect())
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|e| FileError::new("list", &proc_dir, e))?;
+        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else {
+            continue;
+        };
+        match Stat::read(root, pid) {
+            Ok(stat) => found.push(stat),
+            Err(error) if error.is_exhausted() => return Err(error),
+            // It ended, or may not be looked at.
+            Err(_) => {}
+        }
+    }
+    Ok(found)
 }
 
 /// `ancestor` and all its living descendants, parents before children, else by number.

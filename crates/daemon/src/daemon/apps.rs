@@ -67,7 +67,10 @@ impl Apps {
         for (name, section) in &config.apps {
             let members = match (&section.executable, &section.cgroup) {
                 (Some(pattern), None) => Members::Executable(pattern.clone()),
-                (None, Some(group)) => Members::Group(group.into()),
+                (None, Some(group)) => Members::Group {
+                    path: group.into(),
+                    without: Vec::new(),
+                },
                 (None, None) => continue,
                 (Some(_), Some(_)) => {
                     warnings.push(format!("[app {name}] has both keys; executable counts"));

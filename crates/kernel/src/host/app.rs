@@ -134,8 +134,12 @@ impl App {
 
     /// Whether its launch is over, as far as that is seen without being told. Costs 10 µs a process.
     pub fn has_answered(&mut self, root: &Root, now_ns: u64) -> bool {
+        let asks = |window: &Window| window.rest.is_some();
+        if !self.window.as_ref().is_some_and(asks) {
+            return false;
+        }
         let effort = self.effort(root);
-        let rest = self.window.as_mut().and_then(|w| w.rest.as_mut());
+        let rest = self.window.as_mut().and_then(|window| window.rest.as_mut());
         rest.is_some_and(|rest| rest.is_over(now_ns, effort))
     }
 

@@ -8,8 +8,6 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_page::{FileId, LaunchKind, PageAddr};
 use warmswap_policy::ChunkId;
 use warmswap_sys::monotonic_ns;
-use warmswap_sys::prepage::prepage;
-use warmswap_sys::process::Process;
 
 use super::Host;
 use super::app::{App, Window, addr, place};
@@ -92,10 +90,11 @@ impl Host {
         let Some(app) = &mut self.apps[at] else {
             return false;
         };
+        // An answer that comes after a pause says it, too: the window was closed by then.
+        app.tells_answers |= is_answered;
         if app.window.is_none() {
             return false;
         }
-        app.tells_answers |= is_answered;
         if let Some(prepagers) = &self.prepagers {
             prepagers.only(u64::MAX);
         }
@@ -106,7 +105,7 @@ impl Host {
         let Some(mut window) = app.window.take() else {
             return false;
         };
-        self.core.release(app, &window);
+        self.core.release(app, &window, self.prepagers.as_ref());
         window.faults += files.faults;
         window.used += files.used;
         held += files.kept;
@@ -208,7 +207,7 @@ impl Core {
 
     /// What was brought back and not touched is where it was: in swap. Where memory is short it does not stay in the
     /// swap cache either, since the swap still has its content.
-    fn release(&mut self, app: &mut App, window: &Window) {
+    fn release(&mut self, app: &mut App, window: &Window, prepagers: Option<&Prepagers>) {
         let mut wasted: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
         for &(slice, page) in &window.ahead {
             let Some(at) = app.by_slice(slice) else {
@@ -220,23 +219,12 @@ impl Core {
             }
         }
         self.drain();
+        let Some(prepagers) = prepagers else { return };
         if self.prepage_by == PrepageBy::WillNeed && !self.is_ample() {
             for (at, mut pages) in wasted {
                 pages.sort_unstable();
-                self.put_back(app.processes[at].process(), &pages);
+                prepagers.put_back(app.processes[at].process(), pages);
             }
-        }
-    }
-
-    /// Sends pages away that wait in the swap cache. The kernel takes what is mapped only, so they are mapped before.
-    fn put_back(&mut self, process: &Process, pages: &[u64]) {
-        let result = prepage(process.pid(), pages).and_then(|_| self.advise_out(process, pages));
-        match result {
-            Ok(advised) => {
-                self.counters.prepage_put_back += advised.pages;
-                self.counters.refused(advised);
-            }
-            Err(error) => self.counters.failed(&error),
         }
     }
 }

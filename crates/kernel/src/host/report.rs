@@ -23,6 +23,7 @@ impl Host {
             counters.refused_permission += done.refused_permission;
             counters.process_gone += done.process_gone;
             counters.prepage_cpu_ns = done.cpu_ns;
+            counters.prepage_put_back = done.put_back_pages;
         }
         counters
     }
