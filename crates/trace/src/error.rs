@@ -202,6 +202,19 @@ pub enum TraceError {
     },
 }
 
+impl TraceError {
+    /// Whether the system refused to write: what was read and asked for is not at fault.
+    #[must_use]
+    pub fn is_failed_write(&self) -> bool {
+        match self {
+            Self::Io { action, .. } => !matches!(*action, "open" | "read"),
+            #[cfg(feature = "export")]
+            Self::Parquet { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 /// Where in an imported file something stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {

@@ -53,6 +53,8 @@ const SUFFIX: &[u8] = b"#^^^";
 const PFN_BITS: u32 = 40;
 /// Generations that fit above a pfn in a page number of 52 bits.
 const GENERATIONS: u64 = 1 << 12;
+/// The system's number of "No such file or directory".
+const ENOENT: i32 = 2;
 /// From one event to the next.
 const STEP_NS: u64 = 1000;
 
@@ -140,7 +142,7 @@ impl SwapOuts {
         let missing = |path: &Path| TraceError::Io {
             path: path.to_owned(),
             action: "open",
-            source: std::io::ErrorKind::NotFound.into(),
+            source: std::io::Error::from_raw_os_error(ENOENT),
         };
         let Some(meta) = Input::open(&dir.join("swapout_trace.txt.meta"))? else {
             return Err(missing(&path));
