@@ -1,7 +1,7 @@
 //! What can go wrong with an application.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use warmswap_sys::FileError;
 use warmswap_sys::undo::UndoError;
@@ -14,12 +14,14 @@ pub enum AppError {
     /// The definition cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The definition is not valid; the message shows line and column.
-    #[error("{}: {message}", path.display())]
+    /// The definition is not valid.
+    #[error("{}: {message}", place(path, *line))]
     Invalid {
         /// The definition.
         path: PathBuf,
-        /// What is wrong, with its place.
+        /// The line that is wrong, from 1, where it is one.
+        line: Option<usize>,
+        /// What is wrong.
         message: String,
     },
     /// There is no definition of this name.
@@ -89,6 +91,26 @@ pub enum AppError {
     /// Its processes or folder could not be registered for removal.
     #[error(transparent)]
     Undo(#[from] UndoError),
+}
+
+/// `FILE:LINE`, as editors and compilers write it.
+fn place(path: &Path, line: Option<usize>) -> String {
+    let line = line.map_or_else(String::new, |line| format!(":{line}"));
+    format!("{}{line}", path.display())
+}
+
+/// What is wrong with the TOML `text` of the file at `path`, in one line with file and line.
+#[must_use]
+pub fn bad_toml(path: &Path, text: &str, error: &toml::de::Error) -> String {
+    let (line, message) = toml_fault(text, error);
+    format!("{}: {message}", place(path, line))
+}
+
+/// The line that an error of `text` is about, from 1, and the error in one line.
+pub(crate) fn toml_fault(text: &str, error: &toml::de::Error) -> (Option<usize>, String) {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.map(|before| before.matches('\n').count() + 1);
+    (line, error.message().replace('\n', ", "))
 }
 
 fn said(stderr: &str) -> String {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use warmswap_sys::FileError;
 
-use crate::AppError;
+use crate::error::{AppError, toml_fault};
 
 /// One application.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -162,7 +162,7 @@ impl AppSpec {
     /// Reads a definition.
     ///
     /// # Errors
-    /// [`AppError::File`], or [`AppError::Invalid`] with line and column.
+    /// [`AppError::File`], or [`AppError::Invalid`] with the line.
     pub fn load(path: &Path) -> Result<Self, AppError> {
         let text = warmswap_sys::file::read(path)?;
         Self::parse(&text, path)
@@ -171,13 +171,16 @@ impl AppSpec {
     /// Parses the text of a definition that stands at `path`.
     ///
     /// # Errors
-    /// [`AppError::Invalid`] with line and column.
+    /// [`AppError::Invalid`] with the line.
     pub fn parse(text: &str, path: &Path) -> Result<Self, AppError> {
-        let invalid = |message: String| AppError::Invalid {
+        let invalid_at = |(line, message)| AppError::Invalid {
             path: path.to_owned(),
+            line,
             message,
         };
-        let mut spec: Self = toml::from_str(text).map_err(|e| invalid(e.to_string()))?;
+        let invalid = |message: String| invalid_at((None, message));
+        let mut spec: Self =
+            toml::from_str(text).map_err(|error| invalid_at(toml_fault(text, &error)))?;
         spec.path = path.to_owned();
         let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if spec.name.is_empty() || !spec.name.chars().all(letters) {
@@ -295,6 +298,7 @@ pub fn load_all(folder: &Path) -> Result<Vec<AppSpec>, AppError> {
         );
         return Err(AppError::Invalid {
             path: pair[1].path.clone(),
+            line: None,
             message,
         });
     }
@@ -374,7 +378,10 @@ programs = ["prog"]
                 TEXT.replace("limit_s = 3", "limit_s = 3\ncolour = 1"),
                 "colour",
             ),
-            (TEXT.replace("\"children\"", "\"friends\""), "line 6"),
+            (
+                TEXT.replace("\"children\"", "\"friends\""),
+                "/a/thing.toml:6: ",
+            ),
             (TEXT.replace("{heap}", "{heaps}"), "{heaps}"),
             (TEXT.replace("\"thing\"", "\"Thing!\""), "Thing!"),
             (TEXT.replace("unit = \"pieces\"\n", ""), "unit"),
