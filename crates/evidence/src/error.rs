@@ -15,6 +15,14 @@ pub enum EvidenceError {
         #[source]
         source: io::Error,
     },
+    /// A file is no JSON.
+    #[error("{}: it is no result of --json: {reason}", path.display())]
+    NoJson {
+        /// The file.
+        path: PathBuf,
+        /// Where it goes wrong.
+        reason: String,
+    },
     /// A file is not what a result of its schema is.
     #[error("{}: {field}: {reason}", path.display())]
     Field {

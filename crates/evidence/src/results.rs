@@ -250,6 +250,12 @@ fn has_files(of: &Comparison) -> bool {
 fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, EvidenceError> {
     let mut reader = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        if error.inner().is_syntax() || error.inner().is_eof() {
+            return EvidenceError::NoJson {
+                path: path.to_path_buf(),
+                reason: error.inner().to_string(),
+            };
+        }
         let field = error.path().to_string();
         EvidenceError::Field {
             path: path.to_path_buf(),
@@ -319,7 +325,10 @@ mod tests {
         let said = error("{\"schema\": 3}");
         assert!(said.starts_with("x.json: schema: invalid type"), "{said}");
         let said = error("no JSON");
-        assert!(said.starts_with("x.json: (top): expected"), "{said}");
+        assert!(
+            said.starts_with("x.json: it is no result of --json: expected"),
+            "{said}"
+        );
         for (schema, version) in [("warmswap.study.similarity", 9), ("warmswap.doctor", 1)] {
             let said = error(&result(schema, version, "[]"));
             assert!(

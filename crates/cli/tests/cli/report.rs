@@ -57,7 +57,7 @@ fn bad_results_are_named_by_file_and_field() {
     let file = folder.path().join("x.json");
     let page = folder.path().join("report.html");
     for (what, wanted) in [
-        ("nothing", "x.json: (top): "),
+        ("nothing", "x.json: it is no result of --json: "),
         ("{\"schema\": 1}", "x.json: schema: "),
     ] {
         fs::write(&file, what).unwrap();
