@@ -37,7 +37,7 @@ pub enum SizeError {
         text: String,
     },
     /// It has a sign.
-    #[error("{text:?} is negative")]
+    #[error("{text:?} is negative, and a size is not (examples: 512M, 1.5GiB, 50%, 4096)")]
     Negative {
         /// What was written.
         text: String,

@@ -73,9 +73,9 @@ impl Table {
                 out += &painted(&line, DIM, style);
             }
         }
-        let left_out: Vec<&str> = (0..self.columns.len())
+        let left_out: Vec<String> = (0..self.columns.len())
             .filter(|index| !shown.contains(index))
-            .map(|index| self.columns[index].title.as_str())
+            .map(|index| self.told_apart(index))
             .collect();
         if !left_out.is_empty() {
             let left_out = format!("no room for: {}", left_out.join(", "));
@@ -98,6 +98,16 @@ impl Table {
             }));
         }
         out
+    }
+
+    /// The title of a column, with its origin where another column has the same title.
+    fn told_apart(&self, index: usize) -> String {
+        let Column { title, origin, .. } = &self.columns[index];
+        let alike = self.columns.iter().filter(|other| other.title == *title);
+        match origin {
+            Some(origin) if alike.count() > 1 => format!("{title} ({})", origin.name()),
+            _ => title.clone(),
+        }
     }
 
     /// The columns that there is room for, by index.

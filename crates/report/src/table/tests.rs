@@ -105,7 +105,7 @@ fn narrow_text_is_golden() {
             " zram                    33.0 ms        160 MiB      2.77×",
             " ariadne-ehl-1k-2k-16k   16.0 ms        150 MiB      3.33×",
             " [1] every page stays resident",
-            " no room for: data ratio, refaults",
+            " no room for: data ratio (paper), refaults",
         ],
     );
 }

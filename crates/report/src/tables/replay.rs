@@ -44,8 +44,13 @@ pub fn rules(ruling: &Ruling) -> Result<Table, TableError> {
             Quantity::Count(row.misses),
         ])?;
     }
+    let changes = if ruling.changes == 1 {
+        "change"
+    } else {
+        "changes"
+    };
     table.footnote(format!(
-        "Launches during which each ruled; at last {}, after {} changes. Misses of sampled pages, had each ruled alone.",
+        "Launches during which each ruled; at last {}, after {} {changes}. Misses of sampled pages, had each ruled alone.",
         ruling.rule, ruling.changes
     ));
     Ok(table)

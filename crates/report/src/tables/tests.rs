@@ -308,6 +308,11 @@ fn what_ruled_is_told_where_there_was_a_choice() {
     );
     let text = tables[5].text(Style::PLAIN);
     assert!(text.contains("at last lru-2, after 3 changes"), "{text}");
+    if let Some(ruling) = &mut chosen.ruling {
+        ruling.changes = 1;
+    }
+    let text = replay(&chosen).unwrap()[5].text(Style::PLAIN);
+    assert!(text.contains("after 1 change."), "{text}");
 }
 
 #[test]
