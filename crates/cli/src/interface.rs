@@ -17,11 +17,50 @@ const GROUPS: [(&str, &[&str]); 3] = [
     ("Research", &[]),
 ];
 
+/// Options of every command that a command refuses, by the words behind `warmswap`: its help does not show them.
+const REFUSED: [(&str, &[&str]); 9] = [
+    ("daemon", &["json", "csv"]),
+    ("launch", &["json", "csv"]),
+    ("top", &["json", "csv"]),
+    ("study all", &["json", "csv"]),
+    ("report", &["json", "csv"]),
+    ("run", &["csv"]),
+    ("switch", &["csv"]),
+    ("config", &["csv"]),
+    ("trace head", &["csv"]),
+];
+
 /// The command with all subcommands, their examples and the grouped list.
 pub fn command() -> Command {
-    let command = with_examples(Cli::command(), "");
+    let command = Cli::command();
+    let command = without_refused(command.clone(), "", &command);
+    let command = with_examples(command, "");
     let template = template(&command);
     command.help_template(template)
+}
+
+/// Hides what a command below `root` refuses, and lets options take `-1`, which is refused by the option's name.
+fn without_refused(command: Command, path: &str, root: &Command) -> Command {
+    let command = command.mut_args(|arg| {
+        let takes_values = !arg.is_positional() && arg.get_action().takes_values();
+        arg.allow_negative_numbers(takes_values)
+    });
+    let refused = REFUSED.iter().find(|(name, _)| *name == path);
+    let refused = refused.map_or(&[][..], |(_, options)| options);
+    let args = root.get_arguments();
+    // An own option of the same name stands in for the one of every command.
+    let hidden = args
+        .filter(|arg| refused.contains(&arg.get_id().as_str()))
+        .map(|arg| arg.clone().allow_negative_numbers(true).hide(true));
+    let command = command.args(hidden);
+    let names: Vec<String> = command
+        .get_subcommands()
+        .map(|sub| sub.get_name().to_owned())
+        .collect();
+    names.into_iter().fold(command, |command, name| {
+        let below = format!("{path} {name}").trim().to_owned();
+        command.mut_subcommand(name, |sub| without_refused(sub, &below, root))
+    })
 }
 
 /// Adds the examples of the manual to the long help of a command and of those below it.

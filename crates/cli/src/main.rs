@@ -90,6 +90,7 @@ impl Command {
             Self::Switch(_) => ("switch", Gives::Result),
             Self::Trace(command) => command.gives(),
             Self::Report(_) => ("report", Gives::Result),
+            Self::Study(command) => command.gives(),
             _ => ("", Gives::Tables),
         }
     }

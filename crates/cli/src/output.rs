@@ -3,8 +3,9 @@
 use crate::exit::BadInput;
 use anyhow::{Context as _, Result};
 use clap::Args;
+use rustix::fs::{Access, access};
 use serde::Serialize;
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{ErrorKind, IsTerminal, Write, stdout};
 use std::path::{Path, PathBuf};
 use warmswap_report::json::{Envelope, Schema};
 use warmswap_report::machine::Machine;
@@ -15,13 +16,13 @@ use warmswap_report::units::Style;
 #[derive(Debug, Args)]
 pub struct OutputArgs {
     /// The result as JSON; `-` for standard output, without tables
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Output")]
     json: Option<PathBuf>,
     /// The tables as CSV in base units; `-` for standard output
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Output")]
     csv: Option<PathBuf>,
     /// Raw numbers (bytes, nanoseconds) instead of human units
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Output")]
     bytes: bool,
 }
 
@@ -57,7 +58,7 @@ impl OutputArgs {
     /// Looks at the terminal. `gives` is what the command named `command` has for files.
     ///
     /// # Errors
-    /// [`BadInput`] where it does not have what is asked for.
+    /// [`BadInput`] where it does not have what is asked for, or files cannot be written.
     pub fn open(self, command: &str, gives: Gives) -> Result<Output, BadInput> {
         let refuse = |option: &str, what: &str| {
             Err(BadInput(format!(
@@ -73,6 +74,11 @@ impl OutputArgs {
         if self.json.is_some() && self.json == self.csv {
             let why = "--json and --csv name the same file";
             return Err(BadInput(why.to_owned()));
+        }
+        for (option, file) in [("--json", &self.json), ("--csv", &self.csv)] {
+            if let Some(path) = file.as_deref().filter(|path| !is_stdout(path)) {
+                check_file(option, path)?;
+            }
         }
         let colour = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         Ok(Output {
@@ -183,8 +189,34 @@ impl Output {
 }
 
 /// Whether a file is named that stands for standard output.
-fn is_stdout(path: &Path) -> bool {
+pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
+}
+
+/// Checks that a file can be written, so that what `option` asks for is not refused when the work is done. Changes
+/// nothing.
+///
+/// # Errors
+/// [`BadInput`] with the reason.
+pub fn check_file(option: &str, path: &Path) -> Result<(), BadInput> {
+    let cannot = |why: String| {
+        let path = path.display();
+        Err(BadInput(format!("cannot write {option} {path}: {why}")))
+    };
+    if is_stdout(path) {
+        return cannot("standard output does not take it; name a file".to_owned());
+    }
+    match path.metadata() {
+        Ok(found) if found.is_dir() => cannot("it is a folder; name a file".to_owned()),
+        Ok(_) => access(path, Access::WRITE_OK).or_else(|error| cannot(error.to_string())),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let folder = path.parent().filter(|folder| *folder != Path::new(""));
+            let folder = folder.unwrap_or(Path::new("."));
+            let usable = access(folder, Access::WRITE_OK | Access::EXEC_OK);
+            usable.or_else(|error| cannot(format!("its folder: {error}")))
+        }
+        Err(error) => cannot(error.to_string()),
+    }
 }
 
 /// How often the shape of a result has changed, from 1. Since version 2, relaunches after a kill are in the figures about

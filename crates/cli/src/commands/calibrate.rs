@@ -1,6 +1,6 @@
 //! `warmswap calibrate`: the cost table of the sizing policy `measured`, for this machine and these pages.
 
-use crate::output::Output;
+use crate::output::{Output, check_file};
 use crate::progress::Bar;
 use crate::replay_args::{device, open};
 use anyhow::{Context, Result};
@@ -21,15 +21,18 @@ pub struct CalibrateArgs {
     #[arg(long, default_value = "ufs-3.1", value_name = "NAME|FILE")]
     device: String,
     /// Passes over the data; the median counts
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     passes: u32,
     /// Contents to take from the trace, in MiB
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=65_536))]
     sample_mib: u64,
 }
 
 /// Measures, prints, and writes.
 pub fn run(args: CalibrateArgs, output: &Output) -> Result<()> {
+    if let Some(path) = &args.out {
+        check_file("--out", path)?;
+    }
     let subjects = open(std::slice::from_ref(&args.trace), true)?;
     let options = CalibrateOptions {
         device: device(&args.device)?,

@@ -52,7 +52,8 @@ impl ConfigArgs {
 /// Reads the configuration. What is wrong with it is the fault of who wrote it.
 pub fn load(file: Option<&std::path::Path>) -> Result<Config> {
     match Config::load(&Root::machine(), file) {
-        Err(error @ ConfigError::File(_)) => Err(error.into()),
+        // Who names a file can name another; those of the machine are the machine's.
+        Err(error @ ConfigError::File(_)) if file.is_none() => Err(error.into()),
         Err(error @ ConfigError::Several(_)) => Err(BadLines(error.to_string()).into()),
         Err(error) => Err(BadInput(error.to_string()).into()),
         Ok(config) => Ok(config),

@@ -2,7 +2,7 @@
 
 use crate::definitions;
 use crate::exit::BadInput;
-use crate::output::Output;
+use crate::output::{Output, check_file};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub struct RecordArgs {
     #[arg(long, value_enum, default_value = "small")]
     size: SizeArg,
     /// Relaunches of each application
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     relaunches: u32,
     /// Use in the foreground after each launch, in milliseconds
     #[arg(long, default_value_t = 500, value_name = "MS")]
@@ -83,6 +83,7 @@ impl Progress for Narrator {
 
 /// Records, and shows what the trace holds.
 pub fn run(args: RecordArgs, output: &Output) -> Result<()> {
+    check_file("--out", &args.out)?;
     let mut config = RecordConfig::new(&args.out, definitions::load(&args.apps)?);
     config.size = match args.size {
         SizeArg::Small => Size::Small,

@@ -1,9 +1,10 @@
 //! `warmswap report`: a page of results.
 
 use crate::exit::BadInput;
-use crate::output::Output;
+use crate::output::{Output, check_file, is_stdout};
 use anyhow::{Context, Result};
 use clap::Args;
+use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
 use warmswap_evidence::difference::differences;
 use warmswap_evidence::{Results, difference_page, page, picture, summary};
@@ -17,7 +18,7 @@ pub struct ReportArgs {
     /// Two results of one kind: what changed from the first to the second, and whether it is more than noise
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"])]
     compare: Vec<PathBuf>,
-    /// The page: one file, which needs nothing else
+    /// The page: one file, which needs nothing else; `-` for standard output
     #[arg(short, long, value_name = "FILE", required_unless_present = "picture")]
     out: Option<PathBuf>,
     /// Write the headline chart alone, as SVG
@@ -32,11 +33,21 @@ pub fn run(args: ReportArgs, output: &Output) -> Result<()> {
             BadInput("a page is no result: give -o FILE in place of --json".to_owned()).into(),
         );
     }
+    for (option, path) in [("--out", &args.out), ("--picture", &args.picture)] {
+        if let Some(path) = path.as_deref().filter(|path| !is_stdout(path)) {
+            check_file(option, path)?;
+        }
+    }
+    let is_page_printed = args.out.as_deref().is_some_and(is_stdout);
+    let say = |line: &str| match is_page_printed {
+        true => Ok(()),
+        false => output.say(line),
+    };
     if let [before, after] = &args.compare[..] {
         let (before, after) = (Results::load(&[before])?, Results::load(&[after])?);
         let found = differences(&before, &after)?;
         for difference in found.iter().filter(|of| of.app.is_none()) {
-            output.say(&difference.sentence())?;
+            say(&difference.sentence())?;
         }
         return save(
             args.out.as_deref(),
@@ -50,7 +61,7 @@ pub fn run(args: ReportArgs, output: &Output) -> Result<()> {
     }
     if args.out.is_some() {
         for line in summary::lines(&results) {
-            output.say(&line)?;
+            say(&line)?;
         }
         save(args.out.as_deref(), &page(&results)?, output)?;
     }
@@ -59,6 +70,9 @@ pub fn run(args: ReportArgs, output: &Output) -> Result<()> {
 
 fn save(path: Option<&Path>, text: &str, output: &Output) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
+    if is_stdout(path) {
+        return Ok(stdout().lock().write_all(text.as_bytes())?);
+    }
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     output.say(&format!("written: {}", path.display()))
 }

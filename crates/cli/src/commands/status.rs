@@ -1,6 +1,8 @@
 //! `warmswap status`: the daemon with its applications, and the paged programs that run.
 
 use super::daemon::{DaemonSocket, Unreachable};
+use super::switch::is_program;
+use crate::exit::BadInput;
 use crate::manual::{NOT_ALLOWED, NOTHING_RUNS};
 use crate::output::Output;
 use anyhow::Result;
@@ -92,8 +94,17 @@ pub fn run(args: StatusArgs, output: &Output) -> Result<ExitCode> {
     let (mut listing, unreachable) = if args.targets.is_empty() {
         everything(&args.daemon)
     } else {
-        let ask = |target: &String| ask(&socket(target));
-        let programs = args.targets.iter().map(ask).collect::<Result<_, _>>()?;
+        let ask = |target: &String| {
+            let socket = socket(target);
+            if !is_program(target) && !socket.exists() {
+                let why = format!(
+                    "'{target}' is neither a process nor a socket; applications are shown by plain `warmswap status`"
+                );
+                return Err(BadInput(why).into());
+            }
+            Ok(ask(&socket)?)
+        };
+        let programs = args.targets.iter().map(ask).collect::<Result<_>>()?;
         let listing = Listing {
             programs,
             ..Listing::default()

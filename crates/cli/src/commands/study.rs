@@ -2,7 +2,7 @@
 
 mod all;
 
-use crate::output::Output;
+use crate::output::{Gives, Output};
 use crate::progress::Bar;
 use crate::replay_args::{open, schemes};
 use anyhow::Result;
@@ -72,7 +72,7 @@ pub struct EntropyArgs {
     /// The trace
     trace: PathBuf,
     /// Distinct pages to take from it
-    #[arg(long, default_value_t = 200_000)]
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pages: u64,
 }
 
@@ -129,11 +129,22 @@ pub struct ChunkSizeArgs {
     /// The trace
     trace: PathBuf,
     /// Passes over the data; the median counts
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     passes: u32,
     /// Contents to take from the trace, in MiB
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=65_536))]
     sample_mib: u64,
+}
+
+impl StudyCommand {
+    /// What it has for files.
+    pub fn gives(&self) -> (&'static str, Gives) {
+        match self {
+            // Each study writes its own file.
+            Self::All(_) => ("study all", Gives::Nothing),
+            _ => ("", Gives::Tables),
+        }
+    }
 }
 
 /// Carries out a study.

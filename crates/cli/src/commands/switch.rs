@@ -39,7 +39,7 @@ struct Direction {
 }
 
 /// Whether a paged program is meant, and not an application: a number, or a path.
-fn is_program(target: &str) -> bool {
+pub fn is_program(target: &str) -> bool {
     target.contains('/') || target.bytes().all(|byte| byte.is_ascii_digit())
 }
 

@@ -2,12 +2,13 @@
 
 use crate::definitions::shipped;
 use crate::exit::BadInput;
-use crate::output::{Gives, Output};
+use crate::output::{Gives, Output, check_file};
 use crate::progress::{Bar, count};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use warmswap_apps::bad_toml;
 use warmswap_page::{AppId, LaunchKind, PageAddr};
 use warmswap_report::tables;
 use warmswap_study::Progress;
@@ -142,6 +143,7 @@ pub fn run(command: TraceCommand, output: &Output) -> Result<()> {
         TraceCommand::Info(args) => info(&args, output),
         TraceCommand::Head(args) => head(&args, output),
         TraceCommand::Export(args) => {
+            check_file("--out", &args.out)?;
             let events = export::to_parquet(&TraceReader::open(shipped(&args.trace))?, &args.out)?;
             output.say(&format!(
                 "{} events written to {}",
@@ -157,10 +159,16 @@ pub fn run(command: TraceCommand, output: &Output) -> Result<()> {
         TraceCommand::Import(args) => import(&args, output),
         TraceCommand::Synth(args) => synth(args, output),
         TraceCommand::Sample(args) => {
+            check_file("--out", &args.out)?;
             let reader = TraceReader::open(shipped(&args.trace))?;
+            let app_shares = app_shares(&reader, &args.app_share)?;
+            if args.share == 0.0 && app_shares.iter().all(|&(_, share)| share == 0.0) {
+                let why = "--share 0 keeps nothing: give more than 0, up to 1";
+                return Err(BadInput(why.to_owned()).into());
+            }
             let options = SampleOptions {
                 share: args.share,
-                app_shares: app_shares(&reader, &args.app_share)?,
+                app_shares,
                 seed: args.seed,
                 max_events: args.max_events,
                 apps: args
@@ -296,6 +304,7 @@ fn words(reader: &TraceReader, kind: EventKind) -> String {
 }
 
 fn import(args: &ImportArgs, output: &Output) -> Result<()> {
+    check_file("--out", &args.out)?;
     let (imported, _) = ariadne::import(&args.folder, &args.out)?;
     output.say(&format!(
         "{} swap-outs, {} swap-ins in the relaunch window, {} after it, {} from unknown sectors, {} pages on LRU lists",
@@ -309,12 +318,12 @@ fn import(args: &ImportArgs, output: &Output) -> Result<()> {
 }
 
 fn synth(args: SynthArgs, output: &Output) -> Result<()> {
+    check_file("--out", &args.out)?;
     let mut config = match &args.config {
         Some(path) => {
             let text = std::fs::read_to_string(path)
                 .map_err(|error| BadInput(format!("cannot read {}: {error}", path.display())))?;
-            toml::from_str(&text)
-                .map_err(|error| BadInput(format!("{}: {}", path.display(), error.message())))?
+            toml::from_str(&text).map_err(|error| BadInput(bad_toml(path, &text, &error)))?
         }
         None => SynthConfig::default(),
     };

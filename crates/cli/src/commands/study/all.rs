@@ -6,6 +6,7 @@ use crate::output::Output;
 use anyhow::{Context, Result};
 use clap::Args;
 use std::path::{Path, PathBuf};
+use warmswap_study::StudyError;
 
 /// What to study, and where results go.
 #[derive(Debug, Args)]
@@ -83,12 +84,24 @@ pub fn run(args: &AllArgs, output: &Output) -> Result<()> {
             continue;
         };
         output.say(&line.join(" "))?;
-        crate::run_part(&line, output)?;
+        match crate::run_part(&line, output) {
+            Err(error) if lacks_contents(&error) => {
+                output.say(&format!("left out: {}: {error}", part.1))?;
+            }
+            done => {
+                done?;
+            }
+        }
     }
     let folder = args.out.display();
     output.say(&format!(
         "the page: warmswap report {folder}/*.json -o report.html"
     ))
+}
+
+/// Whether a study needs page contents, which a trace does not have. Others do without.
+fn lacks_contents(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(StudyError::NoContents { .. }))
 }
 
 /// The command line of a part; `None` without what it is computed from.
