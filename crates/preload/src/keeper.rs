@@ -94,6 +94,7 @@ pub fn never_page(reason: &str) -> bool {
     if is_adopted {
         IS_REFUSED.store(false, Ordering::Release);
     } else if !was_refused {
+        report::runs_unpaged(reason);
         say(&format!("this program runs without paging: {reason}"));
     }
     !is_adopted
@@ -226,9 +227,9 @@ fn die(line: &str) -> ! {
 fn spawn(attach: impl FnOnce(&'static Program) -> Result<(), String> + Send + 'static) {
     if let Err(error) = try_spawn(Vec::new(), attach) {
         HAS_GIVEN_UP.store(true, Ordering::Release);
-        say(&format!(
-            "this program runs without paging: no thread: {error}"
-        ));
+        let reason = format!("no thread: {error}");
+        report::runs_unpaged(&reason);
+        say(&format!("this program runs without paging: {reason}"));
     }
 }
 
@@ -251,6 +252,7 @@ fn try_spawn(
             }
             Err(error) => {
                 HAS_GIVEN_UP.store(true, Ordering::Release);
+                report::runs_unpaged(&error);
                 warmswap_arena::say(&format!(
                     "warmswap: this program runs without paging: {error}\n"
                 ));

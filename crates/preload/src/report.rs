@@ -16,6 +16,9 @@ use crate::keeper;
 use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{Program, name, program};
 
+/// Ends the name of the file, beside the report, that says why the program is not paged.
+const UNPAGED: &str = "unpaged";
+
 static STARTED: OnceLock<Instant> = OnceLock::new();
 static LAUNCHES: LatencyHistogram = LatencyHistogram::new();
 static SEEN: Seen = Seen::new();
@@ -29,11 +32,16 @@ struct Seen {
     virtual_peak_bytes: AtomicU64,
     resident_peak_bytes: AtomicU64,
     pool_peak_bytes: AtomicU64,
+    /// What the pool held when it held most: original bytes, and compressed ones.
+    pool_peak_stored_bytes: AtomicU64,
+    pool_peak_compressed_bytes: AtomicU64,
     file_peak_bytes: AtomicU64,
     /// 0 for none.
     last_launch_ns: AtomicU64,
     /// A path that is never freed, or null.
     socket: AtomicPtr<PathBuf>,
+    /// Why the program is not paged: text that is never freed, or null.
+    unpaged: AtomicPtr<String>,
 }
 
 impl Seen {
@@ -42,9 +50,12 @@ impl Seen {
             virtual_peak_bytes: AtomicU64::new(0),
             resident_peak_bytes: AtomicU64::new(0),
             pool_peak_bytes: AtomicU64::new(0),
+            pool_peak_stored_bytes: AtomicU64::new(0),
+            pool_peak_compressed_bytes: AtomicU64::new(0),
             file_peak_bytes: AtomicU64::new(0),
             last_launch_ns: AtomicU64::new(0),
             socket: AtomicPtr::new(ptr::null_mut()),
+            unpaged: AtomicPtr::new(ptr::null_mut()),
         }
     }
 }
@@ -67,10 +78,13 @@ pub fn forget() {
     PROCESS.store(std::process::id(), Relaxed);
     HAS_FINISHED.store(false, Relaxed);
     SEEN.socket.store(ptr::null_mut(), Relaxed);
+    SEEN.unpaged.store(ptr::null_mut(), Relaxed);
     let peaks = [
         &SEEN.virtual_peak_bytes,
         &SEEN.resident_peak_bytes,
         &SEEN.pool_peak_bytes,
+        &SEEN.pool_peak_stored_bytes,
+        &SEEN.pool_peak_compressed_bytes,
         &SEEN.file_peak_bytes,
         &SEEN.last_launch_ns,
     ];
@@ -81,6 +95,12 @@ pub fn forget() {
 pub fn listens_at(path: &Path) {
     let path = Box::into_raw(Box::new(path.to_owned()));
     SEEN.socket.store(path, Relaxed);
+}
+
+/// Notes why the program is not paged.
+pub fn runs_unpaged(reason: &str) {
+    let reason = Box::into_raw(Box::new(reason.to_owned()));
+    SEEN.unpaged.store(reason, Relaxed);
 }
 
 /// Notes how long a launch took.
@@ -98,7 +118,14 @@ pub fn look(program: &Program) {
         .fetch_max(now.virtual_bytes, Relaxed);
     SEEN.resident_peak_bytes
         .fetch_max(now.resident_bytes, Relaxed);
-    SEEN.pool_peak_bytes.fetch_max(now.pool_bytes, Relaxed);
+    let peak_bytes = SEEN.pool_peak_bytes.fetch_max(now.pool_bytes, Relaxed);
+    if now.pool_bytes > peak_bytes {
+        let pool = program.space.stats().pool;
+        SEEN.pool_peak_stored_bytes
+            .store(pool.stored_pages * 4096, Relaxed);
+        SEEN.pool_peak_compressed_bytes
+            .store(pool.compressed_bytes, Relaxed);
+    }
 }
 
 /// Notes how much is mapped of files.
@@ -214,10 +241,21 @@ fn end_report(still_answers: bool) {
     let Some(path) = program.settings.stats_path(std::process::id()) else {
         return;
     };
+    let now = stats(program);
+    // At its end a program has freed most: the little that is left tells nothing of the pool.
+    let stored_bytes = SEEN.pool_peak_stored_bytes.load(Relaxed);
+    let compressed_bytes = SEEN.pool_peak_compressed_bytes.load(Relaxed);
     let stats = ProgramStats {
         exit: ExitState::Exited { status: None },
-        ..stats(program)
+        data_ratio: ratio(stored_bytes, compressed_bytes),
+        memory_ratio: ratio(stored_bytes, now.pool_peak_bytes),
+        ..now
     };
+    // SAFETY: what was put there is never freed.
+    if let Some(reason) = unsafe { SEEN.unpaged.load(Relaxed).as_ref() } {
+        // The summary does without it.
+        let _ = std::fs::write(path.with_extension(UNPAGED), reason);
+    }
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
     let written = serde_json::to_vec(&stats)
         .map_err(std::io::Error::from)

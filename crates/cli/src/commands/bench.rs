@@ -4,8 +4,10 @@ mod capacity;
 mod fleet;
 mod relaunch;
 
+use super::run::live_scheme;
+use super::run::program::find;
 use crate::definitions::shipped;
-use crate::exit::BadInput;
+use crate::exit::{BadInput, no_program};
 use crate::output::Output;
 use crate::progress::Bar;
 use anyhow::Result;
@@ -16,7 +18,6 @@ use warmswap_bench::program::{Budget, ProgramBenchOptions, program};
 use warmswap_bench::redis::{RedisOptions, redis};
 use warmswap_bench::{FaultsOptions, Pages, faults};
 use warmswap_doctor::{Machine, preload_library};
-use warmswap_policy::SchemeSpec;
 use warmswap_report::size_expr::SizeExpr;
 use warmswap_report::tables;
 use warmswap_study::Progress;
@@ -140,7 +141,7 @@ fn run_faults(args: FaultsArgs, output: &Output) -> Result<()> {
 }
 
 fn run_redis(args: RedisArgs, output: &Output) -> Result<()> {
-    SchemeSpec::parse(&args.scheme)?;
+    live_scheme(&args.scheme)?;
     if args.keys < 10_000 || args.rounds == 0 || args.connections == 0 {
         return Err(BadInput(
             "at least 10000 keys, one round and one connection are needed".to_owned(),
@@ -171,6 +172,12 @@ fn run_redis(args: RedisArgs, output: &Output) -> Result<()> {
 fn run_program(args: ProgramArgs, output: &Output) -> Result<()> {
     if args.rounds == 0 {
         return Err(BadInput("at least one round is needed".to_owned()).into());
+    }
+    if let Some(name) = args.command.first() {
+        if name.as_encoded_bytes().starts_with(b"-") {
+            return Err(no_program(&["bench", "program"], &name.to_string_lossy()).into());
+        }
+        find(name, std::env::var_os("PATH"))?;
     }
     let options = ProgramBenchOptions {
         command: args.command,

@@ -4,10 +4,10 @@ mod child;
 mod host;
 mod kernel;
 mod preload;
-mod program;
+pub mod program;
 
-use crate::exit::BadInput;
-use crate::output::Output;
+use crate::exit::{BadInput, no_program};
+use crate::output::{Output, check_file};
 use anyhow::{Context, Result};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus};
 use warmswap_control::{ExitState, Mechanism, ProgramStats};
 use warmswap_kernel::program::ProgramUsage;
+use warmswap_policy::SchemeSpec;
 use warmswap_report::size_expr::SizeExpr;
 use warmswap_report::tables::kernel_program::PagingShare;
 use warmswap_report::units::Quantity;
@@ -167,6 +168,8 @@ struct RunResult {
     host: HostArg,
     /// Why that one.
     reason: String,
+    /// Why the program was not paged, where the library says so.
+    unpaged: Option<String>,
     /// The program; `None` when it wrote nothing and never answered.
     program: Option<ProgramStats>,
     /// Whether that is what it wrote at its end, or the last that it answered before it was killed.
@@ -196,7 +199,11 @@ pub fn run(args: RunArgs, output: &Output) -> Result<ExitCode> {
     let [name, arguments @ ..] = args.command.as_slice() else {
         return Err(BadInput("no program is named".to_owned()).into());
     };
+    if name.as_encoded_bytes().starts_with(b"-") {
+        return Err(no_program(&["run"], &name.to_string_lossy()).into());
+    }
     let budget_bytes = budget_bytes(&args)?;
+    check_files(&args)?;
     // From here on signals wait until they can be passed on: none ends this process and leaves the program, or what was
     // changed on the machine.
     let mut signals = Signals::catch()?;
@@ -261,6 +268,42 @@ fn budget_bytes(args: &RunArgs) -> Result<u64> {
         return Err(BadInput(why).into());
     }
     Ok(budget_bytes)
+}
+
+/// Checks the files that are written while the program runs, and at its end.
+fn check_files(args: &RunArgs) -> Result<(), BadInput> {
+    if let Some(path) = &args.stats_json {
+        check_file("--stats-json", path)?;
+    }
+    if let Some(path) = &args.control {
+        check_file("--control", path)?;
+    }
+    let Some(path) = &args.library.backing else {
+        return Ok(());
+    };
+    check_file("--backing", path)?;
+    match path.metadata() {
+        Ok(found) if found.len() > 0 => Err(BadInput(format!(
+            "--backing {}: it is not empty; name a file that is not there yet",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A scheme of live memory.
+///
+/// # Errors
+/// [`BadInput`] for a clairvoyant one; others of [`SchemeSpec::parse`].
+pub fn live_scheme(text: &str) -> Result<SchemeSpec> {
+    let scheme = SchemeSpec::parse(text)?;
+    if scheme.reclaim.split(':').next() == Some("optimal") {
+        let why = format!(
+            "--scheme {text}: it knows the future, which a replay alone has; `warmswap schemes` lists the others"
+        );
+        return Err(BadInput(why).into());
+    }
+    Ok(scheme)
 }
 
 /// A path that holds when the program changes its folder before it opens it.

@@ -28,8 +28,15 @@ __attribute__((destructor)) static void at_end(void) {
     snprintf(path, sizeof path, "%.*s%d.json", (int)(mark - start), start, getpid());
     FILE *file = fopen(path, "w");
     if (!file) return;
-    fprintf(file, "{\"pid\":%d,\"name\":\"stand-in\",\"scheme\":\"warmswap\",\"managed\":true,"
-                  "\"virtual_peak_bytes\":1048576,\"exit\":{\"exited\":{\"status\":null}}}", getpid());
+    const char *unpaged = getenv("STAND_IN_UNPAGED");
+    fprintf(file, "{\"pid\":%d,\"name\":\"stand-in\",\"scheme\":\"warmswap\",\"managed\":%s,"
+                  "\"virtual_peak_bytes\":1048576,\"exit\":{\"exited\":{\"status\":null}}}",
+            getpid(), unpaged ? "false" : "true");
+    fclose(file);
+    if (!unpaged) return;
+    snprintf(path, sizeof path, "%.*s%d.unpaged", (int)(mark - start), start, getpid());
+    if (!(file = fopen(path, "w"))) return;
+    fputs(unpaged, file);
     fclose(file);
 }
 /* Shells end by this, and pass over destructors. */
@@ -200,6 +207,16 @@ fn the_exit_status_is_the_programs_own() {
         "{}",
         ran.stderr
     );
+}
+
+#[test]
+fn the_summary_says_why_a_program_was_not_paged() {
+    let library = library!("the_summary_says_why_a_program_was_not_paged");
+    let mut command = command(library, &["true"]);
+    command.env("STAND_IN_UNPAGED", "no thread: it is full");
+    let ran = Ran::from(command.output().expect("the command starts"));
+    let line = "\n  it was not paged: no thread: it is full\n";
+    assert!(ran.stderr.contains(line), "{}", ran.stderr);
 }
 
 #[test]

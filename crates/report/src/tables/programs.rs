@@ -57,15 +57,18 @@ pub fn programs(programs: &[ProgramStats]) -> Result<Table, TableError> {
     Ok(table)
 }
 
-/// The summary of a program that has ended, some lines of text with a newline at the end of each.
+/// The summary of a program that has ended, some lines of text with a newline at the end of each. `unpaged` is why it was
+/// not paged, where that is known.
 #[must_use]
-pub fn summary(stats: &ProgramStats, style: Style) -> String {
+pub fn summary(stats: &ProgramStats, unpaged: Option<&str>, style: Style) -> String {
     let show = |quantity: Quantity| quantity.show(style);
     let bytes = |value| show(Quantity::Bytes(value));
     let count = |value| show(Quantity::Count(value));
     let mut out = format!("{}; scheme {}\n", ended(stats, style), stats.scheme);
     if !stats.managed {
-        out += "  it was not paged: it never asked for much memory\n";
+        let why = unpaged.unwrap_or("it never asked for more memory than its budget");
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "  it was not paged: {why}");
         return out;
     }
     // Writing to a string does not fail.
@@ -208,7 +211,7 @@ mod tests {
 
     #[test]
     fn the_summary_says_it_all_and_fits() {
-        let text = summary(&stats(), Style::PLAIN);
+        let text = summary(&stats(), None, Style::PLAIN);
         assert_eq!(
             text,
             "\
@@ -234,7 +237,7 @@ warmswap: redis-server (4711) exited with 0 after 12.5 s; scheme warmswap
             pooled_pages: 9_000,
             discarded_pages: 3_000,
         };
-        let text = summary(&stats, Style::PLAIN);
+        let text = summary(&stats, None, Style::PLAIN);
         let line = text.lines().find(|line| line.starts_with("  files"));
         let expected = "  files   at most 48.0 MiB mapped; 120 faults read 12,288 pages, \
             9,000 pages to the pool, 3,000 dropped";
@@ -248,9 +251,11 @@ warmswap: redis-server (4711) exited with 0 after 12.5 s; scheme warmswap
             exit: ExitState::Killed { signal: 9 },
             ..stats()
         };
-        let text = summary(&stats, Style::PLAIN);
+        let text = summary(&stats, None, Style::PLAIN);
         assert!(text.contains("killed by signal 9"), "{text}");
         assert_eq!(text.lines().count(), 2, "{text}");
+        let text = summary(&stats, Some("no userfaultfd"), Style::PLAIN);
+        assert!(text.ends_with("not paged: no userfaultfd\n"), "{text}");
     }
 
     #[test]

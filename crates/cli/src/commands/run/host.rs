@@ -2,7 +2,7 @@
 
 use super::{HostArg, RunArgs};
 use crate::exit::BadInput;
-use warmswap_doctor::{Machine, Part, Trouble, require};
+use warmswap_doctor::{Machine, Part, Row, Trouble, require};
 
 /// The host, with the reason in words.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,12 +46,29 @@ fn decide(
             Ok(()) => Choice::Kernel {
                 why: "root, memory groups and zram are there".to_owned(),
             },
-            Err(error) => Choice::Preload {
-                why: format!("no kernel host: {error}"),
+            Err(lacking) => Choice::Preload {
+                why: format!("the kernel host needs {}", needs(&lacking)),
             },
         },
     })
 }
+
+/// What a host needs that is not there, in a few words.
+pub fn needs(lacking: &Trouble) -> String {
+    let needs = |row: &Row| match (row.key, &row.fix) {
+        ("root", _) => "root (sudo)".to_owned(),
+        (_, Some(fix)) if fix.contains(EVERYWHERE) => {
+            format!("{EVERYWHERE} (sudo sysctl -w {EVERYWHERE})")
+        }
+        (_, Some(fix)) => format!("{}: {} ({fix})", row.title, row.found),
+        (_, None) => format!("{}: {}", row.title, row.found),
+    };
+    let rows: Vec<String> = lacking.rows.iter().map(needs).collect();
+    rows.join(" and ")
+}
+
+/// Lets the library answer faults within system calls.
+const EVERYWHERE: &str = "vm.unprivileged_userfaultfd=1";
 
 #[cfg(test)]
 mod tests {

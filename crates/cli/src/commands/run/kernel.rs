@@ -85,6 +85,7 @@ pub fn run(
         result: RunResult {
             host: HostArg::Kernel,
             reason: why,
+            unpaged: None,
             program: Some(stats),
             complete: true,
             others: Vec::new(),

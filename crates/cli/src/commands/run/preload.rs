@@ -1,10 +1,13 @@
 //! A program under the preloaded library.
 
 use super::child::{self, Signals};
-use super::{HostArg, Program, Ran, RunArgs, RunResult, absolute, exit_state, program};
+use super::host::needs;
+use super::{
+    HostArg, Program, Ran, RunArgs, RunResult, absolute, exit_state, live_scheme, program,
+};
 use crate::exit::BadInput;
 use crate::output::Output;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +17,6 @@ use warmswap_control::{
     Client, DEFAULT_BACKING_LIMIT_BYTES, ProgramStats, RUN_VARIABLE, RunSettings, socket_path,
 };
 use warmswap_doctor::{Machine, Part, preload_library, require};
-use warmswap_policy::SchemeSpec;
 use warmswap_report::tables::programs::summary;
 
 /// The dynamic loader's list of libraries that come before all others.
@@ -24,6 +26,9 @@ const LD_PRELOAD: &str = "LD_PRELOAD";
 const SCHEME: &str = "warmswap";
 const IDLE_AFTER_MS: u64 = 5000;
 const FAULT_THREADS: u8 = 2;
+
+/// Ends the name of the file in which the library says why it does not page the program.
+const UNPAGED: &str = "unpaged";
 
 /// How often the program is asked for its statistics, in case it is killed, and how long it has to answer.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -39,13 +44,15 @@ pub fn run(
 ) -> Result<Ran> {
     let mut settings = settings(args, program.budget_bytes)?;
     let machine = Machine::this();
-    let chosen = || match args.host {
-        HostArg::Auto => format!("the preloaded library was chosen: {why}"),
-        _ => "this machine cannot run paged programs".to_owned(),
-    };
-    require(&machine, Part::Run).with_context(chosen)?;
-    let library = preload_library(&machine).with_context(chosen)?;
-    program::check(&program.path).with_context(chosen)?;
+    if let Err(lacking) = require(&machine, Part::Run) {
+        let library = format!("the library needs {}", needs(&lacking));
+        return Err(match args.host {
+            HostArg::Auto => anyhow!("cannot page programs here: {why}, {library}"),
+            _ => anyhow!("cannot page programs here: {library}"),
+        });
+    }
+    let library = preload_library(&machine)?;
+    program::check(&program.path)?;
 
     // The command lines of programs are nobody else's business.
     let folder = tempfile::Builder::new()
@@ -79,7 +86,7 @@ pub fn run(
 fn settings(args: &RunArgs, budget_bytes: u64) -> Result<RunSettings> {
     let library = &args.library;
     let scheme = library.scheme.as_deref().unwrap_or(SCHEME);
-    SchemeSpec::parse(scheme)?;
+    live_scheme(scheme)?;
     let backing_limit = library.backing_limit.as_ref();
     let idle_after_ms = library.idle_after.unwrap_or(IDLE_AFTER_MS);
     Ok(RunSettings {
@@ -128,9 +135,11 @@ fn collect(folder: &Path, pid: u32, last_stats: Option<ProgramStats>, reason: St
     others.sort_by_key(|stats| stats.pid);
     let own = others.iter().position(|stats| stats.pid == pid);
     let own = own.map(|index| others.remove(index));
+    let unpaged = std::fs::read_to_string(folder.join(format!("{pid}.{UNPAGED}"))).ok();
     RunResult {
         host: HostArg::Preload,
         reason,
+        unpaged,
         kernel: None,
         paging_percent: None,
         complete: own.is_some(),
@@ -142,7 +151,7 @@ fn collect(folder: &Path, pid: u32, last_stats: Option<ProgramStats>, reason: St
 /// What is told to people.
 fn summary_of(result: &RunResult, program: &Program<'_>, output: &Output) -> String {
     let mut text = match &result.program {
-        Some(stats) => summary(stats, output.style),
+        Some(stats) => summary(stats, result.unpaged.as_deref(), output.style),
         None => format!(
             "warmswap: {} wrote no statistics: it was killed at once, or the library was not loaded into it\n",
             program.name.display()
@@ -156,7 +165,7 @@ fn summary_of(result: &RunResult, program: &Program<'_>, output: &Output) -> Str
         );
     }
     for stats in result.others.iter().filter(|stats| stats.managed) {
-        text += &summary(stats, output.style);
+        text += &summary(stats, None, output.style);
     }
     text
 }
