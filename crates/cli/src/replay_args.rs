@@ -5,9 +5,12 @@ use crate::exit::BadInput;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+use warmswap_apps::bad_toml;
+use warmswap_engine::MINIMUM_BUDGET_BYTES;
 use warmswap_policy::SchemeSpec;
 use warmswap_replay::{DeviceModel, Pressure, Sight};
 use warmswap_report::size_expr::SizeExpr;
+use warmswap_report::units::Quantity;
 use warmswap_study::{Amount, Options, Subject};
 
 /// Contents up to this many bytes stay in memory; those of larger traces are read when needed.
@@ -76,7 +79,8 @@ pub fn device(text: &str) -> Result<DeviceModel> {
             "device '{text}' is neither one of {known} nor a file: {error}"
         ))
     })?;
-    toml::from_str(&file).map_err(|error| BadInput(format!("{text}: {}", error.message())).into())
+    let device = toml::from_str(&file);
+    Ok(device.map_err(|error| BadInput(bad_toml(text.as_ref(), &file, &error)))?)
 }
 
 impl ReplayArgs {
@@ -109,23 +113,82 @@ impl ReplayArgs {
         self.pool.is_none() && !self.files
     }
 
-    /// Opens the traces.
+    /// Opens the traces, and checks that each can be replayed with so much memory.
     pub fn open(&self, traces: &[PathBuf]) -> Result<Vec<Subject>> {
-        open(traces, !self.no_contents)
+        let subjects = open(traces, !self.no_contents)?;
+        subjects
+            .iter()
+            .try_for_each(|subject| self.check(subject))?;
+        Ok(subjects)
+    }
+
+    /// Checks the limits of a trace, whose errors name no options.
+    fn check(&self, subject: &Subject) -> Result<(), BadInput> {
+        let human = |bytes| Quantity::Bytes(bytes).human();
+        let budget_bytes = amount(self.budget).of(subject.footprint.bytes(self.files));
+        if budget_bytes < MINIMUM_BUDGET_BYTES {
+            return Err(BadInput(format!(
+                "--budget {} is {} for {}: at least {} are needed",
+                self.budget,
+                human(budget_bytes),
+                subject.name,
+                human(MINIMUM_BUDGET_BYTES),
+            )));
+        }
+        let pool_bytes = self.pool.map(|pool| amount(pool).of(budget_bytes));
+        if let (Some(pool), Some(pool_bytes)) = (self.pool, pool_bytes)
+            && pool_bytes > budget_bytes
+        {
+            return Err(BadInput(format!(
+                "--pool {pool} is more than the budget of {} for {}: the pool is a part of it",
+                human(budget_bytes),
+                subject.name,
+            )));
+        }
+        Ok(())
     }
 }
 
 /// Opens traces, with their contents or without.
 pub fn open(traces: &[PathBuf], contents: bool) -> Result<Vec<Subject>> {
-    let open = |path: &PathBuf| {
+    let names = distinct_names(traces)?;
+    let open = |(path, name): (&PathBuf, Option<String>)| {
         let path = shipped(path);
-        if contents {
+        let mut subject = if contents {
             Subject::open(&path, CONTENTS_MEMORY_BYTES)
         } else {
             Subject::without_contents(&path)
-        }
+        }?;
+        subject.name = name.unwrap_or(subject.name);
+        Ok(subject)
     };
-    Ok(traces.iter().map(open).collect::<Result<_, _>>()?)
+    traces.iter().zip(names).map(open).collect()
+}
+
+/// Names for traces whose files are called alike: their paths. `None` where the file's name tells a trace apart.
+///
+/// # Errors
+/// [`BadInput`] for a trace that is named twice: its relaunches would count twice.
+fn distinct_names(traces: &[PathBuf]) -> Result<Vec<Option<String>>, BadInput> {
+    let files: Vec<PathBuf> = traces
+        .iter()
+        .map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()))
+        .collect();
+    for (index, file) in files.iter().enumerate() {
+        if files[..index].contains(file) {
+            let path = traces[index].display();
+            return Err(BadInput(format!(
+                "the trace {path} is named twice: leave one out"
+            )));
+        }
+    }
+    let name = |path: &PathBuf| {
+        let alike = traces
+            .iter()
+            .filter(|other| other.file_stem() == path.file_stem());
+        (alike.count() > 1).then(|| path.display().to_string())
+    };
+    Ok(traces.iter().map(name).collect())
 }
 
 /// Schemes by name, with slots exchanged: each of `text` may carry changes of its own (`zram+codec=zstd`),
@@ -136,5 +199,12 @@ pub fn schemes(text: &[String], changes: &[String]) -> Result<Vec<SchemeSpec>> {
         changes.iter().try_for_each(|change| spec.set(change))?;
         Ok(spec)
     };
-    text.iter().map(parse).collect()
+    let specs: Vec<SchemeSpec> = text.iter().map(parse).collect::<Result<_>>()?;
+    for (index, spec) in specs.iter().enumerate() {
+        if specs[..index].iter().any(|other| other.name == spec.name) {
+            let why = format!("the scheme {} is named twice: leave one out", spec.name);
+            return Err(BadInput(why).into());
+        }
+    }
+    Ok(specs)
 }

@@ -45,4 +45,4 @@ pub use budget::{Limits, Usage, Watermarks};
 pub use chunks::Place;
 pub use counters::Counters;
 pub use decision::{Action, Cause, Decision, Refusal};
-pub use engine::{ANTICIPATED_PAGES, ConfigError, Engine, Outcome, Touch};
+pub use engine::{ANTICIPATED_PAGES, ConfigError, Engine, MINIMUM_BUDGET_BYTES, Outcome, Touch};
