@@ -47,7 +47,7 @@ fn options_that_make_no_sense_are_named() {
         (&["--budget", "12q"], "\"12q\""),
         (&["--pool", "-1"], "'-1'"),
         (&["--device", "floppy"], "'floppy'"),
-        (&["--budget", "1k"], "1024 bytes"),
+        (&["--budget", "1k"], "--budget 1024"),
         (&["--pressure", "some"], "'some'"),
         (&["--bugdet", "1G"], "'--bugdet'"),
     ] {
@@ -132,18 +132,19 @@ fn damage_is_found_wherever_it_is() {
 // ---- results ----
 
 #[test]
-fn a_result_that_cannot_be_written_is_a_failure() {
+fn a_result_that_cannot_be_written_is_refused() {
     let folder = folder();
     let path = folder.path().join("none/result.json");
     let ran = run(["schemes", "--json", text(&path)]);
-    assert_refused(
-        &Ran {
-            stdout: String::new(),
-            ..ran
-        },
-        1,
-        &[text(&path)],
-    );
+    assert_refused(&ran, 2, &[text(&path)]);
+
+    // What is noticed only in the end is a failure.
+    let ran = run(["schemes", "--json", "/dev/full"]);
+    let ran = Ran {
+        stdout: String::new(),
+        ..ran
+    };
+    assert_refused(&ran, 1, &["/dev/full"]);
 }
 
 #[test]
@@ -301,7 +302,7 @@ fn a_definition_that_is_wrong_is_named_with_its_line() {
     let bad = write(&folder, "cpython.toml", bad.as_bytes());
     for given in [bad.as_path(), folder.path()] {
         let ran = run(["record", "--apps", text(given), "--out", text(&out)]);
-        assert_refused(&ran, 2, &[text(&bad), "line 1", "colour"]);
+        assert_refused(&ran, 2, &[&format!("{}:1: ", text(&bad)), "colour"]);
     }
     assert!(!out.exists());
 }

@@ -8,6 +8,7 @@ mod daemon;
 mod golden;
 mod install;
 mod interface;
+mod mistakes;
 mod programs;
 mod report;
 mod run;
