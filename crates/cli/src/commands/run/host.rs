@@ -100,6 +100,33 @@ mod tests {
     }
 
     #[test]
+    fn needs_are_a_few_words() {
+        let row = |key, fix: &str| Row {
+            key,
+            title: "title",
+            purpose: "",
+            state: warmswap_doctor::State::Lacking,
+            found: "not there".to_owned(),
+            fix: Some(fix.to_owned()),
+            must: Vec::new(),
+            better: Vec::new(),
+        };
+        let rows = vec![
+            row("root", "run the command with sudo"),
+            row(
+                "everywhere",
+                "sudo sysctl -w vm.unprivileged_userfaultfd=1, or",
+            ),
+            row("zram", "load it"),
+        ];
+        assert_eq!(
+            needs(&Trouble { rows }),
+            "root (sudo) and vm.unprivileged_userfaultfd=1 (sudo sysctl -w vm.unprivileged_userfaultfd=1) and title: not \
+             there (load it)"
+        );
+    }
+
+    #[test]
     fn what_is_asked_for_is_done_or_refused() {
         let decide = |asked, given| decide(asked, given, lacking);
         assert!(matches!(
