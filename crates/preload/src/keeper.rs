@@ -19,7 +19,7 @@ use warmswap_sys::process::run_like_main_thread;
 
 use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{Program, program, say};
-use crate::{ends, report};
+use crate::{ends, mover, report};
 
 /// How often the keeper looks at what the program uses, until it is taken over.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -186,6 +186,7 @@ pub fn forget() {
     IS_LEAVING.store(false, Ordering::Relaxed);
     HAS_TO_LEAVE.store(false, Ordering::Relaxed);
     PHASE.store(0, Ordering::Relaxed);
+    mover::forget();
     report::forget();
 }
 
@@ -195,6 +196,7 @@ pub fn start_in_child(descriptors: Vec<c_int>) {
     IS_LEAVING.store(false, Ordering::Relaxed);
     HAS_TO_LEAVE.store(false, Ordering::Relaxed);
     PHASE.store(0, Ordering::Relaxed);
+    mover::forget();
     report::forget();
     let (done, is_done) = mpsc::sync_channel(1);
     let attach = move |program: &'static Program| {
@@ -352,6 +354,7 @@ impl Keeper {
             }
             if self.is_adopted {
                 leave_wanted(&self.program.space);
+                mover::start_if_wanted(&self.program.space);
                 if let Err(error) = self.program.space.recover() {
                     die(&error.to_string());
                 }

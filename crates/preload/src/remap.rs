@@ -10,7 +10,7 @@ use warmswap_process::{Over, Protection, Space, SpaceError};
 
 use crate::kernel::{self, fail};
 use crate::mapping::{errno_of, give_up, space, split, whole_pages};
-use crate::{attributes, files, stacks};
+use crate::{attributes, files, mover, stacks};
 
 /// Bytes that are moved at a time: as much is there twice at most.
 const STEP_BYTES: usize = 256 << 10;
@@ -223,6 +223,15 @@ fn relocate(
     let protection = || space.protection(within.start, within.len());
     // The kernel moves what is one mapping.
     let protection = stacks::call(space, protection).ok_or(libc::EFAULT)?;
+    if protection == Protection::READ_WRITE
+        && let Some(moved) = relocate_at_once(space, from, &to, keeps)
+    {
+        return moved;
+    }
+    if keeps && protection == Protection::READ_WRITE && !space.can_relocate() {
+        // A copy would lose what other threads write meanwhile. The kernel says so of what is several mappings to it.
+        return Err(libc::EFAULT);
+    }
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     let target = ptr::with_exposed_provenance_mut(to.start);
@@ -235,13 +244,20 @@ fn relocate(
             return Err(errno());
         }
     }
-    let bytes = from.len().min(to.len());
-    for start in (0..bytes).step_by(STEP_BYTES) {
-        let len = STEP_BYTES.min(bytes - start);
-        // SAFETY: both are mapped for reading and writing and do not overlap.
-        unsafe {
-            copy(source.byte_add(start), target.byte_add(start), len);
-            libc::madvise(source.byte_add(start), len, libc::MADV_DONTNEED);
+    // Both are memory that is read and written by now.
+    let moved = relocate_at_once(space, from, &to, true);
+    if let Some(Err(errno)) = moved {
+        return Err(errno);
+    }
+    if moved.is_none() {
+        let bytes = from.len().min(to.len());
+        for start in (0..bytes).step_by(STEP_BYTES) {
+            let len = STEP_BYTES.min(bytes - start);
+            // SAFETY: both are mapped for reading and writing and do not overlap.
+            unsafe {
+                copy(source.byte_add(start), target.byte_add(start), len);
+                libc::madvise(source.byte_add(start), len, libc::MADV_DONTNEED);
+            }
         }
     }
     // SAFETY: the program's own ranges, as it wants them.
@@ -256,6 +272,40 @@ fn relocate(
         }
     }
     Ok(to.start)
+}
+
+/// The same without a moment in which another thread's write is lost, or the new place reads as zeros. `None` where it cannot
+/// be done so: one of the places is not all in the space, or the kernel cannot.
+fn relocate_at_once(
+    space: &Space,
+    from: &Range<usize>,
+    to: &Range<usize>,
+    keeps: bool,
+) -> Option<Result<usize, c_int>> {
+    let is_ours = |range: &Range<usize>| split(space, range).0 == *range;
+    if !is_ours(from) || !is_ours(to) {
+        return None;
+    }
+    let head = from.len().min(to.len());
+    let moved = stacks::call(space, || {
+        let tail = to.start + head..to.end;
+        let map = |over| space.map_at(tail.start, tail.len(), Protection::READ_WRITE, over);
+        // Where something foreign is in the way it is given up first.
+        if !tail.is_empty() && map(Over::Anything).is_err() {
+            return false;
+        }
+        attributes::forget(to.start, to.len());
+        mover::relocate(space, &(from.start..from.start + head), to.start)
+    });
+    if !moved {
+        return None;
+    }
+    let source = ptr::with_exposed_provenance_mut(from.start);
+    // SAFETY: the program's own range, which it does not want any more; its content is elsewhere.
+    if !keeps && unsafe { libc::munmap(source, from.len()) } != 0 {
+        return Some(Err(errno()));
+    }
+    Some(Ok(to.start))
 }
 
 /// Copies whole pages to fresh ones; those of zeros stay as they are.

@@ -89,7 +89,7 @@ pub(super) fn bring_and_pin(core: &Core, page: usize) -> Result<(), FaultError> 
 }
 
 /// Takes hold of a page that is in its place, or was never touched.
-fn hold_in_place(core: &Core, page: usize) -> Result<Option<Claim<'_>>, FaultError> {
+pub(super) fn hold_in_place(core: &Core, page: usize) -> Result<Option<Claim<'_>>, FaultError> {
     loop {
         if core.directory.settled(page).state != State::Fresh {
             bring_and_pin(core, page)?;

@@ -4,7 +4,8 @@ use std::ptr;
 
 use rustix::io::Errno;
 use rustix::mm::{
-    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
+    Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mprotect,
+    mremap_fixed, munmap,
 };
 use warmswap_page::PAGE_BYTES;
 
@@ -173,6 +174,20 @@ impl Reserve {
             // SAFETY: the caller vouches for writable memory.
             unsafe { touch_for_write(byte) };
         }
+        Ok(())
+    }
+
+    /// Moves what is mapped privately in a part to another part, in place of what is there; the part that it was in is
+    /// mapped as it was, without content.
+    ///
+    /// # Safety
+    /// No reference to either part exists.
+    pub unsafe fn remap(&self, offset: usize, len: usize, to: usize) -> Result<(), Errno> {
+        debug_assert!(offset.max(to) + len <= self.len);
+        let at = |offset: usize| ptr::with_exposed_provenance_mut(self.address + offset);
+        let flags = MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP;
+        // SAFETY: both parts are within the reserve; what becomes of them is passed on to the caller.
+        unsafe { mremap_fixed(at(offset), len, len, flags, at(to))? };
         Ok(())
     }
 

@@ -45,6 +45,29 @@ impl PagedMemory {
         result.map_err(|errno| self.refused(first, pages, errno))
     }
 
+    /// Moves the content of pages that the kernel alone manages to others, in place of what is there: an access of another
+    /// thread finds it in one place or the other. The pages that it was in read as zeros then.
+    ///
+    /// # Errors
+    /// [`PagedError::Map`]: the kernel does not (before Linux 5.7), or what is there is several mappings to it.
+    pub fn remap(&self, first: usize, pages: usize, to: usize) -> Result<(), PagedError> {
+        let (offset, len) = (first * PAGE_BYTES, pages * PAGE_BYTES);
+        // SAFETY: it is what the program wants for its own memory, which is reached by raw pointers only.
+        let result = unsafe { self.space.remap(offset, len, to * PAGE_BYTES) };
+        result.map_err(|errno| self.refused(first, pages, errno))
+    }
+
+    /// Moves the frame of a page to a missing page, and wakes who waits for that; false if the kernel does not, since
+    /// the frame is pinned or shared.
+    ///
+    /// # Errors
+    /// [`UffdError`].
+    pub fn relocate(&self, page: usize, to: usize) -> Result<bool, UffdError> {
+        let (from, to) = (self.address(page), self.address(to));
+        // SAFETY: users reach pages by raw pointers only; both pages are the space's, and nobody else fills either.
+        Ok(unsafe { self.move_frames(to, from, 1, self.wake) }? == 1)
+    }
+
     /// Has a thread that serves faults end the write protection of a page, by an access of the calling thread, which
     /// holds nothing that serving needs. Without the descriptors of this value, which a thread of the program
     /// does not have.

@@ -1,0 +1,122 @@
+//! Content that moves from one range of addresses to another (`mremap`).
+//!
+//! Threads of the program go on meanwhile. Each page is held in both places while its frame moves: an access finds the
+//! content in the old place before, and waits for it in the new one, so that no write is lost and nothing reads as zeros.
+
+use std::ops::Range;
+
+use warmswap_arena::mechanism::{Core, FaultError, State, Word};
+use warmswap_engine::calls::Call;
+use warmswap_policy::reclaim::Arrival;
+use warmswap_sys::uffd::{Mechanism, PagedError, Protection};
+
+use super::Addresses;
+use super::kernel::hold_in_place;
+use crate::program::{APP, Mapped};
+
+impl Addresses<'_> {
+    /// Moves the content of a range to pages from `to` on, in place of what is there; the range reads as zeros then. Both
+    /// are memory of the program that is read and written, or `to` is free. False if something else is there, or this
+    /// kernel cannot: then nothing changed.
+    pub fn relocate(&mut self, from: Range<usize>, to: usize) -> Result<bool, FaultError> {
+        let target = to..to + from.len();
+        let is_open = |mapped| mapped == Some(Mapped::Open(Protection::READ_WRITE));
+        let map = &self.pager.map;
+        let from_pieces = map.pieces(from.clone());
+        let to_pieces = map.pieces(target.clone());
+        let can_take = |mapped: Option<Mapped>| {
+            is_open(mapped) || matches!(mapped, None | Some(Mapped::Reserved))
+        };
+        if !from_pieces.iter().all(|&(_, mapped)| is_open(mapped))
+            || !to_pieces.iter().all(|&(_, mapped)| can_take(mapped))
+        {
+            return Ok(false);
+        }
+        if !self.pager.map.is_adopted() {
+            // One step for all threads. A kernel that refuses has changed nothing.
+            let remapped = self.core.memory.remap(from.start, from.len(), to);
+            let open = Some(Mapped::Open(Protection::READ_WRITE));
+            if remapped.is_ok() {
+                self.pager.map.set(target, open);
+            }
+            return Ok(remapped.is_ok());
+        }
+        if self.core.memory.mechanism() != Mechanism::Move {
+            return Ok(false);
+        }
+        for (piece, mapped) in to_pieces {
+            if !is_open(mapped) {
+                let open = Mapped::Open(Protection::READ_WRITE);
+                self.map(piece.clone(), Some(open))?;
+                let memory = &self.core.memory;
+                memory.protect(piece.start, piece.len(), Protection::READ_WRITE)?;
+            }
+        }
+        let touched: Vec<_> = self.core.directory.touched(from.clone()).collect();
+        let mut next = from.start;
+        for part in touched {
+            self.relocate_untouched(next..part.start, to + (next - from.start))?;
+            for page in part.clone() {
+                self.relocate_page(page, to + (page - from.start))?;
+            }
+            next = part.end;
+        }
+        self.relocate_untouched(next..from.end, to + (next - from.start))?;
+        self.pager.drain_arrivals(self.core);
+        self.pager.report(self.core);
+        Ok(true)
+    }
+
+    /// Pages that were never touched read as zeros, and so do those that they become.
+    fn relocate_untouched(&mut self, from: Range<usize>, to: usize) -> Result<(), FaultError> {
+        let target = to..to + from.len();
+        self.pager
+            .empty(self.core, APP, target, Word::of(State::Fresh))
+    }
+
+    fn relocate_page(&mut self, page: usize, to: usize) -> Result<(), FaultError> {
+        let core = self.core;
+        let held = hold_in_place(core, page)?;
+        let held = held.filter(|claim| claim.before.state == State::Resident);
+        let Some(held) = held else {
+            return self.relocate_untouched(page..page + 1, to);
+        };
+        let take = |target: Range<usize>| -> Result<(), PagedError> {
+            core.memory.discard(target.start, 1)?;
+            move_or_copy(core, page, target.start)
+        };
+        let there = Word::of(State::Resident);
+        let moved = self.pager.empty_by(core, APP, to..to + 1, (there, &take));
+        if let Err(error) = moved {
+            core.release(held, |before| before);
+            return Err(error);
+        }
+        held.release(Word::of(State::Fresh));
+        let (_, addr) = self.pager.locate(page);
+        self.pager.engine.call(Call::Free(APP, addr, 1));
+        let arrive =
+            |word: Word| (word.state == State::Resident).then(|| word.arrived(Arrival::Touched));
+        if core.directory.update(to, arrive).is_some() {
+            core.arrivals.push(to);
+        }
+        Ok(())
+    }
+}
+
+/// Moves the frame of a page that is held to a missing one that is held, too. A frame that a child shares is made the
+/// program's own first; one that the kernel or a device refers to is copied.
+fn move_or_copy(core: &Core, page: usize, to: usize) -> Result<(), PagedError> {
+    let memory = &core.memory;
+    if memory.relocate(page, to)? {
+        return Ok(());
+    }
+    // It is in its place, and written to: the kernel copies what is shared.
+    memory.touch_for_write(page)?;
+    if memory.relocate(page, to)? {
+        return Ok(());
+    }
+    let mut bytes = [0; warmswap_page::PAGE_BYTES];
+    memory.read_page(page, &mut bytes);
+    memory.copy_in(to, &bytes)?;
+    memory.discard(page, 1)
+}
