@@ -11,6 +11,9 @@ use crate::fault::Core;
 /// Called by the threads of an arena. All are called without the engine's lock, and none may allocate: the thread that
 /// forks may hold the allocator meanwhile.
 pub trait FaultHooks: Debug + Send + Sync {
+    /// The calling thread, which is one of the arena's, will take part in the work.
+    fn thread_begins(&self) {}
+
     /// The state of a fault handler, made by its thread before it begins.
     fn handler(self: Arc<Self>) -> Box<dyn HandlerHooks>;
 

@@ -52,6 +52,7 @@ impl Threads {
         let (core, pager) = (Arc::clone(core), Arc::clone(pager));
         let is_stopped = Arc::clone(&self.is_stopped);
         self.start("pager", move || {
+            core.hooks.thread_begins();
             let before_turn = Arc::clone(&core.hooks).before_pager_turn();
             move || run_pager(&core, &pager, before_turn, &is_stopped)
         })
@@ -63,6 +64,7 @@ impl Threads {
             let core = Arc::clone(core);
             let is_stopped = Arc::clone(&self.is_stopped);
             self.start("fault handler", move || {
+                core.hooks.thread_begins();
                 let handler = Handler::new(core);
                 move || handler.run(&is_stopped)
             })?;
@@ -77,6 +79,7 @@ impl Threads {
         for _ in 0..count.max(1) {
             let (core, jobs) = (Arc::clone(core), Arc::clone(&self.jobs));
             self.start("restorer", move || {
+                core.hooks.thread_begins();
                 move || {
                     while let Some(job) = jobs.next() {
                         while jobs.take_permit() && job.step(&core) {}

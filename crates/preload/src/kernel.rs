@@ -71,6 +71,31 @@ pub unsafe fn madvise(address: *mut c_void, len: size_t, advice: c_int) -> c_int
     unsafe { libc::syscall(libc::SYS_madvise, address, len, advice) as c_int }
 }
 
+/// `process_madvise`.
+///
+/// # Safety
+/// That of the system call.
+pub unsafe fn process_madvise(
+    process: c_int,
+    ranges: *const libc::iovec,
+    count: size_t,
+    advice: c_int,
+    flags: c_uint,
+) -> libc::ssize_t {
+    // SAFETY: passed on to the caller.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_process_madvise,
+            process,
+            ranges,
+            count,
+            advice,
+            flags,
+        )
+    };
+    result as libc::ssize_t
+}
+
 /// `mremap`.
 ///
 /// # Safety

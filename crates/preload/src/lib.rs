@@ -52,6 +52,8 @@ mod limits;
 mod locked;
 mod malloc;
 mod mapping;
+mod mover;
+mod own_advice;
 mod pins;
 mod real;
 mod reentrancy;

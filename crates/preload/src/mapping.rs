@@ -394,7 +394,7 @@ unsafe extern "C" fn pkey_mprotect(
 
 /// Where nothing is mapped it fails (ENOMEM), after all else has been advised.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn madvise(address: *mut c_void, len: size_t, advice: c_int) -> c_int {
+pub unsafe extern "C" fn madvise(address: *mut c_void, len: size_t, advice: c_int) -> c_int {
     let has_hole = Cell::new(false);
     let unless_hole = |done: c_int| {
         // SAFETY: the location is the calling thread's own and always valid.

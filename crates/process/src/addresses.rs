@@ -2,6 +2,7 @@
 
 mod files;
 mod kernel;
+mod moves;
 
 use std::ops::Range;
 
@@ -185,10 +186,7 @@ impl Addresses<'_> {
                 self.core.frames.adopted(in_place);
             }
         }
-        let kept: Vec<_> = self.pager.map.kept().collect();
-        for page in kept {
-            kernel::bring_and_pin(self.core, page)?;
-        }
+        self.keep_all()?;
         self.inherit(false)?;
         self.pager.drain_arrivals(self.core);
         self.pager.report(self.core);
@@ -249,7 +247,6 @@ impl Addresses<'_> {
     pub fn adopt_in_child(&mut self, fork: &Forked, link: &Link) -> Result<(), FaultError> {
         self.pager.engine.leave_tape();
         self.pager.forget_ahead(self.core);
-        self.core.memory.reopen()?;
         fork.keep_spare();
         self.core.memory.adopt_staging()?;
         for range in self.pager.map.own() {
@@ -275,7 +272,18 @@ impl Addresses<'_> {
                 }
             }
         }
+        self.keep_all()?;
         self.pager.drain_arrivals(self.core);
+        Ok(())
+    }
+
+    /// Pages that stay in their places are there, and do.
+    fn keep_all(&mut self) -> Result<(), FaultError> {
+        let is_open = |page: &usize| matches!(self.pager.map.at(*page), Some(Mapped::Open(_)));
+        let kept: Vec<_> = self.pager.map.kept().filter(is_open).collect();
+        for page in kept {
+            kernel::bring_and_pin(self.core, page)?;
+        }
         Ok(())
     }
 

@@ -1,10 +1,12 @@
 //! What a program's address space adds around faults: forks, and the choice of processors.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::thread::{Pid, gettid};
-use warmswap_arena::mechanism::{Core, FaultError, FaultHooks, HandlerHooks};
+use warmswap_arena::mechanism::{Core, FaultError, FaultHooks, HandlerHooks, Mutex};
+use warmswap_sys::tls::thread_vector;
 
 use crate::affinity::{FaultAffinity, PagerAffinity, SharedAffinity};
 use crate::binding::Binding;
@@ -19,9 +21,16 @@ pub struct ProgramHooks {
     pub home: SharedAffinity,
     /// The thread that makes them, as long as it must run where its handler does.
     pub binding: Binding,
+    /// Addresses that threads of the space access in all that they do.
+    pub accessed: Mutex<Vec<Range<usize>>>,
 }
 
 impl FaultHooks for ProgramHooks {
+    fn thread_begins(&self) {
+        // It may be memory of the program's own allocator: a handler must not need another one to get on.
+        self.accessed.lock().extend(thread_vector());
+    }
+
     fn handler(self: Arc<Self>) -> Box<dyn HandlerHooks> {
         Box::new(Handler {
             number: gettid(),

@@ -114,6 +114,11 @@ impl Program {
         std::mem::take(&mut self.has_lost)
     }
 
+    /// What is at a page.
+    pub fn at(&self, page: usize) -> Option<Mapped> {
+        self.map.get(&page).copied()
+    }
+
     /// Whether its pages are ours.
     pub fn is_adopted(&self) -> bool {
         self.is_adopted

@@ -40,6 +40,9 @@ pub(crate) use file::SpaceFile;
 /// Mappings at least this large are aligned to it, so that what the program aligns itself fits.
 const ALIGNMENTS_BYTES: [usize; 3] = [32 << 20, 4 << 20, 64 << 10];
 
+/// Pages whose content moves while other threads that map something wait.
+const RELOCATED_PAGES: usize = 64;
+
 /// What a program's memory takes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceUsage {
@@ -348,8 +351,11 @@ impl Space {
                 Some(Mapped::Open(_) | Mapped::File | Mapped::Reserved) if is_adopted => {
                     // Not before its pages are released: the pager may access them in their places.
                     self.addresses(&mut pager).map(range.clone(), None)?;
-                    core.memory
-                        .protect(range.start, range.len(), Protection::NONE)?;
+                    // Where the kernel has as many mappings as it allows, the pages are given up all the same: it is unmapped
+                    // for the program, and an access to what is unmapped waits in place of ending the program.
+                    let _ = core
+                        .memory
+                        .protect(range.start, range.len(), Protection::NONE);
                 }
                 Some(Mapped::Open(_) | Mapped::File | Mapped::Reserved) => {
                     // Before its content is given up, so that no access fills it again.
@@ -362,6 +368,46 @@ impl Space {
         drop(pager);
         core.frames.call_pager();
         Ok(())
+    }
+
+    /// Whether [`Self::relocate`] moves memory that is read and written.
+    #[must_use]
+    pub fn can_relocate(&self) -> bool {
+        let mechanism = self.shared.core.memory.mechanism();
+        mechanism == uffd::Mechanism::Move || !self.is_adopted()
+    }
+
+    /// Moves the content of a range of memory to addresses from `to` on, in place of what is there; the range reads as zeros
+    /// then. Other threads find each page in one place or the other, and lose no write. False if some of either is
+    /// something else, or the kernel cannot: then the caller copies what is not there yet.
+    ///
+    /// # Errors
+    /// [`SpaceError`].
+    pub fn relocate(&self, address: usize, len: usize, to: usize) -> Result<bool, SpaceError> {
+        let (from, to) = (self.pages(address, len), self.pages(to, len).start);
+        let is_adopted = self.is_adopted();
+        let step = if is_adopted {
+            RELOCATED_PAGES
+        } else {
+            from.len()
+        };
+        for start in from.clone().step_by(step.max(1)) {
+            let part = start..from.end.min(start + step);
+            let to = to + (start - from.start);
+            let mut pager = self.shared.pager();
+            // It may have been adopted meanwhile: all the rest is one part then.
+            let done = self.addresses(&mut pager).relocate(part, to)?;
+            drop(pager);
+            self.shared.core.frames.call_pager();
+            if !done && start > from.start {
+                // Another thread mapped something there meanwhile.
+                return Err(SpaceError::NotOurs { address });
+            }
+            if !done {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Changes what may be done with a range. Pages of files with which more or less is to be done than reading are
@@ -461,6 +507,7 @@ impl Space {
         let adopted = self.shared.start_threads(&self.config).and_then(|()| {
             // They wait until all pages are known.
             let mut pager = self.shared.pager.lock();
+            self.keep_accessed(&mut pager);
             let adopted = self.addresses(&mut pager).adopt();
             adopted.map_err(|error| ArenaError::Adopt(error.to_string()))
         });
@@ -472,6 +519,18 @@ impl Space {
             self.shared.threads.lock().abandon();
         }
         adopted
+    }
+
+    /// What the space's own threads access in all that they do stays in its place once the memory is ours.
+    fn keep_accessed(&self, pager: &mut Pager<Program>) {
+        let ours = self.range();
+        for range in std::mem::take(&mut *self.hooks.accessed.lock()) {
+            let (start, end) = (range.start.max(ours.start), range.end.min(ours.end));
+            if start < end {
+                let first = start / PAGE_BYTES * PAGE_BYTES;
+                pager.map.keep(self.pages(first, end - first));
+            }
+        }
     }
 
     /// Makes room again where the program had mapped something else: to be called now and then, by a thread as

@@ -30,6 +30,7 @@ pub mod psi;
 pub mod residency;
 pub mod root;
 pub mod swap;
+pub mod tls;
 pub mod touch;
 pub mod tree;
 pub mod tunable;

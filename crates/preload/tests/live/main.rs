@@ -163,6 +163,21 @@ fn pipes_that_refer_to_pages_of_the_program() {
 }
 
 #[test]
+fn a_program_with_an_allocator_of_its_own() {
+    in_every_way("allocator");
+}
+
+#[test]
+fn advice_of_a_program_on_itself() {
+    in_every_way("advised");
+}
+
+#[test]
+fn memory_that_moves_while_it_is_used() {
+    in_every_way("moved");
+}
+
+#[test]
 fn keys_and_core_dumps() {
     in_every_way("attributes");
 }

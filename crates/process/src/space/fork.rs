@@ -119,9 +119,14 @@ impl Space {
             lent.and_then(|lent| file.take_over(lent))
                 .map_err(ArenaError::system("read the backing file of the parent"))?;
         }
+        shared.core.memory.reopen()?;
+        // While the parent still resolves the child's faults: to make a thread the C library allocates, which may be memory
+        // of the program's own allocator.
+        shared.start_threads(&self.config)?;
         // No thread of the child uses the space from here until it is adopted.
         link.can_do();
         let mut pager = shared.pager.lock();
+        self.keep_accessed(&mut pager);
         let mut addresses = self.addresses(&mut pager);
         let adopted = addresses
             .adopt_in_child(self.hooks.fork.load(), &link)
@@ -129,7 +134,6 @@ impl Space {
         adopted.map_err(|error| ArenaError::Adopt(error.to_string()))?;
         drop(pager);
         let _inside = shared.core.gate.open_and_stay();
-        self.shared.start_threads(&self.config)?;
         shared.threads.lock().begin();
         Ok(())
     }
