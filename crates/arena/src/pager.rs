@@ -239,6 +239,20 @@ impl<M: AddressMap> Pager<M> {
     ) -> Result<(), FaultError> {
         // What is still in the queue would be told of pages that are no more.
         self.drain_arrivals(core);
+        self.empty_drained(core, app, pages, (after, remove))
+    }
+
+    /// The same by a caller that has drained the arrivals, and holds a page since.
+    ///
+    /// # Errors
+    /// As [`Self::empty_by`].
+    pub fn empty_drained(
+        &mut self,
+        core: &Core,
+        app: AppId,
+        pages: Range<usize>,
+        (after, remove): (Word, &dyn Fn(Range<usize>) -> Result<(), PagedError>),
+    ) -> Result<(), FaultError> {
         let mut first = pages.start;
         while first < pages.end {
             let untouched = core.directory.hold_untouched(&(first..pages.end));

@@ -97,7 +97,25 @@ unsafe extern "C" fn __register_atfork(
     library: *mut c_void,
 ) -> c_int {
     start();
+    if !allocates_here() {
+        // The child's threads are made while such handlers still hold the allocator.
+        keeper::never_page("its own memory allocator may be locked in a fork");
+    }
     register(before, parent, child, library)
+}
+
+/// Whether the C library allocates by this library, and not by an allocator that is linked into the program.
+fn allocates_here() -> bool {
+    let base = |function: *const c_void| {
+        let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: it fills in the place, which is of that type.
+        let result = unsafe { libc::dladdr(function, found.as_mut_ptr()) };
+        // SAFETY: zeros are a value of it.
+        (result != 0).then(|| unsafe { found.assume_init() }.dli_fbase)
+    };
+    // SAFETY: the name ends with a zero.
+    let used = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"calloc".as_ptr()) };
+    used.is_null() || base(used) == base(start as *const c_void)
 }
 
 unsafe extern "C" fn before() {

@@ -29,16 +29,20 @@ const NOT_MOVED: u32 = 3;
 /// What is to move, first address and bytes, and where to.
 static WANTED: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-/// As [`Space::relocate`], by the mover; false also if there is none, and nothing was done.
-pub fn relocate(space: &Space, from: &Range<usize>, to: usize) -> bool {
-    if !space.is_adopted() {
-        return or_die(space.relocate(from.start, from.len(), to));
+/// Moves content as [`Space::relocate_unpaged`] does, or as [`Space::relocate`] by the mover; false also if there is none, and
+/// nothing was done.
+///
+/// # Errors
+/// [`SpaceError`], as far as the kernel has moved nothing.
+pub fn relocate(space: &Space, from: &Range<usize>, to: usize) -> Result<bool, SpaceError> {
+    if let Some(done) = space.relocate_unpaged(from.start, from.len(), to)? {
+        return Ok(done);
     }
     IS_WANTED.store(true, Ordering::Release);
     let begin = Instant::now();
     while !IS_STARTED.load(Ordering::Acquire) {
         if begin.elapsed() > PATIENCE {
-            return false;
+            return Ok(false);
         }
         std::thread::sleep(LOOK_EVERY);
     }
@@ -52,7 +56,7 @@ pub fn relocate(space: &Space, from: &Range<usize>, to: usize) -> bool {
     let stage = wait_while(ASKED);
     STAGE.store(NONE, Ordering::Relaxed);
     IS_TAKEN.store(false, Ordering::Release);
-    stage == MOVED
+    Ok(stage == MOVED)
 }
 
 /// Some of the content is in the new place by then, and some is not.

@@ -2,7 +2,7 @@
 
 use libc::{c_int, c_uint, iovec, size_t, ssize_t};
 
-use crate::kernel;
+use crate::kernel::{self, fail};
 use crate::mapping::{madvise, space};
 use crate::reentrancy::ReentrancyGuard;
 
@@ -19,6 +19,9 @@ unsafe extern "C" fn process_madvise(
         // SAFETY: passed on to the caller.
         return unsafe { kernel::process_madvise(process, ranges, count, advice, flags) };
     }
+    if count > MOST_RANGES {
+        return fail(libc::EINVAL) as ssize_t;
+    }
     let mut done: size_t = 0;
     for at in 0..count {
         // SAFETY: the caller's array of `count` ranges.
@@ -32,8 +35,17 @@ unsafe extern "C" fn process_madvise(
     done as ssize_t
 }
 
+/// What the kernel takes (`UIO_MAXIOV`).
+const MOST_RANGES: size_t = 1024;
+
+/// `PIDFD_SELF_THREAD` and `PIDFD_SELF_THREAD_GROUP`, and the number that the latter had before Linux 6.17.
+const SELF: [c_int; 3] = [-10_000, -10_001, -20_000];
+
 /// Whether a descriptor refers to this process, as the kernel says of it.
 fn is_this_process(descriptor: c_int) -> bool {
+    if SELF.contains(&descriptor) {
+        return true;
+    }
     let _within = ReentrancyGuard::enter();
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}"));
     let info = info.unwrap_or_default();

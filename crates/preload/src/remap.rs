@@ -10,7 +10,7 @@ use warmswap_process::{Over, Protection, Space, SpaceError};
 
 use crate::kernel::{self, fail};
 use crate::mapping::{errno_of, give_up, space, split, whole_pages};
-use crate::{attributes, files, mover, stacks};
+use crate::{attributes, files, keeper, mover, stacks};
 
 /// Bytes that are moved at a time: as much is there twice at most.
 const STEP_BYTES: usize = 256 << 10;
@@ -99,9 +99,16 @@ fn remap(
         Err(libc::ENOMEM) if flags & libc::MREMAP_MAYMOVE != 0 => {
             let map = || space.map(None, bytes, Protection::READ_WRITE);
             let to = stacks::call(space, map).map_err(|error| errno_of(&error))?;
-            relocate(space, from, to..to + bytes, keeps)
+            let moved = relocate(space, from, to..to + bytes, keeps);
+            if moved.is_err() {
+                give_up(ptr::with_exposed_provenance_mut(to), bytes);
+            }
+            moved
         }
-        grown => grown,
+        grown => {
+            keeper::mapped(space);
+            grown
+        }
     }
 }
 
@@ -228,7 +235,7 @@ fn relocate(
     {
         return moved;
     }
-    if keeps && protection == Protection::READ_WRITE && !space.can_relocate() {
+    if keeps && protection == Protection::READ_WRITE && !is_ours(space, from, &to) {
         // A copy would lose what other threads write meanwhile. The kernel says so of what is several mappings to it.
         return Err(libc::EFAULT);
     }
@@ -236,20 +243,23 @@ fn relocate(
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     let target = ptr::with_exposed_provenance_mut(to.start);
     let source: *mut c_void = ptr::with_exposed_provenance_mut(from.start);
-    // SAFETY: the program wants its memory there, in place of what is there; both ranges are the program's.
-    unsafe {
-        if libc::mmap(target, to.len(), access, flags, -1, 0) == MAP_FAILED
-            || libc::mprotect(source, from.len(), access) != 0
-        {
-            return Err(errno());
-        }
-    }
+    let open_both = || {
+        // SAFETY: the program wants its memory there, in place of what is there; both ranges are the program's.
+        let is_open = unsafe {
+            libc::mmap(target, to.len(), access, flags, -1, 0) != MAP_FAILED
+                && libc::mprotect(source, from.len(), access) == 0
+        };
+        if is_open { Ok(()) } else { Err(errno()) }
+    };
+    open_both()?;
     // Both are memory that is read and written by now.
-    let moved = relocate_at_once(space, from, &to, true);
-    if let Some(Err(errno)) = moved {
-        return Err(errno);
+    let moved = relocate_at_once(space, from, &to, true).transpose()?;
+    if moved.is_none() && keeps && protection == Protection::READ_WRITE {
+        return Err(libc::EFAULT);
     }
     if moved.is_none() {
+        // A kernel that refused may have unmapped the new place.
+        open_both()?;
         let bytes = from.len().min(to.len());
         for start in (0..bytes).step_by(STEP_BYTES) {
             let len = STEP_BYTES.min(bytes - start);
@@ -274,6 +284,12 @@ fn relocate(
     Ok(to.start)
 }
 
+fn is_ours(space: &Space, from: &Range<usize>, to: &Range<usize>) -> bool {
+    [from, to]
+        .iter()
+        .all(|range| split(space, range).0 == **range)
+}
+
 /// The same without a moment in which another thread's write is lost, or the new place reads as zeros. `None` where it cannot
 /// be done so: one of the places is not all in the space, or the kernel cannot.
 fn relocate_at_once(
@@ -282,8 +298,7 @@ fn relocate_at_once(
     to: &Range<usize>,
     keeps: bool,
 ) -> Option<Result<usize, c_int>> {
-    let is_ours = |range: &Range<usize>| split(space, range).0 == *range;
-    if !is_ours(from) || !is_ours(to) {
+    if !is_ours(space, from, to) {
         return None;
     }
     let head = from.len().min(to.len());
@@ -292,13 +307,15 @@ fn relocate_at_once(
         let map = |over| space.map_at(tail.start, tail.len(), Protection::READ_WRITE, over);
         // Where something foreign is in the way it is given up first.
         if !tail.is_empty() && map(Over::Anything).is_err() {
-            return false;
+            return Ok(false);
         }
         attributes::forget(to.start, to.len());
         mover::relocate(space, &(from.start..from.start + head), to.start)
     });
-    if !moved {
-        return None;
+    match moved {
+        Ok(true) => keeper::mapped(space),
+        Ok(false) => return None,
+        Err(error) => return Some(Err(errno_of(&error))),
     }
     let source = ptr::with_exposed_provenance_mut(from.start);
     // SAFETY: the program's own range, which it does not want any more; its content is elsewhere.

@@ -370,42 +370,55 @@ impl Space {
         Ok(())
     }
 
-    /// Whether [`Self::relocate`] moves memory that is read and written.
-    #[must_use]
-    pub fn can_relocate(&self) -> bool {
-        let mechanism = self.shared.core.memory.mechanism();
-        mechanism == uffd::Mechanism::Move || !self.is_adopted()
-    }
-
-    /// Moves the content of a range of memory to addresses from `to` on, in place of what is there; the range reads as zeros
-    /// then. Other threads find each page in one place or the other, and lose no write. False if some of either is
-    /// something else, or the kernel cannot: then the caller copies what is not there yet.
+    /// Moves the content of a range of memory that is not paged to addresses from `to` on, in place of what is there; the
+    /// range reads as zeros then. Other threads find it in one place or the other, and lose no write. False if some of
+    /// either is something else, or the kernel cannot: then the caller copies. `None` if the memory is paged
+    /// ([`Self::relocate`]).
     ///
     /// # Errors
-    /// [`SpaceError`].
+    /// [`SpaceError`]: what the kernel did not move is where it was.
+    pub fn relocate_unpaged(
+        &self,
+        address: usize,
+        len: usize,
+        to: usize,
+    ) -> Result<Option<bool>, SpaceError> {
+        let (from, to) = (self.pages(address, len), self.pages(to, len).start);
+        let mut pager = self.shared.pager();
+        if pager.map.is_adopted() {
+            return Ok(None);
+        }
+        let mut addresses = self.addresses(&mut pager);
+        let can = addresses.can_relocate(&from, to);
+        Ok(Some(can && addresses.relocate_unpaged(from, to)?))
+    }
+
+    /// The same of memory that is paged, page by page, by a thread as [`Self::adopt`] is.
+    ///
+    /// # Errors
+    /// [`SpaceError`]: some of the content is in the new place by then.
     pub fn relocate(&self, address: usize, len: usize, to: usize) -> Result<bool, SpaceError> {
         let (from, to) = (self.pages(address, len), self.pages(to, len).start);
-        let is_adopted = self.is_adopted();
-        let step = if is_adopted {
-            RELOCATED_PAGES
-        } else {
-            from.len()
-        };
-        for start in from.clone().step_by(step.max(1)) {
-            let part = start..from.end.min(start + step);
-            let to = to + (start - from.start);
+        if self.shared.core.memory.mechanism() != uffd::Mechanism::Move {
+            return Ok(false);
+        }
+        {
             let mut pager = self.shared.pager();
-            // It may have been adopted meanwhile: all the rest is one part then.
-            let done = self.addresses(&mut pager).relocate(part, to)?;
-            drop(pager);
-            self.shared.core.frames.call_pager();
-            if !done && start > from.start {
-                // Another thread mapped something there meanwhile.
-                return Err(SpaceError::NotOurs { address });
-            }
-            if !done {
+            let mut addresses = self.addresses(&mut pager);
+            if !addresses.can_relocate(&from, to) {
                 return Ok(false);
             }
+            addresses.open_target(to..to + from.len())?;
+        }
+        for start in from.clone().step_by(RELOCATED_PAGES) {
+            let part = start..from.end.min(start + RELOCATED_PAGES);
+            let mut pager = self.shared.pager();
+            self.addresses(&mut pager)
+                .relocate(part, to + (start - from.start))?;
+            drop(pager);
+            // What was brought to its place for it leaves again.
+            self.shared.core.frames.call_pager();
+            self.shared.pager.give_way();
         }
         Ok(true)
     }

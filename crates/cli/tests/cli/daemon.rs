@@ -286,7 +286,7 @@ fn what_holds_is_printed_with_where_it_comes_from() {
     assert_refused(&ran, 2, &[&format!("{file}:2"), "zram-size", "much"]);
     assert_refused(&run(["config"]), 2, &["--effective"]);
     let ran = run(["config", "--effective", "--config", "/nonexistent/x"]);
-    assert_refused(&ran, 1, &["/nonexistent/x"]);
+    assert_refused(&ran, 2, &["/nonexistent/x"]);
 }
 
 #[test]

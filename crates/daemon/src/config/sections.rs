@@ -171,7 +171,8 @@ impl Section for HostSection {
         },
         Key {
             name: "launch-window-ms",
-            doc: "How long after a switch an application's accesses count as those of its relaunch.",
+            doc: "How long after a switch an application's accesses count as those of its relaunch, at most: it ends when the \
+                  application rests, or when its answer is told.",
             set: |to, value, _| number(value, 100, 60_000).map(|ms| to.launch_window_ms = ms),
             show: |from| from.launch_window_ms.to_string(),
             comes_to: None,

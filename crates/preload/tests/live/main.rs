@@ -173,6 +173,15 @@ fn advice_of_a_program_on_itself() {
 }
 
 #[test]
+fn a_program_whose_own_allocator_is_locked_in_forks_is_not_paged() {
+    let input = std::process::Stdio::null();
+    if let Some(run) = run_program("allocator_locked", &Case::new(SMALL), input, || ()) {
+        let said = run.errors.matches("runs without paging").count();
+        assert_eq!(said, 1, "{}", run.errors);
+    }
+}
+
+#[test]
 fn memory_that_moves_while_it_is_used() {
     in_every_way("moved");
 }

@@ -43,6 +43,15 @@ int posix_memalign(void **block, size_t align, size_t bytes) {
 }
 size_t malloc_usable_size(void *block) { return ((size_t *)block)[-1]; }
 
+#ifdef LOCKS_IN_FORKS
+static void take_lock(void) { pthread_mutex_lock(&lock); }
+static void let_go(void) { pthread_mutex_unlock(&lock); }
+
+static void __attribute__((constructor)) handle_forks(void) {
+    CHECK(pthread_atfork(take_lock, let_go, let_go) == 0);
+}
+#endif
+
 int main(void) {
     /* What was allocated before the library was there stays apart. */
     pthread_mutex_lock(&lock);
@@ -51,7 +60,9 @@ int main(void) {
     CHECK(malloc(16));
     uint64_t *memory = map_pages(PAGES);
     for (uint64_t page = 0; page < PAGES; page++) fill(memory, page, 1);
+#ifndef LOCKS_IN_FORKS
     wait_until_paged(memory, PAGES);
+#endif
     for (int i = 0; i < FORKS; i++) {
         CHECK(malloc(3000));
         pid_t child = fork();

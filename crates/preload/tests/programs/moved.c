@@ -94,6 +94,13 @@ int main(void) {
     CHECK(moved != MAP_FAILED);
     for (uint64_t page = 0; page < PAGES; page++) CHECK(holds(moved, page, 1));
     for (uint64_t page = PAGES; page < PAGES + GROWS; page++) CHECK(is_zero(moved, page));
+    /* In place of memory with other protections, some of it behind the first steps. */
+    uint64_t *other = map_pages(PAGES);
+    CHECK(mprotect(other + 500 * WORDS, PAGE, PROT_READ) == 0);
+    CHECK(mprotect(other + 900 * WORDS, 3 * PAGE, PROT_NONE) == 0);
+    CHECK(mremap(moved, PAGES * PAGE, PAGES * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, other) == other);
+    moved = other;
+    for (uint64_t page = 0; page < PAGES; page++) CHECK(holds(moved, page, 1));
     /* A child has it, too. */
     pid_t child = fork();
     CHECK(child >= 0);

@@ -8,50 +8,54 @@ use std::ops::Range;
 use warmswap_arena::mechanism::{Core, FaultError, State, Word};
 use warmswap_engine::calls::Call;
 use warmswap_policy::reclaim::Arrival;
-use warmswap_sys::uffd::{Mechanism, PagedError, Protection};
+use warmswap_sys::uffd::{PagedError, Protection};
 
 use super::Addresses;
 use super::kernel::hold_in_place;
 use crate::program::{APP, Mapped};
 
 impl Addresses<'_> {
-    /// Moves the content of a range to pages from `to` on, in place of what is there; the range reads as zeros then. Both
-    /// are memory of the program that is read and written, or `to` is free. False if something else is there, or this
-    /// kernel cannot: then nothing changed.
-    pub fn relocate(&mut self, from: Range<usize>, to: usize) -> Result<bool, FaultError> {
-        let target = to..to + from.len();
-        let is_open = |mapped| mapped == Some(Mapped::Open(Protection::READ_WRITE));
+    /// Whether the content of a range can move to pages from `to` on: both are memory of the program that is read and
+    /// written, or the latter are free.
+    pub fn can_relocate(&self, from: &Range<usize>, to: usize) -> bool {
         let map = &self.pager.map;
-        let from_pieces = map.pieces(from.clone());
-        let to_pieces = map.pieces(target.clone());
-        let can_take = |mapped: Option<Mapped>| {
-            is_open(mapped) || matches!(mapped, None | Some(Mapped::Reserved))
-        };
-        if !from_pieces.iter().all(|&(_, mapped)| is_open(mapped))
-            || !to_pieces.iter().all(|&(_, mapped)| can_take(mapped))
-        {
-            return Ok(false);
+        let can_take = |mapped| is_open(mapped) || matches!(mapped, None | Some(Mapped::Reserved));
+        let target = to..to + from.len();
+        let from = map.pieces(from.clone());
+        let to = map.pieces(target);
+        from.iter().all(|&(_, mapped)| is_open(mapped))
+            && to.iter().all(|&(_, mapped)| can_take(mapped))
+    }
+
+    /// Moves the content of a range that can, of memory that is the kernel's yet, in one step for all threads. False if the
+    /// kernel cannot: the range is several mappings to it (before Linux 6.17), or it has no such call (before 5.7). What
+    /// was in the new place is gone then.
+    pub fn relocate_unpaged(&mut self, from: Range<usize>, to: usize) -> Result<bool, FaultError> {
+        let target = to..to + from.len();
+        let memory = &self.core.memory;
+        if memory.remap(from.start, from.len(), to)? {
+            self.pager.map.set(target, Some(OPEN));
+            return Ok(true);
         }
-        if !self.pager.map.is_adopted() {
-            // One step for all threads. A kernel that refuses has changed nothing.
-            let remapped = self.core.memory.remap(from.start, from.len(), to);
-            let open = Some(Mapped::Open(Protection::READ_WRITE));
-            if remapped.is_ok() {
-                self.pager.map.set(target, open);
-            }
-            return Ok(remapped.is_ok());
-        }
-        if self.core.memory.mechanism() != Mechanism::Move {
-            return Ok(false);
-        }
-        for (piece, mapped) in to_pieces {
+        self.pager.map.set(target, Some(Mapped::Reserved));
+        Ok(false)
+    }
+
+    /// Makes what content is to move to, of paged memory, such memory, too.
+    pub fn open_target(&mut self, target: Range<usize>) -> Result<(), FaultError> {
+        for (piece, mapped) in self.pager.map.pieces(target) {
             if !is_open(mapped) {
-                let open = Mapped::Open(Protection::READ_WRITE);
-                self.map(piece.clone(), Some(open))?;
+                self.map(piece.clone(), Some(OPEN))?;
                 let memory = &self.core.memory;
                 memory.protect(piece.start, piece.len(), Protection::READ_WRITE)?;
             }
         }
+        Ok(())
+    }
+
+    /// Moves the content of paged memory to such memory from page `to` on, in place of what is there; the range reads as
+    /// zeros then. By a thread of the space's own.
+    pub fn relocate(&mut self, from: Range<usize>, to: usize) -> Result<(), FaultError> {
         let touched: Vec<_> = self.core.directory.touched(from.clone()).collect();
         let mut next = from.start;
         for part in touched {
@@ -64,7 +68,7 @@ impl Addresses<'_> {
         self.relocate_untouched(next..from.end, to + (next - from.start))?;
         self.pager.drain_arrivals(self.core);
         self.pager.report(self.core);
-        Ok(true)
+        Ok(())
     }
 
     /// Pages that were never touched read as zeros, and so do those that they become.
@@ -76,6 +80,8 @@ impl Addresses<'_> {
 
     fn relocate_page(&mut self, page: usize, to: usize) -> Result<(), FaultError> {
         let core = self.core;
+        // Not while the page is held: what the engine is told of may wait for it.
+        self.pager.drain_arrivals(core);
         let held = hold_in_place(core, page)?;
         let held = held.filter(|claim| claim.before.state == State::Resident);
         let Some(held) = held else {
@@ -103,6 +109,12 @@ impl Addresses<'_> {
     }
 }
 
+const OPEN: Mapped = Mapped::Open(Protection::READ_WRITE);
+
+fn is_open(mapped: Option<Mapped>) -> bool {
+    mapped == Some(OPEN)
+}
+
 /// Moves the frame of a page that is held to a missing one that is held, too. A frame that a child shares is made the
 /// program's own first; one that the kernel or a device refers to is copied.
 fn move_or_copy(core: &Core, page: usize, to: usize) -> Result<(), PagedError> {
@@ -115,6 +127,8 @@ fn move_or_copy(core: &Core, page: usize, to: usize) -> Result<(), PagedError> {
     if memory.relocate(page, to)? {
         return Ok(());
     }
+    // Threads that write to it wait until the page is let go.
+    memory.write_protect(page, 1, true)?;
     let mut bytes = [0; warmswap_page::PAGE_BYTES];
     memory.read_page(page, &mut bytes);
     memory.copy_in(to, &bytes)?;

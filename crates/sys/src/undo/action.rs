@@ -143,7 +143,9 @@ pub(crate) fn while_busy(
 
 fn remove_group(root: &Root, path: &Path, to: Option<&Path>) -> Result<(), FileError> {
     let own = memcg::own_group(root);
+    // This process may be a member itself.
     let own = own.as_ref().map(memcg::Group::path);
+    let own = own.filter(|own| !own.starts_with(path));
     let targets = [to, own, path.parent()];
     let targets: Vec<&Path> = targets.into_iter().flatten().collect();
     // A member that forks while the list is read leaves a child behind, which the next reading finds.

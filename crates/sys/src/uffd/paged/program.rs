@@ -46,26 +46,45 @@ impl PagedMemory {
     }
 
     /// Moves the content of pages that the kernel alone manages to others, in place of what is there: an access of another
-    /// thread finds it in one place or the other. The pages that it was in read as zeros then.
+    /// thread finds it in one place or the other. The pages that it was in read as zeros then. False if the kernel does not
+    /// do that (before Linux 5.7), or what is there is several mappings to it (before 6.17): the new place is reserved then,
+    /// and has no content.
     ///
     /// # Errors
-    /// [`PagedError::Map`]: the kernel does not (before Linux 5.7), or what is there is several mappings to it.
-    pub fn remap(&self, first: usize, pages: usize, to: usize) -> Result<(), PagedError> {
+    /// [`PagedError::Map`].
+    pub fn remap(&self, first: usize, pages: usize, to: usize) -> Result<bool, PagedError> {
         let (offset, len) = (first * PAGE_BYTES, pages * PAGE_BYTES);
         // SAFETY: it is what the program wants for its own memory, which is reached by raw pointers only.
-        let result = unsafe { self.space.remap(offset, len, to * PAGE_BYTES) };
-        result.map_err(|errno| self.refused(first, pages, errno))
+        match unsafe { self.space.remap(offset, len, to * PAGE_BYTES) } {
+            Ok(()) => Ok(true),
+            Err(Errno::FAULT | Errno::INVAL) => {
+                // The kernel may have unmapped what was there before it refused.
+                self.unmap(to, pages)?;
+                let _ = self
+                    .space
+                    .advise(to * PAGE_BYTES, len, Advice::LinuxNoHugepage);
+                Ok(false)
+            }
+            Err(errno) => Err(self.refused(first, pages, errno)),
+        }
     }
 
     /// Moves the frame of a page to a missing page, and wakes who waits for that; false if the kernel does not, since
-    /// the frame is pinned or shared.
+    /// the frame is pinned, locked or shared.
     ///
     /// # Errors
     /// [`UffdError`].
     pub fn relocate(&self, page: usize, to: usize) -> Result<bool, UffdError> {
-        let (from, to) = (self.address(page), self.address(to));
+        let (from, target) = (self.address(page), self.address(to));
         // SAFETY: users reach pages by raw pointers only; both pages are the space's, and nobody else fills either.
-        Ok(unsafe { self.move_frames(to, from, 1, self.wake) }? == 1)
+        match unsafe { self.move_frames(target, from, 1, self.wake) } {
+            // A frame that the kernel itself swaps out at that moment is moved although it says that it was not.
+            Err(error) if error.failure == Failure::PageExists && !self.has_frame(page) => {
+                self.wake(to)?;
+                Ok(true)
+            }
+            moved => Ok(moved? == 1),
+        }
     }
 
     /// Has a thread that serves faults end the write protection of a page, by an access of the calling thread, which
