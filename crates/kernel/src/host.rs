@@ -356,9 +356,8 @@ impl Host {
             if let Some(window) = &app.window {
                 // What happens in a window is looked at when it closes.
                 let is_overdue = is_due(Some(window.begin_ns), overdue, now_ns);
-                let is_bringing = self.prepagers.as_ref().is_some_and(Prepagers::is_busy);
-                let has_answered = app.has_answered(&self.core.root, now_ns) && !is_bringing;
-                if is_overdue || has_answered {
+                let jobs = self.prepagers.as_ref().map_or(0, Prepagers::jobs);
+                if is_overdue || app.has_answered(&self.core.root, now_ns, jobs) {
                     self.close_window(at, false);
                     // Its pages may leave now.
                     self.patience = Patience::default();
@@ -387,6 +386,9 @@ impl Host {
         for window in windows {
             let open = Duration::from_nanos(now_ns.saturating_sub(window.begin_ns));
             tick.wait = tick.wait.min(overdue.saturating_sub(open));
+            if window.rest.is_some() {
+                tick.wait = tick.wait.min(AFTER_SWITCH);
+            }
         }
         tick
     }
@@ -541,7 +543,8 @@ impl Core {
                 self.mark_taught(app, at);
             }
             Err(e) if e.is_gone() => self.counters.process_gone += 1,
-            Err(e) if e.is_exhausted() => self.counters.process_unreadable += 1,
+            // It is tried again when others have ended.
+            Err(e) if e.is_exhausted() => {}
             Err(e) => {
                 if e.is_refused() {
                     self.counters.refused_permission += 1;

@@ -4,11 +4,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use rustix::time::{ClockId, clock_gettime};
-use warmswap_sys::advise::{Advice, advise, ranges};
+use warmswap_sys::advise::{Advice, Advised, advise, ranges};
 use warmswap_sys::prepage::prepage;
 use warmswap_sys::process::{Process, ProcessError, idle_priority};
 
@@ -27,6 +27,8 @@ struct Wasted {
     process: Arc<Process>,
     /// They ascend.
     pages: Vec<u64>,
+    /// Launches that had begun.
+    begun: u64,
 }
 
 /// Pages of one process that are wanted back.
@@ -51,7 +53,35 @@ struct Shared {
     refused_permission: AtomicU64,
     process_gone: AtomicU64,
     cpu_ns: AtomicU64,
-    put_back_pages: AtomicU64,
+    /// Launches that began.
+    begun: AtomicU64,
+    put_back: Mutex<PutBack>,
+}
+
+impl Shared {
+    /// Counts a call that failed.
+    fn failed(&self, error: &ProcessError) {
+        let counter = if error.is_gone() {
+            &self.process_gone
+        } else {
+            &self.refused_permission
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn put_back(&self) -> MutexGuard<'_, PutBack> {
+        // The numbers of a thread that panicked are numbers still.
+        self.put_back.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What became of pages that came in vain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PutBack {
+    /// What the kernel made of the advice to page them out.
+    pub advised: Advised,
+    /// CPU time in nanoseconds.
+    pub cpu_ns: u64,
 }
 
 /// What the threads did so far.
@@ -65,10 +95,10 @@ pub struct Prepaged {
     pub refused_permission: u64,
     /// Calls that found the process gone.
     pub process_gone: u64,
-    /// CPU time in nanoseconds.
+    /// CPU time of what came ahead of use, in nanoseconds.
     pub cpu_ns: u64,
-    /// Pages that were sent back to swap, since they came in vain.
-    pub put_back_pages: u64,
+    /// What was sent back to swap.
+    pub put_back: PutBack,
 }
 
 /// Where jobs go in.
@@ -122,7 +152,7 @@ impl Prepagers {
             .name("put back".to_owned())
             .spawn(move || {
                 for wasted in waste_receiver {
-                    count_cpu(&of_thread, || put_back(&wasted, &of_thread));
+                    put_back(&wasted, &of_thread);
                 }
             })
             .map_err(HostError::Thread)?;
@@ -171,24 +201,26 @@ impl Prepagers {
     }
 
     /// Has pages that wait in the swap cache, which ascend, sent back to swap; returns at once. Where the thread cannot
-    /// follow they stay.
+    /// follow they stay, and so do those that are left when another launch begins.
     pub fn put_back(&self, process: &Arc<Process>, pages: Vec<u64>) {
         let Some(jobs) = &self.jobs else { return };
         let _ = jobs.wasted.try_send(Wasted {
             process: Arc::clone(process),
             pages,
+            begun: self.shared.begun.load(Ordering::Relaxed),
         });
     }
 
     /// From now on only this launch counts: what is left of others is not brought back.
     pub fn only(&self, launch: u64) {
+        self.shared.begun.fetch_add(1, Ordering::Relaxed);
         self.shared.launch.store(launch, Ordering::Release);
     }
 
-    /// Something is still being brought back.
+    /// Batches that are still to be brought back.
     #[must_use]
-    pub fn is_busy(&self) -> bool {
-        self.shared.jobs.load(Ordering::Relaxed) > 0
+    pub fn jobs(&self) -> u64 {
+        self.shared.jobs.load(Ordering::Relaxed)
     }
 
     /// What was done so far.
@@ -201,7 +233,7 @@ impl Prepagers {
             refused_permission: load(&self.shared.refused_permission),
             process_gone: load(&self.shared.process_gone),
             cpu_ns: load(&self.shared.cpu_ns),
-            put_back_pages: load(&self.shared.put_back_pages),
+            put_back: *self.shared.put_back(),
         }
     }
 }
@@ -231,31 +263,32 @@ fn work(jobs: &Mutex<Receiver<Job>>, shared: &Shared) {
 fn count_cpu(shared: &Shared, what: impl FnOnce() -> Result<(), ProcessError>) {
     let begin = thread_cpu_ns();
     if let Err(error) = what() {
-        let counter = if error.is_gone() {
-            &shared.process_gone
-        } else {
-            &shared.refused_permission
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
+        shared.failed(&error);
     }
     let ns = thread_cpu_ns().saturating_sub(begin);
     shared.cpu_ns.fetch_add(ns, Ordering::Relaxed);
 }
 
 /// The kernel pages out what is mapped only, so the pages are mapped before.
-fn put_back(wasted: &Wasted, shared: &Shared) -> Result<(), ProcessError> {
-    let Wasted { process, pages } = wasted;
-    prepage(process.pid(), pages)?;
-    let advised = advise(process, Advice::PageOut, &ranges(pages.iter().copied()))?;
-    let refused = advised.unmapped_ranges
-        + advised.unsuitable_ranges
-        + advised.busy_ranges
-        + advised.failed_ranges;
-    shared
-        .put_back_pages
-        .fetch_add(advised.pages, Ordering::Relaxed);
-    shared.refused_ranges.fetch_add(refused, Ordering::Relaxed);
-    Ok(())
+fn put_back(wasted: &Wasted, shared: &Shared) {
+    let begin = thread_cpu_ns();
+    for pages in wasted.pages.chunks(BATCH_PAGES) {
+        if shared.begun.load(Ordering::Relaxed) != wasted.begun {
+            break;
+        }
+        let process = &wasted.process;
+        let ranges = ranges(pages.iter().copied());
+        let advised =
+            prepage(process.pid(), pages).and_then(|_| advise(process, Advice::PageOut, &ranges));
+        match advised {
+            Ok(advised) => shared.put_back().advised += advised,
+            Err(error) => {
+                shared.failed(&error);
+                break;
+            }
+        }
+    }
+    shared.put_back().cpu_ns += thread_cpu_ns().saturating_sub(begin);
 }
 
 fn bring_back(job: &Job, shared: &Shared) -> Result<(), ProcessError> {
@@ -302,7 +335,7 @@ mod tests {
             while prepagers.done().done_pages < 900 && prepagers.done().refused_permission == 0 {
                 std::thread::yield_now();
             }
-            while prepagers.is_busy() {
+            while prepagers.jobs() > 0 {
                 std::thread::yield_now();
             }
             let shared = Arc::clone(&prepagers.shared);

@@ -19,6 +19,8 @@ const FEW_CPU_TICKS: u64 = 1;
 pub(crate) struct Effort {
     pub faults: u64,
     pub cpu_ticks: u64,
+    /// Jobs that are left to bring its footprint back.
+    pub jobs: u64,
     /// One of them waits for a disk.
     pub waits: bool,
 }
@@ -30,6 +32,7 @@ impl std::ops::Add for Effort {
         Self {
             faults: self.faults + other.faults,
             cpu_ticks: self.cpu_ticks + other.cpu_ticks,
+            jobs: self.jobs + other.jobs,
             waits: self.waits || other.waits,
         }
     }
@@ -62,7 +65,8 @@ impl Rest {
         let cpu_ticks = grown(effort.cpu_ticks, self.effort.cpu_ticks);
         let is_little = faults <= FEW_FAULTS && cpu_ticks <= FEW_CPU_TICKS;
         let stirs = (faults, cpu_ticks) != (0, 0);
-        if effort.waits || !is_little || (stirs && !self.has_stirred) {
+        let is_brought = effort.jobs != self.effort.jobs;
+        if effort.waits || is_brought || !is_little || (stirs && !self.has_stirred) {
             *self = Self {
                 has_stirred: true,
                 ..Self::new(now_ns, effort)
@@ -82,7 +86,7 @@ mod tests {
         Effort {
             faults,
             cpu_ticks,
-            waits: false,
+            ..Effort::default()
         }
     }
 
@@ -99,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn who_works_on_does_not_rest_and_timers_are_no_work() {
+    fn an_application_that_works_on_does_not_rest_and_timers_are_no_work() {
         let mut busy = Rest::new(0, Effort::default());
         let mut blinking = Rest::new(0, Effort::default());
         assert!(!blinking.is_over(10 * MS, effort(1, 0)));
@@ -110,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_disk_does_not_rest() {
+    fn an_application_that_waits_for_a_disk_or_its_footprint_does_not_rest() {
         let mut rest = Rest::new(0, effort(7, 7));
         for look in 1..10 {
             let waiting = Effort {
@@ -119,8 +123,16 @@ mod tests {
             };
             assert!(!rest.is_over(look * 100 * MS, waiting));
         }
-        assert!(!rest.is_over(950 * MS, effort(7, 7)));
-        assert!(rest.is_over(1_000 * MS, effort(7, 7)));
+        let brought = |jobs| Effort {
+            jobs,
+            ..effort(7, 7)
+        };
+        for (at, jobs) in [(950, 9), (1_060, 5), (1_170, 2)] {
+            assert!(!rest.is_over(at * MS, brought(jobs)));
+        }
+        // One that is stuck is no work.
+        assert!(!rest.is_over(1_220 * MS, brought(2)));
+        assert!(rest.is_over(1_270 * MS, brought(2)));
     }
 
     #[test]

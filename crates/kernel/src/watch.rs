@@ -106,6 +106,13 @@ impl Watched {
             let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
             return Err(FileError::new("open", &root.proc_file(id.pid, "stat"), gone).into());
         }
+        // Some have to be left: without one, the processes that ended could not be found.
+        if pagemap.descriptor() + RESERVED_DESCRIPTORS > descriptor_limit() {
+            let exhausted = std::io::Error::from(rustix::io::Errno::MFILE);
+            return Err(
+                FileError::new("open", &root.proc_file(id.pid, "pagemap"), exhausted).into(),
+            );
+        }
         let can_scan = pagemap.can_scan();
         Ok(Self {
             id,
@@ -170,6 +177,7 @@ impl Watched {
         (stat.start_ticks == self.id.start_ticks).then_some(Effort {
             faults: stat.minor_faults + stat.major_faults,
             cpu_ticks: stat.cpu_ticks,
+            jobs: 0,
             waits: stat.state == 'D',
         })
     }
@@ -293,6 +301,15 @@ fn spans(blocks: impl IntoIterator<Item = u64>) -> Vec<Range<u64>> {
         }
     }
     spans
+}
+
+/// Descriptors that no process under watch takes.
+const RESERVED_DESCRIPTORS: u64 = 32;
+
+/// Descriptors that this process may have.
+fn descriptor_limit() -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.unwrap_or(u64::MAX)
 }
 
 fn read_pulse(root: &Root, id: ProcessId) -> Result<Pulse, FileError> {

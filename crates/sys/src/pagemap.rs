@@ -74,6 +74,13 @@ impl Pagemap {
         Ok(Self { file, path })
     }
 
+    /// The number of its descriptor.
+    #[must_use]
+    pub fn descriptor(&self) -> u64 {
+        use std::os::fd::AsRawFd as _;
+        self.file.as_raw_fd().unsigned_abs().into()
+    }
+
     /// Calls `visit` with (page number, entry) for every page of the address range `start..end` that is
     /// not empty, ascending. Costs about 50 ns a page, empty ones included.
     ///

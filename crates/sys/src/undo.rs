@@ -259,12 +259,17 @@ impl Inner {
                 .start_ticks,
             actions: list.actions.iter().map(|(_, a)| a.clone()).collect(),
         };
-        let text = serde_json::to_string_pretty(&state).expect("plain data");
-        let fresh = self.path.with_extension("new");
-        std::fs::write(&fresh, text)
-            .and_then(|()| std::fs::rename(&fresh, &self.path))
-            .map_err(|e| UndoError::State(FileError::new("write", &self.path, e)))
+        write_state(&self.path, &state)
     }
+}
+
+/// Writes a state file anew.
+fn write_state(path: &Path, state: &State) -> Result<(), UndoError> {
+    let text = serde_json::to_string_pretty(state).expect("plain data");
+    let fresh = path.with_extension("new");
+    std::fs::write(&fresh, text)
+        .and_then(|()| std::fs::rename(&fresh, path))
+        .map_err(|e| UndoError::State(FileError::new("write", path, e)))
 }
 
 /// A registered change. Dropping it takes the change back; errors are then left to the next run.

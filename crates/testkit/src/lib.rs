@@ -71,7 +71,13 @@ pub fn preload_library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         if let Some(path) = std::env::var_os(BUILT_LIBRARY) {
-            return PathBuf::from(path);
+            let path = PathBuf::from(path);
+            assert!(
+                path.is_file(),
+                "{BUILT_LIBRARY}: {} is missing",
+                path.display()
+            );
+            return path;
         }
         let mut build = Command::new(env!("CARGO"));
         build.current_dir(env!("CARGO_MANIFEST_DIR"));

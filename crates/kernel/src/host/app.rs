@@ -49,7 +49,7 @@ pub(super) struct Window {
     pub used: u64,
     /// Where the application was brought back for the first time, nothing is known of it.
     pub is_relaunch: bool,
-    /// Whether the application rests by now; nobody asks where answers are told.
+    /// Whether the application rests by now; none where its answers are told.
     pub rest: Option<Rest>,
 }
 
@@ -132,13 +132,17 @@ impl App {
         efforts.fold(Effort::default(), Effort::add)
     }
 
-    /// Whether its launch is over, as far as that is seen without being told. Costs 10 µs a process.
-    pub fn has_answered(&mut self, root: &Root, now_ns: u64) -> bool {
+    /// Whether its launch is over, as far as that is seen without being told; so many jobs are left to bring its footprint
+    /// back. Costs 10 µs a process.
+    pub fn has_answered(&mut self, root: &Root, now_ns: u64, jobs: u64) -> bool {
         let asks = |window: &Window| window.rest.is_some();
         if !self.window.as_ref().is_some_and(asks) {
             return false;
         }
-        let effort = self.effort(root);
+        let effort = Effort {
+            jobs,
+            ..self.effort(root)
+        };
         let rest = self.window.as_mut().and_then(|window| window.rest.as_mut());
         rest.is_some_and(|rest| rest.is_over(now_ns, effort))
     }

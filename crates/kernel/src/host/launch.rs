@@ -90,7 +90,7 @@ impl Host {
         let Some(app) = &mut self.apps[at] else {
             return false;
         };
-        // An answer that comes after a pause says it, too: the window was closed by then.
+        // Also by an answer that comes when the window was closed since the application rested.
         app.tells_answers |= is_answered;
         if app.window.is_none() {
             return false;

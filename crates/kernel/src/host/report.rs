@@ -23,7 +23,11 @@ impl Host {
             counters.refused_permission += done.refused_permission;
             counters.process_gone += done.process_gone;
             counters.prepage_cpu_ns = done.cpu_ns;
-            counters.prepage_put_back = done.put_back_pages;
+            let put_back = done.put_back;
+            counters.prepage_put_back = put_back.advised.pages;
+            counters.refused(put_back.advised);
+            counters.page_out_cpu_ns += put_back.cpu_ns;
+            counters.host_cpu_ns += put_back.cpu_ns;
         }
         counters
     }

@@ -317,7 +317,11 @@ fn collect(folder: &Path, pids: &mut Vec<u32>) -> Result<(), FileError> {
     );
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            let _ = collect(&entry.path(), pids);
+            match collect(&entry.path(), pids) {
+                Err(error) if error.is_exhausted() => return Err(error),
+                // It went, or has threads only.
+                _ => {}
+            }
         }
     }
     Ok(())

@@ -152,23 +152,27 @@ fn remove_group(root: &Root, path: &Path, to: Option<&Path>) -> Result<(), FileE
     while_busy(|| empty_and_remove_group(path, &targets))
 }
 
-/// Groups that members made below their own go first: the kernel removes none that has others below it.
+/// The kernel removes no group that has others below it, such as members made below their own.
 fn empty_and_remove_group(path: &Path, targets: &[&Path]) -> Result<(), FileError> {
-    let members = match file::read(&path.join("cgroup.procs")) {
-        Ok(text) => text,
+    match file::read(&path.join("cgroup.procs")) {
+        Ok(members) => {
+            for pid in members.lines() {
+                // A member that ended meanwhile is no obstacle; one that stays makes the removal fail below.
+                let _ = targets
+                    .iter()
+                    .any(|target| file::write(&target.join("cgroup.procs"), pid).is_ok());
+            }
+        }
         Err(e) if e.is_gone() => return Ok(()),
+        // A group of threads: the group above it has its processes.
+        Err(e) if e.source.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
         Err(e) => return Err(e),
-    };
+    }
     for below in std::fs::read_dir(path).into_iter().flatten().flatten() {
         if below.file_type().is_ok_and(|kind| kind.is_dir()) {
-            empty_and_remove_group(&below.path(), targets)?;
+            // If it stays, this one cannot be removed either.
+            let _ = empty_and_remove_group(&below.path(), targets);
         }
-    }
-    for pid in members.lines() {
-        // A member that ended meanwhile is no obstacle; one that stays makes the removal fail below.
-        let _ = targets
-            .iter()
-            .any(|target| file::write(&target.join("cgroup.procs"), pid).is_ok());
     }
     accept_gone(std::fs::remove_dir(path).map_err(|e| FileError::new("remove", path, e)))
 }

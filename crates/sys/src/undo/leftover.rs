@@ -10,23 +10,33 @@ use crate::{FileError, Root};
 #[derive(Debug)]
 pub(super) struct Leftover {
     path: PathBuf,
-    /// What of it is still there, in the order in which it was made.
-    actions: Vec<Action>,
+    /// With what of it is still there.
+    state: State,
     same_boot: bool,
 }
 
 impl Leftover {
     /// Takes everything back, the latest first, and removes the file. What cannot be taken back keeps nothing else from
-    /// it, and keeps the file for the next command.
+    /// it, and is left to the next command alone.
     pub(super) fn take_back(self, root: &Root) -> Result<(), UndoError> {
         let mut first_error = None;
-        for action in self.actions.iter().rev() {
+        let mut left = Vec::new();
+        for action in self.state.actions.iter().rev() {
             if let Err(source) = action.perform(root) {
                 let what = action.to_string();
                 first_error.get_or_insert(UndoError::Action { what, source });
+                left.insert(0, action.clone());
             }
         }
-        first_error.map_or_else(|| self.remove(), Err)
+        let Some(error) = first_error else {
+            return self.remove();
+        };
+        let state = State {
+            actions: left,
+            ..self.state
+        };
+        super::write_state(&self.path, &state)?;
+        Err(error)
     }
 
     fn remove(self) -> Result<(), UndoError> {
@@ -52,7 +62,7 @@ pub(super) fn leftovers(folder: &Path) -> Result<Vec<Leftover>, UndoError> {
         let Some(text) = read_own(&path)? else {
             continue;
         };
-        let state: State = serde_json::from_str(&text)
+        let mut state: State = serde_json::from_str(&text)
             .map_err(|e| UndoError::State(FileError::unexpected(&path, &e.to_string())))?;
         let same_boot = state.boot_id == boot;
         let lives = Stat::read(&Root::machine(), state.pid)
@@ -61,9 +71,10 @@ pub(super) fn leftovers(folder: &Path) -> Result<Vec<Leftover>, UndoError> {
             continue;
         }
         let remains = |action: &Action| same_boot || action.outlives_boot();
+        state.actions.retain(remains);
         found.push(Leftover {
             path,
-            actions: state.actions.into_iter().filter(remains).collect(),
+            state,
             same_boot,
         });
     }
@@ -125,7 +136,7 @@ impl Undo {
         let undo = Self::new(root, folder)?;
         let mut inherited: Vec<Inherited> = Vec::new();
         for leftover in &same_boot {
-            for action in &leftover.actions {
+            for action in &leftover.state.actions {
                 // After a loss of power between the two steps here, both files list it.
                 if inherited.iter().all(|known| known.action != *action) {
                     inherited.push(Inherited {
