@@ -14,7 +14,7 @@ use libc::c_int;
 use crate::real::RealSymbol;
 use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{program, say};
-use crate::{HEAP, ends, keeper, threads};
+use crate::{HEAP, ends, keeper, malloc, threads};
 
 /// The C library's lock of all its streams, which it takes in every fork after our handler. Another thread may have it
 /// and wait for a page of a stream, which would have to wait for the fork: so it is taken while pages still come.
@@ -56,6 +56,8 @@ type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> 
 /// The C library's function, by which `pthread_atfork` does its work.
 static REGISTER: RealSymbol = RealSymbol::new(c"__register_atfork");
 static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+/// Others than this library have handlers.
+static HAS_OTHERS: AtomicBool = AtomicBool::new(false);
 
 /// Asks the C library to call these around every fork.
 ///
@@ -97,25 +99,14 @@ unsafe extern "C" fn __register_atfork(
     library: *mut c_void,
 ) -> c_int {
     start();
-    if !allocates_here() {
-        // The child's threads are made while such handlers still hold the allocator.
-        keeper::never_page("its own memory allocator may be locked in a fork");
-    }
+    HAS_OTHERS.store(true, Ordering::Release);
     register(before, parent, child, library)
 }
 
-/// Whether the C library allocates by this library, and not by an allocator that is linked into the program.
-fn allocates_here() -> bool {
-    let base = |function: *const c_void| {
-        let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-        // SAFETY: it fills in the place, which is of that type.
-        let result = unsafe { libc::dladdr(function, found.as_mut_ptr()) };
-        // SAFETY: zeros are a value of it.
-        (result != 0).then(|| unsafe { found.assume_init() }.dli_fbase)
-    };
-    // SAFETY: the name ends with a zero.
-    let used = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"calloc".as_ptr()) };
-    used.is_null() || base(used) == base(start as *const c_void)
+/// Whether an allocator that is linked into the program may be locked while a child's threads are made: it is not this
+/// library's, and something has handlers of forks.
+pub fn may_lock_allocator() -> bool {
+    HAS_OTHERS.load(Ordering::Acquire) && !malloc::serves_c_library()
 }
 
 unsafe extern "C" fn before() {

@@ -19,7 +19,7 @@ use warmswap_sys::process::run_like_main_thread;
 
 use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{Program, program, say};
-use crate::{ends, mover, report};
+use crate::{ends, fork, mover, report};
 
 /// How often the keeper looks at what the program uses, until it is taken over.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -369,6 +369,10 @@ impl Keeper {
 
     /// Takes the program's memory over. Where that cannot be, as without another thread, it stays the kernel's.
     fn adopt(&mut self) {
+        if fork::may_lock_allocator() {
+            never_page("its own memory allocator may be locked in a fork");
+            return;
+        }
         match self.program.space.adopt() {
             Ok(()) => self.is_adopted = true,
             Err(error) if self.program.space.is_adopted() => die(&error.to_string()),

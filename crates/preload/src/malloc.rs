@@ -52,6 +52,21 @@ pub fn leave_early_segment(is_in_space: impl Fn(usize) -> bool) {
     outside.into_iter().for_each(free);
 }
 
+/// Whether the C library allocates here, and not by an allocator that is linked into the program. Costs a block of some bytes
+/// where it does not.
+pub fn serves_c_library() -> bool {
+    // What is allocated within the library comes from its heap.
+    let _within = ReentrancyGuard::enter();
+    // SAFETY: the text ends with a zero.
+    let copy = unsafe { libc::strdup(c"of whom".as_ptr()) };
+    let is_here = Heap::owns(copy.addr());
+    if is_here {
+        // SAFETY: it was just given out, by the function of this file.
+        unsafe { free(copy.cast()) };
+    }
+    is_here
+}
+
 fn null(errno: c_int) -> *mut c_void {
     fail(errno);
     ptr::null_mut()
