@@ -91,10 +91,9 @@ pub fn forget() {
 
 fn run(space: &Space) {
     loop {
-        for stage in [NONE, MOVED, NOT_MOVED] {
+        let stage = STAGE.load(Ordering::Acquire);
+        if stage != ASKED {
             wait_while(stage);
-        }
-        if STAGE.load(Ordering::Acquire) != ASKED {
             continue;
         }
         let [from, len, to] = [0, 1, 2].map(|at| WANTED[at].load(Ordering::Relaxed));

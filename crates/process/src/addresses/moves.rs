@@ -92,7 +92,9 @@ impl Addresses<'_> {
             move_or_copy(core, page, target.start)
         };
         let there = Word::of(State::Resident);
-        let moved = self.pager.empty_by(core, APP, to..to + 1, (there, &take));
+        let moved = self
+            .pager
+            .empty_drained(core, APP, to..to + 1, (there, &take));
         if let Err(error) = moved {
             core.release(held, |before| before);
             return Err(error);
