@@ -29,7 +29,7 @@ pub const EXIT: [(&str, &str); 3] = [
 /// `warmswap status` found neither a daemon nor a paged program.
 pub const NOTHING_RUNS: u8 = 3;
 
-/// `warmswap status` may not ask the daemon that runs.
+/// `warmswap status` may not ask the daemon, or cannot see whether there is one.
 pub const NOT_ALLOWED: u8 = 4;
 
 const CONFIGURATION: [(&str, &str); 2] = [
@@ -204,7 +204,7 @@ pub const PAGES: &[Page] = &[
             ),
             (
                 "4",
-                "A daemon runs that this user may not ask; paged programs are shown all the same.",
+                "This user may not connect to the daemon's socket, or not look for it; paged programs are shown all the same.",
             ),
         ],
         files: &[SOCKET],

@@ -6,7 +6,8 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Uid, geteuid};
-use warmswap_sys::FileError;
+use warmswap_sys::runtime::{Reach, SYSTEM_FOLDER};
+use warmswap_sys::{FileError, Root};
 
 use crate::socket::{failed, is_dead};
 
@@ -18,7 +19,7 @@ pub enum PlaceError {
     System(#[from] FileError),
     /// Others could put their own sockets there.
     #[error(
-        "{} is not a folder of this user alone (owner {owner}, mode {mode:o}); remove it, or make it so",
+        "{} is not a folder that this user alone can write to (owner {owner}, mode {mode:o}); remove it, or make it so",
         path.display()
     )]
     Unsafe {
@@ -58,8 +59,9 @@ fn folders(session: Option<PathBuf>, user: Uid) -> Vec<PathBuf> {
     session.into_iter().chain(system).chain([shared]).collect()
 }
 
-/// The folder for new sockets, made (mode 0700) if it is not there: the first of [`socket_folders`] that can be
-/// used.
+/// The folder for new sockets, made if it is not there: the first of [`socket_folders`] that can be used. It is for this
+/// user only (mode 0700), except that all users may reach sockets in `/run/warmswap` by their names (0711). Each socket's
+/// own mode says who may connect.
 ///
 /// # Errors
 /// That of the last one.
@@ -71,7 +73,8 @@ fn first_usable(folders: &[PathBuf]) -> Result<PathBuf, PlaceError> {
     let none = failed("find", Path::new(""))(io::Error::from(io::ErrorKind::NotFound));
     let mut result = Err(none.into());
     for folder in folders {
-        result = make_private(folder).map(|()| folder.clone());
+        let reach = Reach::of(&Root::machine(), folder);
+        result = make_own(folder, reach).map(|()| folder.clone());
         if result.is_ok() {
             break;
         }
@@ -79,18 +82,20 @@ fn first_usable(folders: &[PathBuf]) -> Result<PathBuf, PlaceError> {
     result
 }
 
-/// Makes the folder, or checks that it is one of this user alone.
-fn make_private(folder: &Path) -> Result<(), PlaceError> {
-    match fs::DirBuilder::new().mode(0o700).create(folder) {
-        Ok(()) => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+/// Makes the folder, or checks that only this user can make sockets in it; then gives it the rights of `reach`.
+fn make_own(folder: &Path, reach: Reach) -> Result<(), PlaceError> {
+    match fs::DirBuilder::new().mode(reach.mode()).create(folder) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => check_own(folder)?,
         Err(error) => return Err(failed("make", folder)(error).into()),
     }
-    check_private(folder)
+    // Other users do without; sockets of this one need it not.
+    let _ = reach.grant(folder);
+    Ok(())
 }
 
-/// Checks that a folder is one of this user alone.
-fn check_private(folder: &Path) -> Result<(), PlaceError> {
+/// Checks that a folder is this user's, and that no other can make sockets in it.
+fn check_own(folder: &Path) -> Result<(), PlaceError> {
     let found = fs::symlink_metadata(folder).map_err(failed("look at", folder))?;
     if found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0 {
         return Ok(());
@@ -101,9 +106,6 @@ fn check_private(folder: &Path) -> Result<(), PlaceError> {
         mode: found.mode() & 0o7777,
     })
 }
-
-/// The folder of root's programs and of the daemon.
-pub const SYSTEM_FOLDER: &str = "/run/warmswap";
 
 /// The daemon's socket where none is configured, in [`SYSTEM_FOLDER`].
 pub const DAEMON_SOCKET: &str = "/run/warmswap/daemon.sock";
@@ -150,7 +152,7 @@ fn running_in(folders: &[PathBuf]) -> Vec<Running> {
     // In one that somebody else made, sockets are his.
     let entries = folders
         .iter()
-        .filter(|folder| check_private(folder).is_ok())
+        .filter(|folder| check_own(folder).is_ok())
         .filter_map(|folder| fs::read_dir(folder).ok());
     let mut found: Vec<_> = entries
         .flatten()
@@ -211,20 +213,41 @@ mod tests {
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
         std::os::unix::fs::symlink(place.path(), &link).unwrap();
 
-        let error = make_private(&open).unwrap_err();
+        let make = |folder: &Path| make_own(folder, Reach::Owner);
+        let error = make(&open).unwrap_err();
         assert!(
             matches!(error, PlaceError::Unsafe { mode: 0o777, .. }),
             "{error}"
         );
-        assert!(matches!(
-            make_private(&link),
-            Err(PlaceError::Unsafe { .. })
-        ));
+        assert!(matches!(make(&link), Err(PlaceError::Unsafe { .. })));
 
         let chosen = first_usable(&[open, link, private.clone()]).unwrap();
         assert_eq!(chosen, private);
         assert_eq!(fs::metadata(&private).unwrap().mode() & 0o777, 0o700);
-        make_private(&private).unwrap();
+        make(&private).unwrap();
+    }
+
+    #[test]
+    fn all_may_reach_the_system_folder_also_one_of_an_older_version() {
+        let place = tempfile::tempdir().unwrap();
+        let system = place.path().join("warmswap");
+        let mode = || fs::metadata(&system).unwrap().mode() & 0o7777;
+        make_own(&system, Reach::Everyone).unwrap();
+        assert_eq!(mode(), 0o711);
+
+        fs::set_permissions(&system, fs::Permissions::from_mode(0o700)).unwrap();
+        make_own(&system, Reach::Everyone).unwrap();
+        assert_eq!(mode(), 0o711);
+        // What listens there is found, and only its owner may connect to it.
+        let socket = system.join("7.sock");
+        let _server = Server::bind(&socket).unwrap();
+        assert_eq!(fs::metadata(&socket).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(running_in(std::slice::from_ref(&system)).len(), 1);
+
+        fs::set_permissions(&system, fs::Permissions::from_mode(0o770)).unwrap();
+        let error = make_own(&system, Reach::Everyone).unwrap_err();
+        assert!(matches!(error, PlaceError::Unsafe { .. }), "{error}");
+        assert_eq!(mode(), 0o770, "nothing is changed in a folder of others");
     }
 
     #[test]

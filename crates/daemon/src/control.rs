@@ -1,6 +1,6 @@
 //! The control socket, served by a thread that asks the daemon's.
 
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use warmswap_control::{Access, SYSTEM_FOLDER, Server, ServerError};
+use warmswap_control::{Access, Server, ServerError};
+use warmswap_sys::runtime::Reach;
 use warmswap_sys::{FileError, Root, file};
 
 use crate::event::Events;
@@ -48,7 +49,7 @@ impl Socket {
             None => Access::Owner,
         };
         if let Some(folder) = path.parent() {
-            make_folder(folder, access)?;
+            make_folder(root, folder, access)?;
         }
         match Server::bind_for(path, access) {
             Ok(server) => Ok(Self(server)),
@@ -105,28 +106,23 @@ impl Drop for Control {
     }
 }
 
-/// Makes the folder, for all to look into where more than its owner may use the socket.
-fn make_folder(folder: &Path, access: Access) -> Result<(), FileError> {
-    let failed = |error| FileError::new("make", folder, error);
-    let mode = if access == Access::Owner {
-        0o700
-    } else {
-        0o711
+/// Makes the folder. All users may reach the socket in the system folder, and in one that is made for a group's socket;
+/// the socket's own mode says who may connect. An existing folder elsewhere stays as its owner made it.
+fn make_folder(root: &Root, folder: &Path, access: Access) -> Result<(), FileError> {
+    let system = Reach::of(root, folder);
+    let reach = match folder.exists() {
+        true => system,
+        false if access == Access::Owner => system,
+        false => Reach::Everyone,
     };
-    if !folder.exists() {
-        let mut builder = std::fs::DirBuilder::new();
-        return builder
-            .recursive(true)
-            .mode(mode)
-            .create(folder)
-            .map_err(failed);
-    }
-    if access != Access::Owner && folder == Path::new(SYSTEM_FOLDER) {
-        // Other commands make it for root alone.
-        let permissions = std::fs::Permissions::from_mode(0o711);
-        std::fs::set_permissions(folder, permissions).map_err(failed)?;
-    }
-    Ok(())
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(reach.mode())
+        .create(folder)
+        .map_err(|error| FileError::new("make", folder, error))?;
+    reach
+        .grant(folder)
+        .map_err(|error| FileError::new("set the permissions of", folder, error))
 }
 
 /// The number of a group in `/etc/group`, or of one that is a number.
@@ -192,6 +188,27 @@ mod tests {
         assert!(ending.to_string().contains("ending"), "{ending}");
         drop(control);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn all_may_ask_whether_the_socket_is_there() {
+        let place = tempfile::tempdir().unwrap();
+        let root = Root::at(place.path());
+        let path = root.path(warmswap_control::DAEMON_SOCKET);
+        let folder = path.parent().unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
+
+        drop(Socket::bind(&root, &path, None).unwrap());
+        assert_eq!(mode(folder), 0o711);
+        // One of an older version.
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(folder, private).unwrap();
+        let _socket = Socket::bind(&root, &path, None).unwrap();
+        assert_eq!((mode(folder), mode(&path)), (0o711, 0o600));
+
+        let elsewhere = root.path("/run/other/daemon.sock");
+        let _other = Socket::bind(&root, &elsewhere, None).unwrap();
+        assert_eq!(mode(elsewhere.parent().unwrap()), 0o700);
     }
 
     #[test]

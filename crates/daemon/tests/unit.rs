@@ -55,6 +55,7 @@ fn the_unit_has_the_rights_that_the_daemon_needs_and_no_others() {
         ("BindReadOnlyPaths", "-/tmp/.X11-unix"),
         ("RestrictAddressFamilies", "AF_UNIX"),
         ("RuntimeDirectory", "warmswap"),
+        ("RuntimeDirectoryMode", "0711"),
         ("StateDirectory", "warmswap"),
     ] {
         assert!(

@@ -29,6 +29,7 @@ pub mod process;
 pub mod psi;
 pub mod residency;
 pub mod root;
+pub mod runtime;
 pub mod swap;
 pub mod tls;
 pub mod touch;

@@ -21,6 +21,7 @@ pub(crate) use action::{accept_gone, while_busy};
 pub use leftover::Inherited;
 
 use crate::process::Stat;
+use crate::runtime::{Reach, SYSTEM_FOLDER};
 use crate::{FileError, Root, file};
 
 /// The list of changes could not be kept or taken back.
@@ -81,7 +82,7 @@ impl Undo {
     pub fn default_folder(root: &Root) -> PathBuf {
         let user = rustix::process::geteuid();
         if user.is_root() {
-            return root.path("/run/warmswap");
+            return root.path(SYSTEM_FOLDER);
         }
         let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         match session.filter(|path| path.is_absolute()) {
@@ -90,8 +91,8 @@ impl Undo {
         }
     }
 
-    /// Opens a registry whose state files lie in `folder` (made when missing, for the owner only), after
-    /// taking back what processes that ended without doing so left there.
+    /// Opens a registry whose state files lie in `folder` (made when missing, for the users of its [`Reach`]), after
+    /// taking back what processes that ended without doing so left there. State files are for their owner only.
     ///
     /// What stands in state files is done with the caller's rights, so the folder and each file must belong to the
     /// caller, and no other user may write to them.
@@ -100,7 +101,7 @@ impl Undo {
     /// [`UndoError::State`], also when others could have written what is to be done. A leftover that cannot be taken back
     /// is told on standard error, and tried again by the next command: it is no reason to refuse this one.
     pub fn open(root: &Root, folder: &Path) -> Result<Self, UndoError> {
-        make_folder(folder)?;
+        make_folder(root, folder)?;
         take_back_all(leftover::leftovers(folder)?, root)?;
         Self::new(root, folder)
     }
@@ -263,11 +264,17 @@ impl Inner {
     }
 }
 
-/// Writes a state file anew.
+/// Writes a state file anew, for its owner only.
 fn write_state(path: &Path, state: &State) -> Result<(), UndoError> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
     let text = serde_json::to_string_pretty(state).expect("plain data");
     let fresh = path.with_extension("new");
-    std::fs::write(&fresh, text)
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options
+        .open(&fresh)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
         .and_then(|()| std::fs::rename(&fresh, path))
         .map_err(|e| UndoError::State(FileError::new("write", path, e)))
 }
@@ -340,17 +347,21 @@ fn boot_id(root: &Root) -> String {
         .unwrap_or_default()
 }
 
-/// Makes the folder of state files, for the owner only, if it is not there.
-fn make_folder(folder: &Path) -> Result<(), UndoError> {
+/// Makes the folder of state files if it is not there.
+fn make_folder(root: &Root, folder: &Path) -> Result<(), UndoError> {
     use std::os::unix::fs::DirBuilderExt as _;
     let failed = |action| move |e| UndoError::State(FileError::new(action, folder, e));
+    let reach = Reach::of(root, folder);
     std::fs::DirBuilder::new()
         .recursive(true)
-        .mode(0o700)
+        .mode(reach.mode())
         .create(folder)
         .map_err(failed("make"))?;
     let found = std::fs::symlink_metadata(folder).map_err(failed("look at"))?;
-    check_own(folder, &found, found.is_dir())
+    check_own(folder, &found, found.is_dir())?;
+    // Other users do without; nothing here needs it.
+    let _ = reach.grant(folder);
+    Ok(())
 }
 
 /// Refuses what another user could have made or changed, and what is not of the kind that is expected.

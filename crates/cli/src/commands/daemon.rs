@@ -82,6 +82,18 @@ pub enum Unreachable {
         /// Its socket.
         path: PathBuf,
     },
+    /// This user cannot look for its socket.
+    #[error(
+        "{} may not be looked into by this user, so whether a daemon listens on {} is not known: use sudo",
+        folder.display(),
+        path.display()
+    )]
+    OutOfSight {
+        /// The folder on the way to the socket that this user may not pass.
+        folder: PathBuf,
+        /// Its socket.
+        path: PathBuf,
+    },
     /// It does not answer as it should.
     #[error("{0}")]
     Other(ClientError),
@@ -95,9 +107,23 @@ impl Unreachable {
             ClientError::System(error)
                 if error.source.kind() == std::io::ErrorKind::PermissionDenied =>
             {
-                Self::NotAllowed { path }
+                match closed_folder(&path) {
+                    Some(folder) => Self::OutOfSight { folder, path },
+                    None => Self::NotAllowed { path },
+                }
             }
             other => Self::Other(other),
         }
     }
+}
+
+/// The folder on the way to `path` that this user may not pass, if there is one.
+fn closed_folder(path: &Path) -> Option<PathBuf> {
+    let is_closed = |path: &&Path| {
+        let found = std::fs::symlink_metadata(path);
+        found.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+    };
+    // All below a closed folder is out of sight, so the last is the one that stands in it.
+    let hidden = path.ancestors().take_while(is_closed).last()?;
+    hidden.parent().map(Path::to_owned)
 }

@@ -123,7 +123,7 @@ pub fn run(args: StatusArgs, output: &Output) -> Result<ExitCode> {
     tables.retain(|table| table.row_count() > 0);
     let runs = listing.daemon.is_some() || !listing.programs.is_empty();
     let code = match &unreachable {
-        Some(Unreachable::NotAllowed { .. }) => NOT_ALLOWED,
+        Some(Unreachable::NotAllowed { .. } | Unreachable::OutOfSight { .. }) => NOT_ALLOWED,
         Some(_) => 1,
         None if !runs && listing.silent.is_empty() => NOTHING_RUNS,
         None => 0,

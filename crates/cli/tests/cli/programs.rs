@@ -186,20 +186,44 @@ fn where_nothing_runs_and_where_a_user_may_not_ask_status_says_so_in_one_line() 
     }
     // A daemon of root's alone, and a user who is nobody.
     let folder = folder();
-    std::fs::set_permissions(
-        folder.path(),
-        std::os::unix::fs::PermissionsExt::from_mode(0o755),
-    )
-    .expect("a folder of ours");
-    let socket = folder.path().join("daemon.sock");
-    let _daemon = UnixListener::bind(&socket).expect("a socket can be made");
+    let mode = |path: &Path, mode| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(path, mode).expect("a folder of ours");
+    };
+    mode(folder.path(), 0o755);
+    let system = folder.path().join("run");
+    std::fs::create_dir(&system).expect("a folder can be made");
+    let socket = system.join("daemon.sock");
     let copy = folder.path().join("warmswap");
     std::fs::copy(env!("CARGO_BIN_EXE_warmswap"), &copy).expect("a copy");
-    let mut command = Command::new(&copy);
-    std::os::unix::process::CommandExt::uid(&mut command, 65_534);
-    let output = command.args(["status", "--daemon", text(&socket)]).output();
-    let ran = Ran::from(output.expect("the command starts"));
-    assert_refused(&ran, 4, &[text(&socket), "usermod -aG warmswap"]);
+    let ask = |command: &[&str]| {
+        let mut asked = Command::new(&copy);
+        std::os::unix::process::CommandExt::uid(&mut asked, 65_534);
+        asked.args(command).args(["--daemon", text(&socket)]);
+        Ran::from(asked.output().expect("the command starts"))
+    };
+    let unknown = format!("{} may not be looked into by this user", text(&system));
+    let unknown = [unknown.as_str(), "is not known", "sudo"];
+
+    mode(&system, 0o711);
+    let nothing = ask(&["status"]);
+    assert_refused(&nothing, 3, &["no daemon and no paged program runs"]);
+    // A folder of an older version hides whether there is a daemon, and then the daemon itself.
+    mode(&system, 0o700);
+    assert_refused(&ask(&["status"]), 4, &unknown);
+    let _daemon = UnixListener::bind(&socket).expect("a socket can be made");
+    mode(&socket, 0o600);
+    assert_refused(&ask(&["status"]), 4, &unknown);
+    assert_refused(&ask(&["switch", "redis"]), 1, &unknown);
+
+    mode(&system, 0o711);
+    let refused = [
+        text(&socket),
+        "is not for this user",
+        "usermod -aG warmswap",
+    ];
+    assert_refused(&ask(&["status"]), 4, &refused);
+    assert_refused(&ask(&["switch", "redis"]), 1, &refused);
 }
 
 /// The daemon as `launch` meets it.

@@ -129,7 +129,7 @@ impl Undo {
     /// # Errors
     /// As [`Undo::open`].
     pub fn inherit(root: &Root, folder: &Path) -> Result<(Self, Vec<Inherited>), UndoError> {
-        super::make_folder(folder)?;
+        super::make_folder(root, folder)?;
         let (same_boot, earlier): (Vec<_>, Vec<_>) =
             leftovers(folder)?.into_iter().partition(|l| l.same_boot);
         super::take_back_all(earlier, root)?;

@@ -52,6 +52,35 @@ fn dropping_takes_back_and_removes_the_state_file() {
 }
 
 #[test]
+fn state_files_are_private_also_where_others_may_reach_them() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let root = Root::at(dir.path());
+    let folder = root.path(SYSTEM_FOLDER);
+    let mode = |path: &Path| {
+        let found = std::fs::metadata(path).unwrap();
+        found.permissions().mode() & 0o7777
+    };
+    let undo = Undo::open(&root, &folder).unwrap();
+    assert_eq!(mode(&folder), 0o711);
+    let pending = undo.register(Action::Nothing).unwrap();
+    let entries: Vec<_> = std::fs::read_dir(&folder).unwrap().collect();
+    let [file] = entries.as_slice() else {
+        panic!("{entries:?}")
+    };
+    assert_eq!(mode(&file.as_ref().unwrap().path()), 0o600);
+    drop(pending);
+
+    // A folder of an older version; and one within it, which is nobody's but the daemon's.
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    Undo::open(&root, &folder).unwrap();
+    assert_eq!(mode(&folder), 0o711);
+    let private = folder.join("daemon.state");
+    Undo::inherit(&root, &private).unwrap();
+    assert_eq!(mode(&private), 0o700);
+}
+
+#[test]
 fn a_panic_takes_back() {
     let dir = tempfile::tempdir().unwrap();
     let path = value_file(dir.path(), "changed");
