@@ -31,7 +31,8 @@ pub struct HostConfig {
     pub page_out_pages_per_second: u64,
     /// By which call footprints come back.
     pub prepage_by: PrepageBy,
-    /// Threads that bring footprints back; 0 for no prefetch.
+    /// Threads of idle priority that bring anonymous pages of footprints back: one for each processor (ASAP section 5.1),
+    /// eight at most. 0 for no prefetch.
     pub prepage_threads: usize,
     /// Most launches for which a page that stays in memory is taken for accessed after it was last seen to be: ten
     /// where it was seen once, and twice as many for each later launch that it was seen in. ASAP (section 4.3) forgets
@@ -54,11 +55,18 @@ impl Default for HostConfig {
             goal: Goal::default(),
             page_out_pages_per_second: 50_000,
             prepage_by: PrepageBy::default(),
-            prepage_threads: 1,
+            prepage_threads: default_threads(),
             evidence_launches: 40,
             launch_window_ms: 3_000,
             swap_reserve_bytes: 4 << 20,
             learned_folder: None,
         }
     }
+}
+
+/// More would wait for memory, not for processors.
+const MOST_THREADS: usize = 8;
+
+fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |processors| processors.get().min(MOST_THREADS))
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use rustix::time::{ClockId, clock_gettime};
+use warmswap_policy::prefetch::footprint::plan::ANON_BATCH_PAGES;
 use warmswap_sys::advise::{Advice, Advised, advise, ranges};
 use warmswap_sys::prepage::prepage;
 use warmswap_sys::process::{Process, ProcessError, idle_priority};
@@ -15,8 +16,9 @@ use warmswap_sys::process::{Process, ProcessError, idle_priority};
 use crate::config::PrepageBy;
 use crate::error::HostError;
 
-/// Pages that one thread takes at a time: about a millisecond of work.
-pub const BATCH_PAGES: usize = 256;
+/// Pages of files that are read ahead by one call, or that are sent back to swap between two looks at whether another launch
+/// began.
+const BATCH_PAGES: usize = 256;
 
 /// Processes whose pages wait to be sent back to swap, at most; pages of more stay in the swap cache.
 const MOST_WAITING: usize = 64;
@@ -171,7 +173,7 @@ impl Prepagers {
     /// Has anonymous pages of a process brought back for a launch, in their order; returns at once.
     pub fn bring(&self, process: &Arc<Process>, pages: &[u64], launch: u64) {
         let Some(jobs) = &self.jobs else { return };
-        for batch in pages.chunks(BATCH_PAGES) {
+        for batch in pages.chunks(ANON_BATCH_PAGES) {
             let mut pages = batch.to_vec();
             pages.sort_unstable();
             self.shared.jobs.fetch_add(1, Ordering::Relaxed);

@@ -75,9 +75,9 @@ pub struct RelaunchArgs {
     /// By which call the kernel host brings footprints back
     #[arg(long, value_enum, default_value = "will-need")]
     prepage_by: PrepageArg,
-    /// Threads of the kernel host that bring footprints back; 0 for none
-    #[arg(long, default_value_t = HostConfig::default().prepage_threads)]
-    prepage_threads: usize,
+    /// Threads of the kernel host that bring footprints back; 0 for none [default: one for each processor, 8 at most]
+    #[arg(long)]
+    prepage_threads: Option<usize>,
     /// Sample CPU time and I/O of each switch every so many milliseconds, and sum them up (ASAP, Figures 13 and 14);
     /// takes some time of a processor itself
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(2..=1000))]
@@ -214,11 +214,14 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
         },
         seed: args.seed,
         algorithm: args.algorithm,
-        host: HostConfig {
-            scheme: args.scheme,
-            prepage_by: by,
-            prepage_threads: args.prepage_threads,
-            ..HostConfig::default()
+        host: {
+            let defaults = HostConfig::default();
+            HostConfig {
+                scheme: args.scheme,
+                prepage_by: by,
+                prepage_threads: args.prepage_threads.unwrap_or(defaults.prepage_threads),
+                ..defaults
+            }
         },
         preload,
         command: Some(std::env::current_exe().context("cannot find this command")?),
