@@ -61,9 +61,10 @@ fn why_not(case: &Case) -> Option<String> {
 }
 
 fn finish(output: Output, stats: Option<ProgramStats>) -> Run {
+    let errors = String::from_utf8_lossy(&output.stderr);
     Run {
         answer: String::from_utf8_lossy(&output.stdout).into_owned(),
-        errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+        errors: format!("{errors}[{}]", output.status),
         status: output.status.code(),
         stats,
     }
@@ -118,7 +119,8 @@ pub fn program_while(
     meanwhile: impl FnOnce(),
 ) -> Option<ProgramStats> {
     let run = run_program(name, case, input, meanwhile)?;
-    Some(run.stats.expect("a report"))
+    let Run { errors, stats, .. } = run;
+    Some(stats.unwrap_or_else(|| panic!("{name} leaves no report: {errors}")))
 }
 
 /// The same, for a program that cannot report.
@@ -175,7 +177,12 @@ pub fn run(case: &Case, command: &[&str]) -> Option<(Run, Run)> {
     let mut plain = Command::new(&program);
     let plain = plain.args(&command[1..]).output().expect("it is there");
     let plain = finish(plain, None);
-    assert_eq!(plain.status, Some(0), "{command:?}: {}", plain.errors);
+    assert_eq!(
+        plain.status,
+        Some(0),
+        "{command:?} without the library: {}",
+        plain.errors
+    );
     let paged = paged(case, Command::new(&program).args(&command[1..]));
     assert_eq!(paged.status, Some(0), "{command:?}: {}", paged.errors);
     Some((plain, paged))

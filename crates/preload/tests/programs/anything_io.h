@@ -97,7 +97,8 @@ static void unusable(struct world *world) {
 
 /* What the kernel refuses changes nothing. */
 static void nonsense(struct world *world) {
-    static const size_t lengths[] = {0, 1ul << 62, SIZE_MAX, SIZE_MAX - PAGE + 1, 1ul << 47, PAGE};
+    /* More than there are addresses on any processor: 57 bits of them are the most. */
+    static const size_t lengths[] = {0, 1ul << 62, SIZE_MAX, SIZE_MAX - PAGE + 1, 1ul << 57, PAGE};
     size_t page = below(world, WINDOW), len = lengths[below(world, 6)];
     size_t off = chance(world, 2) || len == PAGE ? 1 + below(world, PAGE - 1) : 0;
     char *address = at(world, page) + off;
