@@ -135,7 +135,7 @@ pub fn run(args: StatusArgs, output: &Output) -> Result<ExitCode> {
         eprintln!("warmswap: {error}");
     } else if code == NOTHING_RUNS {
         eprintln!(
-            "warmswap: no daemon and no paged program runs: `warmswap daemon` looks after programs as they are (root), \
+            "warmswap: no daemon and no paged program of this user runs: `warmswap daemon` looks after programs as they are (root), \
              `warmswap run -- COMMAND` starts one that is paged"
         );
     }
