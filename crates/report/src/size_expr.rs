@@ -122,10 +122,25 @@ impl From<SizeExpr> for String {
     }
 }
 
+/// Suffixes of sizes, the largest first.
+const UNITS: [(&str, u64); 4] = [
+    ("T", 1 << 40),
+    ("G", 1 << 30),
+    ("M", 1 << 20),
+    ("K", 1 << 10),
+];
+
+/// As a person writes it: `4M`, not `4194304`.
 impl fmt::Display for SizeExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bytes(bytes) => write!(f, "{bytes}"),
+            Self::Bytes(bytes) => {
+                let exact = |(_, unit): &(&str, u64)| *bytes > 0 && bytes % unit == 0;
+                match UNITS.iter().find(|unit| exact(unit)) {
+                    Some((suffix, unit)) => write!(f, "{}{suffix}", bytes / unit),
+                    None => write!(f, "{bytes}"),
+                }
+            }
             Self::Percent(percent) => write!(f, "{percent}%"),
         }
     }
@@ -139,6 +154,14 @@ mod tests {
         match text.parse() {
             Ok(SizeExpr::Bytes(bytes)) => bytes,
             other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn sizes_are_shown_as_they_are_written() {
+        for text in ["4M", "1G", "2T", "3K", "1536M", "1025", "0", "40%"] {
+            let size: SizeExpr = text.parse().unwrap();
+            assert_eq!(size.to_string(), text);
         }
     }
 
