@@ -212,7 +212,7 @@ pub fn stats(program: &Program) -> ProgramStats {
 }
 
 fn ratio(plain: u64, stored: u64) -> Option<f64> {
-    (stored > 0).then(|| plain as f64 / stored as f64)
+    (plain > 0 && stored > 0).then(|| plain as f64 / stored as f64)
 }
 
 /// Writes the report, keeps what was learned, and removes the socket.
