@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, size_t};
 
-use crate::kernel;
+use crate::kernel::{self, errno};
 
 /// Some memory of the space was left out of core dumps.
 static HAS_UNDUMPED: AtomicBool = AtomicBool::new(false);
@@ -15,6 +15,9 @@ static HAS_UNDUMPED: AtomicBool = AtomicBool::new(false);
 static HAS_KEYS: AtomicBool = AtomicBool::new(false);
 /// Some was locked, and not all that is to come.
 static HAS_LOCKED: AtomicBool = AtomicBool::new(false);
+
+/// Some was locked at some time.
+static WAS_LOCKED: AtomicBool = AtomicBool::new(false);
 
 /// Leaves memory out of core dumps, or does not any more.
 pub fn advise_dump(range: &Range<usize>, advice: c_int) -> c_int {
@@ -32,6 +35,17 @@ pub fn have_keys() {
 /// Some memory is about to be locked.
 pub fn have_locked(has: bool) {
     HAS_LOCKED.store(has, Ordering::Relaxed);
+    WAS_LOCKED.store(true, Ordering::Relaxed);
+}
+
+/// Whether some of a range is locked, so that the kernel would not give up its content.
+pub fn is_locked(range: &Range<usize>) -> bool {
+    let address = ptr::with_exposed_provenance_mut(range.start);
+    // Advice that changes no content, and that the kernel does not take on locked memory either.
+    // SAFETY: it changes no content.
+    WAS_LOCKED.load(Ordering::Relaxed)
+        && unsafe { kernel::madvise(address, range.len(), libc::MADV_COLD) } != 0
+        && errno() == libc::EINVAL
 }
 
 /// Something was mapped: core dumps have it, whatever was said of these addresses before, and it is not locked.

@@ -25,8 +25,8 @@ pub fn start() {
     INIT.function();
 }
 
-/// Keeps a range of the program's memory in its place.
-fn keep(address: usize, bytes: usize) {
+/// Keeps a range of the program's memory, which it may write to, in its place.
+pub fn keep(address: usize, bytes: usize) {
     let Some(space) = space() else { return };
     let addresses = space.range();
     let end = (address + bytes).min(addresses.end);

@@ -135,6 +135,27 @@ pub fn prlimit(process: pid_t, which: c_uint, new: *const rlimit, old: *mut rlim
     unsafe { libc::syscall(libc::SYS_prlimit64, process, which, new, old) as c_int }
 }
 
+/// `mincore`.
+///
+/// # Safety
+/// `in_memory` has room for a byte a page.
+pub unsafe fn mincore(address: *mut c_void, len: size_t, in_memory: *mut u8) -> c_int {
+    // SAFETY: passed on to the caller.
+    unsafe { libc::syscall(libc::SYS_mincore, address, len, in_memory) as c_int }
+}
+
+/// `msync`.
+pub fn msync(address: usize, len: size_t, flags: c_int) -> c_int {
+    // SAFETY: it changes no content.
+    unsafe { libc::syscall(libc::SYS_msync, address, len, flags) as c_int }
+}
+
+/// Why the last call failed.
+pub fn errno() -> c_int {
+    // SAFETY: the location is the calling thread's own and always valid.
+    unsafe { *libc::__errno_location() }
+}
+
 /// Sets `errno` and gives what a call that failed returns.
 pub fn fail(errno: c_int) -> c_int {
     // SAFETY: the location is the calling thread's own and always valid.

@@ -6,6 +6,7 @@
 //! | `settings` | what the command asked for, and the space that it asked for |
 //! | `malloc` | `malloc` and friends, by mimalloc, whose memory comes from `mmap` |
 //! | `mapping`, `remap` | `mmap`, `munmap`, `mprotect`, `madvise`, `mremap`: large private anonymous mappings are made in the space |
+//! | `asks` | calls that say what is mapped |
 //! | `hints` | programs that insist on the addresses that they hint at |
 //! | `shm` | System V shared memory that the program attaches over its memory |
 //! | `files` | files that the program maps to read them, when they are asked for |
@@ -37,6 +38,7 @@
 //!   kernel as it is.
 #![allow(unsafe_code)] // Functions of the C library, with the C library's own obligations.
 
+mod asks;
 mod attributes;
 mod ends;
 mod exec;

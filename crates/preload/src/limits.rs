@@ -1,8 +1,8 @@
 //! Limits of the program that the library cannot keep, or keeps in the kernel's place.
 //!
-//! Where addresses or data are limited from the start, the program is not paged. A limit of addresses that the program sets
-//! for itself is kept here: to the kernel, what the library has reserved is used up. It is the kernel's again in programs
-//! that this one becomes (`exec`).
+//! Where addresses or data are limited from the start, the program is not paged. A limit that the program sets for itself is
+//! kept here: to the kernel, what the library has reserved is used up, and what it needs for itself would be refused. It is
+//! the kernel's again in programs that this one becomes (`exec`).
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -17,10 +17,18 @@ use crate::mapping::space;
 use crate::reentrancy::ReentrancyGuard;
 use crate::report;
 
-/// The limit that the program has set: bytes of addresses now, and at most.
-static SOFT: AtomicU64 = AtomicU64::new(libc::RLIM_INFINITY);
-static HARD: AtomicU64 = AtomicU64::new(libc::RLIM_INFINITY);
-static IS_SET: AtomicBool = AtomicBool::new(false);
+/// A limit that the program has set.
+struct Kept {
+    /// Bytes now, and at most.
+    soft: AtomicU64,
+    hard: AtomicU64,
+    is_set: AtomicBool,
+}
+
+/// Of its addresses.
+static ADDRESSES: Kept = Kept::new();
+/// Of its data: of what it has in the space, since of the rest nobody tells what is the library's.
+static DATA: Kept = Kept::new();
 /// Bytes of addresses that the library reserved with the space.
 static RESERVED: AtomicU64 = AtomicU64::new(0);
 
@@ -46,21 +54,38 @@ pub fn reserve<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Whether the program may map so many bytes more, by the limit that it has set for itself.
+/// Whether the program has set a limit for itself.
+pub fn are_set() -> bool {
+    DATA.is_set() || ADDRESSES.is_set()
+}
+
+/// Whether the program may map so many bytes more, by the limits that it has set for itself.
 pub fn allow(space: &Space, bytes: usize) -> bool {
-    if !IS_SET.load(Ordering::Acquire) {
-        return true;
-    }
-    let _within = ReentrancyGuard::enter();
-    let own = RESERVED.load(Ordering::Relaxed) + Heap::reserved_bytes() as u64;
-    let used = address_bytes().saturating_sub(own) + space.mapped_bytes();
-    used.saturating_add(bytes as u64) <= SOFT.load(Ordering::Relaxed)
+    let bytes = bytes as u64;
+    let is_data = || DATA.allows(space.mapped_bytes().saturating_add(bytes));
+    let is_addresses = || {
+        let _within = ReentrancyGuard::enter();
+        let own = RESERVED.load(Ordering::Relaxed) + Heap::reserved_bytes() as u64;
+        let used = address_bytes().saturating_sub(own) + space.mapped_bytes();
+        ADDRESSES.allows(used.saturating_add(bytes))
+    };
+    (!DATA.is_set() || is_data()) && (!ADDRESSES.is_set() || is_addresses())
 }
 
 /// The process is about to be another program: the kernel keeps the limit from now on.
 pub fn hand_over() {
-    if IS_SET.load(Ordering::Acquire) {
-        kernel::prlimit(0, libc::RLIMIT_AS, &noted(), ptr::null_mut());
+    for which in [libc::RLIMIT_AS, libc::RLIMIT_DATA] {
+        if let Some(kept) = kept(which).filter(|kept| kept.is_set()) {
+            kernel::prlimit(0, which, &kept.noted(), ptr::null_mut());
+        }
+    }
+}
+
+fn kept(which: c_uint) -> Option<&'static Kept> {
+    match which {
+        libc::RLIMIT_AS => Some(&ADDRESSES),
+        libc::RLIMIT_DATA => Some(&DATA),
+        _ => None,
     }
 }
 
@@ -71,24 +96,43 @@ fn address_bytes() -> u64 {
     pages.unwrap_or(0) * 4096
 }
 
-fn noted() -> rlimit {
-    rlimit {
-        rlim_cur: SOFT.load(Ordering::Relaxed),
-        rlim_max: HARD.load(Ordering::Relaxed),
+impl Kept {
+    const fn new() -> Self {
+        Self {
+            soft: AtomicU64::new(libc::RLIM_INFINITY),
+            hard: AtomicU64::new(libc::RLIM_INFINITY),
+            is_set: AtomicBool::new(false),
+        }
     }
-}
 
-fn note(limit: rlimit) -> c_int {
-    if limit.rlim_cur > limit.rlim_max {
-        return fail(libc::EINVAL);
+    fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::Acquire)
     }
-    if limit.rlim_max > HARD.load(Ordering::Relaxed) && !rustix::process::geteuid().is_root() {
-        return fail(libc::EPERM);
+
+    fn allows(&self, bytes: u64) -> bool {
+        bytes <= self.soft.load(Ordering::Relaxed)
     }
-    SOFT.store(limit.rlim_cur, Ordering::Relaxed);
-    HARD.store(limit.rlim_max, Ordering::Relaxed);
-    IS_SET.store(true, Ordering::Release);
-    0
+
+    fn noted(&self) -> rlimit {
+        rlimit {
+            rlim_cur: self.soft.load(Ordering::Relaxed),
+            rlim_max: self.hard.load(Ordering::Relaxed),
+        }
+    }
+
+    fn note(&self, limit: rlimit) -> c_int {
+        if limit.rlim_cur > limit.rlim_max {
+            return fail(libc::EINVAL);
+        }
+        let is_raised = limit.rlim_max > self.hard.load(Ordering::Relaxed);
+        if is_raised && !rustix::process::geteuid().is_root() {
+            return fail(libc::EPERM);
+        }
+        self.soft.store(limit.rlim_cur, Ordering::Relaxed);
+        self.hard.store(limit.rlim_max, Ordering::Relaxed);
+        self.is_set.store(true, Ordering::Release);
+        0
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -100,13 +144,14 @@ unsafe extern "C" fn prlimit(
 ) -> c_int {
     // A child of `vfork` has limits of its own.
     let is_own = report::is_own_process() && (process == 0 || process as u32 == std::process::id());
-    if which != libc::RLIMIT_AS || !is_own || space().is_none() {
+    let kept = kept(which).filter(|_| is_own && space().is_some());
+    let Some(kept) = kept else {
         return kernel::prlimit(process, which, new, old);
-    }
-    let before = noted();
+    };
+    let before = kept.noted();
     // SAFETY: the caller's limit, or null.
     if let Some(&new) = unsafe { new.as_ref() }
-        && note(new) != 0
+        && kept.note(new) != 0
     {
         return -1;
     }

@@ -9,13 +9,18 @@ use std::ptr;
 use libc::{MAP_FAILED, c_int, off_t, size_t};
 use warmswap_page::PAGE_BYTES;
 use warmswap_process::{Over, Protection, Space, SpaceError};
+use warmswap_sys::uffd::PagedError;
 
-use crate::kernel::{self, fail};
+use crate::kernel::{self, errno, fail};
 use crate::reentrancy::ReentrancyGuard;
-use crate::{attributes, files, hints, keeper, limits, settings, stacks};
+use crate::{attributes, files, hints, keeper, kept, limits, settings, stacks};
 
 /// Mappings smaller than this are the kernel's, but for those within the space.
 pub const LARGE_BYTES: usize = 64 << 10;
+
+/// For a mapping of so much the kernel is asked whether there may be so much: to it the space is one mapping, of which
+/// nothing counts before it is used.
+const HUGE_BYTES: usize = 1 << 30;
 
 /// With any of these a mapping is not ours.
 pub const NOT_OURS: c_int = libc::MAP_SHARED
@@ -69,6 +74,11 @@ pub fn errno_of(error: &SpaceError) -> c_int {
     match error {
         SpaceError::InUse { .. } => libc::EEXIST,
         SpaceError::NotOurs { .. } => libc::EINVAL,
+        // What it does not take, or not of this memory: such as protections that there are not.
+        SpaceError::Memory(PagedError::Map { source, .. }) => match source.raw_os_error() {
+            Some(errno @ (libc::EINVAL | libc::EPERM | libc::EACCES)) => errno,
+            _ => libc::ENOMEM,
+        },
         _ => libc::ENOMEM,
     }
 }
@@ -87,7 +97,9 @@ unsafe extern "C" fn mmap(
     offset: off_t,
 ) -> *mut c_void {
     let of = (file, offset);
-    let (Some(space), Some(range)) = (space(), whole_pages(address, len)) else {
+    // An offset within a page the kernel refuses.
+    let is_sound = (offset as usize).is_multiple_of(PAGE_BYTES);
+    let (Some(space), Some(range), true) = (space(), whole_pages(address, len), is_sound) else {
         // SAFETY: passed on to the caller.
         return unsafe { kernel::mmap(address, len, protection, flags, of) };
     };
@@ -182,6 +194,11 @@ fn map_over(space: &Space, wanted: &Wanted) -> Option<*mut c_void> {
     if !wanted.is_ours() && !wanted.is_possible() {
         return Some(MAP_FAILED);
     }
+    let is_there = || stacks::call(space, || space.mapped_in(within.start, within.len()));
+    if limits::are_set() && !limits::allow(space, wanted.range.len() - is_there()) {
+        fail(libc::ENOMEM);
+        return Some(MAP_FAILED);
+    }
     let keeps = wanted.flags & libc::MAP_FIXED_NOREPLACE == libc::MAP_FIXED_NOREPLACE;
     let is_ours = wanted.is_ours() && outside.iter().all(Range::is_empty);
     let held = if keeps { hold(&outside) } else { Ok(()) };
@@ -211,6 +228,9 @@ fn map_over(space: &Space, wanted: &Wanted) -> Option<*mut c_void> {
 /// hints at.
 fn map_anywhere(space: &Space, wanted: &Wanted) -> Option<*mut c_void> {
     let (start, len, protection) = (wanted.range.start, wanted.range.len(), wanted.protection);
+    if len >= HUGE_BYTES && !wanted.is_possible() {
+        return Some(MAP_FAILED);
+    }
     let address = stacks::call(space, || {
         let hint = (start != 0).then_some(start);
         if hint.is_some_and(|hint| hints::are_meant(hint, protection)) {
@@ -239,8 +259,7 @@ fn hold(outside: &[Range<usize>; 2]) -> Result<(), c_int> {
         // SAFETY: it replaces nothing.
         let held = unsafe { kernel::mmap(address, range.len(), libc::PROT_NONE, flags, (-1, 0)) };
         if held != address {
-            // SAFETY: the location is the calling thread's own and always valid.
-            let errno = unsafe { *libc::__errno_location() };
+            let errno = errno();
             let_go(i == 1, &[outside[0].clone(), 0..0]);
             return Err(errno);
         }
@@ -359,6 +378,23 @@ unsafe extern "C" fn mprotect(address: *mut c_void, len: size_t, protection: c_i
     })
 }
 
+/// Whether there is such a key, and memory can be protected so: tried with a page of its own, so that a call that fails
+/// changes nothing of the program's.
+fn has_key(protection: c_int, key: c_int) -> Result<(), c_int> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping at an address of the kernel's choice, which no other code knows of.
+    unsafe {
+        let tried = kernel::mmap(ptr::null_mut(), PAGE_BYTES, libc::PROT_NONE, flags, (-1, 0));
+        if tried == MAP_FAILED {
+            return Err(errno());
+        }
+        let done = kernel::pkey_mprotect(tried, PAGE_BYTES, protection, key);
+        let errno = errno();
+        kernel::munmap(tried, PAGE_BYTES);
+        if done == 0 { Ok(()) } else { Err(errno) }
+    }
+}
+
 /// Memory that has a protection key stays where it is: it could not be moved.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pkey_mprotect(
@@ -376,15 +412,24 @@ unsafe extern "C" fn pkey_mprotect(
         unsafe { kernel::pkey_mprotect(address, len, protection, key) }
     };
     let ours = |space: &'static Space, range: &Range<usize>| {
+        if let Err(errno) = has_key(protection, key) {
+            return fail(errno);
+        }
         attributes::have_keys();
+        let before = stacks::call(space, || space.protection(range.start, range.len()));
+        let address = ptr::with_exposed_provenance_mut(range.start);
+        // What is away comes back before it has a key. From then on it cannot be moved, whatever else is said of it.
+        if before == Some(Protection::READ_WRITE) {
+            // Other threads may write to it meanwhile.
+            kept::keep(range.start, range.len());
+            return with_key(address, range.len());
+        }
         // What can only be read stays, too.
         let protect = || answer(space.protect(range.start, range.len(), Protection::READ));
         let done = stacks::call(space, protect);
         if done != 0 {
             return done;
         }
-        let address = ptr::with_exposed_provenance_mut(range.start);
-        // What is away comes back before it has a key. From then on it cannot be moved, whatever else is said of it.
         // SAFETY: it changes no content.
         unsafe { kernel::madvise(address, range.len(), libc::MADV_POPULATE_READ) };
         with_key(address, range.len())
@@ -397,8 +442,7 @@ unsafe extern "C" fn pkey_mprotect(
 pub unsafe extern "C" fn madvise(address: *mut c_void, len: size_t, advice: c_int) -> c_int {
     let has_hole = Cell::new(false);
     let unless_hole = |done: c_int| {
-        // SAFETY: the location is the calling thread's own and always valid.
-        let is_hole = done != 0 && unsafe { *libc::__errno_location() } == libc::ENOMEM;
+        let is_hole = done != 0 && errno() == libc::ENOMEM;
         has_hole.set(has_hole.get() || is_hole);
         if is_hole { 0 } else { done }
     };
@@ -415,17 +459,19 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, len: size_t, advice: c_in
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn posix_madvise(address: *mut c_void, len: size_t, advice: c_int) -> c_int {
-    // POSIX_MADV_DONTNEED does not give content up, and the others are hints that the space does not need.
-    match space().zip(whole_pages(address, len)) {
-        Some((space, range)) if !split(space, &range).0.is_empty() => 0,
-        _ if advice == libc::POSIX_MADV_DONTNEED => 0,
+    let before = errno();
+    // It does not give content up. The others are those of `madvise`, of which some have no such name.
+    let done = match advice {
+        libc::POSIX_MADV_DONTNEED => 0,
         // SAFETY: passed on to the caller.
-        _ => match unsafe { kernel::madvise(address, len, advice) } {
-            0 => 0,
-            // SAFETY: the location is the calling thread's own and always valid.
-            _ => unsafe { *libc::__errno_location() },
+        libc::POSIX_MADV_NORMAL..=libc::POSIX_MADV_WILLNEED => unsafe {
+            madvise(address, len, advice)
         },
-    }
+        _ => fail(libc::EINVAL),
+    };
+    let answer = if done == 0 { 0 } else { errno() };
+    fail(before);
+    answer
 }
 
 /// Advice on memory of the space.
@@ -436,6 +482,7 @@ fn advise(space: &Space, range: &Range<usize>, advice: c_int) -> c_int {
         return unsafe { kernel::madvise(address, range.len(), advice) };
     }
     match advice {
+        libc::MADV_DONTNEED | libc::MADV_FREE if attributes::is_locked(range) => fail(libc::EINVAL),
         libc::MADV_DONTNEED | libc::MADV_FREE | libc::MADV_DONTNEED_LOCKED => {
             stacks::call(space, || answer(space.discard(range.start, range.len())))
         }
@@ -443,11 +490,18 @@ fn advise(space: &Space, range: &Range<usize>, advice: c_int) -> c_int {
         libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => {
             let address = ptr::with_exposed_provenance_mut(range.start);
             // SAFETY: it changes no content.
-            unsafe { kernel::madvise(address, range.len(), advice) }
+            let done = unsafe { kernel::madvise(address, range.len(), advice) };
+            let why = errno();
+            // The kernel takes what is not mapped for memory without access.
+            match done {
+                0 => 0,
+                _ if unless_hole(space, range) != 0 => done,
+                _ => fail(why),
+            }
         }
         libc::MADV_WILLNEED => {
             stacks::call(space, || space.will_need(range.start, range.len()));
-            0
+            unless_hole(space, range)
         }
         libc::MADV_DONTDUMP | libc::MADV_DODUMP => attributes::advise_dump(range, advice),
         // The space cannot keep what these promise.
@@ -462,8 +516,16 @@ fn advise(space: &Space, range: &Range<usize>, advice: c_int) -> c_int {
         | libc::MADV_NOHUGEPAGE
         | libc::MADV_COLD
         | libc::MADV_PAGEOUT
-        | MADV_COLLAPSE => 0,
+        | MADV_COLLAPSE => unless_hole(space, range),
         // What is no hint, or not known, must not be taken for done: such as guard pages (MADV_GUARD_INSTALL).
         _ => fail(libc::EINVAL),
     }
+}
+
+/// A hint has nothing to do, but fails where nothing is mapped.
+fn unless_hole(space: &Space, range: &Range<usize>) -> c_int {
+    if stacks::call(space, || space.has_hole(range.start, range.len())) {
+        return fail(libc::ENOMEM);
+    }
+    0
 }

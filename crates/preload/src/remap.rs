@@ -8,9 +8,9 @@ use libc::{MAP_FAILED, c_int, size_t};
 use warmswap_page::PAGE_BYTES;
 use warmswap_process::{Over, Protection, Space, SpaceError};
 
-use crate::kernel::{self, fail};
+use crate::kernel::{self, errno, fail};
 use crate::mapping::{errno_of, give_up, space, split, whole_pages};
-use crate::{attributes, files, keeper, mover, stacks};
+use crate::{attributes, files, keeper, limits, mover, stacks};
 
 /// Bytes that are moved at a time: as much is there twice at most.
 const STEP_BYTES: usize = 256 << 10;
@@ -31,7 +31,7 @@ unsafe extern "C" fn mremap(
 ) -> *mut c_void {
     let fixed = flags & libc::MREMAP_FIXED != 0;
     let ours = space().and_then(|space| {
-        let from = whole_pages(address, old)?;
+        let from = source(address, old)?;
         let target = if fixed { whole_pages(to, new) } else { None };
         let touched = |range: &Range<usize>| !split(space, range).0.is_empty();
         (touched(&from) || target.as_ref().is_some_and(touched)).then_some((space, from, target))
@@ -40,7 +40,9 @@ unsafe extern "C" fn mremap(
         // SAFETY: passed on to the caller.
         return unsafe { kernel::mremap(address, old, new, flags, to) };
     };
-    let bytes = new_bytes(&from, new, flags, target.is_some()).ok_or(libc::EINVAL);
+    let bytes = new_bytes(&from, new, flags, target.is_some())
+        .filter(|_| can_be_source(space, &from))
+        .ok_or(libc::EINVAL);
     let result = bytes.and_then(|bytes| match target {
         Some(target) if split(space, &from).0.is_empty() => replace(space, &from, &target, flags),
         target => remap(space, &from, bytes, flags, target),
@@ -49,6 +51,20 @@ unsafe extern "C" fn mremap(
         Ok(address) => ptr::with_exposed_provenance_mut(address),
         Err(errno) => failed(errno),
     }
+}
+
+/// What is to be elsewhere. An old size of 0 asks for a second view of what is shared there, so that nothing is taken away.
+fn source(address: *mut c_void, old: size_t) -> Option<Range<usize>> {
+    match old {
+        0 => whole_pages(address, PAGE_BYTES).map(|page| page.start..page.start),
+        old => whole_pages(address, old),
+    }
+}
+
+/// Whether there can be a second view of the source, if that is asked for: the space's own memory is not shared.
+fn can_be_source(space: &Space, from: &Range<usize>) -> bool {
+    let is_foreign = || space.is_foreign(from.start, PAGE_BYTES);
+    !from.is_empty() || !space.range().contains(&from.start) || stacks::call(space, is_foreign)
 }
 
 /// A mapping of the kernel's takes the place of something in the space.
@@ -96,7 +112,10 @@ fn remap(
         return shrink(space, from, bytes);
     }
     match grow(space, from, bytes) {
-        Err(libc::ENOMEM) if flags & libc::MREMAP_MAYMOVE != 0 => {
+        Err(libc::ENOMEM)
+            if flags & libc::MREMAP_MAYMOVE != 0
+                && limits::allow(space, bytes.saturating_sub(from.len())) =>
+        {
             let map = || space.map(None, bytes, Protection::READ_WRITE);
             let to = stacks::call(space, map).map_err(|error| errno_of(&error))?;
             let moved = relocate(space, from, to..to + bytes, keeps);
@@ -172,11 +191,6 @@ fn remap_foreign(
     Some(Ok(moved.expose_provenance()))
 }
 
-fn errno() -> c_int {
-    // SAFETY: the location is the calling thread's own and always valid.
-    unsafe { *libc::__errno_location() }
-}
-
 fn shrink(space: &Space, from: &Range<usize>, bytes: usize) -> Result<usize, c_int> {
     let is_there = || space.has_mapped(from.start, PAGE_BYTES);
     if space.range().contains(&from.start) && !stacks::call(space, is_there) {
@@ -195,6 +209,9 @@ fn shrink(space: &Space, from: &Range<usize>, bytes: usize) -> Result<usize, c_i
 fn grow(space: &Space, from: &Range<usize>, bytes: usize) -> Result<usize, c_int> {
     let end = from.start.checked_add(bytes).ok_or(libc::ENOMEM)?;
     let more = end - from.end;
+    if !limits::allow(space, more) {
+        return Err(libc::ENOMEM);
+    }
     let ours = space.range();
     if more == 0 || from.start < ours.start || end > ours.end {
         return Err(libc::ENOMEM);

@@ -5,6 +5,7 @@ use std::ffi::c_void;
 
 use libc::{c_int, c_ulong};
 
+use crate::kernel::errno;
 use crate::mapping::{space, split, whole_pages};
 use crate::real::RealSymbol;
 use crate::{keeper, stacks};
@@ -38,7 +39,7 @@ unsafe extern "C" fn ioctl(file: c_int, request: c_ulong, argument: *mut c_void)
         unsafe { std::mem::transmute::<*mut c_void, Ioctl>(function)(file, request, argument) }
     };
     let result = call();
-    if result == -1 && request == REGISTER && is_busy() {
+    if result == -1 && request == REGISTER && errno() == libc::EBUSY {
         // SAFETY: the kernel has just read the request's argument, which begins with the range.
         let addresses = unsafe { argument.cast::<Addresses>().read() };
         if leave(&addresses) {
@@ -48,12 +49,6 @@ unsafe extern "C" fn ioctl(file: c_int, request: c_ulong, argument: *mut c_void)
     result
 }
 
-/// Whether the last call failed since another userfaultfd has the range.
-fn is_busy() -> bool {
-    // SAFETY: the location is the calling thread's own and always valid.
-    unsafe { *libc::__errno_location() == libc::EBUSY }
-}
-
 /// Leaves what is the space's of a range to the kernel; false if that is none of it.
 fn leave(addresses: &Addresses) -> bool {
     let start = std::ptr::without_provenance_mut(addresses.start as usize);
@@ -61,8 +56,10 @@ fn leave(addresses: &Addresses) -> bool {
         return false;
     };
     let (ours, _) = split(space, &range);
-    if !ours.is_empty() {
+    // As long as nothing is paged, the one that has it is another of the program's.
+    let is_paged = !ours.is_empty() && space.is_adopted();
+    if is_paged {
         stacks::call(space, || keeper::leave(&ours));
     }
-    !ours.is_empty()
+    is_paged
 }

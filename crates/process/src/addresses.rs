@@ -29,8 +29,11 @@ impl<'a> Addresses<'a> {
 impl Addresses<'_> {
     /// The program maps a range anew: what was there is gone, and it is as `mapped` says.
     pub fn map(&mut self, range: Range<usize>, mapped: Option<Mapped>) -> Result<(), FaultError> {
+        let is_adopted = self.pager.map.is_adopted();
         for (piece, before) in self.pager.map.pieces(range.clone()) {
             match before {
+                // The kernel replaces it in one step, in which no other thread reads zeros.
+                Some(Mapped::Open(_)) if mapped == Some(Mapped::Foreign) && !is_adopted => {}
                 Some(Mapped::Open(_)) => self.close(piece)?,
                 Some(Mapped::File) => self.close_file(piece)?,
                 _ => {}

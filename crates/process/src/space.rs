@@ -226,6 +226,23 @@ impl Space {
         self.shared.pager().map.has_mapped(range)
     }
 
+    /// Bytes of a range in which the program has mapped something.
+    #[must_use]
+    pub fn mapped_in(&self, address: usize, len: usize) -> usize {
+        let pieces = self.shared.pager().map.pieces(self.pages(address, len));
+        let mapped = pieces
+            .iter()
+            .filter(|(_, mapped)| !matches!(mapped, None | Some(Mapped::Lost)));
+        mapped.map(|(range, _)| range.len() * PAGE_BYTES).sum()
+    }
+
+    /// Whether the program has mapped nothing in some of a range.
+    #[must_use]
+    pub fn has_hole(&self, address: usize, len: usize) -> bool {
+        let range = self.pages(address, len);
+        self.shared.pager().map.first_hole(&range).is_some()
+    }
+
     /// Whether the program has mapped something else there, all over the range.
     #[must_use]
     pub fn is_foreign(&self, address: usize, len: usize) -> bool {

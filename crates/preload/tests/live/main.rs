@@ -7,7 +7,7 @@ mod crowded;
 mod files;
 mod learned;
 
-use common::{Budget, Case, program, run, run_program};
+use common::{Budget, Case, compile, program, run, run_program};
 use warmswap_testkit::skip;
 
 /// What the C programs use is four times as much, or more.
@@ -184,6 +184,31 @@ fn a_program_whose_own_allocator_is_locked_in_forks_is_not_paged() {
 #[test]
 fn memory_that_moves_while_it_is_used() {
     in_every_way("moved");
+}
+
+#[test]
+fn views_take_the_place_of_memory() {
+    in_every_way("views");
+}
+
+/// They are printed.
+#[test]
+fn calls_answer_as_without_the_library() {
+    let Some((_folder, file)) = compile("answers") else {
+        return;
+    };
+    let file = file.to_str().expect("text");
+    for mechanism in ["move", "copy"] {
+        let case = Case {
+            mechanism,
+            ..Case::new(SMALL)
+        };
+        let Some((plain, paged)) = run(&case, &[file]) else {
+            continue;
+        };
+        assert_eq!(plain.answer, paged.answer, "{mechanism}: {}", paged.errors);
+        assert!(paged.stats.expect("a report").managed, "{mechanism}");
+    }
 }
 
 #[test]
