@@ -230,7 +230,7 @@ impl Engine {
         evidence.begin(app, kind);
         let launch = evidence.app(app).number;
         let mut stayed: Vec<(Reverse<u8>, PageId)> = Vec::new();
-        if kind == LaunchKind::Relaunch {
+        if kind == LaunchKind::Relaunch && self.scheme.reclaim.presumes_touches() {
             for page in self.scheme.reclaim.hot_list(&self.table, app) {
                 let known = evidence.known(page);
                 let age = known.age(launch).unwrap_or(u8::MAX);
@@ -260,7 +260,8 @@ impl Engine {
         let launches = evidence.app(app);
         let next = next_launch(launches.number);
         let before = std::mem::replace(&mut launches.reclaimed_pages, self.reclaimed_pages);
-        if was_relaunching && before != self.reclaimed_pages {
+        let presumes = self.scheme.reclaim.presumes_touches();
+        if was_relaunching && presumes && before != self.reclaimed_pages {
             let taken = self.reclaimed_pages - before;
             let pages = self.unproven(&evidence, app, next, taken / PROBATION_OF_RECLAIMED);
             for &page in &pages {

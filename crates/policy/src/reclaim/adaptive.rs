@@ -62,9 +62,15 @@ pub struct Adaptive {
     /// None: the rule is given.
     miniature: Option<Miniature>,
     changes: u64,
+    /// What is known of touches is what faults show.
+    only_faults: bool,
     /// Launches during which each rule ruled.
     launches: [u64; Rule::ALL.len()],
 }
+
+/// Where touches of resident pages are not seen, pages leave in the order in which they came as long as this part of all
+/// pages is resident. By trial on recordings: presuming touches gains at 70 % and below, and doubles faults at 80 % and above.
+const ORDER_OF_ARRIVAL: (usize, usize) = (3, 4);
 
 impl Default for Adaptive {
     fn default() -> Self {
@@ -73,6 +79,7 @@ impl Default for Adaptive {
             board: Board::new(Rule::Lru2),
             miniature: Some(Miniature::default()),
             changes: 0,
+            only_faults: false,
             launches: [0; Rule::ALL.len()],
         }
     }
@@ -86,6 +93,21 @@ impl Adaptive {
             miniature: None,
             ..Self::default()
         }
+    }
+
+    /// For hosts that see faults only.
+    fn of_faults() -> Self {
+        Self {
+            only_faults: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether pages should leave in the order in which they came: of touches only faults are known, and nearly all pages
+    /// fit. Whatever is presumed of the others then displaces what is in use.
+    fn is_in_order_of_arrival(&self) -> bool {
+        self.only_faults
+            && self.board.len() * ORDER_OF_ARRIVAL.1 >= self.board.known() * ORDER_OF_ARRIVAL.0
     }
 
     fn simulate(&mut self, table: &PageTable, page: PageId) {
@@ -155,6 +177,10 @@ impl Reclaim for Adaptive {
         self.board.is_taught(app);
     }
 
+    fn presumes_touches(&self) -> bool {
+        !self.is_in_order_of_arrival()
+    }
+
     fn where_touches_are_unseen(&self) -> Option<Box<dyn Reclaim>> {
         self.miniature.as_ref()?;
         Some(Box::new(Unseen::default()))
@@ -162,10 +188,14 @@ impl Reclaim for Adaptive {
 
     fn launch_begin(&mut self, table: &mut PageTable, app: AppId, kind: LaunchKind) {
         self.board.launch_begin(table, app, kind);
+        let in_order = self.is_in_order_of_arrival();
         if let Some(miniature) = &mut self.miniature {
             miniature.launch_begin(app, kind);
             let current = self.board.rule();
-            let choice = miniature.choice(current);
+            let mut choice = miniature.choice(current);
+            if in_order {
+                choice = Rule::Lru;
+            }
             if choice != current {
                 self.changes += 1;
                 self.board.set_rule(table, choice);

@@ -186,6 +186,11 @@ pub trait Reclaim: Send + std::fmt::Debug {
         None
     }
 
+    /// Whether it serves this policy now that hot pages which stay are presumed to be touched, by a host that does not see it.
+    fn presumes_touches(&self) -> bool {
+        true
+    }
+
     /// Which rule rules, for a policy that chooses among several.
     fn ruling(&self) -> Option<Ruling> {
         None

@@ -86,6 +86,8 @@ pub struct Board {
     base: u32,
     quantum: u32,
     len: usize,
+    /// Pages that are known, resident or not.
+    known: usize,
 }
 
 impl Board {
@@ -104,6 +106,7 @@ impl Board {
             base: 0,
             quantum: 64,
             len: 0,
+            known: 0,
         }
     }
 
@@ -114,6 +117,11 @@ impl Board {
     /// Resident pages.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Pages that exist, resident or not.
+    pub fn known(&self) -> usize {
+        self.known
     }
 
     fn app(&mut self, index: usize) -> &mut App {
@@ -135,6 +143,7 @@ impl Board {
         let session = self.app(owner).session;
         let info = &mut self.info[page.index()];
         if info.session == 0 {
+            self.known += 1;
             let class = match table[page].label {
                 TAUGHT => after(0, IN_WINDOW),
                 _ => 0,
@@ -265,6 +274,7 @@ impl Board {
         {
             let owner = self.refresh(table, page);
             let info = std::mem::take(&mut self.info[page.index()]);
+            self.known -= 1;
             self.apps[owner].history.remove(info.class, info.now);
         }
     }

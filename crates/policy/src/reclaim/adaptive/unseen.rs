@@ -59,7 +59,7 @@ impl Unseen {
         for page in pages {
             self.alone.remove(table, page);
         }
-        let mut several = Adaptive::default();
+        let mut several = Adaptive::of_faults();
         for page in others {
             several.insert(table, page, Arrival::Touched);
         }
@@ -136,6 +136,10 @@ impl Reclaim for Unseen {
         self.with(table, app).teach(table, app, hot);
     }
 
+    fn presumes_touches(&self) -> bool {
+        self.current().presumes_touches()
+    }
+
     fn ruling(&self) -> Option<Ruling> {
         self.current().ruling()
     }
@@ -165,6 +169,29 @@ mod tests {
             policy.insert(table, page, Arrival::Touched);
         }
         page
+    }
+
+    #[test]
+    fn where_nearly_all_pages_fit_they_leave_as_they_came() {
+        let (mut policy, mut table) = (Unseen::default(), PageTable::default());
+        for app in 0..2 {
+            policy.launch_begin(&mut table, AppId(app), LaunchKind::Cold);
+            (0..50).for_each(|number| {
+                touch(&mut policy, &mut table, app, number);
+            });
+            policy.launch_end(AppId(app));
+        }
+        assert!(!policy.presumes_touches());
+        let mut victims = Vec::new();
+        policy.launch_begin(&mut table, AppId(0), LaunchKind::Relaunch);
+        policy.victims(&mut table, 30, Urgency::Direct, &mut victims);
+        let first: Vec<_> = (0..30).map(|number| (AppId(0), number)).collect();
+        let left = victims.iter().map(|&page| (table.owner(page), page));
+        let left: Vec<_> = left
+            .map(|(app, page)| (app, u64::from(page.0) - u64::from(victims[0].0)))
+            .collect();
+        assert_eq!(left, first, "those that came first");
+        assert!(policy.presumes_touches(), "a third of the pages is away");
     }
 
     #[test]
