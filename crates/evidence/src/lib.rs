@@ -10,7 +10,6 @@
 //! | [`claims`] | the papers' numbers, ours, and whether they hold: a table |
 //! | [`summary`] | what a newcomer is to know |
 //! | [`difference`] | two results of one kind: what changed, and whether it is more than noise |
-//! | `field` | the name of a field from its place in a file |
 //! | `series`, `chart` | what charts show, and how they are drawn |
 //! | `page`, `html` | the page around them |
 
@@ -21,7 +20,6 @@ mod chart;
 pub mod claims;
 pub mod difference;
 mod error;
-mod field;
 mod html;
 pub mod live;
 mod page;

@@ -24,7 +24,6 @@ use warmswap_study::switches::SwitchFootprint;
 
 use crate::claims::Ours;
 use crate::error::EvidenceError;
-use crate::field;
 use crate::live::{Faults, Fleet, LiveArm, Redis, Relaunches};
 
 /// One trace under one scheme, as far as a page shows it.
@@ -250,16 +249,23 @@ fn has_files(of: &Comparison) -> bool {
 
 fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, EvidenceError> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    T::deserialize(&mut reader).map_err(|error| {
-        let (path, reason) = (path.to_path_buf(), error.to_string());
-        if error.is_syntax() || error.is_eof() {
-            return EvidenceError::NoJson { path, reason };
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        if error.inner().is_syntax() || error.inner().is_eof() {
+            return EvidenceError::NoJson {
+                path: path.to_path_buf(),
+                reason: error.inner().to_string(),
+            };
         }
-        let end = field::offset(text, error.line(), error.column());
+        let field = error.path().to_string();
         EvidenceError::Field {
-            path,
-            field: field::at(text, end),
-            reason,
+            path: path.to_path_buf(),
+            // The whole file, where it is no JSON at all.
+            field: if field == "." {
+                "(top)".to_owned()
+            } else {
+                field
+            },
+            reason: error.inner().to_string(),
         }
     })
 }
