@@ -395,21 +395,24 @@ impl machine::Machine {
 }
 
 fn protect(pages: std::ops::Range<usize>, on: bool) -> Result<(), Errno> {
-    let is_refused = machine::machine(|m| {
-        if m.random.per_mille(m.kernel.config.again) {
+    machine::machine(|m| {
+        let config = m.kernel.config;
+        if m.random.per_mille(config.again) {
             m.kernel.counts.refused += 1;
-            return true;
+            return Err(libc::EAGAIN);
+        }
+        // Kernels before 6.4 take a range in one mapping only.
+        if pages.len() > 1 && m.random.per_mille(config.partial) {
+            m.kernel.counts.refused += 1;
+            return Err(libc::ENOENT);
         }
         for page in pages.clone() {
             if let Some(page) = m.kernel.pages.get_mut(&page) {
                 page.is_protected = on && page.is_present;
             }
         }
-        false
-    });
-    if is_refused {
-        return Err(libc::EAGAIN);
-    }
+        Ok(())
+    })?;
     if !on {
         wake(pages);
     }

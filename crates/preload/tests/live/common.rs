@@ -52,8 +52,8 @@ fn why_not(case: &Case) -> Option<String> {
     use warmswap_sys::uffd::{Feature, Features, Reach, Uffd};
     let needs = match case.mechanism {
         "copy" => Features::of(&[Feature::WriteProtect]),
-        "move" => Features::of(&[Feature::Move, Feature::WriteProtect]),
-        _ => Features::NONE,
+        // Without a word of how, a program is paged by moving its pages, or not at all.
+        _ => Features::of(&[Feature::Move, Feature::WriteProtect]),
     };
     Uffd::open(Reach::Everything, needs)
         .err()

@@ -312,18 +312,13 @@ impl PagedMemory {
     /// # Errors
     /// [`UffdError`].
     pub fn write_protect(&self, first: usize, pages: usize, on: bool) -> Result<(), UffdError> {
-        loop {
-            match self
-                .uffd
-                .write_protect(self.address(first), pages * PAGE_BYTES, on)
-            {
-                Err(UffdError {
-                    failure: Failure::Again,
-                    ..
-                }) => std::thread::yield_now(),
-                result => return result,
-            }
+        // Before Linux 6.4 all of the range has to lie in one mapping.
+        let mut parts = Parts::new(pages * PAGE_BYTES);
+        while let Some(part) = parts.next() {
+            let address = self.address(first) + part.start;
+            parts.note(self.uffd.write_protect(address, part.len(), on))?;
         }
+        Ok(())
     }
 
     /// Copies a page that is present and will stay so into slots or elsewhere. While others write to it, the
