@@ -20,7 +20,7 @@ use rustix::thread::{
 };
 use warmswap_arena::mechanism::timespec;
 
-use crate::binding::{Binding, only};
+use crate::binding::{Binding, may_run_only_on, only};
 
 /// A thread that made so many faults in a row has the handler for itself.
 const FAULTS_IN_A_ROW: u32 = 8;
@@ -143,9 +143,13 @@ impl PagerAffinity {
     /// Goes where the program is, or anywhere if it is in several places.
     pub fn follow(&mut self, home: &SharedAffinity) {
         let home = home.cpu();
-        let Some(everywhere) = self.everywhere.as_ref().filter(|_| home != self.at) else {
+        let Some(everywhere) = self.everywhere.as_mut().filter(|_| home != self.at) else {
             return;
         };
+        if !self.at.is_some_and(|cpu| may_run_only_on(None, cpu)) {
+            // Another process may have said where the program's threads may run (`taskset -a -p`).
+            *everywhere = sched_getaffinity(None).unwrap_or(*everywhere);
+        }
         let set = match home {
             Some(cpu) if everywhere.is_set(cpu) => only(cpu),
             _ => *everywhere,
@@ -218,7 +222,12 @@ impl FaultAffinity {
                 Some(*here)
             }
             None => {
+                // Another process may have said where the program's threads may run (`taskset -a -p`).
+                self.everywhere = sched_getaffinity(Some(self.handler)).ok()?;
                 let here = sched_getcpu();
+                if self.everywhere.count() == 1 || !self.everywhere.is_set(here) {
+                    return None;
+                }
                 sched_setaffinity(Some(self.handler), &only(here)).ok()?;
                 self.at_home = Some((here, 0));
                 Some(here)
@@ -229,7 +238,10 @@ impl FaultAffinity {
     /// The scheduler chooses where the handler and the thread run next.
     fn leave_home(&mut self, binding: &Binding) {
         binding.release();
-        if self.at_home.take().is_some() {
+        // Where another process has said where it may run (`taskset -a -p`), it keeps to that.
+        if let Some((here, _)) = self.at_home.take()
+            && may_run_only_on(Some(self.handler), here)
+        {
             // Where that fails it stays where it is, which does no harm but to speed.
             let _ = sched_setaffinity(Some(self.handler), &self.everywhere);
         }
@@ -258,6 +270,65 @@ mod tests {
         let (cpu, bound, is_free) = std::thread::spawn(follow).join().expect("a thread");
         assert!(cpu.is_some_and(|cpu| bound.is_set(cpu)) && bound.count() == 1);
         assert!(is_free);
+    }
+
+    /// As by `taskset -a -p`, while the thread is bound and while it is not.
+    #[test]
+    fn what_another_process_says_of_the_librarys_threads_stays() {
+        let everywhere = sched_getaffinity(None).expect("a set");
+        let cpus: Vec<_> = (0..CpuSet::MAX_CPU)
+            .filter(|&cpu| everywhere.is_set(cpu))
+            .collect();
+        let [one, other, ..] = cpus[..] else {
+            warmswap_testkit::skip!(
+                "what_another_process_says_of_the_librarys_threads_stays",
+                "there is one processor"
+            );
+        };
+        let says = |cpu| sched_setaffinity(None, &only(cpu)).expect("it may");
+        let stays = |cpu| assert_eq!(sched_getaffinity(None), Ok(only(cpu)));
+        let follow = |while_bound: bool| {
+            let (home, mut follower) = (SharedAffinity::default(), PagerAffinity::new());
+            if while_bound {
+                assert!(home.settle(one, gettid()));
+                follower.follow(&home);
+                stays(one);
+                says(other);
+                home.leave();
+            } else {
+                says(other);
+                assert!(home.settle(one, gettid()));
+            }
+            follower.follow(&home);
+            stays(other);
+        };
+        let handle = |while_bound: bool| {
+            let binding = Binding::default();
+            let mut near = FaultAffinity::new().expect("more than one processor");
+            if while_bound {
+                let here = near.stay(&binding).expect("it is bound");
+                let elsewhere = if here == one { other } else { one };
+                says(elsewhere);
+                near.leave_home(&binding);
+                stays(elsewhere);
+            } else {
+                says(other);
+            }
+            assert_eq!(near.stay(&binding), None);
+            near.leave_home(&binding);
+            assert_eq!(sched_getaffinity(None).map(|set| set.count()), Ok(1));
+        };
+        std::thread::scope(|scope| {
+            for while_bound in [true, false] {
+                let threads = [
+                    scope.spawn(move || follow(while_bound)),
+                    scope.spawn(move || handle(while_bound)),
+                ];
+                threads
+                    .into_iter()
+                    .for_each(|thread| thread.join().expect("it holds"));
+            }
+        });
     }
 
     #[test]

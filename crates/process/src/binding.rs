@@ -16,8 +16,8 @@ use warmswap_sys::process::has_thread;
 pub struct Binding {
     /// Its number; 0 for none.
     thread: AtomicU32,
-    /// Where it could run before.
-    before: Mutex<Option<CpuSet>>,
+    /// Where it could run before, and the processor to which it is bound.
+    before: Mutex<Option<(CpuSet, usize)>>,
     /// How often the program asked for none.
     held_off: AtomicU32,
 }
@@ -46,21 +46,24 @@ impl Binding {
         self.thread.store(number, Ordering::Release);
         let is_bound = sched_setaffinity(Some(thread), &only(cpu)).is_ok();
         if is_bound {
-            *place = Some(before);
+            *place = Some((before, cpu));
         } else {
             self.thread.store(0, Ordering::Release);
         }
         is_bound
     }
 
-    /// The thread that is bound, if there is one, may run where it could before.
+    /// The thread that is bound, if there is one, may run where it could before. Where another process has said meanwhile
+    /// where it may run (`taskset -p`), it keeps to that. (One that says the same processor cannot be told apart.)
     pub fn release(&self) {
         if !self.is_bound() {
             return;
         }
         let mut place = self.before.lock();
         let thread = pid(self.thread.load(Ordering::Acquire));
-        if let (Some(before), Some(thread)) = (place.take(), thread) {
+        if let (Some((before, cpu)), Some(thread)) = (place.take(), thread)
+            && may_run_only_on(Some(thread), cpu)
+        {
             // It may be gone already.
             let _ = sched_setaffinity(Some(thread), &before);
         }
@@ -87,6 +90,12 @@ impl Binding {
 
 fn pid(number: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(number).ok()?)
+}
+
+/// Whether a thread, or the calling one, is where a binding to that processor has put it. If not, another process has said
+/// where it may run.
+pub fn may_run_only_on(thread: Option<Pid>, cpu: usize) -> bool {
+    sched_getaffinity(thread).is_ok_and(|set| set == only(cpu))
 }
 
 /// One processor.
@@ -132,6 +141,28 @@ mod tests {
             let gone = Pid::from_raw(i32::MAX).expect("a number");
             assert!(!binding.bind(gone, cpu));
             assert_eq!(places(), all);
+        })
+        .join()
+        .expect("it holds");
+    }
+
+    #[test]
+    fn what_another_process_says_of_a_bound_thread_stays() {
+        let cpus: Vec<_> = (0..CpuSet::MAX_CPU)
+            .filter(|&cpu| places().is_set(cpu))
+            .collect();
+        let [cpu, other, ..] = cpus[..] else {
+            warmswap_testkit::skip!(
+                "what_another_process_says_of_a_bound_thread_stays",
+                "there is one processor"
+            );
+        };
+        std::thread::spawn(move || {
+            let binding = Binding::default();
+            assert!(binding.bind(gettid(), cpu));
+            sched_setaffinity(None, &only(other)).expect("it may");
+            binding.release();
+            assert_eq!((places(), binding.is_bound()), (only(other), false));
         })
         .join()
         .expect("it holds");
