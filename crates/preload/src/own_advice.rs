@@ -1,10 +1,11 @@
 //! `process_madvise` of a program on itself: it means what `madvise` does, range by range.
 
+use std::ptr;
+
 use libc::{c_int, c_uint, iovec, size_t, ssize_t};
 
 use crate::kernel::{self, fail};
 use crate::mapping::{madvise, space};
-use crate::reentrancy::ReentrancyGuard;
 
 /// Advice on ranges of the process that `process` refers to; the bytes that were advised.
 #[unsafe(no_mangle)]
@@ -15,16 +16,22 @@ unsafe extern "C" fn process_madvise(
     advice: c_int,
     flags: c_uint,
 ) -> ssize_t {
-    if space().is_none() || flags != 0 || ranges.is_null() || !is_this_process(process) {
+    if space().is_none() || flags != 0 || !has_this_memory(process) {
         // SAFETY: passed on to the caller.
         return unsafe { kernel::process_madvise(process, ranges, count, advice, flags) };
     }
-    if count > MOST_RANGES {
-        return fail(libc::EINVAL) as ssize_t;
+    // The kernel looks at the ranges first, and then for the process, of which there is none: what is wrong with the ranges
+    // it says, and does nothing.
+    let before = errno();
+    // SAFETY: no range is advised.
+    unsafe { kernel::process_madvise(NO_PROCESS, ranges, count, advice, 0) };
+    if errno() != libc::EBADF {
+        return -1;
     }
+    fail(before);
     let mut done: size_t = 0;
     for at in 0..count {
-        // SAFETY: the caller's array of `count` ranges.
+        // SAFETY: the caller's array of `count` ranges, which the kernel has just read.
         let range = unsafe { ranges.add(at).read() };
         // SAFETY: passed on to the caller.
         if unsafe { madvise(range.iov_base, range.iov_len, advice) } != 0 {
@@ -35,20 +42,23 @@ unsafe extern "C" fn process_madvise(
     done as ssize_t
 }
 
-/// What the kernel takes (`UIO_MAXIOV`).
-const MOST_RANGES: size_t = 1024;
+/// No descriptor of a process.
+const NO_PROCESS: c_int = -1;
 
-/// `PIDFD_SELF_THREAD` and `PIDFD_SELF_THREAD_GROUP`, and the number that the latter had before Linux 6.17.
-const SELF: [c_int; 3] = [-10_000, -10_001, -20_000];
+/// Whether a descriptor refers to a process with this memory: this one, a thread of it, or another that shares it.
+///
+/// The kernel takes advice that discards from a process with this memory only (Linux 6.13; before, from none, and then
+/// it need not be told), and so it can be asked, by advice on no range. `/proc` may be missing, or be another process
+/// namespace's, in which this process has another number.
+fn has_this_memory(process: c_int) -> bool {
+    let before = errno();
+    // SAFETY: no range is advised.
+    let asked = unsafe { kernel::process_madvise(process, ptr::null(), 0, libc::MADV_DONTNEED, 0) };
+    fail(before);
+    asked == 0
+}
 
-/// Whether a descriptor refers to this process, as the kernel says of it.
-fn is_this_process(descriptor: c_int) -> bool {
-    if SELF.contains(&descriptor) {
-        return true;
-    }
-    let _within = ReentrancyGuard::enter();
-    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}"));
-    let info = info.unwrap_or_default();
-    let pid = info.lines().find_map(|line| line.strip_prefix("Pid:"));
-    pid.and_then(|pid| pid.trim().parse().ok()) == Some(std::process::id())
+fn errno() -> c_int {
+    // SAFETY: the location is the calling thread's own and always valid.
+    unsafe { *libc::__errno_location() }
 }

@@ -173,6 +173,14 @@ fn advice_of_a_program_on_itself() {
 }
 
 #[test]
+fn advice_of_a_program_on_itself_where_proc_is_of_no_help() {
+    if !warmswap_sys::is_root() {
+        skip!("advised_apart", "it takes root");
+    }
+    in_every_way("advised_apart");
+}
+
+#[test]
 fn a_program_whose_own_allocator_is_locked_in_forks_is_not_paged() {
     let input = std::process::Stdio::null();
     if let Some(run) = run_program("allocator_locked", &Case::new(SMALL), input, || ()) {

@@ -39,6 +39,11 @@ int main(void) {
     for (uint64_t page = 0; page < PART; page++) CHECK(holds(in_place, page, 7));
     give_up(in_place, self);
     give_up(away, self);
+    /* A bad array of ranges is an error, and too many are. */
+    CHECK(process_advise(self, (void *)8, 1, MADV_DONTNEED, 0) == -1);
+    CHECK(errno == EFAULT || errno == ENOSYS);
+    CHECK(process_advise(self, (void *)8, 5000, MADV_DONTNEED, 0) == -1);
+    CHECK(errno == EINVAL || errno == ENOSYS);
     for (uint64_t page = 0; page < PAGES; page++) CHECK(holds(memory, page, 1));
     return 0;
 }
