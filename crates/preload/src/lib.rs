@@ -7,6 +7,7 @@
 //! | `malloc` | `malloc` and friends, by mimalloc, whose memory comes from `mmap` |
 //! | `mapping`, `remap` | `mmap`, `munmap`, `mprotect`, `madvise`, `mremap`: large private anonymous mappings are made in the space |
 //! | `asks` | calls that say what is mapped |
+//! | `loading` | libraries that are loaded call this one, too |
 //! | `hints` | programs that insist on the addresses that they hint at |
 //! | `shm` | System V shared memory that the program attaches over its memory |
 //! | `files` | files that the program maps to read them, when they are asked for |
@@ -51,6 +52,7 @@ mod keeper;
 mod kept;
 mod kernel;
 mod limits;
+mod loading;
 mod locked;
 mod malloc;
 mod mapping;
@@ -83,6 +85,7 @@ extern "C" fn start() {
         shm::start();
         ends::start();
         unbound::start();
+        loading::start();
         exec::start();
         rights::start();
         settings::start();

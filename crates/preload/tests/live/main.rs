@@ -6,6 +6,7 @@ mod common;
 mod crowded;
 mod files;
 mod learned;
+mod loaded;
 
 use common::{Budget, Case, compile, program, run, run_program};
 use warmswap_testkit::skip;
