@@ -107,7 +107,10 @@ pub enum FaultError {
     #[error("the address is in no region")]
     NotMapped,
     /// It was discarded or replaced by `madvise` or `mmap`.
-    #[error("the page was discarded or replaced by other means than the arena")]
+    #[error(
+        "the page was discarded or replaced by other means than the arena: by a system call of the program's own, or of \
+         another process (`warmswap run --host kernel` can page such programs)"
+    )]
     Vanished,
     /// The descriptor cannot be read.
     #[error("cannot read page faults: {0}")]

@@ -14,7 +14,7 @@ use libc::c_int;
 use crate::real::RealSymbol;
 use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{program, say};
-use crate::{HEAP, ends, keeper, malloc, threads};
+use crate::{HEAP, ends, go, keeper, malloc, threads};
 
 /// The C library's lock of all its streams, which it takes in every fork after our handler. Another thread may have it
 /// and wait for a page of a stream, which would have to wait for the fork: so it is taken while pages still come.
@@ -35,6 +35,8 @@ fn streams(function: &RealSymbol) {
 /// What a thread that forks holds from before to after.
 struct Held {
     within: Option<ReentrancyGuard>,
+    /// No thread of this library has a lock of the loader's.
+    held_off: Option<go::HoldOff>,
     /// The child's descriptors that the program does not know of.
     descriptors: Vec<c_int>,
 }
@@ -46,6 +48,7 @@ unsafe impl Sync for Fork {}
 
 static FORK: Fork = Fork(UnsafeCell::new(Held {
     within: None,
+    held_off: None,
     descriptors: Vec::new(),
 }));
 
@@ -113,12 +116,14 @@ unsafe extern "C" fn before() {
     let Some(program) = program() else { return };
     streams(&STREAMS_LOCK);
     let within = ReentrancyGuard::enter();
+    let held_off = go::hold_off();
     if let Err(error) = program.space.before_fork() {
         say(&format!("before a fork: {error}"));
     }
     // SAFETY: the gate is closed, and this thread closed it.
     let held = unsafe { &mut *FORK.0.get() };
     held.within = Some(within);
+    held.held_off = Some(held_off);
     held.descriptors = program.space.descriptors_for_child();
     HEAP.lock();
 }
@@ -128,10 +133,11 @@ unsafe extern "C" fn in_parent() {
     HEAP.unlock();
     // SAFETY: the gate is still closed.
     let held = unsafe { &mut *FORK.0.get() };
-    let within = held.within.take();
+    let (within, held_off) = (held.within.take(), held.held_off.take());
     if let Err(error) = program.space.after_fork_in_parent() {
         say(&format!("after a fork: {error}"));
     }
+    drop(held_off);
     drop(within);
     streams(&STREAMS_UNLOCK);
 }
@@ -141,7 +147,7 @@ unsafe extern "C" fn in_child() {
     HEAP.unlock();
     // SAFETY: the gate is still closed, and there is no other thread.
     let held = unsafe { &mut *FORK.0.get() };
-    let within = held.within.take();
+    let (within, held_off) = (held.within.take(), held.held_off.take());
     let descriptors = std::mem::take(&mut held.descriptors);
     threads::forget();
     ends::forget();
@@ -157,6 +163,7 @@ unsafe extern "C" fn in_child() {
             std::process::abort();
         }
     }
+    drop(held_off);
     drop(within);
     streams(&STREAMS_RESET);
 }

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::c_int;
 
+use crate::go;
+
 /// Below it are addresses of 32 bits.
 const LOW_END: usize = 4 << 30;
 /// So many reservations in a row that were given back at once, each for another hint: more than runtimes give back that
@@ -19,13 +21,13 @@ static GIVEN_BACK: AtomicUsize = AtomicUsize::new(0);
 /// Whether a hint is to be followed, wherever it is.
 ///
 /// Who hints at low addresses and wants to use them at once keeps them in 32 bits (LuaJIT). Who only reserves them (JVMs)
-/// tries others next.
+/// tries others next. What Go reserves so is its heap, of which the kernel alone learns what is given up.
 pub fn are_meant(hint: usize, protection: c_int) -> bool {
     let is_reservation = protection == libc::PROT_NONE;
     if !is_reservation {
         return hint < LOW_END;
     }
-    GIVEN_BACK.load(Ordering::Relaxed) >= MOST_GIVEN_BACK
+    GIVEN_BACK.load(Ordering::Relaxed) >= MOST_GIVEN_BACK || go::is_loaded()
 }
 
 /// Something was mapped in the space for a hint.

@@ -19,7 +19,7 @@ use warmswap_sys::process::run_like_main_thread;
 
 use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{Program, program, say};
-use crate::{ends, fork, mover, report};
+use crate::{ends, fork, go, mover, report};
 
 /// How often the keeper looks at what the program uses, until it is taken over.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -371,6 +371,10 @@ impl Keeper {
     fn adopt(&mut self) {
         if fork::may_lock_allocator() {
             never_page("its own memory allocator may be locked in a fork");
+            return;
+        }
+        if go::is_loaded() {
+            never_page(go::REASON);
             return;
         }
         match self.program.space.adopt() {

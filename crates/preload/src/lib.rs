@@ -7,6 +7,7 @@
 //! | `malloc` | `malloc` and friends, by mimalloc, whose memory comes from `mmap` |
 //! | `mapping`, `remap` | `mmap`, `munmap`, `mprotect`, `madvise`, `mremap`: large private anonymous mappings are made in the space |
 //! | `asks` | calls that say what is mapped |
+//! | `go` | programs with a Go runtime are not paged |
 //! | `loading` | libraries that are loaded call this one, too |
 //! | `hints` | programs that insist on the addresses that they hint at |
 //! | `shm` | System V shared memory that the program attaches over its memory |
@@ -46,6 +47,7 @@ mod exec;
 mod files;
 mod filters;
 mod fork;
+mod go;
 mod heap;
 mod hints;
 mod keeper;

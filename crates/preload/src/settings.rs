@@ -11,7 +11,7 @@ use warmswap_control::{Mechanism, RUN_VARIABLE, RunSettings};
 use warmswap_policy::SchemeSpec;
 use warmswap_process::Space;
 
-use crate::{filters, fork, keeper, limits, pins, report};
+use crate::{filters, fork, go, keeper, limits, pins, report};
 
 /// Where the space is, if nothing else is there: low enough for runtimes that like addresses of 35 bits.
 const SPACE_ADDRESS: usize = 4 << 30;
@@ -83,6 +83,9 @@ fn make(settings: RunSettings) -> Result<Program, String> {
     }
     if !filters::let_paging_through() {
         return Err("a filter of system calls (seccomp) ends what pages programs".to_owned());
+    }
+    if go::is_loaded_at_start() {
+        return Err(go::REASON.to_owned());
     }
     let scheme = SchemeSpec::parse(&settings.scheme).map_err(|error| error.to_string())?;
     let config = ArenaConfig {
