@@ -4,7 +4,7 @@ use std::ptr;
 
 use libc::{c_int, c_uint, iovec, size_t, ssize_t};
 
-use crate::kernel::{self, fail};
+use crate::kernel::{self, errno, fail};
 use crate::mapping::{madvise, space};
 
 /// Advice on ranges of the process that `process` refers to; the bytes that were advised.
@@ -56,9 +56,4 @@ fn has_this_memory(process: c_int) -> bool {
     let asked = unsafe { kernel::process_madvise(process, ptr::null(), 0, libc::MADV_DONTNEED, 0) };
     fail(before);
     asked == 0
-}
-
-fn errno() -> c_int {
-    // SAFETY: the location is the calling thread's own and always valid.
-    unsafe { *libc::__errno_location() }
 }
