@@ -10,6 +10,7 @@ use dlmalloc::{Allocator, Dlmalloc};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::thread::futex;
 
+use crate::reentrancy::ReentrancyGuard;
 use crate::{kernel, limits};
 
 /// Addresses that the heap may use. They cost nothing until they are used: no access is allowed to them before, so that
@@ -81,6 +82,9 @@ impl Heap {
     }
 
     fn with<R>(&self, use_it: impl FnOnce(&mut Dlmalloc<Addresses>) -> R) -> R {
+        // The program calls some functions of this library with its signals open. A handler that interrupted the holder
+        // of the lock and forked would wait for it forever.
+        let _within = (!ReentrancyGuard::is()).then(ReentrancyGuard::enter);
         self.lock.acquire();
         // SAFETY: the lock is held, and `use_it` does not come back here.
         let result = use_it(unsafe { &mut *self.allocator.get() });

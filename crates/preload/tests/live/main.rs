@@ -360,6 +360,14 @@ fn small_blocks_are_within_the_budget() {
 }
 
 #[test]
+fn a_handler_that_forks_while_its_thread_creates_another() {
+    let Some(stats) = program("interrupted", &Case::new(SMALL)) else {
+        return;
+    };
+    assert!(stats.managed, "it was never paged");
+}
+
+#[test]
 fn every_scheme_that_pages_programs() {
     let folder = tempfile::tempdir().expect("a folder");
     let schemes = [
