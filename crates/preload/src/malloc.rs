@@ -199,7 +199,10 @@ unsafe extern "C" fn valloc(size: size_t) -> *mut c_void {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pvalloc(size: size_t) -> *mut c_void {
-    aligned(4096, size.next_multiple_of(4096))
+    match size.checked_next_multiple_of(4096) {
+        Some(bytes) => aligned(4096, bytes),
+        None => null(libc::ENOMEM),
+    }
 }
 
 #[unsafe(no_mangle)]

@@ -360,6 +360,11 @@ fn small_blocks_are_within_the_budget() {
 }
 
 #[test]
+fn allocations_as_by_the_c_library() {
+    program("allocations", &Case::new(SMALL));
+}
+
+#[test]
 fn a_handler_that_forks_while_its_thread_creates_another() {
     let Some(stats) = program("interrupted", &Case::new(SMALL)) else {
         return;
