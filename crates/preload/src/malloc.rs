@@ -11,7 +11,7 @@ use crate::heap::Heap;
 use crate::kernel::fail;
 use crate::reentrancy::ReentrancyGuard;
 
-/// What every allocation is aligned to.
+/// What every allocation is aligned to, and the smallest one: mimalloc aligns blocks of up to 8 bytes to 8.
 const ALIGN: usize = 16;
 
 /// What mimalloc takes from the system at a time, and divides among blocks of all sizes.
@@ -94,15 +94,15 @@ unsafe extern "C" fn malloc(size: size_t) -> *mut c_void {
         return own(size, ALIGN);
     }
     // SAFETY: any size will do.
-    checked(unsafe { mi::mi_malloc(size) })
+    checked(unsafe { mi::mi_malloc(size.max(ALIGN)) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn calloc(count: size_t, size: size_t) -> *mut c_void {
+    let Some(bytes) = count.checked_mul(size) else {
+        return null(libc::ENOMEM);
+    };
     if ReentrancyGuard::is() {
-        let Some(bytes) = count.checked_mul(size) else {
-            return null(libc::ENOMEM);
-        };
         let memory = own(bytes, ALIGN);
         if !memory.is_null() {
             // SAFETY: that many bytes were just given out.
@@ -110,8 +110,8 @@ unsafe extern "C" fn calloc(count: size_t, size: size_t) -> *mut c_void {
         }
         return memory;
     }
-    // SAFETY: any sizes will do.
-    checked(unsafe { mi::mi_calloc(count, size) })
+    // SAFETY: any size will do.
+    checked(unsafe { mi::mi_zalloc(bytes.max(ALIGN)) })
 }
 
 #[unsafe(no_mangle)]
@@ -126,10 +126,15 @@ unsafe extern "C" fn free(memory: *mut c_void) {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn realloc(memory: *mut c_void, size: size_t) -> *mut c_void {
+    if size == 0 && !memory.is_null() {
+        // SAFETY: passed on to the caller.
+        unsafe { free(memory) };
+        return ptr::null_mut();
+    }
     let is_own = Heap::owns(memory.addr());
     if !(is_own || ReentrancyGuard::is() && memory.is_null()) {
         // SAFETY: mimalloc gave it out, or it is null.
-        return checked(unsafe { mi::mi_realloc(memory, size) });
+        return checked(unsafe { mi::mi_realloc(memory, size.max(ALIGN)) });
     }
     // SAFETY: any size will do.
     let new = unsafe { malloc(size) };
@@ -153,15 +158,16 @@ unsafe extern "C" fn reallocarray(memory: *mut c_void, count: size_t, size: size
     }
 }
 
+/// What the C library does for `memalign`: an alignment that is no power of two is rounded up to one.
 fn aligned(align: size_t, size: size_t) -> *mut c_void {
-    if !align.is_power_of_two() {
+    let Some(align) = align.max(ALIGN).checked_next_power_of_two() else {
         return null(libc::EINVAL);
-    }
+    };
     if ReentrancyGuard::is() {
         return own(size, align);
     }
     // SAFETY: the alignment is a power of two.
-    checked(unsafe { mi::mi_malloc_aligned(size, align) })
+    checked(unsafe { mi::mi_malloc_aligned(size.max(ALIGN), align) })
 }
 
 #[unsafe(no_mangle)]
@@ -169,6 +175,7 @@ unsafe extern "C" fn memalign(align: size_t, size: size_t) -> *mut c_void {
     aligned(align, size)
 }
 
+/// In the C library `memalign` until version 2.38, which refuses alignments that are no powers of two.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn aligned_alloc(align: size_t, size: size_t) -> *mut c_void {
     aligned(align, size)
@@ -222,4 +229,28 @@ unsafe extern "C" fn malloc_trim(_keep: size_t) -> c_int {
         unsafe { mi::mi_collect(true) };
     }
     1
+}
+
+/// The C library's other names of the same functions: what is allocated by one name is freed by the other.
+macro_rules! also_named {
+    ($($alias:ident = $function:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $alias($($argument: $type),*) $(-> $result)? {
+                // SAFETY: passed on to the caller.
+                unsafe { $function($($argument),*) }
+            }
+        )*
+    };
+}
+
+also_named! {
+    __libc_malloc = malloc(size: size_t) -> *mut c_void;
+    __libc_calloc = calloc(count: size_t, size: size_t) -> *mut c_void;
+    __libc_realloc = realloc(memory: *mut c_void, size: size_t) -> *mut c_void;
+    __libc_free = free(memory: *mut c_void);
+    cfree = free(memory: *mut c_void);
+    __libc_memalign = memalign(align: size_t, size: size_t) -> *mut c_void;
+    __libc_valloc = valloc(size: size_t) -> *mut c_void;
+    __libc_pvalloc = pvalloc(size: size_t) -> *mut c_void;
 }

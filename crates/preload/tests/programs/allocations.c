@@ -1,7 +1,12 @@
-/* Sizes that overflow. */
+/* What the C library says of allocations and programs rely on: sizes that overflow, alignments, and names of its own for
+   the functions. */
 #include "memory.h"
 
 #include <malloc.h>
+
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t),
+    *__libc_memalign(size_t, size_t), *__libc_valloc(size_t), *__libc_pvalloc(size_t);
+extern void __libc_free(void *);
 
 /* What no allocation can have; unknown to the compiler. */
 static volatile size_t most = SIZE_MAX, half = (size_t)PTRDIFF_MAX + 1;
@@ -38,7 +43,73 @@ static void check_sizes_that_overflow(void) {
     free(kept);
 }
 
+static int is_aligned(const void *address, size_t alignment) { return (uintptr_t)address % alignment == 0; }
+
+/* Uses all of a block that can be used, and has it freed by the other name. */
+static void use_up(void *block, size_t size, size_t alignment, int turn) {
+    CHECK(block && is_aligned(block, alignment));
+    size_t usable = malloc_usable_size(block);
+    CHECK(usable >= size);
+    memset(block, 1, usable);
+    if (turn % 2)
+        free(block);
+    else
+        __libc_free(block);
+}
+
+static void check_alignments(void) {
+    enum { BLOCKS = 200 };
+    void *blocks[BLOCKS];
+    for (int block = 0; block < BLOCKS; block++) {
+        size_t size = block % 20;
+        blocks[block] = block % 3 == 0 ? malloc(size) : block % 3 == 1 ? calloc(1, size) : realloc(NULL, size);
+        CHECK(blocks[block] && is_aligned(blocks[block], 16));
+    }
+    for (int block = 0; block < BLOCKS; block++) {
+        blocks[block] = realloc(blocks[block], 1 + block % 8);
+        CHECK(blocks[block] && is_aligned(blocks[block], 16));
+        free(blocks[block]);
+    }
+    /* One that is no power of two is rounded up to one. */
+    static volatile size_t odd[][2] = {{0, 16}, {1, 16}, {24, 32}, {48, 64}, {100, 128}, {5000, 8192}};
+    for (int turn = 0; turn < 12; turn++) use_up(memalign(odd[turn / 2][0], 8 + turn), 8 + turn, odd[turn / 2][1], turn);
+    errno = 0;
+    CHECK(memalign(half + 1, 8) == NULL && errno == EINVAL);
+    void *none = NULL;
+    CHECK(posix_memalign(&none, odd[2][0], 8) == EINVAL && none == NULL);
+    CHECK(posix_memalign(&none, odd[0][0], 8) == EINVAL && none == NULL);
+}
+
+static void check_names(void) {
+    for (int turn = 0; turn < 100; turn++) {
+        size_t size = turn * turn * 10 + 1;
+        use_up(malloc(size), size, 16, turn);
+        use_up(__libc_malloc(size), size, 16, turn);
+        use_up(__libc_calloc(3, size), 3 * size, 16, turn);
+        use_up(realloc(__libc_malloc(size), 2 * size), 2 * size, 16, turn);
+        use_up(__libc_realloc(malloc(size), 2 * size), 2 * size, 16, turn);
+        use_up(__libc_memalign(256, size), size, 256, turn);
+        use_up(aligned_alloc(1 << 15, size), size, 1 << 15, turn);
+        use_up(__libc_valloc(size), size, PAGE, turn);
+        use_up(__libc_pvalloc(size), (size + PAGE - 1) / PAGE * PAGE, PAGE, turn);
+    }
+}
+
+static void check_sizes_of_nothing(void) {
+    volatile size_t nothing = 0;
+    void *block = realloc(NULL, nothing);
+    CHECK(block);
+    CHECK(realloc(block, nothing) == NULL);
+    block = malloc(1 << 20);
+    CHECK(block && reallocarray(block, 10, nothing) == NULL);
+    free(NULL);
+    CHECK(malloc_usable_size(NULL) == 0);
+}
+
 int main(void) {
     check_sizes_that_overflow();
+    check_alignments();
+    check_names();
+    check_sizes_of_nothing();
     return 0;
 }
