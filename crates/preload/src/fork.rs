@@ -1,8 +1,8 @@
 //! Both sides of a `fork` go on with all their memory.
 //!
-//! Before a fork the space comes to rest. The child has a copy of everything: pages, pool and tables, and makes
-//! the space its own. Until it has, the parent serves what the C library, and the handlers of others, use in the
-//! child; it waits for that, or leaves it to a copy of itself.
+//! Before a fork all threads leave mimalloc, and the space comes to rest. The child has a copy of everything: pages, pool
+//! and tables, and makes the space its own. Until it has, the parent serves what the C library, and the handlers of
+//! others, use in the child; it waits for that, or leaves it to a copy of itself.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -14,7 +14,7 @@ use libc::c_int;
 use crate::real::RealSymbol;
 use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{program, say};
-use crate::{HEAP, ends, go, keeper, malloc, threads};
+use crate::{HEAP, ends, gate, go, keeper, malloc, threads};
 
 /// The C library's lock of all its streams, which it takes in every fork after our handler. Another thread may have it
 /// and wait for a page of a stream, which would have to wait for the fork: so it is taken while pages still come.
@@ -113,22 +113,33 @@ pub fn may_lock_allocator() -> bool {
 }
 
 unsafe extern "C" fn before() {
-    let Some(program) = program() else { return };
+    // First of all: who looks waits for a thread that has the loader's lock, which may wait for a stream, for mimalloc or
+    // for a page.
+    let held_off = program().map(|_| go::hold_off());
+    // A thread that has this lock may allocate; one inside mimalloc uses no stream.
     streams(&STREAMS_LOCK);
+    // Threads inside may wait for pages, which come until the space is at rest.
+    gate::close();
+    let Some(program) = program() else { return };
     let within = ReentrancyGuard::enter();
-    let held_off = go::hold_off();
     if let Err(error) = program.space.before_fork() {
         say(&format!("before a fork: {error}"));
     }
     // SAFETY: the gate is closed, and this thread closed it.
     let held = unsafe { &mut *FORK.0.get() };
     held.within = Some(within);
-    held.held_off = Some(held_off);
+    held.held_off = held_off;
     held.descriptors = program.space.descriptors_for_child();
     HEAP.lock();
 }
 
 unsafe extern "C" fn in_parent() {
+    wake_space_in_parent();
+    gate::open();
+    streams(&STREAMS_UNLOCK);
+}
+
+fn wake_space_in_parent() {
     let Some(program) = program() else { return };
     HEAP.unlock();
     // SAFETY: the gate is still closed.
@@ -139,10 +150,16 @@ unsafe extern "C" fn in_parent() {
     }
     drop(held_off);
     drop(within);
-    streams(&STREAMS_UNLOCK);
 }
 
 unsafe extern "C" fn in_child() {
+    // First: threads of this library that are created here may have slots of the gate.
+    gate::reset();
+    wake_space_in_child();
+    streams(&STREAMS_RESET);
+}
+
+fn wake_space_in_child() {
     let Some(program) = program() else { return };
     HEAP.unlock();
     // SAFETY: the gate is still closed, and there is no other thread.
@@ -165,7 +182,6 @@ unsafe extern "C" fn in_child() {
     }
     drop(held_off);
     drop(within);
-    streams(&STREAMS_RESET);
 }
 
 fn close(descriptor: c_int) {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::c_int;
 
-use crate::go;
+use crate::{gate, go};
 
 /// Below it are addresses of 32 bits.
 const LOW_END: usize = 4 << 30;
@@ -27,7 +27,8 @@ pub fn are_meant(hint: usize, protection: c_int) -> bool {
     if !is_reservation {
         return hint < LOW_END;
     }
-    GIVEN_BACK.load(Ordering::Relaxed) >= MOST_GIVEN_BACK || go::is_loaded()
+    // A fork waits for who is inside mimalloc, and who looks for Go may wait for a fork.
+    GIVEN_BACK.load(Ordering::Relaxed) >= MOST_GIVEN_BACK || !gate::is_inside() && go::is_loaded()
 }
 
 /// Something was mapped in the space for a hint.

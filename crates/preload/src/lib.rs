@@ -13,6 +13,7 @@
 //! | `shm` | System V shared memory that the program attaches over its memory |
 //! | `files` | files that the program maps to read them, when they are asked for |
 //! | `fork` | both sides of a `fork` go on with all their memory |
+//! | `gate` | no thread is inside mimalloc while the process forks |
 //! | `ends` | the process ends with the last of the program's threads |
 //! | `keeper` | the thread that takes the program's memory over when it nears its budget, and answers the command |
 //! | `report` | what the program reports |
@@ -47,6 +48,7 @@ mod exec;
 mod files;
 mod filters;
 mod fork;
+mod gate;
 mod go;
 mod heap;
 mod hints;
@@ -80,6 +82,8 @@ static HEAP: heap::Heap = heap::Heap::new();
 extern "C" fn start() {
     {
         let _within = reentrancy::ReentrancyGuard::enter();
+        gate::start();
+        fork::start();
         threads::start();
         kept::start();
         uffds::start();

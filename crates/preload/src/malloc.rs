@@ -6,10 +6,10 @@ use std::ptr;
 use libc::{c_int, size_t};
 use libmimalloc_sys as mi;
 
-use crate::HEAP;
 use crate::heap::Heap;
 use crate::kernel::fail;
 use crate::reentrancy::ReentrancyGuard;
+use crate::{HEAP, gate, mapping};
 
 /// What every allocation is aligned to, and the smallest one: mimalloc aligns blocks of up to 8 bytes to 8.
 const ALIGN: usize = 16;
@@ -25,6 +25,7 @@ const MOST_FILLERS: usize = SEGMENT_BYTES / FILLERS_BYTES[3];
 /// would be used up first: so much of the program would never be paged. Unused blocks take the
 /// rest of it, so that what is allocated from now on is in the space.
 pub fn leave_early_segment(is_in_space: impl Fn(usize) -> bool) {
+    let _inside = gate::enter();
     let allocate = |size| {
         // SAFETY: any size will do.
         unsafe { mi::mi_malloc(size) }
@@ -81,6 +82,11 @@ fn own(size: size_t, align: size_t) -> *mut c_void {
     }
 }
 
+/// Whether it is more than the kernel gives a program, which mimalloc does not ask before the memory is used.
+fn is_too_much(size: size_t) -> bool {
+    size >= mapping::HUGE_BYTES && !mapping::can_be_had(size)
+}
+
 fn checked(memory: *mut c_void) -> *mut c_void {
     if memory.is_null() {
         return null(libc::ENOMEM);
@@ -93,6 +99,10 @@ unsafe extern "C" fn malloc(size: size_t) -> *mut c_void {
     if ReentrancyGuard::is() {
         return own(size, ALIGN);
     }
+    if is_too_much(size) {
+        return null(libc::ENOMEM);
+    }
+    let _inside = gate::enter();
     // SAFETY: any size will do.
     checked(unsafe { mi::mi_malloc(size.max(ALIGN)) })
 }
@@ -110,6 +120,10 @@ unsafe extern "C" fn calloc(count: size_t, size: size_t) -> *mut c_void {
         }
         return memory;
     }
+    if is_too_much(bytes) {
+        return null(libc::ENOMEM);
+    }
+    let _inside = gate::enter();
     // SAFETY: any size will do.
     checked(unsafe { mi::mi_zalloc(bytes.max(ALIGN)) })
 }
@@ -120,6 +134,7 @@ unsafe extern "C" fn free(memory: *mut c_void) {
         // SAFETY: the heap gave it out, and the caller gives it up.
         return unsafe { HEAP.free(memory.cast()) };
     }
+    let _inside = gate::enter();
     // SAFETY: mimalloc gave it out, and the caller gives it up.
     unsafe { mi::mi_free(memory) }
 }
@@ -133,6 +148,10 @@ unsafe extern "C" fn realloc(memory: *mut c_void, size: size_t) -> *mut c_void {
     }
     let is_own = Heap::owns(memory.addr());
     if !(is_own || ReentrancyGuard::is() && memory.is_null()) {
+        if is_too_much(size) {
+            return null(libc::ENOMEM);
+        }
+        let _inside = gate::enter();
         // SAFETY: mimalloc gave it out, or it is null.
         return checked(unsafe { mi::mi_realloc(memory, size.max(ALIGN)) });
     }
@@ -166,6 +185,10 @@ fn aligned(align: size_t, size: size_t) -> *mut c_void {
     if ReentrancyGuard::is() {
         return own(size, align);
     }
+    if is_too_much(size) {
+        return null(libc::ENOMEM);
+    }
+    let _inside = gate::enter();
     // SAFETY: the alignment is a power of two.
     checked(unsafe { mi::mi_malloc_aligned(size.max(ALIGN), align) })
 }
@@ -225,6 +248,7 @@ unsafe extern "C" fn malloc_usable_size(memory: *mut c_void) -> size_t {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn malloc_trim(_keep: size_t) -> c_int {
     if !ReentrancyGuard::is() {
+        let _inside = gate::enter();
         // SAFETY: it may be called at any time.
         unsafe { mi::mi_collect(true) };
     }

@@ -20,7 +20,7 @@ pub const LARGE_BYTES: usize = 64 << 10;
 
 /// For a mapping of so much the kernel is asked whether there may be so much: to it the space is one mapping, of which
 /// nothing counts before it is used.
-const HUGE_BYTES: usize = 1 << 30;
+pub const HUGE_BYTES: usize = 1 << 30;
 
 /// With any of these a mapping is not ours.
 pub const NOT_OURS: c_int = libc::MAP_SHARED
@@ -182,6 +182,17 @@ impl Wanted {
         // SAFETY: passed on to the caller.
         unsafe { kernel::mmap(address, len, self.protection, flags, self.of) }
     }
+}
+
+/// Whether the kernel would give a program so much memory.
+pub fn can_be_had(bytes: usize) -> bool {
+    let wanted = Wanted {
+        range: 0..bytes,
+        protection: libc::PROT_READ | libc::PROT_WRITE,
+        flags: libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        of: (-1, 0),
+    };
+    wanted.is_possible()
 }
 
 /// Maps where the program says; `None` where nothing of that is in the space.

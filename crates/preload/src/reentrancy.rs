@@ -48,13 +48,29 @@ fn depth() -> *mut u32 {
     depth
 }
 
+#[inline]
 fn get() -> u32 {
+    let now: u32;
+    // SAFETY: reads the calling thread's variable, by its offset from the thread's pointer.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        asm!(
+            "mov warmswap_within_depth@gottpoff(%rip), {0:r}",
+            "mov %fs:({0:r}), {0:e}",
+            out(reg) now,
+            options(att_syntax, pure, readonly, nostack, preserves_flags),
+        );
+    }
     // SAFETY: the variable is the calling thread's alone, and lives as long as it runs.
-    unsafe { depth().read() }
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        now = depth().read();
+    }
+    now
 }
 
 fn set(now: u32) {
-    // SAFETY: as above.
+    // SAFETY: the variable is the calling thread's alone, and lives as long as it runs.
     unsafe { depth().write(now) }
 }
 

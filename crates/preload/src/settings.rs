@@ -11,7 +11,7 @@ use warmswap_control::{Mechanism, RUN_VARIABLE, RunSettings};
 use warmswap_policy::SchemeSpec;
 use warmswap_process::Space;
 
-use crate::{filters, fork, go, keeper, limits, pins, report};
+use crate::{filters, go, keeper, limits, pins, report};
 
 /// Where the space is, if nothing else is there: low enough for runtimes that like addresses of 35 bits.
 const SPACE_ADDRESS: usize = 4 << 30;
@@ -68,7 +68,6 @@ pub fn start() {
             let needs_keeper = program.settings.control.is_some();
             let Ok(()) = PROGRAM.set(program) else { return };
             report::start();
-            fork::start();
             if needs_keeper {
                 keeper::start();
             }

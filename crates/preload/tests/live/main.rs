@@ -364,6 +364,12 @@ fn allocations_as_by_the_c_library() {
     program("allocations", &Case::new(SMALL));
 }
 
+/// It is not paged: what it tests is the allocator.
+#[test]
+fn a_child_allocates_while_a_thread_of_its_parent_frees() {
+    program("exchanged", &Case::new(Budget { mib: 1 << 10 }));
+}
+
 #[test]
 fn a_handler_that_forks_while_its_thread_creates_another() {
     let Some(stats) = program("interrupted", &Case::new(SMALL)) else {

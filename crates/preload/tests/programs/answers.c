@@ -85,6 +85,13 @@ static void about_much(void) {
     size_t much = 1ul << 45;
     void *memory = mmap(NULL, much, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     answer("more than there is", memory == MAP_FAILED);
+    size_t volatile bytes = much;
+    answer("a block of more", malloc(bytes) == NULL);
+    answer("a block of zeros of more", calloc(bytes, 1) == NULL);
+    char *block = malloc(1 << 20);
+    char *grown = realloc(block, bytes);
+    answer("a block that grows to more", grown == NULL);
+    free(grown ? grown : block);
 }
 
 /* Of addresses, and of data: what is asked for is far from what the program has. */

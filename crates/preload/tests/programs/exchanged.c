@@ -1,0 +1,74 @@
+/* A thread frees what another allocates, and the other one forks at any moment of it: children allocate and free. */
+#include "memory.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+
+enum { BLOCKS = 512, FORKS = 300, PAUSES = 50 };
+static const size_t SIZE = 200000;
+
+static _Atomic(void *) blocks[BLOCKS];
+static atomic_int is_over, is_parked, goes_on;
+static atomic_long freed;
+
+/* Stands still while the other thread forks, wherever it was. A fork that waits for it gets it to go on. */
+static void park(int signal) {
+    (void)signal;
+    atomic_store(&is_parked, 1);
+    for (int pause = 0; pause < PAUSES && !atomic_load(&goes_on); pause++) usleep(20);
+}
+
+static void *free_blocks(void *argument) {
+    while (!atomic_load(&is_over)) {
+        for (int block = 0; block < BLOCKS; block++) {
+            void *taken = atomic_exchange(&blocks[block], NULL);
+            if (!taken) continue;
+            free(taken);
+            atomic_fetch_add(&freed, 1);
+        }
+    }
+    return argument;
+}
+
+static void in_child(void) {
+    static void *own[BLOCKS];
+    alarm(120);
+    for (int block = 0; block < BLOCKS; block++) free(atomic_exchange(&blocks[block], NULL));
+    for (int block = 0; block < BLOCKS; block++) CHECK((own[block] = malloc(SIZE)) != NULL);
+    for (int block = 0; block < BLOCKS; block++) free(own[block]);
+    malloc_trim(0);
+    _exit(0);
+}
+
+int main(void) {
+    end_if_it_hangs();
+    struct sigaction action = {.sa_handler = park};
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, free_blocks, NULL) == 0);
+    uint64_t state = 99;
+    for (int turn = 0; turn < FORKS; turn++) {
+        long enough = atomic_load(&freed) + (long)(next_random(&state) % (BLOCKS / 2));
+        for (int block = 0; block < BLOCKS; block++) {
+            char *made = malloc(SIZE);
+            CHECK(made);
+            *made = 1;
+            free(atomic_exchange(&blocks[block], made));
+        }
+        while (atomic_load(&freed) < enough) sched_yield();
+        atomic_store(&goes_on, 0);
+        atomic_store(&is_parked, 0);
+        CHECK(pthread_kill(thread, SIGUSR1) == 0);
+        while (!atomic_load(&is_parked)) sched_yield();
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) in_child();
+        atomic_store(&goes_on, 1);
+        join_child(child);
+        if (getenv("VERBOSE")) fprintf(stderr, "%d ", turn);
+    }
+    atomic_store(&is_over, 1);
+    CHECK(pthread_join(thread, NULL) == 0);
+    return 0;
+}
