@@ -124,7 +124,7 @@ impl PagedMemory {
     pub fn leave(&self, first: usize, pages: usize) -> Result<(), PagedError> {
         let (address, len) = (self.address(first), pages * PAGE_BYTES);
         if self.can_protect() {
-            self.uffd.write_protect(address, len, false)?;
+            self.write_protect(first, pages, false)?;
         }
         // SAFETY: no page's content is anywhere else, so that what the kernel does for a fault is right.
         Ok(unsafe { self.uffd.unregister(address, len) }?)
