@@ -14,7 +14,7 @@ use warmswap_sys::uffd::{Features, Reach, Uffd};
 use crate::kernel::fail;
 use crate::real::RealSymbol;
 use crate::reentrancy::ReentrancyGuard;
-use crate::{keeper, report};
+use crate::{gate, keeper, report};
 
 type Prctl = unsafe extern "C" fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int;
 
@@ -26,22 +26,27 @@ pub fn start() {
     PRCTL.function();
 }
 
+/// Whether the process is under a filter.
+pub fn are_set() -> bool {
+    // SAFETY: it changes nothing.
+    unsafe { libc::prctl(libc::PR_GET_SECCOMP) > 0 }
+}
+
 /// Whether a filter that the process was started under lets through what paging needs.
 pub fn let_paging_through() -> bool {
-    // SAFETY: it changes nothing.
-    let mode = unsafe { libc::prctl(libc::PR_GET_SECCOMP) };
     let needs_all = || {
         let _ = Uffd::open(Reach::Everything, Features::NONE);
         let _ = Uffd::open(Reach::UserOnly, Features::NONE);
         let _ = rustix::thread::sched_getaffinity(None);
     };
-    mode <= 0 || survives(needs_all).unwrap_or(true)
+    !are_set() || survives(needs_all).unwrap_or(true)
 }
 
 /// The program is about to filter its system calls.
 extern "C" fn will_filter() {
     if !ReentrancyGuard::is() && report::is_own_process() {
         let _within = ReentrancyGuard::enter();
+        gate::do_without_membarrier();
         let is_paged = !keeper::end_unless_paged("it filters its system calls (seccomp)");
         // At its end it may open and write no file.
         report::finish_early(is_paged);

@@ -34,23 +34,22 @@ fn streams(function: &RealSymbol) {
 
 /// What a thread that forks holds from before to after.
 struct Held {
-    within: Option<ReentrancyGuard>,
+    /// What follows is taken and given back with all signals blocked: a handler that forked would wait for its own thread.
+    within: ReentrancyGuard,
     /// No thread of this library has a lock of the loader's.
     held_off: Option<go::HoldOff>,
+    /// The lock of all streams, and the gate of mimalloc.
+    has_closed: bool,
     /// The child's descriptors that the program does not know of.
     descriptors: Vec<c_int>,
 }
 
-struct Fork(UnsafeCell<Held>);
+struct Fork(UnsafeCell<Option<Held>>);
 
-// SAFETY: used only between the closing of the space's gate and its opening, by the one thread that closed it.
+// SAFETY: used only by the one thread that closed the space's gate, or mimalloc's where there is no space, until it opens it.
 unsafe impl Sync for Fork {}
 
-static FORK: Fork = Fork(UnsafeCell::new(Held {
-    within: None,
-    held_off: None,
-    descriptors: Vec::new(),
-}));
+static FORK: Fork = Fork(UnsafeCell::new(None));
 
 /// What others ask the C library to call around every fork, and what that knows them by.
 type Handler = Option<unsafe extern "C" fn()>;
@@ -113,59 +112,83 @@ pub fn may_lock_allocator() -> bool {
 }
 
 unsafe extern "C" fn before() {
-    // First of all: who looks waits for a thread that has the loader's lock, which may wait for a stream, for mimalloc or
-    // for a page.
-    let held_off = program().map(|_| go::hold_off());
-    // A thread that has this lock may allocate; one inside mimalloc uses no stream.
-    streams(&STREAMS_LOCK);
-    // Threads inside may wait for pages, which come until the space is at rest.
-    gate::close();
-    let Some(program) = program() else { return };
     let within = ReentrancyGuard::enter();
-    if let Err(error) = program.space.before_fork() {
-        say(&format!("before a fork: {error}"));
+    let program = program();
+    // A handler of a signal that interrupted mimalloc waits for nothing that others may have who wait for its thread.
+    let has_closed = !gate::is_inside();
+    let mut held_off = None;
+    if has_closed {
+        // First of all: who looks waits for a thread that has the loader's lock, which may wait for a stream, for mimalloc
+        // or for a page.
+        held_off = program.map(|_| go::hold_off());
+        // A thread that has this lock may allocate; one inside mimalloc uses no stream.
+        streams(&STREAMS_LOCK);
+        // Threads inside may wait for pages, which come until the space is at rest.
+        gate::close();
     }
-    // SAFETY: the gate is closed, and this thread closed it.
+    let mut descriptors = Vec::new();
+    if let Some(program) = program {
+        if let Err(error) = program.space.before_fork() {
+            say(&format!("before a fork: {error}"));
+        }
+        descriptors = program.space.descriptors_for_child();
+    } else if !has_closed {
+        return;
+    }
+    // SAFETY: this thread closed the space's gate, or mimalloc's.
     let held = unsafe { &mut *FORK.0.get() };
-    held.within = Some(within);
-    held.held_off = held_off;
-    held.descriptors = program.space.descriptors_for_child();
+    *held = Some(Held {
+        within,
+        held_off,
+        has_closed,
+        descriptors,
+    });
     HEAP.lock();
 }
 
-unsafe extern "C" fn in_parent() {
-    wake_space_in_parent();
-    gate::open();
-    streams(&STREAMS_UNLOCK);
+/// What this thread has held since before the fork.
+fn held() -> Option<Held> {
+    if program().is_none() && !gate::is_closed_by_this_thread() {
+        return None;
+    }
+    HEAP.unlock();
+    // SAFETY: the gate is still closed that this thread closed.
+    unsafe { &mut *FORK.0.get() }.take()
 }
 
-fn wake_space_in_parent() {
-    let Some(program) = program() else { return };
-    HEAP.unlock();
-    // SAFETY: the gate is still closed.
-    let held = unsafe { &mut *FORK.0.get() };
-    let (within, held_off) = (held.within.take(), held.held_off.take());
-    if let Err(error) = program.space.after_fork_in_parent() {
+unsafe extern "C" fn in_parent() {
+    let Some(held) = held() else { return };
+    // Others may allocate again; the child has its copy.
+    if held.has_closed {
+        gate::open();
+    }
+    if let Some(program) = program()
+        && let Err(error) = program.space.after_fork_in_parent()
+    {
         say(&format!("after a fork: {error}"));
     }
-    drop(held_off);
-    drop(within);
+    drop(held.held_off);
+    if held.has_closed {
+        streams(&STREAMS_UNLOCK);
+    }
+    drop(held.within);
 }
 
 unsafe extern "C" fn in_child() {
-    // First: threads of this library that are created here may have slots of the gate.
+    let held = held();
+    // Threads of this library that are created here may have slots of the gate.
     gate::reset();
-    wake_space_in_child();
+    let Some(held) = held else { return };
+    if program().is_some() {
+        wake_space_in_child(held.descriptors);
+    }
+    drop(held.held_off);
     streams(&STREAMS_RESET);
+    drop(held.within);
 }
 
-fn wake_space_in_child() {
+fn wake_space_in_child(descriptors: Vec<c_int>) {
     let Some(program) = program() else { return };
-    HEAP.unlock();
-    // SAFETY: the gate is still closed, and there is no other thread.
-    let held = unsafe { &mut *FORK.0.get() };
-    let (within, held_off) = (held.within.take(), held.held_off.take());
-    let descriptors = std::mem::take(&mut held.descriptors);
     threads::forget();
     ends::forget();
     match program.space.after_fork_in_child() {
@@ -180,8 +203,6 @@ fn wake_space_in_child() {
             std::process::abort();
         }
     }
-    drop(held_off);
-    drop(within);
 }
 
 fn close(descriptor: c_int) {

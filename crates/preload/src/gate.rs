@@ -11,7 +11,7 @@
 //! | state | protected by |
 //! |---|---|
 //! | `Slot::depth` | written by the thread that has the slot; by the child's only thread in [`reset`] |
-//! | `HOLDER`, `NESTED` | the gate: written by the thread that closed it |
+//! | `HOLDER` | the gate: written by the thread that closed it |
 
 use std::arch::{asm, global_asm};
 use std::ffi::c_void;
@@ -23,6 +23,7 @@ use libc::{c_int, c_long, pthread_key_t};
 use libmimalloc_sys as mi;
 use rustix::thread::{Timespec, futex};
 
+use crate::filters;
 use crate::reentrancy::ReentrancyGuard;
 
 /// How far a thread is inside, apart from others' so that its stores cost no traffic between processors.
@@ -62,8 +63,6 @@ const FENCED: u32 = 2;
 static GATE: AtomicU32 = AtomicU32::new(0);
 /// The thread that closed the gate, as [`thread`] names it.
 static HOLDER: AtomicUsize = AtomicUsize::new(0);
-/// Forks by handlers of signals that interrupted the holder.
-static NESTED: AtomicU32 = AtomicU32::new(0);
 
 /// How long a fork waits for a thread that does not leave. Threads inside may wait for pages; one that a signal's handler
 /// took away by `longjmp`, or stopped for as long as the fork takes, never leaves.
@@ -75,15 +74,15 @@ const PAUSE: Duration = Duration::from_micros(50);
 /// microseconds, and with every change of threads.
 const STORES_ARRIVE: Duration = Duration::from_millis(1);
 
-// The thread's slot: null before it has one, and `SHARES` where it has none. In the initial-exec model, so that a look at
-// it calls nothing; see `reentrancy`.
+// The thread's slot: null before it has one, and `SHARES` where it has none; and how deep a thread without one is inside. In
+// the initial-exec model, so that a look at them calls nothing; see `reentrancy`.
 global_asm!(
     ".pushsection .tbss.warmswap_gate_slot, \"awT\", %nobits",
     ".globl warmswap_gate_slot",
     ".hidden warmswap_gate_slot",
     ".p2align 3",
     "warmswap_gate_slot:",
-    ".zero 8",
+    ".zero 16",
     ".popsection",
 );
 
@@ -116,6 +115,12 @@ fn slot_variable() -> *mut *const Slot {
         );
     }
     variable
+}
+
+/// How deep the calling thread is inside where it has no slot.
+fn own_depth() -> *mut u32 {
+    // SAFETY: it is behind the pointer, in what was set aside for both.
+    unsafe { slot_variable().add(1).cast() }
 }
 
 /// The pointer of a thread that uses [`SHARED`].
@@ -164,7 +169,7 @@ fn set_slot_pointer(slot: *const Slot) {
 /// The thread is inside mimalloc as long as this lives.
 pub struct Inside {
     slot: &'static Slot,
-    /// Of the slot before; meaningless for the shared one.
+    /// The thread's depth before.
     depth: u32,
 }
 
@@ -194,14 +199,17 @@ fn enter_slowly() -> Inside {
     }
     if let Some(slot) = own_slot() {
         let depth = slot.depth.load(Ordering::Relaxed);
-        slot.depth.store(depth + 1, Ordering::Relaxed);
-        return Inside { slot, depth }.wait_until_open();
+        let inside = Inside { slot, depth };
+        inside.begin();
+        return inside.wait_until_open();
     }
-    SHARED.depth.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: the variable is the calling thread's alone.
+    let depth = unsafe { own_depth().read() };
     let inside = Inside {
         slot: &SHARED,
-        depth: 0,
+        depth,
     };
+    inside.begin();
     inside.wait_until_open()
 }
 
@@ -217,24 +225,37 @@ impl Inside {
             fence(Ordering::SeqCst);
             let gate = GATE.load(Ordering::SeqCst);
             // A fork waits for what this thread is in the midst of: a call of mimalloc, or one of the space.
-            let must_go_on = !self.is_shared() && self.depth > 0 || ReentrancyGuard::is();
-            if gate & CLOSED == 0 || must_go_on || HOLDER.load(Ordering::Relaxed) == thread() {
+            let must_go_on = self.depth > 0 || ReentrancyGuard::is();
+            if gate & CLOSED == 0 || must_go_on || is_closed_by_this_thread() {
                 return self;
             }
             self.leave();
             wait_for_change(gate);
-            if self.is_shared() {
-                self.slot.depth.fetch_add(1, Ordering::SeqCst);
-            } else {
-                self.slot.depth.store(self.depth + 1, Ordering::Relaxed);
-            }
+            self.begin();
         }
+    }
+
+    #[cold]
+    fn begin(&self) {
+        if self.is_shared() {
+            self.set_own_depth(self.depth + 1);
+            self.slot.depth.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.slot.depth.store(self.depth + 1, Ordering::Relaxed);
+        }
+    }
+
+    #[cold]
+    fn set_own_depth(&self, depth: u32) {
+        // SAFETY: the variable is the calling thread's alone.
+        unsafe { own_depth().write(depth) };
     }
 
     #[inline]
     fn leave(&self) {
         if self.is_shared() {
             self.slot.depth.fetch_sub(1, Ordering::Release);
+            self.set_own_depth(self.depth);
         } else {
             self.slot.depth.store(self.depth, Ordering::Release);
         }
@@ -250,7 +271,11 @@ impl Drop for Inside {
 
 /// Whether the calling thread is inside mimalloc.
 pub fn is_inside() -> bool {
-    own_slot().unwrap_or(&SHARED).depth.load(Ordering::Relaxed) > 0
+    match own_slot() {
+        Some(slot) => slot.depth.load(Ordering::Relaxed) > 0,
+        // SAFETY: the variable is the calling thread's alone.
+        None => unsafe { own_depth().read() > 0 },
+    }
 }
 
 /// Waits as long as the gate's word is this.
@@ -258,23 +283,12 @@ fn wait_for_change(gate: u32) {
     let _ = futex::wait(&GATE, futex::Flags::PRIVATE, gate, None);
 }
 
-/// Closes the gate and waits until no other thread is inside. The calling thread is not kept out.
-///
-/// Without effect where a signal's handler forks that interrupted a call of mimalloc: others may wait inside for what
-/// that call holds, and a thread that forks for the calling one.
+/// Closes the gate and waits until no other thread is inside. The calling thread is not inside, works for this library until
+/// the gate is open again, and is not kept out.
 pub fn close() {
-    let is_inside = own_slot().is_some() && is_inside();
-    if HOLDER.load(Ordering::Relaxed) == thread() {
-        NESTED.fetch_add(1, Ordering::Relaxed);
-    }
-    if is_inside {
-        return;
-    }
-    if HOLDER.load(Ordering::Relaxed) != thread() {
-        while let Err(gate) = try_close() {
-            if gate & CLOSED != 0 {
-                wait_for_change(gate);
-            }
+    while let Err(gate) = try_close() {
+        if gate & CLOSED != 0 {
+            wait_for_change(gate);
         }
     }
     fence(Ordering::SeqCst);
@@ -283,15 +297,20 @@ pub fn close() {
         if !is_fenced && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0 {
             pause(STORES_ARRIVE);
         }
-        other_slots().for_each(wait_until_left);
     }
-    wait_until_left(&SHARED);
+    let begin = Instant::now();
+    other_slots()
+        .chain([&SHARED])
+        .for_each(|slot| wait_until_left(slot, begin));
+}
+
+/// Whether the calling thread closed the gate.
+pub fn is_closed_by_this_thread() -> bool {
+    HOLDER.load(Ordering::Relaxed) == thread()
 }
 
 /// Closes the gate, unless it is closed already or its word changes meanwhile; the word then.
 fn try_close() -> Result<(), u32> {
-    // A handler of a signal that allocates before the holder is known would wait for its own thread.
-    let _within = ReentrancyGuard::enter();
     let gate = GATE.load(Ordering::Relaxed);
     if gate & CLOSED != 0 {
         return Err(gate);
@@ -319,8 +338,8 @@ fn pause(duration: Duration) {
     let _ = rustix::thread::nanosleep(&request);
 }
 
-fn wait_until_left(slot: &Slot) {
-    let begin = Instant::now();
+/// `begin`: when the fork began to wait.
+fn wait_until_left(slot: &Slot, begin: Instant) {
     let mut looks = 0;
     while slot.depth.load(Ordering::Acquire) > 0 {
         if slot.is_given_up.load(Ordering::Relaxed) {
@@ -338,27 +357,11 @@ fn wait_until_left(slot: &Slot) {
     slot.is_given_up.store(false, Ordering::Relaxed);
 }
 
-/// Whether the calling thread closed the gate, and is to open it: not where that was without effect.
-fn is_to_open() -> bool {
-    if HOLDER.load(Ordering::Relaxed) != thread() {
-        return false;
-    }
-    let is_nested = NESTED.load(Ordering::Relaxed) > 0;
-    if is_nested {
-        NESTED.fetch_sub(1, Ordering::Relaxed);
-    }
-    !is_nested
-}
-
 /// Opens the gate, in the parent.
 pub fn open() {
-    if is_to_open() {
-        // As in `try_close`.
-        let _within = ReentrancyGuard::enter();
-        HOLDER.store(0, Ordering::Relaxed);
-        GATE.fetch_and(!CLOSED, Ordering::Release);
-        let _ = futex::wake(&GATE, futex::Flags::PRIVATE, u32::MAX >> 1);
-    }
+    HOLDER.store(0, Ordering::Relaxed);
+    GATE.fetch_and(!CLOSED, Ordering::Release);
+    let _ = futex::wake(&GATE, futex::Flags::PRIVATE, u32::MAX >> 1);
 }
 
 /// Opens the gate in the child, which has one thread.
@@ -367,13 +370,18 @@ pub fn reset() {
         slot.depth.store(0, Ordering::Relaxed);
         slot.is_taken.store(false, Ordering::Relaxed);
     }
-    SHARED.depth.store(0, Ordering::Relaxed);
-    let is_holder = HOLDER.load(Ordering::Relaxed) == thread();
-    if !is_holder || is_to_open() {
-        NESTED.store(0, Ordering::Relaxed);
-        // In this order: see `try_close`.
-        GATE.fetch_and(!CLOSED, Ordering::Relaxed);
-        HOLDER.store(0, Ordering::Relaxed);
+    // SAFETY: the variable is the calling thread's alone.
+    SHARED
+        .depth
+        .store(unsafe { own_depth().read() }, Ordering::Relaxed);
+    GATE.fetch_and(!CLOSED, Ordering::Relaxed);
+    HOLDER.store(0, Ordering::Relaxed);
+}
+
+/// From now on threads fence their stores: the process is about to filter its system calls, or does.
+pub fn do_without_membarrier() {
+    if GATE.fetch_or(FENCED, Ordering::SeqCst) & FENCED == 0 {
+        pause(STORES_ARRIVE);
     }
 }
 
@@ -397,7 +405,8 @@ unsafe extern "C" {
 /// Registers the process for `membarrier`, and has threads give their heaps up within the gate.
 pub fn start() {
     let register = libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
-    if membarrier(register) != 0 {
+    // A filter may end the process at a call that it does not know.
+    if filters::are_set() || membarrier(register) != 0 {
         GATE.fetch_or(FENCED, Ordering::SeqCst);
     }
     // mimalloc's own key is called from outside of the gate.
@@ -435,8 +444,11 @@ fn key() -> Option<pthread_key_t> {
     }
 }
 
-/// Gives the calling thread a slot.
-fn begin_thread() {
+/// Gives the calling thread a slot: when it begins, so that the slot is given back when it ends, whatever it calls by then.
+pub fn begin_thread() {
+    if !slot_pointer().is_null() {
+        return;
+    }
     let is_free = |slot: &Slot| {
         !slot.is_taken.load(Ordering::Relaxed) && !slot.is_taken.swap(true, Ordering::SeqCst)
     };

@@ -126,7 +126,7 @@ fn has_note(object: &dl_phdr_info) -> bool {
     };
     let notes = segments.iter().filter(|s| s.p_type == libc::PT_NOTE);
     notes.filter(|note| is_in_memory(note)).any(|note| {
-        let start = (object.dlpi_addr + note.p_vaddr) as usize;
+        let start = object.dlpi_addr.wrapping_add(note.p_vaddr) as usize;
         // SAFETY: the bytes are within a readable segment, which is in memory while the object is loaded.
         let bytes = unsafe {
             slice::from_raw_parts(ptr::with_exposed_provenance(start), note.p_filesz as usize)

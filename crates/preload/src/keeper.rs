@@ -82,6 +82,8 @@ pub fn mapped(space: &Space) {
 
 /// Starts the keeper, unless there is one.
 pub fn start() {
+    // Its thread is the library's.
+    let _within = ReentrancyGuard::enter();
     if !IS_STARTED.swap(true, Ordering::AcqRel) {
         spawn(|program| program.space.attach().map_err(|error| error.to_string()));
     }

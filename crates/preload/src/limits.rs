@@ -37,12 +37,15 @@ static RESERVED: AtomicU64 = AtomicU64::new(0);
 pub fn are_addresses_limited() -> bool {
     [libc::RLIMIT_AS, libc::RLIMIT_DATA]
         .into_iter()
-        .any(|which| {
-            let mut limit = MaybeUninit::<rlimit>::uninit();
-            let result = kernel::prlimit(0, which, ptr::null(), limit.as_mut_ptr());
-            // SAFETY: filled in by the call, which succeeded.
-            result == 0 && unsafe { limit.assume_init() }.rlim_cur != libc::RLIM_INFINITY
-        })
+        .any(is_limited)
+}
+
+/// Whether the kernel has such a limit for the process.
+fn is_limited(which: c_uint) -> bool {
+    let mut limit = MaybeUninit::<rlimit>::uninit();
+    let result = kernel::prlimit(0, which, ptr::null(), limit.as_mut_ptr());
+    // SAFETY: filled in by the call, which succeeded.
+    result == 0 && unsafe { limit.assume_init() }.rlim_cur != libc::RLIM_INFINITY
 }
 
 /// Does what reserves addresses for the library.
@@ -61,10 +64,13 @@ pub fn are_set() -> bool {
 
 /// Whether the program may map so many bytes more, by the limits that it has set for itself.
 pub fn allow(space: &Space, bytes: usize) -> bool {
+    if !are_set() {
+        return true;
+    }
     let bytes = bytes as u64;
+    let _within = ReentrancyGuard::enter();
     let is_data = || DATA.allows(space.mapped_bytes().saturating_add(bytes));
     let is_addresses = || {
-        let _within = ReentrancyGuard::enter();
         let own = RESERVED.load(Ordering::Relaxed) + Heap::reserved_bytes() as u64;
         let used = address_bytes().saturating_sub(own) + space.mapped_bytes();
         ADDRESSES.allows(used.saturating_add(bytes))
@@ -75,7 +81,10 @@ pub fn allow(space: &Space, bytes: usize) -> bool {
 /// The process is about to be another program: the kernel keeps the limit from now on.
 pub fn hand_over() {
     for which in [libc::RLIMIT_AS, libc::RLIMIT_DATA] {
-        if let Some(kept) = kept(which).filter(|kept| kept.is_set()) {
+        // A child of `vfork` may have set one of its own.
+        if let Some(kept) = kept(which).filter(|kept| kept.is_set())
+            && (report::is_own_process() || !is_limited(which))
+        {
             kernel::prlimit(0, which, &kept.noted(), ptr::null_mut());
         }
     }

@@ -134,6 +134,10 @@ unsafe extern "C" fn free(memory: *mut c_void) {
         // SAFETY: the heap gave it out, and the caller gives it up.
         return unsafe { HEAP.free(memory.cast()) };
     }
+    // The C library calls it so at the end of every thread.
+    if memory.is_null() {
+        return;
+    }
     let _inside = gate::enter();
     // SAFETY: mimalloc gave it out, and the caller gives it up.
     unsafe { mi::mi_free(memory) }
@@ -148,11 +152,13 @@ unsafe extern "C" fn realloc(memory: *mut c_void, size: size_t) -> *mut c_void {
     }
     let is_own = Heap::owns(memory.addr());
     if !(is_own || ReentrancyGuard::is() && memory.is_null()) {
-        if is_too_much(size) {
+        // SAFETY: mimalloc gave it out, or it is null.
+        let has_room = || unsafe { mi::mi_usable_size(memory) } >= size;
+        if size >= mapping::HUGE_BYTES && !has_room() && is_too_much(size) {
             return null(libc::ENOMEM);
         }
         let _inside = gate::enter();
-        // SAFETY: mimalloc gave it out, or it is null.
+        // SAFETY: as above.
         return checked(unsafe { mi::mi_realloc(memory, size.max(ALIGN)) });
     }
     // SAFETY: any size will do.

@@ -125,7 +125,7 @@ fn remap(
             moved
         }
         grown => {
-            keeper::mapped(space);
+            stacks::call(space, || keeper::mapped(space));
             grown
         }
     }
@@ -330,7 +330,7 @@ fn relocate_at_once(
         mover::relocate(space, &(from.start..from.start + head), to.start)
     });
     match moved {
-        Ok(true) => keeper::mapped(space),
+        Ok(true) => stacks::call(space, || keeper::mapped(space)),
         Ok(false) => return None,
         Err(error) => return Some(Err(errno_of(&error))),
     }

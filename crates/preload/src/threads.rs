@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use libc::{c_int, pthread_attr_t, pthread_t};
 
 use crate::ends;
+use crate::gate;
 use crate::heap::{Heap, STACKS_BYTES};
 use crate::kept;
 use crate::kernel;
@@ -85,6 +86,7 @@ extern "C" fn counted(start: *mut c_void) -> *mut c_void {
 unsafe extern "C" fn begin(start: *mut Start, place: *mut Start) {
     // SAFETY: `pthread_create` made `start` a box and gave it to this thread alone; `place` is on the thread's stack.
     unsafe { place.write(*Box::from_raw(start)) };
+    gate::begin_thread();
     ends::begins();
     kept::thread_begins();
 }

@@ -57,9 +57,12 @@ fn leave(addresses: &Addresses) -> bool {
     };
     let (ours, _) = split(space, &range);
     // As long as nothing is paged, the one that has it is another of the program's.
-    let is_paged = !ours.is_empty() && space.is_adopted();
-    if is_paged {
-        stacks::call(space, || keeper::leave(&ours));
-    }
-    is_paged
+    !ours.is_empty()
+        && stacks::call(space, || {
+            let is_paged = space.is_adopted();
+            if is_paged {
+                keeper::leave(&ours);
+            }
+            is_paged
+        })
 }

@@ -198,15 +198,20 @@ impl Program {
 
     /// Whether the program has mapped something in a range.
     pub fn has_mapped(&self, range: Range<usize>) -> bool {
-        let mut pieces = self.pieces(range).into_iter();
-        pieces.any(|(_, mapped)| !matches!(mapped, None | Some(Mapped::Lost)))
+        let mut mapped = self.map.overlapping(&range);
+        mapped.any(|(_, &mapped)| mapped != Mapped::Lost)
     }
 
     /// The first page of a range where the program has mapped nothing.
     pub fn first_hole(&self, range: &Range<usize>) -> Option<usize> {
-        let mut pieces = self.pieces(range.clone()).into_iter();
-        let hole = pieces.find(|(_, mapped)| matches!(mapped, None | Some(Mapped::Lost)))?;
-        Some(hole.0.start)
+        let mut at = range.start;
+        for (piece, &mapped) in self.map.overlapping(range) {
+            if piece.start > at || mapped == Mapped::Lost {
+                return Some(at);
+            }
+            at = piece.end;
+        }
+        (at < range.end).then_some(at)
     }
 
     pub fn set(&mut self, range: Range<usize>, mapped: Option<Mapped>) {

@@ -272,9 +272,14 @@ fn write_state(path: &Path, state: &State) -> Result<(), UndoError> {
     let fresh = path.with_extension("new");
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
+    // One that an earlier version left may be readable by others.
+    let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     options
         .open(&fresh)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|mut file| {
+            file.set_permissions(owner_only)?;
+            file.write_all(text.as_bytes())
+        })
         .and_then(|()| std::fs::rename(&fresh, path))
         .map_err(|e| UndoError::State(FileError::new("write", path, e)))
 }

@@ -371,6 +371,17 @@ fn a_child_allocates_while_a_thread_of_its_parent_frees() {
 }
 
 #[test]
+fn memory_that_grows_beyond_the_budget_by_mremap() {
+    in_every_way("grown");
+}
+
+/// To the kernel the program has far more than its limit.
+#[test]
+fn a_handler_that_maps_and_forks_in_a_program_with_limits_of_its_own() {
+    in_every_way("limited_handler");
+}
+
+#[test]
 fn a_handler_that_forks_while_its_thread_creates_another() {
     let Some(stats) = program("interrupted", &Case::new(SMALL)) else {
         return;
