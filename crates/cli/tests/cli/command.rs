@@ -47,7 +47,7 @@ fn options_that_make_no_sense_are_named() {
         (&["--budget", "12q"], "\"12q\""),
         (&["--pool", "-1"], "'-1'"),
         (&["--device", "floppy"], "'floppy'"),
-        (&["--budget", "1k"], "--budget 1024"),
+        (&["--budget", "1k"], "--budget 1K"),
         (&["--pressure", "some"], "'some'"),
         (&["--bugdet", "1G"], "'--bugdet'"),
     ] {

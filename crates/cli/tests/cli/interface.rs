@@ -71,7 +71,7 @@ fn every_page_has_its_sections() {
         "EXAMPLES",
         "FILES",
         "\\fB3\\fR\nNeither",
-        "\\fB4\\fR\nA daemon",
+        "\\fB4\\fR\nThis user",
     ] {
         assert!(status.contains(part), "{part}: {status}");
     }

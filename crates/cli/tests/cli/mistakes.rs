@@ -53,11 +53,7 @@ fn numbers_are_refused_in_plain_words() {
         2,
         &["--budget", "\"-1\" is negative"],
     );
-    assert_refused(
-        &replay(&["--budget", "1k"]),
-        2,
-        &["--budget 1024", "256 KiB"],
-    );
+    assert_refused(&replay(&["--budget", "1k"]), 2, &["--budget 1K", "256 KiB"]);
     assert_refused(&replay(&["--pool", "200%"]), 2, &["--pool 200%", "MiB"]);
 }
 

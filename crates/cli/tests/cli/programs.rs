@@ -175,7 +175,10 @@ fn where_nothing_runs_and_where_a_user_may_not_ask_status_says_so_in_one_line() 
         assert_refused(
             &nothing,
             3,
-            &["no daemon and no paged program of this user runs", "warmswap run"],
+            &[
+                "no daemon and no paged program of this user runs",
+                "warmswap run",
+            ],
         );
     }
     if !rustix::process::geteuid().is_root() {
@@ -207,7 +210,11 @@ fn where_nothing_runs_and_where_a_user_may_not_ask_status_says_so_in_one_line() 
 
     mode(&system, 0o711);
     let nothing = ask(&["status"]);
-    assert_refused(&nothing, 3, &["no daemon and no paged program of this user runs"]);
+    assert_refused(
+        &nothing,
+        3,
+        &["no daemon and no paged program of this user runs"],
+    );
     // A folder of an older version hides whether there is a daemon, and then the daemon itself.
     mode(&system, 0o700);
     assert_refused(&ask(&["status"]), 4, &unknown);

@@ -111,7 +111,7 @@ fn what_cannot_be_used_is_bad_input() {
     let library = library!("what_cannot_be_used_is_bad_input");
     for (args, parts) in [
         (&["--budget", "12q", "true"][..], &["12q"][..]),
-        (&["--budget", "1k", "true"], &["--budget 1024", "8.00 MiB"]),
+        (&["--budget", "1k", "true"], &["--budget 1K", "8.00 MiB"]),
         (&["--budget", "0%", "true"], &["--budget 0%"]),
         (&["--scheme", "zrm", "true"], &["'zrm'"]),
         (&["--fault-threads", "0", "true"], &["--fault-threads"]),
