@@ -274,14 +274,14 @@ mod tests {
 
     /// As by `taskset -a -p`, while the thread is bound and while it is not.
     #[test]
-    fn what_another_process_says_of_the_librarys_threads_stays() {
+    fn what_another_process_says_of_threads_of_the_library_stays() {
         let everywhere = sched_getaffinity(None).expect("a set");
         let cpus: Vec<_> = (0..CpuSet::MAX_CPU)
             .filter(|&cpu| everywhere.is_set(cpu))
             .collect();
         let [one, other, ..] = cpus[..] else {
             warmswap_testkit::skip!(
-                "what_another_process_says_of_the_librarys_threads_stays",
+                "what_another_process_says_of_threads_of_the_library_stays",
                 "there is one processor"
             );
         };
