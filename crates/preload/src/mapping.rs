@@ -280,12 +280,10 @@ fn hold(outside: &[Range<usize>; 2]) -> Result<(), c_int> {
 
 /// What was to be mapped was not: the addresses are free. Keeps the error number.
 pub fn give_up(address: *mut c_void, len: size_t) {
-    // SAFETY: the program wanted something else there, and the location is the calling thread's own.
-    unsafe {
-        let errno = *libc::__errno_location();
-        munmap(address, len);
-        *libc::__errno_location() = errno;
-    }
+    let why = errno();
+    // SAFETY: the program wanted something else there.
+    unsafe { munmap(address, len) };
+    fail(why);
 }
 
 /// Gives addresses up that [`hold`] took.
