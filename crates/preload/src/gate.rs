@@ -13,7 +13,6 @@
 //! | `Slot::depth` | written by the thread that has the slot; by the child's only thread in [`reset`] |
 //! | `HOLDER` | the gate: written by the thread that closed it |
 
-use std::arch::{asm, global_asm};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_fence, fence};
@@ -25,6 +24,7 @@ use rustix::thread::{Timespec, futex};
 
 use crate::filters;
 use crate::reentrancy::ReentrancyGuard;
+use crate::thread_words::thread_words;
 
 /// How far a thread is inside, apart from others' so that its stores cost no traffic between processors.
 #[repr(align(64))]
@@ -74,96 +74,35 @@ const PAUSE: Duration = Duration::from_micros(50);
 /// microseconds, and with every change of threads.
 const STORES_ARRIVE: Duration = Duration::from_millis(1);
 
-// The thread's slot: null before it has one, and `SHARES` where it has none; and how deep a thread without one is inside. In
-// the initial-exec model, so that a look at them calls nothing; see `reentrancy`.
-global_asm!(
-    ".pushsection .tbss.warmswap_gate_slot, \"awT\", %nobits",
-    ".globl warmswap_gate_slot",
-    ".hidden warmswap_gate_slot",
-    ".p2align 3",
-    "warmswap_gate_slot:",
-    ".zero 16",
-    ".popsection",
-);
-
-/// Where the calling thread has the pointer to its slot.
-#[inline]
-fn slot_variable() -> *mut *const Slot {
-    let variable: *mut *const Slot;
-    // SAFETY: reads the variable's offset, which the loader knows since the library is loaded with the program, and the
-    // thread's pointer.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        asm!(
-            "mov warmswap_gate_slot@gottpoff(%rip), {0}",
-            "add %fs:0, {0}",
-            out(reg) variable,
-            options(att_syntax, pure, readonly, nostack),
-        );
-    }
-    // SAFETY: as above.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        asm!(
-            "mrs {0}, tpidr_el0",
-            "adrp {1}, :gottprel:warmswap_gate_slot",
-            "ldr {1}, [{1}, :gottprel_lo12:warmswap_gate_slot]",
-            "add {0}, {0}, {1}",
-            out(reg) variable,
-            out(reg) _,
-            options(pure, readonly, nostack),
-        );
-    }
-    variable
-}
+// The address of the thread's slot: 0 before it has one, and `SHARES` where it has none; and how deep a thread without one is
+// inside.
+thread_words!("warmswap_gate_slot", 2);
 
 /// How deep the calling thread is inside where it has no slot.
 fn own_depth() -> *mut u32 {
-    // SAFETY: it is behind the pointer, in what was set aside for both.
-    unsafe { slot_variable().add(1).cast() }
+    // SAFETY: there are two words.
+    unsafe { words().add(1).cast() }
 }
 
-/// The pointer of a thread that uses [`SHARED`].
-const SHARES: *const Slot = ptr::without_provenance(1);
+/// In place of an address: the thread uses [`SHARED`].
+const SHARES: usize = 1;
 
 /// The calling thread, among those that run.
 fn thread() -> usize {
-    slot_variable().addr()
-}
-
-/// Null for a thread that never allocated, [`SHARES`], or the thread's slot.
-#[inline]
-fn slot_pointer() -> *const Slot {
-    let pointer: *const Slot;
-    // SAFETY: reads the calling thread's variable, by its offset from the thread's pointer.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        asm!(
-            "mov warmswap_gate_slot@gottpoff(%rip), {0}",
-            "mov %fs:({0}), {0}",
-            out(reg) pointer,
-            options(att_syntax, pure, readonly, nostack, preserves_flags),
-        );
-    }
-    // SAFETY: the variable is the calling thread's alone, and lives as long as it runs.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        pointer = slot_variable().read();
-    }
-    pointer
+    words().addr()
 }
 
 /// The calling thread's own slot, where it has one.
 #[inline]
 fn own_slot() -> Option<&'static Slot> {
-    let pointer = slot_pointer();
-    // SAFETY: what is neither null nor `SHARES` was set to one of `SLOTS`.
-    (pointer.addr() > SHARES.addr()).then(|| unsafe { &*pointer })
+    let address = first_word();
+    // SAFETY: what is neither 0 nor `SHARES` was set to the address of one of `SLOTS`.
+    (address > SHARES).then(|| unsafe { &*ptr::with_exposed_provenance(address) })
 }
 
-fn set_slot_pointer(slot: *const Slot) {
-    // SAFETY: the variable is the calling thread's alone, and lives as long as it runs.
-    unsafe { slot_variable().write(slot) };
+fn set_slot(address: usize) {
+    // SAFETY: the word is the calling thread's alone, and lives as long as it runs.
+    unsafe { words().write(address) };
 }
 
 /// The thread is inside mimalloc as long as this lives.
@@ -194,7 +133,7 @@ pub fn enter() -> Inside {
 /// The same for a thread without a slot, and where a signal's handler interrupted a call.
 #[cold]
 fn enter_slowly() -> Inside {
-    if slot_pointer().is_null() {
+    if first_word() == 0 {
         begin_thread();
     }
     if let Some(slot) = own_slot() {
@@ -446,17 +385,17 @@ fn key() -> Option<pthread_key_t> {
 
 /// Gives the calling thread a slot: when it begins, so that the slot is given back when it ends, whatever it calls by then.
 pub fn begin_thread() {
-    if !slot_pointer().is_null() {
+    if first_word() != 0 {
         return;
     }
     let is_free = |slot: &Slot| {
         !slot.is_taken.load(Ordering::Relaxed) && !slot.is_taken.swap(true, Ordering::SeqCst)
     };
     let index = SLOTS.iter().position(is_free);
-    set_slot_pointer(index.map_or(SHARES, |index| {
+    set_slot(index.map_or(SHARES, |index| {
         USED_SLOTS.fetch_max(index + 1, Ordering::SeqCst);
         SLOTS[index].is_given_up.store(false, Ordering::Relaxed);
-        &raw const SLOTS[index]
+        (&raw const SLOTS[index]).expose_provenance()
     }));
     // Either `close` sees the slot, or this thread's next call sees that the gate is closed.
     fence(Ordering::SeqCst);
@@ -485,7 +424,7 @@ unsafe extern "C" fn thread_ends(turn: *mut c_void) {
     }
     if let Some(slot) = own_slot() {
         // The C library frees some blocks after this.
-        set_slot_pointer(SHARES);
+        set_slot(SHARES);
         slot.depth.store(0, Ordering::Release);
         slot.is_taken.store(false, Ordering::Release);
     }

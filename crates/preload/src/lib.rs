@@ -27,6 +27,7 @@
 //! | `real` | how this library stands before functions of the C library |
 //! | `rights` | before the program gives up rights, what needs them is opened |
 //! | `unbound` | before processes are created, and where threads may run is asked, no thread is bound to a processor |
+//! | `thread_words` | words of each thread, which cost no call |
 //! | `reentrancy` | when a thread works for this library |
 //! | `kernel` | system calls past the replaced functions |
 //!
@@ -71,6 +72,7 @@ mod rights;
 mod settings;
 mod shm;
 mod stacks;
+mod thread_words;
 mod threads;
 mod uffds;
 mod unbound;
