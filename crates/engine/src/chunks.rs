@@ -1,6 +1,7 @@
 //! The chunks of pool and backing file: where each is, and which pages it holds. 12 bytes a chunk.
 
 use serde::{Deserialize, Serialize};
+use warmswap_policy::room::make_room;
 use warmswap_policy::{ChunkId, Hotness, PageId};
 
 /// Where a chunk is.
@@ -204,10 +205,7 @@ impl ChunkTable {
         // Then the next cluster that has free numbers, if an eighth of all is free; else a new cluster.
         if self.free == 0 || self.free < self.chunks.len() / 8 {
             let slot = self.chunks.len();
-            if slot + CLUSTER > self.chunks.capacity() {
-                let more = (slot / 32).next_multiple_of(CLUSTER).max(CLUSTER);
-                self.chunks.reserve_exact(more);
-            }
+            make_room(&mut self.chunks, slot + CLUSTER, CLUSTER);
             self.chunks.resize(slot + CLUSTER, Chunk::UNUSED);
             self.free_in.push(CLUSTER as u8);
             self.free += CLUSTER;
@@ -287,9 +285,7 @@ impl Members {
         let first = self.free[class].pop().unwrap_or_else(|| {
             let first = self.places.len();
             let places = 1 << class;
-            if first + places > self.places.capacity() {
-                self.places.reserve_exact((first / 32).max(1024));
-            }
+            make_room(&mut self.places, first + places, 1024);
             self.places.resize(first + places, PageId::NONE);
             first as u32
         });

@@ -17,6 +17,7 @@ use std::cmp::Reverse;
 use crate::decision::Cause;
 use crate::engine::{Engine, Outcome};
 use warmswap_page::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
+use warmswap_policy::room::make_room;
 use warmswap_policy::{PageId, PageState};
 
 /// Launches for which a touch is evidence that later ones need the page, where it was the only one that was seen. Of the
@@ -104,10 +105,7 @@ impl Evidence {
     fn known_mut(&mut self, page: PageId) -> &mut Known {
         let index = page.index();
         if self.known.len() <= index {
-            // As the page table: doubling would cost as much again in idle bytes.
-            let more = (self.known.len() / 32).max(4096);
-            self.known
-                .reserve_exact(index + 1 - self.known.len() + more);
+            make_room(&mut self.known, index + 1, 4096);
             self.known.resize(index + 1, Known::default());
         }
         &mut self.known[index]

@@ -23,6 +23,7 @@ pub mod list;
 pub mod page;
 pub mod prefetch;
 pub mod reclaim;
+pub mod room;
 pub mod scheme;
 pub mod sizing;
 pub mod stored;

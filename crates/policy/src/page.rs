@@ -1,5 +1,6 @@
 //! What the engine and its policies know of a page: 16 bytes each, in blocks of 64 neighbours.
 
+use crate::room::make_room;
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 use serde::{Deserialize, Serialize};
@@ -289,13 +290,11 @@ impl PageTable {
         PageId((number << BLOCK_SHIFT) + offset)
     }
 
-    /// Room for one more block: grows by a 32nd, since doubling would cost up to 16 idle bytes a page.
+    /// Room for one more block.
     fn grow(&mut self) {
-        if self.pages.len() + BLOCK_PAGES > self.pages.capacity() {
-            let more = (self.blocks.len() / 32).max(64);
-            self.pages.reserve_exact(more * BLOCK_PAGES);
-            self.blocks.reserve_exact(more);
-        }
+        let blocks = self.blocks.len() + 1;
+        make_room(&mut self.blocks, blocks, 64);
+        make_room(&mut self.pages, blocks * BLOCK_PAGES, 64 * BLOCK_PAGES);
     }
 
     /// Forgets an application's anonymous pages: all of them read as absent afterwards. The caller has

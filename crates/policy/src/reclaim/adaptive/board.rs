@@ -8,6 +8,7 @@ use super::history::{
 use super::rule::Rule;
 use crate::list::PageList;
 use crate::page::{Hotness, PageId, PageTable};
+use crate::room::make_room;
 use warmswap_page::{AppId, LaunchKind};
 
 /// What is known of a page. 12 bytes.
@@ -135,9 +136,7 @@ impl Board {
     fn refresh(&mut self, table: &PageTable, page: PageId) -> usize {
         let owner = usize::from(table.owner(page).0);
         if self.info.len() <= page.index() {
-            let more = (self.info.len() / 32).max(64);
-            self.info
-                .reserve_exact(page.index() + 1 - self.info.len() + more);
+            make_room(&mut self.info, page.index() + 1, 64);
             self.info.resize(page.index() + 1, Info::default());
         }
         let session = self.app(owner).session;
