@@ -178,7 +178,19 @@ unsafe impl GlobalAlloc for Heap {
             // SAFETY: passed on to the caller.
             return self.with(|allocator| unsafe { allocator.realloc(address, old, align, size) });
         }
-        let new = self.allocate(size, align);
+        // SAFETY: passed on to the caller.
+        if (old..=unsafe { Self::usable(address) }).contains(&size) {
+            return address;
+        }
+        // A table that grows by little each time is moved seldom: addresses that nothing was written to take no memory.
+        // Who waits for a page may wait for the thread that moves it.
+        let mut new = ptr::null_mut();
+        if size > old {
+            new = self.allocate(size.max(2 * old), align);
+        }
+        if new.is_null() {
+            new = self.allocate(size, align);
+        }
         if !new.is_null() {
             // SAFETY: both are as large as that, and the new one is the caller's alone.
             unsafe { ptr::copy_nonoverlapping(address, new, old.min(size)) };
@@ -318,5 +330,58 @@ unsafe impl Allocator for Addresses {
 
     fn page_size(&self) -> usize {
         4096
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::alloc::{GlobalAlloc, Layout};
+
+    use super::{Heap, LARGE_BYTES};
+    use crate::HEAP;
+
+    #[test]
+    fn a_large_block_that_grows_by_little_is_moved_seldom_and_keeps_its_content() {
+        let heap = &HEAP;
+        let layout = |bytes| Layout::from_size_align(bytes, 16).unwrap();
+        let (first, step, last) = (LARGE_BYTES, 4096, 64 * LARGE_BYTES);
+        // SAFETY: the layout is not empty.
+        let mut block = unsafe { heap.alloc(layout(first)) };
+        // SAFETY: the block has so many bytes.
+        unsafe { block.write_bytes(1, first) };
+        let mut moves = 0;
+        for bytes in (first..last).step_by(step) {
+            // SAFETY: the block has that layout.
+            let grown = unsafe { heap.realloc(block, layout(bytes), bytes + step) };
+            moves += u32::from(grown != block);
+            block = grown;
+            // SAFETY: these bytes are new.
+            unsafe { block.add(bytes).write_bytes((bytes / step) as u8, step) };
+        }
+        assert!(moves <= 7, "{moves} moves");
+        // SAFETY: all of it was written to.
+        let content = unsafe { std::slice::from_raw_parts(block, last) };
+        assert!(content[..first].iter().all(|&byte| byte == 1));
+        for (number, page) in content.chunks(step).enumerate().skip(first / step) {
+            assert!(page.iter().all(|&byte| byte == number as u8));
+        }
+        // SAFETY: as above.
+        unsafe { heap.dealloc(block, layout(last)) };
+    }
+
+    #[test]
+    fn a_block_that_shrinks_gives_its_rest_back() {
+        let heap = &HEAP;
+        let layout = |bytes| Layout::from_size_align(bytes, 16).unwrap();
+        // SAFETY: the layout is not empty.
+        let block = unsafe { heap.alloc(layout(8 * LARGE_BYTES)) };
+        // SAFETY: as above; the result is freed with its layout.
+        unsafe {
+            block.write_bytes(7, 8 * LARGE_BYTES);
+            let small = heap.realloc(block, layout(8 * LARGE_BYTES), LARGE_BYTES);
+            assert!(Heap::usable(small) < 2 * LARGE_BYTES);
+            assert_eq!(*small.add(LARGE_BYTES - 1), 7);
+            heap.dealloc(small, layout(LARGE_BYTES));
+        }
     }
 }

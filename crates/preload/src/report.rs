@@ -120,11 +120,9 @@ pub fn look(program: &Program) {
         .fetch_max(now.resident_bytes, Relaxed);
     let peak_bytes = SEEN.pool_peak_bytes.fetch_max(now.pool_bytes, Relaxed);
     if now.pool_bytes > peak_bytes {
-        let pool = program.space.stats().pool;
-        SEEN.pool_peak_stored_bytes
-            .store(pool.stored_pages * 4096, Relaxed);
+        SEEN.pool_peak_stored_bytes.store(now.stored_bytes, Relaxed);
         SEEN.pool_peak_compressed_bytes
-            .store(pool.compressed_bytes, Relaxed);
+            .store(now.compressed_bytes, Relaxed);
     }
 }
 

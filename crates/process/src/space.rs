@@ -48,6 +48,10 @@ pub struct SpaceUsage {
     pub resident_bytes: u64,
     /// Memory of the pool.
     pub pool_bytes: u64,
+    /// Pages in it, before compression.
+    pub stored_bytes: u64,
+    /// The same, compressed.
+    pub compressed_bytes: u64,
 }
 
 /// The memory of a program. Ends with the process.
@@ -175,6 +179,8 @@ impl Space {
             virtual_bytes: (in_use + stored_only) * page_bytes,
             resident_bytes: core.frames.held() as u64 * page_bytes,
             pool_bytes: pool.memory_bytes,
+            stored_bytes: pool.stored_pages * page_bytes,
+            compressed_bytes: pool.compressed_bytes,
         }
     }
 
