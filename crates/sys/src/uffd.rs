@@ -42,7 +42,7 @@ pub use twin::Twin;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 
-use rustix::io::Errno;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::mm::{UserfaultfdFlags, userfaultfd};
 
 /// What went wrong with an operation on a range of addresses.
@@ -175,7 +175,8 @@ impl Uffd {
         if missing != Features::NONE {
             return Err(OpenError::Lacks(missing));
         }
-        let fd = open(reach).map_err(OpenError::Open)?;
+        let fd = open(reach).and_then(beyond_standard);
+        let fd = fd.map_err(OpenError::Open)?;
         handshake(&fd, features)?;
         Ok(Self { fd, features })
     }
@@ -418,6 +419,15 @@ fn open(reach: Reach) -> io::Result<OwnedFd> {
         Err(Errno::PERM) if reach == Reach::Everything => open_by_device(flags),
         result => Ok(result?),
     }
+}
+
+/// The same file under a number that does not stand for a standard stream, which may be closed, be opened again, and be
+/// written to at any time.
+fn beyond_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
+    if fd.as_raw_fd() > libc::STDERR_FILENO {
+        return Ok(fd);
+    }
+    Ok(fcntl_dupfd_cloexec(fd, libc::STDERR_FILENO + 1)?)
 }
 
 /// By the device, whose file mode says who may (Linux 6.1). Where that fails too, the answer is the system

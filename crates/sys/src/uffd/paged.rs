@@ -16,7 +16,7 @@ use rustix::mm::Advice;
 use super::reserve::Reserve;
 use super::{
     Event, Failure, Feature, Features, OpenError, Reach, SlotBag, Slots, Uffd, UffdError, Waiter,
-    Wake,
+    Wake, beyond_standard,
 };
 use warmswap_page::PAGE_BYTES;
 
@@ -504,7 +504,9 @@ fn open_pagemap() -> Result<OwnedFd, PagedError> {
         OFlags::RDONLY | OFlags::CLOEXEC,
         Mode::empty(),
     )
-    .map_err(|errno| PagedError::Pagemap(errno.into()))
+    .map_err(std::io::Error::from)
+    .and_then(beyond_standard)
+    .map_err(PagedError::Pagemap)
 }
 
 /// The bits of an entry of the page map that say that there is a frame, or a page in the machine's own swap.
