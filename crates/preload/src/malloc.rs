@@ -14,6 +14,10 @@ use crate::{HEAP, gate, mapping};
 /// What every allocation is aligned to, and the smallest one: mimalloc aligns blocks of up to 8 bytes to 8.
 const ALIGN: usize = 16;
 
+/// A block of so many bytes that grows gets a quarter more, to grow on in place: mimalloc copies what does not fit, where the
+/// C library has the kernel move the pages. Addresses that nobody uses take no memory.
+const GROWING_BYTES: usize = 1 << 20;
+
 /// What mimalloc takes from the system at a time, and divides among blocks of all sizes.
 const SEGMENT_BYTES: usize = 32 << 20;
 /// Sizes of blocks that fill a segment up to its last slices, largest first.
@@ -143,6 +147,34 @@ unsafe extern "C" fn free(memory: *mut c_void) {
     unsafe { mi::mi_free(memory) }
 }
 
+/// `realloc` of a block of mimalloc's, or of none.
+///
+/// # Safety
+/// mimalloc gave it out, or it is null.
+unsafe fn resize(memory: *mut c_void, size: size_t) -> *mut c_void {
+    // SAFETY: passed on to the caller.
+    let usable = unsafe { mi::mi_usable_size(memory) };
+    let is_refused = |size| size >= mapping::HUGE_BYTES && size > usable && is_too_much(size);
+    if is_refused(size) {
+        return null(libc::ENOMEM);
+    }
+    let resize = |size| {
+        let _inside = gate::enter();
+        // SAFETY: passed on to the caller.
+        unsafe { mi::mi_realloc(memory, size) }
+    };
+    if size > usable && usable >= GROWING_BYTES {
+        let with_room = size.max(usable + usable / 4);
+        if !is_refused(with_room) {
+            let grown = resize(with_room);
+            if !grown.is_null() {
+                return grown;
+            }
+        }
+    }
+    checked(resize(size.max(ALIGN)))
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn realloc(memory: *mut c_void, size: size_t) -> *mut c_void {
     if size == 0 && !memory.is_null() {
@@ -153,13 +185,7 @@ unsafe extern "C" fn realloc(memory: *mut c_void, size: size_t) -> *mut c_void {
     let is_own = Heap::owns(memory.addr());
     if !(is_own || ReentrancyGuard::is() && memory.is_null()) {
         // SAFETY: mimalloc gave it out, or it is null.
-        let has_room = || unsafe { mi::mi_usable_size(memory) } >= size;
-        if size >= mapping::HUGE_BYTES && !has_room() && is_too_much(size) {
-            return null(libc::ENOMEM);
-        }
-        let _inside = gate::enter();
-        // SAFETY: as above.
-        return checked(unsafe { mi::mi_realloc(memory, size.max(ALIGN)) });
+        return unsafe { resize(memory, size) };
     }
     // SAFETY: any size will do.
     let new = unsafe { malloc(size) };

@@ -106,7 +106,27 @@ static void check_sizes_of_nothing(void) {
     CHECK(malloc_usable_size(NULL) == 0);
 }
 
+/* A block that grows by little each time is not copied each time: the way of programs that read until there is no more. */
+static void check_growth(void) {
+    enum { STEP = 4096, LAST = 64 << 20 };
+    unsigned char *block = NULL;
+    int moves = 0;
+    for (size_t size = STEP; size <= LAST; size += STEP) {
+        unsigned char *grown = realloc(block, size);
+        CHECK(grown);
+        moves += size > 4 << 20 && grown != block;
+        block = grown;
+        memset(block + size - STEP, (int)(size / STEP), STEP);
+    }
+    CHECK(moves < 40);
+    for (size_t byte = 0; byte < LAST; byte += 61) CHECK(block[byte] == (unsigned char)(byte / STEP + 1));
+    block = realloc(block, 100);
+    CHECK(block && block[99] == 1 && malloc_usable_size(block) < 1 << 20);
+    free(block);
+}
+
 int main(void) {
+    check_growth();
     check_sizes_that_overflow();
     check_alignments();
     check_names();
