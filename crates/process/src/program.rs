@@ -4,12 +4,18 @@
 //! and no page has a word. From the adoption on, the pages that the program made accessible are like those of
 //! a region.
 
+mod passed;
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 
 use rangemap::{RangeMap, RangeSet};
 use warmswap_arena::mechanism::AddressMap;
 use warmswap_page::AppId;
 use warmswap_sys::uffd::Protection;
+
+use self::passed::Passed;
 
 /// What is at an address of the program. What is nothing at all is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +48,7 @@ pub struct Program {
     is_adopted: bool,
     /// Pages that stay in their places.
     kept: RangeSet<usize>,
+    passed: Passed,
 }
 
 /// The program of every address is the first application.
@@ -79,6 +86,7 @@ impl Program {
             has_lost: false,
             is_adopted: false,
             kept: RangeSet::new(),
+            passed: Passed::default(),
         }
     }
 
@@ -152,9 +160,16 @@ impl Program {
             .collect()
     }
 
-    /// Free ranges, ascending.
-    pub fn gaps(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        self.map.gaps(&self.all)
+    /// Calls `find` with free ranges, ascending, until it gives a place for so many pages. Ranges that are too small for
+    /// as many, so aligned, may be left out.
+    pub fn find_gap(
+        &self,
+        pages: usize,
+        align: usize,
+        find: impl FnMut(Range<usize>) -> Option<Range<usize>>,
+    ) -> Option<Range<usize>> {
+        let searched = self.passed.start(pages, align)..self.all.end;
+        self.map.gaps(&searched).find_map(find)
     }
 
     /// What is mapped in a range, piece by piece; `None` for what is free.
@@ -177,7 +192,7 @@ impl Program {
 
     /// A free range of so many pages, first of all at `hint`; else aligned like an address space of huge pages
     /// where it is large.
-    pub fn gap(&self, hint: Option<usize>, pages: usize, align: usize) -> Option<Range<usize>> {
+    pub fn gap(&mut self, hint: Option<usize>, pages: usize, align: usize) -> Option<Range<usize>> {
         if let Some(first) = hint
             && let Some(end) = first.checked_add(pages)
             && end <= self.all.end
@@ -185,10 +200,13 @@ impl Program {
         {
             return Some(first..end);
         }
-        self.gaps().find_map(|gap| {
+        let found = self.find_gap(pages, align, |gap| {
             let first = gap.start.next_multiple_of(align);
             (first + pages <= gap.end).then(|| first..first + pages)
-        })
+        });
+        let first = found.as_ref().map_or(self.all.end, |found| found.start);
+        self.passed.found(pages, align, first);
+        found
     }
 
     /// Whether a range is free.
@@ -229,7 +247,10 @@ impl Program {
         }
         match mapped {
             Some(mapped) => self.map.insert(range, mapped),
-            None => self.map.remove(range),
+            None => {
+                self.passed.freed(range.start);
+                self.map.remove(range);
+            }
         }
     }
 

@@ -65,8 +65,9 @@ impl Addresses<'_> {
 
     /// A free range that begins a grain and shares none with another file's pages.
     fn place_for_file(&self, pages: usize) -> Option<Range<usize>> {
-        self.pager.map.gaps().find_map(|gap| {
-            let mut first = gap.start.next_multiple_of(Directory::GRAIN_PAGES);
+        let grain = Directory::GRAIN_PAGES;
+        self.pager.map.find_gap(pages, grain, |gap| {
+            let mut first = gap.start.next_multiple_of(grain);
             while first + pages <= gap.end {
                 let range = first..first + pages;
                 match self.pager.files.behind_files(&range) {
