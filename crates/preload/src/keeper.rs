@@ -454,31 +454,36 @@ impl Keeper {
     /// Notices what the program does: a launch that has ended, a program that rests, one that is back.
     fn look(&mut self) {
         let now = Instant::now();
-        let cpu = report::program_cpu().saturating_sub(self.program.space.cpu_time());
-        let faults = self.program.space.fault_latency().count;
-        let activity = &mut self.activity;
-        let has_faulted = faults != activity.faults;
-        let is_active = has_faulted || cpu.saturating_sub(activity.cpu) > IDLE_CPU;
-        (activity.cpu, activity.faults) = (cpu, faults);
+        let faults = self.program.space.faults();
+        let has_faulted = faults != self.activity.faults;
+        self.activity.faults = faults;
         if has_faulted {
-            activity.faulted_at = Some(now);
-        }
-        if is_active || activity.active_at.is_none() {
-            activity.active_at = Some(now);
+            self.activity.faulted_at = Some(now);
         }
         let since = |time: Option<Instant>| time.map_or(Duration::ZERO, |time| now - time);
-        let (resting, without_faults) = (since(activity.active_at), since(activity.faulted_at));
+        let without_faults = since(self.activity.faulted_at);
         if self.launched.is_some() && without_faults > LAUNCH_QUIET {
             self.launch_done(now - without_faults);
         } else if since(self.launched) > LAUNCH_LONGEST {
             self.launch_done(now);
         }
-        let Some(idle_after_ms) = self.program.settings.idle_after_ms else {
-            return;
-        };
+        if let Some(idle_after_ms) = self.program.settings.idle_after_ms {
+            self.look_whether_idle(now, has_faulted, Duration::from_millis(idle_after_ms));
+        }
+    }
+
+    fn look_whether_idle(&mut self, now: Instant, has_faulted: bool, idle_after: Duration) {
+        let cpu = report::program_cpu().saturating_sub(self.program.space.cpu_time());
+        let activity = &mut self.activity;
+        let is_active = has_faulted || cpu.saturating_sub(activity.cpu) > IDLE_CPU;
+        activity.cpu = cpu;
+        if is_active {
+            activity.active_at = Some(now);
+        }
+        let active_at = *activity.active_at.get_or_insert(now);
         if is_active && phase() == Phase::Background {
             self.foreground();
-        } else if resting > Duration::from_millis(idle_after_ms) && phase() == Phase::Foreground {
+        } else if now - active_at > idle_after && phase() == Phase::Foreground {
             self.background();
         }
     }

@@ -328,6 +328,12 @@ impl Space {
         self.shared.core.counts.latency.summary()
     }
 
+    /// Faults so far.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.shared.core.counts.faults.load(Relaxed)
+    }
+
     fn addresses<'a>(&'a self, pager: &'a mut Pager<Program>) -> Addresses<'a> {
         Addresses::new(pager, &self.shared.core)
     }

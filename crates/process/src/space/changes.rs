@@ -16,6 +16,9 @@ const ALIGNMENTS_BYTES: [usize; 3] = [32 << 20, 4 << 20, 64 << 10];
 /// Pages whose content moves while other threads that map something wait.
 const RELOCATED_PAGES: usize = 64;
 
+/// Pages whose content is given up while others wait.
+const DISCARDED_PAGES: usize = 4096;
+
 /// What a mapping at a given address may take the place of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
@@ -23,6 +26,14 @@ pub enum Over {
     Anything,
     /// Nothing: the addresses are free, or it fails. One step, so that no other thread's mapping comes in between.
     Nothing,
+}
+
+/// A range in parts of so many pages.
+fn parts(range: Range<usize>, pages: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    range
+        .step_by(pages)
+        .map(move |start| start..end.min(start + pages))
 }
 
 impl Over {
@@ -207,17 +218,21 @@ impl Space {
             }
             addresses.open_target(to..to + from.len())?;
         }
-        for start in from.clone().step_by(RELOCATED_PAGES) {
-            let part = start..from.end.min(start + RELOCATED_PAGES);
+        for part in parts(from.clone(), RELOCATED_PAGES) {
             let mut pager = self.shared.pager();
-            self.addresses(&mut pager)
-                .relocate(part, to + (start - from.start))?;
+            let to = to + (part.start - from.start);
+            self.addresses(&mut pager).relocate(part, to)?;
             drop(pager);
             // What was brought to its place for it leaves again.
-            self.shared.core.frames.call_pager();
-            self.shared.pager.give_way();
+            self.let_others_go_on();
         }
         Ok(true)
+    }
+
+    /// Between the parts of something large: faults wait for frames meanwhile.
+    fn let_others_go_on(&self) {
+        self.shared.core.frames.call_pager();
+        self.shared.pager.give_way();
     }
 
     /// Changes what may be done with a range. Pages of files with which more or less is to be done than reading are
@@ -282,14 +297,17 @@ impl Space {
     /// [`SpaceError::Full`] when some of it is not mapped; all else is discarded then.
     pub fn discard(&self, address: usize, len: usize) -> Result<(), SpaceError> {
         let range = self.pages(address, len);
-        let mut pager = self.shared.pager();
-        let hole = pager.map.first_hole(&range);
-        self.addresses(&mut pager).discard(range)?;
-        drop(pager);
-        self.shared.core.frames.call_pager();
-        match hole {
-            Some(_) => Err(SpaceError::Full { bytes: len }),
-            None => Ok(()),
+        let mut has_hole = false;
+        for part in parts(range, DISCARDED_PAGES) {
+            let mut pager = self.shared.pager();
+            has_hole |= pager.map.first_hole(&part).is_some();
+            self.addresses(&mut pager).discard(part)?;
+            drop(pager);
+            self.let_others_go_on();
         }
+        if has_hole {
+            return Err(SpaceError::Full { bytes: len });
+        }
+        Ok(())
     }
 }
