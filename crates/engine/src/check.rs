@@ -81,7 +81,7 @@ impl Engine {
                 )
             })?;
             let idle = matches!(entry.place(), Place::Pool | Place::Backing);
-            let loading = self.loads.iter().any(|&(loading, _)| loading == chunk);
+            let loading = self.loads.is_under_way(chunk);
             ensure(pages > 0 || !idle || loading, || {
                 format!("{chunk:?} holds nothing and is not freed")
             })?;

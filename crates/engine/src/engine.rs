@@ -5,6 +5,7 @@ use crate::chunks::{ChunkTable, Place};
 use crate::counters::Counters;
 use crate::decision::{Action, Cause, Decision};
 use crate::evidence::Evidence;
+use crate::loads::Loads;
 use crate::prepage::{Prepaging, Step};
 use crate::swap_in::PrefetchBuffer;
 use std::collections::VecDeque;
@@ -106,9 +107,7 @@ pub struct Engine {
     pub(crate) prepaging: Prepaging,
     /// Chunks all of whose pages are resident, oldest first; some may have changed since.
     pub(crate) kept: [VecDeque<ChunkId>; 2],
-    /// Loads under way, one of a chunk at a time, each with its chunk and a page of it that is waited for,
-    /// if any; one more entry for each further page that is waited for.
-    pub(crate) loads: Vec<(ChunkId, Option<PageId>)>,
+    pub(crate) loads: Loads,
     /// Pages that were touched while their chunk was being loaded without them; its next load brings them.
     pub(crate) late: Vec<(ChunkId, PageId)>,
     /// The backing file failed; not tried again until something leaves it.
@@ -169,7 +168,7 @@ impl Engine {
             buffer,
             prepaging,
             kept: [VecDeque::new(), VecDeque::new()],
-            loads: Vec::new(),
+            loads: Loads::default(),
             late: Vec::new(),
             backing_failed: false,
             set_aside: VecDeque::new(),

@@ -37,6 +37,7 @@ mod engine;
 mod evict;
 pub mod evidence;
 mod learn;
+mod loads;
 mod prepage;
 mod swap_in;
 mod swap_out;

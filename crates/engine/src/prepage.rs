@@ -254,7 +254,7 @@ impl Engine {
                 self.scheme.prefetch.fetched(app, addr);
             }
         }
-        self.loads.push((chunk, None));
+        self.loads.prefetch(chunk);
         self.decide(Action::Load { chunk, place }, Cause::Prepage);
     }
 

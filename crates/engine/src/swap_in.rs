@@ -113,7 +113,7 @@ impl Engine {
     /// Loads a page that is waited for, and its neighbours as far as they leave half of the reserve to
     /// the pool, which may have to grow before a frame comes free again.
     fn load_with_neighbours(&mut self, chunk: ChunkId, page: PageId) {
-        self.loads.push((chunk, Some(page)));
+        self.loads.wait_for(chunk, page);
         let reserve = self.budget.watermarks.min_frames / 2;
         let room = self.budget.free_frames().saturating_sub(reserve);
         self.load_rest(chunk, room, Cause::Fault);
@@ -121,14 +121,14 @@ impl Engine {
 
     /// Whether a load of this chunk is under way.
     pub(crate) fn is_under_way(&self, chunk: ChunkId) -> bool {
-        self.loads.iter().any(|&(loading, _)| loading == chunk)
+        self.loads.is_under_way(chunk)
     }
 
     /// A page whose load is under way, or follows one that is, was touched.
     pub(crate) fn wait_for(&mut self, page: PageId) {
         let chunk = self.table[page].chunk;
         if !self.late.contains(&(chunk, page)) {
-            self.loads.push((chunk, Some(page)));
+            self.loads.wait_for(chunk, page);
         }
     }
 
@@ -175,24 +175,7 @@ impl Engine {
 
     /// A `Load` was done: the pages for which [`Engine::is_loading`] held are in their frames.
     pub fn loaded(&mut self, chunk: ChunkId) {
-        let mut waited = [PageId::NONE; MAX_CHUNK_PAGES];
-        let mut waited_len = 0;
-        let mut is_prefetch = false;
-        self.loads.retain(|&(loaded, page)| {
-            if loaded != chunk {
-                return true;
-            }
-            match page {
-                Some(page) if waited_len < MAX_CHUNK_PAGES => {
-                    waited[waited_len] = page;
-                    waited_len += 1;
-                }
-                Some(_) => {}
-                None => is_prefetch = true,
-            }
-            false
-        });
-        let waited = &waited[..waited_len];
+        let load = self.loads.take(chunk);
         let pages = self.chunks.pages(chunk);
         let pages: ([PageId; MAX_CHUNK_PAGES], usize) = {
             let mut all = [PageId::NONE; MAX_CHUNK_PAGES];
@@ -202,12 +185,12 @@ impl Engine {
         for &page in &pages.0[..pages.1] {
             if self.is_loading(chunk, page) {
                 self.absent_less(chunk);
-                self.arrive(page, chunk, waited.contains(&page), is_prefetch);
+                self.arrive(page, chunk, load.is_waited_for(page), load.is_prefetch);
             }
         }
         self.settle(chunk);
         self.load_late(chunk);
-        if !waited.is_empty() {
+        if load.is_waited_for_at_all() {
             self.prefetch_behind(chunk);
         }
         self.trim_buffer();
@@ -218,7 +201,7 @@ impl Engine {
         while let Some(at) = self.late.iter().position(|&(loaded, _)| loaded == chunk) {
             let (_, page) = self.late.swap_remove(at);
             if self.is_under_way(chunk) {
-                self.loads.push((chunk, Some(page)));
+                self.loads.wait_for(chunk, page);
             } else {
                 self.load_with_neighbours(chunk, page);
             }
@@ -275,7 +258,7 @@ impl Engine {
             let wanted = u64::from(entry.absent);
             let is_idle = entry.place() == Place::Pool && !self.is_under_way(chunk);
             if is_idle && (1..=spare.min(most)).contains(&wanted) {
-                self.loads.push((chunk, None));
+                self.loads.prefetch(chunk);
                 self.load_rest(chunk, wanted, Cause::Prefetch);
             }
         }

@@ -6,7 +6,6 @@
 //! only when the engine knows all its pages to be elsewhere.
 
 use super::{Engine, Outcome};
-use crate::chunks::MAX_CHUNK_PAGES;
 use crate::decision::Cause;
 use warmswap_page::{AppId, PageAddr};
 use warmswap_policy::page::Mark;
@@ -132,24 +131,13 @@ impl Engine {
     /// A `Load` that no thread waits for is not carried out: its pages are stored as before. Those that the host
     /// served itself meanwhile are in their frames.
     pub fn load_abandoned(&mut self, chunk: ChunkId) {
-        let mut served = [PageId::NONE; MAX_CHUNK_PAGES];
-        let mut served_len = 0;
-        self.loads.retain(|&(loaded, page)| {
-            if loaded == chunk
-                && let Some(page) = page
-                && served_len < MAX_CHUNK_PAGES
-            {
-                served[served_len] = page;
-                served_len += 1;
-            }
-            loaded != chunk
-        });
+        let load = self.loads.take(chunk);
         let pages = self.chunks.pages(chunk).to_vec();
         for page in pages {
             if !self.is_loading(chunk, page) {
                 continue;
             }
-            if served[..served_len].contains(&page) {
+            if load.is_waited_for(page) {
                 self.absent_less(chunk);
                 self.arrive(page, chunk, true, false);
             } else {

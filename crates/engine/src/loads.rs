@@ -1,0 +1,56 @@
+//! Loads that the host was asked for and has not reported yet.
+
+use rustc_hash::FxHashMap;
+use warmswap_policy::{ChunkId, PageId};
+
+/// Loads under way, one of a chunk at a time.
+///
+/// A footprint may be tens of thousands of them, so that each is found by its chunk.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Loads(FxHashMap<ChunkId, Load>);
+
+/// What is known of one load.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Load {
+    /// It was begun before any of its pages was asked for.
+    pub(crate) is_prefetch: bool,
+    /// The pages that are waited for: most often one, so that it takes no block of memory.
+    first: Option<PageId>,
+    more: Vec<PageId>,
+}
+
+impl Loads {
+    /// A load that nobody waits for began.
+    pub(crate) fn prefetch(&mut self, chunk: ChunkId) {
+        self.0.entry(chunk).or_default().is_prefetch = true;
+    }
+
+    /// A page is waited for, by a load that begins or is under way.
+    pub(crate) fn wait_for(&mut self, chunk: ChunkId, page: PageId) {
+        let load = self.0.entry(chunk).or_default();
+        if load.first.is_none() {
+            load.first = Some(page);
+        } else if !load.is_waited_for(page) {
+            load.more.push(page);
+        }
+    }
+
+    pub(crate) fn is_under_way(&self, chunk: ChunkId) -> bool {
+        self.0.contains_key(&chunk)
+    }
+
+    /// The load is over.
+    pub(crate) fn take(&mut self, chunk: ChunkId) -> Load {
+        self.0.remove(&chunk).unwrap_or_default()
+    }
+}
+
+impl Load {
+    pub(crate) fn is_waited_for(&self, page: PageId) -> bool {
+        self.first == Some(page) || self.more.contains(&page)
+    }
+
+    pub(crate) fn is_waited_for_at_all(&self) -> bool {
+        self.first.is_some()
+    }
+}
