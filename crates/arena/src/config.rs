@@ -60,6 +60,10 @@ pub struct ArenaConfig {
     pub verify: bool,
 }
 
+/// Threads that restore, where there are many processors: each brings back a gigabyte and more a second, and every forked
+/// child of a paged program starts as many.
+const MOST_RESTORERS: usize = 4;
+
 impl ArenaConfig {
     /// An arena with this budget and scheme, and otherwise: no backing file (4 GiB if one is named), frames
     /// moved where possible, faults served by SIGBUS, 64 GiB of addresses, checksums on.
@@ -75,7 +79,7 @@ impl ArenaConfig {
             mechanism: Mechanism::Auto,
             fault_mode: FaultMode::Signal,
             handler_threads: 2,
-            restore_threads: processors.div_ceil(2),
+            restore_threads: processors.div_ceil(2).min(MOST_RESTORERS),
             service_slots: (2 * processors).clamp(4, 32),
             address_space_bytes: 64 << 30,
             tape: None,
