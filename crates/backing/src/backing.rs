@@ -35,9 +35,11 @@ pub struct CleanReport {
     pub bytes: u64,
 }
 
-/// The counters of [`BackingStats`] that only go up, and the file's size.
+/// The counters of [`BackingStats`] that only go up, the file's size, and what is asked for all the time.
 #[derive(Debug, Default)]
 struct Totals {
+    /// As the log has it; changed with the log locked.
+    live_bytes: AtomicU64,
     file_bytes: AtomicU64,
     written_bytes: AtomicU64,
     read_bytes: AtomicU64,
@@ -100,7 +102,10 @@ impl Backing {
         let (id, place) = self.reserve(record_bytes(bytes.len() as u32))?;
         match self.write(id, bytes, place) {
             Ok(()) => {
-                self.log.lock().publish(id, place);
+                let mut log = self.log.lock();
+                log.publish(id, place);
+                self.totals.live_bytes.store(log.live_bytes(), Relaxed);
+                drop(log);
                 self.totals
                     .written_bytes
                     .fetch_add(place.bytes.into(), Relaxed);
@@ -160,11 +165,17 @@ impl Backing {
     ///
     /// [`BackingError::UnknownRecord`].
     pub fn free(&self, id: RecordId) -> Result<(), BackingError> {
-        if self.log.lock().free(id) {
-            Ok(())
-        } else {
-            Err(BackingError::UnknownRecord(id))
+        let mut log = self.log.lock();
+        if !log.free(id) {
+            return Err(BackingError::UnknownRecord(id));
         }
+        self.totals.live_bytes.store(log.live_bytes(), Relaxed);
+        Ok(())
+    }
+
+    /// Bytes of the records that can be read ([`BackingStats::live_bytes`]). Takes no lock.
+    pub fn live_bytes(&self) -> u64 {
+        self.totals.live_bytes.load(Relaxed)
     }
 
     /// Cleans up to `max_segments` segments, as long as that is worthwhile: a tenth of a segment

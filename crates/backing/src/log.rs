@@ -72,6 +72,10 @@ pub(crate) struct Log {
     index: Vec<Entry>,
     first_free_number: u32,
     live_records: u64,
+    /// Sum of `live` over the segments.
+    live_bytes: u64,
+    /// Sum of what the segments have taken: `used` of open ones, all of closed ones.
+    taken_bytes: u64,
 }
 
 impl Log {
@@ -85,6 +89,8 @@ impl Log {
             index: Vec::new(),
             first_free_number: NONE,
             live_records: 0,
+            live_bytes: 0,
+            taken_bytes: 0,
         }
     }
 
@@ -151,6 +157,7 @@ impl Log {
         let offset = info.used;
         info.used += bytes;
         info.pending += 1;
+        self.taken_bytes += u64::from(bytes);
         Some(Place {
             segment,
             offset,
@@ -184,8 +191,7 @@ impl Log {
         }
         self.index[id.number as usize].place = to;
         self.settle(id, to);
-        self.segments[from.segment as usize].live -= from.bytes;
-        self.reclaim_if_empty(from.segment);
+        self.bury(from);
         true
     }
 
@@ -195,6 +201,14 @@ impl Log {
         segment.live += place.bytes;
         segment.pending -= 1;
         segment.records.push(id.number);
+        self.live_bytes += u64::from(place.bytes);
+    }
+
+    /// Counts a record that is no longer at this place.
+    fn bury(&mut self, place: Place) {
+        self.segments[place.segment as usize].live -= place.bytes;
+        self.live_bytes -= u64::from(place.bytes);
+        self.reclaim_if_empty(place.segment);
     }
 
     /// Gives up a reservation: its bytes are dead.
@@ -215,8 +229,7 @@ impl Log {
         };
         self.retire_id(id);
         self.live_records -= 1;
-        self.segments[place.segment as usize].live -= place.bytes;
-        self.reclaim_if_empty(place.segment);
+        self.bury(place);
         true
     }
 
@@ -291,6 +304,7 @@ impl Log {
         let info = &mut self.segments[segment as usize];
         info.state = State::Closed;
         info.closed_at = self.closings;
+        self.taken_bytes += u64::from(self.segment_bytes - info.used);
         self.reclaim_if_empty(segment);
     }
 
@@ -300,6 +314,7 @@ impl Log {
         if info.state == State::Closed && info.live == 0 && info.pending == 0 {
             *info = Segment::default();
             self.free.push(segment);
+            self.taken_bytes -= u64::from(self.segment_bytes);
         }
     }
 
@@ -308,20 +323,29 @@ impl Log {
     }
 
     pub(crate) fn live_bytes(&self) -> u64 {
-        self.segments.iter().map(|s| u64::from(s.live)).sum()
+        self.live_bytes
     }
 
     pub(crate) fn dead_bytes(&self) -> u64 {
+        self.taken_bytes - self.live_bytes
+    }
+
+    pub(crate) fn free_segments(&self) -> u64 {
+        self.free.len() as u64
+    }
+}
+
+#[cfg(test)]
+impl Log {
+    /// Live and dead bytes, as the segments have them.
+    pub(crate) fn recount(&self) -> (u64, u64) {
+        let live = self.segments.iter().map(|s| u64::from(s.live)).sum();
         let dead = |s: &Segment| match s.state {
             State::Free => 0,
             State::Open => s.used - s.live,
             State::Closed => self.segment_bytes - s.live,
         };
-        self.segments.iter().map(|s| u64::from(dead(s))).sum()
-    }
-
-    pub(crate) fn free_segments(&self) -> u64 {
-        self.free.len() as u64
+        (live, self.segments.iter().map(|s| u64::from(dead(s))).sum())
     }
 }
 
@@ -417,5 +441,61 @@ mod tests {
         assert!(!log.relocate(id, from, to));
         assert_eq!(log.lookup(id), None);
         assert_eq!(log.live_bytes(), 0);
+    }
+
+    #[test]
+    fn bytes_are_counted_as_the_segments_have_them_whatever_is_done() {
+        let mut log = Log::new(8, SEGMENT);
+        let (mut live, mut written) = (Vec::new(), Vec::new());
+        let mut state = 1_u64;
+        let mut next = |below: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        for step in 0..20_000 {
+            match next(8) {
+                0..=2 => {
+                    let place = log.reserve(Head::Caller, 1 + next(400) as u32);
+                    if let Some(place) = place {
+                        written.push((log.new_id().expect("a number"), place));
+                    }
+                }
+                3 | 4 if !written.is_empty() => {
+                    let (id, place) = written.swap_remove(next(written.len()));
+                    log.publish(id, place);
+                    live.push(id);
+                }
+                5 if !written.is_empty() && next(4) == 0 => {
+                    let (id, place) = written.swap_remove(next(written.len()));
+                    log.abandon(place);
+                    log.retire_id(id);
+                }
+                6 if !live.is_empty() => {
+                    let at = next(live.len());
+                    let id = live[at];
+                    let from = log.lookup(id).expect("live");
+                    let Some(to) = log.reserve(Head::Cleaner, from.bytes) else {
+                        continue;
+                    };
+                    let is_freed = next(3) == 0;
+                    if is_freed {
+                        live.swap_remove(at);
+                        assert!(log.free(id));
+                    }
+                    assert_eq!(log.relocate(id, from, to), !is_freed);
+                }
+                7 if !live.is_empty() => {
+                    let id = live.swap_remove(next(live.len()));
+                    assert!(log.free(id) && !log.free(id));
+                }
+                _ if next(20) == 0 => log.close_open(),
+                _ => {}
+            }
+            let counted = (log.live_bytes(), log.dead_bytes());
+            assert_eq!(counted, log.recount(), "step {step}");
+        }
+        assert!(log.closings > 100);
     }
 }

@@ -50,6 +50,6 @@ impl Records for Backing {
     }
 
     fn live_bytes(&self) -> u64 {
-        self.stats().live_bytes
+        self.live_bytes()
     }
 }

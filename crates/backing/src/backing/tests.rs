@@ -132,6 +132,9 @@ fn run(steps: Vec<Step>, faults: Faults, seed: u64) -> Result<(), TestCaseError>
         prop_assert!(storage.len() <= stats.capacity_bytes);
         prop_assert!(stats.live_bytes + stats.dead_bytes <= stats.capacity_bytes);
         prop_assert_eq!(stats.live_records, oracle.len() as u64);
+        prop_assert_eq!(backing.live_bytes(), stats.live_bytes);
+        let recounted = backing.log.lock().recount();
+        prop_assert_eq!((stats.live_bytes, stats.dead_bytes), recounted);
     }
     // Without further faults everything is there, but for the damage of earlier ones.
     storage.set_faults(Faults::default());
