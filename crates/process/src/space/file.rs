@@ -10,6 +10,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -54,6 +55,20 @@ struct Layer {
     file: File,
     /// Others may read what is in it.
     is_shared: bool,
+    /// How many segments have their records in it.
+    segments: usize,
+    /// Segments that are written elsewhere since it is shared: what it holds of them is for others.
+    left: Vec<u32>,
+}
+
+impl Layer {
+    /// The segments that were left, as runs of neighbours, ascending. None are, from here on.
+    fn take_left(&mut self) -> Vec<Range<u32>> {
+        let mut left = std::mem::take(&mut self.left);
+        left.sort_unstable();
+        let runs = left.chunk_by(|&one, &next| one + 1 == next);
+        runs.map(|run| run[0]..run[run.len() - 1] + 1).collect()
+    }
 }
 
 impl SpaceFile {
@@ -155,6 +170,8 @@ impl SpaceFile {
         Ok(Layer {
             file: rustix::io::fcntl_dupfd_cloexec(file, FIRST_NUMBER)?.into(),
             is_shared: false,
+            segments: 0,
+            left: Vec::new(),
         })
     }
 
@@ -180,6 +197,9 @@ impl SpaceFile {
             return Ok(());
         }
         layers.regain(self.inner.segment_bytes);
+        if layers.own(segment).is_some() {
+            return Ok(());
+        }
         let own = match layers.files.iter().position(|layer| !layer.is_shared) {
             Some(own) => own,
             None => {
@@ -208,23 +228,29 @@ impl Layers {
         if self.of_segment.len() <= segment {
             self.of_segment.resize(segment + 1, None);
         }
-        self.of_segment[segment] = Some(layer);
+        if let Some(before) = self.of_segment[segment].replace(layer) {
+            let before = &mut self.files[before];
+            debug_assert!(before.is_shared);
+            before.segments -= 1;
+            before.left.push(segment as u32);
+        }
+        self.files[layer].segments += 1;
         self.drop_unused();
     }
 
     /// Layers that no other process has any more are this one's: to be written to again, without what others had in them.
     fn regain(&mut self, segment_bytes: u64) {
-        for (number, layer) in self.files.iter_mut().enumerate() {
+        for layer in &mut self.files {
             if !layer.is_shared || is_shared(layer.file.as_fd()) {
                 continue;
             }
             layer.is_shared = false;
-            let others = self.of_segment.iter().enumerate();
-            for (segment, _) in others.filter(|(_, of)| **of != Some(number)) {
+            for run in layer.take_left() {
                 let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-                let offset = segment as u64 * segment_bytes;
+                let offset = u64::from(run.start) * segment_bytes;
+                let bytes = run.len() as u64 * segment_bytes;
                 // Where the file system cannot, its space stays in use until a record is there again.
-                let _ = fallocate(&layer.file, flags, offset, segment_bytes);
+                let _ = fallocate(&layer.file, flags, offset, bytes);
             }
         }
     }
@@ -233,8 +259,8 @@ impl Layers {
     fn drop_unused(&mut self) {
         let mut number = 0;
         while number < self.files.len() {
-            let is_used = self.of_segment.contains(&Some(number));
-            if is_used || !self.files[number].is_shared {
+            let layer = &self.files[number];
+            if layer.segments > 0 || !layer.is_shared {
                 number += 1;
                 continue;
             }
@@ -310,10 +336,12 @@ mod tests {
             files: layers
                 .files
                 .iter()
-                .map(|_| Layer {
+                .map(|layer| Layer {
                     // Forgotten, as a number of the parent's.
                     file: File::open("/dev/null").expect("a file"),
                     is_shared: true,
+                    segments: layer.segments,
+                    left: layer.left.clone(),
                 })
                 .collect(),
             of_segment: layers.of_segment.clone(),
@@ -376,5 +404,90 @@ mod tests {
             assert!(holds(&parent, b"abc", 5) && holds(&parent, b"xyz", 4096));
         }
         assert!(disk_bytes(&parent) <= before + 3 * 4096);
+    }
+
+    #[test]
+    fn what_others_had_is_given_back_in_runs_and_once() {
+        let (_folder, parent) = file();
+        for segment in 0..16 {
+            parent.write_at(b"old", segment * 4096).expect("written");
+        }
+        let full = disk_bytes(&parent);
+        let child = child(&parent);
+        for segment in [5, 1, 2, 0, 11, 10, 300] {
+            parent.write_at(b"new", segment * 4096).expect("written");
+        }
+        let left = parent.write().files[0].left.clone();
+        assert_eq!(left, [5, 1, 2, 0, 11, 10], "and nothing that it never held");
+        let runs = parent.write().files[0].take_left();
+        assert_eq!(runs, [0..3, 5..6, 10..12]);
+        parent.write().files[0].left = left;
+        assert!(disk_bytes(&parent) > full);
+
+        drop(child);
+        // Regained with the next segment that is begun.
+        parent.write_at(b"new", 301 * 4096).expect("written");
+        let regained = parent.write().files[0].take_left();
+        assert!(regained.is_empty() && parent.read().files.len() == 2);
+        // One segment more than there were, and the one in place of six.
+        assert!(disk_bytes(&parent) <= full + 2 * 4096);
+        for segment in 0..16 {
+            let is_new = [5, 1, 2, 0, 11, 10].contains(&segment);
+            let bytes = if is_new { b"new" } else { b"old" };
+            assert!(holds(&parent, bytes, segment * 4096), "{segment}");
+        }
+    }
+
+    #[test]
+    fn layers_know_how_many_segments_they_have_whatever_is_written_and_forked() {
+        let (_folder, mut file) = file();
+        let mut relatives = Vec::new();
+        let mut state = 1_u64;
+        let mut next = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let mut written = std::collections::HashMap::new();
+        for step in 0..2_000_u64 {
+            match next(12) {
+                0 if relatives.len() < 3 => {
+                    let child = child(&file);
+                    // The one goes on, and the other is there for a time.
+                    let is_child = next(2) == 0;
+                    let other = if is_child {
+                        std::mem::replace(&mut file, child)
+                    } else {
+                        child
+                    };
+                    relatives.push((other, written.clone()));
+                }
+                1 if !relatives.is_empty() => {
+                    relatives.swap_remove(next(relatives.len() as u64) as usize);
+                }
+                _ => {
+                    let segment = next(24);
+                    file.write_at(&step.to_ne_bytes(), segment * 4096)
+                        .expect("written");
+                    written.insert(segment, step);
+                }
+            }
+            let layers = file.read();
+            for (number, layer) in layers.files.iter().enumerate() {
+                let of = layers.of_segment.iter();
+                assert_eq!(layer.segments, of.filter(|of| **of == Some(number)).count());
+                assert!(layer.is_shared || layer.left.is_empty());
+                let is_elsewhere =
+                    |&segment: &u32| layers.of_segment[segment as usize] != Some(number);
+                assert!(layer.left.iter().all(is_elsewhere));
+            }
+            drop(layers);
+            for (file, written) in relatives.iter().chain([&(file.clone(), written.clone())]) {
+                for (segment, step) in written {
+                    assert!(holds(file, &step.to_ne_bytes(), segment * 4096));
+                }
+            }
+        }
     }
 }
