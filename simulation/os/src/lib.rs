@@ -27,8 +27,8 @@ pub use lock::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteG
 pub use ::libc::{
     __errno_location, _exit, EAGAIN, EBUSY, EEXIST, EFAULT, EINTR, EINVAL, ENOENT, ENOMEM, ENOSPC,
     ESRCH, Ioctl, MADV_DONTNEED_LOCKED, MADV_POPULATE_WRITE, POLLIN, SA_RESTART, SA_SIGINFO,
-    SCHED_IDLE, SIG_DFL, SIG_IGN, SIGBUS, c_int, c_void, fork, nfds_t, pollfd, raise, sched_param,
-    sigaction, sigfillset, siginfo_t, size_t, waitpid,
+    SCHED_IDLE, SIG_DFL, SIG_IGN, SIGBUS, STDERR_FILENO, c_int, c_void, fork, nfds_t, pollfd,
+    raise, sched_param, sigaction, sigfillset, siginfo_t, size_t, waitpid,
 };
 pub use system::{ioctl, madvise, poll, read, sched_setscheduler};
 

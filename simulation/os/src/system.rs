@@ -155,7 +155,7 @@ pub mod mm {
 pub mod io {
     use std::os::fd::AsFd;
 
-    pub use ::rustix::io::{DupFlags, Errno, close, dup3, write};
+    pub use ::rustix::io::{DupFlags, Errno, close, dup3, fcntl_dupfd_cloexec, write};
     pub use std::io::*;
 
     use crate::kernel;
