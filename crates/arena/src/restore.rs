@@ -71,11 +71,9 @@ impl Job {
 
     /// Brings the next pages back; false when another thread has begun with the last.
     pub fn step(&self, core: &Core) -> bool {
-        let first = self.next.fetch_add(STEP_PAGES, Ordering::AcqRel);
-        let Some(rest) = self.pages.get(first..) else {
+        let Some((step, rest)) = self.take() else {
             return false;
         };
-        let step = &rest[..rest.len().min(STEP_PAGES)];
         let _inside = core.gate.enter();
         if !self.is_cancelled() && !bring(core, step) {
             self.cancel();
@@ -85,7 +83,20 @@ impl Job {
             // It tells the engine, which may have more to bring.
             core.frames.call_pager();
         }
-        first + step.len() < self.pages.len()
+        !rest.is_empty()
+    }
+
+    /// The pages of the next step, and those behind them; `None` when all are taken. Nobody works on those of a job that
+    /// was cancelled: they are one step.
+    fn take(&self) -> Option<(&[u32], &[u32])> {
+        let most = if self.is_cancelled() {
+            self.pages.len()
+        } else {
+            STEP_PAGES
+        };
+        let first = self.next.fetch_add(most, Ordering::AcqRel);
+        let left = self.pages.get(first..)?;
+        Some(left.split_at(most.min(left.len())))
     }
 
     /// Leaves what is not begun to faults.
@@ -168,14 +179,12 @@ impl Jobs {
         self.permits.wake();
     }
 
-    /// Takes a permit for a step, waiting for one; false after the stop.
-    pub fn take_permit(&self) -> bool {
+    /// Takes a permit for a step of a job, waiting for one; false after the stop. None is needed once the job is cancelled:
+    /// the next one is not to wait behind it.
+    pub fn take_permit(&self, job: &Job) -> bool {
         while !self.is_stopped.load(Ordering::Acquire) {
-            if self
-                .permits
-                .update(|permits| permits.checked_sub(1))
-                .is_ok()
-            {
+            let take = |permits: u32| permits.checked_sub(1);
+            if job.is_cancelled() || self.permits.update(take).is_ok() {
                 return true;
             }
             self.want_permits();
@@ -231,5 +240,30 @@ impl Jobs {
             }
             self.has_job.wait(&mut queue);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_cancelled_job_is_taken_at_once_and_needs_no_permit() {
+        let jobs = Jobs::default();
+        let job = Arc::new(Job::new((0..1000).collect()));
+        jobs.push(Arc::clone(&job));
+        let next = Arc::new(Job::new(vec![7]));
+        jobs.push(Arc::clone(&next));
+        let (step, rest) = job.take().expect("pages");
+        assert_eq!((step.len(), rest.len()), (STEP_PAGES, 1000 - STEP_PAGES));
+
+        job.cancel();
+        // There is no sentinel to give any.
+        assert!(jobs.take_permit(&job));
+        let (step, rest) = job.take().expect("pages");
+        assert_eq!((step.first(), step.len()), (Some(&16), 1000 - STEP_PAGES));
+        assert!(rest.is_empty() && job.take().is_none());
+        let front = jobs.next().expect("a job");
+        assert!(Arc::ptr_eq(&front, &next));
     }
 }

@@ -82,7 +82,7 @@ impl Threads {
                 core.hooks.thread_begins();
                 move || {
                     while let Some(job) = jobs.next() {
-                        while jobs.take_permit() && job.step(&core) {}
+                        while jobs.take_permit(&job) && job.step(&core) {}
                     }
                 }
             })?;
