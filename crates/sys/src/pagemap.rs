@@ -4,6 +4,8 @@ mod regions;
 
 pub use regions::{Region, Residence, Whose};
 
+pub(crate) use regions::scan_used;
+
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;

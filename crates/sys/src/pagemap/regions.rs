@@ -2,7 +2,7 @@
 //! the whole page table where the kernel has no such call.
 
 use std::ops::Range;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 
 use super::{Entry, Pagemap};
 use crate::FileError;
@@ -258,11 +258,58 @@ impl Pagemap {
     }
 
     fn ioctl(&self, arg: &mut ScanArg) -> std::io::Result<usize> {
-        // SAFETY: `arg` is a live `pm_scan_arg` of the size that it states. The kernel writes to it, and at most
-        // `vec_len` regions to `vec`, which the caller holds for the call (or gives no room for).
-        let result = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN, arg) };
-        usize::try_from(result).map_err(|_| std::io::Error::last_os_error())
+        ioctl(self.file.as_fd(), arg)
     }
+}
+
+fn ioctl(pagemap: BorrowedFd<'_>, arg: &mut ScanArg) -> std::io::Result<usize> {
+    // SAFETY: `arg` is a live `pm_scan_arg` of the size that it states. The kernel writes to it, and at most
+    // `vec_len` regions to `vec`, which the caller holds for the call (or gives no room for).
+    let result = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, arg) };
+    usize::try_from(result).map_err(|_| std::io::Error::last_os_error())
+}
+
+/// Runs that one call of [`scan_used`] may return: few, for stacks that are small.
+const SMALL_BATCH: usize = 128;
+
+/// Calls `visit` with the addresses of every run of pages that are in memory or in swap, ascending; two runs may be neighbours.
+/// It finds the pages whose entries are not [`Entry::empty`]: those of files, too, and the zero page. Allocates nothing.
+///
+/// Returns the address up to which all were found: the end, or less where the kernel says no more. A kernel without the
+/// call says nothing.
+pub(crate) fn scan_used(
+    pagemap: BorrowedFd<'_>,
+    addresses: Range<u64>,
+    mut visit: impl FnMut(Range<u64>),
+) -> u64 {
+    let mut found = [PageRegion::default(); SMALL_BATCH];
+    let mut from = addresses.start;
+    while from < addresses.end {
+        let mut arg = ScanArg {
+            size: size_of::<ScanArg>() as u64,
+            start: from,
+            end: addresses.end,
+            vec: found.as_mut_ptr() as u64,
+            vec_len: SMALL_BATCH as u64,
+            category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+            return_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+            ..ScanArg::default()
+        };
+        let count = match ioctl(pagemap, &mut arg) {
+            Ok(count) => count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(_) => return from,
+        };
+        let runs = &found[..count.min(SMALL_BATCH)];
+        runs.iter().for_each(|run| visit(run.start..run.end));
+        // As in `scan_regions`.
+        let walked = runs.last().map_or(0, |run| run.end).max(arg.walk_end);
+        if walked <= from {
+            return from;
+        }
+        from = walked;
+    }
+    addresses.end
 }
 
 /// Where an anonymous page is; none for a page of a file or of shared memory.
@@ -307,6 +354,58 @@ mod tests {
         assert!(regions.len() > 800);
         let ascend = |pair: &[Region]| pair[0].first + pair[0].count <= pair[1].first;
         assert!(regions.windows(2).all(ascend));
+        std::hint::black_box(memory);
+    }
+
+    /// Read, written and never touched, without order, in more runs than one call returns.
+    #[test]
+    fn used_pages_are_those_whose_entries_are_not_empty() {
+        let pagemap = Pagemap::open(&Root::machine(), std::process::id()).unwrap();
+        let page = PAGE_BYTES as u64;
+        let mut memory = vec![0u8; 4000 * PAGE_BYTES];
+        let start = (memory.as_ptr() as u64).next_multiple_of(page);
+        let first = (start - memory.as_ptr() as u64) as usize;
+        let mut state = 1_u64;
+        for number in 0..3999 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let byte = &mut memory[first + number * PAGE_BYTES];
+            match state >> 62 {
+                0 => *byte = 1,
+                1 => _ = std::hint::black_box(*byte),
+                _ => {}
+            }
+        }
+        let addresses = start + page..start + 3998 * page;
+        let mut read = Vec::new();
+        pagemap
+            .scan(addresses.start, addresses.end, |number, _| {
+                read.push(number);
+            })
+            .unwrap();
+
+        let mut used = Vec::new();
+        let end = scan_used(pagemap.file.as_fd(), addresses.clone(), |run| {
+            used.extend(run.start / page..run.end / page);
+        });
+        if !pagemap.can_scan() {
+            assert!(end == addresses.start && used.is_empty());
+            warmswap_testkit::skip!(
+                "used_pages_are_those_whose_entries_are_not_empty",
+                "the kernel has no PAGEMAP_SCAN"
+            );
+        }
+        assert_eq!(end, addresses.end);
+        assert_eq!(used, read);
+        assert!(read.len() > 1000, "{}", read.len());
+        // No page map: nothing is known.
+        let other = std::fs::File::open("/dev/null").unwrap();
+        let none = |run| panic!("{run:?}");
+        assert_eq!(
+            scan_used(other.as_fd(), addresses.clone(), none),
+            addresses.start
+        );
         std::hint::black_box(memory);
     }
 

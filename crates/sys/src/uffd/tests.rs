@@ -86,6 +86,13 @@ fn frames_move_out_and_in_and_a_second_page_is_refused() {
     let values = [4, 5, 6].map(|page| unsafe { byte(&memory, page).read_volatile() });
     assert_eq!(values, [7, 9, 7]);
     assert!(memory.has_frame(4));
+    let frames = |first, pages| {
+        let mut found = Vec::new();
+        let visited = memory.for_frames(first, pages, |page| found.push(page));
+        visited.map(|()| found).expect("a page map")
+    };
+    assert_eq!(frames(0, 1024), [4, 5, 6, 7]);
+    assert_eq!(frames(5, 2), [5, 6]);
     memory.unmap(0, 8).expect("unmapped");
 }
 

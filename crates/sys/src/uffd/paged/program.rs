@@ -12,6 +12,7 @@ use super::{
     Addresses, Mechanism, PRESENT_OR_SWAPPED, PagedError, PagedMemory, Parts, open_pagemap,
     open_uffd,
 };
+use crate::pagemap::scan_used;
 use crate::uffd::reserve::{Protection, Reserve};
 use crate::uffd::{Failure, Feature, Uffd, UffdError, Wake, event};
 use warmswap_page::PAGE_BYTES;
@@ -333,7 +334,8 @@ impl PagedMemory {
         }
     }
 
-    /// Calls `visit` with each page of a range that has a frame, ascending.
+    /// Calls `visit` with each page of a range that has a frame, ascending. Costs nothing for pages that have none, where the
+    /// kernel can look for the others by itself (Linux 6.7).
     ///
     /// # Errors
     /// [`PagedError::Pagemap`].
@@ -343,8 +345,14 @@ impl PagedMemory {
         pages: usize,
         mut visit: impl FnMut(usize),
     ) -> Result<(), PagedError> {
+        let address = self.address(first) as u64;
+        let number = |at: u64| first + (at - address) as usize / PAGE_BYTES;
+        let all = address..address + (pages * PAGE_BYTES) as u64;
+        let scanned = scan_used(self.pagemap.as_fd(), all, |run| {
+            (number(run.start)..number(run.end)).for_each(&mut visit);
+        });
+        let mut page = number(scanned);
         let mut entries = [0; 4096];
-        let mut page = first;
         while page < first + pages {
             let want = (first + pages - page).min(entries.len() / 8) * 8;
             let offset = (self.address(page) / PAGE_BYTES * 8) as u64;
