@@ -1,8 +1,11 @@
 //! Files that are mapped: their names, their pages, and how these come and go.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use warmswap_engine::calls::Call;
 use warmswap_page::{AppId, FileId, PageAddr};
 use warmswap_policy::learned::Learned;
@@ -18,7 +21,7 @@ use crate::restore::{self, Job};
 /// A file that was mapped, or of which something was learned in an earlier run.
 #[derive(Debug)]
 struct Named {
-    path: PathBuf,
+    path: Arc<Path>,
     /// Where it is mapped; empty where it is not.
     pages: Range<usize>,
 }
@@ -27,6 +30,8 @@ struct Named {
 #[derive(Debug)]
 pub struct FileTable {
     named: Vec<Named>,
+    /// By path, the numbers of those that are not mapped.
+    not_mapped: FxHashMap<Arc<Path>, BTreeSet<u32>>,
     /// For each grain of the space, the number of its file plus one, or 0.
     of_grain: Vec<u32>,
 }
@@ -36,6 +41,7 @@ impl FileTable {
     pub fn new(space_pages: usize) -> Self {
         Self {
             named: Vec::new(),
+            not_mapped: FxHashMap::default(),
             of_grain: vec![0; space_pages / Directory::GRAIN_PAGES],
         }
     }
@@ -71,14 +77,17 @@ impl FileTable {
 
     /// The number of a file that is not mapped now.
     pub fn number(&mut self, path: PathBuf) -> FileId {
-        let is_it = |named: &Named| named.path == path && named.pages.is_empty();
-        let known = self.named.iter().position(is_it);
-        let number = known.unwrap_or_else(|| {
-            let pages = 0..0;
-            self.named.push(Named { path, pages });
-            self.named.len() - 1
+        let known = self.not_mapped.get(path.as_path());
+        if let Some(&number) = known.and_then(|numbers| numbers.first()) {
+            return FileId(number);
+        }
+        let (number, path) = (self.named.len() as u32, Arc::<Path>::from(path));
+        self.named.push(Named {
+            path: Arc::clone(&path),
+            pages: 0..0,
         });
-        FileId(number as u32)
+        self.not_mapped.entry(path).or_default().insert(number);
+        FileId(number)
     }
 
     /// The map that begins at a page, if there is one, is gone: its file is not read any more.
@@ -94,6 +103,14 @@ impl FileTable {
         let grain = Directory::GRAIN_PAGES;
         let named = &mut self.named[file.0 as usize];
         let before = std::mem::replace(&mut named.pages, pages.clone());
+        if before.is_empty() != pages.is_empty() {
+            let not_mapped = self.not_mapped.entry(Arc::clone(&named.path)).or_default();
+            if pages.is_empty() {
+                not_mapped.insert(file.0);
+            } else {
+                not_mapped.remove(&file.0);
+            }
+        }
         self.of_grain[before.start / grain..before.end.div_ceil(grain)].fill(0);
         self.of_grain[pages.start / grain..pages.end.div_ceil(grain)].fill(file.0 + 1);
     }
@@ -193,5 +210,48 @@ impl<M: AddressMap> Pager<M> {
     pub fn teach(&mut self, app: AppId, learned: Learned<String>) {
         let learned = learned.rename(|path| Some(self.files.number(path.into())));
         self.engine.teach(app, learned);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number that a search of the whole table finds.
+    fn searched(table: &FileTable, path: &Path) -> usize {
+        let is_it = |named: &Named| *named.path == *path && named.pages.is_empty();
+        let known = table.named.iter().position(is_it);
+        known.unwrap_or(table.named.len())
+    }
+
+    #[test]
+    fn a_number_is_the_first_of_its_path_that_is_not_mapped() {
+        let grain = Directory::GRAIN_PAGES;
+        let mut table = FileTable::new(64 * grain);
+        let mut mapped = vec![None; 64];
+        let mut state = 1_u64;
+        let mut next = |below: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        for _ in 0..5_000 {
+            let (path, at) = (PathBuf::from(format!("/{}", next(5))), next(64));
+            if let Some(file) = mapped[at].take() {
+                table.set(file, 0..0);
+                assert_eq!(table.addr(at * grain), None);
+                continue;
+            }
+            let wanted = searched(&table, &path);
+            let file = table.number(path.clone());
+            assert_eq!(file.0 as usize, wanted);
+            assert_eq!(table.number(path), file, "until it is mapped");
+            if next(3) > 0 {
+                table.set(file, at * grain..at * grain + 1 + next(grain));
+                mapped[at] = Some(file);
+            }
+        }
+        assert!(table.named.len() > 5);
     }
 }
