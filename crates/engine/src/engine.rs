@@ -11,7 +11,7 @@ use crate::swap_in::PrefetchBuffer;
 use std::collections::VecDeque;
 use thiserror::Error;
 use warmswap_page::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
-use warmswap_policy::page::Mark;
+use warmswap_policy::page::{BLOCK_PAGES, Mark};
 use warmswap_policy::reclaim::{Arrival, Urgency};
 use warmswap_policy::{ChunkId, PageId, PageState, PageTable, Scheme};
 
@@ -331,17 +331,17 @@ impl Engine {
     }
 
     /// `pages` pages from `addr` on are no longer used.
-    pub fn free(&mut self, app: AppId, addr: PageAddr, pages: u32) {
+    pub fn free(&mut self, app: AppId, mut addr: PageAddr, pages: u32) {
         self.stuck = false;
-        for i in 0..u64::from(pages) {
-            let addr = match addr {
-                PageAddr::Anon { number } => PageAddr::Anon { number: number + i },
-                PageAddr::File { file, number } => PageAddr::File {
-                    file,
-                    number: number + i,
-                },
-            };
-            if let Some(page) = self.table.find(app, addr) {
+        let (mut left, block) = (u64::from(pages), BLOCK_PAGES as u64);
+        while left > 0 {
+            let found = self.table.find(app, addr);
+            let (PageAddr::Anon { number } | PageAddr::File { number, .. }) = &mut addr;
+            // The table knows all pages of a block, or none.
+            let step = found.map_or(block - *number % block, |_| 1);
+            *number += step;
+            left = left.saturating_sub(step);
+            if let Some(page) = found {
                 self.forget(page);
             }
         }

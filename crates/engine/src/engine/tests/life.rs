@@ -237,3 +237,23 @@ fn what_does_not_fit_in_the_buffer_is_compressed_again_unless_its_copy_was_kept(
     let log = overflow("zram+prefetch=next:buffer=2+keep-copies=on");
     assert_eq!(log, ["load", "load", "drop"]);
 }
+
+/// Blocks of 64 pages that nobody knows are stepped over as a whole.
+#[test]
+fn a_range_with_holes_is_freed_from_its_first_page_to_its_last() {
+    for page in [anon, file] {
+        let mut h = host("zram", 4096);
+        let touched = [0, 1, 63, 64, 200, 255, 256, 500, 640, 641, 703, 704];
+        for number in touched {
+            h.touch(0, page(number), true);
+        }
+        h.free(0, page(1), 640);
+        let left = touched.map(|number| h.state(0, page(number)) == PageState::Resident);
+        let expected = touched.map(|number| !(1..641).contains(&number));
+        assert_eq!(left, expected);
+        assert_eq!(h.engine.usage().frames, 4);
+        // From within a block that is not known.
+        h.free(0, page(400), 303);
+        assert_eq!(h.engine.usage().frames, 3);
+    }
+}
