@@ -347,6 +347,24 @@ impl Engine {
         }
     }
 
+    /// Anonymous pages of the application are no longer used, and what the engine keeps of them goes to others: all
+    /// pages of those blocks of [`BLOCK_PAGES`](warmswap_policy::page::BLOCK_PAGES) neighbours for whose first page, by
+    /// its number, `is_gone` holds. Their [`PageId`]s stand for other pages from then on. For a part of its address
+    /// space that ends, as that of one of several processes; what is only freed ([`Self::free`]) keeps its place in the
+    /// tables. Linear in the application's blocks and the pages that are gone.
+    pub fn free_blocks(&mut self, app: AppId, is_gone: impl Fn(u64) -> bool) {
+        self.stuck = false;
+        let pages: Vec<_> = self.table.pages_of_blocks(app, &is_gone).collect();
+        for page in pages {
+            if self.table[page].state == PageState::Absent {
+                // One that was taught, and never came, is known to the policy all the same.
+                self.scheme.reclaim.forget(&self.table, page);
+            }
+            self.forget(page);
+        }
+        self.table.forget_blocks(app, is_gone);
+    }
+
     /// The application ended: its anonymous pages are gone. Pages of files stay.
     pub fn exit(&mut self, app: AppId) {
         if self.dying == Some(app) {

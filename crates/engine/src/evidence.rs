@@ -18,7 +18,7 @@ use crate::decision::Cause;
 use crate::engine::{Engine, Outcome};
 use warmswap_page::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_policy::room::make_room;
-use warmswap_policy::{PageId, PageState};
+use warmswap_policy::{PageId, PageState, PageTable};
 
 /// Launches for which a touch is evidence that later ones need the page, where it was the only one that was seen. Of the
 /// pages that a relaunch touches, 81 to 96 % are touched by the next one, too. Each later launch in which the page is
@@ -133,12 +133,14 @@ impl Evidence {
 
     /// The launch ends: pages on probation that were not touched have no evidence any more. Whether it was a relaunch
     /// that went on until now.
-    fn end(&mut self, app: AppId) -> bool {
+    fn end(&mut self, table: &PageTable, app: AppId) -> bool {
         let launches = self.app(app);
         let was_relaunching = std::mem::take(&mut launches.is_relaunching);
         for page in std::mem::take(&mut launches.probation) {
+            // The number of one that is no more may be another's by now.
+            let is_theirs = table.owner(page) == app;
             let known = self.known_mut(page);
-            if known.is_on_probation() {
+            if is_theirs && known.is_on_probation() {
                 *known = Known::default();
             }
         }
@@ -254,7 +256,7 @@ impl Engine {
         let Some(mut evidence) = self.evidence.take() else {
             return;
         };
-        let was_relaunching = evidence.end(app);
+        let was_relaunching = evidence.end(&self.table, app);
         let launches = evidence.app(app);
         let next = next_launch(launches.number);
         let before = std::mem::replace(&mut launches.reclaimed_pages, self.reclaimed_pages);
@@ -322,5 +324,33 @@ impl Engine {
         if evidence.known(page).age(launch).is_some() {
             self.scheme.reclaim.touch(&mut self.table, page);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_page_on_probation_may_be_anothers_when_the_launch_ends() {
+        let (mut evidence, mut table) = (Evidence::default(), PageTable::default());
+        let [before, after] = [AppId(0), AppId(1)];
+        let page = table.find_or_insert(before, PageAddr::Anon { number: 0 });
+        evidence.app(before).probation.push(page);
+        table.forget_blocks(before, |_| true);
+        assert_eq!(
+            table.find_or_insert(after, PageAddr::Anon { number: 0 }),
+            page
+        );
+        let known = Known {
+            seen: 3,
+            confirmed: 1 | Known::PROBATION,
+        };
+        *evidence.known_mut(page) = known;
+        evidence.end(&table, before);
+        assert_eq!(evidence.known(page), known);
+        evidence.app(after).probation.push(page);
+        evidence.end(&table, after);
+        assert_eq!(evidence.known(page), Known::default());
     }
 }

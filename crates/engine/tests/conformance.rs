@@ -4,7 +4,8 @@
 
 mod common;
 
-use common::{Event, Host, Pace, Setup, events, setup};
+use common::{Event, Host, Pace, Setup, events, events_with_parts, setup};
+use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use warmswap_policy::SchemeSpec;
 use warmswap_policy::scheme::policies;
@@ -31,7 +32,11 @@ fn run(spec: &SchemeSpec, setup: Setup, events: &[Event], pace: Pace) -> Host {
     host
 }
 
-fn conforms(spec: &SchemeSpec, pace: impl Fn(u64) -> Pace) {
+fn conforms(
+    spec: &SchemeSpec,
+    events: impl Strategy<Value = Vec<Event>>,
+    pace: impl Fn(u64) -> Pace,
+) {
     let check = |(setup, events): (Setup, Vec<Event>)| {
         let once = run(spec, setup, &events, pace(setup.seed));
         let again = run(spec, setup, &events, pace(setup.seed));
@@ -40,7 +45,7 @@ fn conforms(spec: &SchemeSpec, pace: impl Fn(u64) -> Pace) {
         }
         Ok(())
     };
-    if let Err(error) = runner(CASES).run(&(setup(), events(EVENTS)), check) {
+    if let Err(error) = runner(CASES).run(&(setup(), events), check) {
         panic!("{}: {error}", spec.name);
     }
 }
@@ -84,13 +89,20 @@ const EVENTS: usize = 60;
 #[test]
 fn every_scheme_and_policy_conforms_when_decisions_are_carried_out_at_once() {
     for spec in all_specs() {
-        conforms(&spec, |_| Pace::AtOnce);
+        conforms(&spec, events(EVENTS), |_| Pace::AtOnce);
     }
 }
 
 #[test]
 fn every_scheme_and_policy_conforms_with_decisions_under_way() {
     for spec in all_specs() {
-        conforms(&spec, Pace::Later);
+        conforms(&spec, events(EVENTS), Pace::Later);
+    }
+}
+
+#[test]
+fn every_scheme_and_policy_conforms_where_parts_of_address_spaces_end() {
+    for spec in all_specs() {
+        conforms(&spec, events_with_parts(EVENTS), Pace::Later);
     }
 }

@@ -194,6 +194,11 @@ impl Block {
     fn key(&self) -> (Space, u64) {
         (self.space, self.number)
     }
+
+    /// The number of its first page in its space.
+    fn first_page(&self) -> u64 {
+        self.number << BLOCK_SHIFT
+    }
 }
 
 fn hash(key: (Space, u64)) -> u64 {
@@ -223,9 +228,17 @@ impl Default for PageTable {
             index: HashTable::new(),
             free_blocks: Vec::new(),
             by_app: Vec::new(),
-            last: ((Space::App(AppId(u16::MAX)), u64::MAX), 0),
+            last: NO_BLOCK,
         }
     }
+}
+
+/// Of no look-up.
+const NO_BLOCK: ((Space, u64), u32) = ((Space::App(AppId(u16::MAX)), u64::MAX), 0);
+
+fn pages_of_block(number: u32) -> impl Iterator<Item = PageId> {
+    let first = number << BLOCK_SHIFT;
+    (first..first + BLOCK_PAGES as u32).map(PageId)
 }
 
 fn split(app: AppId, addr: PageAddr) -> ((Space, u64), u32) {
@@ -300,11 +313,21 @@ impl PageTable {
     /// Forgets an application's anonymous pages: all of them read as absent afterwards. The caller has
     /// taken them off every list and chunk.
     pub fn forget_app(&mut self, app: AppId) {
+        self.forget_blocks(app, |_| true);
+    }
+
+    /// Forgets those of an application's blocks for whose first page, by its number, `is_gone` holds. The caller has
+    /// taken their pages off every list and chunk; from now on the numbers may stand for other pages. Linear in the
+    /// application's blocks.
+    pub fn forget_blocks(&mut self, app: AppId, is_gone: impl Fn(u64) -> bool) {
         let Some(blocks) = self.by_app.get_mut(usize::from(app.0)) else {
             return;
         };
-        for number in std::mem::take(blocks) {
+        blocks.retain(|&number| {
             let block = self.blocks[number as usize];
+            if !is_gone(block.first_page()) {
+                return true;
+            }
             if let Ok(entry) = self
                 .index
                 .find_entry(hash(block.key()), |&other| other == number)
@@ -314,8 +337,12 @@ impl PageTable {
             let first = (number as usize) << BLOCK_SHIFT;
             self.pages[first..first + BLOCK_PAGES].fill(Page::ABSENT);
             self.free_blocks.push(number);
+            false
+        });
+        if blocks.is_empty() {
+            *blocks = Vec::new();
         }
-        self.last = ((Space::App(AppId(u16::MAX)), u64::MAX), 0);
+        self.last = NO_BLOCK;
     }
 
     /// The application's anonymous pages, block by block in the order in which the blocks were first
@@ -325,9 +352,20 @@ impl PageTable {
             .get(usize::from(app.0))
             .into_iter()
             .flatten()
-            .flat_map(|&block| {
-                (0..BLOCK_PAGES as u32).map(move |i| PageId((block << BLOCK_SHIFT) + i))
-            })
+            .flat_map(|&number| pages_of_block(number))
+    }
+
+    /// The pages of those of the application's blocks for whose first page, by its number, `is_wanted` holds; absent
+    /// ones included.
+    pub fn pages_of_blocks(
+        &self,
+        app: AppId,
+        is_wanted: impl Fn(u64) -> bool,
+    ) -> impl Iterator<Item = PageId> {
+        let blocks = self.by_app.get(usize::from(app.0)).into_iter().flatten();
+        let wanted =
+            blocks.filter(move |&&number| is_wanted(self.blocks[number as usize].first_page()));
+        wanted.flat_map(|&number| pages_of_block(number))
     }
 
     /// Every page of the table, absent ones included.
@@ -441,5 +479,33 @@ mod tests {
         assert_eq!(b.index() / BLOCK_PAGES, a.index() / BLOCK_PAGES);
         assert_eq!(table[b].state, PageState::Absent);
         assert_eq!(table.owner(b), AppId(9));
+    }
+
+    #[test]
+    fn forgotten_blocks_are_used_again_and_the_others_stay() {
+        let anon = |number| PageAddr::Anon { number };
+        let mut table = PageTable::default();
+        let [a, b, c] = [0, 64, 128].map(|number| table.find_or_insert(APP, anon(number)));
+        let other = table.find_or_insert(AppId(4), anon(64));
+        table[b].label = 7;
+        table.find(APP, anon(64));
+        table.forget_blocks(APP, |first| first == 64);
+
+        assert_eq!(table.find(APP, anon(64)), None);
+        assert_eq!(
+            [0, 128].map(|number| table.find(APP, anon(number))),
+            [Some(a), Some(c)]
+        );
+        assert_eq!(table.find(AppId(4), anon(64)), Some(other));
+        let left: Vec<_> = table.pages_of(APP).collect();
+        assert_eq!(left.len(), 2 * BLOCK_PAGES);
+        assert!(!left.contains(&b));
+        let bytes = table.state_bytes();
+        for number in (64..64 * 1000).step_by(64) {
+            let page = table.find_or_insert(AppId(9), anon(number));
+            assert_eq!((page, table[page].label), (b, 0));
+            table.forget_blocks(AppId(9), |first| first == number);
+        }
+        assert!(table.state_bytes() <= bytes + 4096);
     }
 }

@@ -76,6 +76,15 @@ impl Engine {
         })
     }
 
+    /// Whether a page of the application exists and is held to be hot.
+    pub fn is_hot(&mut self, app: AppId, addr: PageAddr) -> bool {
+        let page = self.table.find(app, addr);
+        page.is_some_and(|page| {
+            self.table[page].state != PageState::Absent
+                && self.scheme.reclaim.hotness(&self.table, page) == Hotness::Hot
+        })
+    }
+
     /// Where the content of a page is.
     pub fn page_state(&self, page: PageId) -> PageState {
         self.table[page].state

@@ -1,6 +1,7 @@
 //! What the engine does, told by examples. The random counterpart is `tests/conformance.rs`.
 
 mod accounts;
+mod blocks;
 mod chunk_numbers;
 #[path = "../../tests/common/mod.rs"]
 mod common;

@@ -36,6 +36,12 @@ pub enum Event {
         from: PageAddr,
         pages: u32,
     },
+    /// A part of an application's address space ends: so many blocks of pages from this one on.
+    FreeBlocks {
+        app: u16,
+        first: u64,
+        blocks: u64,
+    },
     Exit(u16),
     /// Nobody waits for a while: background decisions are taken.
     Idle,
@@ -59,6 +65,9 @@ impl fmt::Debug for Event {
             Self::Background(app) => write!(f, "Background app {app}"),
             Self::Shrink(app) => write!(f, "Shrink app {app}"),
             Self::Free { app, from, pages } => write!(f, "Free app {app} {from:?} +{pages}"),
+            Self::FreeBlocks { app, first, blocks } => {
+                write!(f, "FreeBlocks app {app} {first} +{blocks}")
+            }
             Self::Exit(app) => write!(f, "Exit app {app}"),
             Self::Idle => write!(f, "Idle"),
         }
@@ -154,6 +163,16 @@ fn event() -> impl Strategy<Value = Event> {
         1 => app.prop_map(Event::Exit),
         2 => Just(Event::Idle),
     ]
+}
+
+/// A sequence of events in which parts of address spaces end, and others begin.
+pub fn events_with_parts(len: usize) -> impl Strategy<Value = Vec<Event>> {
+    let ends = (0..4_u16, 0..3_u64, 1..3_u64).prop_map(|(app, first, blocks)| Event::FreeBlocks {
+        app,
+        first,
+        blocks,
+    });
+    prop::collection::vec(prop_oneof![8 => event(), 1 => ends], 1..len)
 }
 
 /// A sequence of events.

@@ -14,9 +14,11 @@
 use super::events::{Event, Setup, app_of, nth};
 use super::memory::{Key, Memory, SPAN_BYTES, Shape, key};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use warmswap_engine::{Action, Cause, Decision, Engine, Limits, Outcome, Place, Refusal};
 use warmswap_page::Layout;
 use warmswap_page::{AppId, FileId, LaunchKind, PAGE_BYTES, PageAddr};
+use warmswap_policy::page::BLOCK_PAGES;
 use warmswap_policy::{ChunkId, PageId, PageState, SchemeSpec};
 
 /// When decisions are carried out.
@@ -123,6 +125,9 @@ impl Host {
             Event::Background(app) => self.background(app),
             Event::Shrink(app) => self.shrink(app),
             Event::Free { app, from, pages } => self.free(app, from, pages),
+            Event::FreeBlocks { app, first, blocks } => {
+                self.free_blocks(app, first..first + blocks);
+            }
             Event::Exit(app) => self.exit(app_of(app)),
             Event::Idle => self.idle(),
         }
@@ -202,6 +207,20 @@ impl Host {
             self.lose(key(app_of(app), nth(from, n)));
         }
         self.engine.free(app_of(app), from, pages);
+        self.settle();
+    }
+
+    /// These blocks of the application's anonymous pages are gone.
+    pub fn free_blocks(&mut self, app: u16, blocks: Range<u64>) {
+        let app = app_of(app);
+        let is_gone = |number: u64| blocks.contains(&(number / BLOCK_PAGES as u64));
+        let theirs = |key: &Key| match *key {
+            (Some(of), PageAddr::Anon { number }) => of == app && is_gone(number),
+            _ => false,
+        };
+        let keys: Vec<_> = self.pages.keys().copied().filter(theirs).collect();
+        keys.into_iter().for_each(|key| self.lose(key));
+        self.engine.free_blocks(app, is_gone);
         self.settle();
     }
 

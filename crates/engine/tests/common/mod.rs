@@ -16,7 +16,7 @@ pub mod events;
 pub mod host;
 pub mod memory;
 
-pub use events::{Event, Setup, events, setup};
+pub use events::{Event, Setup, events, events_with_parts, setup};
 pub use host::{Host, Pace};
 pub use memory::{Key, Shape, key};
 
