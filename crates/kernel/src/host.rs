@@ -6,6 +6,7 @@ mod files;
 mod launch;
 mod pace;
 mod page_cache;
+mod processes;
 mod reclaim;
 mod report;
 #[cfg(test)]
@@ -155,18 +156,19 @@ impl Host {
     pub fn load_learned(&mut self, app: AppId) -> Result<(), LoadError> {
         let (Some(folder), Some(Some(watched))) = (
             &self.config.learned_folder,
-            self.apps.get(usize::from(app.0)),
+            self.apps.get_mut(usize::from(app.0)),
         ) else {
             return Ok(());
         };
         let name = &watched.application.name;
-        learned::teach(
+        watched.is_taught |= learned::teach(
             &mut self.core.engine,
             &mut self.core.names,
             folder,
             name,
             app,
-        )
+        )?;
+        Ok(())
     }
 
     /// Keeps what was learned of all applications, in the folder of learned tables.
@@ -248,7 +250,7 @@ impl Host {
     /// [`HostError::NoSuchApp`].
     pub fn processes(&self, app: AppId) -> Result<Vec<ProcessId>, HostError> {
         let at = self.known(app)?;
-        let processes = self.apps[at].iter().flat_map(|app| &app.processes);
+        let processes = self.apps[at].iter().flat_map(|app| app.processes.iter());
         Ok(processes.map(Watched::id).collect())
     }
 
@@ -474,17 +476,13 @@ impl Host {
             let Some(app) = &mut self.apps[at] else {
                 continue;
             };
-            for process in (0..app.processes.len()).rev() {
-                if !now.contains(&app.processes[process].id()) {
-                    self.core.forget(app, process);
-                }
-            }
-            app.unreadable.retain(|id| now.contains(id));
-            for id in now {
-                let is_known = app.processes.iter().any(|p| p.id() == id);
-                if !is_known && !app.unreadable.contains(&id) {
-                    self.core.watch(app, id);
-                }
+            let there: FxHashSet<ProcessId> = now.iter().copied().collect();
+            self.core.forget_gone(app, |id| there.contains(&id));
+            app.unreadable.retain(|id| there.contains(id));
+            let known = app.processes.iter().map(Watched::id);
+            let known: FxHashSet<ProcessId> = known.chain(app.unreadable.iter().copied()).collect();
+            for id in now.into_iter().filter(|id| !known.contains(id)) {
+                self.core.watch(app, id);
             }
         }
     }
@@ -531,8 +529,7 @@ impl Core {
         };
         match Watched::open(&self.root, id, slice) {
             Ok(watched) => {
-                app.processes.push(watched);
-                let at = app.processes.len() - 1;
+                let at = app.processes.push(watched);
                 // A child that is forked in a launch is news; what was there before is not.
                 let sight = if app.window.is_none() {
                     Sight::First
@@ -556,20 +553,18 @@ impl Core {
         }
     }
 
-    /// What was learned to be hot in an earlier run is evidence in this one.
+    /// What was learned to be hot in an earlier run is evidence in this one. Looks at the pages of this process only, and
+    /// at none where no page of it can be hot.
     fn mark_taught(&mut self, app: &mut App, at: usize) {
-        let slice = app.processes[at].slice();
-        let hot: Vec<u64> = self
-            .engine
-            .hot_set(app.id)
-            .filter_map(|page| match self.engine.locate(page).1 {
-                warmswap_page::PageAddr::Anon { number } => Some(app::place(number)),
-                warmswap_page::PageAddr::File { .. } => None,
-            })
-            .filter_map(|(of, page)| (of == slice).then_some(page))
-            .collect();
+        if !app.is_taught && app.window.is_none() {
+            return;
+        }
+        let process = &mut app.processes[at];
+        let slice = process.slice();
+        let is_hot = |&page: &u64| self.engine.is_hot(app.id, app::addr(slice, page));
+        let hot: Vec<u64> = process.pages.numbers().filter(is_hot).collect();
         for page in hot {
-            app.processes[at].pages.mark_seen(page, app.launch);
+            process.pages.mark_seen(page, app.launch);
         }
     }
 }

@@ -9,7 +9,7 @@ use warmswap_policy::learned::{LoadError, SaveError, load, save};
 use crate::files::FileNames;
 
 /// Teaches the engine what is kept of an application. Page numbers hold the identity of the process, so that
-/// tables of processes that ended fit no page, and are forgotten in a few launches.
+/// tables of processes that ended fit no page, and are forgotten in a few launches. Whether there are hot pages among it.
 ///
 /// # Errors
 /// [`LoadError`]: a warning, since all that is lost is what was learned.
@@ -19,13 +19,13 @@ pub(crate) fn teach(
     folder: &Path,
     name: &str,
     app: AppId,
-) -> Result<(), LoadError> {
+) -> Result<bool, LoadError> {
     let Some(learned) = load(folder, name)? else {
-        return Ok(());
+        return Ok(false);
     };
     let learned = learned.rename(|path: String| names.number(path.as_ref()));
     engine.teach(app, &learned);
-    Ok(())
+    Ok(!learned.hot.is_empty())
 }
 
 /// Keeps what was learned of an application.

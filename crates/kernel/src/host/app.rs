@@ -8,6 +8,7 @@ use rustc_hash::FxHasher;
 use warmswap_page::{AppId, FileId, PageAddr};
 use warmswap_sys::Root;
 
+use super::processes::Processes;
 use crate::application::{Application, ProcessId};
 use crate::pages::Pages;
 use crate::rest::{Effort, Rest};
@@ -78,7 +79,7 @@ pub(super) struct Sums {
 pub(super) struct App {
     pub id: AppId,
     pub application: Application,
-    pub processes: Vec<Watched>,
+    pub processes: Processes,
     /// Pages of files that any of them has had mapped.
     pub files: BTreeMap<FileId, Pages>,
     /// Processes that may not be watched; not tried again.
@@ -87,6 +88,8 @@ pub(super) struct App {
     /// The end of a launch of it was told.
     pub tells_answers: bool,
     pub window: Option<Window>,
+    /// Pages of it were hot in an earlier run.
+    pub is_taught: bool,
     /// When it was last looked at between events.
     pub looked_ns: Option<u64>,
     /// Counts launches from 1 to 255, over and over.
@@ -102,12 +105,13 @@ impl App {
         Self {
             id,
             application,
-            processes: Vec::new(),
+            processes: Processes::default(),
             files: BTreeMap::new(),
             unreadable: Vec::new(),
             is_foreground: false,
             tells_answers: false,
             window: None,
+            is_taught: false,
             looked_ns: None,
             launch: 1,
             grown_bytes: 0,
@@ -123,7 +127,7 @@ impl App {
         let first = hasher.finish() >> 20;
         (0..SLICES)
             .map(|i| (first + i) % SLICES)
-            .find(|slice| self.processes.iter().all(|p| p.slice() != *slice))
+            .find(|&slice| self.by_slice(slice).is_none())
     }
 
     /// What its processes did so far; those that are gone count no more.
@@ -147,8 +151,9 @@ impl App {
         rest.is_some_and(|rest| rest.is_over(now_ns, effort))
     }
 
+    /// The place of the process whose slice it is.
     pub fn by_slice(&self, slice: u64) -> Option<usize> {
-        self.processes.iter().position(|p| p.slice() == slice)
+        self.processes.by_slice(slice)
     }
 
     pub fn remember(&mut self, relaunch: Relaunch) {

@@ -8,7 +8,8 @@ use warmswap_page::{AppId, PageAddr};
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::Root;
 
-use super::app::{App, addr};
+use super::app::{App, addr, place};
+use crate::application::ProcessId;
 use crate::config::PrepageBy;
 use crate::counters::Counters;
 use crate::files::FileNames;
@@ -181,7 +182,7 @@ impl Core {
     /// way: those with the oldest evidence first, so that they leave before the others. How many they are.
     pub fn hold_touched(&mut self, app: &App) -> u64 {
         let mut held: Vec<(Reverse<u8>, PageAddr)> = Vec::new();
-        for process in &app.processes {
+        for process in app.processes.iter() {
             let pages = process.pages.held(app.launch, self.evidence_launches);
             held.extend(pages.map(|(page, age)| (Reverse(age), addr(process.slice(), page))));
         }
@@ -228,12 +229,15 @@ impl Core {
         }
     }
 
-    /// Forgets a process that ended, or that is watched no more.
-    pub fn forget(&mut self, app: &mut App, at: usize) {
-        let process = app.processes.swap_remove(at);
-        for page in process.pages.numbers() {
-            self.engine.free(app.id, addr(process.slice(), page), 1);
+    /// Forgets the processes that ended, or are watched no more: those for which `stays` does not hold. Their slices and
+    /// all that is kept for the pages in them are for others.
+    pub fn forget_gone(&mut self, app: &mut App, stays: impl Fn(ProcessId) -> bool) {
+        let gone = app.processes.take_gone(stays);
+        if gone.is_empty() {
+            return;
         }
+        self.engine
+            .free_blocks(app.id, |first| gone.contains(&place(first).0));
         self.drain();
     }
 }

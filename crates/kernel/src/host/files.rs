@@ -32,7 +32,7 @@ pub(super) struct FilesOfLaunch {
 impl Core {
     /// Looks at what the application has mapped of files; what came since the last look.
     pub fn look_at_files(&mut self, app: &mut App) -> Vec<(FileId, Change)> {
-        for process in &mut app.processes {
+        for process in app.processes.iter_mut() {
             match process.look_at_files(&self.root, &mut self.names) {
                 Ok(()) => {}
                 Err(e) if e.is_gone() => self.counters.process_gone += 1,

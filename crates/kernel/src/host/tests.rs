@@ -1,7 +1,9 @@
-use warmswap_page::FileId;
+use warmswap_page::{FileId, PageAddr};
 use warmswap_policy::learned::{Learned, LearnedFile};
 use warmswap_policy::prefetch::footprint::Extent;
+use warmswap_sys::process::Stat;
 
+use super::app::addr;
 use super::*;
 use crate::application::Members;
 
@@ -110,4 +112,73 @@ fn rounds_in_vain_are_forgotten_at_every_event() {
     }
     host.patience.ended(false);
     assert!(host.patience.pauses(), "nothing happened");
+}
+
+/// This process, as one of an application's that has this slice.
+fn watch_own(core: &mut Core, app: &mut App, slice: u64) {
+    core.root = Root::machine();
+    let pid = std::process::id();
+    let start_ticks = Stat::read(&core.root, pid).unwrap().start_ticks;
+    let watched = Watched::open(&core.root, ProcessId { pid, start_ticks }, slice).unwrap();
+    let at = app.processes.push(watched);
+    core.look_at(app, at, Sight::First);
+    core.mark_taught(app, at);
+}
+
+#[test]
+fn processes_that_end_leave_no_memory_behind() {
+    let (_place, mut host) = host();
+    let id = host.add(application("make")).unwrap();
+    let Host { core, apps, .. } = &mut host;
+    let app = apps[usize::from(id.0)].as_mut().unwrap();
+    let memory = vec![1u8; 8 << 20];
+    let mut bytes = Vec::new();
+    for slice in 0..60 {
+        watch_own(core, app, slice);
+        assert!(core.engine.usage().frames >= memory.len() as u64 / 4096);
+        core.forget_gone(app, |_| false);
+        bytes.push(core.engine.state_bytes());
+        assert_eq!(core.engine.usage().frames, 0);
+        assert!(app.processes.is_empty());
+    }
+    core.engine.check().unwrap();
+    assert!(
+        bytes[59] <= bytes[9] + bytes[9] / 2,
+        "{} bytes after 10 processes, {} after 60",
+        bytes[9],
+        bytes[59]
+    );
+}
+
+#[test]
+fn what_was_hot_in_an_earlier_run_is_evidence_for_the_process_that_it_was_of() {
+    let (_place, mut host) = host();
+    let id = host.add(application("a")).unwrap();
+    let memory = vec![1u8; 64 << 12];
+    let first = memory.as_ptr() as u64 / 4096 + 1;
+    let hot = |slice| {
+        let pages = (first..first + 8).map(move |page| addr(slice, page));
+        pages.map(|page| match page {
+            PageAddr::Anon { number } => number,
+            PageAddr::File { .. } => 0,
+        })
+    };
+    let learned = Learned {
+        hot: hot(3).collect(),
+        ..Learned::default()
+    };
+    host.core.engine.teach(id, &learned);
+    let Host { core, apps, .. } = &mut host;
+    let app = apps[usize::from(id.0)].as_mut().unwrap();
+    app.is_taught = true;
+    for slice in [2, 3] {
+        watch_own(core, app, slice);
+    }
+    let needed = |slice| {
+        let at = app.by_slice(slice).unwrap();
+        let pages = &app.processes[at].pages;
+        let needed = |page: &u64| pages.is_needed(*page, app.launch, 40);
+        (first..first + 16).filter(needed).count()
+    };
+    assert_eq!((needed(2), needed(3)), (0, 8));
 }
