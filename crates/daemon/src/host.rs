@@ -50,11 +50,17 @@ pub trait Host {
     /// [`HostError::NoSuchApp`].
     fn processes(&self, app: AppId) -> Result<Vec<ProcessId>, HostError>;
 
-    /// Keeps what was learned.
+    /// Keeps what was learned since it was kept last.
     ///
     /// # Errors
     /// What could not be saved, for people.
-    fn save(&self) -> Result<(), String>;
+    fn save(&mut self) -> Result<(), String>;
+
+    /// The same of one application.
+    ///
+    /// # Errors
+    /// What could not be saved, for people.
+    fn save_app(&mut self, app: AppId) -> Result<(), String>;
 
     /// All that it knows.
     fn status(&self) -> HostStatus;
@@ -91,8 +97,12 @@ impl Host for warmswap_kernel::Host {
         warmswap_kernel::Host::processes(self, app)
     }
 
-    fn save(&self) -> Result<(), String> {
+    fn save(&mut self) -> Result<(), String> {
         self.save_learned().map_err(|error| error.to_string())
+    }
+
+    fn save_app(&mut self, app: AppId) -> Result<(), String> {
+        self.save_learned_of(app).map_err(|error| error.to_string())
     }
 
     fn status(&self) -> HostStatus {

@@ -68,7 +68,11 @@ impl Host for Panics {
         Ok(Vec::new())
     }
 
-    fn save(&self) -> Result<(), String> {
+    fn save(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn save_app(&mut self, _: AppId) -> Result<(), String> {
         Ok(())
     }
 

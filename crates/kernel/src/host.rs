@@ -13,6 +13,7 @@ mod report;
 mod tests;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Duration;
 
 use rustc_hash::FxHashSet;
@@ -20,7 +21,7 @@ use warmswap_engine::{Engine, Limits};
 use warmswap_page::AppId;
 use warmswap_page::PAGE_BYTES;
 use warmswap_policy::SchemeSpec;
-use warmswap_policy::learned::{LoadError, SaveError};
+use warmswap_policy::learned::{LoadError, SaveError, sync};
 use warmswap_sys::meminfo::reclaimed_anonymous_pages;
 use warmswap_sys::{Root, monotonic_ns};
 
@@ -171,30 +172,59 @@ impl Host {
         Ok(())
     }
 
-    /// Keeps what was learned of all applications, in the folder of learned tables.
+    /// Keeps what was learned of all applications since it was kept last, in the folder of learned tables.
     ///
     /// # Errors
-    /// The first [`SaveError`]; the others are kept all the same.
-    pub fn save_learned(&self) -> Result<(), SaveError> {
+    /// The first [`SaveError`]; the others are kept all the same, and this one the next time.
+    pub fn save_learned(&mut self) -> Result<(), SaveError> {
+        self.save_those(0..self.apps.len())
+    }
+
+    /// The same of one application.
+    ///
+    /// # Errors
+    /// [`SaveError`].
+    pub fn save_learned_of(&mut self, app: AppId) -> Result<(), SaveError> {
+        let at = usize::from(app.0);
+        self.save_those(at..at + 1)
+    }
+
+    fn save_those(&mut self, numbers: Range<usize>) -> Result<(), SaveError> {
         let Some(folder) = &self.config.learned_folder else {
             return Ok(());
         };
         let mut result = Ok(());
-        for app in self.apps.iter().flatten() {
+        let mut written = Vec::new();
+        for app in numbers {
+            let Some(app) = self.apps.get_mut(app).and_then(Option::as_mut) else {
+                continue;
+            };
+            // In an open window, each touch is something new.
+            if !app.has_learned && app.window.is_none() {
+                continue;
+            }
             let name = &app.application.name;
-            result = result.and(learned::keep(
-                &self.core.engine,
-                &self.core.names,
-                folder,
-                name,
-                app.id,
-            ));
+            let (engine, names) = (&self.core.engine, &self.core.names);
+            match learned::keep(engine, names, folder, name, app.id) {
+                Ok(true) => written.push(usize::from(app.id.0)),
+                Ok(false) => app.has_learned = false,
+                Err(error) => result = result.and(Err(error)),
+            }
+        }
+        if !written.is_empty() {
+            let synced = sync(folder);
+            for at in written {
+                if let Some(app) = &mut self.apps[at] {
+                    app.has_learned = synced.is_err();
+                }
+            }
+            result = result.and(synced);
         }
         result
     }
 
     /// Watches an application no more. Its pages stay where they are; what was learned of it is kept only if it was
-    /// saved before ([`Self::save_learned`]).
+    /// saved before ([`Self::save_learned_of`]).
     ///
     /// # Errors
     /// [`HostError::NoSuchApp`].

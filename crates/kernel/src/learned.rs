@@ -4,7 +4,7 @@ use std::path::Path;
 
 use warmswap_engine::Engine;
 use warmswap_page::AppId;
-use warmswap_policy::learned::{LoadError, SaveError, load, save};
+use warmswap_policy::learned::{LoadError, SaveError, load, replace};
 
 use crate::files::FileNames;
 
@@ -28,7 +28,8 @@ pub(crate) fn teach(
     Ok(!learned.hot.is_empty())
 }
 
-/// Keeps what was learned of an application.
+/// Keeps what was learned of an application. Whether something was written: it outlasts a crash once the folder is
+/// [synced](warmswap_policy::learned::sync).
 ///
 /// # Errors
 /// [`SaveError`]; what was kept before is still there.
@@ -38,11 +39,12 @@ pub(crate) fn keep(
     folder: &Path,
     name: &str,
     app: AppId,
-) -> Result<(), SaveError> {
+) -> Result<bool, SaveError> {
     let learned = engine.learned(app);
     let learned = learned.rename(|file| Some(names.path(file)?.to_str()?.to_owned()));
     if learned.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
-    save(folder, name, &learned)
+    replace(folder, name, &learned)?;
+    Ok(true)
 }

@@ -13,7 +13,7 @@
 pub mod folder;
 pub mod format;
 
-pub use folder::{LoadError, SaveError, load, path_of, save};
+pub use folder::{LoadError, SaveError, load, path_of, replace, save, sync};
 pub use format::{FormatError, decode, encode};
 
 use crate::prefetch::footprint::{Extent, Extents, FileTable};

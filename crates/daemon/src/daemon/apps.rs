@@ -310,7 +310,7 @@ impl Apps {
     fn remove(&mut self, id: AppId, host: &mut impl Host) -> Option<App> {
         let at = self.list.iter().position(|app| app.id == id)?;
         // What was learned of it outlives it.
-        if let Err(error) = host.save() {
+        if let Err(error) = host.save_app(id) {
             eprintln!("warmswap daemon: {error}");
         }
         let _ = host.remove(id);

@@ -97,9 +97,13 @@ impl Host for Fake {
         Ok(self.0.borrow().processes[usize::from(app.0)].clone())
     }
 
-    fn save(&self) -> Result<(), String> {
+    fn save(&mut self) -> Result<(), String> {
         self.0.borrow_mut().events.push("save".to_owned());
         Ok(())
+    }
+
+    fn save_app(&mut self, app: AppId) -> Result<(), String> {
+        self.note("save", app).map_err(|error| error.to_string())
     }
 
     fn status(&self) -> HostStatus {
@@ -235,7 +239,7 @@ fn a_launched_process_becomes_an_application() {
 
     assert_eq!(
         fake.events(),
-        ["switch new", "save", "remove new", "switch new"]
+        ["switch new", "save new", "remove new", "switch new"]
     );
     let told = fake.0.borrow();
     let launched = told.apps.iter().flatten().last().unwrap();

@@ -88,6 +88,8 @@ pub(super) struct App {
     /// The end of a launch of it was told.
     pub tells_answers: bool,
     pub window: Option<Window>,
+    /// Something was learned of it, or forgotten, since its tables were kept.
+    pub has_learned: bool,
     /// Pages of it were hot in an earlier run.
     pub is_taught: bool,
     /// When it was last looked at between events.
@@ -111,6 +113,7 @@ impl App {
             is_foreground: false,
             tells_answers: false,
             window: None,
+            has_learned: false,
             is_taught: false,
             looked_ns: None,
             launch: 1,

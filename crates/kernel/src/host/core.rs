@@ -236,6 +236,8 @@ impl Core {
         if gone.is_empty() {
             return;
         }
+        // Its hot pages are no more.
+        app.has_learned = true;
         self.engine
             .free_blocks(app.id, |first| gone.contains(&place(first).0));
         self.drain();

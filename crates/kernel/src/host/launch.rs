@@ -42,6 +42,7 @@ impl Host {
         };
         let is_relaunch = !app.processes.is_empty();
         app.launch = next_launch(app.launch);
+        app.has_learned = true;
         app.grown_bytes = 0;
         app.is_foreground = true;
         let begin_ns = monotonic_ns();
@@ -95,6 +96,7 @@ impl Host {
         if app.window.is_none() {
             return false;
         }
+        app.has_learned = true;
         if let Some(prepagers) = &self.prepagers {
             prepagers.only(u64::MAX);
         }

@@ -1,5 +1,7 @@
+use std::path::Path;
+
 use warmswap_page::{FileId, PageAddr};
-use warmswap_policy::learned::{Learned, LearnedFile};
+use warmswap_policy::learned::{Learned, LearnedFile, path_of};
 use warmswap_policy::prefetch::footprint::Extent;
 use warmswap_sys::process::Stat;
 
@@ -112,6 +114,52 @@ fn rounds_in_vain_are_forgotten_at_every_event() {
     }
     host.patience.ended(false);
     assert!(host.patience.pauses(), "nothing happened");
+}
+
+/// The applications whose tables were written since the last call.
+fn written(folder: &Path) -> Vec<&'static str> {
+    let is_written = |name: &&str| std::fs::remove_file(path_of(folder, name)).is_ok();
+    ["a", "b", "c"].into_iter().filter(is_written).collect()
+}
+
+#[test]
+fn tables_are_written_when_something_was_learned_since() {
+    let (place, mut host) = host();
+    let folder = place.path().join("learned");
+    host.config.learned_folder = Some(folder.clone());
+    let learned = Learned {
+        anon_targets: vec![4, 5],
+        ..Learned::default()
+    };
+    let [a, b, _] = ["a", "b", "c"].map(|name| {
+        let id = host.add(application(name)).unwrap();
+        host.core.engine.teach(id, &learned);
+        id
+    });
+    host.save_learned().unwrap();
+    assert_eq!(written(&folder), [""; 0], "of this run nothing is known");
+
+    host.switch_to(a).unwrap();
+    host.save_learned().unwrap();
+    assert_eq!(written(&folder), ["a"], "its window is open");
+    host.switch_to(b).unwrap();
+    host.save_learned_of(b).unwrap();
+    assert_eq!(written(&folder), ["b"], "the others wait for their turn");
+    host.background(b).unwrap();
+    host.save_learned().unwrap();
+    assert_eq!(written(&folder), ["a", "b"]);
+    host.save_learned().unwrap();
+    host.save_learned_of(a).unwrap();
+    assert_eq!(written(&folder), [""; 0], "they are there already");
+
+    host.switch_to(a).unwrap();
+    host.background(a).unwrap();
+    std::fs::remove_dir(&folder).unwrap();
+    std::fs::write(&folder, "no folder").unwrap();
+    assert!(host.save_learned().is_err());
+    std::fs::remove_file(&folder).unwrap();
+    host.save_learned().unwrap();
+    assert_eq!(written(&folder), ["a"], "what failed is tried again");
 }
 
 /// This process, as one of an application's that has this slice.

@@ -76,11 +76,17 @@ pub fn path_of(folder: &Path, app: &str) -> PathBuf {
 /// # Errors
 /// [`SaveError`].
 pub fn save(folder: &Path, app: &str, learned: &Learned<String>) -> Result<(), SaveError> {
+    replace(folder, app, learned)?;
+    sync(folder)
+}
+
+/// The same, but that after a crash the old file may be there until [`sync`] of the folder: for several files, one call
+/// of that is enough.
+///
+/// # Errors
+/// [`SaveError`].
+pub fn replace(folder: &Path, app: &str, learned: &Learned<String>) -> Result<(), SaveError> {
     let path = path_of(folder, app);
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| SaveError { path, source }
-    };
     // What somebody uses, and when, is nobody else's business.
     let mut maker = fs::DirBuilder::new();
     maker.recursive(true).mode(0o700);
@@ -91,9 +97,21 @@ pub fn save(folder: &Path, app: &str, learned: &Learned<String>) -> Result<(), S
         // It may never have come into being.
         let _ = fs::remove_file(&temporary);
     }
-    written.map_err(failed(&path))?;
-    let folder_file = File::open(folder).map_err(failed(folder))?;
-    folder_file.sync_all().map_err(failed(folder))
+    written.map_err(failed(&path))
+}
+
+/// Makes what was replaced in a folder outlast a crash.
+///
+/// # Errors
+/// [`SaveError`].
+pub fn sync(folder: &Path) -> Result<(), SaveError> {
+    let file = File::open(folder).map_err(failed(folder))?;
+    file.sync_all().map_err(failed(folder))
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> SaveError {
+    let path = path.to_owned();
+    move |source| SaveError { path, source }
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -151,6 +151,6 @@ fn launched_applications_that_ended_are_forgotten() {
         daemon.discover();
     }
 
-    assert_eq!(fake.events(), ["save", "remove short"]);
+    assert_eq!(fake.events(), ["save short", "remove short"]);
     assert_eq!(names(&mut daemon, Peer::ROOT), ["a", "b", "long"]);
 }
