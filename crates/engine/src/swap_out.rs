@@ -202,8 +202,11 @@ impl Engine {
         gave
     }
 
-    /// Kills the least used application in the background; with none left, the budget is exceeded.
+    /// Kills the least used application in the background, one at a time; with none left, the budget is exceeded.
     fn kill_one(&mut self, cause: Cause) -> bool {
+        if self.dying.is_some() {
+            return true;
+        }
         let Some(app) = self.least_used_app() else {
             self.counters.budget_exceeded += 1;
             return false;

@@ -4,9 +4,10 @@
 
 mod common;
 
-use common::{Event, Host, Pace, Setup, events, events_with_parts, setup};
+use common::{Event, Host, Pace, Setup, Shape, anon, events, events_with_parts, setup};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use warmswap_engine::Limits;
 use warmswap_policy::SchemeSpec;
 use warmswap_policy::scheme::policies;
 
@@ -98,6 +99,35 @@ fn every_scheme_and_policy_conforms_with_decisions_under_way() {
     for spec in all_specs() {
         conforms(&spec, events(EVENTS), Pace::Later);
     }
+}
+
+/// The pages of a batch that the pool refuses come back one by one, and each finds too little memory.
+#[test]
+fn an_application_is_killed_once_while_a_batch_is_refused() {
+    let spec = SchemeSpec::parse("ariadne+layout=zbud").unwrap();
+    let setup = Setup {
+        limits: Limits {
+            budget_bytes: 286_720,
+            pool_limit_bytes: 36_864,
+            backing_limit_bytes: 12_288,
+        },
+        shape: Shape::Mixed,
+        fail_every: 0,
+        seed: 0,
+    };
+    let touch = |app, pages, write| Event::Touch {
+        app,
+        from: anon(0),
+        pages,
+        write,
+    };
+    let events = [
+        touch(3, 26, false),
+        touch(3, 1, false),
+        touch(0, 46, true),
+        touch(3, 18, false),
+    ];
+    run(&spec, setup, &events, Pace::AtOnce);
 }
 
 #[test]
