@@ -100,6 +100,7 @@ use warmswap_sys::undo::Undo;
 use crate::BenchError;
 use crate::clock::busy_share;
 
+pub use arenas::Footprints;
 pub use arm_result::{AppResult, ArenaPart, ArmResult, CpuParts, HostPart};
 pub use limit::{Conditions, Setting};
 pub use mix::{Mix, MixProgram, MixResult, MixSum, MixesReport};
@@ -138,7 +139,7 @@ pub fn relaunch(
     if is_machine {
         report.features = limit::features(root);
     }
-    let mut footprints = None;
+    let mut footprints = options.footprints.clone();
     // All machines have the same size: what is available at the beginning says less, since others' programs and the kernel
     // give up what they hold sooner or later.
     let mut machine_bytes = None;
@@ -170,6 +171,7 @@ pub fn relaunch(
             report.add(arm, done);
         }
     }
+    report.footprints = footprints;
     report.conclude();
     Ok(report)
 }
@@ -192,7 +194,7 @@ fn check(options: &RelaunchOptions) -> Result<(), BenchError> {
     }
     if options.arms.iter().any(|arm| arm.is_preloaded()) {
         options.preload.as_ref().ok_or(BenchError::NoLibrary)?;
-        if options.arms.iter().all(|arm| arm.is_preloaded()) {
+        if options.footprints.is_none() && options.arms.iter().all(|arm| arm.is_preloaded()) {
             return Err(BenchError::NoFootprints);
         }
     }

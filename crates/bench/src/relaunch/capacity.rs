@@ -9,6 +9,7 @@ use serde::Serialize;
 use warmswap_apps::AppSpec;
 use warmswap_sys::undo::Undo;
 
+use super::arenas::Footprints;
 use super::options::{Arm, RelaunchOptions, Step, Total};
 use super::quantiles::Quantiles;
 use super::relaunch;
@@ -89,6 +90,11 @@ pub fn capacity(
     if base.apps.is_empty() || base.arms.is_empty() || options.counts.is_empty() {
         return Err(BenchError::NothingToMeasure);
     }
+    let footprints = if base.arms.iter().any(|arm| arm.is_preloaded()) {
+        unlimited(base, undo, progress)?
+    } else {
+        None
+    };
     let mut rows: Vec<CapacityRow> = Vec::new();
     for &programs in &options.counts {
         for &arm in &base.arms {
@@ -99,6 +105,7 @@ pub fn capacity(
                 apps: several(&base.apps, programs, options.patience_s),
                 arms: vec![arm],
                 total: Total::Bytes(options.total_bytes),
+                footprints: footprints.as_ref().map(|of| of.repeated(programs)),
                 ..base.clone()
             };
             let measured = relaunch(&run, undo, &mut |step| progress(Some(programs), step));
@@ -112,6 +119,25 @@ pub fn capacity(
         most: base.arms.iter().map(|&arm| most(&rows, arm)).collect(),
         rows,
     })
+}
+
+/// What the programs take without a limit, each once: by that the arms with the library divide the memory.
+fn unlimited(
+    base: &RelaunchOptions,
+    undo: &Undo,
+    progress: &mut dyn FnMut(Option<usize>, Step<'_>),
+) -> Result<Option<Footprints>, BenchError> {
+    let run = RelaunchOptions {
+        arms: vec![Arm::Dram],
+        total: Total::Share(1.0),
+        blocks: 1,
+        relaunches: 1,
+        warm_up: 0,
+        is_limited_at_start: false,
+        ..base.clone()
+    };
+    let report = relaunch(&run, undo, &mut |step| progress(None, step))?;
+    Ok(report.footprints)
 }
 
 /// The first `count` of these, again and again, each with a name of its own, and none waited for longer than `patience_s`.

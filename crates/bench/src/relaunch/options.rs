@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use warmswap_apps::{AppSpec, Place, Size};
 use warmswap_kernel::HostConfig;
 
+use super::arenas::Footprints;
+
 /// Who pages the applications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -212,6 +214,9 @@ pub struct RelaunchOptions {
     pub host: HostConfig,
     /// What the arm `preload` needs.
     pub preload: Option<Preload>,
+    /// What the applications take without a limit, by which that arm divides the memory; else another arm that is measured
+    /// before tells.
+    pub footprints: Option<Footprints>,
     /// The `warmswap` command, which the arms with a daemon run.
     pub command: Option<PathBuf>,
     /// Sample CPU time and I/O of each switch that often.

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use warmswap_kernel::HostStatus;
 
+use super::arenas::Footprints;
 use super::arm::Done;
 use super::arm_result::{AppResult, ArmResult};
 use super::limit::Setting;
@@ -52,6 +53,9 @@ pub struct RelaunchReport {
     pub features: Vec<Setting>,
     /// Every single relaunch.
     pub values: Vec<RelaunchValue>,
+    /// What each application took in the first arm.
+    #[serde(skip)]
+    pub footprints: Option<Footprints>,
 }
 
 impl RelaunchReport {
@@ -75,6 +79,7 @@ impl RelaunchReport {
             targets: Vec::new(),
             features: Vec::new(),
             values: Vec::new(),
+            footprints: None,
         }
     }
 

@@ -39,6 +39,7 @@ pub fn options(arms: &[Arm]) -> RelaunchOptions {
         algorithm: "lz4".to_owned(),
         host: HostConfig::default(),
         preload: None,
+        footprints: None,
         command: None,
         sample_every: None,
         allow_busy: true,

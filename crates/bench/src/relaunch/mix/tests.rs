@@ -28,6 +28,7 @@ fn options() -> RelaunchOptions {
         algorithm: "lz4".to_owned(),
         host: HostConfig::default(),
         preload: None,
+        footprints: None,
         sample_every: None,
         allow_busy: true,
         command: None,

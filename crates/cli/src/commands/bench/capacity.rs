@@ -141,6 +141,7 @@ fn options(args: &CapacityArgs) -> Result<CapacityOptions> {
             algorithm: args.algorithm.clone(),
             host: HostConfig::default(),
             preload: preload.transpose()?,
+            footprints: None,
             command: None,
             sample_every: None,
             allow_busy: args.allow_busy,

@@ -224,6 +224,7 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
             }
         },
         preload,
+        footprints: None,
         command: Some(std::env::current_exe().context("cannot find this command")?),
         sample_every: args.sample_ms.map(Duration::from_millis),
         allow_busy: args.allow_busy,

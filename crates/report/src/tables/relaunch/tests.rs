@@ -65,6 +65,7 @@ fn report(arms: Vec<ArmResult>) -> RelaunchReport {
         targets: vec![target(0.4), target(0.6)],
         features: Vec::new(),
         values: Vec::new(),
+        footprints: None,
     }
 }
 
