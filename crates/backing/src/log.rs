@@ -352,6 +352,7 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warmswap_testkit::Random;
 
     const SEGMENT: u32 = 1000;
 
@@ -447,13 +448,8 @@ mod tests {
     fn bytes_are_counted_as_the_segments_have_them_whatever_is_done() {
         let mut log = Log::new(8, SEGMENT);
         let (mut live, mut written) = (Vec::new(), Vec::new());
-        let mut state = 1_u64;
-        let mut next = |below: usize| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as usize % below
-        };
+        let mut random = Random(1);
+        let mut next = |below| random.below(below);
         for step in 0..20_000 {
             match next(8) {
                 0..=2 => {

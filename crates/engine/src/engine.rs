@@ -11,7 +11,7 @@ use crate::swap_in::PrefetchBuffer;
 use std::collections::VecDeque;
 use thiserror::Error;
 use warmswap_page::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
-use warmswap_policy::page::{BLOCK_PAGES, Mark};
+use warmswap_policy::page::Mark;
 use warmswap_policy::reclaim::{Arrival, Urgency};
 use warmswap_policy::{ChunkId, PageId, PageState, PageTable, Scheme};
 
@@ -330,54 +330,6 @@ impl Engine {
         self.scratch = pages;
     }
 
-    /// `pages` pages from `addr` on are no longer used.
-    pub fn free(&mut self, app: AppId, mut addr: PageAddr, pages: u32) {
-        self.stuck = false;
-        let (mut left, block) = (u64::from(pages), BLOCK_PAGES as u64);
-        while left > 0 {
-            let found = self.table.find(app, addr);
-            let (PageAddr::Anon { number } | PageAddr::File { number, .. }) = &mut addr;
-            // The table knows all pages of a block, or none.
-            let step = found.map_or(block - *number % block, |_| 1);
-            *number += step;
-            left = left.saturating_sub(step);
-            if let Some(page) = found {
-                self.forget(page);
-            }
-        }
-    }
-
-    /// Anonymous pages of the application are no longer used, and what the engine keeps of them goes to others: all
-    /// pages of those blocks of [`BLOCK_PAGES`](warmswap_policy::page::BLOCK_PAGES) neighbours for whose first page, by
-    /// its number, `is_gone` holds. Their [`PageId`]s stand for other pages from then on. For a part of its address
-    /// space that ends, as that of one of several processes; what is only freed ([`Self::free`]) keeps its place in the
-    /// tables. Linear in the application's blocks and the pages that are gone.
-    pub fn free_blocks(&mut self, app: AppId, is_gone: impl Fn(u64) -> bool) {
-        self.stuck = false;
-        let pages: Vec<_> = self.table.pages_of_blocks(app, &is_gone).collect();
-        for page in pages {
-            if self.table[page].state == PageState::Absent {
-                // One that was taught, and never came, is known to the policy all the same.
-                self.scheme.reclaim.forget(&self.table, page);
-            }
-            self.forget(page);
-        }
-        self.table.forget_blocks(app, is_gone);
-    }
-
-    /// The application ended: its anonymous pages are gone. Pages of files stay.
-    pub fn exit(&mut self, app: AppId) {
-        if self.dying == Some(app) {
-            self.dying = None;
-        }
-        self.stuck = false;
-        self.void_window(app);
-        let pages: Vec<_> = self.table.pages_of(app).collect();
-        pages.into_iter().for_each(|page| self.forget(page));
-        self.table.forget_app(app);
-        self.app(app).is_foreground = false;
-    }
-
     /// The pool holds this much memory now. To be called after every operation on it.
     pub fn set_pool_bytes(&mut self, bytes: u64) {
         self.stuck &= bytes >= self.budget.usage.pool_bytes;
@@ -564,50 +516,13 @@ impl Engine {
         }
     }
 
-    /// A page that existed no longer does.
-    fn forget(&mut self, page: PageId) {
-        if let Some(evidence) = &mut self.evidence {
-            evidence.forget(page);
-        }
-        let state = self.table[page].state;
-        match state {
-            PageState::Absent => return,
-            PageState::Resident => {
-                self.scheme.reclaim.remove(&mut self.table, page);
-                self.budget.usage.frames -= 1;
-            }
-            PageState::Leaving => {
-                self.budget.leaving -= 1;
-                self.budget.usage.frames -= 1;
-            }
-            PageState::Buffered => {
-                self.unbuffer(page);
-                self.counters.prefetch_wasted += 1;
-                self.budget.usage.frames -= 1;
-            }
-            PageState::Loading => {
-                self.budget.usage.frames -= 1;
-                self.late.retain(|&(_, late)| late != page);
-                self.absent_less(self.table[page].chunk);
-            }
-            PageState::Stored => self.absent_less(self.table[page].chunk),
-            PageState::Discarded => {}
-        }
-        self.scheme.reclaim.forget(&self.table, page);
-        self.drop_copy(page);
-        if !self.table.is_file(page) {
-            let owner = self.table.owner(page);
-            self.app(owner).pages -= 1;
-        }
-        self.table[page].reset();
-    }
-
     pub(crate) fn decide(&mut self, action: Action, cause: Cause) {
         self.decisions.push_back(Decision { action, cause });
     }
 }
 
 mod admission;
+mod gone;
 mod queries;
 mod served;
 #[cfg(test)]

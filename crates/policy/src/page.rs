@@ -310,12 +310,6 @@ impl PageTable {
         make_room(&mut self.pages, blocks * BLOCK_PAGES, 64 * BLOCK_PAGES);
     }
 
-    /// Forgets an application's anonymous pages: all of them read as absent afterwards. The caller has
-    /// taken them off every list and chunk.
-    pub fn forget_app(&mut self, app: AppId) {
-        self.forget_blocks(app, |_| true);
-    }
-
     /// Forgets those of an application's blocks for whose first page, by its number, `is_gone` holds. The caller has
     /// taken their pages off every list and chunk; from now on the numbers may stand for other pages. Linear in the
     /// application's blocks.
@@ -473,7 +467,7 @@ mod tests {
         let mut table = PageTable::default();
         let a = table.find_or_insert(APP, PageAddr::Anon { number: 1 });
         table[a].state = PageState::Resident;
-        table.forget_app(APP);
+        table.forget_blocks(APP, |_| true);
         assert_eq!(table.find(APP, PageAddr::Anon { number: 1 }), None);
         let b = table.find_or_insert(AppId(9), PageAddr::Anon { number: 77 });
         assert_eq!(b.index() / BLOCK_PAGES, a.index() / BLOCK_PAGES);

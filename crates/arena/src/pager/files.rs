@@ -216,6 +216,7 @@ impl<M: AddressMap> Pager<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warmswap_testkit::Random;
 
     /// The number that a search of the whole table finds.
     fn searched(table: &FileTable, path: &Path) -> usize {
@@ -229,13 +230,8 @@ mod tests {
         let grain = Directory::GRAIN_PAGES;
         let mut table = FileTable::new(64 * grain);
         let mut mapped = vec![None; 64];
-        let mut state = 1_u64;
-        let mut next = |below: usize| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as usize % below
-        };
+        let mut random = Random(1);
+        let mut next = |below| random.below(below);
         for _ in 0..5_000 {
             let (path, at) = (PathBuf::from(format!("/{}", next(5))), next(64));
             if let Some(file) = mapped[at].take() {

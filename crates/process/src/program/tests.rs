@@ -1,20 +1,9 @@
 use warmswap_sys::uffd::Protection;
+use warmswap_testkit::Random;
 
 use super::{Mapped, Program};
 
 const OPEN: Option<Mapped> = Some(Mapped::Open(Protection::READ_WRITE));
-
-/// Numbers that look random.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % end as u64) as usize
-    }
-}
 
 /// The first place by looking at every page.
 fn first_place(program: &Program, pages: usize, align: usize) -> Option<usize> {
@@ -26,7 +15,7 @@ fn first_place(program: &Program, pages: usize, align: usize) -> Option<usize> {
 #[test]
 fn a_gap_is_the_first_one_after_any_changes() {
     const PAGES: usize = 600;
-    let mut numbers = Numbers(7);
+    let mut numbers = Random(7);
     for _ in 0..40 {
         let mut program = Program::new(PAGES);
         for _ in 0..300 {

@@ -313,6 +313,7 @@ impl Storage for SpaceFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warmswap_testkit::Random;
 
     const SEGMENT: u32 = 4096;
 
@@ -442,13 +443,8 @@ mod tests {
     fn layers_know_how_many_segments_they_have_whatever_is_written_and_forked() {
         let (_folder, mut file) = file();
         let mut relatives = Vec::new();
-        let mut state = 1_u64;
-        let mut next = |below: u64| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
+        let mut random = Random(1);
+        let mut next = |below: u64| random.next() % below;
         let mut written = std::collections::HashMap::new();
         for step in 0..2_000_u64 {
             match next(12) {

@@ -328,6 +328,7 @@ mod tests {
     use super::*;
     use crate::Root;
     use crate::maps::Maps;
+    use warmswap_testkit::Random;
 
     fn own_pages(pages: usize) -> (Vec<u8>, u64) {
         let memory = vec![1u8; (pages + 1) * PAGE_BYTES];
@@ -365,13 +366,10 @@ mod tests {
         let mut memory = vec![0u8; 4000 * PAGE_BYTES];
         let start = (memory.as_ptr() as u64).next_multiple_of(page);
         let first = (start - memory.as_ptr() as u64) as usize;
-        let mut state = 1_u64;
+        let mut random = Random(1);
         for number in 0..3999 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
             let byte = &mut memory[first + number * PAGE_BYTES];
-            match state >> 62 {
+            match random.below(4) {
                 0 => *byte = 1,
                 1 => _ = std::hint::black_box(*byte),
                 _ => {}

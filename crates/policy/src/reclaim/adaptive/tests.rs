@@ -227,7 +227,7 @@ fn a_page_that_was_taught_and_never_touched_leaves_nothing_to_the_next_owner_of_
     memory
         .policy
         .teach(&mut memory.table, AppId(0), &[3, 4, 5, 6]);
-    memory.table.forget_app(AppId(0));
+    memory.table.forget_blocks(AppId(0), |_| true);
     memory.policy.retire(AppId(0));
     memory.session(1, 0..8, 8..10);
     assert_eq!(memory.policy.hot_pages(AppId(1)), 8);
