@@ -39,6 +39,10 @@ pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
     },
 };
 
+/// Pages that one call may send to the back of a list: about a millisecond, for which those who need a frame wait. All
+/// pages of a program that goes round in a little more than its budget have rounds left.
+const MOST_CHANCES: usize = 1 << 16;
+
 /// What becomes of hot pages under pressure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HotPages {
@@ -281,7 +285,8 @@ impl HotnessOrg {
     }
 
     /// Takes up to `want` pages of one list. A page that was touched since the last look, or has rounds left, goes to
-    /// the back once; a cold one cannot have been, since a touch makes it warm.
+    /// the back once; a cold one cannot have been, since a touch makes it warm. Of more than [`MOST_CHANCES`] in a row the
+    /// next ones leave all the same.
     fn take(
         &mut self,
         table: &mut PageTable,
@@ -291,7 +296,7 @@ impl HotnessOrg {
         out: &mut Vec<PageId>,
     ) {
         let mut chances = match class {
-            Hotness::Warm => self.apps[app].lists[class.index()].len(),
+            Hotness::Warm => self.apps[app].lists[class.index()].len().min(MOST_CHANCES),
             Hotness::Hot | Hotness::Cold => 0,
         };
         let enough = out.len() + want;

@@ -353,3 +353,18 @@ fn counts_of_hot_pages_hold_when_they_age_leave_and_are_freed() {
     }
     assert_eq!(w.policy.hot_pages(A), 0);
 }
+
+#[test]
+fn a_call_looks_at_so_many_pages_and_the_next_one_goes_on_there() {
+    let mut w = World::new();
+    let most = MOST_CHANCES as u64;
+    w.touch(A, 0..most + 100);
+    // They are warm, and touched since.
+    w.touch(A, 0..most + 100);
+    w.touch(A, 0..most + 100);
+    let first = [(A, most), (A, most + 1)];
+    assert_eq!(w.swap_out(2, Urgency::Background), first);
+    // Those before them are at the back, and untouched since.
+    let left = w.swap_out(99, Urgency::Background);
+    assert_eq!(left[..2], [(A, 0), (A, 1)]);
+}
