@@ -328,10 +328,10 @@ impl Space {
         self.shared.core.counts.latency.summary()
     }
 
-    /// Faults so far.
+    /// Faults so far that a thread waited for.
     #[must_use]
-    pub fn faults(&self) -> u64 {
-        self.shared.core.counts.faults.load(Relaxed)
+    pub fn awaited_faults(&self) -> u64 {
+        self.shared.core.counts.latency.count()
     }
 
     fn addresses<'a>(&'a self, pager: &'a mut Pager<Program>) -> Addresses<'a> {

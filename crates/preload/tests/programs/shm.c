@@ -28,5 +28,9 @@ int main(void) {
         CHECK(is_zero(over, 1));
         for (uint64_t page = 0; page < PAGES; page++) CHECK(holds(memory, page, round));
     }
+    /* Advice goes on behind what is not there. */
+    CHECK(shmat(id, memory, SHM_REMAP) == memory && shmdt(memory) == 0);
+    CHECK(madvise(memory, PAGES * PAGE, MADV_DONTNEED) == -1 && errno == ENOMEM);
+    for (uint64_t page = SHARED; page < PAGES; page++) CHECK(is_zero(memory, page));
     return 0;
 }

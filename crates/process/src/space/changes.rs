@@ -28,12 +28,15 @@ pub enum Over {
     Nothing,
 }
 
-/// A range in parts of so many pages.
+/// A range in parts that end at multiples of so many pages.
 fn parts(range: Range<usize>, pages: usize) -> impl Iterator<Item = Range<usize>> {
-    let end = range.end;
-    range
-        .step_by(pages)
-        .map(move |start| start..end.min(start + pages))
+    let ends = move |start: usize| (start / pages + 1) * pages;
+    let first = range.start..range.end.min(ends(range.start));
+    let parts = std::iter::successors(Some(first), move |part| {
+        let next = part.end..range.end.min(ends(part.end));
+        (!next.is_empty()).then_some(next)
+    });
+    parts.filter(|part| !part.is_empty())
 }
 
 impl Over {
@@ -297,14 +300,16 @@ impl Space {
     /// [`SpaceError::Full`] when some of it is not mapped; all else is discarded then.
     pub fn discard(&self, address: usize, len: usize) -> Result<(), SpaceError> {
         let range = self.pages(address, len);
-        let mut has_hole = false;
+        let (mut has_hole, mut done) = (false, Ok(()));
         for part in parts(range, DISCARDED_PAGES) {
             let mut pager = self.shared.pager();
             has_hole |= pager.map.first_hole(&part).is_some();
-            self.addresses(&mut pager).discard(part)?;
+            // What lies behind a part that the kernel refuses is given up all the same.
+            done = done.and(self.addresses(&mut pager).discard(part));
             drop(pager);
             self.let_others_go_on();
         }
+        done?;
         if has_hole {
             return Err(SpaceError::Full { bytes: len });
         }
