@@ -66,6 +66,12 @@ impl LatencyHistogram {
         }
     }
 
+    /// How many were counted so far.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().map(|count| count.load(Relaxed)).sum()
+    }
+
     /// What was counted so far. Of what is recorded meanwhile, some is in it. Allocates.
     #[must_use]
     pub fn snapshot(&self) -> Latencies {

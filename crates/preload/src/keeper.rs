@@ -454,7 +454,7 @@ impl Keeper {
     /// Notices what the program does: a launch that has ended, a program that rests, one that is back.
     fn look(&mut self) {
         let now = Instant::now();
-        let faults = self.program.space.faults();
+        let faults = self.program.space.awaited_faults();
         let has_faulted = faults != self.activity.faults;
         self.activity.faults = faults;
         if has_faulted {

@@ -9,7 +9,7 @@ use libmimalloc_sys as mi;
 use crate::heap::Heap;
 use crate::kernel::fail;
 use crate::reentrancy::ReentrancyGuard;
-use crate::{HEAP, gate, mapping};
+use crate::{HEAP, gate, limits, mapping};
 
 /// What every allocation is aligned to, and the smallest one: mimalloc aligns blocks of up to 8 bytes to 8.
 const ALIGN: usize = 16;
@@ -163,7 +163,8 @@ unsafe fn resize(memory: *mut c_void, size: size_t) -> *mut c_void {
         // SAFETY: passed on to the caller.
         unsafe { mi::mi_realloc(memory, size) }
     };
-    if size > usable && usable >= GROWING_BYTES {
+    // What the program limits is counted as it asks for it.
+    if size > usable && usable >= GROWING_BYTES && !limits::are_set() {
         let with_room = size.max(usable + usable / 4);
         if !is_refused(with_room) {
             let grown = resize(with_room);

@@ -88,7 +88,7 @@ static void exchange_in_crowd(void) {
     CHECK(pthread_mutex_lock(&crowd_stays) == 0);
     int threads = 0;
     while (threads < CROWD && pthread_create(&crowd[threads], &small, stand_by, NULL) == 0) threads++;
-    if (threads < CROWD) fprintf(stderr, "no more than %d threads here\n", threads);
+    CHECK(threads == CROWD);
     exchange(FORKS_IN_CROWD);
     CHECK(pthread_mutex_unlock(&crowd_stays) == 0);
     for (int thread = 0; thread < threads; thread++) CHECK(pthread_join(crowd[thread], NULL) == 0);
