@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_of_a_page_on_probation_may_be_anothers_when_the_launch_ends() {
+    fn the_number_of_a_page_on_probation_may_stand_for_another_when_the_launch_ends() {
         let (mut evidence, mut table) = (Evidence::default(), PageTable::default());
         let [before, after] = [AppId(0), AppId(1)];
         let page = table.find_or_insert(before, PageAddr::Anon { number: 0 });

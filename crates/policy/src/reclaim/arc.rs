@@ -24,7 +24,7 @@ const RECENT_GHOST: u8 = 3;
 const FREQUENT_GHOST: u8 = 4;
 
 /// Pages that left one of the lists, oldest first. A page that came back or is no more stays in the queue until its turn
-/// to be dropped comes; its label and note say that it is none of them.
+/// to be dropped comes, or such pages are the larger part of it; its label and note say that it is none of them.
 #[derive(Debug)]
 struct Ghosts {
     label: u8,
@@ -49,6 +49,11 @@ impl Ghosts {
         table[page].set_note(self.departures);
         self.queue.push_back((page, self.departures));
         self.len += 1;
+        if self.queue.len() > 2 * self.len + 64 {
+            let label = self.label;
+            self.queue
+                .retain(|&(page, note)| table[page].label == label && table[page].note() == note);
+        }
     }
 
     /// Drops the oldest until at most `most` are left.
@@ -199,5 +204,35 @@ impl Reclaim for Arc {
             .into_iter()
             .flat_map(|list| list.iter(table))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::PageState;
+    use warmswap_page::PageAddr;
+
+    #[test]
+    fn pages_that_left_and_are_no_more_do_not_fill_the_queue() {
+        const APP: AppId = AppId(0);
+        let (mut table, mut arc) = (PageTable::default(), Arc::default());
+        for turn in 0..200 {
+            let first = turn * 64;
+            for number in first..first + 64 {
+                let page = table.find_or_insert(APP, PageAddr::Anon { number });
+                table[page].state = PageState::Resident;
+                arc.insert(&mut table, page, Arrival::Touched);
+                arc.touch(&mut table, page);
+            }
+            let mut gone = Vec::new();
+            arc.victims(&mut table, 32, Urgency::Background, &mut gone);
+            for page in gone {
+                arc.forget(&table, page);
+                table[page].reset();
+            }
+        }
+        let queued = arc.recent_ghosts.queue.len() + arc.frequent_ghosts.queue.len();
+        assert!(queued <= 128, "{queued}");
     }
 }
