@@ -35,6 +35,7 @@ impl Loads {
         }
     }
 
+    /// Whether a load of this chunk is under way.
     pub(crate) fn is_under_way(&self, chunk: ChunkId) -> bool {
         self.0.contains_key(&chunk)
     }

@@ -237,7 +237,7 @@ impl Engine {
             return;
         }
         let place = self.chunks[chunk].place();
-        if !matches!(place, Place::Pool | Place::Backing) || self.is_under_way(chunk) {
+        if !matches!(place, Place::Pool | Place::Backing) || self.loads.is_under_way(chunk) {
             return;
         }
         let neighbours = self.chunks.pages(chunk).to_vec();

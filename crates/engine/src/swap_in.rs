@@ -88,7 +88,7 @@ impl Engine {
         let chunk = self.table[page].chunk;
         let place = self.chunks[chunk].place();
         self.count_fault(place);
-        if self.is_under_way(chunk) {
+        if self.loads.is_under_way(chunk) {
             // The load that is under way does not bring this page: another follows it.
             self.start_loading(page);
             self.late.push((chunk, page));
@@ -117,11 +117,6 @@ impl Engine {
         let reserve = self.budget.watermarks.min_frames / 2;
         let room = self.budget.free_frames().saturating_sub(reserve);
         self.load_rest(chunk, room, Cause::Fault);
-    }
-
-    /// Whether a load of this chunk is under way.
-    pub(crate) fn is_under_way(&self, chunk: ChunkId) -> bool {
-        self.loads.is_under_way(chunk)
     }
 
     /// A page whose load is under way, or follows one that is, was touched.
@@ -200,7 +195,7 @@ impl Engine {
     pub(crate) fn load_late(&mut self, chunk: ChunkId) {
         while let Some(at) = self.late.iter().position(|&(loaded, _)| loaded == chunk) {
             let (_, page) = self.late.swap_remove(at);
-            if self.is_under_way(chunk) {
+            if self.loads.is_under_way(chunk) {
                 self.loads.wait_for(chunk, page);
             } else {
                 self.load_with_neighbours(chunk, page);
@@ -256,7 +251,7 @@ impl Engine {
                 .free_frames()
                 .saturating_sub(self.budget.watermarks.min_frames);
             let wanted = u64::from(entry.absent);
-            let is_idle = entry.place() == Place::Pool && !self.is_under_way(chunk);
+            let is_idle = entry.place() == Place::Pool && !self.loads.is_under_way(chunk);
             if is_idle && (1..=spare.min(most)).contains(&wanted) {
                 self.loads.prefetch(chunk);
                 self.load_rest(chunk, wanted, Cause::Prefetch);

@@ -260,7 +260,7 @@ impl Engine {
         self.chunks
             .get(chunk)
             .is_some_and(|c| c.absent == 0 && c.live > 0 && c.place() == place)
-            && !self.is_under_way(chunk)
+            && !self.loads.is_under_way(chunk)
     }
 
     /// An anonymous page in its frame has no stored copy: it cannot leave without being stored.
@@ -420,7 +420,7 @@ impl Engine {
         }
         if entry.live > 0 {
             self.note_kept(chunk, place);
-        } else if !self.is_under_way(chunk) {
+        } else if !self.loads.is_under_way(chunk) {
             self.leaves_pool(chunk);
             self.chunks.remove(chunk);
             self.decide(Action::Free { chunk, place }, Cause::Background);

@@ -19,6 +19,12 @@ const RELOCATED_PAGES: usize = 64;
 /// Pages whose content is given up while others wait.
 const DISCARDED_PAGES: usize = 4096;
 
+/// A range in parts that end at multiples of so many pages.
+fn parts(range: Range<usize>, pages: usize) -> impl Iterator<Item = Range<usize>> {
+    let numbers = range.start / pages..range.end.div_ceil(pages);
+    numbers.map(move |n| range.start.max(n * pages)..range.end.min((n + 1) * pages))
+}
+
 /// What a mapping at a given address may take the place of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
@@ -26,17 +32,6 @@ pub enum Over {
     Anything,
     /// Nothing: the addresses are free, or it fails. One step, so that no other thread's mapping comes in between.
     Nothing,
-}
-
-/// A range in parts that end at multiples of so many pages.
-fn parts(range: Range<usize>, pages: usize) -> impl Iterator<Item = Range<usize>> {
-    let ends = move |start: usize| (start / pages + 1) * pages;
-    let first = range.start..range.end.min(ends(range.start));
-    let parts = std::iter::successors(Some(first), move |part| {
-        let next = part.end..range.end.min(ends(part.end));
-        (!next.is_empty()).then_some(next)
-    });
-    parts.filter(|part| !part.is_empty())
 }
 
 impl Over {
