@@ -374,7 +374,7 @@ impl Host {
         let now_ns = monotonic_ns();
         if is_due(self.found_ns, FIND_INTERVAL, now_ns) {
             self.found_ns = Some(now_ns);
-            self.find_processes();
+            self.find_processes(now_ns);
             self.gauge.find_devices();
             if self.core.names.is_full() {
                 self.forget_file_names();
@@ -477,10 +477,11 @@ impl Host {
         if pages == 0 {
             return false;
         }
-        tick.paged_out = self.core.page_out(&mut self.apps, pages, urgent);
-        self.rate.spend(tick.paged_out);
-        self.patience.ended(tick.paged_out > 0);
-        tick.paged_out > 0 && want > tick.paged_out
+        let round = self.core.page_out(&mut self.apps, pages, urgent);
+        tick.paged_out = round.out;
+        self.rate.spend(round.out);
+        self.patience.ended(round.asked > 0);
+        round.asked > 0 && want > round.out
     }
 
     /// What is kept free for the next launch: what the largest of the last ones needed, and a quarter more; but
@@ -497,7 +498,7 @@ impl Host {
 
     // ---- processes ----
 
-    fn find_processes(&mut self) {
+    fn find_processes(&mut self, now_ns: u64) {
         let applications: Vec<&Application> = self.in_order().map(|a| &a.application).collect();
         let Ok(found) = self.finder.find(&applications) else {
             return;
@@ -507,7 +508,9 @@ impl Host {
                 continue;
             };
             let there: FxHashSet<ProcessId> = now.iter().copied().collect();
+            let before = app.processes.len();
             self.core.forget_gone(app, |id| there.contains(&id));
+            app.forget_refused(app.processes.len() < before, now_ns);
             app.unreadable.retain(|id| there.contains(id));
             let known = app.processes.iter().map(Watched::id);
             let known: FxHashSet<ProcessId> = known.chain(app.unreadable.iter().copied()).collect();

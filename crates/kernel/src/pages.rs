@@ -22,6 +22,9 @@ const FOREIGN: u8 = 3;
 const WHERE: u8 = 3;
 /// It is being brought back ahead of use.
 const AHEAD: u8 = 4;
+/// It is in memory, and stayed there when the kernel was asked to page it out, as it does where several processes have the
+/// page, or it is locked.
+const REFUSED: u8 = 8;
 /// How often it was seen to be accessed in another launch than before, up to 3.
 const CONFIRMED: u8 = 3 << CONFIRMED_SHIFT;
 const CONFIRMED_SHIFT: u32 = 4;
@@ -147,6 +150,8 @@ pub struct Pages {
     blocks: BTreeMap<u64, Box<Block>>,
     present: u64,
     swapped: u64,
+    /// Pages that are marked as refused.
+    refused: u64,
     /// What is not there any more is in its file, and not freed.
     is_file: bool,
 }
@@ -311,6 +316,7 @@ impl Pages {
             }
             self.present -= u64::from(before & WHERE == PRESENT);
             self.swapped -= u64::from(before & WHERE == SWAPPED);
+            self.refused -= u64::from(before & REFUSED != 0);
             self.present += u64::from(now == PRESENT);
             self.swapped += u64::from(now == SWAPPED);
             let what = match (exists(before), now) {
@@ -337,6 +343,33 @@ impl Pages {
     }
 
     // ---- what is noted ----
+
+    /// Notes that a page that is in memory could not be paged out, until it comes or goes or [`Self::forget_refused`].
+    pub fn mark_refused(&mut self, page: u64) {
+        if let Some((state, _)) = self.page(page)
+            && *state & (WHERE | REFUSED) == PRESENT
+        {
+            *state |= REFUSED;
+            self.refused += 1;
+        }
+    }
+
+    /// Whether it was noted of the page that it could not be paged out.
+    #[must_use]
+    pub fn is_refused(&self, page: u64) -> bool {
+        self.state(page).is_some_and(|state| state & REFUSED != 0)
+    }
+
+    /// Takes back all marks of pages that could not be paged out. How many there were.
+    pub fn forget_refused(&mut self) -> u64 {
+        let refused = std::mem::take(&mut self.refused);
+        if refused > 0 {
+            for block in self.blocks.values_mut() {
+                block.state.iter_mut().for_each(|state| *state &= !REFUSED);
+            }
+        }
+        refused
+    }
 
     /// Notes that a page that is in swap is being brought back ahead of use.
     pub fn mark_ahead(&mut self, page: u64) {

@@ -394,6 +394,40 @@ fn locked_memory_is_left_alone_and_counted() {
     assert!(program.touch(0, 1000).0 < 100);
 }
 
+/// The kernel pages out nothing on request that several processes have. If such pages were asked for again, no others
+/// would leave.
+#[test]
+fn pages_that_a_child_has_too_are_asked_for_once_and_again_when_it_has_ended() {
+    const PAGES: u64 = 2000;
+    let machine = machine!(
+        "pages_that_a_child_has_too_are_asked_for_once_and_again_when_it_has_ended",
+        16384
+    );
+    let mut program = machine.program(PAGES);
+    let child: u32 = program.ask("fork").parse().unwrap();
+    let mut host = host(within(1 << 20));
+    host.add(program.application("a")).unwrap();
+    settle(&mut host);
+    assert_eq!(host.status().apps[0].processes, 2);
+    let kept = host.counters().page_out_kept;
+    assert!(kept >= 2 * PAGES, "{:?}", host.counters());
+
+    settle(&mut host);
+    // But for a few that are under way.
+    let again = host.counters().page_out_kept - kept;
+    assert!(again < PAGES / 10, "{again}, {:?}", host.counters());
+
+    let pid = rustix::process::Pid::from_raw(child as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    // So long after the last time they are tried again.
+    std::thread::sleep(std::time::Duration::from_millis(12_100));
+    settle(&mut host);
+    let status = host.status();
+    assert_eq!(status.apps[0].processes, 1);
+    assert!(status.apps[0].swapped_bytes >= bytes(PAGES), "{status:?}");
+    assert_eq!(program.damaged(), 0);
+}
+
 #[test]
 fn a_full_swap_ends_page_outs_and_harms_nobody() {
     let machine = machine!("a_full_swap_ends_page_outs_and_harms_nobody", 1000);

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::ops::Add as _;
+use std::time::Duration;
 
 use rustc_hash::FxHasher;
 use warmswap_page::{AppId, FileId, PageAddr};
 use warmswap_sys::Root;
 
+use super::pace::{EARLIEST_RETRY, FIRST_RETRY, LAST_RETRY};
 use super::processes::Processes;
 use crate::application::{Application, ProcessId};
 use crate::pages::Pages;
@@ -94,6 +96,9 @@ pub(super) struct App {
     pub is_taught: bool,
     /// When it was last looked at between events.
     pub looked_ns: Option<u64>,
+    /// Since when it is noted which of its pages could not be paged out, and for how long.
+    pub refused_since_ns: u64,
+    pub retry_after: Duration,
     /// Counts launches from 1 to 255, over and over.
     pub launch: u8,
     /// Bytes that came into memory since the application came to the foreground.
@@ -116,6 +121,8 @@ impl App {
             has_learned: false,
             is_taught: false,
             looked_ns: None,
+            refused_since_ns: 0,
+            retry_after: FIRST_RETRY,
             launch: 1,
             grown_bytes: 0,
             relaunches: VecDeque::new(),
@@ -177,6 +184,23 @@ impl App {
         processes.chain(files).sum()
     }
 
+    /// Has the pages that could not be paged out tried again, where it is time for that. `has_ended`: a process of it has.
+    pub fn forget_refused(&mut self, has_ended: bool, now_ns: u64) {
+        let passed = Duration::from_nanos(now_ns.saturating_sub(self.refused_since_ns));
+        if passed < self.retry_after && !(has_ended && passed >= EARLIEST_RETRY) {
+            return;
+        }
+        let refused: u64 = (self.processes.iter_mut())
+            .map(|process| process.pages.forget_refused())
+            .sum();
+        self.refused_since_ns = now_ns;
+        if refused == 0 {
+            self.retry_after = FIRST_RETRY;
+        } else if passed >= self.retry_after {
+            self.retry_after = (2 * self.retry_after).min(LAST_RETRY);
+        }
+    }
+
     pub fn swapped_pages(&self) -> u64 {
         self.processes.iter().map(|p| p.pages.swapped()).sum()
     }
@@ -184,6 +208,9 @@ impl App {
 
 #[cfg(test)]
 mod tests {
+    use warmswap_sys::pagemap::Residence;
+    use warmswap_sys::process::Stat;
+
     use super::*;
     use crate::application::Members;
 
@@ -211,6 +238,40 @@ mod tests {
         let slice = app().free_slice(id).unwrap();
         assert!(slice < SLICES);
         assert_eq!(app().free_slice(id), Some(slice));
+    }
+
+    #[test]
+    fn what_was_refused_is_tried_again_ever_more_seldom_and_when_a_process_has_ended() {
+        let root = Root::machine();
+        let pid = std::process::id();
+        let start_ticks = Stat::read(&root, pid).unwrap().start_ticks;
+        let mut process = Watched::open(&root, ProcessId { pid, start_ticks }, 0).unwrap();
+        process.look(&root, &mut Vec::new()).unwrap();
+        let is_there = |&page: &u64| process.pages.residence(page) == Some(Residence::Present);
+        let page = process.pages.numbers().find(is_there).unwrap();
+        let mut app = app();
+        app.processes.push(process);
+        // Seconds, whether a process has ended, whether a page that is refused is tried again.
+        let steps = [
+            (100, false, true),
+            (219, false, false),
+            (220, false, true),
+            (229, true, false),
+            (230, true, true),
+            (469, false, false),
+            (470, false, true),
+        ];
+        for (second, has_ended, is_tried) in steps {
+            app.processes[0].pages.mark_refused(page);
+            app.forget_refused(has_ended, second * 1_000_000_000);
+            let is_refused = app.processes[0].pages.is_refused(page);
+            assert_eq!(is_refused, !is_tried, "{second} s");
+        }
+        // Nothing is refused any more: it begins anew.
+        app.forget_refused(false, 5_000_000_000_000);
+        app.processes[0].pages.mark_refused(page);
+        app.forget_refused(false, 5_060_000_000_000);
+        assert!(!app.processes[0].pages.is_refused(page));
     }
 
     #[test]

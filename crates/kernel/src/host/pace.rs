@@ -15,6 +15,13 @@ pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// candidate before it was seen.
 pub(super) const LOOK_BEHIND_INTERVAL: Duration = Duration::from_secs(5);
 
+/// What could not be paged out is tried again after so long, and ever more seldom as long as some of it is refused.
+pub(super) const FIRST_RETRY: Duration = Duration::from_secs(60);
+pub(super) const LAST_RETRY: Duration = Duration::from_secs(3600);
+/// And so long after the last time at the earliest, when a process of the application has ended: it may have had the pages,
+/// too.
+pub(super) const EARLIEST_RETRY: Duration = Duration::from_secs(10);
+
 /// The longest wait for a tick after a switch, whatever the tick before said: an application that comes back takes
 /// memory by the megabyte.
 pub const AFTER_SWITCH: Duration = Duration::from_millis(50);

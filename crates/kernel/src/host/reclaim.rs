@@ -18,7 +18,7 @@ use crate::prepage::thread_cpu_ns;
 /// Pages that are paged out by one round: about 20 ms of work.
 const ROUND_PAGES: u64 = 2048;
 
-/// Rounds that are left out at most after rounds in which nothing left.
+/// Rounds that are left out at most after rounds in which nothing was asked for.
 const MOST_PAUSES: u32 = 64;
 
 /// So many pages a second, with a reserve of a quarter of a second.
@@ -69,14 +69,22 @@ impl Patience {
         pauses
     }
 
-    pub fn ended(&mut self, something_left: bool) {
-        if something_left {
+    pub fn ended(&mut self, was_of_use: bool) {
+        if was_of_use {
             *self = Self::default();
         } else {
             self.in_vain = (self.in_vain + 1).min(MOST_PAUSES.ilog2());
             self.pauses = 1 << self.in_vain;
         }
     }
+}
+
+/// Pages of one round.
+pub(super) struct Round {
+    /// A page-out was asked for. Those that did not leave are passed over by the next rounds.
+    pub asked: u64,
+    /// They are in swap now.
+    pub out: u64,
 }
 
 /// A chunk that leaves, with its pages.
@@ -97,6 +105,8 @@ struct Chosen {
     pages: u64,
     /// Pages that were passed over because their application is being launched.
     held: u64,
+    /// Pages that were passed over because they could not be paged out before.
+    refused: u64,
 }
 
 /// What became of one page.
@@ -108,8 +118,8 @@ enum Fate {
 
 impl Core {
     /// Pages out what the engine lets go, about `want` pages in one round; what it would rather keep too, if it is
-    /// `urgent`. How many are in swap now.
-    pub fn page_out(&mut self, apps: &mut [Option<App>], want: u64, urgent: bool) -> u64 {
+    /// `urgent`.
+    pub fn page_out(&mut self, apps: &mut [Option<App>], want: u64, urgent: bool) -> Round {
         let want = want.min(ROUND_PAGES);
         // So few frames free that the engine works in the background, and nobody waits; or that somebody does.
         let mut chosen = self.choose(apps, want, |least| least + 2);
@@ -161,12 +171,15 @@ impl Core {
         }
         self.drain();
         self.counters.page_out_done += out;
-        out
+        Round {
+            asked: asked.len() as u64,
+            out,
+        }
     }
 
     /// Lets the engine choose about `want` pages as if so many frames were free, by the least that it wants to
-    /// be. Pages of an application that is being launched are passed over, as many as a round has at most: a launch needs
-    /// memory at once, and what others do not use makes room for it.
+    /// be. Pages of an application that is being launched are passed over: a launch needs memory at once, and what others do
+    /// not use makes room for it. So are pages that could not be paged out before; as many of both as a round has at most.
     fn choose(&mut self, apps: &[Option<App>], want: u64, free_frames: fn(u64) -> u64) -> Chosen {
         let usage = self.engine.usage();
         let used = usage.frames * PAGE_BYTES as u64 + usage.pool_bytes;
@@ -184,6 +197,10 @@ impl Core {
                 Action::StoreRaw { chunk } => {
                     self.choose_chunk(&mut chosen, apps, chunk, Place::Backing)
                 }
+                Action::Drop { page } if self.is_refused(apps, page) => {
+                    self.pass_refused(&mut chosen, page);
+                    0
+                }
                 Action::Drop { page } => {
                     chosen.dropped.push(page);
                     1
@@ -193,7 +210,7 @@ impl Core {
                     0
                 }
             };
-            if chosen.pages >= want || chosen.held >= ROUND_PAGES {
+            if chosen.pages >= want || chosen.held + chosen.refused >= ROUND_PAGES {
                 // No more of them; what is decided already is carried out.
                 self.engine.set_budget_bytes(UNBOUNDED_BYTES);
             }
@@ -201,8 +218,7 @@ impl Core {
         chosen
     }
 
-    /// Takes in a chunk without the pages of applications that are being launched, which count as served and
-    /// stay. How many pages it has then.
+    /// Takes in a chunk without the pages that are passed over, which count as served and stay. How many pages it has then.
     fn choose_chunk(
         &mut self,
         chosen: &mut Chosen,
@@ -217,6 +233,8 @@ impl Core {
             if is_being_launched(apps, app) {
                 self.engine.served(app, at, Arrival::Untouched);
                 chosen.held += 1;
+            } else if self.is_refused(apps, page) {
+                self.pass_refused(chosen, page);
             } else {
                 pages.push(page);
             }
@@ -228,6 +246,21 @@ impl Core {
             pages,
         });
         count
+    }
+
+    /// The kernel was asked for the page a while ago, and did not page it out.
+    fn is_refused(&self, apps: &[Option<App>], page: PageId) -> bool {
+        self.find(apps, page).is_some_and(|(app, process, number)| {
+            let app = apps[app].as_ref();
+            app.is_some_and(|app| app.processes[process].pages.is_refused(number))
+        })
+    }
+
+    /// Passes such a page over, as if it had been touched, so that others are tried first.
+    fn pass_refused(&mut self, chosen: &mut Chosen, page: PageId) {
+        let (app, at) = self.engine.locate(page);
+        self.engine.served(app, at, Arrival::Touched);
+        chosen.refused += 1;
     }
 
     /// Where a page is: application, process, number.
@@ -278,15 +311,19 @@ impl Core {
     }
 
     /// Tells the engine what became of a page that it let go. How many left.
-    fn conclude(&mut self, apps: &[Option<App>], page: PageId) -> u64 {
+    fn conclude(&mut self, apps: &mut [Option<App>], page: PageId) -> u64 {
         let (id, at) = self.engine.locate(page);
         let fate = match self.find(apps, page) {
             None => Fate::Freed,
             Some((app, process, number)) => {
-                let process = apps[app].as_ref().map(|app| &app.processes[process]);
-                match process.and_then(|process| process.pages.residence(number)) {
-                    Some(Residence::Swapped) => Fate::Out,
-                    Some(Residence::Present) => Fate::Kept,
+                let process = apps[app].as_mut().map(|app| &mut app.processes[process]);
+                let pages = process.map(|process| &mut process.pages);
+                match pages.and_then(|pages| Some((pages.residence(number)?, pages))) {
+                    Some((Residence::Swapped, _)) => Fate::Out,
+                    Some((Residence::Present, pages)) => {
+                        pages.mark_refused(number);
+                        Fate::Kept
+                    }
                     None => Fate::Freed,
                 }
             }

@@ -82,6 +82,35 @@ fn a_page_that_came_ahead_is_told_apart_when_it_is_touched() {
 }
 
 #[test]
+fn a_page_that_was_refused_is_marked_until_it_comes_or_goes() {
+    let mut w = Pages::default();
+    let there = [region(510, 4, Residence::Present)];
+    changes(&mut w, &there);
+    for page in [511, 511, 512, 513, 700] {
+        w.mark_refused(page);
+    }
+    let refused = |w: &Pages| (510..=700).filter(|&p| w.is_refused(p)).collect::<Vec<_>>();
+
+    changes(&mut w, &there);
+    assert_eq!(refused(&w), [511, 512, 513]);
+    let left = [
+        region(510, 2, Residence::Present),
+        region(512, 1, Residence::Swapped),
+    ];
+    changes(&mut w, &left);
+    w.mark_refused(512);
+    assert_eq!(refused(&w), [511], "one went to swap, one is no more");
+    changes(&mut w, &there);
+    w.mark_refused(510);
+    assert_eq!(w.forget_refused(), 2);
+    assert_eq!((w.forget_refused(), refused(&w).len()), (0, 0));
+
+    w.mark_refused(510);
+    changes(&mut w, &[]);
+    assert_eq!(w.forget_refused(), 0);
+}
+
+#[test]
 fn evidence_ages_by_launches_and_goes_with_the_page() {
     let mut w = Pages::default();
     changes(&mut w, &[region(7, 3, Residence::Present)]);
