@@ -125,14 +125,14 @@ impl Gauge {
         self.group.is_some()
     }
 
-    /// Compares the machine with the goal, where the applications have `resident_bytes` of anonymous memory. Nothing is
-    /// missing for idle page cache if that is left to the kernel.
+    /// Compares the machine with the goal, where the applications have `resident_bytes` of anonymous memory. Of idle page
+    /// cache this share counts as used, from 0 to 1; the rest is left to the kernel.
     pub fn room(
         &self,
         pool_bytes: u64,
         resident_bytes: u64,
         headroom_bytes: u64,
-        is_cache_left: bool,
+        idle_share: f64,
     ) -> Result<Room, FileError> {
         let headroom = self.goal.headroom_bytes.unwrap_or(headroom_bytes);
         let mut room = Room {
@@ -142,7 +142,7 @@ impl Gauge {
         // How much more than now every bound allows at least, headroom included, as a share of the bound.
         let mut slack: Option<f64> = None;
         let mut bound = |all: u64, idle: u64, most: u64| {
-            let used = all - if is_cache_left { idle.min(all) } else { 0 };
+            let used = all - (idle.min(all) as f64 * (1.0 - idle_share)) as u64;
             room.missing_bytes = room
                 .missing_bytes
                 .max((used + headroom).saturating_sub(most));
@@ -233,11 +233,11 @@ mod tests {
         let (_dir, root) = machine(limit);
         let gauge = Gauge::new(&root, goal).unwrap();
         let pool = gauge.swap().unwrap().pool_bytes;
-        gauge.room(pool, 640 * MIB, 20 * MIB, false).unwrap()
+        gauge.room(pool, 640 * MIB, 20 * MIB, 1.0).unwrap()
     }
 
     #[test]
-    fn idle_page_cache_counts_unless_it_is_left_to_the_kernel() {
+    fn idle_page_cache_counts_but_for_what_is_left_to_the_kernel() {
         let (_dir, root) = machine("max");
         let goal = Goal {
             budget_bytes: Some(310 * MIB),
@@ -247,16 +247,17 @@ mod tests {
         let gauge = Gauge::new(&root, &goal).unwrap();
         assert!(gauge.counts_page_cache());
         // 300 MiB of which 30 are idle files, 11 MiB of pool and 20 MiB of headroom.
-        let missing = |is_cache_left| {
-            let room = gauge.room(11 * MIB, 0, 20 * MIB, is_cache_left).unwrap();
+        let missing = |idle_share| {
+            let room = gauge.room(11 * MIB, 0, 20 * MIB, idle_share).unwrap();
             (
                 room.missing_bytes / MIB,
                 room.spare_bytes / MIB,
                 room.is_urgent,
             )
         };
-        assert_eq!(missing(false), (21, 0, true));
-        assert_eq!(missing(true), (0, 29, false));
+        assert_eq!(missing(1.0), (21, 0, true));
+        assert_eq!(missing(0.5), (6, 14, false));
+        assert_eq!(missing(0.0), (0, 29, false));
     }
 
     #[test]

@@ -308,8 +308,9 @@ impl Host {
             }
             host.close_window(at, false);
             if host.gauge.counts_page_cache() {
-                let taken = reclaimed_anonymous_pages(&host.core.root);
-                host.page_cache.switched(taken.unwrap_or_default());
+                if let Ok(taken) = reclaimed_anonymous_pages(&host.core.root) {
+                    host.page_cache.switched(taken);
+                }
             }
             host.foreground = Some(at);
             host.switched_ns = Some(monotonic_ns());
@@ -438,9 +439,9 @@ impl Host {
 
     fn reclaim(&mut self, now_ns: u64) -> Tick {
         let resident = self.core.engine.usage().frames * PAGE_BYTES as u64;
-        let (pool, cache) = (self.swap.pool_bytes, self.page_cache.is_left_to_kernel());
+        let (pool, counted) = (self.swap.pool_bytes, self.page_cache.counted());
         let headroom = self.headroom_bytes();
-        let room = self.gauge.room(pool, resident, headroom, cache);
+        let room = self.gauge.room(pool, resident, headroom, counted);
         // Where the machine cannot be read, nothing is risked.
         let room = room.unwrap_or_default();
         self.missing_bytes = room.missing_bytes;

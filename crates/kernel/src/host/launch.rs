@@ -66,8 +66,8 @@ impl Host {
         };
         prepagers.only(self.launches);
         let resident = self.core.engine.usage().frames * PAGE_BYTES as u64;
-        let (pool, cache) = (self.swap.pool_bytes, self.page_cache.is_left_to_kernel());
-        let room = self.gauge.room(pool, resident, 0, cache);
+        let (pool, counted) = (self.swap.pool_bytes, self.page_cache.counted());
+        let room = self.gauge.room(pool, resident, 0, counted);
         // Where the machine cannot be read, nothing is risked.
         let room = room.unwrap_or_default();
         self.core.set_ample(room.is_ample, monotonic_ns());
