@@ -511,7 +511,9 @@ impl Host {
             let there: FxHashSet<ProcessId> = now.iter().copied().collect();
             let before = app.processes.len();
             self.core.forget_gone(app, |id| there.contains(&id));
-            app.forget_refused(app.processes.len() < before, now_ns);
+            if app.forget_refused(app.processes.len() < before, now_ns) > 0 {
+                self.patience = Patience::default();
+            }
             app.unreadable.retain(|id| there.contains(id));
             let known = app.processes.iter().map(Watched::id);
             let known: FxHashSet<ProcessId> = known.chain(app.unreadable.iter().copied()).collect();

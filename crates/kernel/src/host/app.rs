@@ -185,10 +185,11 @@ impl App {
     }
 
     /// Has the pages that could not be paged out tried again, where it is time for that. `has_ended`: a process of it has.
-    pub fn forget_refused(&mut self, has_ended: bool, now_ns: u64) {
+    /// How many they are.
+    pub fn forget_refused(&mut self, has_ended: bool, now_ns: u64) -> u64 {
         let passed = Duration::from_nanos(now_ns.saturating_sub(self.refused_since_ns));
         if passed < self.retry_after && !(has_ended && passed >= EARLIEST_RETRY) {
-            return;
+            return 0;
         }
         let refused: u64 = (self.processes.iter_mut())
             .map(|process| process.pages.forget_refused())
@@ -199,6 +200,7 @@ impl App {
         } else if passed >= self.retry_after {
             self.retry_after = (2 * self.retry_after).min(LAST_RETRY);
         }
+        refused
     }
 
     pub fn swapped_pages(&self) -> u64 {
@@ -263,7 +265,8 @@ mod tests {
         ];
         for (second, has_ended, is_tried) in steps {
             app.processes[0].pages.mark_refused(page);
-            app.forget_refused(has_ended, second * 1_000_000_000);
+            let tried = app.forget_refused(has_ended, second * 1_000_000_000);
+            assert_eq!(tried, u64::from(is_tried), "{second} s");
             let is_refused = app.processes[0].pages.is_refused(page);
             assert_eq!(is_refused, !is_tried, "{second} s");
         }
