@@ -3,6 +3,7 @@
 mod app;
 mod core;
 mod files;
+mod find;
 mod launch;
 mod pace;
 mod page_cache;
@@ -16,7 +17,6 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-use rustc_hash::FxHashSet;
 use warmswap_engine::{Engine, Limits};
 use warmswap_page::AppId;
 use warmswap_page::PAGE_BYTES;
@@ -28,7 +28,7 @@ use warmswap_sys::{Root, monotonic_ns};
 pub use self::pace::AFTER_SWITCH;
 
 use self::app::App;
-use self::core::{Core, Sight, UNBOUNDED_BYTES};
+use self::core::{Core, UNBOUNDED_BYTES};
 use self::launch::REMEMBERED_GROWTHS;
 use self::pace::{FIND_INTERVAL, LOOK_BEHIND_INTERVAL, LOOK_INTERVAL, WATCHFUL};
 use self::page_cache::PageCache;
@@ -307,10 +307,10 @@ impl Host {
                 host.send_to_background(last);
             }
             host.close_window(at, false);
-            if host.gauge.counts_page_cache() {
-                if let Ok(taken) = reclaimed_anonymous_pages(&host.core.root) {
-                    host.page_cache.switched(taken);
-                }
+            if host.gauge.counts_page_cache()
+                && let Ok(taken) = reclaimed_anonymous_pages(&host.core.root)
+            {
+                host.page_cache.switched(taken);
             }
             host.foreground = Some(at);
             host.switched_ns = Some(monotonic_ns());
@@ -497,44 +497,6 @@ impl Host {
         (largest + largest / 4).min(most).max(LEAST_HEADROOM_BYTES)
     }
 
-    // ---- processes ----
-
-    fn find_processes(&mut self, now_ns: u64) {
-        let applications: Vec<&Application> = self.in_order().map(|a| &a.application).collect();
-        let Ok(found) = self.finder.find(&applications) else {
-            return;
-        };
-        for (&at, now) in self.order.iter().zip(found) {
-            let Some(app) = &mut self.apps[at] else {
-                continue;
-            };
-            let there: FxHashSet<ProcessId> = now.iter().copied().collect();
-            let before = app.processes.len();
-            self.core.forget_gone(app, |id| there.contains(&id));
-            if app.forget_refused(app.processes.len() < before, now_ns) > 0 {
-                self.patience = Patience::default();
-            }
-            app.unreadable.retain(|id| there.contains(id));
-            let known = app.processes.iter().map(Watched::id);
-            let known: FxHashSet<ProcessId> = known.chain(app.unreadable.iter().copied()).collect();
-            for id in now.into_iter().filter(|id| !known.contains(id)) {
-                self.core.watch(app, id);
-            }
-        }
-    }
-
-    /// Forgets the names of files that no application maps, and of which nothing is learned.
-    fn forget_file_names(&mut self) {
-        let mut used = FxHashSet::default();
-        for app in self.apps.iter().flatten() {
-            used.extend(app.files.keys().copied());
-            used.extend(app.processes.iter().flat_map(|p| p.files.mapped()));
-            let learned = self.core.engine.learned(app.id);
-            used.extend(learned.files.iter().map(|learned| learned.file));
-        }
-        self.core.names.retain(|file| used.contains(&file));
-    }
-
     /// Runs an event of an application. Others can leave than before: a round is not in vain for what the last ones were.
     fn event(&mut self, event: impl FnOnce(&mut Self)) {
         self.timed(|host| {
@@ -555,52 +517,4 @@ impl Host {
 /// Whether an interval is over that began at a time; what never began is due.
 fn is_due(begin_ns: Option<u64>, interval: Duration, now_ns: u64) -> bool {
     begin_ns.is_none_or(|at| Duration::from_nanos(now_ns.saturating_sub(at)) >= interval)
-}
-
-impl Core {
-    /// Watches one more process of the application.
-    fn watch(&mut self, app: &mut App, id: ProcessId) {
-        let Some(slice) = app.free_slice(id) else {
-            return;
-        };
-        match Watched::open(&self.root, id, slice) {
-            Ok(watched) => {
-                let at = app.processes.push(watched);
-                // A child that is forked in a launch is news; what was there before is not.
-                let sight = if app.window.is_none() {
-                    Sight::First
-                } else {
-                    Sight::News
-                };
-                self.look_at(app, at, sight);
-                self.mark_taught(app, at);
-            }
-            Err(e) if e.is_gone() => self.counters.process_gone += 1,
-            // It is tried again when others have ended.
-            Err(e) if e.is_exhausted() => {}
-            Err(e) => {
-                if e.is_refused() {
-                    self.counters.refused_permission += 1;
-                } else {
-                    self.counters.process_unreadable += 1;
-                }
-                app.unreadable.push(id);
-            }
-        }
-    }
-
-    /// What was learned to be hot in an earlier run is evidence in this one. Looks at the pages of this process only, and
-    /// at none where no page of it can be hot.
-    fn mark_taught(&mut self, app: &mut App, at: usize) {
-        if !app.is_taught && app.window.is_none() {
-            return;
-        }
-        let process = &mut app.processes[at];
-        let slice = process.slice();
-        let is_hot = |&page: &u64| self.engine.is_hot(app.id, app::addr(slice, page));
-        let hot: Vec<u64> = process.pages.numbers().filter(is_hot).collect();
-        for page in hot {
-            process.pages.mark_seen(page, app.launch);
-        }
-    }
 }

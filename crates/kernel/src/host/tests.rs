@@ -6,6 +6,7 @@ use warmswap_policy::prefetch::footprint::Extent;
 use warmswap_sys::process::Stat;
 
 use super::app::addr;
+use super::core::Sight;
 use super::*;
 use crate::application::Members;
 

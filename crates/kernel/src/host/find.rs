@@ -1,0 +1,97 @@
+//! Which processes applications have now: new ones are watched, and what is known of those that ended is given up.
+
+use rustc_hash::FxHashSet;
+
+use super::Host;
+use super::app::{App, addr};
+use super::core::{Core, Sight};
+use super::reclaim::Patience;
+use crate::application::{Application, ProcessId};
+use crate::watch::Watched;
+
+impl Host {
+    /// Looks for processes that began or ended.
+    pub(super) fn find_processes(&mut self, now_ns: u64) {
+        let applications: Vec<&Application> = self.in_order().map(|a| &a.application).collect();
+        let Ok(found) = self.finder.find(&applications) else {
+            return;
+        };
+        for (&at, now) in self.order.iter().zip(found) {
+            let Some(app) = &mut self.apps[at] else {
+                continue;
+            };
+            let there: FxHashSet<ProcessId> = now.iter().copied().collect();
+            let before = app.processes.len();
+            self.core.forget_gone(app, |id| there.contains(&id));
+            if app.forget_refused(app.processes.len() < before, now_ns) > 0 {
+                self.patience = Patience::default();
+            }
+            app.unreadable.retain(|id| there.contains(id));
+            let known = app.processes.iter().map(Watched::id);
+            let known: FxHashSet<ProcessId> = known.chain(app.unreadable.iter().copied()).collect();
+            for id in now.into_iter().filter(|id| !known.contains(id)) {
+                self.core.watch(app, id);
+            }
+        }
+    }
+
+    /// Forgets the names of files that no application maps, and of which nothing is learned.
+    pub(super) fn forget_file_names(&mut self) {
+        let mut used = FxHashSet::default();
+        for app in self.apps.iter().flatten() {
+            used.extend(app.files.keys().copied());
+            used.extend(app.processes.iter().flat_map(|p| p.files.mapped()));
+            let learned = self.core.engine.learned(app.id);
+            used.extend(learned.files.iter().map(|learned| learned.file));
+        }
+        self.core.names.retain(|file| used.contains(&file));
+    }
+}
+
+impl Core {
+    /// Watches one more process of the application.
+    fn watch(&mut self, app: &mut App, id: ProcessId) {
+        let Some(slice) = app.free_slice(id) else {
+            return;
+        };
+        match Watched::open(&self.root, id, slice) {
+            Ok(watched) => {
+                let at = app.processes.push(watched);
+                // A child that is forked in a launch is news; what was there before is not.
+                let sight = if app.window.is_none() {
+                    Sight::First
+                } else {
+                    Sight::News
+                };
+                self.look_at(app, at, sight);
+                self.mark_taught(app, at);
+            }
+            Err(e) if e.is_gone() => self.counters.process_gone += 1,
+            // It is tried again when others have ended.
+            Err(e) if e.is_exhausted() => {}
+            Err(e) => {
+                if e.is_refused() {
+                    self.counters.refused_permission += 1;
+                } else {
+                    self.counters.process_unreadable += 1;
+                }
+                app.unreadable.push(id);
+            }
+        }
+    }
+
+    /// What was learned to be hot in an earlier run is evidence in this one. Looks at the pages of this process only, and
+    /// at none where no page of it can be hot.
+    pub(super) fn mark_taught(&mut self, app: &mut App, at: usize) {
+        if !app.is_taught && app.window.is_none() {
+            return;
+        }
+        let process = &mut app.processes[at];
+        let slice = process.slice();
+        let is_hot = |&page: &u64| self.engine.is_hot(app.id, addr(slice, page));
+        let hot: Vec<u64> = process.pages.numbers().filter(is_hot).collect();
+        for page in hot {
+            process.pages.mark_seen(page, app.launch);
+        }
+    }
+}
