@@ -11,7 +11,7 @@ pub struct Counters {
     /// Of these, pages that were seen in swap afterwards.
     pub page_out_done: u64,
     /// Of these, pages that were still in memory: several processes have them, they are locked, were touched at once, or
-    /// swap has no room. They are not asked for again for a while.
+    /// swap has no room. Not asked for again for a while after the second time.
     pub page_out_kept: u64,
     /// Of these, pages that were gone: freed or unmapped meanwhile.
     pub page_out_freed: u64,

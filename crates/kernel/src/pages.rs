@@ -25,6 +25,8 @@ const AHEAD: u8 = 4;
 /// It is in memory, and stayed there when the kernel was asked to page it out, as it does where several processes have the
 /// page, or it is locked.
 const REFUSED: u8 = 8;
+/// It was asked for once, and stayed: it may have been busy just then.
+const STAYED: u8 = 64;
 /// How often it was seen to be accessed in another launch than before, up to 3.
 const CONFIRMED: u8 = 3 << CONFIRMED_SHIFT;
 const CONFIRMED_SHIFT: u32 = 4;
@@ -344,23 +346,30 @@ impl Pages {
 
     // ---- what is noted ----
 
-    /// Notes that a page that is in memory could not be paged out, until it comes or goes or [`Self::forget_refused`].
+    /// Notes that a page that is in memory could not be paged out. After the second time it is marked as refused, until it
+    /// comes or goes or [`Self::forget_refused`]: the first time it may have been busy, as pages are that were just touched.
     pub fn mark_refused(&mut self, page: u64) {
-        if let Some((state, _)) = self.page(page)
-            && *state & (WHERE | REFUSED) == PRESENT
-        {
+        let Some((state, _)) = self
+            .page(page)
+            .filter(|(state, _)| **state & WHERE == PRESENT)
+        else {
+            return;
+        };
+        if *state & STAYED == 0 {
+            *state |= STAYED;
+        } else if *state & REFUSED == 0 {
             *state |= REFUSED;
             self.refused += 1;
         }
     }
 
-    /// Whether it was noted of the page that it could not be paged out.
+    /// Whether the page is marked as refused.
     #[must_use]
     pub fn is_refused(&self, page: u64) -> bool {
         self.state(page).is_some_and(|state| state & REFUSED != 0)
     }
 
-    /// Takes back all marks of pages that could not be paged out. How many there were.
+    /// Takes back the marks of all that are refused: each is marked again the next time. How many there were.
     pub fn forget_refused(&mut self) -> u64 {
         let refused = std::mem::take(&mut self.refused);
         if refused > 0 {

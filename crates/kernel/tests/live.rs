@@ -397,10 +397,10 @@ fn locked_memory_is_left_alone_and_counted() {
 /// The kernel pages out nothing on request that several processes have. If such pages were asked for again, no others
 /// would leave.
 #[test]
-fn pages_that_a_child_has_too_are_asked_for_once_and_again_when_it_has_ended() {
+fn pages_that_a_child_has_too_are_asked_for_twice_and_again_when_it_has_ended() {
     const PAGES: u64 = 2000;
     let machine = machine!(
-        "pages_that_a_child_has_too_are_asked_for_once_and_again_when_it_has_ended",
+        "pages_that_a_child_has_too_are_asked_for_twice_and_again_when_it_has_ended",
         16384
     );
     let mut program = machine.program(PAGES);

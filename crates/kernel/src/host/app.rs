@@ -252,6 +252,7 @@ mod tests {
         let is_there = |&page: &u64| process.pages.residence(page) == Some(Residence::Present);
         let page = process.pages.numbers().find(is_there).unwrap();
         let mut app = app();
+        process.pages.mark_refused(page);
         app.processes.push(process);
         // Seconds, whether a process has ended, whether a page that is refused is tried again.
         let steps = [

@@ -86,7 +86,7 @@ fn a_page_that_was_refused_is_marked_until_it_comes_or_goes() {
     let mut w = Pages::default();
     let there = [region(510, 4, Residence::Present)];
     changes(&mut w, &there);
-    for page in [511, 511, 512, 513, 700] {
+    for page in [510, 511, 511, 511, 512, 512, 513, 513, 700, 700] {
         w.mark_refused(page);
     }
     let refused = |w: &Pages| (510..=700).filter(|&p| w.is_refused(p)).collect::<Vec<_>>();
@@ -99,13 +99,17 @@ fn a_page_that_was_refused_is_marked_until_it_comes_or_goes() {
     ];
     changes(&mut w, &left);
     w.mark_refused(512);
+    w.mark_refused(512);
     assert_eq!(refused(&w), [511], "one went to swap, one is no more");
     changes(&mut w, &there);
+    w.mark_refused(512);
     w.mark_refused(510);
+    assert_eq!(refused(&w), [510, 511], "512 is another page now");
     assert_eq!(w.forget_refused(), 2);
     assert_eq!((w.forget_refused(), refused(&w).len()), (0, 0));
 
     w.mark_refused(510);
+    assert_eq!(refused(&w), [510], "it is known to stay");
     changes(&mut w, &[]);
     assert_eq!(w.forget_refused(), 0);
 }
