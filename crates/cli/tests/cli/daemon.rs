@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 use warmswap_sys::{Root, swap, zram};
 use warmswap_testkit::skip;
@@ -387,16 +387,20 @@ fn a_relaunch_is_learned_prefetched_and_told_and_survives_a_kill() {
             bytes(&app(daemon), "swapped_bytes") > away_bytes
         });
     };
+    // When it was: nothing is saved from then on until what is learned of it is known.
     let come_back = |daemon: &Daemon, holder: &mut Holder| {
         switch(daemon, &["hold"]);
+        let began = SystemTime::now();
         holder.touch();
         switch(daemon, &["--launch-done", "hold"]);
+        began
     };
     switch(&daemon, &["--launch-done", "hold"]);
+    let mut last_began = SystemTime::now();
     for _ in 0..3 {
         // Half of all leaves: what is touched of that is seen to be.
         leave(&daemon, HELD_BYTES as u64 / 2);
-        come_back(&daemon, &mut holder);
+        last_began = come_back(&daemon, &mut holder);
     }
     let found = app(&daemon);
     assert_eq!(bytes(&found, "processes"), 1);
@@ -417,14 +421,15 @@ fn a_relaunch_is_learned_prefetched_and_told_and_survives_a_kill() {
         assert!(shown.contains(part), "{part}: {shown}");
     }
 
-    // Learned tables are saved each second, so once more after the last relaunch; they, the device and the program
-    // outlive the daemon.
-    let wait_for_tables = |daemon: &Daemon| {
+    // Learned tables are saved a second after the last relaunch; they, the device and the program outlive the daemon.
+    let wait_for_tables = |daemon: &Daemon, last_began: SystemTime| {
         let learned = daemon.folder.path().join("learned/hold.learned");
-        let _ = fs::remove_file(&learned);
-        wait_for("tables are saved", || learned.exists());
+        wait_for("tables are saved", || {
+            let saved = fs::metadata(&learned).and_then(|file| file.modified());
+            saved.is_ok_and(|saved| saved > last_began)
+        });
     };
-    wait_for_tables(&daemon);
+    wait_for_tables(&daemon, last_began);
     let (ended, folder) = daemon.end("-KILL");
     assert_eq!(ended.signal(), Some(9));
     let areas = swap::areas(&Root::machine()).expect("a list of swap");
@@ -447,10 +452,10 @@ fn a_relaunch_is_learned_prefetched_and_told_and_survives_a_kill() {
     let nearly_all = HELD_BYTES as u64 - (4 << 20);
     leave(&daemon, nearly_all);
     for _ in 0..2 {
-        come_back(&daemon, &mut holder);
+        last_began = come_back(&daemon, &mut holder);
         leave(&daemon, nearly_all);
     }
-    wait_for_tables(&daemon);
+    wait_for_tables(&daemon, last_began);
     let (_, folder) = daemon.end("-KILL");
 
     // There is room for it, so it is brought back early.
