@@ -84,6 +84,7 @@ mod options;
 mod order;
 mod pager;
 mod quantiles;
+mod readahead;
 mod result;
 mod sampler;
 mod swap;

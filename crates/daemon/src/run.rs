@@ -78,10 +78,7 @@ pub fn run_over<H: Host>(
     let (undo, inherited) = Undo::inherit(root, &state)?;
     let mut notices = Vec::new();
     let devices = Devices::set_up(&config.zram, &undo, inherited, &mut notices);
-    let settings = match config.host.kernel_settings {
-        true => KernelSettings::for_swap(&undo, &mut notices),
-        false => KernelSettings::default(),
-    };
+    let settings = KernelSettings::for_swap(&undo, &config.host, &mut notices);
     notices.iter().for_each(|notice| say(notice));
     let devices = devices?;
     let host = make_host(&config)?;

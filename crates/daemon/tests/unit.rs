@@ -51,6 +51,7 @@ fn the_unit_has_the_rights_that_the_daemon_needs_and_no_others() {
         ("SystemCallFilter", "process_madvise"),
         ("ReadWritePaths", "-/sys/devices/virtual/block"),
         ("ReadWritePaths", "-/sys/class/zram-control"),
+        ("ReadWritePaths", "-/sys/devices/virtual/bdi"),
         ("DeviceAllow", "block-zram"),
         ("BindReadOnlyPaths", "-/tmp/.X11-unix"),
         ("RestrictAddressFamilies", "AF_UNIX"),

@@ -27,6 +27,7 @@ pub mod prepage;
 pub mod probe;
 pub mod process;
 pub mod psi;
+pub mod readahead;
 pub mod residency;
 pub mod root;
 pub mod runtime;

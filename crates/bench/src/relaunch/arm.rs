@@ -18,6 +18,7 @@ use super::limit::{Conditions, GroupLimit, MachineLimit, MemoryLimit};
 use super::options::{Arm, Preload, RelaunchOptions, Scope, Step};
 use super::order::{order, request_seed};
 use super::pager::{Pager, PagerCounts};
+use super::readahead::{self, Readahead};
 use super::sampler::{Sampled, Sampler};
 use super::swap::Swap;
 use super::usage::{CpuNow, Faults, anonymous_bytes, faults, kernel_threads};
@@ -78,6 +79,8 @@ impl Run<'_> {
     pub fn measure(&self, progress: &mut dyn FnMut(Step<'_>)) -> Result<Done, BenchError> {
         let root = self.undo.root();
         drop_caches(root)?;
+        // Open files keep what held when they were opened: before any program starts.
+        let _readahead = Readahead::set(self.undo, self.arm, self.options.readahead_kib)?;
         let mut limit = self.limit()?;
         let daemon = self.daemon()?;
         let budgets = self.budgets();
@@ -303,7 +306,10 @@ impl Run<'_> {
             },
             file_bytes: limit.file_bytes()?,
             oom_kills: block.kills.count()?,
-            conditions: limit.conditions(),
+            conditions: Conditions {
+                readahead_kib: readahead::now(root),
+                ..limit.conditions()
+            },
             before,
             after: block.pager.counts(apps)?,
             budgets: block.budgets.clone(),

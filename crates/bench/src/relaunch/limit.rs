@@ -28,7 +28,7 @@ pub struct Setting {
     pub value: String,
 }
 
-/// Under which conditions an arm ran, where the whole machine was limited; nothing elsewhere.
+/// Under which conditions an arm ran; most are there only where the whole machine was limited.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Conditions {
     /// Memory that was left to all programs and the kernel, in bytes.
@@ -41,6 +41,8 @@ pub struct Conditions {
     pub most_stall_percent: Option<f64>,
     /// Settings of the kernel.
     pub settings: Vec<Setting>,
+    /// What each disk without moving parts read in advance of files that were opened, in KiB.
+    pub readahead_kib: Vec<Setting>,
 }
 
 /// A limit of memory, and what is counted under it. Dropping it takes it back.

@@ -37,6 +37,7 @@ pub fn options(arms: &[Arm]) -> RelaunchOptions {
         rest_ms: 20,
         seed: 3,
         algorithm: "lz4".to_owned(),
+        readahead_kib: None,
         host: HostConfig::default(),
         preload: None,
         footprints: None,

@@ -92,6 +92,9 @@ fn latencies(report: &RelaunchReport) -> Result<Table, TableError> {
              that brought a page from the library's pool is a major one, too."
         )
     });
+    if let Some(line) = readahead(report) {
+        table.footnote(line);
+    }
     let is_machine = machine::is_measured(report);
     let host = format!(
         "kernel is the kernel host with scheme {}.{}",
@@ -112,6 +115,28 @@ fn latencies(report: &RelaunchReport) -> Result<Table, TableError> {
         Quantity::Fraction(report.cpu_share).human(),
     ));
     Ok(table)
+}
+
+/// What disks read in advance of files, in the arms that differ; none where nothing is known of it.
+fn readahead(report: &RelaunchReport) -> Option<String> {
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for result in &report.arms {
+        let disks = result.conditions.readahead_kib.iter();
+        let disks: Vec<_> = disks
+            .map(|disk| format!("{} {}", disk.name, disk.value))
+            .collect();
+        let (disks, arm) = (disks.join(", "), result.arm.name());
+        match groups.iter_mut().find(|group| group.0 == disks) {
+            Some(group) => group.1.push(arm),
+            None => groups.push((disks, vec![arm])),
+        }
+    }
+    groups.retain(|group| !group.0.is_empty());
+    let groups: Vec<_> = groups
+        .iter()
+        .map(|(disks, arms)| format!("{disks} ({})", arms.join(", ")))
+        .collect();
+    (!groups.is_empty()).then(|| format!("Readahead of files, KiB: {}.", groups.join("; ")))
 }
 
 fn use_times(report: &RelaunchReport) -> Result<Table, TableError> {

@@ -163,6 +163,7 @@ impl MemoryLimit for MachineLimit {
                 .as_ref()
                 .map(|settings| settings.now(self.undo.root()))
                 .unwrap_or_default(),
+            ..Conditions::default()
         }
     }
 

@@ -26,6 +26,7 @@ fn options() -> RelaunchOptions {
         rest_ms: 1,
         seed: 0,
         algorithm: "lz4".to_owned(),
+        readahead_kib: None,
         host: HostConfig::default(),
         preload: None,
         footprints: None,

@@ -139,6 +139,7 @@ fn options(args: &CapacityArgs) -> Result<CapacityOptions> {
             rest_ms: args.rest_ms,
             seed: args.seed,
             algorithm: args.algorithm.clone(),
+            readahead_kib: None,
             host: HostConfig::default(),
             preload: preload.transpose()?,
             footprints: None,

@@ -66,6 +66,10 @@ pub struct RelaunchArgs {
     /// Compression algorithm of the zram devices
     #[arg(long, default_value = "lz4")]
     algorithm: String,
+    /// What disks without moving parts read in advance of a file, in KiB, in all arms; kernel host and daemon lower it to
+    /// 64 [default: as it is]
+    #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(4..=65536))]
+    readahead_kib: Option<u64>,
     /// The kernel host's scheme
     #[arg(long, default_value_t = HostConfig::default().scheme)]
     scheme: String,
@@ -214,6 +218,7 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
         },
         seed: args.seed,
         algorithm: args.algorithm,
+        readahead_kib: args.readahead_kib,
         host: {
             let defaults = HostConfig::default();
             HostConfig {

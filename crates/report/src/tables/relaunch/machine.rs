@@ -38,6 +38,7 @@ pub(super) fn conditions(report: &RelaunchReport) -> Result<Table, TableError> {
             least_available_bytes,
             most_stall_percent,
             settings,
+            ..
         } = conditions;
         let bytes = |bytes: &Option<u64>| bytes.map_or(Quantity::Missing, Quantity::Bytes);
         let stall = most_stall_percent.map_or(Quantity::Missing, |percent| {

@@ -91,6 +91,10 @@ fn figures(report: &MixesReport) -> Result<Table, TableError> {
         }
     }
     table.footnote("Latency and major faults are of a relaunch, CPU time and page-outs of all relaunches and use.");
+    let mut measured = report.mixes.iter().filter_map(|mix| mix.report.as_ref());
+    if let Some(line) = measured.next().and_then(super::readahead) {
+        table.footnote(line);
+    }
     Ok(table)
 }
 

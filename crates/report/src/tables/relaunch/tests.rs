@@ -238,6 +238,7 @@ fn what_was_left_of_the_machine_stands_beside_its_settings_and_kills() {
         settings: [180, 0, 125, 15_000]
             .map(|value: u32| setting("vm.watermark_boost_factor", &value.to_string()))
             .into(),
+        readahead_kib: vec![setting("vda", "64")],
     };
     let limited = ArmResult {
         kills: 3,
@@ -251,6 +252,10 @@ fn what_was_left_of_the_machine_stands_beside_its_settings_and_kills() {
     let tables = relaunch(&report).expect("rows fit");
 
     assert_eq!(tables.len(), 9);
+    assert_eq!(
+        tables[0].json()["footnotes"][0]["text"],
+        "Readahead of files, KiB: vda 64 (daemon-untold)."
+    );
     let rows = |table: usize| tables[table].json()["rows"].clone();
     assert_eq!(rows(0)[1]["kills"], 3);
     let machine = rows(7);
