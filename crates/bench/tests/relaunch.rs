@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use warmswap_bench::relaunch::capacity::{CapacityOptions, capacity};
 use warmswap_bench::relaunch::{Arm, Preload, Total};
 use warmswap_bench::{BenchError, RelaunchOptions, relaunch};
+use warmswap_sys::readahead::KERNELS_KIB;
 use warmswap_sys::uffd::{Features, Reach, Uffd};
 use warmswap_sys::undo::Undo;
 use warmswap_sys::{Root, swap};
@@ -45,6 +46,11 @@ fn all_arms_answer_and_leave_nothing_behind() {
         assert!(result.cpu.programs_ns > 0 && result.latency.count == 4);
     }
     assert!(arm(Arm::Kernel).cpu.host_ns > 0);
+    let readahead = |of| arm(of).conditions.readahead_kib.clone();
+    assert_eq!(readahead(Arm::Zram), readahead(Arm::Dram));
+    for disk in readahead(Arm::Kernel) {
+        assert!(disk.value.parse::<u64>().unwrap() <= KERNELS_KIB);
+    }
     assert_eq!(report.targets.len(), 6);
     machine.assert_restored();
 }

@@ -4,7 +4,7 @@
 //! to reclaim when hardly any memory is left. Over swap that is compressed in memory each of them costs time. A setting
 //! that somebody chose is left alone, and nothing is set where any swap is on a disk.
 //!
-//! What is read around a page of a mapped file and not used drives out what is: readahead is lowered, and never raised.
+//! Readahead of files is lowered and never raised: the unused pages of a readahead window evict pages that are in use.
 
 use warmswap_sys::readahead::Disk;
 use warmswap_sys::tunable::{Tunable, TunableError, sysctl_path};
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn readahead_is_lowered_where_it_is_more() {
-        for (most_kib, expected) in [(64, 64), (0, 8192), (16384, 8192)] {
+        for (most_kib, expected) in [(128, 128), (0, 8192), (16384, 8192)] {
             let (dir, undo) = machine([60, 3, 10, 15_000], &["/dev/zram0"]);
             let host = HostSection {
                 kernel_settings: false,
@@ -228,8 +228,8 @@ mod tests {
             let settings = KernelSettings::for_swap(&undo, &host, &mut notices);
             assert_eq!(readahead_kib(&dir), expected);
             assert_eq!(values(&dir), [60, 3, 10, 15_000]);
-            let said = "sets readahead of 253:0 to 64 KiB (was 8192), as suits swap on zram";
-            assert_eq!(notices.iter().any(|notice| notice == said), expected == 64);
+            let said = "sets readahead of 253:0 to 128 KiB (was 8192), as suits swap on zram";
+            assert_eq!(notices.iter().any(|notice| notice == said), expected == 128);
             drop(settings);
             assert_eq!(readahead_kib(&dir), 8192);
         }

@@ -10,6 +10,7 @@ use warmswap_daemon::run::run_over;
 use warmswap_kernel::application::ProcessId;
 use warmswap_kernel::host::Tick;
 use warmswap_kernel::{AppId, Application, HostError, HostStatus};
+use warmswap_sys::readahead::{Disk, KERNELS_KIB};
 use warmswap_sys::tunable::sysctl_path;
 use warmswap_sys::{Root, file, swap, vm, zram};
 use warmswap_testkit::skip;
@@ -60,6 +61,8 @@ impl Host for Panics {
         assert_eq!(found.len(), 1, "the device is there: {found:?}");
         if let Some(&expected) = WHILE_IT_RUNS.get() {
             assert_eq!(values(vm::COMPRESSED), expected);
+            let mut disks = Disk::all(&Root::machine()).unwrap().into_iter();
+            assert!(disks.all(|disk| disk.readahead_kib <= KERNELS_KIB));
         }
         panic!("on purpose, over {}", found[0]);
     }
@@ -91,6 +94,7 @@ fn a_panic_leaves_no_device_no_setting_and_no_socket() {
         );
     }
     let before = values(vm::KERNEL);
+    let disks = Disk::all(&root).unwrap();
     let kernels = vm::KERNEL.map(|(_, value)| value);
     if before == kernels && swap::areas(&root).unwrap().is_empty() {
         let suits = vm::scaled(&root, vm::COMPRESSED).unwrap();
@@ -115,6 +119,7 @@ fn a_panic_leaves_no_device_no_setting_and_no_socket() {
     assert!(!Path::new(device).exists(), "{device}");
     assert!(!socket.exists());
     assert_eq!(values(vm::KERNEL), before);
+    assert_eq!(Disk::all(&root).unwrap(), disks);
     let state = place.path().join("run/daemon.state");
     assert_eq!(
         std::fs::read_dir(state).unwrap().count(),

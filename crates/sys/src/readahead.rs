@@ -1,7 +1,8 @@
-//! How much the kernel reads of a file in advance, by the disk that holds it.
+//! Readahead of files, set per disk (`read_ahead_kb`).
 //!
-//! A page fault on a mapped file reads so much around the page, too. Where memory is short, what is read so and not used
-//! drives out what is. An open file keeps what held for its disk when it was opened.
+//! A page fault on a mapped file reads a window of this size around the page. Where memory is short, the unused pages of
+//! the window evict pages that are in use. The kernel copies the setting when a file is opened, so a change affects only
+//! files that are opened later.
 
 use std::path::{Path, PathBuf};
 
@@ -9,28 +10,30 @@ use crate::tunable::{Tunable, TunableError};
 use crate::undo::Undo;
 use crate::{FileError, Root, file};
 
-/// One entry for each disk and each file system that has its own.
+/// One entry per backing device: a disk, or a file system with a setting of its own.
 const ENTRIES: &str = "/sys/class/bdi";
 
-/// What suits a machine that is short of memory. With less, programs start slower; see the book, results of relaunches.
-pub const SUITS_LITTLE_MEMORY_KIB: u64 = 64;
+/// The kernel's own default (`VM_READAHEAD_PAGES`). More slows relaunches where memory is short; less slows the first start
+/// of programs, and gains nothing under the kernel host. Measured in the book, "What disks read ahead".
+pub const KERNELS_KIB: u64 = 128;
 
-/// A disk without moving parts, or a file system on such disks.
+/// A non-rotational disk, or a btrfs file system on such disks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disk {
     /// Such as `nvme0n1`, or `btrfs-1`.
     pub name: String,
-    /// What is read in advance of a file that is opened now.
+    /// Readahead of files that are opened now.
     pub readahead_kib: u64,
     path: PathBuf,
 }
 
 impl Disk {
-    /// All that files of programs are on. Left out are disks with moving parts, where reading much at once pays, network
-    /// file systems, loop devices, whose file systems decompress large blocks, and swap in memory. Costs about 100 µs.
+    /// All non-rotational disks, by name. Rotational disks, network file systems and loop devices are left out: large reads
+    /// pay there (images on loop devices are compressed in large blocks). zram holds swap, which has a setting of its own.
+    /// Costs about 100 µs.
     ///
     /// # Errors
-    /// [`FileError`] when the kernel's list cannot be read.
+    /// [`FileError`] when `/sys/class/bdi` cannot be read.
     pub fn all(root: &Root) -> Result<Vec<Self>, FileError> {
         let folder = root.path(ENTRIES);
         let entries = std::fs::read_dir(&folder).map_err(|e| FileError::new("read", &folder, e))?;
@@ -40,7 +43,7 @@ impl Disk {
                 let path = entry.path().join("read_ahead_kb");
                 Some(Self {
                     name: name(root, entry.file_name().to_str()?)?,
-                    // It may go meanwhile.
+                    // Absent when the device was just removed.
                     readahead_kib: file::read_u64(&path).ok()?,
                     path,
                 })
@@ -50,21 +53,21 @@ impl Disk {
         Ok(disks)
     }
 
-    /// Has it read `kib` in advance of files that are opened while the result lives.
+    /// Sets its readahead to `kib` until the result is dropped.
     ///
     /// # Errors
-    /// [`TunableError`]; all is as before then.
+    /// [`TunableError`]; the setting is then as before.
     pub fn read_ahead(&self, undo: &Undo, kib: u64) -> Result<Tunable, TunableError> {
         Tunable::set(undo, &self.path, &kib.to_string())
     }
 }
 
-/// What an entry is called, if it is a disk without moving parts.
+/// The name of the device behind an entry, if it is a non-rotational disk.
 fn name(root: &Root, entry: &str) -> Option<String> {
     if entry.starts_with("btrfs-") {
         return is_btrfs_on_flash(root).then(|| entry.to_owned());
     }
-    // Major and minor number.
+    // Disks are named by their device number, MAJOR:MINOR.
     entry.split_once(':')?;
     let device = std::fs::canonicalize(root.path(format!("/sys/dev/block/{entry}"))).ok()?;
     let name = device.file_name()?.to_str()?;
@@ -74,8 +77,8 @@ fn name(root: &Root, entry: &str) -> Option<String> {
     (!is_other && is_flash(&device)).then(|| name.to_owned())
 }
 
-/// Whether all disks of all file systems of that kind are without moving parts: which of them an entry is for the kernel does
-/// not say everywhere.
+/// Whether all disks of all btrfs file systems are non-rotational. Older kernels do not say which file system an entry
+/// belongs to.
 fn is_btrfs_on_flash(root: &Root) -> bool {
     let folders = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
     let systems = folders(&root.path("/sys/fs/btrfs"));
@@ -83,8 +86,8 @@ fn is_btrfs_on_flash(root: &Root) -> bool {
     disks.all(|disk| std::fs::canonicalize(disk.path()).is_ok_and(|device| is_flash(&device)))
 }
 
-/// Whether a disk, or that of a partition, has no moving parts. Where the kernel does not say, it has; of virtio's, which
-/// nobody can know it of, the kernel says that all have.
+/// Whether a disk, or the disk of a partition, is non-rotational. A disk without the attribute counts as rotational;
+/// virtio disks count as non-rotational, since the kernel reports all of them as rotational.
 fn is_flash(device: &Path) -> bool {
     let name = device.file_name().and_then(|name| name.to_str());
     if name.is_some_and(|name| name.starts_with("vd")) {
@@ -99,7 +102,7 @@ fn is_flash(device: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// A machine with these entries: name of the entry, device, whether it has moving parts, KiB.
+    /// A machine with these entries: name of the entry, device, whether it is rotational, KiB.
     fn machine(entries: &[(&str, &str, u64, u64)]) -> (tempfile::TempDir, Root) {
         let dir = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
@@ -130,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn disks_without_moving_parts_are_found() {
+    fn non_rotational_disks_are_found() {
         let (dir, root) = machine(&[
             ("253:0", "vda", 1, 8192),
             ("8:0", "sda", 1, 128),
@@ -138,7 +141,7 @@ mod tests {
             ("254:0", "zram0", 0, 128),
             ("259:0", "nvme0n1", 0, 128),
         ]);
-        // A network file system, and what is no disk.
+        // A network file system, and a flash chip without a block device.
         for other in ["0:51", "mtd-0"] {
             let folder = dir.path().join("sys/class/bdi").join(other);
             std::fs::create_dir_all(&folder).unwrap();
@@ -149,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn btrfs_has_its_own_and_counts_where_all_its_disks_have_no_moving_parts() {
+    fn btrfs_counts_if_all_its_disks_are_non_rotational() {
         let (dir, root) = machine(&[("8:0", "sda", 0, 128), ("8:16", "sdb", 1, 128)]);
         let entry = dir.path().join("sys/class/bdi/btrfs-1");
         std::fs::create_dir_all(&entry).unwrap();
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_comes_back() {
+    fn dropping_the_setting_restores_it() {
         let (dir, root) = machine(&[("253:0", "vda", 0, 8192)]);
         let undo = Undo::open(&root, &dir.path().join("state")).unwrap();
         let disk = Disk::all(&root).unwrap().remove(0);

@@ -41,7 +41,7 @@ pub struct Conditions {
     pub most_stall_percent: Option<f64>,
     /// Settings of the kernel.
     pub settings: Vec<Setting>,
-    /// What each disk without moving parts read in advance of files that were opened, in KiB.
+    /// Readahead of each non-rotational disk, in KiB.
     pub readahead_kib: Vec<Setting>,
 }
 

@@ -210,8 +210,7 @@ pub struct RelaunchOptions {
     pub seed: u64,
     /// The zram devices' compression algorithm.
     pub algorithm: String,
-    /// What disks read in advance of a file in all arms, in KiB; none for what they do on this machine. The host and the
-    /// daemon lower it.
+    /// Readahead of disks in all arms, in KiB; none for this machine's. Host and daemon lower it.
     pub readahead_kib: Option<u64>,
     /// How the kernel host works; its goal is set by the benchmark.
     pub host: HostConfig,

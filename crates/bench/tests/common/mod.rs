@@ -12,6 +12,7 @@ use warmswap_apps::{Place, Size, check, load_all};
 use warmswap_bench::RelaunchOptions;
 use warmswap_bench::relaunch::{Arm, Total};
 use warmswap_kernel::HostConfig;
+use warmswap_sys::readahead::Disk;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::probe;
 use warmswap_sys::{Root, file, swap};
@@ -99,6 +100,8 @@ pub struct MachineState {
     pub processes: usize,
     /// Values of the settings of [`SETTINGS`].
     pub settings: Vec<Option<String>>,
+    /// What disks read ahead of files.
+    pub disks: Vec<Disk>,
 }
 
 /// Settings that arms change; the first is the number of huge pages.
@@ -129,6 +132,7 @@ pub fn machine_state() -> MachineState {
         groups: groups.filter(is_ours).count(),
         processes: processes.expect("the list").len(),
         settings: SETTINGS.map(|path| file::read(Path::new(path)).ok()).into(),
+        disks: Disk::all(&root).unwrap_or_default(),
     }
 }
 

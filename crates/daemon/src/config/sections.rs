@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use warmswap_kernel::HostConfig;
 use warmswap_policy::SchemeSpec;
-use warmswap_sys::readahead::SUITS_LITTLE_MEMORY_KIB;
+use warmswap_sys::readahead::KERNELS_KIB;
 
 use super::keys::{
     Key, Section, absolute, number, optional_size, show_size, show_yes_no, size_comes_to, words,
@@ -95,7 +95,7 @@ pub struct HostSection {
     pub launch_window_ms: u64,
     /// Whether settings of the kernel's reclaim are set to what suits swap on zram.
     pub kernel_settings: bool,
-    /// What disks without moving parts read in advance of a file, at most, in KiB; 0 for no matter.
+    /// Upper bound of the readahead of non-rotational disks, in KiB; 0 leaves it.
     pub readahead_kib: u64,
 }
 
@@ -112,7 +112,7 @@ impl Section for HostSection {
             page_out_mib_per_second: 200,
             launch_window_ms: 3000,
             kernel_settings: true,
-            readahead_kib: SUITS_LITTLE_MEMORY_KIB,
+            readahead_kib: KERNELS_KIB,
         }
     }
 
@@ -193,10 +193,10 @@ impl Section for HostSection {
         },
         Key {
             name: "readahead-kib",
-            doc: "So much at most is read in advance of a file that is opened while the daemon runs, on disks without moving \
-                  parts; 0: as it is. A page fault on a mapped file reads so much around the page, and what is not used \
-                  of it drives out what is. Files are copied a little slower. Stays as it is where any swap is on a disk \
-                  when the daemon starts.",
+            doc: "Upper bound of the readahead of SSDs and other non-rotational disks while the daemon runs, for files that \
+                  are opened then; 0 leaves it as it is. The default is the kernel's own, where images and btrfs set \
+                  MiB. A page fault on a mapped file reads that much around the page, and unused pages evict used ones. \
+                  Nothing is changed where any swap is on a disk when the daemon starts.",
             set: |to, value, _| number(value, 0, 1 << 20).map(|kib| to.readahead_kib = kib),
             show: |from| from.readahead_kib.to_string(),
             comes_to: None,

@@ -117,7 +117,7 @@ fn latencies(report: &RelaunchReport) -> Result<Table, TableError> {
     Ok(table)
 }
 
-/// What disks read in advance of files, in the arms that differ; none where nothing is known of it.
+/// A line about the readahead of each arm, which changes results more than most schemes do; none where it is unknown.
 fn readahead(report: &RelaunchReport) -> Option<String> {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for result in &report.arms {

@@ -66,8 +66,7 @@ pub struct RelaunchArgs {
     /// Compression algorithm of the zram devices
     #[arg(long, default_value = "lz4")]
     algorithm: String,
-    /// What disks without moving parts read in advance of a file, in KiB, in all arms; kernel host and daemon lower it to
-    /// 64 [default: as it is]
+    /// Readahead of non-rotational disks in all arms, in KiB; kernel host and daemon lower it to 128 [default: this machine's]
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(4..=65536))]
     readahead_kib: Option<u64>,
     /// The kernel host's scheme
