@@ -14,7 +14,8 @@
 //! The kernel does not charge a zram device's memory to the group. So a thread keeps
 //! `limit + memory of the device = total` while the arm runs. What that costs is counted like other
 //! reclaim. Caches are dropped before each arm, and all settings of the kernel are the machine's own, alike in all
-//! arms.
+//! arms, but for the readahead of files: arms of the kernel host have at most the kernel's default, as the daemon sets it.
+//! Every result names it; with `RelaunchOptions::readahead_kib` all arms have the same.
 //!
 //! # The arm `preload`
 //!
@@ -50,7 +51,7 @@
 //! works as on a small machine; then the daemon and the applications are started. The zram device's memory is part of
 //! what is left, as in fact. A thread gives everything back when memory runs out, and the run ends with the reason.
 //!
-//! Settings of the kernel are set for each arm, whatever the machine had: the kernel's own, or those of distributions
+//! Settings of the kernel's reclaim are set for each arm, whatever the machine had: the kernel's own, or those of distributions
 //! that swap to zram (arm `zram-tuned`). The watermarks' scale is lessened along with the memory, since the kernel
 //! computes watermarks from all that it manages. The daemon is a process of its own with its default configuration. Told
 //! means that it hears of launches and switches, and nothing else; untold, that it finds both out.
@@ -95,6 +96,7 @@ mod value;
 
 use std::time::Duration;
 
+use warmswap_control::{Client, DAEMON_SOCKET};
 use warmswap_sys::lock::MachineLock;
 use warmswap_sys::undo::Undo;
 
@@ -126,6 +128,11 @@ pub fn relaunch(
     warmswap_sys::check_page_size().map_err(BenchError::PageSize)?;
     warmswap_sys::zram::probe(undo.root())?;
     let root = undo.root();
+    // It would steer the programs, too, and restore settings in the middle of an arm.
+    let socket = root.path(DAEMON_SOCKET);
+    if Client::connect(&socket, Duration::from_secs(1)).is_ok() {
+        return Err(BenchError::DaemonRuns { socket });
+    }
     let is_machine = has(options, Scope::Machine).is_some();
     if is_machine {
         let total = match options.total {

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use warmswap_bench::relaunch::capacity::{CapacityOptions, capacity};
 use warmswap_bench::relaunch::{Arm, Preload, Total};
 use warmswap_bench::{BenchError, RelaunchOptions, relaunch};
-use warmswap_sys::readahead::KERNELS_KIB;
+use warmswap_sys::readahead::{Disk, KERNELS_KIB};
 use warmswap_sys::uffd::{Features, Reach, Uffd};
 use warmswap_sys::undo::Undo;
 use warmswap_sys::{Root, swap};
@@ -30,6 +30,7 @@ fn all_arms_answer_and_leave_nothing_behind() {
     }
     let options = options(&[Arm::Dram, Arm::Zram, Arm::Kernel]);
     let machine = Machine::alone();
+    let disks = Disk::all(&Root::machine()).unwrap_or_default();
 
     let report = relaunch(&options, &machine.undo, &mut |_| {}).unwrap();
 
@@ -46,10 +47,19 @@ fn all_arms_answer_and_leave_nothing_behind() {
         assert!(result.cpu.programs_ns > 0 && result.latency.count == 4);
     }
     assert!(arm(Arm::Kernel).cpu.host_ns > 0);
-    let readahead = |of| arm(of).conditions.readahead_kib.clone();
-    assert_eq!(readahead(Arm::Zram), readahead(Arm::Dram));
-    for disk in readahead(Arm::Kernel) {
-        assert!(disk.value.parse::<u64>().unwrap() <= KERNELS_KIB);
+    for (of, most) in [
+        (Arm::Dram, u64::MAX),
+        (Arm::Zram, u64::MAX),
+        (Arm::Kernel, KERNELS_KIB),
+    ] {
+        let found = arm(of).conditions.readahead_kib.iter();
+        let found: Vec<_> = found
+            .map(|disk| (disk.name.clone(), disk.value.clone()))
+            .collect();
+        let expected = disks
+            .iter()
+            .map(|disk| (disk.name.clone(), disk.readahead_kib.min(most).to_string()));
+        assert_eq!(found, expected.collect::<Vec<_>>(), "{of:?}");
     }
     assert_eq!(report.targets.len(), 6);
     machine.assert_restored();

@@ -10,11 +10,14 @@ use crate::tunable::{Tunable, TunableError};
 use crate::undo::Undo;
 use crate::{FileError, Root, file};
 
+/// Names of block devices whose readahead is left alone.
+const OTHERS: [&str; 8] = ["zram", "ram", "loop", "md", "bcache", "nbd", "rbd", "drbd"];
+
 /// One entry per backing device: a disk, or a file system with a setting of its own.
 const ENTRIES: &str = "/sys/class/bdi";
 
-/// The kernel's own default (`VM_READAHEAD_PAGES`). More slows relaunches where memory is short; less slows the first start
-/// of programs, and gains nothing under the kernel host. Measured in the book, "What disks read ahead".
+/// The kernel's default for a disk that names no optimal I/O size (`VM_READAHEAD_PAGES`). More slows relaunches where memory is short; less slows the first start
+/// of programs, and gains little under the kernel host. Measured in the book, "What disks read ahead".
 pub const KERNELS_KIB: u64 = 128;
 
 /// A non-rotational disk, or a btrfs file system on such disks.
@@ -28,9 +31,9 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// All non-rotational disks, by name. Rotational disks, network file systems and loop devices are left out: large reads
-    /// pay there (images on loop devices are compressed in large blocks). zram holds swap, which has a setting of its own.
-    /// Costs about 100 µs.
+    /// All non-rotational disks, by name. Left out is what large reads pay on: rotational disks, network disks and file
+    /// systems, arrays, caches of disks, and loop devices, whose images are compressed in large blocks. zram holds swap, which
+    /// has a setting of its own. Costs about 100 µs.
     ///
     /// # Errors
     /// [`FileError`] when `/sys/class/bdi` cannot be read.
@@ -71,9 +74,7 @@ fn name(root: &Root, entry: &str) -> Option<String> {
     entry.split_once(':')?;
     let device = std::fs::canonicalize(root.path(format!("/sys/dev/block/{entry}"))).ok()?;
     let name = device.file_name()?.to_str()?;
-    let is_other = ["zram", "ram", "loop"]
-        .iter()
-        .any(|kind| name.starts_with(kind));
+    let is_other = OTHERS.iter().any(|kind| name.starts_with(kind));
     (!is_other && is_flash(&device)).then(|| name.to_owned())
 }
 
@@ -82,16 +83,33 @@ fn name(root: &Root, entry: &str) -> Option<String> {
 fn is_btrfs_on_flash(root: &Root) -> bool {
     let folders = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
     let systems = folders(&root.path("/sys/fs/btrfs"));
-    let mut disks = systems.flat_map(|system| folders(&system.path().join("devices")));
-    disks.all(|disk| std::fs::canonicalize(disk.path()).is_ok_and(|device| is_flash(&device)))
+    let disks = systems.flat_map(|system| folders(&system.path().join("devices")));
+    are_flash(disks.map(|disk| disk.path()))
 }
 
-/// Whether a disk, or the disk of a partition, is non-rotational. A disk without the attribute counts as rotational;
-/// virtio disks count as non-rotational, since the kernel reports all of them as rotational.
+/// Whether there are devices, and all of them are non-rotational.
+fn are_flash(mut devices: impl Iterator<Item = PathBuf>) -> bool {
+    let is_flash =
+        |device: PathBuf| std::fs::canonicalize(device).is_ok_and(|device| is_flash(&device));
+    devices.next().is_some_and(is_flash) && devices.all(is_flash)
+}
+
+/// Whether a disk, or the disk of a partition, is non-rotational. A disk without the attribute counts as rotational.
+/// Disks of virtio-blk count as non-rotational, since the kernel reports all of them as rotational; so do encrypted and
+/// logical volumes (dm) on such disks, which inherit that.
 fn is_flash(device: &Path) -> bool {
     let name = device.file_name().and_then(|name| name.to_str());
     if name.is_some_and(|name| name.starts_with("vd")) {
         return true;
+    }
+    let below: Vec<_> = std::fs::read_dir(device.join("slaves"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    if !below.is_empty() {
+        return are_flash(below.into_iter());
     }
     let folders = [Some(device), device.parent()];
     let read = |folder: &Path| file::read_u64(&folder.join("queue/rotational")).ok();
@@ -149,6 +167,27 @@ mod tests {
         }
         let found = [("nvme0n1".to_owned(), 128), ("vda".to_owned(), 8192)];
         assert_eq!(names(&root), found);
+    }
+
+    #[test]
+    fn a_volume_counts_as_the_disks_below_it() {
+        let (dir, root) = machine(&[
+            ("253:0", "vda", 1, 128),
+            ("8:0", "sda", 1, 128),
+            ("252:0", "dm-0", 1, 8192),
+        ]);
+        let sys = dir.path().join("sys/block");
+        let partition = sys.join("vda/vda2");
+        let below = sys.join("dm-0/slaves");
+        for folder in [&partition, &below] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        std::os::unix::fs::symlink(partition, below.join("vda2")).unwrap();
+        let found = [("dm-0".to_owned(), 8192), ("vda".to_owned(), 128)];
+        assert_eq!(names(&root), found);
+
+        std::os::unix::fs::symlink(sys.join("sda"), below.join("sda")).unwrap();
+        assert_eq!(names(&root), [("vda".to_owned(), 128)]);
     }
 
     #[test]

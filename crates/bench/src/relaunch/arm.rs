@@ -307,7 +307,7 @@ impl Run<'_> {
             file_bytes: limit.file_bytes()?,
             oom_kills: block.kills.count()?,
             conditions: Conditions {
-                readahead_kib: readahead::now(root),
+                readahead_kib: readahead::now(root)?,
                 ..limit.conditions()
             },
             before,

@@ -2,7 +2,7 @@
 
 use warmswap_sys::Root;
 use warmswap_sys::readahead::{Disk, KERNELS_KIB};
-use warmswap_sys::tunable::Tunable;
+use warmswap_sys::tunable::{Tunable, TunableError};
 use warmswap_sys::undo::Undo;
 
 use super::limit::Setting;
@@ -14,31 +14,44 @@ use crate::BenchError;
 pub struct Readahead(#[expect(dead_code, reason = "held")] Vec<Tunable>);
 
 /// Readahead of each non-rotational disk now, in KiB.
-pub fn now(root: &Root) -> Vec<Setting> {
+///
+/// # Errors
+/// [`BenchError`].
+pub fn now(root: &Root) -> Result<Vec<Setting>, BenchError> {
     let setting = |disk: Disk| Setting {
         name: disk.name,
         value: disk.readahead_kib.to_string(),
     };
-    // Kernels without `/sys/class/bdi` do not tell.
-    let disks = Disk::all(root).unwrap_or_default();
-    disks.into_iter().map(setting).collect()
+    Ok(disks(root)?.into_iter().map(setting).collect())
+}
+
+/// None where the kernel has no `/sys/class/bdi`.
+fn disks(root: &Root) -> Result<Vec<Disk>, BenchError> {
+    match Disk::all(root) {
+        Err(error) if error.is_gone() => Ok(Vec::new()),
+        disks => Ok(disks?),
+    }
 }
 
 impl Readahead {
-    /// Sets it to `kib`, or leaves it as it is. The arm of the kernel host gets at most what the daemon sets.
+    /// Sets it to `kib`, or leaves it as it is. Arms of the kernel host get at most what the daemon sets.
     ///
     /// # Errors
     /// [`BenchError`]; the settings are then as before.
     pub fn set(undo: &Undo, arm: Arm, kib: Option<u64>) -> Result<Self, BenchError> {
         let mut kept = Vec::new();
-        // Without `/sys/class/bdi` there is nothing to set.
-        for disk in Disk::all(undo.root()).unwrap_or_default() {
+        for disk in disks(undo.root())? {
             let mut wanted = kib.unwrap_or(disk.readahead_kib);
-            if arm == Arm::Kernel {
+            if arm.has_host() {
                 wanted = wanted.min(KERNELS_KIB);
             }
-            if wanted != disk.readahead_kib {
-                kept.push(disk.read_ahead(undo, wanted)?);
+            // A daemon that is killed at the end of its arm does not restore what it sets, so the same value is noted, too.
+            if wanted == disk.readahead_kib && !arm.has_daemon() {
+                continue;
+            }
+            match disk.read_ahead(undo, wanted) {
+                Err(TunableError::File(error)) if error.is_gone() => {}
+                tunable => kept.push(tunable?),
             }
         }
         Ok(Self(kept))
@@ -66,14 +79,23 @@ mod tests {
             (Arm::Zram, None, 8192),
             (Arm::Zram, Some(128), 128),
             (Arm::Zram, Some(32), 32),
-            (Arm::Asap, None, 8192),
+            (Arm::Asap, None, 128),
+            (Arm::Daemon, None, 8192),
             (Arm::Kernel, None, 128),
             (Arm::Kernel, Some(256), 128),
             (Arm::Kernel, Some(32), 32),
         ] {
             let set = Readahead::set(&undo, arm, kib).unwrap();
-            assert_eq!(now(undo.root())[0].value, expected.to_string(), "{arm:?}");
+            assert_eq!(
+                now(undo.root()).unwrap()[0].value,
+                expected.to_string(),
+                "{arm:?}"
+            );
             assert_eq!(file::read_u64(&entry).unwrap(), expected, "{arm:?}");
+            if arm.has_daemon() {
+                // As the daemon does.
+                std::fs::write(&entry, "128\n").unwrap();
+            }
             drop(set);
             assert_eq!(file::read_u64(&entry).unwrap(), 8192, "{arm:?}");
         }

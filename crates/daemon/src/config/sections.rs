@@ -194,10 +194,17 @@ impl Section for HostSection {
         Key {
             name: "readahead-kib",
             doc: "Upper bound of the readahead of SSDs and other non-rotational disks while the daemon runs, for files that \
-                  are opened then; 0 leaves it as it is. The default is the kernel's own, where images and btrfs set \
+                  are opened then, of disks that are there when it starts; 0 leaves it as it is. The default is the kernel's own, where images and btrfs set \
                   MiB. A page fault on a mapped file reads that much around the page, and unused pages evict used ones. \
                   Nothing is changed where any swap is on a disk when the daemon starts.",
-            set: |to, value, _| number(value, 0, 1 << 20).map(|kib| to.readahead_kib = kib),
+            set: |to, value, _| match number(value, 0, 1 << 20)? {
+                // The kernel rounds down to pages.
+                1..=3 => Err(format!("{value:?} is less than a page, 4")),
+                kib => {
+                    to.readahead_kib = kib;
+                    Ok(())
+                }
+            },
             show: |from| from.readahead_kib.to_string(),
             comes_to: None,
         },

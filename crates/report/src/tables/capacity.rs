@@ -51,7 +51,8 @@ fn by_number(report: &CapacityReport) -> Result<Table, TableError> {
         }
     }
     table.footnote(format!(
-        "{} of memory for each arm, the compressed pool included, and swap for {} before compression. Programs in turn: {}.",
+        "{} of memory for each arm, the compressed pool included, and swap for {} before compression. Programs in turn: {}. The kernel \
+         host has a readahead of files of 128 KiB at most, the others that of the machine.",
         Quantity::Bytes(report.total_bytes).human(),
         Quantity::Bytes(report.swap_bytes).human(),
         report.apps.join(", ")

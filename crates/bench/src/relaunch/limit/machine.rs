@@ -7,7 +7,6 @@
 use std::path::Path;
 
 use warmswap_apps::RunningApp;
-use warmswap_control::{Client, DAEMON_SOCKET};
 use warmswap_sys::cpu_time::CpuClock;
 use warmswap_sys::huge_pages::guard::{Bounds, Seen};
 use warmswap_sys::huge_pages::{Left, Reservation};
@@ -18,7 +17,6 @@ use warmswap_sys::zram::ZramSwap;
 use warmswap_sys::{Root, swap, tree};
 
 use std::cell::RefCell;
-use std::time::Duration;
 
 use super::settings::Settings;
 use super::{Conditions, Guest, MemoryLimit};
@@ -49,10 +47,6 @@ pub fn check_machine(root: &Root, total_bytes: Option<u64>) -> Result<(), BenchE
         return Err(BenchError::SwapOfOthers {
             path: area.path.clone(),
         });
-    }
-    let socket = root.path(DAEMON_SOCKET);
-    if Client::connect(&socket, Duration::from_secs(1)).is_ok() {
-        return Err(BenchError::DaemonRuns { socket });
     }
     if let Some(limit_bytes) = own_limit_bytes(root)
         && total_bytes.is_none_or(|total| limit_bytes < total)
