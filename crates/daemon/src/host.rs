@@ -160,7 +160,7 @@ mod tests {
         let text = "[host]\nscheme = zram\nkeep-available = ram / 4\nbudget = 100\npressure-percent = 20\nprefetch = no\n\
                     page-out-mib-per-second = 10\nlaunch-window-ms = 500\n[daemon]\nstate-folder = /x\n";
         let before = host_config(&config);
-        assert_eq!(before.goal.free_bytes, Some(1 << 30));
+        assert_eq!(before.goal.free_bytes, Some(512 << 20));
         assert_eq!(
             (before.goal.budget_bytes, before.goal.pressure_percent),
             (None, None)

@@ -105,7 +105,7 @@ impl Section for HostSection {
     fn defaults(facts: Facts) -> Self {
         Self {
             scheme: HostConfig::default().scheme,
-            keep_available: Size::parse("min(ram / 8, 1024)", facts).ok(),
+            keep_available: Size::parse("min(ram / 16, 1024)", facts).ok(),
             budget: None,
             pressure_percent: 0,
             prefetch: true,

@@ -282,7 +282,7 @@ fn defaults_follow_the_memory_that_programs_can_have() {
     };
     assert_eq!(
         [1, 2, 4, 8, 16].map(|gib| kept(gib << 10)),
-        [128, 256, 512, 1024, 1024]
+        [64, 128, 256, 512, 1024]
     );
     // Three quarters of 8 GiB are reserved for huge pages: it is a machine of 2 GiB.
     let dir = tempfile::tempdir().unwrap();
@@ -291,5 +291,5 @@ fn defaults_follow_the_memory_that_programs_can_have() {
     std::fs::write(dir.path().join("proc/meminfo"), memory).unwrap();
     let config = Config::load(&Root::at(dir.path()), None).unwrap();
     assert_eq!(config.facts.ram_bytes, 2 << 30);
-    assert_eq!(config.host.keep_available.unwrap().bytes, 256 << 20);
+    assert_eq!(config.host.keep_available.unwrap().bytes, 128 << 20);
 }
