@@ -16,8 +16,9 @@ const OTHERS: [&str; 8] = ["zram", "ram", "loop", "md", "bcache", "nbd", "rbd", 
 /// One entry per backing device: a disk, or a file system with a setting of its own.
 const ENTRIES: &str = "/sys/class/bdi";
 
-/// The kernel's default for a disk that names no optimal I/O size (`VM_READAHEAD_PAGES`). More slows relaunches where memory is short; less slows the first start
-/// of programs, and gains little under the kernel host. Measured in the book, "What disks read ahead".
+/// The kernel's default for a disk that names no optimal I/O size (`VM_READAHEAD_PAGES`). More slows relaunches where
+/// memory is short; less slows the first start of programs, and gains little under the kernel host. Measured in the book,
+/// "What disks read ahead".
 pub const KERNELS_KIB: u64 = 128;
 
 /// A non-rotational disk, or a btrfs file system on such disks.
@@ -95,8 +96,8 @@ fn are_flash(mut devices: impl Iterator<Item = PathBuf>) -> bool {
 }
 
 /// Whether a disk, or the disk of a partition, is non-rotational. A disk without the attribute counts as rotational.
-/// Disks of virtio-blk count as non-rotational, since the kernel reports all of them as rotational; so do encrypted and
-/// logical volumes (dm) on such disks, which inherit that.
+/// Disks of virtio-blk count as non-rotational, since the kernel reports all of them as rotational. Encrypted and logical
+/// volumes (dm) inherit that report, so they count as the disks below them.
 fn is_flash(device: &Path) -> bool {
     let name = device.file_name().and_then(|name| name.to_str());
     if name.is_some_and(|name| name.starts_with("vd")) {

@@ -79,7 +79,7 @@ impl Run<'_> {
     pub fn measure(&self, progress: &mut dyn FnMut(Step<'_>)) -> Result<Done, BenchError> {
         let root = self.undo.root();
         drop_caches(root)?;
-        // Open files keep what held when they were opened: before any program starts.
+        // Before any program starts: open files keep the setting with which they were opened.
         let _readahead = Readahead::set(self.undo, self.arm, self.options.readahead_kib)?;
         let mut limit = self.limit()?;
         let daemon = self.daemon()?;

@@ -45,7 +45,7 @@ impl Readahead {
             if arm.has_host() {
                 wanted = wanted.min(KERNELS_KIB);
             }
-            // A daemon that is killed at the end of its arm does not restore what it sets, so the same value is noted, too.
+            // The daemon is killed at the end of its arm and restores nothing, so an unchanged value is registered, too.
             if wanted == disk.readahead_kib && !arm.has_daemon() {
                 continue;
             }

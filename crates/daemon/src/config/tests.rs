@@ -293,3 +293,13 @@ fn defaults_follow_the_memory_that_programs_can_have() {
     assert_eq!(config.facts.ram_bytes, 2 << 30);
     assert_eq!(config.host.keep_available.unwrap().bytes, 128 << 20);
 }
+
+#[test]
+fn a_readahead_below_a_page_is_refused() {
+    for (kib, is_good) in [(0, true), (1, false), (3, false), (4, true)] {
+        let mut config = Config::defaults(Facts { ram_bytes: 1 << 30 });
+        let text = format!("[host]\nreadahead-kib = {kib}\n");
+        let merged = config.merge(&text, std::path::Path::new("/test"));
+        assert_eq!(merged.is_ok(), is_good, "{kib}");
+    }
+}
