@@ -8,6 +8,7 @@
 //! The crate knows nothing about schemes, traces or applications.
 #![allow(unsafe_code)] // Each block states its obligations; no other crate of the lower layers may have any.
 
+pub mod accessed;
 pub mod advise;
 pub mod cpu_time;
 pub mod cpus;

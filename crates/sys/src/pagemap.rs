@@ -48,6 +48,12 @@ impl Entry {
         self.0 >> 56 & 1 == 1
     }
 
+    /// The number of the frame of a page that is present; 0 without CAP_SYS_ADMIN.
+    #[must_use]
+    pub const fn frame(self) -> u64 {
+        self.0 & ((1 << 55) - 1)
+    }
+
     /// Nothing was ever put there, or it was given back.
     #[must_use]
     pub const fn empty(self) -> bool {
