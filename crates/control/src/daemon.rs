@@ -19,6 +19,8 @@ pub struct DaemonStatus {
     pub version: String,
     /// The scheme by name.
     pub scheme: String,
+    /// Why accesses of pages that stay in memory are not seen; none where accessed bits are read.
+    pub accesses_unseen: Option<String>,
     /// Time since its start.
     pub uptime_seconds: f64,
     /// CPU time that it took, all threads together.

@@ -55,6 +55,7 @@ pub fn of_host(
     };
     DaemonStatus {
         scheme: host.scheme,
+        accesses_unseen: host.accesses_unseen,
         state_bytes: host.state_bytes,
         swap: SwapStatus {
             total_bytes: host.swap.total_bytes,

@@ -3,6 +3,7 @@
 use std::io;
 
 use warmswap_page::PAGE_BYTES;
+use warmswap_sys::accessed::{Accessed, AccessedError};
 use warmswap_sys::perf::{PageFaults, PerfError};
 use warmswap_sys::uffd::{Features, OpenError, Reach, Uffd};
 use warmswap_sys::{FileError, Root, check_page_size, probe};
@@ -41,6 +42,12 @@ pub trait Kernel: std::fmt::Debug {
     /// # Errors
     /// When this process has none.
     fn pagemap_scan(&self) -> Result<bool, FileError>;
+
+    /// Whether accessed bits of other processes' pages can be read.
+    ///
+    /// # Errors
+    /// When they cannot.
+    fn accessed_bits(&self) -> Result<(), AccessedError>;
 }
 
 /// The running kernel.
@@ -70,5 +77,9 @@ impl Kernel for ThisKernel {
 
     fn pagemap_scan(&self) -> Result<bool, FileError> {
         probe::pagemap_scan()
+    }
+
+    fn accessed_bits(&self) -> Result<(), AccessedError> {
+        Accessed::open(&Root::machine()).map(drop)
     }
 }

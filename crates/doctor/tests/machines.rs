@@ -10,6 +10,7 @@ use warmswap_doctor::{
     CHECKS, Diagnosis, Kernel, LibraryError, Machine, Part, State, diagnose, preload_library,
     require,
 };
+use warmswap_sys::accessed::AccessedError;
 use warmswap_sys::perf::PerfError;
 use warmswap_sys::uffd::{Feature, Features, OpenError};
 use warmswap_sys::{FileError, Root};
@@ -73,6 +74,10 @@ impl Kernel for Answers {
 
     fn pagemap_scan(&self) -> Result<bool, FileError> {
         Ok(self.scan)
+    }
+
+    fn accessed_bits(&self) -> Result<(), AccessedError> {
+        self.scan.then_some(()).ok_or(AccessedError::Layout)
     }
 }
 

@@ -124,6 +124,17 @@ impl Engine {
         }
     }
 
+    /// From now on the host passes pages of this application over. Where the reclaim policy can, it names them last.
+    pub fn spare(&mut self, app: Option<AppId>) {
+        self.scheme.reclaim.spare(app);
+    }
+
+    /// Whether the host sees in the open window which pages in their places are touched: see
+    /// [`Self::touches_are_unseen`].
+    pub fn touches_in_place_are_seen(&mut self, are_seen: bool) {
+        self.prepaging.is_blind = !are_seen;
+    }
+
     /// A page in its place may have been touched or not; one that waits in the prefetch buffer was not.
     fn tell_unseen(&mut self, app: AppId) {
         let table = &mut self.table;

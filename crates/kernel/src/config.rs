@@ -4,7 +4,21 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use warmswap_sys::Root;
+use warmswap_sys::accessed::Accessed;
+
 use crate::goal::Goal;
+
+/// The word for the scheme that suits what a host sees of accesses.
+pub const AUTO: &str = "auto";
+
+/// Where accessed bits are read: pages leave by what the last sessions of their application did with them.
+const BY_ACCESSES: &str =
+    "asap+prefetch=footprint:profile=3,likely=60+reclaim=adaptive:rule=history";
+
+/// Where faults alone are seen: what launches touched is kept.
+const BY_FAULTS: &str =
+    "asap+prefetch=footprint:profile=3,likely=60+reclaim=hotness:foreground=last,hot=keep";
 
 /// By which system call pages come back ahead of use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -22,7 +36,7 @@ pub enum PrepageBy {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HostConfig {
-    /// The engine's scheme, as `warmswap schemes` lists them. Slots that are about a pool of its own (sizing,
+    /// The engine's scheme, as `warmswap schemes` lists them, or [`AUTO`]. Slots that are about a pool of its own (sizing,
     /// admission, eviction) have no effect: the kernel's swap is the pool.
     pub scheme: String,
     /// When and how far applications are paged out.
@@ -34,6 +48,9 @@ pub struct HostConfig {
     /// Threads of idle priority that bring anonymous pages of footprints back: one for each processor (ASAP section 5.1),
     /// eight at most. 0 for no prefetch.
     pub prepage_threads: usize,
+    /// Which pages are touched is read from accessed bits, where the kernel has what it takes; else, and without, it is held
+    /// to be so by evidence.
+    pub accessed_bits: bool,
     /// Most launches for which a page that stays in memory is taken for accessed after it was last seen to be: ten
     /// where it was seen once, and twice as many for each later launch that it was seen in. ASAP (section 4.3) forgets
     /// a page after five; here what is forgotten costs a fault to be seen again.
@@ -47,15 +64,33 @@ pub struct HostConfig {
     pub learned_folder: Option<PathBuf>,
 }
 
+impl HostConfig {
+    /// The scheme of a host that sees accesses of pages that stay in memory, or faults alone.
+    #[must_use]
+    pub fn scheme(&self, sees_accesses: bool) -> &str {
+        match (self.scheme.as_str(), sees_accesses) {
+            (AUTO, true) => BY_ACCESSES,
+            (AUTO, false) => BY_FAULTS,
+            (named, _) => named,
+        }
+    }
+
+    /// The scheme of a host on this machine. Takes 20 ms.
+    #[must_use]
+    pub fn scheme_here(&self) -> &str {
+        self.scheme(self.accessed_bits && Accessed::open(&Root::machine()).is_ok())
+    }
+}
+
 impl Default for HostConfig {
     fn default() -> Self {
         Self {
-            scheme: "asap+prefetch=footprint:profile=3,likely=60+reclaim=hotness:foreground=last,hot=keep"
-                .to_owned(),
+            scheme: AUTO.to_owned(),
             goal: Goal::default(),
             page_out_pages_per_second: 50_000,
             prepage_by: PrepageBy::default(),
             prepage_threads: default_threads(),
+            accessed_bits: true,
             evidence_launches: 40,
             launch_window_ms: 3_000,
             swap_reserve_bytes: 4 << 20,

@@ -54,10 +54,16 @@ pub struct Counters {
     pub put_off_launch: u64,
     /// Scans of a process's page table.
     pub scans: u64,
+    /// Pages that stayed in memory, and whose accessed bits were found set.
+    pub accesses_seen: u64,
+    /// How often the accessed bits of an application were cleared.
+    pub access_clears: u64,
     /// Nanoseconds of CPU time of the host's calls (observation and page-out).
     pub host_cpu_ns: u64,
     /// Of these, in calls in which the kernel pages out: any reclaim costs it.
     pub page_out_cpu_ns: u64,
+    /// Of these, for accessed bits.
+    pub access_cpu_ns: u64,
     /// Nanoseconds of CPU time of the prefetch threads.
     pub prepage_cpu_ns: u64,
 }

@@ -12,6 +12,7 @@ mod reclaim;
 mod report;
 #[cfg(test)]
 mod tests;
+mod touches;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,6 +23,7 @@ use warmswap_page::AppId;
 use warmswap_page::PAGE_BYTES;
 use warmswap_policy::SchemeSpec;
 use warmswap_policy::learned::{LoadError, SaveError, sync};
+use warmswap_sys::accessed::Accessed;
 use warmswap_sys::meminfo::reclaimed_anonymous_pages;
 use warmswap_sys::{Root, monotonic_ns};
 
@@ -92,21 +94,30 @@ impl Host {
     /// another size. Whether processes may be watched is seen when they are found.
     pub fn new(config: HostConfig, root: &Root) -> Result<Self, HostError> {
         warmswap_sys::check_page_size()?;
-        let scheme = SchemeSpec::parse(&config.scheme)?.build()?;
+        let accessed = match config.accessed_bits {
+            true => Accessed::open(root).map_err(|error| error.to_string()),
+            false => Err("switched off".to_owned()),
+        };
+        let scheme = config.scheme(accessed.is_ok());
+        let scheme = SchemeSpec::parse(scheme)?.build()?;
         let limits = Limits {
             budget_bytes: UNBOUNDED_BYTES,
             pool_limit_bytes: UNBOUNDED_BYTES,
             backing_limit_bytes: UNBOUNDED_BYTES,
         };
         let mut engine = Engine::new(scheme, limits)?;
-        engine.touches_are_unseen();
+        if accessed.is_err() {
+            engine.touches_are_unseen();
+        }
+        let mut core = Core::new(root, engine, config.prepage_by, config.evidence_launches);
+        core.accessed = accessed;
         let gauge = Gauge::new(root, &config.goal)?;
         let prepagers = match config.prepage_threads {
             0 => None,
             threads => Some(Prepagers::start(threads, config.prepage_by)?),
         };
         Ok(Self {
-            core: Core::new(root, engine, config.prepage_by, config.evidence_launches),
+            core,
             apps: Vec::new(),
             order: Vec::new(),
             finder: Applications::new(root),
@@ -303,7 +314,8 @@ impl Host {
     pub fn switch_to(&mut self, app: AppId) -> Result<(), HostError> {
         let at = self.known(app)?;
         self.event(|host| {
-            if let Some(last) = host.foreground.filter(|&last| last != at) {
+            let last = host.foreground.filter(|&last| last != at);
+            if let Some(last) = last {
                 host.send_to_background(last);
             }
             host.close_window(at, false);
@@ -315,6 +327,10 @@ impl Host {
             host.foreground = Some(at);
             host.switched_ns = Some(monotonic_ns());
             host.open_window(at);
+            // After it, since nothing waits for this.
+            if let Some(last) = last {
+                host.clear_accessed(last);
+            }
         });
         Ok(())
     }
@@ -338,8 +354,17 @@ impl Host {
     /// [`HostError::NoSuchApp`].
     pub fn background(&mut self, app: AppId) -> Result<(), HostError> {
         let at = self.known(app)?;
-        self.event(|host| host.send_to_background(at));
+        self.event(|host| {
+            host.send_to_background(at);
+            host.clear_accessed(at);
+        });
         Ok(())
+    }
+
+    fn clear_accessed(&mut self, at: usize) {
+        if let Some(app) = &mut self.apps[at] {
+            self.core.clear_accessed(app);
+        }
     }
 
     fn send_to_background(&mut self, at: usize) {
@@ -353,6 +378,7 @@ impl Host {
         if !was_looked_at {
             self.core.look(app);
         }
+        self.core.note_use_touches(app);
         self.core.engine.background(app.id);
         self.core.drain();
         if std::mem::take(&mut app.is_foreground) {
@@ -407,6 +433,7 @@ impl Host {
             if is_overdue || is_due(app.looked_ns, interval, now_ns) {
                 app.looked_ns = Some(now_ns);
                 self.core.look(app);
+                self.core.note_touches_meanwhile(app, now_ns);
             }
         }
         self.read_swap();

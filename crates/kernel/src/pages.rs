@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use warmswap_engine::evidence;
+use warmswap_sys::accessed::{Bits, TABLE_PAGES};
 use warmswap_sys::pagemap::{Region, Residence};
 
 /// Pages that are kept together.
 pub const BLOCK_PAGES: u64 = 512;
+const _: () = assert!(BLOCK_PAGES == TABLE_PAGES);
 
 /// All blocks.
 pub const ALL: Range<u64> = 0..u64::MAX;
@@ -27,6 +29,8 @@ const AHEAD: u8 = 4;
 const REFUSED: u8 = 8;
 /// It was asked for once, and stayed: it may have been busy just then.
 const STAYED: u8 = 64;
+/// Its accessed bit was seen to be set since it was cleared.
+const ACCESSED: u8 = 128;
 /// How often it was seen to be accessed in another launch than before, up to 3.
 const CONFIRMED: u8 = 3 << CONFIRMED_SHIFT;
 const CONFIRMED_SHIFT: u32 = 4;
@@ -335,6 +339,10 @@ impl Pages {
                 },
             };
             block.state[at] = now | before & CONFIRMED;
+            if matches!(what, What::Appeared | What::CameBack { .. }) {
+                // That it came tells of the access that sets its bit.
+                block.state[at] |= ACCESSED;
+            }
             if !exists(now) {
                 block.state[at] = now;
                 block.seen[at] = 0;
@@ -380,6 +388,46 @@ impl Pages {
         refused
     }
 
+    /// The numbers of the blocks that have pages.
+    pub(crate) fn block_numbers(&self) -> Vec<u64> {
+        self.blocks.keys().copied().collect()
+    }
+
+    /// Takes in whose accessed bits are set among the pages of a block, and appends those of which that is news. Their bits
+    /// are the lowest first.
+    pub(crate) fn note_accessed(&mut self, number: u64, bits: &Bits, news: &mut Vec<u64>) {
+        let Some(block) = self.blocks.get_mut(&number) else {
+            return;
+        };
+        for (word, &bits) in bits.iter().enumerate() {
+            let mut bits = bits;
+            while bits != 0 {
+                let at = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let state = &mut block.state[at];
+                if *state & (WHERE | ACCESSED) == PRESENT {
+                    *state |= ACCESSED;
+                    news.push(number * BLOCK_PAGES + at as u64);
+                }
+            }
+        }
+    }
+
+    /// The accessed bits of all pages have been cleared.
+    pub(crate) fn forget_accessed(&mut self) {
+        for block in self.blocks.values_mut() {
+            block.state.iter_mut().for_each(|state| *state &= !ACCESSED);
+        }
+    }
+
+    /// Launches since the page was seen to be accessed, as long as that is evidence; 0 for this one.
+    #[must_use]
+    pub fn age(&self, page: u64, launch: u8, most: u8) -> Option<u8> {
+        let block = self.blocks.get(&(page / BLOCK_PAGES))?;
+        let at = (page % BLOCK_PAGES) as usize;
+        age(block.state[at], block.seen[at], launch, most)
+    }
+
     /// Notes that a page that is in swap is being brought back ahead of use.
     pub fn mark_ahead(&mut self, page: u64) {
         if let Some((state, _)) = self.page(page)
@@ -416,11 +464,7 @@ impl Pages {
     /// before, `most` at most, as its accesses are evidence for.
     #[must_use]
     pub fn is_needed(&self, page: u64, launch: u8, most: u8) -> bool {
-        let block = self.blocks.get(&(page / BLOCK_PAGES));
-        block.is_some_and(|block| {
-            let at = (page % BLOCK_PAGES) as usize;
-            age(block.state[at], block.seen[at], launch, most).is_some()
-        })
+        self.age(page, launch, most).is_some()
     }
 
     /// The pages in memory of which it is evident that the launch needs them, though they were not seen to be accessed

@@ -84,6 +84,8 @@ pub struct SwapStatus {
 pub struct HostStatus {
     /// The scheme.
     pub scheme: String,
+    /// Why accesses of pages that stay in memory are not seen; none where accessed bits are read.
+    pub accesses_unseen: Option<String>,
     /// Applications, in the order in which they were added.
     pub apps: Vec<AppStatus>,
     /// Swap and pool.

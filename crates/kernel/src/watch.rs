@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use warmswap_page::PAGE_BYTES;
+use warmswap_sys::accessed::{self, Accessed, PageTable};
 use warmswap_sys::maps::Maps;
 use warmswap_sys::pagemap::{Pagemap, Whose};
 use warmswap_sys::process::{Process, ProcessError, Stat};
@@ -41,6 +42,10 @@ pub struct Watched {
     /// Its anonymous pages, as they were at the last look.
     pub pages: Pages,
     pulse: Option<Pulse>,
+    /// Where its accessed bits are; none before they were read.
+    page_table: Option<PageTable>,
+    /// What it had done when they were read last.
+    accessed_effort: Option<Effort>,
     /// Looks at all pages so far.
     looks: u32,
     /// What it has mapped of files, as it was at the last look at that.
@@ -122,6 +127,8 @@ impl Watched {
             can_scan,
             pages: Pages::default(),
             pulse: None,
+            page_table: None,
+            accessed_effort: None,
             looks: 0,
             files: MappedFiles::default(),
             files_pulse: None,
@@ -195,6 +202,7 @@ impl Watched {
         if fresh.is_empty() && !self.pages.is_empty() {
             // The page table that the file was opened for is gone: the process executed another program, or ends.
             self.pagemap = Pagemap::open(root, self.id.pid)?;
+            self.page_table = None;
             self.executed += 1;
             self.pages.compare(ALL, &[], changes);
             fresh = self.scan(root, ALL, true)?;
@@ -227,6 +235,43 @@ impl Watched {
             // It did not stir: what left was sent away.
             last.resident_pages = now.resident_pages;
         }
+        Ok(())
+    }
+
+    /// Appends the pages of which it is news that their accessed bits are set. Costs 1 µs for each 512 pages.
+    ///
+    /// # Errors
+    /// That of [`Accessed::read`].
+    pub(crate) fn accessed(
+        &mut self,
+        accessed: &mut Accessed,
+        root: &Root,
+        news: &mut Vec<u64>,
+    ) -> std::io::Result<()> {
+        self.accessed_effort = self.effort(root);
+        let table = match self.page_table {
+            Some(table) => table,
+            None => *self.page_table.insert(accessed.page_table(&self.pagemap)?),
+        };
+        let blocks = self.pages.block_numbers();
+        let pages = &mut self.pages;
+        accessed.read(table, &blocks, |number, bits| {
+            pages.note_accessed(number, bits, news);
+        })
+    }
+
+    /// Whether it did anything since its accessed bits were read.
+    pub(crate) fn stirs(&self, root: &Root) -> bool {
+        self.accessed_effort != self.effort(root)
+    }
+
+    /// Clears the accessed bits of all its pages. Costs 0.1 µs a page.
+    ///
+    /// # Errors
+    /// [`FileError`] when it is gone, or may not be written to.
+    pub(crate) fn clear_accessed(&mut self, root: &Root) -> Result<(), FileError> {
+        accessed::clear(root, self.id.pid)?;
+        self.pages.forget_accessed();
         Ok(())
     }
 

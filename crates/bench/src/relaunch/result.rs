@@ -68,7 +68,7 @@ impl RelaunchReport {
             rest_ms: options.rest_ms,
             seed: options.seed,
             algorithm: options.algorithm.clone(),
-            scheme: options.host.scheme.clone(),
+            scheme: options.host.scheme_here().to_owned(),
             preload_scheme: options.preload.as_ref().map(|p| p.scheme.clone()),
             sample_ms: options.sample_every.map(|every| every.as_millis() as u64),
             processors: std::thread::available_parallelism().map_or(1, usize::from),

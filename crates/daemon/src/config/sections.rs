@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use warmswap_kernel::HostConfig;
+use warmswap_kernel::config::AUTO;
 use warmswap_policy::SchemeSpec;
 use warmswap_sys::readahead::KERNELS_KIB;
 
@@ -119,11 +120,13 @@ impl Section for HostSection {
     const KEYS: &'static [Key<Self>] = &[
         Key {
             name: "scheme",
-            doc: "What leaves first, and what is brought back: as `warmswap schemes` lists them. The kernel's swap \
-                  is the pool, whatever the scheme says of pools.",
+            doc: "What leaves first, and what is brought back: as `warmswap schemes` lists them; auto: what suits \
+                  what can be seen of accesses here. The kernel's swap is the pool, whatever the scheme says of pools.",
             set: |to, value, _| {
-                let scheme = SchemeSpec::parse(value).and_then(|spec| spec.build());
-                scheme.map_err(|error| error.to_string())?;
+                if value != AUTO {
+                    let scheme = SchemeSpec::parse(value).and_then(|spec| spec.build());
+                    scheme.map_err(|error| error.to_string())?;
+                }
                 to.scheme = value.to_owned();
                 Ok(())
             },

@@ -1,5 +1,6 @@
 //! What can be seen and said of the memory of other processes.
 
+use warmswap_sys::accessed::AccessedError;
 use warmswap_sys::perf::PerfError;
 
 use crate::machine::Capability;
@@ -42,6 +43,13 @@ pub(super) const CHECKS: &[Check] = &[
         needs: &[(Part::Daemon, Need::Better), (Part::Kernel, Need::Better)],
         look: pagemap_scan,
     },
+    Check {
+        key: "accessed_bits",
+        title: "accessed bits",
+        purpose: "tell which pages in memory are in use",
+        needs: &[(Part::Daemon, Need::Better), (Part::Kernel, Need::Better)],
+        look: accessed_bits,
+    },
 ];
 
 fn events(machine: &Machine) -> Finding {
@@ -76,6 +84,22 @@ fn advice(machine: &Machine) -> Finding {
         Ok(()) if machine.can(Capability::SysNice) => Finding::there("there"),
         Ok(()) => Finding::lacking("CAP_SYS_NICE is missing", "run the command with sudo"),
     }
+}
+
+fn accessed_bits(machine: &Machine) -> Finding {
+    let Err(error) = machine.kernel.accessed_bits() else {
+        return Finding::there("can be read (BPF)");
+    };
+    let fix = match &error {
+        AccessedError::Processor => "use a machine with an x86-64 processor",
+        AccessedError::Types { .. } => "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y",
+        AccessedError::Program { .. } => {
+            "run the command with sudo; lockdown of the kernel must not be confidentiality"
+        }
+        AccessedError::File(_) => "run the command with sudo",
+        AccessedError::Layout => "nothing: faults alone are seen on this kernel",
+    };
+    Finding::lacking(error.to_string(), fix)
 }
 
 fn pagemap_scan(machine: &Machine) -> Finding {

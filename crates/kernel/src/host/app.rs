@@ -99,6 +99,8 @@ pub(super) struct App {
     /// Since when it is noted which of its pages could not be paged out, and for how long.
     pub refused_since_ns: u64,
     pub retry_after: Duration,
+    /// When the accessed bits of its pages were cleared; none while they say nothing.
+    pub accessed_since_ns: Option<u64>,
     /// Counts launches from 1 to 255, over and over.
     pub launch: u8,
     /// Bytes that came into memory since the application came to the foreground.
@@ -123,6 +125,7 @@ impl App {
             looked_ns: None,
             refused_since_ns: 0,
             retry_after: FIRST_RETRY,
+            accessed_since_ns: None,
             launch: 1,
             grown_bytes: 0,
             relaunches: VecDeque::new(),

@@ -1,12 +1,11 @@
 //! The engine, and what it is told of the page tables.
 
-use std::cmp::Reverse;
-
 use warmswap_engine::{Action, Decision, Engine, Place};
 use warmswap_page::PAGE_BYTES;
 use warmswap_page::{AppId, PageAddr};
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::Root;
+use warmswap_sys::accessed::Accessed;
 
 use super::app::{App, addr, place};
 use crate::application::ProcessId;
@@ -44,6 +43,8 @@ pub(super) struct Core {
     pub names: FileNames,
     pub prepage_by: PrepageBy,
     pub evidence_launches: u8,
+    /// Reads accessed bits; or why that cannot be done.
+    pub accessed: Result<Accessed, String>,
     /// Since when memory is not ample; none while it is.
     pub short_since_ns: Option<u64>,
     /// What a page takes in the compressed pool, in bytes; the kernel does not say it of each.
@@ -60,6 +61,7 @@ impl Core {
             names: FileNames::default(),
             prepage_by,
             evidence_launches,
+            accessed: Err(String::new()),
             short_since_ns: Some(0),
             mean_page_bytes: PAGE_BYTES as u32 / 3,
             changes: Vec::new(),
@@ -176,21 +178,6 @@ impl Core {
             window.used += u64::from(ahead && arrival == Arrival::Touched);
         }
         self.engine.served(app.id, page, arrival);
-    }
-
-    /// Pages that stayed in memory, and that there is evidence for, are held to be touched in the launch under
-    /// way: those with the oldest evidence first, so that they leave before the others. How many they are.
-    pub fn hold_touched(&mut self, app: &App) -> u64 {
-        let mut held: Vec<(Reverse<u8>, PageAddr)> = Vec::new();
-        for process in app.processes.iter() {
-            let pages = process.pages.held(app.launch, self.evidence_launches);
-            held.extend(pages.map(|(page, age)| (Reverse(age), addr(process.slice(), page))));
-        }
-        held.sort_by_key(|&(age, _)| age);
-        for &(_, page) in &held {
-            self.engine.presume_touched(app.id, page);
-        }
-        held.len() as u64
     }
 
     /// Reports what happened already as done, and declines what this host does not do.

@@ -60,6 +60,7 @@ impl Host {
         };
         self.core.engine.set_budget_bytes(UNBOUNDED_BYTES);
         self.core.engine.launch_begin(app.id, kind);
+        self.core.engine.spare(Some(app.id));
         self.launches += 1;
         let Some(prepagers) = &self.prepagers else {
             return self.core.drain();
@@ -102,8 +103,9 @@ impl Host {
         }
         self.core.look(app);
         let files = self.core.learn_files(app);
-        let mut held = self.core.hold_touched(app);
+        let mut held = self.core.note_launch_touches(app);
         self.core.engine.launch_end(app.id);
+        self.core.engine.spare(None);
         let Some(mut window) = app.window.take() else {
             return false;
         };

@@ -38,7 +38,8 @@ impl Host {
         let apps = self.in_order();
         let state_bytes = apps.clone().map(App::state_bytes).sum::<usize>();
         HostStatus {
-            scheme: self.config.scheme.clone(),
+            scheme: self.config.scheme(self.core.accessed.is_ok()).to_owned(),
+            accesses_unseen: self.core.accessed.as_ref().err().cloned(),
             apps: apps.map(|app| self.core.describe(app)).collect(),
             swap: self.swap,
             missing_bytes: self.missing_bytes,

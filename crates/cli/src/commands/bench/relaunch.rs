@@ -14,6 +14,7 @@ use warmswap_bench::relaunch::{Arm, Preload, Scope, Step, Total};
 use warmswap_bench::{RelaunchOptions, relaunch};
 use warmswap_codec::Codec;
 use warmswap_doctor::{Machine, Part, preload_library, require};
+use warmswap_kernel::config::AUTO;
 use warmswap_kernel::{HostConfig, PrepageBy};
 use warmswap_policy::SchemeSpec;
 use warmswap_report::tables;
@@ -69,8 +70,8 @@ pub struct RelaunchArgs {
     /// Readahead of non-rotational disks in all arms, in KiB; kernel host and daemon lower it to 128 [default: this machine's]
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(4..=65536))]
     readahead_kib: Option<u64>,
-    /// The kernel host's scheme
-    #[arg(long, default_value_t = HostConfig::default().scheme)]
+    /// The kernel host's scheme; auto: what suits what it sees of accesses
+    #[arg(long, default_value = AUTO)]
     scheme: String,
     /// The scheme of the arm preload; its codec is that of --algorithm, unless it names one
     #[arg(long, default_value = "warmswap", value_name = "SCHEME")]
@@ -81,6 +82,9 @@ pub struct RelaunchArgs {
     /// Threads of the kernel host that bring footprints back; 0 for none [default: one for each processor, 8 at most]
     #[arg(long)]
     prepage_threads: Option<usize>,
+    /// The kernel host sees faults alone, and not by accessed bits what else is touched
+    #[arg(long)]
+    faults_only: bool,
     /// Sample CPU time and I/O of each switch every so many milliseconds, and sum them up (ASAP, Figures 13 and 14);
     /// takes some time of a processor itself
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(2..=1000))]
@@ -223,6 +227,7 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
             HostConfig {
                 scheme: args.scheme,
                 prepage_by: by,
+                accessed_bits: !args.faults_only,
                 prepage_threads: args.prepage_threads.unwrap_or(defaults.prepage_threads),
                 ..defaults
             }

@@ -80,6 +80,8 @@ pub struct Board {
     clock: u32,
     launches: u32,
     foreground: usize,
+    /// The application whose pages leave last; rules that know no classes do not look at it.
+    spared: Option<usize>,
     window: Window,
     recency: PageList,
     ring: Vec<PageList>,
@@ -101,6 +103,7 @@ impl Board {
             clock: 0,
             launches: 0,
             foreground: usize::MAX,
+            spared: None,
             window: Window::Closed,
             recency: PageList::default(),
             ring: vec![PageList::default(); RING],
@@ -315,7 +318,15 @@ impl Board {
     fn least_valued(&mut self, table: &mut PageTable, enough: usize, out: &mut Vec<PageId>) {
         let mut least = (f32::INFINITY, 0, 0);
         let mut second = f32::INFINITY;
+        let has_pages = |app: &App| app.lists.occupied().next().is_some();
+        let mut others = self.apps.iter().enumerate();
+        let spared = self
+            .spared
+            .filter(|&spared| others.any(|(app, of_app)| app != spared && has_pages(of_app)));
         for (app, of_app) in self.apps.iter().enumerate() {
+            if Some(app) == spared {
+                continue;
+            }
             for list in of_app.lists.occupied() {
                 let value = self.value(app, list);
                 if value < least.0 {
@@ -403,8 +414,14 @@ impl Board {
         });
     }
 
+    /// No page of this application leaves as long as others have any.
+    pub fn spare(&mut self, app: Option<AppId>) {
+        self.spared = app.map(|app| usize::from(app.0));
+    }
+
     /// The application's number is another's from now on.
     pub fn retire(&mut self, app: AppId) {
+        self.spared = self.spared.filter(|&spared| spared != usize::from(app.0));
         if let Some(app) = self.apps.get_mut(usize::from(app.0)) {
             app.history.forget_experience();
             app.is_taught = false;
