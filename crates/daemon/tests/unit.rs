@@ -36,6 +36,7 @@ fn the_unit_has_the_rights_that_the_daemon_needs_and_no_others() {
         capabilities,
         [
             "CAP_CHOWN",
+            "CAP_DAC_OVERRIDE",
             "CAP_DAC_READ_SEARCH",
             "CAP_KILL",
             "CAP_SETGID",
@@ -49,6 +50,7 @@ fn the_unit_has_the_rights_that_the_daemon_needs_and_no_others() {
         ("SystemCallFilter", "@system-service"),
         ("SystemCallFilter", "@swap"),
         ("SystemCallFilter", "process_madvise"),
+        ("SystemCallFilter", "bpf"),
         ("ReadWritePaths", "-/sys/devices/virtual/block"),
         ("ReadWritePaths", "-/sys/class/zram-control"),
         ("ReadWritePaths", "-/sys/devices/virtual/bdi"),

@@ -727,3 +727,45 @@ fn evict(program: &Program, path: &Path) {
     let left = cached.iter().filter(|&&is_cached| is_cached).count();
     assert!(left < cached.len() / 2, "{left} pages are still cached");
 }
+
+/// Which half of a program's pages is used shows in no fault: all of them are in memory.
+#[test]
+fn what_is_used_without_a_fault_stays_and_what_is_not_leaves() {
+    let name = "what_is_used_without_a_fault_stays_and_what_is_not_leaves";
+    let machine = machine!(name, 32768);
+    let (mut a, b) = (machine.program(4000), machine.program(500));
+    let used = machine.memcg.stats().unwrap().usage_bytes;
+    let config = within(used + bytes(500));
+    let mut host = host(HostConfig {
+        goal: Goal {
+            group: Some(machine.memcg.path().to_owned()),
+            ..config.goal
+        },
+        ..config
+    });
+    if let Some(reason) = host.status().accesses_unseen {
+        skip!(name, "{reason}");
+    }
+    let (app_a, app_b) = (
+        host.add(a.application("a")).unwrap(),
+        host.add(b.application("b")).unwrap(),
+    );
+    settle(&mut host);
+    for _ in 0..4 {
+        host.switch_to(app_a).unwrap();
+        a.touch(0, 2000);
+        host.launch_done(app_a).unwrap();
+        host.switch_to(app_b).unwrap();
+        host.launch_done(app_b).unwrap();
+    }
+    assert_eq!(host.counters().page_out_asked, 0, "there is room for all");
+
+    let _other = machine.program(1500);
+    settle(&mut host);
+
+    let status = host.status();
+    assert!(status.apps[0].swapped_bytes > bytes(500), "{status:?}");
+    let (major, _) = a.touch(0, 2000);
+    // A processor that has the entry of a page at hand does not set its bit again.
+    assert!(major <= 200, "{major} of 2000 pages: {:?}", host.status());
+}

@@ -258,3 +258,35 @@ fn a_page_that_changed_is_in_a_group_that_is_looked_at_and_marks_are_no_change()
         assert!(!is_any_foreign(state), "{at}");
     }
 }
+
+#[test]
+fn an_accessed_bit_is_news_once_until_it_is_cleared_and_for_pages_in_memory_only() {
+    let mut w = Pages::default();
+    let there = [
+        region(512, 4, Residence::Present),
+        region(516, 1, Residence::Swapped),
+    ];
+    changes(&mut w, &there);
+    // Nothing else tells whether what was there before was touched.
+    w.forget_accessed();
+    let mut bits = Bits::default();
+    bits[0] = 0b1_0011;
+    let note = |w: &mut Pages, bits: &Bits| {
+        let mut news = Vec::new();
+        w.note_accessed(1, bits, &mut news);
+        news
+    };
+
+    assert_eq!(w.block_numbers(), [1]);
+    assert_eq!(note(&mut w, &bits), [512, 513], "one is in swap");
+    bits[0] = 0b0111;
+    assert_eq!(note(&mut w, &bits), [514]);
+    w.forget_accessed();
+    assert_eq!(note(&mut w, &bits), [512, 513, 514]);
+    // What came back was touched for that, and is no news.
+    changes(&mut w, &[region(512, 5, Residence::Present)]);
+    assert_eq!(note(&mut w, &[u64::MAX; 8]), [515]);
+    assert_eq!(w.age(512, 9, u8::MAX), None, "seen in no launch");
+    w.mark_seen(512, 7);
+    assert_eq!(w.age(512, 9, u8::MAX), Some(2));
+}
