@@ -125,8 +125,18 @@ impl Accessed {
     /// The page table that an open pagemap is about.
     ///
     /// # Errors
-    /// The kernel's answer when the program cannot run.
+    /// The kernel's answer when the program cannot run; `NotFound` when this process's table of descriptors moved meanwhile.
     pub fn page_table(&mut self, pagemap: &Pagemap) -> io::Result<PageTable> {
+        // Another thread may have the kernel move the table of descriptors between two steps: what is found then differs.
+        let (first, second) = (self.top_table(pagemap)?, self.top_table(pagemap)?);
+        let is_table = first != 0 && first.is_multiple_of(PAGE_BYTES as u64);
+        match is_table && first == second {
+            true => Ok(PageTable(first)),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn top_table(&mut self, pagemap: &Pagemap) -> io::Result<u64> {
         let Offsets {
             task_files,
             files_table,
@@ -135,12 +145,13 @@ impl Accessed {
             mm_top_table,
         } = self.offsets;
         let task = self.kernel.own_task()?;
-        let files = self.kernel.word(task + task_files)?;
-        let table = self.kernel.word(files + files_table)?;
-        let array = self.kernel.word(table + table_files)?;
-        let file = self.kernel.word(array + 8 * pagemap.descriptor())?;
-        let mm = self.kernel.word(file + file_private)?;
-        Ok(PageTable(self.kernel.word(mm + mm_top_table)?))
+        let files = self.kernel.word(task.wrapping_add(task_files))?;
+        let table = self.kernel.word(files.wrapping_add(files_table))?;
+        let array = self.kernel.word(table.wrapping_add(table_files))?;
+        let at = array.wrapping_add(8 * pagemap.descriptor());
+        let file = self.kernel.word(at)?;
+        let mm = self.kernel.word(file.wrapping_add(file_private))?;
+        self.kernel.word(mm.wrapping_add(mm_top_table))
     }
 
     /// Calls `visit`, in any order, for those of the `tables` (page numbers / [`TABLE_PAGES`], ascending) in which a page that

@@ -123,10 +123,9 @@ impl Section for HostSection {
             doc: "What leaves first, and what is brought back: as `warmswap schemes` lists them; auto: what suits \
                   what can be seen of accesses here. The kernel's swap is the pool, whatever the scheme says of pools.",
             set: |to, value, _| {
-                if value != AUTO {
-                    let scheme = SchemeSpec::parse(value).and_then(|spec| spec.build());
-                    scheme.map_err(|error| error.to_string())?;
-                }
+                let build = || SchemeSpec::parse(value)?.build().map(drop);
+                let checked = if value == AUTO { Ok(()) } else { build() };
+                checked.map_err(|error| error.to_string())?;
                 to.scheme = value.to_owned();
                 Ok(())
             },
