@@ -253,6 +253,9 @@ fn pages_of_an_application_that_is_spared_leave_when_others_have_none() {
             memory
                 .policy
                 .victims(&mut memory.table, want, Urgency::Direct, &mut out);
+            out.iter()
+                .for_each(|&page| memory.table[page].state = PageState::Stored);
+            memory.resident -= out.len();
             let owners = out.iter().map(|&page| memory.table.owner(page).0);
             owners.collect::<Vec<u16>>()
         };
