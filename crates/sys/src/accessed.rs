@@ -2,8 +2,8 @@
 //!
 //! The processor sets a bit in the page table entry of each page that it accesses. No file of `/proc` shows these bits by
 //! page, and idle page tracking is left out of most kernels. What every distribution's kernel has is BPF: a program that
-//! only reads kernel memory ([`bpf`]) copies page tables to this process, which looks at the bits ([`walk`]). Where the
-//! tables are follows from the kernel's own description of its types ([`btf`]) and from the descriptor of
+//! only reads kernel memory (`bpf`) copies page tables to this process, which looks at the bits (`walk`). Where the
+//! tables are follows from the kernel's own description of its types (`btf`) and from the descriptor of
 //! `/proc/PID/pagemap`, which refers to the process's address space.
 //!
 //! Nothing is written to kernel memory. Bits are cleared through `/proc/PID/clear_refs`, as by any tool. What is read while

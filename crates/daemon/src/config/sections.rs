@@ -3,8 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use warmswap_kernel::HostConfig;
-use warmswap_kernel::config::AUTO;
+use warmswap_kernel::{HostConfig, config::AUTO};
 use warmswap_policy::SchemeSpec;
 use warmswap_sys::readahead::KERNELS_KIB;
 

@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(types.offset("outer", "first"), Some(0));
         assert_eq!(types.offset("outer", "second"), Some(4));
         assert_eq!(types.offset("outer", "third"), Some(8));
-        assert_eq!(types.offset("outer", "thir"), None);
+        assert_eq!(types.offset("outer", "fourth"), None);
         assert_eq!(types.offset("inner", "first"), None);
     }
 

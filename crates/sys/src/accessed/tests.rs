@@ -70,7 +70,9 @@ fn what_another_process_accesses_is_seen_and_nothing_else() {
     let pages = 8192;
     let pagemap = Pagemap::open(&Root::machine(), child.id()).unwrap();
 
-    assert_eq!(set(&mut accessed, &pagemap, first, pages).len(), 8192);
+    // Most: the kernel's own reclaim may clear some bits, or page out some pages.
+    let most = |found: usize, of: usize| assert!(found >= of * 9 / 10, "{found} of {of}");
+    most(set(&mut accessed, &pagemap, first, pages).len(), 8192);
     for _ in 0..3 {
         clear(&Root::machine(), child.id()).unwrap();
         assert_eq!(set(&mut accessed, &pagemap, first, pages).len(), 0);
@@ -79,7 +81,8 @@ fn what_another_process_accesses_is_seen_and_nothing_else() {
         let found = set(&mut accessed, &pagemap, first, pages);
         let is_touched = |page: u64| (page - first).is_multiple_of(7);
         let untouched = found.iter().filter(|&&page| !is_touched(page)).count();
-        assert_eq!((untouched, found.len()), (0, 8192_usize.div_ceil(7)));
+        assert_eq!(untouched, 0);
+        most(found.len(), 8192_usize.div_ceil(7));
     }
     drop(tell);
     child.wait().unwrap();

@@ -80,7 +80,7 @@ pub(super) fn find_layout<T: Tables>(
     Ok(None)
 }
 
-/// Whether each of these pages is where it should be, and was accessed.
+/// Whether each of these pages is where it should be.
 fn has_pages<T: Tables>(
     tables: &mut T,
     layout: Layout,
@@ -98,9 +98,7 @@ fn has_pages<T: Tables>(
         found += own
             .filter(|&&(page, frame)| {
                 let entry = entries.get((page - first) as usize);
-                entry & PRESENT != 0
-                    && entry & ACCESSED != 0
-                    && (entry & ADDRESS) / PAGE_BYTES == frame
+                entry & PRESENT != 0 && (entry & ADDRESS) / PAGE_BYTES == frame
             })
             .count();
     };
