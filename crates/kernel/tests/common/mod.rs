@@ -218,6 +218,8 @@ pub fn within(budget_bytes: u64) -> HostConfig {
 pub fn with_hot_pages_leaving(config: HostConfig) -> HostConfig {
     HostConfig {
         scheme: "asap-anon+reclaim=hotness:hot=last".to_owned(),
+        // What is prepaged is judged by faults.
+        accessed_bits: false,
         ..config
     }
 }
