@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{
-    Machine, Program, bytes, relaunch, settle, wait_for_prepaging, with_hot_pages_leaving, within,
+    Machine, Program, bytes, relaunch, settle, wait_for_prepaging, wait_until,
+    with_hot_pages_leaving, within,
 };
 use rustix::fs::{self, fadvise};
 use warmswap_kernel::{AppId, Application, Counters, Goal, Host, HostConfig, Members, PrepageBy};
@@ -300,14 +301,16 @@ fn pages_that_were_prepaged_in_vain_leave_the_swap_cache_where_memory_is_short()
 
     host.launch_done(app).unwrap();
 
-    // A thread does it that nothing waits for. The kernel refuses some of them now and then.
-    while host.counters().prepage_put_back < 290 {
-        std::thread::yield_now();
-    }
+    // Up to 31 pages that came last wait with each processor, where the kernel cannot page them out: some of the 300 never
+    // left.
+    let wasted = host.counters().prepage_wasted;
+    assert!(wasted >= 250, "{wasted} of 300 pages");
+    // A thread does it that nothing waits for.
+    wait_until(|| host.counters().prepage_put_back + 20 >= wasted);
     assert!(used() + bytes(200) <= before, "{} of {before}", used());
     // They are where they were, and are not written again.
     let (major, _) = touch_alone(&mut program, 200..500);
-    assert!(major >= 290, "{major} of 300 pages");
+    assert!(major + 20 >= wasted, "{major} of {wasted} pages");
     assert_eq!(program.damaged(), 0);
 }
 

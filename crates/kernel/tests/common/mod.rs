@@ -218,8 +218,6 @@ pub fn within(budget_bytes: u64) -> HostConfig {
 pub fn with_hot_pages_leaving(config: HostConfig) -> HostConfig {
     HostConfig {
         scheme: "asap-anon+reclaim=hotness:hot=last".to_owned(),
-        // What is prepaged is judged by faults.
-        accessed_bits: false,
         ..config
     }
 }
@@ -270,6 +268,18 @@ pub fn wait_for_prepaging(host: &Host) {
         done = counters.prepage_done;
         std::thread::sleep(std::time::Duration::from_micros(100));
     }
+}
+
+/// Waits until something holds that another thread sees to.
+pub fn wait_until(holds: impl Fn() -> bool) {
+    // Twenty seconds and more.
+    for _ in 0..200_000 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_micros(100));
+    }
+    panic!("it never held");
 }
 
 /// Bytes of so many pages.
