@@ -3,9 +3,10 @@
 mod common;
 
 use common::{Event, Host, anon, app, file, host, host_with, pages};
-use warmswap_engine::{Action, Cause, Decision, Outcome};
-use warmswap_page::{LaunchKind, PageAddr};
+use warmswap_engine::{Action, Cause, Decision, Outcome, Unseen};
+use warmswap_page::{FileId, LaunchKind, PageAddr};
 use warmswap_policy::PageState;
+use warmswap_policy::reclaim::Arrival;
 
 const SCHEME: &str = "zram+prefetch=footprint:cold=learn,profile=1";
 
@@ -163,4 +164,39 @@ fn next_works_behind_the_footprint() {
     let outcomes = launch(&mut h, LaunchKind::Relaunch, false, &wanted);
     assert!(outcomes.contains(&Outcome::BufferHit), "{outcomes:?}");
     assert_eq!(h.engine.counters().prepaged, 0);
+}
+
+#[test]
+fn pages_of_files_that_are_presumed_to_be_touched_are_in_the_profile_and_are_no_targets() {
+    let mut h = host(SCHEME, 1024);
+    for kind in [LaunchKind::Cold, LaunchKind::Relaunch, LaunchKind::Relaunch] {
+        h.apply(Event::LaunchBegin(0, kind));
+        for number in 0..4 {
+            h.engine.presume_file_touched(app(0), FileId(0), number);
+        }
+        h.apply(Event::LaunchEnd(0));
+        assert!(!(0..4).any(|number| h.engine.expects(app(0), file(number))));
+    }
+    // One that was missing then is a target, since the profile has it; another that was is none.
+    launch(&mut h, LaunchKind::Relaunch, true, &[file(2), file(900)]);
+    let is_target = |number: &u64| h.engine.expects(app(0), file(*number));
+    assert_eq!((0..1000).filter(is_target).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn what_is_not_seen_of_files_says_nothing_against_them_though_other_pages_are_seen() {
+    for (unseen, is_target) in [(Unseen::Files, true), (Unseen::None, false)] {
+        let mut h = learned(SCHEME, &[file(0), anon(0)]);
+        h.engine.set_unseen(unseen);
+        h.apply(Event::LaunchBegin(0, LaunchKind::Relaunch));
+        h.apply(Event::Idle);
+        // It is mapped, so that nobody sees whether it is touched.
+        h.engine.served(app(0), file(0), Arrival::Untouched);
+        h.apply(Event::LaunchEnd(0));
+        assert_eq!(h.engine.expects(app(0), file(0)), is_target);
+        assert!(
+            h.engine.doubts(app(0), anon(0)),
+            "it is seen not to be touched"
+        );
+    }
 }

@@ -22,6 +22,9 @@ const NEAR_BLOCKS: u64 = 2;
 /// becomes the process's own when it is written to, and where another mapping took the place of one of a file, too.
 const SURE_LOOKS: u32 = 16;
 
+/// The part of the pages of files that is little when it comes or goes.
+const FEW_FILE_PAGES: u64 = 32;
+
 /// What of a process changes whenever a page of it comes or goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pulse {
@@ -50,7 +53,8 @@ pub struct Watched {
     looks: u32,
     /// What it has mapped of files, as it was at the last look at that.
     pub files: MappedFiles,
-    files_pulse: Option<Pulse>,
+    /// How many pages of files it had then.
+    file_pages: Option<u64>,
     /// It executed another program since it was watched.
     pub(crate) executed: u64,
     /// The kernel lets nobody page it out.
@@ -131,7 +135,7 @@ impl Watched {
             accessed_effort: None,
             looks: 0,
             files: MappedFiles::default(),
-            files_pulse: None,
+            file_pages: None,
             executed: 0,
             is_untouchable: false,
         })
@@ -203,6 +207,7 @@ impl Watched {
             // The page table that the file was opened for is gone: the process executed another program, or ends.
             self.pagemap = Pagemap::open(root, self.id.pid)?;
             self.page_table = None;
+            self.file_pages = None;
             self.executed += 1;
             self.pages.compare(ALL, &[], changes);
             fresh = self.scan(root, ALL, true)?;
@@ -275,14 +280,15 @@ impl Watched {
         Ok(())
     }
 
-    /// Looks at what is mapped of files, unless nothing came or went since the last time. Costs about 1 µs a mapping and
-    /// 10 ns a page (50 ns where the kernel has no `PAGEMAP_SCAN`).
+    /// Looks at what is mapped of files, unless about as much is as the last time: what few pages tell is not worth a look
+    /// at all of them. Costs about 1 µs a mapping and 10 ns a page (50 ns where the kernel has no `PAGEMAP_SCAN`).
     ///
     /// # Errors
     /// [`WatchError`]; what was known stays as it was.
     pub fn look_at_files(&mut self, root: &Root, names: &mut FileNames) -> Result<(), WatchError> {
-        let pulse = read_pulse(root, self.id)?;
-        if self.files_pulse == Some(pulse) {
+        let file_pages = Stat::file_pages(root, self.id.pid)?;
+        let is_alike = |last: u64| last.abs_diff(file_pages) <= last / FEW_FILE_PAGES;
+        if self.file_pages.is_some_and(is_alike) {
             return Ok(());
         }
         let maps = Maps::read(root, self.id.pid)?;
@@ -296,7 +302,7 @@ impl Watched {
                 .read_files(maps.as_slice(), 0..u64::MAX, note)?;
         }
         self.files = MappedFiles::new(parts, &regions);
-        self.files_pulse = Some(pulse);
+        self.file_pages = Some(file_pages);
         Ok(())
     }
 

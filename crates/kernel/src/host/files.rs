@@ -123,7 +123,7 @@ impl Core {
         for (&file, pages) in app.files.iter().filter(|_| learns) {
             for (page, _) in pages.held(app.launch, self.evidence_launches) {
                 launch.kept += 1;
-                self.touched(app, &mut launch.held, (file, page), Arrival::Touched);
+                self.engine.presume_file_touched(app.id, file, page);
             }
         }
         launch.held.extend(&window.files.read);

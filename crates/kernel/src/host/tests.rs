@@ -180,7 +180,7 @@ fn processes_that_end_leave_no_memory_behind() {
     let id = host.add(application("make")).unwrap();
     let Host { core, apps, .. } = &mut host;
     let app = apps[usize::from(id.0)].as_mut().unwrap();
-    let memory = vec![1u8; 8 << 20];
+    let memory = std::hint::black_box(vec![1u8; 8 << 20]);
     let mut bytes = Vec::new();
     for slice in 0..60 {
         watch_own(core, app, slice);

@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use warmswap_engine::Unseen;
 use warmswap_page::PageAddr;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::monotonic_ns;
@@ -24,10 +25,11 @@ impl Core {
     /// A launch ends: tells the engine which pages were touched in it, of those that stayed in memory. How many they are.
     pub fn note_launch_touches(&mut self, app: &mut App) -> u64 {
         let are_seen = app.accessed_since_ns.is_some();
-        self.engine.touches_in_place_are_seen(are_seen);
         if are_seen {
+            self.engine.set_unseen(Unseen::Files);
             self.see_touches(app)
         } else {
+            self.engine.set_unseen(Unseen::All);
             self.presume_touches(app)
         }
     }
