@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 
-use crate::meminfo::Meminfo;
+use crate::meminfo::{Meminfo, free_on_processors_bytes};
 use crate::undo::{Action, Pending, Undo, UndoError};
 use crate::{FileError, Root, file};
 
@@ -96,7 +96,8 @@ pub enum HugePagesError {
 /// What is to be left of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
-    /// So many bytes that programs can still take (`MemAvailable`), within a hundredth or a huge page.
+    /// So many bytes that programs can still take (`MemAvailable`, and what processors hold for themselves), within a
+    /// hundredth or a huge page.
     Available(u64),
     /// So many bytes for programs and kernel together, whatever they hold of it now; within a huge page.
     Machine(u64),
@@ -110,10 +111,10 @@ impl Left {
     }
 
     /// The same of a machine as it is.
-    fn of(self, memory: &Meminfo) -> u64 {
+    fn of(self, root: &Root) -> Result<u64, FileError> {
         match self {
-            Self::Available(_) => memory.available_bytes,
-            Self::Machine(_) => memory.usable_bytes(),
+            Self::Available(_) => available_bytes(root),
+            Self::Machine(_) => Ok(Meminfo::read(root)?.usable_bytes()),
         }
     }
 
@@ -124,6 +125,11 @@ impl Left {
             Self::Machine(_) => page_bytes,
         }
     }
+}
+
+/// What programs can still take.
+fn available_bytes(root: &Root) -> Result<u64, FileError> {
+    Ok(Meminfo::read(root)?.available_bytes + free_on_processors_bytes(root)?)
 }
 
 /// Memory that nothing else can have. Dropping it gives it back.
@@ -183,10 +189,11 @@ impl Reservation {
         if memory.huge_page_bytes == 0 || !path.exists() {
             return Err(HugePagesError::Missing { path });
         }
-        if left.of(&memory) < left.bytes() {
+        let available_bytes = left.of(&root)?;
+        if available_bytes < left.bytes() {
             return Err(HugePagesError::TooLittle {
                 left_bytes: left.bytes(),
-                available_bytes: left.of(&memory),
+                available_bytes,
             });
         }
         let before = file::read_u64(&path)?;
@@ -220,7 +227,7 @@ impl Reservation {
         });
         let taken = plan.carry_out(&mut kernel)?;
         reservation.taken_bytes = taken * memory.huge_page_bytes;
-        reservation.available_bytes = Meminfo::read(&root)?.available_bytes;
+        reservation.available_bytes = self::available_bytes(&root)?;
         // The looks of before say nothing of what is left.
         *lock(&reservation.shared.seen) = Seen::default();
         Ok(reservation)
@@ -383,7 +390,7 @@ struct Files {
 
 impl Kernel for Files {
     fn left_bytes(&mut self, of: Left) -> Result<u64, HugePagesError> {
-        Ok(of.of(&Meminfo::read(&self.shared.root)?))
+        Ok(of.of(&self.shared.root)?)
     }
 
     fn reserve(&mut self, pages: u64) -> Result<u64, HugePagesError> {

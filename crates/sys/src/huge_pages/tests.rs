@@ -230,6 +230,7 @@ fn machine(dir: &Path, available_mib: u64, huge_pages: u64) -> Undo {
     std::fs::create_dir_all(dir.join("proc/sys/vm")).unwrap();
     std::fs::write(dir.join("proc/sys/vm/nr_hugepages"), huge_pages.to_string()).unwrap();
     available(dir, available_mib);
+    std::fs::write(dir.join("proc/zoneinfo"), "").unwrap();
     Undo::open(&Root::at(dir), &dir.join("state")).unwrap()
 }
 
@@ -364,6 +365,18 @@ fn what_was_seen_is_told_once() {
     assert_eq!((both.looks, both.least_available_bytes), (2, 100 * MIB));
     assert_eq!(less.and(Seen::default()), less);
     assert_eq!(Seen::default().and(less), less);
+}
+
+#[test]
+fn what_processors_hold_for_themselves_can_be_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let undo = machine(dir.path(), 200, 0);
+    let zones = "Node 0, zone   Normal\n  pages free     7\n  pagesets\n    cpu: 0\n              count:    25600\n\
+                 \x20             high:     4096\n    cpu: 1\n              count:    2560\n";
+    std::fs::write(dir.path().join("proc/zoneinfo"), zones).unwrap();
+    let left = |left: Left| left.of(undo.root()).unwrap();
+    assert_eq!(left(Left::Available(0)), 310 * MIB);
+    assert_eq!(left(Left::Machine(0)), 4096 * MIB);
 }
 
 #[test]
