@@ -9,9 +9,10 @@
 //!
 //! A page that was in swap and is in memory again was accessed ([`watch`]). One that stayed in memory has its accessed bit
 //! set in the page table, which the host reads where the kernel lets it ([`warmswap_sys::accessed`]). Where it does not, or
-//! while memory is ample, so that no bits were cleared, a page that stayed is taken for accessed in a launch as long as there is evidence for it ([`pages`]): ten launches after it was seen
-//! to be accessed once, and twice as many each time that it was again, up to [`HostConfig::evidence_launches`].
-//! After that it may leave like others, and comes back as a fault if it is still needed. Pages that are prepaged by `MADV_WILLNEED` wait in the swap cache: their page table entries
+//! while memory is ample, so that no bits were cleared, a page that stayed is taken for accessed in a launch as long as
+//! there is evidence for it ([`pages`]): ten launches after it was seen to be accessed once, and twice as many each time
+//! that it was again, up to [`HostConfig::evidence_launches`]. After that it may leave like others, and comes back as a
+//! fault if it is still needed. Pages that are prepaged by `MADV_WILLNEED` wait in the swap cache: their page table entries
 //! change at the first real access only, so that hits and misses are told apart exactly.
 //!
 //! Of files, what is mapped is looked at when a launch window opens and when it closes, where memory is short and the

@@ -71,7 +71,12 @@ impl Core {
         }
         app.accessed_since_ns = Some(monotonic_ns());
         self.counters.access_clears += 1;
-        let spent_ns = thread_cpu_ns() - begin;
+        self.count_access_cpu(app, begin);
+    }
+
+    /// Counts what accessed bits cost since then, in CPU time of this thread.
+    fn count_access_cpu(&mut self, app: &mut App, begin_cpu_ns: u64) {
+        let spent_ns = thread_cpu_ns() - begin_cpu_ns;
         app.sums.cpu_ns += spent_ns;
         self.counters.access_cpu_ns += spent_ns;
     }
@@ -109,9 +114,7 @@ impl Core {
         self.drain();
         let count = touched.len() as u64;
         self.counters.accesses_seen += count;
-        let spent_ns = thread_cpu_ns() - begin;
-        app.sums.cpu_ns += spent_ns;
-        self.counters.access_cpu_ns += spent_ns;
+        self.count_access_cpu(app, begin);
         count
     }
 
