@@ -132,6 +132,7 @@ fn host_config(config: &Config) -> HostConfig {
         goal: Goal {
             budget_bytes: bytes(&host.budget),
             free_bytes: bytes(&host.keep_available),
+            ahead_of_kernel: host.ahead_of_kernel,
             pressure_percent: (host.pressure_percent > 0).then_some(host.pressure_percent as f64),
             ..Goal::default()
         },
@@ -157,10 +158,10 @@ mod tests {
     fn what_is_configured_reaches_the_host() {
         let facts = Facts { ram_bytes: 8 << 30 };
         let mut config = Config::defaults(facts);
-        let text = "[host]\nscheme = zram\nkeep-available = ram / 4\nbudget = 100\npressure-percent = 20\nprefetch = no\n\
+        let text = "[host]\nscheme = zram\nahead-of-kernel = no\nkeep-available = ram / 4\nbudget = 100\npressure-percent = 20\nprefetch = no\n\
                     page-out-mib-per-second = 10\nlaunch-window-ms = 500\n[daemon]\nstate-folder = /x\n";
         let before = host_config(&config);
-        assert_eq!(before.goal.free_bytes, Some(512 << 20));
+        assert!(before.goal.ahead_of_kernel && before.goal.free_bytes.is_none());
         assert_eq!(
             (before.goal.budget_bytes, before.goal.pressure_percent),
             (None, None)
@@ -172,6 +173,7 @@ mod tests {
         let after = host_config(&config);
 
         assert_eq!(after.scheme, "zram");
+        assert!(!after.goal.ahead_of_kernel);
         assert_eq!(after.goal.free_bytes, Some(2 << 30));
         assert_eq!(
             (after.goal.budget_bytes, after.goal.pressure_percent),

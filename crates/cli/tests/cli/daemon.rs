@@ -219,7 +219,7 @@ fn switch(daemon: &Daemon, args: &[&str]) {
 const PRIORITY: i32 = 7077;
 
 /// A small device, and so small a budget that what is not used leaves.
-const PRESSED: &str = "[zram0]\nzram-size = 128\nswap-priority = 7077\n[host]\nkeep-available = 0\npressure-percent = 0\n\
+const PRESSED: &str = "[zram0]\nzram-size = 128\nswap-priority = 7077\n[host]\nahead-of-kernel = no\npressure-percent = 0\n\
                        budget = 24\npage-out-mib-per-second = 2000\nlaunch-window-ms = 2000\n";
 
 /// The same with another budget, in MiB.

@@ -81,6 +81,8 @@ impl Section for DaemonSection {
 pub struct HostSection {
     /// The engine's scheme.
     pub scheme: String,
+    /// Whether cold pages are paged out before the kernel reclaims.
+    pub ahead_of_kernel: bool,
     /// Below so much available memory, cold pages are paged out.
     pub keep_available: Option<Size>,
     /// Memory that applications may hold, the pool's included.
@@ -102,10 +104,11 @@ pub struct HostSection {
 impl Section for HostSection {
     const DOC: &'static str = "When pages leave, and what comes back early.";
 
-    fn defaults(facts: Facts) -> Self {
+    fn defaults(_: Facts) -> Self {
         Self {
             scheme: HostConfig::default().scheme,
-            keep_available: Size::parse("min(ram / 16, 1024)", facts).ok(),
+            ahead_of_kernel: true,
+            keep_available: None,
             budget: None,
             pressure_percent: 0,
             prefetch: true,
@@ -132,9 +135,16 @@ impl Section for HostSection {
             comes_to: None,
         },
         Key {
+            name: "ahead-of-kernel",
+            doc: "When little more memory is free than the kernel wants to be, below which it reclaims by itself, the \
+                  coldest pages of background applications leave.",
+            set: |to, value, _| yes_no(value).map(|yes| to.ahead_of_kernel = yes),
+            show: |from| show_yes_no(from.ahead_of_kernel),
+            comes_to: None,
+        },
+        Key {
             name: "keep-available",
-            doc: "When less memory than this is available, the coldest pages of background applications \
-                  leave. A size in MiB; 0: no such goal.",
+            doc: "When less memory than this is available, they leave as well. A size in MiB; empty or 0: no such goal.",
             set: |to, value, facts| {
                 optional_size(value, facts).map(|size| to.keep_available = size)
             },

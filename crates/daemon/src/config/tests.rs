@@ -25,7 +25,7 @@ fn error(text: &str) -> String {
 #[test]
 fn values_are_read_into_their_sections() {
     let config = read(
-        "[host]\nkeep-available = ram / 4\nprefetch = off\n\
+        "[host]\nkeep-available = ram / 4\nahead-of-kernel = no\nprefetch = off\n\
          [zram0]\nzram-size = min(ram / 2, 4096)\ncompression-algorithm = zstd\n[zram1]\n\
          [signals]\nx11 = :7\nsway = no\ni3 = /run/i\n[metrics]\nlisten = 127.0.0.1:9733\n\
          [app my browser]\nexecutable = /opt/*/firefox\n[app x]\ncgroup = /user.slice/x\n",
@@ -33,7 +33,7 @@ fn values_are_read_into_their_sections() {
     .unwrap();
 
     assert_eq!(config.host.keep_available.unwrap().bytes, 4 << 30);
-    assert!(!config.host.prefetch);
+    assert!(!config.host.prefetch && !config.host.ahead_of_kernel);
     let first = &config.zram["zram0"];
     assert_eq!(first.zram_size.as_ref().unwrap().bytes, 4 << 30);
     assert_eq!(first.compression_algorithm.as_deref(), Some("zstd"));
@@ -261,7 +261,7 @@ proptest! {
     fn no_likely_text_panics(
         lines in proptest::collection::vec(
             ("(daemon|host|zram[0-9]?|signals|metrics|discover|app [a-z/ ]{0,5})",
-             "(socket|budget|keep-available|zram-size|x11|listen|min-size|executable|prefetch)",
+             "(socket|budget|keep-available|ahead-of-kernel|zram-size|x11|listen|min-size|executable|prefetch)",
              "[-+0-9a-z:./* ()]{0,12}"),
             0..6)
     ) {
@@ -274,15 +274,14 @@ proptest! {
 
 #[test]
 fn defaults_follow_the_memory_that_programs_can_have() {
-    let kept = |ram_mib: u64| {
-        let config = Config::defaults(Facts {
-            ram_bytes: ram_mib << 20,
-        });
-        config.host.keep_available.unwrap().bytes >> 20
+    let device_mib = |ram_mib: u64| {
+        let ram_bytes = ram_mib << 20;
+        let zram = ZramSection::defaults(Facts { ram_bytes });
+        zram.zram_size.unwrap().bytes >> 20
     };
     assert_eq!(
-        [1, 2, 4, 8, 16].map(|gib| kept(gib << 10)),
-        [64, 128, 256, 512, 1024]
+        [1, 2, 4, 8, 16].map(|gib| device_mib(gib << 10)),
+        [512, 1024, 2048, 4096, 4096]
     );
     // Three quarters of 8 GiB are reserved for huge pages: it is a machine of 2 GiB.
     let dir = tempfile::tempdir().unwrap();
@@ -291,7 +290,7 @@ fn defaults_follow_the_memory_that_programs_can_have() {
     std::fs::write(dir.path().join("proc/meminfo"), memory).unwrap();
     let config = Config::load(&Root::at(dir.path()), None).unwrap();
     assert_eq!(config.facts.ram_bytes, 2 << 30);
-    assert_eq!(config.host.keep_available.unwrap().bytes, 128 << 20);
+    assert!(config.host.ahead_of_kernel && config.host.keep_available.is_none());
 }
 
 #[test]
