@@ -185,18 +185,22 @@ fn pages_of_files_that_are_presumed_to_be_touched_are_in_the_profile_and_are_no_
 
 #[test]
 fn what_is_not_seen_of_files_says_nothing_against_them_though_other_pages_are_seen() {
-    for (unseen, is_target) in [(Unseen::Files, true), (Unseen::None, false)] {
+    for (unseen, is_target, is_doubted) in [
+        (Unseen::None, false, true),
+        (Unseen::Files, true, true),
+        (Unseen::All, true, false),
+    ] {
         let mut h = learned(SCHEME, &[file(0), anon(0)]);
         h.engine.set_unseen(unseen);
         h.apply(Event::LaunchBegin(0, LaunchKind::Relaunch));
         h.apply(Event::Idle);
-        // It is mapped, so that nobody sees whether it is touched.
+        // Both are in their places, untouched as far as anybody saw.
         h.engine.served(app(0), file(0), Arrival::Untouched);
+        h.engine.served(app(0), anon(0), Arrival::Untouched);
+        // That a page of the footprint was touched is not presumed.
+        h.engine.presume_file_touched(app(0), FileId(0), 0);
         h.apply(Event::LaunchEnd(0));
-        assert_eq!(h.engine.expects(app(0), file(0)), is_target);
-        assert!(
-            h.engine.doubts(app(0), anon(0)),
-            "it is seen not to be touched"
-        );
+        assert_eq!(h.engine.expects(app(0), file(0)), is_target, "{unseen:?}");
+        assert_eq!(h.engine.doubts(app(0), anon(0)), is_doubted, "{unseen:?}");
     }
 }
