@@ -158,7 +158,8 @@ mod tests {
     fn what_is_configured_reaches_the_host() {
         let facts = Facts { ram_bytes: 8 << 30 };
         let mut config = Config::defaults(facts);
-        let text = "[host]\nscheme = zram\nahead-of-kernel = no\nkeep-available = ram / 4\nbudget = 100\npressure-percent = 20\nprefetch = no\n\
+        let text = "[host]\nscheme = zram\nahead-of-kernel = no\nkeep-available = ram / 4\nbudget = 100\n\
+                    pressure-percent = 20\nprefetch = no\n\
                     page-out-mib-per-second = 10\nlaunch-window-ms = 500\n[daemon]\nstate-folder = /x\n";
         let before = host_config(&config);
         assert!(before.goal.ahead_of_kernel && before.goal.free_bytes.is_none());

@@ -196,9 +196,10 @@ impl Accessed {
 /// A bit for each page of a table, the first page lowest.
 pub type Bits = [u64; (TABLE_PAGES / 64) as usize];
 
-/// Clears the accessed bits of a process's pages, but for its mappings of files. The kernel's reclaim holds what is cleared not
-/// to be used until it is accessed again; for pages of files, which are read from a disk, it needs the bits itself. Processors are not told: a page whose entry one of them has at hand is not seen to be accessed until
-/// it has read the entry anew. Costs 0.1 µs a page, and about as much again for each that is accessed afterwards.
+/// Clears the accessed bits of a process's pages, but for its mappings of files. The kernel's reclaim holds what is cleared
+/// not to be used until it is accessed again; for pages of files, which are read from a disk, it needs the bits itself.
+/// Processors are not told: a page whose entry one of them has at hand is not seen to be accessed until it has read the
+/// entry anew. Costs 0.1 µs a page, and about as much again for each that is accessed afterwards.
 ///
 /// # Errors
 /// [`FileError`] when the process is gone, or may not be written to.
