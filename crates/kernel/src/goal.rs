@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use warmswap_sys::memcg::Group;
-use warmswap_sys::meminfo::{Meminfo, reclaim_begins_bytes};
+use warmswap_sys::meminfo::{Meminfo, free_on_processors_bytes, reclaim_begins_bytes};
 use warmswap_sys::psi::MemoryPressure;
 use warmswap_sys::zram::Device;
 use warmswap_sys::{FileError, Root};
@@ -179,7 +179,9 @@ impl Gauge {
             let memory = Meminfo::read(&self.root)?;
             let usable = memory.usable_bytes();
             let most = usable.saturating_sub(reclaim_begins_bytes(&self.root)?);
-            let used = usable.saturating_sub(memory.free_bytes);
+            // What processors hold for themselves is free, too: they give it back when the kernel reclaims.
+            let free = memory.free_bytes + free_on_processors_bytes(&self.root)?;
+            let used = usable.saturating_sub(free);
             let part = match self.is_told {
                 true => TOLD_HEADROOM,
                 false => UNTOLD_HEADROOM,
@@ -357,12 +359,12 @@ mod tests {
         let missing = |is_told: bool, free_mib: u64, idle_mib: u64, idle_share: f64| {
             let memory = format!(
                 "MemTotal: 1048576 kB\nMemFree: {} kB\nMemAvailable: 1 kB\nInactive(file): {} kB\nHugetlb: 65536 kB\n",
-                free_mib << 10,
+                (free_mib - 2) << 10,
                 idle_mib << 10
             );
             std::fs::write(dir.path().join("proc/meminfo"), memory).unwrap();
-            // 30 MiB, of which 10 are kept from what other zones can give.
-            let zones = "  low 5120\n  managed 245760\n  protection: (0, 2560)\n";
+            // 30 MiB, of which 10 are kept from what other zones can give; processors hold 2.
+            let zones = "  low 5120\n  managed 245760\n  protection: (0, 2560)\n  cpu: 0\n  count: 500\n  cpu: 1\n  count: 12\n";
             std::fs::write(dir.path().join("proc/zoneinfo"), zones).unwrap();
             let goal = Goal {
                 ahead_of_kernel: true,
