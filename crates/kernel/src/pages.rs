@@ -216,6 +216,18 @@ impl Pages {
         }
     }
 
+    /// Whether any of these neighbours exists, which are in one block.
+    pub(crate) fn is_any(&self, pages: Range<u64>) -> bool {
+        let Some(block) = self.blocks.get(&(pages.start / BLOCK_PAGES)) else {
+            return false;
+        };
+        let first = (pages.start % BLOCK_PAGES) as usize;
+        let count = (pages.end - pages.start) as usize;
+        block.state[first..first + count]
+            .iter()
+            .any(|&state| exists(state))
+    }
+
     fn state(&self, page: u64) -> Option<u8> {
         let block = self.blocks.get(&(page / BLOCK_PAGES))?;
         Some(block.state[(page % BLOCK_PAGES) as usize])

@@ -94,6 +94,8 @@ pub(super) struct App {
     pub has_learned: bool,
     /// Pages of it were hot in an earlier run.
     pub is_taught: bool,
+    /// Pages that it freed since the engine gave back what it keeps of those.
+    pub freed: u64,
     /// When it was last looked at between events.
     pub looked_ns: Option<u64>,
     /// Since when it is noted which of its pages could not be paged out, and for how long.
@@ -122,6 +124,7 @@ impl App {
             window: None,
             has_learned: false,
             is_taught: false,
+            freed: 0,
             looked_ns: None,
             refused_since_ns: 0,
             retry_after: FIRST_RETRY,
@@ -208,6 +211,12 @@ impl App {
 
     pub fn swapped_pages(&self) -> u64 {
         self.processes.iter().map(|p| p.pages.swapped()).sum()
+    }
+
+    /// Pages of its processes, in memory or in swap.
+    pub fn pages(&self) -> u64 {
+        let pages = self.processes.iter().map(|process| &process.pages);
+        pages.map(|pages| pages.present() + pages.swapped()).sum()
     }
 }
 
