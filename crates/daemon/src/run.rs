@@ -5,7 +5,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use warmswap_kernel::HostError;
 use warmswap_sys::undo::{Undo, UndoError};
-use warmswap_sys::{Root, swap};
+use warmswap_sys::{Root, heap, swap};
 
 use crate::config::Config;
 use crate::control::{ControlError, Socket};
@@ -54,6 +54,8 @@ pub fn run(config: Config, root: &Root) -> Result<(), DaemonError> {
     if !warmswap_sys::is_root() {
         return Err(DaemonError::NotRoot);
     }
+    // Tables of all pages, of a machine that is short of memory.
+    heap::map_large_blocks();
     let host = |config: &Config| kernel_host(config, root);
     run_over(config, root, host)
 }

@@ -14,6 +14,7 @@ pub mod cpu_time;
 pub mod cpus;
 pub mod file;
 pub mod fork;
+pub mod heap;
 pub mod huge_pages;
 pub mod lock;
 pub mod maps;
