@@ -327,8 +327,11 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Some(id) = self.id.take() {
-            let _ = self.undo.finish(id);
+        if let Some(id) = self.id.take()
+            && let Err(error) = self.undo.finish(id)
+        {
+            // It stays in the list: the next command tries it again.
+            eprintln!("warmswap: {error}");
         }
     }
 }

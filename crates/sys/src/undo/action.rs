@@ -126,13 +126,18 @@ pub(crate) fn accept_gone(result: Result<(), FileError>) -> Result<(), FileError
     }
 }
 
-/// Runs `attempt` until it does not answer "busy", for about a second.
+/// Runs `attempt` until it answers neither "busy" nor "interrupted" nor that memory ran out, for about a second.
 pub(crate) fn while_busy(
     mut attempt: impl FnMut() -> Result<(), FileError>,
 ) -> Result<(), FileError> {
     for _ in 1..RETRIES {
         match attempt() {
-            Err(e) if e.source.raw_os_error() == Some(libc::EBUSY) => {
+            Err(e)
+                if matches!(
+                    e.source.raw_os_error(),
+                    Some(libc::EBUSY | libc::EINTR | libc::ENOMEM)
+                ) =>
+            {
                 std::thread::sleep(Duration::from_millis(20));
             }
             other => return other,
