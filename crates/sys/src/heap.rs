@@ -15,3 +15,23 @@ pub fn map_large_blocks() {
         libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
     }
 }
+
+#[cfg(all(test, target_env = "gnu"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_block_has_its_own_mapping_whatever_was_freed_before() {
+        map_large_blocks();
+        drop(vec![1_u8; 4 << 20]);
+
+        let block = vec![1_u8; 2 << 20];
+
+        // Two words of glibc's are before it.
+        assert_eq!(
+            block.as_ptr() as usize % 4096,
+            2 * size_of::<usize>(),
+            "behind the beginning of a page"
+        );
+    }
+}
