@@ -94,7 +94,6 @@ impl Host {
         };
         // Also by an answer that comes when the window was closed since the application rested.
         app.tells_answers |= is_answered;
-        self.gauge.is_told |= is_answered;
         if app.window.is_none() {
             return false;
         }

@@ -231,15 +231,3 @@ fn what_was_hot_in_an_earlier_run_is_evidence_for_the_process_that_it_was_of() {
     };
     assert_eq!((needed(2), needed(3)), (0, 8));
 }
-
-#[test]
-fn launches_are_told_once_an_answer_is() {
-    let (_place, mut host) = host();
-    let id = host.add(application("a")).unwrap();
-    host.switch_to(id).unwrap();
-    host.background(id).unwrap();
-    assert!(!host.gauge.is_told, "a switch may be found out, too");
-    host.switch_to(id).unwrap();
-    host.launch_done(id).unwrap();
-    assert!(host.gauge.is_told);
-}
