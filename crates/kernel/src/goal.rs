@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use warmswap_sys::memcg::Group;
-use warmswap_sys::meminfo::{Meminfo, free_on_processors_bytes, reclaim_begins_bytes};
+use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::psi::MemoryPressure;
+use warmswap_sys::zones::Zones;
 use warmswap_sys::zram::Device;
 use warmswap_sys::{FileError, Root};
 
@@ -173,11 +174,11 @@ impl Gauge {
         }
         if self.goal.ahead_of_kernel {
             let memory = Meminfo::read(&self.root)?;
+            let zones = Zones::read(&self.root)?;
             let usable = memory.usable_bytes();
-            let most = usable.saturating_sub(reclaim_begins_bytes(&self.root)?);
+            let most = usable.saturating_sub(zones.reclaim_begins_bytes);
             // What processors hold for themselves is free, too: they give it back when the kernel reclaims.
-            let free = memory.free_bytes + free_on_processors_bytes(&self.root)?;
-            let used = usable.saturating_sub(free);
+            let used = usable.saturating_sub(memory.free_bytes + zones.on_processors_bytes);
             let headroom = self.goal.headroom_bytes;
             let headroom = headroom.unwrap_or(usable / MACHINE_HEADROOM);
             bound(used, memory.inactive_file_bytes, most, headroom);

@@ -18,8 +18,9 @@ use std::time::Duration;
 
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 
-use crate::meminfo::{Meminfo, free_on_processors_bytes};
+use crate::meminfo::Meminfo;
 use crate::undo::{Action, Pending, Undo, UndoError};
+use crate::zones::Zones;
 use crate::{FileError, Root, file};
 
 use guard::{Bounds, RanOut, Seen};
@@ -129,7 +130,7 @@ impl Left {
 
 /// What programs can still take.
 fn available_bytes(root: &Root) -> Result<u64, FileError> {
-    Ok(Meminfo::read(root)?.available_bytes + free_on_processors_bytes(root)?)
+    Ok(Meminfo::read(root)?.available_bytes + Zones::read(root)?.on_processors_bytes)
 }
 
 /// Memory that nothing else can have. Dropping it gives it back.

@@ -41,6 +41,7 @@ pub mod tunable;
 pub mod uffd;
 pub mod undo;
 pub mod vm;
+pub mod zones;
 pub mod zram;
 
 pub use file::FileError;

@@ -4,8 +4,6 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use warmswap_page::PAGE_BYTES;
-
 use crate::{FileError, Root, file};
 
 /// The fields of `/proc/meminfo` that this project uses, in bytes.
@@ -72,70 +70,6 @@ impl Meminfo {
     pub fn usable_bytes(&self) -> u64 {
         self.total_bytes.saturating_sub(self.huge_pages_bytes)
     }
-}
-
-/// Memory that the page allocator manages, of which the watermarks of reclaim are shares (`/proc/zoneinfo`), in bytes.
-/// Reserving huge pages does not lessen it.
-///
-/// # Errors
-/// [`FileError`].
-pub fn managed_bytes(root: &Root) -> Result<u64, FileError> {
-    match zone_bytes(root, "managed")? {
-        0 => {
-            let path = root.path("/proc/zoneinfo");
-            Err(FileError::unexpected(&path, "no managed pages"))
-        }
-        bytes => Ok(bytes),
-    }
-}
-
-/// Unused memory that processors hold for themselves (`/proc/zoneinfo`), in bytes: neither free nor available in
-/// [`Meminfo`], though it is there when memory is short. After large programs have ended it is 200 MiB on a machine with 24
-/// GiB and two processors.
-///
-/// # Errors
-/// [`FileError`].
-pub fn free_on_processors_bytes(root: &Root) -> Result<u64, FileError> {
-    zone_bytes(root, "count:")
-}
-
-/// Free memory below which the kernel begins to reclaim in the background (`/proc/zoneinfo`), in bytes: the low watermarks of
-/// all zones, and what each keeps from allocations that another zone can meet. Costs about 50 µs.
-///
-/// # Errors
-/// [`FileError`].
-pub fn reclaim_begins_bytes(root: &Root) -> Result<u64, FileError> {
-    let text = file::read(&root.path("/proc/zoneinfo"))?;
-    let (mut pages, mut low, mut managed) = (0, 0, 0);
-    for line in text.lines() {
-        let Some((name, value)) = line.trim_start().split_once(' ') else {
-            continue;
-        };
-        let value = value.trim();
-        match name {
-            "low" => low = value.parse().unwrap_or(0),
-            "managed" => managed = value.parse().unwrap_or(0),
-            // What a zone keeps from those that could be met by each zone above it; it comes after the others.
-            "protection:" => {
-                let kept = value.trim_matches(['(', ')']).split(", ");
-                let most = kept.filter_map(|pages| pages.parse::<u64>().ok()).max();
-                pages += (low + most.unwrap_or(0)).min(managed);
-            }
-            _ => {}
-        }
-    }
-    Ok(pages * PAGE_BYTES as u64)
-}
-
-/// The sum of a number of pages over all zones.
-fn zone_bytes(root: &Root, name: &str) -> Result<u64, FileError> {
-    let text = file::read(&root.path("/proc/zoneinfo"))?;
-    let pages = text.lines().filter_map(|line| {
-        let mut words = line.split_ascii_whitespace();
-        let value = (words.next()? == name).then(|| words.next())??;
-        value.parse::<u64>().ok()
-    });
-    Ok(pages.sum::<u64>() * PAGE_BYTES as u64)
 }
 
 /// Processes that the kernel killed for want of memory since boot, of the whole machine and of control groups.
@@ -305,28 +239,6 @@ mod tests {
     }
 
     #[test]
-    fn reclaim_begins_where_the_zones_say() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("proc")).unwrap();
-        let zone = |low: u64, managed: u64, protection: &str| {
-            format!(
-                "  pages free     700\n        min      1\n        low      {low}\n        high     90000\n\
-                 \x20       managed  {managed}\n        protection: ({protection})\n"
-            )
-        };
-        // A zone cannot keep more than it has.
-        let zones = [
-            zone(13, 3840, "0, 3019, 24090, 24090"),
-            zone(2888, 772_915, "0, 0, 21071, 21071"),
-            zone(20163, 5_394_266, "0, 0, 0, 0"),
-            zone(32, 0, "0, 0, 0, 0"),
-        ];
-        std::fs::write(dir.path().join("proc/zoneinfo"), zones.concat()).unwrap();
-        let begins = reclaim_begins_bytes(&Root::at(dir.path())).unwrap();
-        assert_eq!(begins, (3840 + 2888 + 21071 + 20163) * 4096);
-    }
-
-    #[test]
     fn an_old_kernel_tells_huge_pages_by_their_number() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("proc")).unwrap();
@@ -336,11 +248,6 @@ mod tests {
         let root = Root::at(dir.path());
 
         assert_eq!(Meminfo::read(&root).unwrap().huge_pages_bytes, 6 << 20);
-        let zones = "Node 0, zone  DMA\n  pages free 1\n        managed  10\nNode 0, zone Normal\n        managed 32\n";
-        std::fs::write(dir.path().join("proc/zoneinfo"), zones).unwrap();
-        assert_eq!(managed_bytes(&root).unwrap(), 42 * 4096);
-        std::fs::write(dir.path().join("proc/zoneinfo"), "").unwrap();
-        assert!(managed_bytes(&root).is_err());
     }
 
     #[test]
@@ -349,12 +256,9 @@ mod tests {
 
         assert!(memory.total_bytes >= memory.available_bytes && memory.available_bytes > 0);
         assert!(memory.usable_bytes() >= memory.available_bytes);
-        managed_bytes(&Root::machine()).unwrap();
         reclaimed_anonymous_pages(&Root::machine()).unwrap();
         oom_kills(&Root::machine()).unwrap();
         SwapTraffic::read(&Root::machine()).unwrap();
-        let begins = reclaim_begins_bytes(&Root::machine()).unwrap();
-        assert!(begins > 0 && begins < memory.total_bytes);
         let mut vmstat = VmstatFile::open(&Root::machine()).unwrap();
         let (before, after) = (vmstat.read().unwrap(), vmstat.read().unwrap());
         assert!(after.read_bytes >= before.read_bytes);

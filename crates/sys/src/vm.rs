@@ -1,6 +1,7 @@
 //! Settings of the kernel's reclaim (`Documentation/admin-guide/sysctl/vm.rst`).
 
-use crate::meminfo::{Meminfo, managed_bytes};
+use crate::meminfo::Meminfo;
+use crate::zones::Zones;
 use crate::{FileError, Root};
 
 /// Low and high watermark are so many ten-thousandths of memory apart; see [`scaled`].
@@ -33,7 +34,11 @@ pub fn scaled<const N: usize>(
     settings: [(&'static str, u64); N],
 ) -> Result<[(&'static str, u64); N], FileError> {
     let usable = Meminfo::read(root)?.usable_bytes();
-    let managed = managed_bytes(root)?;
+    let managed = Zones::read(root)?.managed_bytes;
+    if managed == 0 {
+        let path = root.path("/proc/zoneinfo");
+        return Err(FileError::unexpected(&path, "no managed pages"));
+    }
     Ok(settings.map(|(name, value)| match name {
         WATERMARK_SCALE => (name, watermark_scale(value, usable, managed)),
         _ => (name, value),
@@ -62,5 +67,14 @@ mod tests {
             "not all is managed yet"
         );
         assert_eq!(watermark_scale(10, 0, 24 * GIB), 1);
+    }
+
+    #[test]
+    fn a_machine_without_managed_pages_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("proc")).unwrap();
+        std::fs::write(dir.path().join("proc/meminfo"), "MemTotal: 1048576 kB\n").unwrap();
+        std::fs::write(dir.path().join("proc/zoneinfo"), "").unwrap();
+        assert!(scaled(&Root::at(dir.path()), KERNEL).is_err());
     }
 }

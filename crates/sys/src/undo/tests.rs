@@ -407,3 +407,23 @@ fn groups_that_members_made_go_with_the_group() {
     let moved = std::fs::read_to_string(group.join("a/cgroup.procs")).unwrap();
     assert!(moved.starts_with("73"), "{moved}");
 }
+
+#[test]
+fn what_the_kernel_cannot_do_just_then_is_tried_again() {
+    let tries = |code| {
+        let mut tries = 0;
+        let result = while_busy(|| {
+            tries += 1;
+            let error = std::io::Error::from_raw_os_error(code);
+            match tries {
+                3 => Ok(()),
+                _ => Err(FileError::new("do", Path::new("/x"), error)),
+            }
+        });
+        (tries, result.is_ok())
+    };
+    for code in [libc::EBUSY, libc::EINTR, libc::ENOMEM] {
+        assert_eq!(tries(code), (3, true), "{code}");
+    }
+    assert_eq!(tries(libc::EPERM), (1, false));
+}
