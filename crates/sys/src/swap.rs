@@ -147,21 +147,25 @@ pub fn on(path: &Path, priority: u16) -> Result<(), FileError> {
 
 /// Switches the swap area at `path` off, which brings all its pages back into memory first (5 µs a page).
 ///
+/// Tried again for about a second: a page of a group that is at its limit cannot come back at this moment, and a signal
+/// interrupts the kernel on its way.
+///
 /// # Errors
-/// [`FileError`]; `ENOMEM` when memory does not hold what is swapped out.
+/// [`FileError`]; needs `CAP_SYS_ADMIN`.
 pub fn off(path: &Path) -> Result<(), FileError> {
     let text = c_path(path)?;
-    // SAFETY: as for `swapon`.
-    let result = unsafe { libc::swapoff(text.as_ptr()) };
-    if result == 0 {
-        Ok(())
-    } else {
+    crate::undo::while_busy(|| {
+        // SAFETY: as for `swapon`.
+        let result = unsafe { libc::swapoff(text.as_ptr()) };
+        if result == 0 {
+            return Ok(());
+        }
         Err(FileError::new(
             "swap off",
             path,
             std::io::Error::last_os_error(),
         ))
-    }
+    })
 }
 
 fn c_path(path: &Path) -> Result<CString, FileError> {

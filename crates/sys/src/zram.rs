@@ -322,8 +322,7 @@ pub(crate) fn remove(
             return Ok(());
         }
         if is_active(root, id)? {
-            // A page of a group that is at its limit cannot come back at this moment.
-            crate::undo::while_busy(|| swap::off(&device))?;
+            swap::off(&device)?;
         }
         crate::undo::while_busy(|| file::write(&folder.join("reset"), "1"))?;
     }

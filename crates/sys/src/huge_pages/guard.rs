@@ -1,8 +1,9 @@
 //! The thread that watches memory while some of it is taken away, and gives it back when memory runs out.
 //!
-//! Two things say that it does. Available memory stays below a bound: what is left cannot be reclaimed without swap,
-//! and soon not at all. Or all tasks wait for memory nearly all of the time (PSI, "full"): the machine only pages.
-//! Both must last, since a relaunch with little memory makes them for a moment.
+//! Two things say that it does. Available memory stays below a bound while all tasks wait for memory for a good part of
+//! the time (PSI, "full"): what is left cannot be reclaimed without swap, and that is not fast enough. Or they wait
+//! nearly all of the time: the machine only pages. Both must last, since a relaunch with little memory makes them for a
+//! moment. Little available alone says nothing: the kernel gets along with hardly any page cache as long as it swaps.
 
 use std::fmt;
 use std::fs::File;
@@ -29,6 +30,9 @@ pub struct Bounds {
     pub least_available_bytes: u64,
     /// How long there may be less.
     pub available_patience: Duration,
+    /// Most of that time that all tasks may wait for memory, in percent. Where the kernel does not tell, too little
+    /// available is enough.
+    pub most_stall_percent_when_short: f64,
     /// Most of the time that all tasks may wait for memory, in percent; no effect where the kernel does not tell.
     pub most_stall_percent: f64,
     /// Over how long that is measured.
@@ -36,14 +40,15 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// For a machine of which `left_bytes` are left: less than a 128th of that available for 2 s, or 95 % of 10 s
-    /// waited. With swap, a machine that is short of memory has little available and goes on; a 128th of it is less than
-    /// the kernel's own reserves, which do not count as available.
+    /// For a machine of which `left_bytes` are left: less than a 128th of that available for 2 s of which a
+    /// quarter was waited, or 95 % of 10 s waited. A 128th of it is less than the kernel's own reserves, which do not
+    /// count as available.
     #[must_use]
     pub fn of(left_bytes: u64) -> Self {
         Self {
             least_available_bytes: left_bytes / 128,
             available_patience: Duration::from_secs(2),
+            most_stall_percent_when_short: 25.0,
             most_stall_percent: 95.0,
             stall_window: Duration::from_secs(10),
         }
@@ -141,8 +146,10 @@ pub(super) struct Look {
 #[derive(Debug)]
 pub(super) struct Judge {
     bounds: Bounds,
-    short_since: Option<Duration>,
-    window: Option<(Duration, u64)>,
+    /// The look since which too little was available.
+    short_since: Option<Look>,
+    /// The look with which the window of the stall begins.
+    window: Option<Look>,
 }
 
 impl Judge {
@@ -167,24 +174,37 @@ impl Judge {
             self.short_since = None;
             return None;
         }
-        let since = *self.short_since.get_or_insert(look.at);
-        let lasts = look.at.saturating_sub(since) >= self.bounds.available_patience;
-        lasts.then_some(RanOut::Available {
+        let since = *self.short_since.get_or_insert(look);
+        if look.at.saturating_sub(since.at) < self.bounds.available_patience {
+            return None;
+        }
+        let percent = waited_percent(since, look);
+        if percent.is_some_and(|percent| percent < self.bounds.most_stall_percent_when_short) {
+            // The kernel gets along; what is waited from now on counts.
+            self.short_since = Some(look);
+            return None;
+        }
+        Some(RanOut::Available {
             available_bytes: look.available_bytes,
         })
     }
 
     fn stall_percent(&mut self, look: Look) -> Option<f64> {
-        let stall_us = look.stall_us?;
-        let (begin, before_us) = *self.window.get_or_insert((look.at, stall_us));
-        let passed = look.at.saturating_sub(begin);
-        if passed < self.bounds.stall_window {
+        look.stall_us?;
+        let begin = *self.window.get_or_insert(look);
+        if look.at.saturating_sub(begin.at) < self.bounds.stall_window {
             return None;
         }
-        self.window = Some((look.at, stall_us));
-        let waited_us = stall_us.saturating_sub(before_us) as f64;
-        Some((waited_us / passed.as_micros() as f64 * 100.0).min(100.0))
+        self.window = Some(look);
+        waited_percent(begin, look)
     }
+}
+
+/// How much of the time between two looks all tasks waited for memory, in percent.
+fn waited_percent(since: Look, look: Look) -> Option<f64> {
+    let waited_us = look.stall_us?.saturating_sub(since.stall_us?) as f64;
+    let passed_us = look.at.saturating_sub(since.at).as_micros().max(1) as f64;
+    Some((waited_us / passed_us * 100.0).min(100.0))
 }
 
 /// Small files of the kernel that stay open, so that reading them takes no memory.

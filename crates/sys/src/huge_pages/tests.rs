@@ -148,6 +148,7 @@ fn bounds() -> Bounds {
     Bounds {
         least_available_bytes: 100,
         available_patience: Duration::from_secs(2),
+        most_stall_percent_when_short: 25.0,
         most_stall_percent: 95.0,
         stall_window: Duration::from_secs(10),
     }
@@ -163,15 +164,34 @@ fn look(at_s: u64, available_bytes: u64, stall_s: u64) -> Look {
 
 #[test]
 fn memory_has_run_out_when_too_little_is_there_for_long() {
+    for waits in [true, false] {
+        let mut judge = Judge::new(bounds());
+        // Half of the time is waited, or the kernel does not tell.
+        let look = |at_s: u64, available_bytes| Look {
+            stall_us: waits.then_some(at_s * 500_000),
+            ..look(at_s, available_bytes, 0)
+        };
+
+        assert_eq!(judge.look(look(0, 99)).0, None);
+        assert_eq!(judge.look(look(1, 99)).0, None);
+        assert_eq!(judge.look(look(2, 100)).0, None, "it recovered");
+        assert_eq!(judge.look(look(3, 7)).0, None);
+        assert_eq!(judge.look(look(4, 8)).0, None);
+        let expected = RanOut::Available { available_bytes: 9 };
+        assert_eq!(judge.look(look(5, 9)).0, Some(expected));
+    }
+}
+
+#[test]
+fn little_that_nobody_waits_for_is_enough() {
     let mut judge = Judge::new(bounds());
 
-    assert_eq!(judge.look(look(0, 99, 0)).0, None);
-    assert_eq!(judge.look(look(1, 99, 0)).0, None);
-    assert_eq!(judge.look(look(2, 100, 0)).0, None, "it recovered");
-    assert_eq!(judge.look(look(3, 7, 0)).0, None);
-    assert_eq!(judge.look(look(4, 8, 0)).0, None);
-    let expected = RanOut::Available { available_bytes: 9 };
-    assert_eq!(judge.look(look(5, 9, 0)).0, Some(expected));
+    for at_s in 0..=60 {
+        assert_eq!(judge.look(look(at_s, 0, 100)).0, None, "{at_s}");
+    }
+    assert_eq!(judge.look(look(61, 0, 101)).0, None);
+    let expected = RanOut::Available { available_bytes: 0 };
+    assert_eq!(judge.look(look(62, 0, 102)).0, Some(expected));
 }
 
 #[test]
