@@ -1,14 +1,16 @@
 //! Paging a real process out to a zram device of our own, and everything gone afterwards.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::advise::{Advice, PageRange, advise};
+use warmswap_sys::memcg::Memcg;
 use warmswap_sys::memory::Memory;
 use warmswap_sys::pagemap::Pagemap;
 use warmswap_sys::prepage::prepage;
 use warmswap_sys::process::Process;
+use warmswap_sys::swap::file::SwapFile;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::{ZramConfig, ZramError, ZramSwap, probe};
 use warmswap_sys::{Root, swap};
@@ -42,6 +44,27 @@ fn child() {
     );
     std::io::stdin().lines().for_each(drop);
     drop(std::hint::black_box(memory));
+}
+
+/// Starts [`child`] with what `prepare` adds, and waits until it holds its pages.
+fn start_child(prepare: impl FnOnce(&mut Command)) -> (Child, PageRange) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "child", "--nocapture"])
+        .env(CHILD, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    prepare(&mut command);
+    let mut child = command.spawn().unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let address = output
+        .lines()
+        .find_map(|line| line.unwrap().split_once("pages at ")?.1.parse().ok());
+    let range = PageRange {
+        first: address.expect("the child says where its pages are"),
+        count: HELD_PAGES as u64,
+    };
+    (child, range)
 }
 
 fn count(pagemap: &Pagemap, range: PageRange) -> (u64, u64) {
@@ -80,21 +103,7 @@ fn a_process_is_paged_out_and_back_and_the_device_is_gone() {
             .iter()
             .any(|a| *a.path == *device_path && a.priority == 32767)
     );
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--nocapture"])
-        .env(CHILD, "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let output = BufReader::new(child.stdout.take().unwrap());
-    let address = output
-        .lines()
-        .find_map(|line| line.unwrap().split_once("pages at ")?.1.parse().ok());
-    let range = PageRange {
-        first: address.expect("the child says where its pages are"),
-        count: HELD_PAGES as u64,
-    };
+    let (mut child, range) = start_child(|_| ());
     let process = Process::open(child.id()).unwrap();
     let pagemap = Pagemap::open(&root, child.id()).unwrap();
     let (before, _) = count(&pagemap, range);
@@ -141,6 +150,38 @@ fn a_process_is_paged_out_and_back_and_the_device_is_gone() {
         0,
         "no state file is left"
     );
+}
+
+/// The kernel finds no room for the group's pages, kills its process, and gives up: it must be asked again.
+#[test]
+fn a_swap_file_is_gone_though_a_group_at_its_limit_has_pages_in_it() {
+    let name = "a_swap_file_is_gone_though_a_group_at_its_limit_has_pages_in_it";
+    let root = Root::machine();
+    let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let undo = Undo::open(&root, &dir.path().join("undo")).unwrap();
+    let group = match Memcg::create(&undo, &format!("sys-test-{}", std::process::id())) {
+        Ok(group) => group,
+        Err(e) => skip!(name, "{e}"),
+    };
+    let swap = match SwapFile::create(&undo, dir.path(), 64 << 20, 32767) {
+        Ok(swap) => swap,
+        Err(e) => skip!(name, "this file system cannot be swapped to: {e}"),
+    };
+    let path = swap.path().to_owned();
+    let (mut child, range) = start_child(|command| group.start_here(command).unwrap());
+    group.limit(Some(4 << 20)).unwrap();
+    let pagemap = Pagemap::open(&root, child.id()).unwrap();
+    let (_, swapped) = count(&pagemap, range);
+    assert!(swapped > 900, "{swapped}");
+
+    swap.remove().unwrap();
+
+    assert!(!path.exists());
+    let areas = swap::areas(&root).unwrap();
+    assert!(areas.iter().all(|area| *area.path != *path));
+    let _ = child.kill();
+    child.wait().unwrap();
+    group.remove().unwrap();
 }
 
 #[test]
