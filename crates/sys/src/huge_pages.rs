@@ -201,6 +201,7 @@ impl Reservation {
         let pending = undo.register(Action::Restore {
             path,
             value: before.to_string(),
+            changed: None,
         })?;
         let mut reservation = Self {
             shared: Arc::new(Shared {

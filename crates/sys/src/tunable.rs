@@ -16,7 +16,7 @@ pub enum TunableError {
     Undo(#[from] UndoError),
 }
 
-/// A setting that goes back to its old value when this is dropped.
+/// A setting that goes back to its old value when this is dropped, unless somebody else has changed it meanwhile.
 #[derive(Debug)]
 pub struct Tunable {
     path: PathBuf,
@@ -31,11 +31,16 @@ impl Tunable {
     /// [`TunableError`]; the setting is then as before.
     pub fn set(undo: &Undo, path: &Path, value: &str) -> Result<Self, TunableError> {
         let before = chosen(&file::read(path)?).to_owned();
-        let pending = undo.register(Action::Restore {
+        let restore = |changed| Action::Restore {
             path: path.to_owned(),
             value: before.clone(),
-        })?;
+            changed,
+        };
+        let pending = undo.register(restore(None))?;
         pending.change(|| file::write(path, value))??;
+        // The kernel may write it in another way, or round it.
+        let changed = chosen(&file::read(path)?).to_owned();
+        pending.amend(restore(Some(changed)))?;
         Ok(Self {
             path: path.to_owned(),
             before,
@@ -71,7 +76,7 @@ pub fn sysctl_path(root: &Root, name: &str) -> PathBuf {
 }
 
 /// The value in the text of a control file; of a list of choices, the one in brackets.
-fn chosen(text: &str) -> &str {
+pub(crate) fn chosen(text: &str) -> &str {
     let text = text.trim();
     text.split_ascii_whitespace()
         .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
@@ -96,6 +101,22 @@ mod tests {
         assert_eq!(tunable.before(), "3");
         drop(tunable);
         assert!(std::fs::read_to_string(&path).unwrap().starts_with('3'));
+    }
+
+    #[test]
+    fn what_somebody_else_chose_meanwhile_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("setting");
+        let undo = Undo::open(&Root::at(dir.path()), &dir.path().join("state")).unwrap();
+        let read = || std::fs::read_to_string(&path).unwrap();
+        // What the file holds in the meantime, and at the end.
+        for (meanwhile, end) in [("180\n", "60"), ("100\n", "100"), ("60\n", "60")] {
+            std::fs::write(&path, "60\n").unwrap();
+            let tunable = Tunable::set(&undo, &path, "180").unwrap();
+            std::fs::write(&path, meanwhile).unwrap();
+            drop(tunable);
+            assert_eq!(read().trim(), end, "{meanwhile}");
+        }
     }
 
     #[test]

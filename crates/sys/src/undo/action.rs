@@ -3,10 +3,11 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::tunable::chosen;
 use crate::{FileError, Root, file, memcg, mount, swap, tree, zram};
 
 /// How one change is taken back. Paths are complete (they include the root's prefix).
@@ -15,12 +16,15 @@ use crate::{FileError, Root, file, memcg, mount, swap, tree, zram};
 pub enum Action {
     /// Nothing was changed yet.
     Nothing,
-    /// Write the old value into a control file.
+    /// Write the old value into a control file, unless somebody else has changed it meanwhile.
     Restore {
         /// The file.
         path: PathBuf,
         /// Its value before.
         value: String,
+        /// What it was changed to; `None` where that is not known, or changes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        changed: Option<String>,
     },
     /// Swap off and remove the zram device `id`, unless it holds another swap area than `uuid`.
     RemoveZram {
@@ -67,8 +71,11 @@ pub enum Action {
     },
 }
 
-/// Attempts to remove what the kernel or udev still holds for a moment.
-const RETRIES: u32 = 50;
+/// How long it is tried to remove what the kernel or udev still holds for a moment.
+const PATIENCE: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_millis(20);
+/// The least attempts: switching much swap off takes longer than that.
+const ATTEMPTS: u32 = 4;
 
 impl Action {
     /// How the name of every folder begins that [`Action::RemoveFolder`] may remove.
@@ -86,7 +93,11 @@ impl Action {
     pub(super) fn perform(&self, root: &Root) -> Result<(), FileError> {
         match self {
             Self::Nothing => Ok(()),
-            Self::Restore { path, value } => accept_gone(file::write(path, value)),
+            Self::Restore {
+                path,
+                value,
+                changed,
+            } => accept_gone(restore(path, value, changed.as_deref())),
             Self::RemoveZram { id, uuid, serial } => zram::remove(root, *id, uuid, *serial),
             Self::RemoveSwapFile { path, uuid } => swap::file::remove(root, path, uuid),
             Self::RemoveGroup { path, to } => remove_group(root, path, to.as_deref()),
@@ -104,7 +115,9 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => write!(f, "do nothing"),
-            Self::Restore { path, value } => write!(f, "set {} back to {value}", path.display()),
+            Self::Restore { path, value, .. } => {
+                write!(f, "set {} back to {value}", path.display())
+            }
             Self::RemoveZram { id, .. } => write!(f, "remove the swap device /dev/zram{id}"),
             Self::RemoveSwapFile { path, .. } => {
                 write!(f, "remove the swap file {}", path.display())
@@ -126,24 +139,37 @@ pub(crate) fn accept_gone(result: Result<(), FileError>) -> Result<(), FileError
     }
 }
 
-/// Runs `attempt` until it answers neither "busy" nor "interrupted" nor that memory ran out, for about a second.
+/// Runs `attempt` until it answers neither "busy" nor "interrupted" nor that memory ran out, for about a second, but a few
+/// times where one attempt takes that long.
 pub(crate) fn while_busy(
     mut attempt: impl FnMut() -> Result<(), FileError>,
 ) -> Result<(), FileError> {
-    for _ in 1..RETRIES {
+    let begin = Instant::now();
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
         match attempt() {
-            Err(e)
-                if matches!(
-                    e.source.raw_os_error(),
-                    Some(libc::EBUSY | libc::EINTR | libc::ENOMEM)
-                ) =>
-            {
-                std::thread::sleep(Duration::from_millis(20));
+            Err(e) if is_for_now(&e) && (attempts < ATTEMPTS || begin.elapsed() < PATIENCE) => {
+                std::thread::sleep(INTERVAL);
             }
             other => return other,
         }
     }
-    attempt()
+}
+
+fn is_for_now(error: &FileError) -> bool {
+    let transient = [libc::EBUSY, libc::EINTR, libc::ENOMEM];
+    let errno = error.source.raw_os_error();
+    errno.is_some_and(|errno| transient.contains(&errno))
+}
+
+fn restore(path: &Path, value: &str, changed: Option<&str>) -> Result<(), FileError> {
+    if let Some(changed) = changed
+        && chosen(&file::read(path)?) != changed
+    {
+        return Ok(());
+    }
+    file::write(path, value)
 }
 
 fn remove_group(root: &Root, path: &Path, to: Option<&Path>) -> Result<(), FileError> {

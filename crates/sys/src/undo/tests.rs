@@ -10,6 +10,7 @@ fn restore(path: &Path, value: &str) -> Action {
     Action::Restore {
         path: path.to_owned(),
         value: value.to_owned(),
+        changed: None,
     }
 }
 
