@@ -24,7 +24,7 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_policy::SchemeSpec;
 use warmswap_policy::learned::{LoadError, SaveError, sync};
 use warmswap_sys::accessed::Accessed;
-use warmswap_sys::meminfo::reclaimed_anonymous_pages;
+use warmswap_sys::meminfo::Reclaimed;
 use warmswap_sys::{Root, monotonic_ns};
 
 pub use self::pace::AFTER_SWITCH;
@@ -320,9 +320,9 @@ impl Host {
             }
             host.close_window(at, false);
             if host.gauge.counts_page_cache()
-                && let Ok(taken) = reclaimed_anonymous_pages(&host.core.root)
+                && let Ok(reclaimed) = Reclaimed::read(&host.core.root)
             {
-                host.page_cache.switched(taken);
+                host.page_cache.switched(reclaimed);
             }
             host.foreground = Some(at);
             host.switched_ns = Some(monotonic_ns());
