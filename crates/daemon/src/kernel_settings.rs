@@ -73,7 +73,7 @@ impl KernelSettings {
         };
         for disk in disks.iter().filter(|disk| disk.readahead_kib > most_kib) {
             let (name, now) = (&disk.name, disk.readahead_kib);
-            match disk.read_ahead(undo, most_kib) {
+            match disk.read_ahead(undo, most_kib).and_then(Tunable::yielding) {
                 Ok(tunable) => {
                     self.kept.push(tunable);
                     self.said
@@ -94,7 +94,7 @@ impl KernelSettings {
     ) -> Result<(), TunableError> {
         let now = file::read_u64(&sysctl_path(undo.root(), name))?;
         if kernels.contains(&now) {
-            let tunable = Tunable::sysctl(undo, name, &value.to_string())?;
+            let tunable = Tunable::sysctl(undo, name, &value.to_string())?.yielding()?;
             self.kept.push(tunable);
             self.said.push(format!("{name} to {value} (was {now})"));
         }

@@ -16,12 +16,12 @@ pub enum TunableError {
     Undo(#[from] UndoError),
 }
 
-/// A setting that goes back to its old value when this is dropped, unless somebody else has changed it meanwhile.
+/// A setting that goes back to its old value when this is dropped.
 #[derive(Debug)]
 pub struct Tunable {
     path: PathBuf,
     before: String,
-    _pending: Pending,
+    pending: Pending,
 }
 
 impl Tunable {
@@ -31,20 +31,16 @@ impl Tunable {
     /// [`TunableError`]; the setting is then as before.
     pub fn set(undo: &Undo, path: &Path, value: &str) -> Result<Self, TunableError> {
         let before = chosen(&file::read(path)?).to_owned();
-        let restore = |changed| Action::Restore {
+        let pending = undo.register(Action::Restore {
             path: path.to_owned(),
             value: before.clone(),
-            changed,
-        };
-        let pending = undo.register(restore(None))?;
+            changed: None,
+        })?;
         pending.change(|| file::write(path, value))??;
-        // The kernel may write it in another way, or round it.
-        let changed = chosen(&file::read(path)?).to_owned();
-        pending.amend(restore(Some(changed)))?;
         Ok(Self {
             path: path.to_owned(),
             before,
-            _pending: pending,
+            pending,
         })
     }
 
@@ -54,6 +50,21 @@ impl Tunable {
     /// [`TunableError`]; the setting is then as before.
     pub fn sysctl(undo: &Undo, name: &str, value: &str) -> Result<Self, TunableError> {
         Self::set(undo, &sysctl_path(undo.root(), name), value)
+    }
+
+    /// From now on what somebody else makes of the setting stays.
+    ///
+    /// # Errors
+    /// [`TunableError`]; the setting is then as before.
+    pub fn yielding(self) -> Result<Self, TunableError> {
+        // As the kernel writes it, which may round it.
+        let changed = chosen(&file::read(&self.path)?).to_owned();
+        self.pending.amend(Action::Restore {
+            path: self.path.clone(),
+            value: self.before.clone(),
+            changed: Some(changed),
+        })?;
+        Ok(self)
     }
 
     /// The value before the change.
@@ -113,6 +124,7 @@ mod tests {
         for (meanwhile, end) in [("180\n", "60"), ("100\n", "100"), ("60\n", "60")] {
             std::fs::write(&path, "60\n").unwrap();
             let tunable = Tunable::set(&undo, &path, "180").unwrap();
+            let tunable = tunable.yielding().unwrap();
             std::fs::write(&path, meanwhile).unwrap();
             drop(tunable);
             assert_eq!(read().trim(), end, "{meanwhile}");

@@ -16,13 +16,13 @@ use crate::{FileError, Root, file, memcg, mount, swap, tree, zram};
 pub enum Action {
     /// Nothing was changed yet.
     Nothing,
-    /// Write the old value into a control file, unless somebody else has changed it meanwhile.
+    /// Write the old value into a control file.
     Restore {
         /// The file.
         path: PathBuf,
         /// Its value before.
         value: String,
-        /// What it was changed to; `None` where that is not known, or changes.
+        /// What it was changed to, where another value is somebody else's and stays; `None` where any is to go back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         changed: Option<String>,
     },
