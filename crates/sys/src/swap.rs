@@ -151,7 +151,7 @@ pub fn on(path: &Path, priority: u16) -> Result<(), FileError> {
 /// interrupts the kernel on its way.
 ///
 /// # Errors
-/// [`FileError`]; needs `CAP_SYS_ADMIN`.
+/// [`FileError`]; `ENOMEM` when memory does not hold what is swapped out.
 pub fn off(path: &Path) -> Result<(), FileError> {
     let text = c_path(path)?;
     crate::undo::while_busy(|| {

@@ -137,6 +137,7 @@ mod tests {
         assert_eq!(counted_after(9, FILE_WEIGHS * 100, 100), 1.0);
         assert_eq!(counted_after(9, FILE_WEIGHS * 100 + 1, 100), 0.0);
         assert_eq!(counted_after(9, 0, 0), 1.0);
+        assert_eq!(counted_after(9, MUCH_PAGES, 0), 0.0, "few come back");
     }
 
     #[test]
