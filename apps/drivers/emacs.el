@@ -73,7 +73,7 @@
     (dotimes (_ 8)
       (with-current-buffer (aref app-buffers (app-next (length app-buffers)))
         (goto-char (point-min))
-        (forward-line (app-next (count-lines (point-min) (point-max))))
+        (forward-line (app-next (max 1 (count-lines (point-min) (point-max)))))
         (undo-boundary)
         (insert (format "# edited by %d\n" seed))
         (indent-region (line-beginning-position -3) (line-beginning-position 3))
