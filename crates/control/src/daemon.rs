@@ -31,6 +31,8 @@ pub struct DaemonStatus {
     pub memory: MemoryStatus,
     /// The machine's swap.
     pub swap: SwapStatus,
+    /// What programs wait for memory, with the daemon and without.
+    pub waits: WaitStatus,
     /// Applications.
     pub apps: Vec<AppStatus>,
     /// Where it hears of switches.
@@ -51,6 +53,18 @@ pub struct MemoryStatus {
     pub available_bytes: u64,
     /// What is missing to the goal that is configured; 0 when it is met.
     pub missing_bytes: u64,
+}
+
+/// What programs wait for memory after a switch, as the daemon measured it in turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WaitStatus {
+    /// All is left to the kernel now.
+    pub stands_aside: bool,
+    /// The mean wait while the daemon took part; none before it was measured.
+    pub with_daemon_seconds: Option<f64>,
+    /// The same while it stood aside.
+    pub without_daemon_seconds: Option<f64>,
 }
 
 /// The machine's swap.

@@ -27,7 +27,7 @@ mod stats;
 pub use client::{Client, ClientError};
 pub use daemon::{
     AppStatus, DaemonStatus, KEPT_RELAUNCHES, MemoryStatus, RelaunchStatus, SignalStatus,
-    SwapStatus,
+    SwapStatus, WaitStatus,
 };
 pub use latency::{Latencies, LatencyHistogram, LatencySummary};
 pub use peer::Peer;

@@ -142,6 +142,7 @@ fn host_config(config: &Config) -> HostConfig {
         } else {
             0
         },
+        may_stand_aside: host.stand_aside,
         launch_window_ms: host.launch_window_ms,
         learned_folder: Some(config.daemon.state_folder.clone()),
         ..defaults
@@ -159,7 +160,7 @@ mod tests {
         let facts = Facts { ram_bytes: 8 << 30 };
         let mut config = Config::defaults(facts);
         let text = "[host]\nscheme = zram\nahead-of-kernel = no\nkeep-available = ram / 4\nbudget = 100\n\
-                    pressure-percent = 20\nprefetch = no\n\
+                    pressure-percent = 20\nprefetch = no\nstand-aside = no\n\
                     page-out-mib-per-second = 10\nlaunch-window-ms = 500\n[daemon]\nstate-folder = /x\n";
         let before = host_config(&config);
         assert!(before.goal.ahead_of_kernel && before.goal.free_bytes.is_none());
@@ -167,7 +168,7 @@ mod tests {
             (before.goal.budget_bytes, before.goal.pressure_percent),
             (None, None)
         );
-        assert!(before.prepage_threads > 0);
+        assert!(before.prepage_threads > 0 && before.may_stand_aside);
         assert_eq!(before.scheme, HostConfig::default().scheme);
 
         config.merge(text, Path::new("/c")).unwrap();
@@ -181,6 +182,7 @@ mod tests {
             (Some(100 << 20), Some(20.0))
         );
         assert_eq!((after.prepage_threads, after.launch_window_ms), (0, 500));
+        assert!(!after.may_stand_aside);
         assert_eq!(after.page_out_pages_per_second, 2560);
         assert_eq!(after.learned_folder.as_deref(), Some(Path::new("/x")));
     }

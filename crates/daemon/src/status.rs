@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use warmswap_control::{
     AppStatus, DaemonStatus, KEPT_RELAUNCHES, Phase, RelaunchStatus, SignalStatus, SwapStatus,
+    WaitStatus,
 };
+use warmswap_kernel::host::Turn;
 use warmswap_kernel::{HostStatus, Relaunch};
 
 /// Applications from which on fewer relaunches of each are told, so that an answer stays short.
@@ -63,6 +65,11 @@ pub fn of_host(
             stored_bytes: host.swap.stored_bytes,
             pool_bytes: host.swap.pool_bytes,
             own_devices: Vec::new(),
+        },
+        waits: WaitStatus {
+            stands_aside: host.worth.turn == Turn::Kernel,
+            with_daemon_seconds: host.worth.with_host_us.map(|us| us / 1e6),
+            without_daemon_seconds: host.worth.without_host_us.map(|us| us / 1e6),
         },
         apps: host.apps.into_iter().map(app).collect(),
         counters: numbers(&host.counters),

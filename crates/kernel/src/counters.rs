@@ -52,6 +52,10 @@ pub struct Counters {
     pub put_off_rate: u64,
     /// Page-outs put off because all that could leave belongs to a launch under way.
     pub put_off_launch: u64,
+    /// Switches while the host stood aside, since programs wait no longer without it.
+    pub switches_aside: u64,
+    /// Switches while it took part after which programs waited for memory as long as without it, or longer.
+    pub switches_in_vain: u64,
     /// Scans of a process's page table.
     pub scans: u64,
     /// Pages that stayed in memory, and whose accessed bits were found set.

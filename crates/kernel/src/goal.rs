@@ -135,6 +135,17 @@ impl Gauge {
         self.group.is_some() || self.goal.ahead_of_kernel
     }
 
+    /// The kernel holds all bounds by itself, if nobody pages out before: there is no other than a group's limit, which a
+    /// budget is about too, and the mark at which it reclaims.
+    pub fn is_held_by_kernel(&self) -> bool {
+        let goal = &self.goal;
+        let is_other = goal.free_bytes.is_some() || goal.pressure_percent.is_some();
+        let has_limit = |group: &Group| matches!(group.limit_bytes(), Ok(Some(_)));
+        let is_budget_held =
+            goal.budget_bytes.is_none() || self.group.as_ref().is_some_and(has_limit);
+        !is_other && is_budget_held
+    }
+
     /// Compares the machine with the goal, where the applications have `resident_bytes` of anonymous memory. Of idle page
     /// cache this share counts as used, from 0 to 1; the rest is left to the kernel.
     pub fn room(

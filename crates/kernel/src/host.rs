@@ -13,6 +13,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 mod touches;
+mod worth;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -25,16 +26,19 @@ use warmswap_policy::SchemeSpec;
 use warmswap_policy::learned::{LoadError, SaveError, sync};
 use warmswap_sys::accessed::Accessed;
 use warmswap_sys::meminfo::Reclaimed;
+use warmswap_sys::psi::MemoryPressure;
 use warmswap_sys::{Root, monotonic_ns};
 
 pub use self::pace::AFTER_SWITCH;
+pub use self::worth::{Turn, Worth};
 
 use self::app::App;
 use self::core::{Core, UNBOUNDED_BYTES};
 use self::launch::REMEMBERED_GROWTHS;
-use self::pace::{FIND_INTERVAL, LOOK_BEHIND_INTERVAL, LOOK_INTERVAL, WATCHFUL};
+use self::pace::{FIND_INTERVAL, LOOK_BEHIND_INTERVAL, LOOK_INTERVAL, WAITING, WATCHFUL};
 use self::page_cache::PageCache;
 use self::reclaim::{Patience, Rate};
+use self::worth::Trial;
 use crate::application::{Application, Applications, ProcessId};
 use crate::config::HostConfig;
 use crate::error::HostError;
@@ -84,6 +88,7 @@ pub struct Host {
     patience: Patience,
     growths: VecDeque<u64>,
     page_cache: PageCache,
+    trial: Trial,
 }
 
 impl Host {
@@ -133,6 +138,7 @@ impl Host {
             patience: Patience::default(),
             growths: VecDeque::new(),
             page_cache: PageCache::default(),
+            trial: Trial::default(),
             config,
         })
     }
@@ -319,11 +325,7 @@ impl Host {
                 host.send_to_background(last);
             }
             host.close_window(at, false);
-            if host.gauge.counts_page_cache()
-                && let Ok(reclaimed) = Reclaimed::read(&host.core.root)
-            {
-                host.page_cache.switched(reclaimed);
-            }
+            host.weigh_switch();
             host.foreground = Some(at);
             host.switched_ns = Some(monotonic_ns());
             host.open_window(at);
@@ -359,6 +361,36 @@ impl Host {
             host.clear_accessed(at);
         });
         Ok(())
+    }
+
+    /// An application comes to the foreground: whether the host takes part from now on, and how much idle page cache counts.
+    fn weigh_switch(&mut self) {
+        if self.config.may_stand_aside && self.gauge.is_held_by_kernel() {
+            let waited_us = self.waited_us();
+            let is_changed = self.trial.switched(waited_us);
+            self.take_turn(is_changed);
+        }
+        if !self.trial.is_aside()
+            && self.gauge.counts_page_cache()
+            && let Ok(reclaimed) = Reclaimed::read(&self.core.root)
+        {
+            self.page_cache.switched(reclaimed);
+        }
+    }
+
+    /// How long programs waited for memory since the machine was booted, in microseconds, where the kernel says so.
+    fn waited_us(&self) -> Option<u64> {
+        let pressure = MemoryPressure::read(&self.core.root).ok().flatten()?;
+        Some(pressure.some.total_us)
+    }
+
+    /// The host takes part again, or stands aside.
+    fn take_turn(&mut self, is_changed: bool) {
+        if is_changed {
+            self.core.stands_aside = self.trial.is_aside();
+            // What was counted says nothing of the other turn.
+            self.page_cache = PageCache::default();
+        }
     }
 
     fn clear_accessed(&mut self, at: usize) {
@@ -403,6 +435,7 @@ impl Host {
             self.found_ns = Some(now_ns);
             self.find_processes(now_ns);
             self.gauge.find_devices();
+            self.read_swap();
             if self.core.names.is_full() {
                 self.forget_file_names();
             }
@@ -436,7 +469,13 @@ impl Host {
                 self.core.note_touches_meanwhile(app, now_ns);
             }
         }
-        self.read_swap();
+        if self.trial.counts()
+            && is_due(self.switched_ns, WAITING, now_ns)
+            && let Some(waited_us) = self.waited_us()
+        {
+            let is_changed = self.trial.waited(waited_us);
+            self.take_turn(is_changed);
+        }
         let mut tick = self.reclaim(now_ns);
         let windows = self
             .apps
@@ -465,6 +504,14 @@ impl Host {
     }
 
     fn reclaim(&mut self, now_ns: u64) -> Tick {
+        if self.core.stands_aside {
+            self.missing_bytes = 0;
+            self.core.set_ample(true, now_ns);
+            let mut tick = Tick::default();
+            tick.wait = pace::wait(&tick, false, true, false);
+            return tick;
+        }
+        self.read_swap();
         let resident = self.core.engine.usage().frames * PAGE_BYTES as u64;
         let (pool, counted) = (self.swap.pool_bytes, self.page_cache.counted());
         let headroom = self.headroom_bytes();

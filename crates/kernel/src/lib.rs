@@ -34,6 +34,14 @@
 //! The kernel goes on reclaiming by itself when memory runs out before the host acts; the host sees that as
 //! pages that left, and nothing is lost.
 //!
+//! # When it stands aside
+//!
+//! Where memory nearly suffices the kernel drops pages of files that nobody uses, programs hardly wait, and a host costs CPU time
+//! for nothing. So it leaves all to the kernel at first, and takes part where programs wait for memory after switches (by
+//! the kernel's pressure stall information) and wait less with it; the other way is tried again now and then, ever more seldom
+//! ([`host::Worth`]). While it stands aside it pages out nothing, brings nothing back, and looks at little; what learned tables
+//! hold stays. Where a goal is the host's own to hold ([`HostConfig::may_stand_aside`]) it always takes part.
+//!
 //! | module | subject |
 //! |---|---|
 //! | [`application`] | which processes make up an application |

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
+use crate::host::Worth;
 
 /// One relaunch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,6 +93,8 @@ pub struct HostStatus {
     pub swap: SwapStatus,
     /// Memory that is missing to the goal, in bytes; 0 when it is reached.
     pub missing_bytes: u64,
+    /// Whether it takes part now, and why.
+    pub worth: Worth,
     /// Bytes that the host itself holds for pages.
     pub state_bytes: u64,
     /// What it did.

@@ -49,7 +49,9 @@ pub(super) struct Core {
     pub evidence_launches: u8,
     /// Reads accessed bits; or why that cannot be done.
     pub accessed: Result<Accessed, String>,
-    /// Since when memory is not ample; none while it is.
+    /// The host leaves all to the kernel.
+    pub stands_aside: bool,
+    /// Since when memory is not ample; none while it is, or the host stands aside.
     pub short_since_ns: Option<u64>,
     /// What a page takes in the compressed pool, in bytes; the kernel does not say it of each.
     pub mean_page_bytes: u32,
@@ -66,6 +68,7 @@ impl Core {
             prepage_by,
             evidence_launches,
             accessed: Err(String::new()),
+            stands_aside: false,
             short_since_ns: Some(0),
             mean_page_bytes: PAGE_BYTES as u32 / 3,
             changes: Vec::new(),
@@ -98,9 +101,9 @@ impl Core {
     }
 
     /// The news in a process that are worth a look. With ample memory and all its pages there, a look tells what is
-    /// new and nothing else, and nobody asks yet: it can wait until much is new.
+    /// new and nothing else, and nobody asks yet, as while the host stands aside: it can wait until much is new.
     fn worth_a_look(&self, process: &Watched) -> u64 {
-        if self.is_ample() && process.pages.swapped() == 0 {
+        if self.stands_aside || self.is_ample() && process.pages.swapped() == 0 {
             (process.pages.present() / MUCH_IS_NEW).max(1)
         } else {
             1

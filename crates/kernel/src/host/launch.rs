@@ -66,6 +66,9 @@ impl Host {
             return self.core.drain();
         };
         prepagers.only(self.launches);
+        if self.core.stands_aside {
+            return self.core.drain();
+        }
         let resident = self.core.engine.usage().frames * PAGE_BYTES as u64;
         let (pool, counted) = (self.swap.pool_bytes, self.page_cache.counted());
         let room = self.gauge.room(pool, resident, 0, counted);

@@ -29,6 +29,9 @@ pub const AFTER_SWITCH: Duration = Duration::from_millis(50);
 /// A switch makes the host watchful for so long.
 pub(super) const WATCHFUL: Duration = Duration::from_secs(2);
 
+/// What programs wait for memory counts for a switch for so long. The kernel sums it up every 2 s.
+pub(super) const WAITING: Duration = Duration::from_secs(4);
+
 /// The wait while pages leave.
 const BUSY: Duration = Duration::from_millis(1);
 /// While memory is not ample.

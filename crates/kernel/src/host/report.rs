@@ -16,6 +16,8 @@ impl Host {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counters = self.core.counters;
+        counters.switches_aside = self.trial.switches_aside;
+        counters.switches_in_vain = self.trial.switches_in_vain;
         if let Some(prepagers) = &self.prepagers {
             let done = prepagers.done();
             counters.prepage_done = done.done_pages;
@@ -43,6 +45,7 @@ impl Host {
             apps: apps.map(|app| self.core.describe(app)).collect(),
             swap: self.swap,
             missing_bytes: self.missing_bytes,
+            worth: self.trial.found(),
             state_bytes: (state_bytes + self.core.engine.state_bytes()) as u64,
             counters: self.counters(),
         }

@@ -9,6 +9,7 @@ use super::app::addr;
 use super::core::Sight;
 use super::*;
 use crate::application::Members;
+use crate::goal::Goal;
 
 /// A host on a machine without processes and devices.
 fn host() -> (tempfile::TempDir, Host) {
@@ -230,4 +231,70 @@ fn what_was_hot_in_an_earlier_run_is_evidence_for_the_process_that_it_was_of() {
         (first..first + 16).filter(needed).count()
     };
     assert_eq!((needed(2), needed(3)), (0, 8));
+}
+
+/// Has programs wait so long for memory, as the kernel tells it.
+fn set_waited_ms(place: &Path, waited_ms: u64) {
+    let path = place.join("proc/pressure/memory");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let line = |kind| {
+        format!(
+            "{kind} avg10=0.00 avg60=0.00 avg300=0.00 total={}\n",
+            waited_ms * 1000
+        )
+    };
+    std::fs::write(&path, line("some") + &line("full")).unwrap();
+}
+
+/// Whether a host with this goal stands aside after so many switches between two applications, after each of which programs
+/// wait for memory for so long.
+fn stands_aside(goal: Goal, may: bool, switches: u64, wait_ms: u64) -> bool {
+    let (place, _) = host();
+    let config = HostConfig {
+        goal,
+        may_stand_aside: may,
+        prepage_threads: 0,
+        ..HostConfig::default()
+    };
+    let mut host = Host::new(config, &Root::at(place.path())).unwrap();
+    let apps = ["a", "b"].map(|name| host.add(application(name)).unwrap());
+    for switch in 0..switches {
+        set_waited_ms(place.path(), wait_ms * switch);
+        host.switch_to(apps[switch as usize % 2]).unwrap();
+        host.launch_done(apps[switch as usize % 2]).unwrap();
+        host.tick();
+    }
+    let status = host.status();
+    let is_aside = status.worth.turn == Turn::Kernel;
+    assert_eq!(
+        status.counters.switches_aside > 0,
+        is_aside || wait_ms > 0 && may
+    );
+    assert_eq!(host.core.stands_aside, is_aside);
+    is_aside
+}
+
+#[test]
+fn it_stands_aside_until_programs_wait_where_the_kernel_holds_the_goal() {
+    let held = || Goal {
+        ahead_of_kernel: true,
+        ..Goal::default()
+    };
+    assert!(stands_aside(held(), true, 2, 0));
+    assert!(stands_aside(held(), true, 100, 0));
+    assert!(!stands_aside(held(), true, 100, 50));
+    assert!(!stands_aside(held(), false, 100, 0), "it must not");
+    let own = Goal {
+        free_bytes: Some(1),
+        ..held()
+    };
+    assert!(
+        !stands_aside(own, true, 100, 0),
+        "nobody else keeps memory free"
+    );
+    let budget = Goal {
+        budget_bytes: Some(1),
+        ..held()
+    };
+    assert!(!stands_aside(budget, true, 100, 0));
 }

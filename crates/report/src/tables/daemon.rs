@@ -110,6 +110,8 @@ pub enum Helping {
     NotTested,
     /// Nothing was switched to.
     NotKnown,
+    /// Programs wait no longer for memory without it than with it, or hardly: it leaves all to the kernel.
+    NotNeeded,
     /// Most pages that the last relaunches touched did not have to come from swap.
     Helping,
     /// Most of them had to.
@@ -147,6 +149,9 @@ pub fn verdict(status: &DaemonStatus, style: Style) -> Verdict {
         let text = "not tested yet: nothing has been swapped";
         return of(Helping::NotTested, text);
     }
+    if status.waits.stands_aside {
+        return of(Helping::NotNeeded, &not_needed(status, style));
+    }
     let count: u64 = status.apps.iter().map(|app| app.relaunch_count).sum();
     let known: Vec<RelaunchStatus> = status
         .apps
@@ -173,6 +178,9 @@ pub fn verdict(status: &DaemonStatus, style: Style) -> Verdict {
         let used = show(Quantity::Fraction(used));
         let _ = write!(text, "; {used} of what came back early was used");
     }
+    if let Some(waits) = waits(status, style) {
+        let _ = write!(text, "; {waits}");
+    }
     let state = if share >= HELPS {
         Helping::Helping
     } else {
@@ -180,6 +188,32 @@ pub fn verdict(status: &DaemonStatus, style: Style) -> Verdict {
         Helping::NotHelping
     };
     Verdict { state, text }
+}
+
+/// Why it stands aside.
+fn not_needed(status: &DaemonStatus, style: Style) -> String {
+    let why = match (waits(status, style), status.waits.without_daemon_seconds) {
+        (Some(waits), _) => waits,
+        (None, Some(without)) => format!(
+            "without it programs wait {} for memory after a switch",
+            seconds(without).show(style)
+        ),
+        (None, None) => "how long programs wait without it is being measured".to_owned(),
+    };
+    format!("not needed now, it stands aside: {why}")
+}
+
+/// What programs wait for memory with the daemon and without, once both are known.
+fn waits(status: &DaemonStatus, style: Style) -> Option<String> {
+    let waits = status.waits;
+    let (with, without) = waits
+        .with_daemon_seconds
+        .zip(waits.without_daemon_seconds)?;
+    Some(format!(
+        "programs wait {} for memory after a switch, without it {}",
+        seconds(with).show(style),
+        seconds(without).show(style)
+    ))
 }
 
 /// Applications, one a row.
@@ -401,6 +435,33 @@ mod tests {
         assert!(little.text.starts_with("little: "), "{}", little.text);
         status.apps.clear();
         assert_eq!(state(&status), Helping::NotKnown);
+    }
+
+    #[test]
+    fn what_programs_wait_is_said_and_why_it_stands_aside() {
+        let mut status = status();
+        status.waits.without_daemon_seconds = Some(0.064);
+        assert!(!summary(&status, Style::PLAIN).contains("wait"));
+        status.waits.with_daemon_seconds = Some(0.0155);
+        let text = summary(&status, Style::PLAIN);
+        let wait = "programs wait 15.5 ms for memory after a switch, without it 64.0 ms";
+        assert!(text.contains(wait), "{text}");
+        status.waits.stands_aside = true;
+        let aside = verdict(&status, Style::PLAIN);
+        assert_eq!(aside.state, Helping::NotNeeded);
+        assert_eq!(
+            aside.text,
+            format!("not needed now, it stands aside: {wait}")
+        );
+        status.waits.with_daemon_seconds = None;
+        let text = verdict(&status, Style::PLAIN).text;
+        assert!(
+            text.ends_with("without it programs wait 64.0 ms for memory after a switch"),
+            "{text}"
+        );
+        status.waits.without_daemon_seconds = None;
+        let text = verdict(&status, Style::PLAIN).text;
+        assert!(text.ends_with("is being measured"), "{text}");
     }
 
     #[test]

@@ -85,6 +85,9 @@ pub struct RelaunchArgs {
     /// The kernel host sees faults alone, and not by accessed bits what else is touched
     #[arg(long)]
     faults_only: bool,
+    /// The kernel host never leaves all to the kernel, whatever programs wait with it and without
+    #[arg(long)]
+    never_aside: bool,
     /// Sample CPU time and I/O of each switch every so many milliseconds, and sum them up (ASAP, Figures 13 and 14);
     /// takes some time of a processor itself
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(2..=1000))]
@@ -228,6 +231,7 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
                 scheme: args.scheme,
                 prepage_by: by,
                 accessed_bits: !args.faults_only,
+                may_stand_aside: !args.never_aside,
                 prepage_threads: args.prepage_threads.unwrap_or(defaults.prepage_threads),
                 ..defaults
             }

@@ -24,6 +24,8 @@ pub struct HostSection {
     pub pressure_percent: u64,
     /// Whether what a relaunch will need is brought back early.
     pub prefetch: bool,
+    /// Whether all is left to the kernel while programs wait no longer for memory without the daemon.
+    pub stand_aside: bool,
     /// Page-outs at most, in MiB a second.
     pub page_out_mib_per_second: u64,
     /// When a relaunch counts as over unless it is told, in ms.
@@ -45,6 +47,7 @@ impl Section for HostSection {
             budget: None,
             pressure_percent: 0,
             prefetch: true,
+            stand_aside: true,
             page_out_mib_per_second: 200,
             launch_window_ms: 3000,
             kernel_settings: true,
@@ -106,6 +109,13 @@ impl Section for HostSection {
             doc: "Whether what a relaunch will need is brought back as soon as the switch is seen.",
             set: |to, value, _| yes_no(value).map(|yes| to.prefetch = yes),
             show: |from| show_yes_no(from.prefetch),
+            comes_to: None,
+        },
+        Key {
+            name: "stand-aside",
+            doc: "Whether all is left to the kernel while programs wait no longer for memory after a switch without the daemon than with it. Both are tried in turn, the worse one ever more seldom. Has no effect where budget, keep-available or pressure-percent is set, or the kernel keeps no pressure stall information.",
+            set: |to, value, _| yes_no(value).map(|yes| to.stand_aside = yes),
+            show: |from| show_yes_no(from.stand_aside),
             comes_to: None,
         },
         Key {

@@ -1,0 +1,397 @@
+//! Whether it pays that the host pages out: by how long programs wait for memory with it, and without.
+//!
+//! Where memory nearly suffices the kernel drops pages of files that nobody uses, and programs hardly wait. A host that pages
+//! out ahead of need costs CPU time there, and gains nothing. Where memory is short, it saves most of the waiting. No count of
+//! pages tells which of the two it is, so both are measured: the host stands aside at first, and takes part where programs
+//! wait; how long they do is the kernel's pressure stall information. Whoever had them wait less goes on, and the other is tried
+//! again ever more seldom. Where they hardly wait without the host, nothing is tried.
+
+use serde::{Deserialize, Serialize};
+
+/// Switches after a change that do not count: what the one before left free lasts for a while.
+const SETTLING: u32 = 3;
+/// The same at the beginning: after the starts of programs much comes back that should not have left.
+const FIRST_SETTLING: u32 = 10;
+/// Switches by which a mean is taken.
+const MEASURED: u32 = 20;
+/// A mean wait of a switch, in microseconds, of which there is little to gain. Five programs of the tuning set that take 1.56 GiB,
+/// without the host and with it, two seeds each (wait; mean of a relaunch; CPU time): in 1400 MiB 7.8 and 7.5 ms (52 and 52 ms;
+/// 7.2 and 8.2 s), 5.1 and 7.4 ms (46 and 50 ms; 6.2 and 7.3 s); in 1200 MiB 22 and 7.8 ms (59 and 52 ms; 8.4 and 9.1 s).
+const LITTLE_US: f64 = 10_000.0;
+/// Nobody is made to wait for more in all, in microseconds, for the sake of a measurement without the host.
+const MUCH_US: u64 = 400_000;
+/// The host pays if programs wait at most this part of what they wait without it.
+const PAYS: f64 = 0.75;
+/// Switches until the other way is tried, after it was found to be the worse one: twice as many each time.
+const FIRST_STAY: u32 = 32;
+const LONGEST_STAY: u32 = 512;
+/// The host is tried at once where programs wait so many times as long as they did when it was of no use.
+const WORSE: f64 = 2.0;
+
+/// Who pages out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Turn {
+    /// The host, ahead of need.
+    #[default]
+    Host,
+    /// The kernel alone: the host stands aside.
+    Kernel,
+}
+
+/// How long programs wait for memory after a switch, and what follows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Worth {
+    /// Whose turn it is.
+    pub turn: Turn,
+    /// The mean wait of a switch, in microseconds, as it was measured last while the host took part.
+    pub with_host_us: Option<f64>,
+    /// The same while it stood aside.
+    pub without_host_us: Option<f64>,
+}
+
+/// Waits of some switches.
+#[derive(Debug, Default)]
+struct Waits {
+    switches: u32,
+    total_us: u64,
+    longest_us: u64,
+}
+
+impl Waits {
+    fn add(&mut self, wait_us: u64) {
+        self.switches += 1;
+        self.total_us += wait_us;
+        self.longest_us = self.longest_us.max(wait_us);
+    }
+
+    /// All but the longest, which can be that of a program's start and outweigh the others together.
+    fn usual_us(&self) -> u64 {
+        self.total_us - self.longest_us
+    }
+
+    fn mean_us(&self) -> f64 {
+        self.usual_us() as f64 / f64::from(self.switches.saturating_sub(1).max(1))
+    }
+}
+
+/// Measures the waits with the host and without, and decides.
+#[derive(Debug, Default)]
+pub(super) struct Trial {
+    found: Worth,
+    pub switches_aside: u64,
+    pub switches_in_vain: u64,
+    is_begun: bool,
+    /// What had been waited in all at the last switch, in microseconds; none once its wait was counted.
+    at_switch_us: Option<u64>,
+    /// Switches that do not count yet.
+    settling: u32,
+    /// Since then, or since the last mean.
+    measured: Waits,
+    /// Switches until the other turn is tried; none while this one is.
+    stay: Option<u32>,
+    last_stay: u32,
+    /// Who was found the better one last.
+    better: Turn,
+    /// What was waited without the host when that was the kernel.
+    accepted_us: f64,
+}
+
+impl Trial {
+    pub fn found(&self) -> Worth {
+        self.found
+    }
+
+    /// The host stands aside.
+    pub fn is_aside(&self) -> bool {
+        self.found.turn == Turn::Kernel
+    }
+
+    /// What is waited counts for the last switch.
+    pub fn counts(&self) -> bool {
+        self.at_switch_us.is_some()
+    }
+
+    /// An application comes to the foreground; so long programs waited for memory since the machine was booted, in
+    /// microseconds. Where that is not known the host takes part. Whether the turn changes.
+    pub fn switched(&mut self, waited_us: Option<u64>) -> bool {
+        let Some(waited_us) = waited_us else {
+            return std::mem::take(self).is_aside();
+        };
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        if is_first {
+            self.change(Turn::Kernel, Some(0));
+            self.settling = FIRST_SETTLING;
+        }
+        let is_changed = self.waited(waited_us);
+        self.at_switch_us = Some(waited_us);
+        is_first || is_changed
+    }
+
+    /// The last switch was a while ago, or another follows: what was waited since then counts for it. Whether the turn changes.
+    pub fn waited(&mut self, waited_us: u64) -> bool {
+        let Some(before_us) = self.at_switch_us.take() else {
+            return false;
+        };
+        let wait_us = waited_us.saturating_sub(before_us);
+        let is_aside = self.is_aside();
+        let without_us = self.found.without_host_us;
+        let is_in_vain = without_us.is_some_and(|without_us| wait_us as f64 >= without_us);
+        self.switches_aside += u64::from(is_aside);
+        self.switches_in_vain += u64::from(!is_aside && is_in_vain);
+        self.stay = self.stay.map(|stay| stay.saturating_sub(1));
+        if self.settling > 0 {
+            self.settling -= 1;
+            return false;
+        }
+        self.measured.add(wait_us);
+        let is_much = is_aside && self.measured.usual_us() >= MUCH_US;
+        (is_much || self.measured.switches == MEASURED) && self.decide()
+    }
+
+    /// This turn is measured: whether it changes.
+    fn decide(&mut self) -> bool {
+        let mean_us = std::mem::take(&mut self.measured).mean_us();
+        let is_aside = self.is_aside();
+        match is_aside {
+            true => self.found.without_host_us = Some(mean_us),
+            false => self.found.with_host_us = Some(mean_us),
+        }
+        let Some(stay) = self.stay else {
+            return self.judge();
+        };
+        let is_little = is_aside && mean_us < LITTLE_US;
+        let is_worse = is_aside && mean_us >= WORSE * self.accepted_us;
+        let goes_on = is_little || (stay > 0 && !is_worse);
+        if !goes_on {
+            self.change(self.other(), None);
+        }
+        !goes_on
+    }
+
+    /// Both turns were measured, this one now: the better one goes on, the longer the more often it was found to be that.
+    fn judge(&mut self) -> bool {
+        let (with_us, without_us) = (self.found.with_host_us, self.found.without_host_us);
+        let pays = with_us
+            .zip(without_us)
+            .is_some_and(|(with_us, without_us)| {
+                without_us >= LITTLE_US && with_us <= PAYS * without_us
+            });
+        let better = if pays { Turn::Host } else { Turn::Kernel };
+        self.accepted_us = without_us.unwrap_or(0.0);
+        self.last_stay = match std::mem::replace(&mut self.better, better) == better {
+            true => (2 * self.last_stay).clamp(FIRST_STAY, LONGEST_STAY),
+            false => FIRST_STAY,
+        };
+        let is_changed = better != self.found.turn;
+        self.stay = Some(self.last_stay);
+        if is_changed {
+            self.change(better, self.stay);
+        }
+        is_changed
+    }
+
+    fn other(&self) -> Turn {
+        match self.found.turn {
+            Turn::Host => Turn::Kernel,
+            Turn::Kernel => Turn::Host,
+        }
+    }
+
+    fn change(&mut self, turn: Turn, stay: Option<u32>) {
+        self.found.turn = turn;
+        self.stay = stay;
+        self.settling = SETTLING;
+        self.measured = Waits::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Switches after each of which so many milliseconds are waited, by whose turn it is.
+    struct Machine {
+        trial: Trial,
+        waited_us: u64,
+        with_ms: u64,
+        without_ms: u64,
+    }
+
+    impl Machine {
+        fn new(with_ms: u64, without_ms: u64) -> Self {
+            let mut machine = Self {
+                trial: Trial::default(),
+                waited_us: 1 << 40,
+                with_ms,
+                without_ms,
+            };
+            assert!(machine.trial.switched(Some(machine.waited_us)));
+            machine
+        }
+
+        fn switch(&mut self) {
+            self.waited_us += 1000
+                * match self.trial.found.turn {
+                    Turn::Host => self.with_ms,
+                    Turn::Kernel => self.without_ms,
+                };
+            let before = self.trial.found.turn;
+            let is_changed = self.trial.switched(Some(self.waited_us));
+            assert_eq!(is_changed, before != self.trial.found.turn);
+        }
+
+        /// Whose turn it is in a row, each with the number of switches, for so many in all.
+        fn turns(&mut self, switches: u32) -> Vec<(Turn, u32)> {
+            let mut turns: Vec<(Turn, u32)> = Vec::new();
+            for _ in 0..switches {
+                let turn = self.trial.found.turn;
+                match turns.last_mut() {
+                    Some((last, count)) if *last == turn => *count += 1,
+                    _ => turns.push((turn, 1)),
+                }
+                self.switch();
+            }
+            turns
+        }
+    }
+
+    const TRY: u32 = SETTLING + MEASURED;
+
+    #[test]
+    fn it_stands_aside_at_first_and_as_long_as_programs_hardly_wait() {
+        let mut machine = Machine::new(0, 9);
+        assert_eq!(machine.turns(2000), [(Turn::Kernel, 2000)]);
+        assert_eq!(machine.trial.switches_aside, 2000);
+        let found = machine.trial.found();
+        assert_eq!(
+            (found.with_host_us, found.without_host_us),
+            (None, Some(9000.0))
+        );
+    }
+
+    #[test]
+    fn it_goes_on_where_it_pays_and_the_kernel_is_tried_ever_more_seldom() {
+        let mut machine = Machine::new(9, 12);
+        let (kernel, host) = (Turn::Kernel, Turn::Host);
+        let turns = machine.turns(2000);
+        assert_eq!(turns[0], (kernel, FIRST_SETTLING + MEASURED));
+        // 32, 64 and 128, until the next mean is there.
+        let expected = [
+            (host, TRY + 40),
+            (kernel, TRY),
+            (host, SETTLING + 80),
+            (kernel, TRY),
+            (host, SETTLING + 140),
+        ];
+        assert_eq!(turns[1..6], expected);
+        assert_eq!(machine.trial.switches_in_vain, 0);
+        let host: u32 = turns
+            .iter()
+            .filter(|turn| turn.0 == Turn::Host)
+            .map(|turn| turn.1)
+            .sum();
+        assert!(host > 1800, "{turns:?}");
+    }
+
+    #[test]
+    fn it_stands_aside_where_it_does_not_pay_and_is_tried_ever_more_seldom() {
+        let mut machine = Machine::new(10, 12);
+        let turns = machine.turns(2000);
+        assert_eq!(turns[0], (Turn::Kernel, FIRST_SETTLING + MEASURED));
+        assert_eq!(turns[1], (Turn::Host, TRY));
+        let aside: u32 = turns
+            .iter()
+            .filter(|turn| turn.0 == Turn::Kernel)
+            .map(|turn| turn.1)
+            .sum();
+        assert!(aside > 1800, "{turns:?}");
+        // The last one is cut off.
+        let stays: Vec<u32> = turns[2..turns.len() - 1]
+            .iter()
+            .step_by(2)
+            .map(|turn| turn.1)
+            .collect();
+        assert!(stays.is_sorted() && stays[0] < 100, "{stays:?}");
+        machine.with_ms = 12;
+        while machine.trial.is_aside() {
+            machine.switch();
+        }
+        let before = machine.trial.switches_in_vain;
+        machine.turns(TRY);
+        let in_vain = machine.trial.switches_in_vain - before;
+        assert_eq!(in_vain, u64::from(TRY), "as long as without");
+    }
+
+    #[test]
+    fn nobody_waits_long_for_a_measurement_without_the_host() {
+        let mut machine = Machine::new(10, 100);
+        let turns = machine.turns(300);
+        // 400 ms, and the longest.
+        assert_eq!(turns[0], (Turn::Kernel, FIRST_SETTLING + 5));
+        assert_eq!(turns[2], (Turn::Kernel, SETTLING + 5));
+    }
+
+    #[test]
+    fn one_long_wait_is_not_the_usual_one() {
+        let mut machine = Machine::new(0, 0);
+        for switch in 0..200 {
+            machine.without_ms = if switch % 20 == 12 { 1000 } else { 1 };
+            machine.switch();
+            assert!(machine.trial.is_aside(), "{switch}");
+        }
+    }
+
+    #[test]
+    fn it_is_tried_at_once_where_memory_gets_short() {
+        let mut machine = Machine::new(9, 10);
+        machine.turns(1000);
+        while !machine.trial.is_aside()
+            || machine.trial.stay < Some(100)
+            || machine.trial.settling + machine.trial.measured.switches > 0
+        {
+            machine.switch();
+        }
+        machine.without_ms = 19;
+        let stays = machine.turns(MEASURED)[0];
+        assert_eq!(stays, (Turn::Kernel, MEASURED), "not twice as long");
+        machine.without_ms = 20;
+        assert_eq!(machine.turns(MEASURED + 1).len(), 2);
+        assert_eq!(machine.trial.found.turn, Turn::Host);
+    }
+
+    #[test]
+    fn it_takes_part_where_the_kernel_does_not_tell() {
+        let mut trial = Trial::default();
+        assert!(!trial.switched(None) && !trial.is_aside());
+        assert!(trial.switched(Some(0)) && trial.is_aside());
+        assert!(trial.switched(None) && !trial.is_aside());
+    }
+
+    #[test]
+    fn what_is_waited_long_after_a_switch_does_not_count() {
+        let mut trial = Trial::default();
+        let mut waited_us = 0;
+        for _ in 0..100 {
+            trial.switched(Some(waited_us));
+            waited_us += 1000;
+            assert!(trial.counts());
+            trial.waited(waited_us);
+            assert!(!trial.counts());
+            waited_us += 1_000_000;
+            assert!(!trial.waited(waited_us));
+        }
+        assert_eq!(trial.found().without_host_us, Some(1000.0));
+    }
+
+    #[test]
+    fn a_number_that_fell_is_no_wait() {
+        let mut trial = Trial::default();
+        for waited_us in (0..100).rev() {
+            trial.switched(Some(waited_us * 1_000_000));
+        }
+        assert_eq!(trial.found().without_host_us, Some(0.0));
+        assert!(trial.is_aside());
+    }
+}
