@@ -408,7 +408,7 @@ impl Host {
             return;
         };
         if !was_looked_at {
-            self.core.look(app);
+            self.core.look_at_event(app);
         }
         self.core.note_use_touches(app);
         self.core.engine.background(app.id);

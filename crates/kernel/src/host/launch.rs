@@ -104,7 +104,7 @@ impl Host {
         if let Some(prepagers) = &self.prepagers {
             prepagers.only(u64::MAX);
         }
-        self.core.look(app);
+        self.core.look_at_event(app);
         let files = self.core.learn_files(app);
         let mut held = self.core.note_launch_touches(app);
         self.core.engine.launch_end(app.id);

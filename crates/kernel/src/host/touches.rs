@@ -30,7 +30,10 @@ impl Core {
             self.see_touches(app)
         } else {
             self.engine.set_unseen(Unseen::All);
-            self.presume_touches(app)
+            match self.stands_aside {
+                true => 0,
+                false => self.presume_touches(app),
+            }
         }
     }
 
