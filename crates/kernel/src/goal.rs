@@ -136,14 +136,29 @@ impl Gauge {
     }
 
     /// The kernel holds all bounds by itself, if nobody pages out before: there is no other than a group's limit, which a
-    /// budget is about too, and the mark at which it reclaims.
+    /// budget may not be below, and the mark at which it reclaims.
     pub fn is_held_by_kernel(&self) -> bool {
         let goal = &self.goal;
+        let limit = self
+            .group
+            .as_ref()
+            .and_then(|group| group.limit_bytes().ok()?);
+        let is_any = goal.ahead_of_kernel || limit.is_some();
         let is_other = goal.free_bytes.is_some() || goal.pressure_percent.is_some();
-        let has_limit = |group: &Group| matches!(group.limit_bytes(), Ok(Some(_)));
-        let is_budget_held =
-            goal.budget_bytes.is_none() || self.group.as_ref().is_some_and(has_limit);
-        !is_other && is_budget_held
+        let is_budget_held = |budget| limit.is_some_and(|limit| limit <= budget);
+        is_any && !is_other && goal.budget_bytes.is_none_or(is_budget_held)
+    }
+
+    /// How long programs have waited for memory, in microseconds: those of the group where the kernel tells, else all of the
+    /// machine; `None` where it tells nothing. Costs about 5 µs.
+    pub fn waited_us(&self) -> Result<Option<u64>, FileError> {
+        if let Some(group) = &self.group
+            && let Some(pressure) = MemoryPressure::of_group(group.path())?
+        {
+            return Ok(Some(pressure.some.total_us));
+        }
+        let pressure = MemoryPressure::read(&self.root)?;
+        Ok(pressure.map(|pressure| pressure.some.total_us))
     }
 
     /// Compares the machine with the goal, where the applications have `resident_bytes` of anonymous memory. Of idle page

@@ -26,7 +26,6 @@ use warmswap_policy::SchemeSpec;
 use warmswap_policy::learned::{LoadError, SaveError, sync};
 use warmswap_sys::accessed::Accessed;
 use warmswap_sys::meminfo::Reclaimed;
-use warmswap_sys::psi::MemoryPressure;
 use warmswap_sys::{Root, monotonic_ns};
 
 pub use self::pace::AFTER_SWITCH;
@@ -325,9 +324,10 @@ impl Host {
                 host.send_to_background(last);
             }
             host.close_window(at, false);
-            host.weigh_switch();
+            let now_ns = monotonic_ns();
+            host.weigh_switch(now_ns);
             host.foreground = Some(at);
-            host.switched_ns = Some(monotonic_ns());
+            host.switched_ns = Some(now_ns);
             host.open_window(at);
             // After it, since nothing waits for this.
             if let Some(last) = last {
@@ -364,13 +364,18 @@ impl Host {
     }
 
     /// An application comes to the foreground: whether the host takes part from now on, and how much idle page cache counts.
-    fn weigh_switch(&mut self) {
-        if self.config.may_stand_aside && self.gauge.is_held_by_kernel() {
-            let waited_us = self.waited_us();
-            let is_changed = self.trial.switched(waited_us);
-            self.take_turn(is_changed);
+    fn weigh_switch(&mut self, now_ns: u64) {
+        let may_stand_aside = self.config.may_stand_aside && self.gauge.is_held_by_kernel();
+        let is_changed = match may_stand_aside.then(|| self.gauge.waited_us()) {
+            Some(Ok(Some(waited_us))) => self.trial.switched(waited_us, now_ns),
+            // It cannot be read at the moment.
+            Some(Err(_)) => false,
+            Some(Ok(None)) | None => self.trial.reset(),
+        };
+        if is_changed {
+            self.take_turn(now_ns);
         }
-        if !self.trial.is_aside()
+        if !self.core.stands_aside
             && self.gauge.counts_page_cache()
             && let Ok(reclaimed) = Reclaimed::read(&self.core.root)
         {
@@ -378,19 +383,31 @@ impl Host {
         }
     }
 
-    /// How long programs waited for memory since the machine was booted, in microseconds, where the kernel says so.
-    fn waited_us(&self) -> Option<u64> {
-        let pressure = MemoryPressure::read(&self.core.root).ok().flatten()?;
-        Some(pressure.some.total_us)
+    /// The host takes part again, or stands aside from now on. No launch window is open.
+    fn take_turn(&mut self, now_ns: u64) {
+        let is_aside = self.trial.is_aside();
+        self.core.stands_aside = is_aside;
+        self.core.set_ample(is_aside, now_ns);
+        // What was counted says nothing of the other turn.
+        self.page_cache = PageCache::default();
+        // What came and went in the meantime belongs to no launch.
+        for app in self.apps.iter_mut().flatten().filter(|_| !is_aside) {
+            self.core.look(app);
+        }
     }
 
-    /// The host takes part again, or stands aside.
-    fn take_turn(&mut self, is_changed: bool) {
-        if is_changed {
-            self.core.stands_aside = self.trial.is_aside();
-            // What was counted says nothing of the other turn.
-            self.page_cache = PageCache::default();
+    /// Counts what programs waited since the last switch, once that was a while ago. Whether anybody waited since the last call.
+    fn note_wait(&mut self, now_ns: u64) -> bool {
+        if !self.trial.is_begun() {
+            return false;
         }
+        let Ok(Some(waited_us)) = self.gauge.waited_us() else {
+            return false;
+        };
+        if is_due(self.switched_ns, WAITING, now_ns) {
+            self.trial.waited(waited_us, now_ns);
+        }
+        self.trial.note(waited_us)
     }
 
     fn clear_accessed(&mut self, at: usize) {
@@ -404,16 +421,19 @@ impl Host {
         if self.foreground == Some(at) {
             self.foreground = None;
         }
+        let stands_aside = self.core.stands_aside;
         let Some(app) = &mut self.apps[at] else {
             return;
         };
-        if !was_looked_at {
-            self.core.look_at_event(app);
+        if !was_looked_at && !stands_aside {
+            self.core.look(app);
         }
-        self.core.note_use_touches(app);
+        if !stands_aside {
+            self.core.note_use_touches(app);
+        }
         self.core.engine.background(app.id);
         self.core.drain();
-        if std::mem::take(&mut app.is_foreground) {
+        if std::mem::take(&mut app.is_foreground) && !stands_aside {
             if self.growths.len() == REMEMBERED_GROWTHS {
                 self.growths.pop_front();
             }
@@ -469,14 +489,16 @@ impl Host {
                 self.core.note_touches_meanwhile(app, now_ns);
             }
         }
-        if self.trial.counts()
-            && is_due(self.switched_ns, WAITING, now_ns)
-            && let Some(waited_us) = self.waited_us()
-        {
-            let is_changed = self.trial.waited(waited_us);
-            self.take_turn(is_changed);
+        let is_waiting = self.note_wait(now_ns);
+        let mut tick = match self.core.stands_aside {
+            true => self.stand_aside(is_waiting),
+            false => self.reclaim(now_ns),
+        };
+        if self.trial.counts() {
+            let since = now_ns.saturating_sub(self.switched_ns.unwrap_or(now_ns));
+            let left = WAITING.saturating_sub(Duration::from_nanos(since));
+            tick.wait = tick.wait.min(left.max(AFTER_SWITCH));
         }
-        let mut tick = self.reclaim(now_ns);
         let windows = self
             .apps
             .iter()
@@ -503,14 +525,15 @@ impl Host {
         }
     }
 
+    /// Nothing is paged out, and nothing is missing as long as the host stands aside.
+    fn stand_aside(&mut self, is_waiting: bool) -> Tick {
+        self.missing_bytes = 0;
+        let tick = Tick::default();
+        let wait = pace::wait(&tick, false, !is_waiting, false);
+        Tick { wait, ..tick }
+    }
+
     fn reclaim(&mut self, now_ns: u64) -> Tick {
-        if self.core.stands_aside {
-            self.missing_bytes = 0;
-            self.core.set_ample(true, now_ns);
-            let mut tick = Tick::default();
-            tick.wait = pace::wait(&tick, false, true, false);
-            return tick;
-        }
         self.read_swap();
         let resident = self.core.engine.usage().frames * PAGE_BYTES as u64;
         let (pool, counted) = (self.swap.pool_bytes, self.page_cache.counted());

@@ -156,7 +156,9 @@ impl Run<'_> {
         let options = self.options;
         let command = options.command.as_deref().ok_or(BenchError::NoCommand)?;
         let is_told = self.arm == Arm::Daemon;
-        DaemonProcess::start(self.undo, command, &options.place.temporary, is_told).map(Some)
+        let may_stand_aside = options.host.may_stand_aside;
+        let temporary = &options.place.temporary;
+        DaemonProcess::start(self.undo, command, temporary, is_told, may_stand_aside).map(Some)
     }
 
     /// What the programs are preloaded with.
@@ -246,6 +248,8 @@ impl Run<'_> {
         let mut config = self.options.host.clone();
         if let Some(scheme) = self.arm.published_scheme() {
             scheme.clone_into(&mut config.scheme);
+            // As published it does.
+            config.may_stand_aside = false;
         }
         config.goal = Goal {
             budget_bytes: self.total_bytes,

@@ -48,6 +48,8 @@ pub struct HostPart {
     pub left_by_kernel: u64,
     /// Pages that a page-out left in memory.
     pub kept: u64,
+    /// Switches while the kernel host stood aside, since programs wait no longer without it.
+    pub switches_aside: u64,
     /// CPU time of the kernel host's thread in calls in which the kernel pages out, in nanoseconds; 0 for others.
     pub page_out_cpu_ns: u64,
 }
@@ -167,6 +169,7 @@ impl ArmResult {
         host.paged_out += after.page_out_done - before.page_out_done;
         host.left_by_kernel += after.left_by_kernel - before.left_by_kernel;
         host.kept += after.page_out_kept - before.page_out_kept;
+        host.switches_aside += after.switches_aside - before.switches_aside;
         host.page_out_cpu_ns += after.page_out_cpu_ns - before.page_out_cpu_ns;
     }
 

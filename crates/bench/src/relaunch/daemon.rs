@@ -46,12 +46,13 @@ pub struct DaemonProcess {
 
 impl DaemonProcess {
     /// Starts `command` as a daemon whose files are in a new folder below `temporary`, and waits until it answers. If it
-    /// `is_told`, it hears of launches and switches.
+    /// `is_told`, it hears of launches and switches; unless it `may_stand_aside`, it never leaves all to the kernel.
     pub fn start(
         undo: &Undo,
         command: &Path,
         temporary: &Path,
         is_told: bool,
+        may_stand_aside: bool,
     ) -> Result<Self, BenchError> {
         let folder = temporary.join(format!("warmswap-daemon-{}", std::process::id()));
         let pending = undo.register(Action::RemoveFolder {
@@ -65,7 +66,8 @@ impl DaemonProcess {
         let made = builder.mode(0o700).create(&folder);
         made.map_err(failed("make", &folder))?;
         let config = folder.join("warmswap.conf");
-        std::fs::write(&config, configuration(&folder)).map_err(failed("write", &config))?;
+        let text = configuration(&folder, may_stand_aside);
+        std::fs::write(&config, text).map_err(failed("write", &config))?;
         let said = folder.join("said");
         let stderr = File::create(&said).map_err(failed("make", &said))?;
         let session = undo.register(Action::Nothing)?;
@@ -162,9 +164,13 @@ impl Drop for DaemonProcess {
 }
 
 /// Its configuration: defaults, in its own folder.
-fn configuration(folder: &Path) -> String {
+fn configuration(folder: &Path, may_stand_aside: bool) -> String {
     let folder = folder.display();
-    format!("[daemon]\nsocket = {folder}/daemon.sock\nstate-folder = {folder}/learned\n")
+    let host = match may_stand_aside {
+        true => "",
+        false => "[host]\nstand-aside = no\n",
+    };
+    format!("{host}[daemon]\nsocket = {folder}/daemon.sock\nstate-folder = {folder}/learned\n")
 }
 
 /// Waits for its first answer; its clock.
@@ -294,7 +300,7 @@ mod tests {
         let executable = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(&command, executable).unwrap();
 
-        let error = DaemonProcess::start(&undo, &command, dir.path(), true).unwrap_err();
+        let error = DaemonProcess::start(&undo, &command, dir.path(), true, true).unwrap_err();
 
         assert!(error.to_string().ends_with("no such daemon"), "{error}");
         assert!(

@@ -39,7 +39,11 @@ pub fn options(arms: &[Arm]) -> RelaunchOptions {
         seed: 3,
         algorithm: "lz4".to_owned(),
         readahead_kib: None,
-        host: HostConfig::default(),
+        // There are too few switches to find out what it is worth.
+        host: HostConfig {
+            may_stand_aside: false,
+            ..HostConfig::default()
+        },
         preload: None,
         footprints: None,
         command: None,

@@ -86,13 +86,6 @@ impl Core {
         self.short_since_ns = (!is_ample).then_some(since_ns);
     }
 
-    /// Looks at an application because of an event, unless the host stands aside: then looks now and then do.
-    pub fn look_at_event(&mut self, app: &mut App) {
-        if !self.stands_aside {
-            self.look(app);
-        }
-    }
-
     /// Looks at those processes of the application where something is worth it. Processes that are gone are left to
     /// the next search.
     pub fn look(&mut self, app: &mut App) {

@@ -41,8 +41,6 @@ impl Host {
             return;
         };
         let is_relaunch = !app.processes.is_empty();
-        app.launch = next_launch(app.launch);
-        app.has_learned = true;
         app.grown_bytes = 0;
         app.is_foreground = true;
         let begin_ns = monotonic_ns();
@@ -53,6 +51,12 @@ impl Host {
             rest: (!app.tells_answers).then_some(rest),
             ..Window::default()
         });
+        if self.core.stands_aside {
+            // Nothing is seen of this launch, and nothing must be learned of it.
+            return;
+        }
+        app.launch = next_launch(app.launch);
+        app.has_learned = true;
         let kind = if is_relaunch {
             LaunchKind::Relaunch
         } else {
@@ -66,9 +70,6 @@ impl Host {
             return self.core.drain();
         };
         prepagers.only(self.launches);
-        if self.core.stands_aside {
-            return self.core.drain();
-        }
         let resident = self.core.engine.usage().frames * PAGE_BYTES as u64;
         let (pool, counted) = (self.swap.pool_bytes, self.page_cache.counted());
         let room = self.gauge.room(pool, resident, 0, counted);
@@ -97,6 +98,18 @@ impl Host {
         };
         // Also by an answer that comes when the window was closed since the application rested.
         app.tells_answers |= is_answered;
+        if self.core.stands_aside {
+            let window = app.window.take().filter(|window| window.is_relaunch);
+            window.into_iter().for_each(|window| {
+                app.remember(Relaunch {
+                    begin_ns: window.begin_ns,
+                    latency_ns: now_ns - window.begin_ns,
+                    is_answered,
+                    ..Relaunch::default()
+                });
+            });
+            return false;
+        }
         if app.window.is_none() {
             return false;
         }
@@ -104,7 +117,7 @@ impl Host {
         if let Some(prepagers) = &self.prepagers {
             prepagers.only(u64::MAX);
         }
-        self.core.look_at_event(app);
+        self.core.look(app);
         let files = self.core.learn_files(app);
         let mut held = self.core.note_launch_touches(app);
         self.core.engine.launch_end(app.id);

@@ -246,9 +246,9 @@ fn set_waited_ms(place: &Path, waited_ms: u64) {
     std::fs::write(&path, line("some") + &line("full")).unwrap();
 }
 
-/// Whether a host with this goal stands aside after so many switches between two applications, after each of which programs
-/// wait for memory for so long.
-fn stands_aside(goal: Goal, may: bool, switches: u64, wait_ms: u64) -> bool {
+/// A host with this goal, after so many switches, after each of which programs wait for memory for so many milliseconds while it
+/// takes part, and so many while it does not.
+fn switched(goal: Goal, may: bool, switches: u64, with_ms: u64, without_ms: u64) -> Host {
     let (place, _) = host();
     let config = HostConfig {
         goal,
@@ -257,44 +257,93 @@ fn stands_aside(goal: Goal, may: bool, switches: u64, wait_ms: u64) -> bool {
         ..HostConfig::default()
     };
     let mut host = Host::new(config, &Root::at(place.path())).unwrap();
-    let apps = ["a", "b"].map(|name| host.add(application(name)).unwrap());
+    let mut waited_ms = 0;
     for switch in 0..switches {
-        set_waited_ms(place.path(), wait_ms * switch);
-        host.switch_to(apps[switch as usize % 2]).unwrap();
-        host.launch_done(apps[switch as usize % 2]).unwrap();
-        host.tick();
+        set_waited_ms(place.path(), waited_ms);
+        host.weigh_switch(switch * 5_000_000_000);
+        waited_ms += match host.core.stands_aside {
+            true => without_ms,
+            false => with_ms,
+        };
+        assert_eq!(host.core.stands_aside, host.trial.is_aside());
     }
-    let status = host.status();
-    let is_aside = status.worth.turn == Turn::Kernel;
-    assert_eq!(
-        status.counters.switches_aside > 0,
-        is_aside || wait_ms > 0 && may
-    );
-    assert_eq!(host.core.stands_aside, is_aside);
-    is_aside
+    host
+}
+
+fn is_aside(host: &Host) -> bool {
+    host.status().worth.turn == Turn::Kernel
+}
+
+fn held_by_kernel() -> Goal {
+    Goal {
+        ahead_of_kernel: true,
+        ..Goal::default()
+    }
 }
 
 #[test]
-fn it_stands_aside_until_programs_wait_where_the_kernel_holds_the_goal() {
-    let held = || Goal {
-        ahead_of_kernel: true,
-        ..Goal::default()
-    };
-    assert!(stands_aside(held(), true, 2, 0));
-    assert!(stands_aside(held(), true, 100, 0));
-    assert!(!stands_aside(held(), true, 100, 50));
-    assert!(!stands_aside(held(), false, 100, 0), "it must not");
-    let own = Goal {
-        free_bytes: Some(1),
-        ..held()
-    };
+fn it_stands_aside_until_programs_wait() {
+    let host = switched(held_by_kernel(), true, 50, 0, 0);
+    assert!(is_aside(&host));
+    assert!(host.counters().switches_aside >= 49);
+    let host = switched(held_by_kernel(), true, 60, 20, 200);
+    assert!(!is_aside(&host), "{:?}", host.trial);
+    assert!(is_aside(&switched(held_by_kernel(), true, 60, 200, 200)));
+}
+
+#[test]
+fn it_takes_part_where_the_goal_is_its_own_to_hold() {
+    let own = [
+        Goal {
+            free_bytes: Some(1),
+            ..held_by_kernel()
+        },
+        Goal {
+            pressure_percent: Some(1.0),
+            ..held_by_kernel()
+        },
+        Goal {
+            budget_bytes: Some(1),
+            ..held_by_kernel()
+        },
+        Goal::default(),
+    ];
+    for goal in own {
+        let host = switched(goal.clone(), true, 50, 0, 0);
+        assert!(!is_aside(&host), "{goal:?}");
+        assert_eq!(host.counters().switches_aside, 0);
+    }
     assert!(
-        !stands_aside(own, true, 100, 0),
-        "nobody else keeps memory free"
+        !is_aside(&switched(held_by_kernel(), false, 50, 0, 0)),
+        "it must not"
     );
-    let budget = Goal {
-        budget_bytes: Some(1),
-        ..held()
+}
+
+#[test]
+fn what_was_learned_outlasts_the_time_in_which_it_stands_aside() {
+    let (place, _) = host();
+    let config = HostConfig {
+        goal: held_by_kernel(),
+        ..HostConfig::default()
     };
-    assert!(!stands_aside(budget, true, 100, 0));
+    let mut host = Host::new(config, &Root::at(place.path())).unwrap();
+    let app = host.add(application("a")).unwrap();
+    let mut learned = Learned {
+        anon_targets: vec![4, 5],
+        ..Learned::default()
+    };
+    host.core.engine.teach(app, &learned);
+    learned = host.core.engine.learned(app);
+    assert_eq!(learned.anon_targets, [4, 5]);
+    set_waited_ms(place.path(), 0);
+    for _ in 0..20 {
+        host.switch_to(app).unwrap();
+        host.launch_done(app).unwrap();
+        host.tick();
+        host.background(app).unwrap();
+    }
+    assert!(is_aside(&host));
+    assert_eq!(host.core.engine.learned(app), learned);
+    let status = &host.status().apps[0];
+    assert!(!status.is_launching && !status.is_foreground);
 }

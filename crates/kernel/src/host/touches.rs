@@ -30,10 +30,7 @@ impl Core {
             self.see_touches(app)
         } else {
             self.engine.set_unseen(Unseen::All);
-            match self.stands_aside {
-                true => 0,
-                false => self.presume_touches(app),
-            }
+            self.presume_touches(app)
         }
     }
 

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 /// Switches after a change that do not count: what the one before left free lasts for a while.
 const SETTLING: u32 = 3;
+/// And so long at least: the kernel sums up every 2 s.
+const SETTLING_NS: u64 = 4_000_000_000;
 /// The same at the beginning: after the starts of programs much comes back that should not have left.
 const FIRST_SETTLING: u32 = 10;
 /// Switches by which a mean is taken.
@@ -76,7 +78,7 @@ impl Waits {
     }
 }
 
-/// Measures the waits with the host and without, and decides.
+/// Measures the waits with the host and without, and decides at switches.
 #[derive(Debug, Default)]
 pub(super) struct Trial {
     found: Worth,
@@ -85,6 +87,10 @@ pub(super) struct Trial {
     is_begun: bool,
     /// What had been waited in all at the last switch, in microseconds; none once its wait was counted.
     at_switch_us: Option<u64>,
+    /// What was waited in all when it was asked for after that.
+    noted_us: Option<u64>,
+    /// When the turn changed.
+    changed_ns: u64,
     /// Switches that do not count yet.
     settling: u32,
     /// Since then, or since the last mean.
@@ -108,70 +114,101 @@ impl Trial {
         self.found.turn == Turn::Kernel
     }
 
+    /// There was a switch.
+    pub fn is_begun(&self) -> bool {
+        self.is_begun
+    }
+
     /// What is waited counts for the last switch.
     pub fn counts(&self) -> bool {
         self.at_switch_us.is_some()
     }
 
-    /// An application comes to the foreground; so long programs waited for memory since the machine was booted, in
-    /// microseconds. Where that is not known the host takes part. Whether the turn changes.
-    pub fn switched(&mut self, waited_us: Option<u64>) -> bool {
-        let Some(waited_us) = waited_us else {
-            return std::mem::take(self).is_aside();
+    /// The host has to take part, or nobody knows what programs wait. Whether it stood aside.
+    pub fn reset(&mut self) -> bool {
+        let known = Self {
+            switches_aside: self.switches_aside,
+            switches_in_vain: self.switches_in_vain,
+            ..Self::default()
         };
-        let is_first = !std::mem::replace(&mut self.is_begun, true);
-        if is_first {
-            self.change(Turn::Kernel, Some(0));
-            self.settling = FIRST_SETTLING;
-        }
-        let is_changed = self.waited(waited_us);
-        self.at_switch_us = Some(waited_us);
-        is_first || is_changed
+        std::mem::replace(self, known).is_aside()
     }
 
-    /// The last switch was a while ago, or another follows: what was waited since then counts for it. Whether the turn changes.
-    pub fn waited(&mut self, waited_us: u64) -> bool {
+    /// So long programs have waited for memory by now. A switch that is heard of late begins with what was waited at the last
+    /// call. Whether anybody waited since.
+    pub fn note(&mut self, waited_us: u64) -> bool {
+        let last_us = self.noted_us.replace(waited_us);
+        last_us.is_none_or(|last_us| waited_us > last_us)
+    }
+
+    /// The last switch was a while ago: what was waited since then counts for it.
+    pub fn waited(&mut self, waited_us: u64, now_ns: u64) {
         let Some(before_us) = self.at_switch_us.take() else {
-            return false;
+            return;
         };
-        let wait_us = waited_us.saturating_sub(before_us);
-        let is_aside = self.is_aside();
-        let without_us = self.found.without_host_us;
-        let is_in_vain = without_us.is_some_and(|without_us| wait_us as f64 >= without_us);
-        self.switches_aside += u64::from(is_aside);
-        self.switches_in_vain += u64::from(!is_aside && is_in_vain);
+        self.noted_us = None;
+        self.switches_aside += u64::from(self.is_aside());
         self.stay = self.stay.map(|stay| stay.saturating_sub(1));
-        if self.settling > 0 {
-            self.settling -= 1;
-            return false;
+        if self.settling > 0 || now_ns.saturating_sub(self.changed_ns) < SETTLING_NS {
+            self.settling = self.settling.saturating_sub(1);
+            return;
         }
-        self.measured.add(wait_us);
-        let is_much = is_aside && self.measured.usual_us() >= MUCH_US;
-        (is_much || self.measured.switches == MEASURED) && self.decide()
+        self.measured.add(waited_us.saturating_sub(before_us));
+    }
+
+    /// An application comes to the foreground; so long programs waited for memory since the machine was booted, in
+    /// microseconds. Whether the turn changes.
+    pub fn switched(&mut self, waited_us: u64, now_ns: u64) -> bool {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            self.change(Turn::Kernel, Some(0), now_ns);
+            self.settling = FIRST_SETTLING;
+            self.at_switch_us = Some(waited_us);
+            return true;
+        }
+        self.waited(waited_us, now_ns);
+        self.at_switch_us = Some(self.noted_us.take().unwrap_or(waited_us).min(waited_us));
+        let is_enough = match self.found.turn {
+            Turn::Kernel => self.measured.usual_us() >= MUCH_US,
+            // On trial, and twice as much as it must not be.
+            Turn::Host => self.stay.is_none() && self.measured.usual_us() as f64 >= self.twice_us(),
+        };
+        (is_enough || self.measured.switches >= MEASURED) && self.decide(now_ns)
+    }
+
+    /// Twice what is waited without the host, in all switches of a measurement.
+    fn twice_us(&self) -> f64 {
+        2.0 * f64::from(MEASURED) * self.found.without_host_us.unwrap_or(f64::MAX)
     }
 
     /// This turn is measured: whether it changes.
-    fn decide(&mut self) -> bool {
-        let mean_us = std::mem::take(&mut self.measured).mean_us();
+    fn decide(&mut self, now_ns: u64) -> bool {
+        let measured = std::mem::take(&mut self.measured);
+        let mean_us = measured.mean_us();
         let is_aside = self.is_aside();
+        let without_us = self.found.without_host_us.unwrap_or(f64::MAX);
+        let is_in_vain = !is_aside && mean_us >= without_us;
+        self.switches_in_vain += u64::from(is_in_vain) * u64::from(measured.switches);
         match is_aside {
             true => self.found.without_host_us = Some(mean_us),
             false => self.found.with_host_us = Some(mean_us),
         }
         let Some(stay) = self.stay else {
-            return self.judge();
+            return self.judge(now_ns);
         };
         let is_little = is_aside && mean_us < LITTLE_US;
-        let is_worse = is_aside && mean_us >= WORSE * self.accepted_us;
+        let is_worse = match is_aside {
+            true => mean_us >= WORSE * self.accepted_us,
+            false => is_in_vain,
+        };
         let goes_on = is_little || (stay > 0 && !is_worse);
         if !goes_on {
-            self.change(self.other(), None);
+            self.change(self.other(), None, now_ns);
         }
         !goes_on
     }
 
     /// Both turns were measured, this one now: the better one goes on, the longer the more often it was found to be that.
-    fn judge(&mut self) -> bool {
+    fn judge(&mut self, now_ns: u64) -> bool {
         let (with_us, without_us) = (self.found.with_host_us, self.found.without_host_us);
         let pays = with_us
             .zip(without_us)
@@ -187,7 +224,7 @@ impl Trial {
         let is_changed = better != self.found.turn;
         self.stay = Some(self.last_stay);
         if is_changed {
-            self.change(better, self.stay);
+            self.change(better, self.stay, now_ns);
         }
         is_changed
     }
@@ -199,10 +236,11 @@ impl Trial {
         }
     }
 
-    fn change(&mut self, turn: Turn, stay: Option<u32>) {
+    fn change(&mut self, turn: Turn, stay: Option<u32>, now_ns: u64) {
         self.found.turn = turn;
         self.stay = stay;
         self.settling = SETTLING;
+        self.changed_ns = now_ns;
         self.measured = Waits::default();
     }
 }
@@ -214,6 +252,7 @@ mod tests {
     /// Switches after each of which so many milliseconds are waited, by whose turn it is.
     struct Machine {
         trial: Trial,
+        now_ns: u64,
         waited_us: u64,
         with_ms: u64,
         without_ms: u64,
@@ -223,11 +262,12 @@ mod tests {
         fn new(with_ms: u64, without_ms: u64) -> Self {
             let mut machine = Self {
                 trial: Trial::default(),
+                now_ns: 0,
                 waited_us: 1 << 40,
                 with_ms,
                 without_ms,
             };
-            assert!(machine.trial.switched(Some(machine.waited_us)));
+            assert!(machine.trial.switched(machine.waited_us, 0));
             machine
         }
 
@@ -238,7 +278,8 @@ mod tests {
                     Turn::Kernel => self.without_ms,
                 };
             let before = self.trial.found.turn;
-            let is_changed = self.trial.switched(Some(self.waited_us));
+            self.now_ns += SETTLING_NS;
+            let is_changed = self.trial.switched(self.waited_us, self.now_ns);
             assert_eq!(is_changed, before != self.trial.found.turn);
         }
 
@@ -362,36 +403,87 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_part_where_the_kernel_does_not_tell() {
+    fn it_takes_part_again_where_it_has_to() {
         let mut trial = Trial::default();
-        assert!(!trial.switched(None) && !trial.is_aside());
-        assert!(trial.switched(Some(0)) && trial.is_aside());
-        assert!(trial.switched(None) && !trial.is_aside());
+        assert!(!trial.reset() && !trial.is_aside());
+        assert!(trial.switched(0, 0) && trial.is_aside());
+        trial.switched(0, 0);
+        assert!(trial.reset() && !trial.is_aside());
+        assert_eq!(trial.switches_aside, 1, "what was counted stays");
+        assert!(trial.switched(0, 0) && trial.is_aside());
     }
 
     #[test]
     fn what_is_waited_long_after_a_switch_does_not_count() {
         let mut trial = Trial::default();
-        let mut waited_us = 0;
+        let (mut waited_us, mut now_ns) = (0, 0);
         for _ in 0..100 {
-            trial.switched(Some(waited_us));
+            trial.switched(waited_us, now_ns);
             waited_us += 1000;
+            now_ns += SETTLING_NS;
             assert!(trial.counts());
-            trial.waited(waited_us);
+            trial.waited(waited_us, now_ns);
             assert!(!trial.counts());
             waited_us += 1_000_000;
-            assert!(!trial.waited(waited_us));
+            trial.waited(waited_us, now_ns);
         }
         assert_eq!(trial.found().without_host_us, Some(1000.0));
     }
 
     #[test]
+    fn a_switch_that_is_heard_of_late_begins_with_what_was_noted_before() {
+        let mut trial = Trial::default();
+        let mut now_ns = 0;
+        for switch in 0..100 {
+            let begin_us = 1_000_000 * switch;
+            assert!(trial.note(begin_us + 500_000));
+            assert!(!trial.note(begin_us + 500_000), "nobody waited");
+            // 20 ms of it before the switch is heard of, and 5 ms after.
+            trial.switched(begin_us + 520_000, now_ns);
+            now_ns += SETTLING_NS;
+            trial.waited(begin_us + 525_000, now_ns);
+            if let Some(without_us) = trial.found().without_host_us {
+                assert_eq!(without_us, 25_000.0);
+            }
+        }
+        assert!(trial.found().without_host_us.is_some());
+    }
+
+    #[test]
+    fn the_kernel_sums_up_late_and_what_was_before_a_change_does_not_count() {
+        let mut trial = Trial::default();
+        trial.switched(0, 0);
+        for switch in 1..1000 {
+            trial.switched(1_000_000 * switch, SETTLING_NS * switch / 1000);
+            assert_eq!(trial.measured.switches, 0, "{switch}");
+        }
+        assert!(trial.is_aside());
+    }
+
+    #[test]
     fn a_number_that_fell_is_no_wait() {
         let mut trial = Trial::default();
-        for waited_us in (0..100).rev() {
-            trial.switched(Some(waited_us * 1_000_000));
+        for switch in 0..100 {
+            trial.switched((100 - switch) * 1_000_000, SETTLING_NS * switch);
         }
         assert_eq!(trial.found().without_host_us, Some(0.0));
         assert!(trial.is_aside());
+    }
+
+    #[test]
+    fn a_host_that_does_harm_is_soon_stopped() {
+        let mut machine = Machine::new(100, 12);
+        let turns = machine.turns(200);
+        // 480 ms are twice what is waited without it in 20 switches.
+        let tried = SETTLING + 6;
+        assert_eq!(turns[1], (Turn::Host, tried));
+        // It paid until then.
+        (machine.with_ms, machine.without_ms) = (1, 100);
+        while machine.trial.better != Turn::Host {
+            machine.switch();
+        }
+        machine.with_ms = 110;
+        let stay = machine.turns(3 * MEASURED)[0];
+        assert!(stay.1 <= 2 * MEASURED, "{stay:?}");
     }
 }

@@ -145,12 +145,12 @@ pub fn verdict(status: &DaemonStatus, style: Style) -> Verdict {
     if status.swap.total_bytes == 0 {
         return of(Helping::NoSwap, "no: without swap it has nothing to do");
     }
+    if status.waits.stands_aside {
+        return of(Helping::NotNeeded, &not_needed(status, style));
+    }
     if !was_swapped(status) {
         let text = "not tested yet: nothing has been swapped";
         return of(Helping::NotTested, text);
-    }
-    if status.waits.stands_aside {
-        return of(Helping::NotNeeded, &not_needed(status, style));
     }
     let count: u64 = status.apps.iter().map(|app| app.relaunch_count).sum();
     let known: Vec<RelaunchStatus> = status
@@ -158,8 +158,28 @@ pub fn verdict(status: &DaemonStatus, style: Style) -> Verdict {
         .iter()
         .flat_map(|app| app.relaunches.iter().copied())
         .collect();
+    let verdict = |helps: bool, text: String| match helps {
+        true => Verdict {
+            state: Helping::Helping,
+            text,
+        },
+        false => of(Helping::NotHelping, &format!("little: {text}")),
+    };
+    let measured = &status.waits;
+    let waits_less = measured
+        .with_daemon_seconds
+        .zip(measured.without_daemon_seconds);
+    let waits_less = waits_less.map(|(with, without)| with < without);
+    let waits = waits(status, style);
+    let launches = counted(count, "relaunch", "relaunches");
     let Some(share) = avoided_share(&known).filter(|_| count > 0) else {
-        let text = "not known yet: nothing was switched to so far";
+        if let Some((waits, waits_less)) = waits.zip(waits_less) {
+            return verdict(waits_less, format!("{launches}; {waits}"));
+        }
+        let text = match count {
+            0 => "not known yet: nothing was switched to so far",
+            _ => "not known yet: nothing is known of the pages that the last relaunches touched",
+        };
         return of(Helping::NotKnown, text);
     };
     let avoided: u64 = known.iter().map(|relaunch| relaunch.faults_avoided).sum();
@@ -169,8 +189,7 @@ pub fn verdict(status: &DaemonStatus, style: Style) -> Verdict {
         several => (format!("the last {several}"), "they"),
     };
     let mut text = format!(
-        "{}; in {last}, {} of the pages that {they} touched ({}) did not have to come from swap",
-        counted(count, "relaunch", "relaunches"),
+        "{launches}; in {last}, {} of the pages that {they} touched ({}) did not have to come from swap",
         show(Quantity::Fraction(share)),
         show(Quantity::Pages(avoided)),
     );
@@ -178,16 +197,10 @@ pub fn verdict(status: &DaemonStatus, style: Style) -> Verdict {
         let used = show(Quantity::Fraction(used));
         let _ = write!(text, "; {used} of what came back early was used");
     }
-    if let Some(waits) = waits(status, style) {
+    if let Some(waits) = waits {
         let _ = write!(text, "; {waits}");
     }
-    let state = if share >= HELPS {
-        Helping::Helping
-    } else {
-        text = format!("little: {text}");
-        Helping::NotHelping
-    };
-    Verdict { state, text }
+    verdict(waits_less.unwrap_or(share >= HELPS), text)
 }
 
 /// Why it stands aside.
@@ -308,7 +321,7 @@ pub fn relaunches(status: &DaemonStatus, rows: usize) -> Result<Table, TableErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warmswap_control::{MemoryStatus, SignalStatus, SwapStatus};
+    use warmswap_control::{MemoryStatus, SignalStatus, SwapStatus, WaitStatus};
 
     fn relaunch(age_seconds: f64) -> RelaunchStatus {
         RelaunchStatus {
@@ -443,9 +456,23 @@ mod tests {
         status.waits.without_daemon_seconds = Some(0.064);
         assert!(!summary(&status, Style::PLAIN).contains("wait"));
         status.waits.with_daemon_seconds = Some(0.0155);
-        let text = summary(&status, Style::PLAIN);
         let wait = "programs wait 15.5 ms for memory after a switch, without it 64.0 ms";
-        assert!(text.contains(wait), "{text}");
+        let helping = verdict(&status, Style::PLAIN);
+        assert!(helping.text.ends_with(wait), "{helping:?}");
+        assert_eq!(helping.state, Helping::Helping);
+        status.waits.with_daemon_seconds = Some(0.065);
+        assert_eq!(verdict(&status, Style::PLAIN).state, Helping::NotHelping);
+        status.waits.with_daemon_seconds = Some(0.0155);
+        let mut unseen = status.clone();
+        unseen
+            .apps
+            .iter_mut()
+            .for_each(|app| app.relaunches.clear());
+        let text = verdict(&unseen, Style::PLAIN).text;
+        assert_eq!(text, format!("4 relaunches; {wait}"));
+        unseen.waits = WaitStatus::default();
+        let text = verdict(&unseen, Style::PLAIN).text;
+        assert!(text.ends_with("the last relaunches touched"), "{text}");
         status.waits.stands_aside = true;
         let aside = verdict(&status, Style::PLAIN);
         assert_eq!(aside.state, Helping::NotNeeded);

@@ -7,7 +7,7 @@ mod switches;
 pub use mixes::mixes;
 
 use warmswap_bench::RelaunchReport;
-use warmswap_bench::relaunch::{Arm, HostPart};
+use warmswap_bench::relaunch::{Arm, ArmResult, HostPart};
 
 use super::cells::{fraction, names, text};
 use crate::table::{Column, Origin, Table, TableError};
@@ -265,6 +265,7 @@ fn swap_traffic(report: &RelaunchReport) -> Result<Table, TableError> {
         measured("left_by_kernel", "by the kernel", Kind::Pages),
         measured("prefetched", "prefetched", Kind::Pages),
         measured("prefetch_used", "of it used", Kind::Percent),
+        measured("switches_aside", "aside", Kind::Count),
     ]);
     let mut table = Table::new("Swap traffic", columns);
     for result in &report.arms {
@@ -282,7 +283,17 @@ fn swap_traffic(report: &RelaunchReport) -> Result<Table, TableError> {
             host(|host| host.left_by_kernel),
             host(|host| host.prefetched),
             fraction(used),
+            match &result.host {
+                Some(host) if !result.arm.is_preloaded() => Quantity::Count(host.switches_aside),
+                _ => Quantity::Missing,
+            },
         ])?;
+    }
+    let is_host = |result: &ArmResult| result.host.is_some() && !result.arm.is_preloaded();
+    if report.arms.iter().any(is_host) {
+        table.footnote(
+            "Aside: switches while the host left all to the kernel, since programs wait no longer for memory without it.",
+        );
     }
     if report.arms.iter().any(|result| result.arm.is_preloaded()) {
         table.footnote(

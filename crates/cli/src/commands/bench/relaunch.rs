@@ -85,7 +85,7 @@ pub struct RelaunchArgs {
     /// The kernel host sees faults alone, and not by accessed bits what else is touched
     #[arg(long)]
     faults_only: bool,
-    /// The kernel host never leaves all to the kernel, whatever programs wait with it and without
+    /// Kernel host and daemon never leave all to the kernel, whatever programs wait with them and without
     #[arg(long)]
     never_aside: bool,
     /// Sample CPU time and I/O of each switch every so many milliseconds, and sum them up (ASAP, Figures 13 and 14);

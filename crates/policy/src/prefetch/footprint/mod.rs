@@ -287,7 +287,8 @@ impl Prefetch for Footprint {
                     .file_allowance
                     .launched(update.fetched, used, config.least_likely_percent);
             }
-            None if learns => {
+            // A launch in which no page of a file was seen says nothing of files: nobody may have looked.
+            None if learns && state.profiler.is_touched() => {
                 state.profiler.window_end();
                 if state.profiler.windows() >= config.profile_switches {
                     let profiler = std::mem::take(&mut state.profiler);

@@ -73,6 +73,11 @@ impl<F: Copy + Ord + Hash> Profiler<F> {
         block.now |= 1 << (page % BLOCK_PAGES);
     }
 
+    /// A page was touched in the open window.
+    pub fn is_touched(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
     /// The window closes.
     pub fn window_end(&mut self) {
         self.windows += 1;
