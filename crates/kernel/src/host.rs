@@ -37,7 +37,7 @@ use self::launch::REMEMBERED_GROWTHS;
 use self::pace::{FIND_INTERVAL, LOOK_BEHIND_INTERVAL, LOOK_INTERVAL, WAITING, WATCHFUL};
 use self::page_cache::PageCache;
 use self::reclaim::{Patience, Rate};
-use self::worth::Trial;
+use self::worth::{Sums, Trial};
 use crate::application::{Application, Applications, ProcessId};
 use crate::config::HostConfig;
 use crate::error::HostError;
@@ -367,7 +367,7 @@ impl Host {
     fn weigh_switch(&mut self, now_ns: u64) {
         let may_stand_aside = self.config.may_stand_aside && self.gauge.is_held_by_kernel();
         let is_changed = match may_stand_aside.then(|| self.gauge.waited_us()) {
-            Some(Ok(Some(waited_us))) => self.trial.switched(waited_us, now_ns),
+            Some(Ok(Some(waited_us))) => self.trial.switched(self.sums(waited_us), now_ns),
             // It cannot be read at the moment.
             Some(Err(_)) => false,
             Some(Ok(None)) | None => self.trial.reset(),
@@ -396,6 +396,14 @@ impl Host {
         }
     }
 
+    fn sums(&self, waited_us: u64) -> Sums {
+        let host_cpu_us = self.core.counters.host_cpu_ns / 1000;
+        Sums {
+            waited_us,
+            host_cpu_us,
+        }
+    }
+
     /// Counts what programs waited since the last switch, once that was a while ago. Whether anybody waited since the last call.
     fn note_wait(&mut self, now_ns: u64) -> bool {
         if !self.trial.is_begun() {
@@ -405,7 +413,7 @@ impl Host {
             return false;
         };
         if is_due(self.switched_ns, WAITING, now_ns) {
-            self.trial.waited(waited_us, now_ns);
+            self.trial.waited(self.sums(waited_us), now_ns);
         }
         self.trial.note(waited_us)
     }

@@ -24,6 +24,9 @@ const LITTLE_US: f64 = 10_000.0;
 const MUCH_US: u64 = 400_000;
 /// The host pays if programs wait at most this part of what they wait without it.
 const PAYS: f64 = 0.75;
+/// And if it takes so much CPU time at most for what it saves of waiting. With 1000 MiB in place of 1400 it takes 1.2 times as much,
+/// and all together take less than without it; with 1200 MiB 2.1 times, and all together take more.
+const WORTH: f64 = 1.5;
 /// Switches until the other way is tried, after it was found to be the worse one: twice as many each time.
 const FIRST_STAY: u32 = 32;
 const LONGEST_STAY: u32 = 512;
@@ -51,6 +54,17 @@ pub struct Worth {
     pub with_host_us: Option<f64>,
     /// The same while it stood aside.
     pub without_host_us: Option<f64>,
+    /// CPU time of the host for a switch, in microseconds, while it took part.
+    pub host_cpu_us: Option<f64>,
+}
+
+/// Sums since some time, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    /// What programs waited for memory.
+    pub waited_us: u64,
+    /// CPU time of the host.
+    pub host_cpu_us: u64,
 }
 
 /// Waits of some switches.
@@ -59,11 +73,13 @@ struct Waits {
     switches: u32,
     total_us: u64,
     longest_us: u64,
+    host_cpu_us: u64,
 }
 
 impl Waits {
-    fn add(&mut self, wait_us: u64) {
+    fn add(&mut self, wait_us: u64, host_cpu_us: u64) {
         self.switches += 1;
+        self.host_cpu_us += host_cpu_us;
         self.total_us += wait_us;
         self.longest_us = self.longest_us.max(wait_us);
     }
@@ -71,6 +87,10 @@ impl Waits {
     /// All but the longest, which can be that of a program's start and outweigh the others together.
     fn usual_us(&self) -> u64 {
         self.total_us - self.longest_us
+    }
+
+    fn mean_host_cpu_us(&self) -> f64 {
+        self.host_cpu_us as f64 / f64::from(self.switches.max(1))
     }
 
     fn mean_us(&self) -> f64 {
@@ -85,8 +105,8 @@ pub(super) struct Trial {
     pub switches_aside: u64,
     pub switches_in_vain: u64,
     is_begun: bool,
-    /// What had been waited in all at the last switch, in microseconds; none once its wait was counted.
-    at_switch_us: Option<u64>,
+    /// What there had been in all at the last switch; none once what came since was counted for it.
+    at_switch: Option<Sums>,
     /// What was waited in all when it was asked for after that.
     noted_us: Option<u64>,
     /// When the turn changed.
@@ -121,7 +141,7 @@ impl Trial {
 
     /// What is waited counts for the last switch.
     pub fn counts(&self) -> bool {
-        self.at_switch_us.is_some()
+        self.at_switch.is_some()
     }
 
     /// The host has to take part, or nobody knows what programs wait. Whether it stood aside.
@@ -141,9 +161,9 @@ impl Trial {
         last_us.is_none_or(|last_us| waited_us > last_us)
     }
 
-    /// The last switch was a while ago: what was waited since then counts for it.
-    pub fn waited(&mut self, waited_us: u64, now_ns: u64) {
-        let Some(before_us) = self.at_switch_us.take() else {
+    /// The last switch was a while ago: what there was since then counts for it.
+    pub fn waited(&mut self, now: Sums, now_ns: u64) {
+        let Some(before) = self.at_switch.take() else {
             return;
         };
         self.noted_us = None;
@@ -153,31 +173,38 @@ impl Trial {
             self.settling = self.settling.saturating_sub(1);
             return;
         }
-        self.measured.add(waited_us.saturating_sub(before_us));
+        let wait_us = now.waited_us.saturating_sub(before.waited_us);
+        let host_cpu_us = now.host_cpu_us.saturating_sub(before.host_cpu_us);
+        self.measured.add(wait_us, host_cpu_us);
     }
 
-    /// An application comes to the foreground; so long programs waited for memory since the machine was booted, in
-    /// microseconds. Whether the turn changes.
-    pub fn switched(&mut self, waited_us: u64, now_ns: u64) -> bool {
+    /// An application comes to the foreground. Whether the turn changes.
+    pub fn switched(&mut self, now: Sums, now_ns: u64) -> bool {
         if !std::mem::replace(&mut self.is_begun, true) {
             self.change(Turn::Kernel, Some(0), now_ns);
             self.settling = FIRST_SETTLING;
-            self.at_switch_us = Some(waited_us);
+            self.at_switch = Some(now);
             return true;
         }
-        self.waited(waited_us, now_ns);
-        self.at_switch_us = Some(self.noted_us.take().unwrap_or(waited_us).min(waited_us));
+        self.waited(now, now_ns);
+        let noted_us = self.noted_us.take().unwrap_or(now.waited_us);
+        self.at_switch = Some(Sums {
+            waited_us: noted_us.min(now.waited_us),
+            ..now
+        });
         let is_enough = match self.found.turn {
             Turn::Kernel => self.measured.usual_us() >= MUCH_US,
-            // On trial, and twice as much as it must not be.
-            Turn::Host => self.stay.is_none() && self.measured.usual_us() as f64 >= self.twice_us(),
+            Turn::Host => self.stay.is_none() && self.is_too_much(),
         };
         (is_enough || self.measured.switches >= MEASURED) && self.decide(now_ns)
     }
 
-    /// Twice what is waited without the host, in all switches of a measurement.
-    fn twice_us(&self) -> f64 {
-        2.0 * f64::from(MEASURED) * self.found.without_host_us.unwrap_or(f64::MAX)
+    /// Programs wait twice as long as without the host by now, or it took more than all of that is worth.
+    fn is_too_much(&self) -> bool {
+        let without_us = self.found.without_host_us.unwrap_or(f64::MAX);
+        let all_us = without_us * f64::from(MEASURED);
+        self.measured.usual_us() as f64 >= 2.0 * all_us
+            || self.measured.host_cpu_us as f64 >= WORTH * all_us
     }
 
     /// This turn is measured: whether it changes.
@@ -190,7 +217,10 @@ impl Trial {
         self.switches_in_vain += u64::from(is_in_vain) * u64::from(measured.switches);
         match is_aside {
             true => self.found.without_host_us = Some(mean_us),
-            false => self.found.with_host_us = Some(mean_us),
+            false => {
+                self.found.with_host_us = Some(mean_us);
+                self.found.host_cpu_us = Some(measured.mean_host_cpu_us());
+            }
         }
         let Some(stay) = self.stay else {
             return self.judge(now_ns);
@@ -210,10 +240,13 @@ impl Trial {
     /// Both turns were measured, this one now: the better one goes on, the longer the more often it was found to be that.
     fn judge(&mut self, now_ns: u64) -> bool {
         let (with_us, without_us) = (self.found.with_host_us, self.found.without_host_us);
+        let host_cpu_us = self.found.host_cpu_us.unwrap_or(0.0);
         let pays = with_us
             .zip(without_us)
             .is_some_and(|(with_us, without_us)| {
-                without_us >= LITTLE_US && with_us <= PAYS * without_us
+                without_us >= LITTLE_US
+                    && with_us <= PAYS * without_us
+                    && host_cpu_us <= WORTH * (without_us - with_us)
             });
         let better = if pays { Turn::Host } else { Turn::Kernel };
         self.accepted_us = without_us.unwrap_or(0.0);
@@ -256,6 +289,8 @@ mod tests {
         waited_us: u64,
         with_ms: u64,
         without_ms: u64,
+        host_cpu_us: u64,
+        host_takes_ms: u64,
     }
 
     impl Machine {
@@ -266,20 +301,31 @@ mod tests {
                 waited_us: 1 << 40,
                 with_ms,
                 without_ms,
+                host_cpu_us: 1 << 20,
+                host_takes_ms: 0,
             };
-            assert!(machine.trial.switched(machine.waited_us, 0));
+            assert!(machine.trial.switched(machine.sums(), 0));
             machine
         }
 
+        fn sums(&self) -> Sums {
+            Sums {
+                waited_us: self.waited_us,
+                host_cpu_us: self.host_cpu_us,
+            }
+        }
+
         fn switch(&mut self) {
-            self.waited_us += 1000
-                * match self.trial.found.turn {
-                    Turn::Host => self.with_ms,
-                    Turn::Kernel => self.without_ms,
-                };
+            match self.trial.found.turn {
+                Turn::Host => {
+                    self.waited_us += 1000 * self.with_ms;
+                    self.host_cpu_us += 1000 * self.host_takes_ms;
+                }
+                Turn::Kernel => self.waited_us += 1000 * self.without_ms,
+            }
             let before = self.trial.found.turn;
             self.now_ns += SETTLING_NS;
-            let is_changed = self.trial.switched(self.waited_us, self.now_ns);
+            let is_changed = self.trial.switched(self.sums(), self.now_ns);
             assert_eq!(is_changed, before != self.trial.found.turn);
         }
 
@@ -362,7 +408,7 @@ mod tests {
         let before = machine.trial.switches_in_vain;
         machine.turns(TRY);
         let in_vain = machine.trial.switches_in_vain - before;
-        assert_eq!(in_vain, u64::from(TRY), "as long as without");
+        assert_eq!(in_vain, u64::from(MEASURED), "as long as without");
     }
 
     #[test]
@@ -403,14 +449,34 @@ mod tests {
     }
 
     #[test]
+    fn it_stands_aside_where_it_takes_more_than_it_saves() {
+        // It saves 90 ms of waiting.
+        for (host_takes_ms, better) in [(134, Turn::Host), (136, Turn::Kernel)] {
+            let mut machine = Machine::new(10, 100);
+            machine.host_takes_ms = host_takes_ms;
+            machine.turns(FIRST_SETTLING + 5 + TRY);
+            assert_eq!(machine.trial.found.turn, better);
+            let host_cpu_us = machine.trial.found.host_cpu_us;
+            assert_eq!(host_cpu_us, Some(host_takes_ms as f64 * 1000.0));
+        }
+    }
+
+    fn waits(waited_us: u64) -> Sums {
+        Sums {
+            waited_us,
+            host_cpu_us: 0,
+        }
+    }
+
+    #[test]
     fn it_takes_part_again_where_it_has_to() {
         let mut trial = Trial::default();
         assert!(!trial.reset() && !trial.is_aside());
-        assert!(trial.switched(0, 0) && trial.is_aside());
-        trial.switched(0, 0);
+        assert!(trial.switched(Sums::default(), 0) && trial.is_aside());
+        trial.switched(Sums::default(), 0);
         assert!(trial.reset() && !trial.is_aside());
         assert_eq!(trial.switches_aside, 1, "what was counted stays");
-        assert!(trial.switched(0, 0) && trial.is_aside());
+        assert!(trial.switched(Sums::default(), 0) && trial.is_aside());
     }
 
     #[test]
@@ -418,14 +484,14 @@ mod tests {
         let mut trial = Trial::default();
         let (mut waited_us, mut now_ns) = (0, 0);
         for _ in 0..100 {
-            trial.switched(waited_us, now_ns);
+            trial.switched(waits(waited_us), now_ns);
             waited_us += 1000;
             now_ns += SETTLING_NS;
             assert!(trial.counts());
-            trial.waited(waited_us, now_ns);
+            trial.waited(waits(waited_us), now_ns);
             assert!(!trial.counts());
             waited_us += 1_000_000;
-            trial.waited(waited_us, now_ns);
+            trial.waited(waits(waited_us), now_ns);
         }
         assert_eq!(trial.found().without_host_us, Some(1000.0));
     }
@@ -439,9 +505,9 @@ mod tests {
             assert!(trial.note(begin_us + 500_000));
             assert!(!trial.note(begin_us + 500_000), "nobody waited");
             // 20 ms of it before the switch is heard of, and 5 ms after.
-            trial.switched(begin_us + 520_000, now_ns);
+            trial.switched(waits(begin_us + 520_000), now_ns);
             now_ns += SETTLING_NS;
-            trial.waited(begin_us + 525_000, now_ns);
+            trial.waited(waits(begin_us + 525_000), now_ns);
             if let Some(without_us) = trial.found().without_host_us {
                 assert_eq!(without_us, 25_000.0);
             }
@@ -452,9 +518,9 @@ mod tests {
     #[test]
     fn the_kernel_sums_up_late_and_what_was_before_a_change_does_not_count() {
         let mut trial = Trial::default();
-        trial.switched(0, 0);
+        trial.switched(Sums::default(), 0);
         for switch in 1..1000 {
-            trial.switched(1_000_000 * switch, SETTLING_NS * switch / 1000);
+            trial.switched(waits(1_000_000 * switch), SETTLING_NS * switch / 1000);
             assert_eq!(trial.measured.switches, 0, "{switch}");
         }
         assert!(trial.is_aside());
@@ -464,7 +530,7 @@ mod tests {
     fn a_number_that_fell_is_no_wait() {
         let mut trial = Trial::default();
         for switch in 0..100 {
-            trial.switched((100 - switch) * 1_000_000, SETTLING_NS * switch);
+            trial.switched(waits((100 - switch) * 1_000_000), SETTLING_NS * switch);
         }
         assert_eq!(trial.found().without_host_us, Some(0.0));
         assert!(trial.is_aside());
