@@ -65,6 +65,8 @@ pub struct WaitStatus {
     pub with_daemon_seconds: Option<f64>,
     /// The same while it stood aside.
     pub without_daemon_seconds: Option<f64>,
+    /// CPU time of the daemon for a switch while it took part.
+    pub daemon_cpu_seconds: Option<f64>,
 }
 
 /// The machine's swap.

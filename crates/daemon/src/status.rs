@@ -70,6 +70,7 @@ pub fn of_host(
             stands_aside: host.worth.turn == Turn::Kernel,
             with_daemon_seconds: host.worth.with_host_us.map(|us| us / 1e6),
             without_daemon_seconds: host.worth.without_host_us.map(|us| us / 1e6),
+            daemon_cpu_seconds: host.worth.host_cpu_us.map(|us| us / 1e6),
         },
         apps: host.apps.into_iter().map(app).collect(),
         counters: numbers(&host.counters),

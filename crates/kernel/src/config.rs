@@ -55,7 +55,7 @@ pub struct HostConfig {
     /// where it was seen once, and twice as many for each later launch that it was seen in. ASAP (section 4.3) forgets
     /// a page after five; here what is forgotten costs a fault to be seen again.
     pub evidence_launches: u8,
-    /// The host may stand aside where programs wait no longer for memory than with it. It never does where a goal of its own
+    /// The host may stand aside where programs wait no longer for memory without it. It never does where a goal of its own
     /// must hold: free memory, pressure, or a budget without a group whose limit the kernel holds.
     pub may_stand_aside: bool,
     /// A launch window ends after so long at most, in milliseconds: before, when its end is told, or when the application

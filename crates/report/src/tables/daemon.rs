@@ -216,17 +216,22 @@ fn not_needed(status: &DaemonStatus, style: Style) -> String {
     format!("not needed now, it stands aside: {why}")
 }
 
-/// What programs wait for memory with the daemon and without, once both are known.
+/// What programs wait for memory with the daemon and without, and what it takes for that, once both are known.
 fn waits(status: &DaemonStatus, style: Style) -> Option<String> {
     let waits = status.waits;
+    let show = |value| seconds(value).show(style);
     let (with, without) = waits
         .with_daemon_seconds
         .zip(waits.without_daemon_seconds)?;
-    Some(format!(
+    let mut text = format!(
         "programs wait {} for memory after a switch, without it {}",
-        seconds(with).show(style),
-        seconds(without).show(style)
-    ))
+        show(with),
+        show(without)
+    );
+    if let Some(cpu) = waits.daemon_cpu_seconds {
+        let _ = write!(text, "; it takes {} of CPU time", show(cpu));
+    }
+    Some(text)
 }
 
 /// Applications, one a row.
@@ -456,7 +461,8 @@ mod tests {
         status.waits.without_daemon_seconds = Some(0.064);
         assert!(!summary(&status, Style::PLAIN).contains("wait"));
         status.waits.with_daemon_seconds = Some(0.0155);
-        let wait = "programs wait 15.5 ms for memory after a switch, without it 64.0 ms";
+        status.waits.daemon_cpu_seconds = Some(0.05);
+        let wait = "programs wait 15.5 ms for memory after a switch, without it 64.0 ms; it takes 50.0 ms of CPU time";
         let helping = verdict(&status, Style::PLAIN);
         assert!(helping.text.ends_with(wait), "{helping:?}");
         assert_eq!(helping.state, Helping::Helping);

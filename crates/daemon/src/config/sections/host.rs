@@ -113,7 +113,7 @@ impl Section for HostSection {
         },
         Key {
             name: "stand-aside",
-            doc: "Whether all is left to the kernel while programs wait no longer for memory after a switch without the daemon than with it. Both are tried in turn, the worse one ever more seldom. Has no effect where budget, keep-available or pressure-percent is set, or the kernel keeps no pressure stall information.",
+            doc: "Whether all is left to the kernel while programs wait no longer for memory after a switch without the daemon than with it, or that is not worth its CPU time. Both are tried in turn, the worse one ever more seldom. Has no effect where budget, keep-available or pressure-percent is set, or the kernel keeps no pressure stall information.",
             set: |to, value, _| yes_no(value).map(|yes| to.stand_aside = yes),
             show: |from| show_yes_no(from.stand_aside),
             comes_to: None,
