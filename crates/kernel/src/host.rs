@@ -13,6 +13,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 mod touches;
+mod turn;
 mod worth;
 
 use std::collections::VecDeque;
@@ -25,7 +26,6 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_policy::SchemeSpec;
 use warmswap_policy::learned::{LoadError, SaveError, sync};
 use warmswap_sys::accessed::Accessed;
-use warmswap_sys::meminfo::Reclaimed;
 use warmswap_sys::{Root, monotonic_ns};
 
 pub use self::pace::AFTER_SWITCH;
@@ -37,7 +37,7 @@ use self::launch::REMEMBERED_GROWTHS;
 use self::pace::{FIND_INTERVAL, LOOK_BEHIND_INTERVAL, LOOK_INTERVAL, WAITING, WATCHFUL};
 use self::page_cache::PageCache;
 use self::reclaim::{Patience, Rate};
-use self::worth::{Sums, Trial};
+use self::worth::Trial;
 use crate::application::{Application, Applications, ProcessId};
 use crate::config::HostConfig;
 use crate::error::HostError;
@@ -363,61 +363,6 @@ impl Host {
         Ok(())
     }
 
-    /// An application comes to the foreground: whether the host takes part from now on, and how much idle page cache counts.
-    fn weigh_switch(&mut self, now_ns: u64) {
-        let may_stand_aside = self.config.may_stand_aside && self.gauge.is_held_by_kernel();
-        let is_changed = match may_stand_aside.then(|| self.gauge.waited_us()) {
-            Some(Ok(Some(waited_us))) => self.trial.switched(self.sums(waited_us), now_ns),
-            // It cannot be read at the moment.
-            Some(Err(_)) => false,
-            Some(Ok(None)) | None => self.trial.reset(),
-        };
-        if is_changed {
-            self.take_turn(now_ns);
-        }
-        if !self.core.stands_aside
-            && self.gauge.counts_page_cache()
-            && let Ok(reclaimed) = Reclaimed::read(&self.core.root)
-        {
-            self.page_cache.switched(reclaimed);
-        }
-    }
-
-    /// The host takes part again, or stands aside from now on. No launch window is open.
-    fn take_turn(&mut self, now_ns: u64) {
-        let is_aside = self.trial.is_aside();
-        self.core.stands_aside = is_aside;
-        self.core.set_ample(is_aside, now_ns);
-        // What was counted says nothing of the other turn.
-        self.page_cache = PageCache::default();
-        // What came and went in the meantime belongs to no launch.
-        for app in self.apps.iter_mut().flatten().filter(|_| !is_aside) {
-            self.core.look(app);
-        }
-    }
-
-    fn sums(&self, waited_us: u64) -> Sums {
-        let host_cpu_us = self.core.counters.host_cpu_ns / 1000;
-        Sums {
-            waited_us,
-            host_cpu_us,
-        }
-    }
-
-    /// Counts what programs waited since the last switch, once that was a while ago. Whether anybody waited since the last call.
-    fn note_wait(&mut self, now_ns: u64) -> bool {
-        if !self.trial.is_begun() {
-            return false;
-        }
-        let Ok(Some(waited_us)) = self.gauge.waited_us() else {
-            return false;
-        };
-        if is_due(self.switched_ns, WAITING, now_ns) {
-            self.trial.waited(self.sums(waited_us), now_ns);
-        }
-        self.trial.note(waited_us)
-    }
-
     fn clear_accessed(&mut self, at: usize) {
         if let Some(app) = &mut self.apps[at] {
             self.core.clear_accessed(app);
@@ -531,14 +476,6 @@ impl Host {
                 self.core.mean_page_bytes = mean.clamp(1, PAGE_BYTES as u64) as u32;
             }
         }
-    }
-
-    /// Nothing is paged out, and nothing is missing as long as the host stands aside.
-    fn stand_aside(&mut self, is_waiting: bool) -> Tick {
-        self.missing_bytes = 0;
-        let tick = Tick::default();
-        let wait = pace::wait(&tick, false, !is_waiting, false);
-        Tick { wait, ..tick }
     }
 
     fn reclaim(&mut self, now_ns: u64) -> Tick {
