@@ -39,8 +39,8 @@
 //! Where memory nearly suffices the kernel drops pages of files that nobody uses, programs hardly wait, and a host costs CPU time
 //! for nothing. So it leaves all to the kernel at first, and takes part where programs wait for memory after switches (by
 //! the kernel's pressure stall information), wait less with it, and that is worth its CPU time; the other way is tried again now and
-//! then, ever more seldom ([`host::Worth`]). While it stands aside it pages out nothing, brings nothing back, and looks at little; what learned tables
-//! hold stays. Where a goal is the host's own to hold ([`HostConfig::may_stand_aside`]) it always takes part.
+//! then, ever more seldom ([`host::Worth`]). While it stands aside it pages out nothing, brings nothing back, and looks at little;
+//! what learned tables hold stays. Where a goal is the host's own to hold ([`HostConfig::may_stand_aside`]) it always takes part.
 //!
 //! | module | subject |
 //! |---|---|

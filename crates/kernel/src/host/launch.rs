@@ -99,15 +99,16 @@ impl Host {
         // Also by an answer that comes when the window was closed since the application rested.
         app.tells_answers |= is_answered;
         if self.core.stands_aside {
-            let window = app.window.take().filter(|window| window.is_relaunch);
-            window.into_iter().for_each(|window| {
+            if let Some(window) = app.window.take()
+                && window.is_relaunch
+            {
                 app.remember(Relaunch {
                     begin_ns: window.begin_ns,
                     latency_ns: now_ns - window.begin_ns,
                     is_answered,
                     ..Relaunch::default()
                 });
-            });
+            }
             return false;
         }
         if app.window.is_none() {

@@ -47,6 +47,20 @@ fn with_cold_launches_learned_it_comes_back_at_the_second() {
 }
 
 #[test]
+fn launches_in_which_no_file_was_seen_make_no_profile() {
+    let mut policy = Footprint::parse("profile=2").unwrap();
+    for _ in 0..5 {
+        relaunch(&mut policy, &[anon(1)]);
+        assert!(policy.file(APP).is_none());
+    }
+    relaunch(&mut policy, &[file(3)]);
+    assert!(policy.file(APP).is_none(), "one of two");
+    relaunch(&mut policy, &[file(3)]);
+    let profile = policy.file(APP).expect("two were profiled").profile();
+    assert_eq!(profile::table_pages(profile), 1);
+}
+
+#[test]
 fn files_come_back_once_profiled_and_faulted() {
     let mut policy = Footprint::parse("profile=2").unwrap();
     assert_eq!(relaunch(&mut policy, &[file(3), file(4)]), []);
