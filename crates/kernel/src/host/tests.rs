@@ -328,6 +328,8 @@ fn what_was_learned_outlasts_the_time_in_which_it_stands_aside() {
     };
     let mut host = Host::new(config, &Root::at(place.path())).unwrap();
     let app = host.add(application("a")).unwrap();
+    // Without a process no launch is a relaunch, and nothing would be learned anyway.
+    watch_own(&mut host.core, host.apps[0].as_mut().unwrap(), 0);
     let mut learned = Learned {
         anon_targets: vec![4, 5],
         ..Learned::default()
@@ -339,7 +341,6 @@ fn what_was_learned_outlasts_the_time_in_which_it_stands_aside() {
     for _ in 0..20 {
         host.switch_to(app).unwrap();
         host.launch_done(app).unwrap();
-        host.tick();
         host.background(app).unwrap();
     }
     assert!(is_aside(&host));
