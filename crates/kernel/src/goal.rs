@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use warmswap_sys::cpu_time::ThreadTime;
 use warmswap_sys::memcg::Group;
 use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::psi::MemoryPressure;
@@ -83,6 +84,17 @@ pub(crate) struct Gauge {
     goal: Goal,
     group: Option<Group>,
     devices: Vec<Device>,
+    /// The threads of the kernel that reclaim ahead of need.
+    kswapd: Vec<ThreadTime>,
+}
+
+/// What it costs that memory is short, in microseconds since some time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Shortage {
+    /// How long programs waited for memory.
+    pub waited_us: u64,
+    /// CPU time of the kernel's threads that reclaim.
+    pub kswapd_us: u64,
 }
 
 impl Gauge {
@@ -97,6 +109,8 @@ impl Gauge {
             goal: goal.clone(),
             group,
             devices: Vec::new(),
+            // Where they are not seen, their time counts as waiting.
+            kswapd: ThreadTime::of_kernel(root, "kswapd").unwrap_or_default(),
         };
         gauge.find_devices();
         Ok(gauge)
@@ -149,16 +163,25 @@ impl Gauge {
         is_any && !is_other && goal.budget_bytes.is_none_or(is_budget_held)
     }
 
-    /// How long programs have waited for memory, in microseconds: those of the group where the kernel tells, else all of the
-    /// machine; `None` where it tells nothing. Costs about 5 µs.
-    pub fn waited_us(&self) -> Result<Option<u64>, FileError> {
+    /// What it costs that memory is short: programs of the group where the kernel tells, else all of the machine; `None`
+    /// where it tells nothing. Costs about 5 µs.
+    pub fn shortage(&self) -> Result<Option<Shortage>, FileError> {
         if let Some(group) = &self.group
             && let Some(pressure) = MemoryPressure::of_group(group.path())?
         {
-            return Ok(Some(pressure.some.total_us));
+            return Ok(Some(Shortage {
+                waited_us: pressure.some.total_us,
+                kswapd_us: 0,
+            }));
         }
+        let kswapd = self.kswapd.iter().filter_map(ThreadTime::read_ns);
+        let kswapd_us = kswapd.sum::<u64>() / 1000;
         let pressure = MemoryPressure::read(&self.root)?;
-        Ok(pressure.map(|pressure| pressure.some.total_us))
+        Ok(pressure.map(|pressure| Shortage {
+            // The kernel counts these threads among those that wait, while they work beside the programs.
+            waited_us: pressure.some.total_us.saturating_sub(kswapd_us),
+            kswapd_us,
+        }))
     }
 
     /// Compares the machine with the goal, where the applications have `resident_bytes` of anonymous memory. Of idle page
@@ -305,6 +328,52 @@ mod tests {
         assert_eq!(missing(1.0), (21, 0, true));
         assert_eq!(missing(0.5), (6, 14, false));
         assert_eq!(missing(0.0), (0, 29, false));
+    }
+
+    #[test]
+    fn what_the_kernels_threads_work_is_no_waiting_of_programs() {
+        let (dir, root) = machine("max");
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let stat = |pid: u32, name: &str, parent: u32| {
+            let zeros = "0 ".repeat(40);
+            write(
+                &format!("proc/{pid}/stat"),
+                &format!("{pid} ({name}) S {parent} {zeros}"),
+            );
+            write(&format!("proc/{pid}/schedstat"), "7000000 5 6\n");
+        };
+        // Two nodes, a program that calls itself so, and another thread of the kernel.
+        stat(40, "kswapd0", 2);
+        stat(41, "kswapd1", 2);
+        stat(900, "kswapd0", 1);
+        stat(42, "kcompactd0", 2);
+        write(
+            "proc/pressure/memory",
+            "some avg10=0.00 avg60=0 total=20000\nfull avg10=0 avg60=0 total=0\n",
+        );
+        let on_machine = Gauge::new(&root, &Goal::default()).unwrap();
+        let group = Goal {
+            group: Some("/apps".into()),
+            ..Goal::default()
+        };
+        let expected = Shortage {
+            waited_us: 6000,
+            kswapd_us: 14_000,
+        };
+        assert_eq!(on_machine.shortage().unwrap(), Some(expected));
+        write(
+            "cg/apps/memory.pressure",
+            "some avg10=0.00 avg60=0 total=900\nfull avg10=0 avg60=0 total=0\n",
+        );
+        let in_group = Gauge::new(&root, &group).unwrap().shortage();
+        assert_eq!(
+            in_group.unwrap().map(|shortage| shortage.waited_us),
+            Some(900)
+        );
     }
 
     #[test]

@@ -6,13 +6,14 @@ use super::pace::{self, WAITING};
 use super::page_cache::PageCache;
 use super::worth::Sums;
 use super::{Host, Tick, is_due};
+use crate::goal::Shortage;
 
 impl Host {
     /// An application comes to the foreground: whether the host takes part from now on, and how much idle page cache counts.
     pub(super) fn weigh_switch(&mut self, now_ns: u64) {
         let may_stand_aside = self.config.may_stand_aside && self.gauge.is_held_by_kernel();
-        let is_changed = match may_stand_aside.then(|| self.gauge.waited_us()) {
-            Some(Ok(Some(waited_us))) => self.trial.switched(self.sums(waited_us), now_ns),
+        let is_changed = match may_stand_aside.then(|| self.gauge.shortage()) {
+            Some(Ok(Some(shortage))) => self.trial.switched(self.sums(shortage), now_ns),
             // It cannot be read at the moment.
             Some(Err(_)) => false,
             Some(Ok(None)) | None => self.trial.reset(),
@@ -41,11 +42,12 @@ impl Host {
         }
     }
 
-    fn sums(&self, waited_us: u64) -> Sums {
+    fn sums(&self, shortage: Shortage) -> Sums {
         let host_cpu_us = self.core.counters.host_cpu_ns / 1000;
         Sums {
-            waited_us,
+            waited_us: shortage.waited_us,
             host_cpu_us,
+            kswapd_us: shortage.kswapd_us,
         }
     }
 
@@ -54,13 +56,13 @@ impl Host {
         if !self.trial.is_begun() {
             return false;
         }
-        let Ok(Some(waited_us)) = self.gauge.waited_us() else {
+        let Ok(Some(shortage)) = self.gauge.shortage() else {
             return false;
         };
         if is_due(self.switched_ns, WAITING, now_ns) {
-            self.trial.waited(self.sums(waited_us), now_ns);
+            self.trial.waited(self.sums(shortage), now_ns);
         }
-        self.trial.note(waited_us)
+        self.trial.note(shortage.waited_us)
     }
 
     /// Nothing is paged out, and nothing is missing as long as the host stands aside.

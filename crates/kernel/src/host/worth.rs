@@ -24,7 +24,7 @@ const LITTLE_US: f64 = 20_000.0;
 const MUCH_US: u64 = 400_000;
 /// The host pays if programs wait at most this part of what they wait without it.
 const PAYS: f64 = 0.75;
-/// And if it takes so much CPU time at most for what it saves of waiting. With 1000 MiB in place of 1400 it takes 1.2 times as much,
+/// And if it takes so much CPU time at most for what it saves of waiting, the kernel's own threads included. With 1000 MiB in place of 1400 it takes 1.2 times as much,
 /// and all together take less than without it; with 1200 MiB 2.1 times, and all together take more.
 const WORTH: f64 = 1.5;
 /// Switches until the other way is tried, after it was found to be the worse one: twice as many each time.
@@ -65,6 +65,8 @@ pub(super) struct Sums {
     pub waited_us: u64,
     /// CPU time of the host.
     pub host_cpu_us: u64,
+    /// CPU time of the kernel's threads that reclaim. The host works in their place, or besides.
+    pub kswapd_us: u64,
 }
 
 /// Waits of some switches.
@@ -74,12 +76,15 @@ struct Waits {
     total_us: u64,
     longest_us: u64,
     host_cpu_us: u64,
+    kswapd_us: u64,
 }
 
 impl Waits {
-    fn add(&mut self, wait_us: u64, host_cpu_us: u64) {
+    fn add(&mut self, before: Sums, now: Sums) {
+        let wait_us = now.waited_us.saturating_sub(before.waited_us);
         self.switches += 1;
-        self.host_cpu_us += host_cpu_us;
+        self.host_cpu_us += now.host_cpu_us.saturating_sub(before.host_cpu_us);
+        self.kswapd_us += now.kswapd_us.saturating_sub(before.kswapd_us);
         self.total_us += wait_us;
         self.longest_us = self.longest_us.max(wait_us);
     }
@@ -91,6 +96,10 @@ impl Waits {
 
     fn mean_host_cpu_us(&self) -> f64 {
         self.host_cpu_us as f64 / f64::from(self.switches.max(1))
+    }
+
+    fn mean_kswapd_us(&self) -> f64 {
+        self.kswapd_us as f64 / f64::from(self.switches.max(1))
     }
 
     fn mean_us(&self) -> f64 {
@@ -122,6 +131,9 @@ pub(super) struct Trial {
     better: Turn,
     /// What was waited without the host when that was the kernel.
     accepted_us: f64,
+    /// CPU time of the kernel's threads for a switch, as it was measured last with the host and without.
+    kswapd_with_us: f64,
+    kswapd_without_us: f64,
 }
 
 impl Trial {
@@ -173,9 +185,7 @@ impl Trial {
             self.settling = self.settling.saturating_sub(1);
             return;
         }
-        let wait_us = now.waited_us.saturating_sub(before.waited_us);
-        let host_cpu_us = now.host_cpu_us.saturating_sub(before.host_cpu_us);
-        self.measured.add(wait_us, host_cpu_us);
+        self.measured.add(before, now);
     }
 
     /// An application comes to the foreground. Whether the turn changes.
@@ -203,8 +213,10 @@ impl Trial {
     fn is_too_much(&self) -> bool {
         let without_us = self.found.without_host_us.unwrap_or(f64::MAX);
         let all_us = without_us * f64::from(MEASURED);
+        let spared_us = self.kswapd_without_us * f64::from(self.measured.switches);
+        let cpu_us = self.measured.host_cpu_us + self.measured.kswapd_us;
         self.measured.usual_us() as f64 >= 2.0 * all_us
-            || self.measured.host_cpu_us as f64 >= WORTH * all_us
+            || cpu_us as f64 - spared_us >= WORTH * all_us
     }
 
     /// This turn is measured: whether it changes.
@@ -216,8 +228,12 @@ impl Trial {
         let is_in_vain = !is_aside && mean_us >= without_us;
         self.switches_in_vain += u64::from(is_in_vain) * u64::from(measured.switches);
         match is_aside {
-            true => self.found.without_host_us = Some(mean_us),
+            true => {
+                self.found.without_host_us = Some(mean_us);
+                self.kswapd_without_us = measured.mean_kswapd_us();
+            }
             false => {
+                self.kswapd_with_us = measured.mean_kswapd_us();
                 self.found.with_host_us = Some(mean_us);
                 self.found.host_cpu_us = Some(measured.mean_host_cpu_us());
             }
@@ -241,12 +257,13 @@ impl Trial {
     fn judge(&mut self, now_ns: u64) -> bool {
         let (with_us, without_us) = (self.found.with_host_us, self.found.without_host_us);
         let host_cpu_us = self.found.host_cpu_us.unwrap_or(0.0);
+        let cpu_us = host_cpu_us + self.kswapd_with_us - self.kswapd_without_us;
         let pays = with_us
             .zip(without_us)
             .is_some_and(|(with_us, without_us)| {
                 without_us >= LITTLE_US
                     && with_us <= PAYS * without_us
-                    && host_cpu_us <= WORTH * (without_us - with_us)
+                    && cpu_us <= WORTH * (without_us - with_us)
             });
         let better = if pays { Turn::Host } else { Turn::Kernel };
         self.accepted_us = without_us.unwrap_or(0.0);
@@ -291,6 +308,9 @@ mod tests {
         without_ms: u64,
         host_cpu_us: u64,
         host_takes_ms: u64,
+        kswapd_us: u64,
+        /// What the kernel's threads take without the host; with it they have nothing to do.
+        kswapd_takes_ms: u64,
     }
 
     impl Machine {
@@ -303,6 +323,8 @@ mod tests {
                 without_ms,
                 host_cpu_us: 1 << 20,
                 host_takes_ms: 0,
+                kswapd_us: 1 << 30,
+                kswapd_takes_ms: 0,
             };
             assert!(machine.trial.switched(machine.sums(), 0));
             machine
@@ -312,6 +334,7 @@ mod tests {
             Sums {
                 waited_us: self.waited_us,
                 host_cpu_us: self.host_cpu_us,
+                kswapd_us: self.kswapd_us,
             }
         }
 
@@ -321,7 +344,10 @@ mod tests {
                     self.waited_us += 1000 * self.with_ms;
                     self.host_cpu_us += 1000 * self.host_takes_ms;
                 }
-                Turn::Kernel => self.waited_us += 1000 * self.without_ms,
+                Turn::Kernel => {
+                    self.waited_us += 1000 * self.without_ms;
+                    self.kswapd_us += 1000 * self.kswapd_takes_ms;
+                }
             }
             let before = self.trial.found.turn;
             self.now_ns += SETTLING_NS;
@@ -461,10 +487,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_the_kernels_threads_do_no_more_is_not_what_it_takes() {
+        for (host_takes_ms, better) in [(174, Turn::Host), (176, Turn::Kernel)] {
+            let mut machine = Machine::new(10, 100);
+            machine.host_takes_ms = host_takes_ms;
+            machine.kswapd_takes_ms = 40;
+            machine.turns(FIRST_SETTLING + 5 + TRY);
+            assert_eq!(machine.trial.found.turn, better);
+        }
+    }
+
     fn waits(waited_us: u64) -> Sums {
         Sums {
             waited_us,
-            host_cpu_us: 0,
+            ..Sums::default()
         }
     }
 
