@@ -14,11 +14,11 @@ pub const AUTO: &str = "auto";
 
 /// Where accessed bits are read: pages leave by what the last sessions of their application did with them.
 const BY_ACCESSES: &str =
-    "asap+prefetch=footprint:profile=3,likely=60+reclaim=adaptive:rule=history";
+    "asap+prefetch=footprint:profile=0,likely=60+reclaim=adaptive:rule=history";
 
 /// Where faults alone are seen: what launches touched is kept.
 const BY_FAULTS: &str =
-    "asap+prefetch=footprint:profile=3,likely=60+reclaim=hotness:foreground=last,hot=keep";
+    "asap+prefetch=footprint:profile=0,likely=60+reclaim=hotness:foreground=last,hot=keep";
 
 /// By which system call pages come back ahead of use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

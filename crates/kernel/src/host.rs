@@ -383,6 +383,7 @@ impl Host {
         }
         if !stands_aside {
             self.core.note_use_touches(app);
+            app.used_file_pages = Some(app.file_pages(&self.core.root));
         }
         self.core.engine.background(app.id);
         self.core.drain();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use common::{
@@ -634,19 +634,9 @@ fn a_process_that_may_not_be_touched_is_counted() {
 fn pages_of_files_are_read_ahead_and_their_use_is_seen() {
     let name = "pages_of_files_are_read_ahead_and_their_use_is_seen";
     let machine = machine!(name, 16384);
-    let path = machine.folder.path().join("data");
-    if fs::statfs(machine.folder.path()).unwrap().f_type == TMPFS_MAGIC {
-        skip!(
-            name,
-            "temporary files are in memory here, and are never evicted"
-        );
-    }
-    let page = |number: u64| [(number % 251) as u8; 4096];
-    std::fs::write(&path, (0..4096).flat_map(page).collect::<Vec<u8>>()).unwrap();
-    // What was not written yet cannot be evicted.
-    std::fs::File::open(&path).unwrap().sync_all().unwrap();
-    let mut program = machine.program(500);
-    assert_eq!(program.ask(&format!("map {}", path.display())), "mapped");
+    let Some((mut program, path)) = program_with_a_file(&machine) else {
+        skip!(name, "{FILES_IN_MEMORY}");
+    };
     let short = HostConfig {
         scheme: "asap+prefetch=footprint:profile=2".to_owned(),
         learned_folder: Some(machine.folder.path().join("learned")),
@@ -658,7 +648,8 @@ fn pages_of_files_are_read_ahead_and_their_use_is_seen() {
     // The first two launches make the profile; what misses in the third is the footprint.
     let mut major = Vec::new();
     for _ in 0..5 {
-        major.push(read_in_a_launch(&mut first, app, &mut program, &path));
+        evict(&program, &path);
+        major.push(read_in_a_launch(&mut first, app, &mut program, FILE_PAGES));
     }
     let last = *first.status().apps[0].relaunches.last().unwrap();
     assert!(major[0] >= 190 && major[4] <= OTHER_FAULTS, "{major:?}");
@@ -686,8 +677,60 @@ fn pages_of_files_are_read_ahead_and_their_use_is_seen() {
     let app = last.add(program.application("a")).unwrap();
     last.load_learned(app).unwrap();
     settle(&mut last);
-    let major = read_in_a_launch(&mut last, app, &mut program, &path);
+    evict(&program, &path);
+    let major = read_in_a_launch(&mut last, app, &mut program, FILE_PAGES);
     assert!(major <= OTHER_FAULTS, "{major} of 200 pages");
+}
+
+#[test]
+fn pages_of_files_that_were_dropped_since_a_launch_read_them_are_read_ahead() {
+    let name = "pages_of_files_that_were_dropped_since_a_launch_read_them_are_read_ahead";
+    let machine = machine!(name, 16384);
+    let Some((mut program, path)) = program_with_a_file(&machine) else {
+        skip!(name, "{FILES_IN_MEMORY}");
+    };
+    let mut host = host(HostConfig {
+        scheme: "asap+prefetch=footprint:profile=0,likely=60".to_owned(),
+        ..short_with_room()
+    });
+    let app = host.add(program.application("a")).unwrap();
+    settle(&mut host);
+    // More than the interpreter has of its own files.
+    let pages = 0..3000;
+    evict(&program, &path);
+    let first = read_in_a_launch(&mut host, app, &mut program, pages.clone());
+    assert!(first >= 2900, "{first} of 3000 pages");
+    evict(&program, &path);
+    let second = read_in_a_launch(&mut host, app, &mut program, pages.clone());
+    assert!(second <= OTHER_FAULTS, "{second} of 3000 pages");
+    let last = *host.status().apps[0].relaunches.last().unwrap();
+    assert!(last.prefetch_used >= 2900, "{last:?}");
+
+    // Nothing was dropped: nobody looks, and nothing is read.
+    let asked = host.counters().prepage_asked;
+    let third = read_in_a_launch(&mut host, app, &mut program, pages.clone());
+    assert!(third <= OTHER_FAULTS, "{third} of 3000 pages");
+    assert_eq!(host.counters().prepage_asked, asked);
+    evict(&program, &path);
+    let fourth = read_in_a_launch(&mut host, app, &mut program, pages);
+    assert!(fourth <= OTHER_FAULTS, "{fourth} of 3000 pages");
+}
+
+const FILES_IN_MEMORY: &str = "temporary files are in memory here, and are never evicted";
+
+/// A program that has a file mapped, and the file; none where files cannot be evicted.
+fn program_with_a_file(machine: &Machine) -> Option<(Program, PathBuf)> {
+    if fs::statfs(machine.folder.path()).unwrap().f_type == TMPFS_MAGIC {
+        return None;
+    }
+    let path = machine.folder.path().join("data");
+    let page = |number: u64| [(number % 251) as u8; 4096];
+    std::fs::write(&path, (0..4096).flat_map(page).collect::<Vec<u8>>()).unwrap();
+    // What was not written yet cannot be evicted.
+    std::fs::File::open(&path).unwrap().sync_all().unwrap();
+    let mut program = machine.program(500);
+    assert_eq!(program.ask(&format!("map {}", path.display())), "mapped");
+    Some((program, path))
 }
 
 /// A file system in memory.
@@ -696,16 +739,20 @@ const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
 /// The pages that a launch reads of a file.
 const FILE_PAGES: std::ops::Range<u64> = 1000..1200;
 
-/// One launch that reads of a file that is not cached; major faults.
-fn read_in_a_launch(host: &mut Host, app: AppId, program: &mut Program, path: &Path) -> u64 {
-    evict(program, path);
+/// One launch that reads these pages of its file; major faults.
+fn read_in_a_launch(
+    host: &mut Host,
+    app: AppId,
+    program: &mut Program,
+    pages: std::ops::Range<u64>,
+) -> u64 {
     host.switch_to(app).unwrap();
     wait_for_prepaging(host);
     // What the interpreter itself needs for that is in memory afterwards.
     program.ask("read 0 8");
-    let answer = program.ask(&format!("read {} {}", FILE_PAGES.start, FILE_PAGES.end));
+    let answer = program.ask(&format!("read {} {}", pages.start, pages.end));
     let (faults, sum) = answer.split_once(' ').unwrap();
-    let expected: u64 = FILE_PAGES.map(|number| number % 251).sum();
+    let expected: u64 = pages.map(|number| number % 251).sum();
     assert_eq!(sum, expected.to_string());
     host.launch_done(app).unwrap();
     host.background(app).unwrap();

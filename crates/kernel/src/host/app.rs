@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustc_hash::FxHasher;
 use warmswap_page::{AppId, FileId, PageAddr};
 use warmswap_sys::Root;
+use warmswap_sys::process::Stat;
 
 use super::pace::{EARLIEST_RETRY, FIRST_RETRY, LAST_RETRY};
 use super::processes::Processes;
@@ -61,6 +62,8 @@ pub(super) struct Window {
 pub(super) struct FilesAhead {
     /// They are read ahead.
     pub read: Vec<(FileId, u64)>,
+    /// They were missing when it began, and are not read: the launch touches them or does without.
+    pub withheld: Vec<(FileId, u64)>,
     /// They were mapped when it began, or cannot be read: whether they are touched is not seen.
     pub unseen: Vec<(FileId, u64)>,
 }
@@ -82,6 +85,8 @@ pub(super) struct App {
     pub id: AppId,
     pub application: Application,
     pub processes: Processes,
+    /// How many pages of files its processes had mapped when it went to the background; none where that was not seen.
+    pub used_file_pages: Option<u64>,
     /// Pages of files that any of them has had mapped.
     pub files: BTreeMap<FileId, Pages>,
     /// Processes that may not be watched; not tried again.
@@ -117,6 +122,7 @@ impl App {
             id,
             application,
             processes: Processes::default(),
+            used_file_pages: None,
             files: BTreeMap::new(),
             unreadable: Vec::new(),
             is_foreground: false,
@@ -150,6 +156,12 @@ impl App {
     pub fn effort(&self, root: &Root) -> Effort {
         let efforts = self.processes.iter().filter_map(|p| p.effort(root));
         efforts.fold(Effort::default(), Effort::add)
+    }
+
+    /// Pages of files that its processes have mapped, those of several counted for each. Costs 5 µs a process.
+    pub fn file_pages(&self, root: &Root) -> u64 {
+        let pages = |process: &Watched| Stat::file_pages(root, process.id().pid).ok();
+        self.processes.iter().filter_map(pages).sum()
     }
 
     /// Whether its launch is over, as far as that is seen without being told; so many jobs are left to bring its footprint

@@ -4,6 +4,7 @@
 //! The engine holds no pages of files between two launches: the kernel drops clean ones for nothing, and sees every
 //! access to them that is not by a mapping.
 
+use rustc_hash::FxHashSet;
 use warmswap_page::{FileId, PageAddr};
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::pagemap::Residence;
@@ -13,6 +14,10 @@ use super::core::Core;
 use crate::files::joined;
 use crate::pages::{ALL, Change, Pages, What, note};
 use crate::watch::Watched;
+
+/// The kernel maps so many pages of a file around the one that is touched, if they are in memory, and reads at least as
+/// many around one that is not.
+const AROUND_PAGES: u64 = 16;
 
 /// Pages of files that the engine holds for a launch.
 type Held = Vec<(FileId, u64)>;
@@ -65,33 +70,50 @@ impl Core {
         came
     }
 
-    /// A page of a file belongs to the footprint of the launch that begins. Where it is to be read ahead from, if it
-    /// is not there and there is room: the application's process, and the number of the page there.
-    pub fn file_ahead(
+    /// Finds out what is missing of the pages of files that belong to the footprint of the launch that begins, and is worth
+    /// reading: the process of the application that has it mapped, and the number of the page there, in the same order.
+    /// What is mapped was just looked at.
+    pub fn files_ahead(
         &mut self,
         app: &mut App,
-        file: FileId,
-        page: u64,
-        has_room: bool,
-    ) -> Option<(usize, u64)> {
-        let pages = app.files.get_mut(&file);
-        let is_there = |pages: &Pages| pages.residence(page) == Some(Residence::Present);
-        let window = app.window.as_mut()?;
-        let is_wanted = window.learns_files && has_room;
-        let window = &mut window.files;
-        if !is_wanted || pages.as_deref().is_some_and(is_there) {
-            window.unseen.push((file, page));
-            return None;
+        footprint: &[(FileId, u64)],
+        room_pages: u64,
+    ) -> Vec<(usize, u64)> {
+        let Some(window) = &mut app.window else {
+            return Vec::new();
+        };
+        let mut missing = Vec::new();
+        let mut present_pages = 0;
+        for &(file, page) in footprint {
+            let pages = app.files.get(&file);
+            if pages.is_some_and(|pages| pages.residence(page) == Some(Residence::Present)) {
+                present_pages += 1;
+                window.files.unseen.push((file, page));
+                continue;
+            }
+            let mut processes = app.processes.iter().enumerate();
+            match processes.find_map(|(at, p)| Some((at, p.files.place(file, page)?))) {
+                Some(place) => missing.push(((file, page), place)),
+                None => window.files.unseen.push((file, page)),
+            }
         }
-        let mut processes = app.processes.iter().enumerate();
-        let place = processes.find_map(|(at, p)| Some((at, p.files.place(file, page)?)));
-        if place.is_none() {
-            window.unseen.push((file, page));
-            return None;
+        let missing_pages = missing.len() as u64;
+        let worth = self
+            .engine
+            .files_to_read(app.id, missing_pages, present_pages);
+        let most = usize::try_from(worth.min(room_pages)).unwrap_or(usize::MAX);
+        let left_out = missing.split_off(most.min(missing.len()));
+        let left_out = left_out.iter().map(|m| m.0);
+        match worth {
+            0 => window.files.withheld.extend(left_out),
+            _ => window.files.unseen.extend(left_out),
         }
-        window.read.push((file, page));
-        pages.into_iter().for_each(|pages| pages.mark_ahead(page));
-        place
+        for &((file, page), _) in &missing {
+            window.files.read.push((file, page));
+            let pages = app.files.get_mut(&file);
+            pages.into_iter().for_each(|pages| pages.mark_ahead(page));
+        }
+        missing.into_iter().map(|m| m.1).collect()
     }
 
     /// Tells the engine what the launch that ends touched of files. Where memory was ample when it began nothing was
@@ -104,18 +126,29 @@ impl Core {
         } else {
             Vec::new()
         };
+        let stirred: FxHashSet<(FileId, u64)> = came
+            .iter()
+            .map(|(file, change)| (*file, change.page / AROUND_PAGES))
+            .collect();
         for (file, Change { page, what }) in came {
             if let Some(pages) = app.files.get_mut(&file) {
                 pages.mark_seen(page, app.launch);
             }
             let is_ahead = what == What::CameBack { ahead: true };
-            launch.used += u64::from(is_ahead);
             launch.faults += u64::from(!is_ahead);
             self.touched(app, &mut launch.held, (file, page), Arrival::Touched);
         }
         let Some(window) = &app.window else {
             return launch;
         };
+        // The kernel would have read them around those that were touched.
+        for &(file, page) in &window.files.read {
+            if stirred.contains(&(file, page / AROUND_PAGES)) {
+                launch.used += 1;
+                let page = PageAddr::File { file, number: page };
+                self.engine.served(app.id, page, Arrival::Touched);
+            }
+        }
         // Of these nothing is known, unless they were seen lately.
         for &page in &window.files.unseen {
             self.touched(app, &mut launch.held, page, Arrival::Untouched);
@@ -127,6 +160,7 @@ impl Core {
             }
         }
         launch.held.extend(&window.files.read);
+        launch.held.extend(&window.files.withheld);
         launch
     }
 

@@ -54,9 +54,10 @@ pub trait Prefetch: Send + std::fmt::Debug {
         false
     }
 
-    /// True if it learns of pages of files in the launch of the application that began last.
-    fn watches_files(&self, app: AppId) -> bool {
-        let _ = app;
+    /// True if it learns of pages of files in the launch of the application that began last; `are_dropped`: some that it had
+    /// mapped may have been dropped since it was used last.
+    fn watches_files(&self, app: AppId, are_dropped: bool) -> bool {
+        let _ = (app, are_dropped);
         false
     }
 
@@ -109,6 +110,16 @@ pub trait Prefetch: Send + std::fmt::Debug {
     /// A page of the plan was not in memory and is brought back now.
     fn fetched(&mut self, app: AppId, addr: PageAddr) {
         let _ = (app, addr);
+    }
+
+    /// Nobody looks at pages of files in the launch that began last: none of the plan are brought back.
+    fn leave_files(&mut self) {}
+
+    /// How many of the pages of files of the plan to read, when so many are missing, and so many in memory. For hosts that
+    /// know that once they have the whole plan; the policy takes all of them for fetched.
+    fn files_to_read(&mut self, app: AppId, missing_pages: u64, present_pages: u64) -> u64 {
+        let _ = (app, present_pages);
+        missing_pages
     }
 
     /// The application ended; an open window is void.

@@ -32,7 +32,8 @@ pub struct FileUpdate {
 /// Memory: 24 bytes for each extent of each table, 16 for each fault of the open window.
 #[derive(Clone, Debug)]
 pub struct FileEstimator<F> {
-    candidates: FileTable<F>,
+    /// Without one, any page can become a target.
+    candidates: Option<FileTable<F>>,
     targets: FileTable<F>,
     /// The fault buffer.
     faults: Vec<(F, Extent)>,
@@ -42,15 +43,25 @@ pub struct FileEstimator<F> {
     fetched: u64,
 }
 
-impl<F: Copy + Ord + Hash> FileEstimator<F> {
-    /// An estimator with this offline profile.
-    pub fn new(profile: FileTable<F>) -> Self {
+impl<F> Default for FileEstimator<F> {
+    fn default() -> Self {
         Self {
-            candidates: profile,
+            candidates: None,
             targets: FileTable::new(),
             faults: Vec::new(),
             unused: FileTable::new(),
             fetched: 0,
+        }
+    }
+}
+
+impl<F: Copy + Ord + Hash> FileEstimator<F> {
+    /// An estimator with this offline profile. [`Self::default`] makes one without, which the paper does not have: each
+    /// page that faults in a window is a target.
+    pub fn new(profile: FileTable<F>) -> Self {
+        Self {
+            candidates: Some(profile),
+            ..Self::default()
         }
     }
 
@@ -116,18 +127,21 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
             }
         }
         for (file, extent) in std::mem::take(&mut self.faults) {
-            let Some(candidates) = self.candidates.get(&file) else {
-                update.unknown += extent.pages;
-                continue;
+            let parts = match &self.candidates {
+                None => vec![extent],
+                Some(candidates) => {
+                    let candidates = candidates.get(&file);
+                    let parts = candidates.map(|extents| extents.within(extent).collect());
+                    parts.unwrap_or_default()
+                }
             };
-            let mut known = 0;
-            for part in candidates.within(extent) {
-                known += part.pages;
+            let known = parts.iter().map(|part: &Extent| part.pages).sum::<u64>();
+            update.profiled += known;
+            update.unknown += extent.pages - known;
+            for part in parts {
                 let targets = self.targets.entry(file).or_default();
                 targets.insert(part, MERGE_GAP_PAGES);
             }
-            update.profiled += known;
-            update.unknown += extent.pages - known;
         }
         update
     }
@@ -137,9 +151,9 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
         &self.targets
     }
 
-    /// The offline candidate table.
-    pub fn profile(&self) -> &FileTable<F> {
-        &self.candidates
+    /// The offline candidate table, if it has one.
+    pub fn profile(&self) -> Option<&FileTable<F>> {
+        self.candidates.as_ref()
     }
 
     /// Takes a target table that was learned earlier.
@@ -160,7 +174,7 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
 
     /// Bytes of memory that the tables and the fault buffer hold.
     pub fn state_bytes(&self) -> usize {
-        table_bytes(&self.candidates)
+        self.candidates.as_ref().map_or(0, table_bytes)
             + table_bytes(&self.targets)
             + table_bytes(&self.unused)
             + self.faults.capacity() * size_of::<(F, Extent)>()

@@ -24,7 +24,7 @@ pub use file::{FileEstimator, FileUpdate};
 pub use plan::{Batch, FilePlan};
 pub use profile::{FileTable, Profiler};
 
-use self::odds::Allowance;
+use self::odds::{Allowance, FIRST_ANON_PAGES, FIRST_FILE_PAGES};
 use super::{Access, Prefetch};
 use crate::entry::{Entry, arguments};
 use crate::learned::Learned;
@@ -84,7 +84,7 @@ impl Config {
 }
 
 /// The estimators of one application.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct App {
     anon: AnonEstimator,
     /// Without one there is no profile yet; `profiler` makes it.
@@ -95,13 +95,23 @@ struct App {
     file_allowance: Allowance,
     /// The open window is one that counts.
     learns: bool,
+    /// So many pages of files may be read for the launch that began last.
+    most_file_pages: u64,
+    /// In the open window pages of files were missing and were not read.
+    withholds_files: bool,
 }
 
 impl App {
     fn new(config: Config) -> Self {
         Self {
             anon: AnonEstimator::new(config.timeout_switches, config.least_likely_percent),
-            ..Self::default()
+            file: (config.profile_switches == 0).then(FileEstimator::default),
+            profiler: Profiler::default(),
+            anon_allowance: Allowance::new(FIRST_ANON_PAGES),
+            file_allowance: Allowance::new(FIRST_FILE_PAGES),
+            learns: false,
+            most_file_pages: 0,
+            withholds_files: false,
         }
     }
 }
@@ -116,6 +126,8 @@ pub struct Footprint {
     apps: Vec<App>,
     /// Work for the launch under way: anonymous pages for one worker, files for another.
     anon_work: VecDeque<Batch<FileId>>,
+    /// So many of these pages may be brought back yet, of those that are not in memory.
+    anon_left: u64,
     file_work: VecDeque<Batch<FileId>>,
     /// Whose turn it is: both workers go on side by side.
     files_next: bool,
@@ -128,6 +140,7 @@ impl Footprint {
             config,
             apps: Vec::new(),
             anon_work: VecDeque::new(),
+            anon_left: 0,
             file_work: VecDeque::new(),
             files_next: true,
         }
@@ -140,13 +153,13 @@ impl Footprint {
                 ("only", "anon", _) => config.files = false,
                 ("only", "file", _) => config.anon = false,
                 ("timeout", _, Ok(switches @ 1..=255)) => config.timeout_switches = switches as u8,
-                ("profile", _, Ok(switches @ 1..=200)) => config.profile_switches = switches,
+                ("profile", _, Ok(switches @ 0..=200)) => config.profile_switches = switches,
                 ("cold", "learn", _) => config.learn_cold = true,
                 ("most", _, Ok(pages @ 1..=16_777_216)) => config.most_pages = pages as usize,
                 ("likely", _, Ok(percent @ 0..=100)) => config.least_likely_percent = percent as u8,
                 _ => {
                     return Err(format!(
-                        "'{key}={value}' is none of only=anon|file, timeout=1..255, profile=1..200, cold=learn, most=1..16777216, likely=0..100"
+                        "'{key}={value}' is none of only=anon|file, timeout=1..255, profile=0..200, cold=learn, most=1..16777216, likely=0..100"
                     ));
                 }
             }
@@ -190,10 +203,24 @@ impl Prefetch for Footprint {
     }
 
     /// Not in launches that bring no files back, since the last ones did so in vain, but for the last of these: what is
-    /// tried again is new.
-    fn watches_files(&self, app: AppId) -> bool {
+    /// tried again is new. Where it leaves what is not likely to be used, only in those before which pages were dropped.
+    fn watches_files(&self, app: AppId, are_dropped: bool) -> bool {
         let state = self.apps.get(usize::from(app.0));
-        self.config.files && state.is_none_or(|state| !state.file_allowance.rests_on())
+        let is_worth = are_dropped || self.config.least_likely_percent == 0;
+        self.config.files && is_worth && state.is_none_or(|state| !state.file_allowance.rests_on())
+    }
+
+    fn leave_files(&mut self) {
+        self.file_work.clear();
+    }
+
+    /// None where most of them are in memory: the kernel drops first what is used least, so that what it dropped is what
+    /// launches do without. As published, all.
+    fn files_to_read(&mut self, app: AppId, missing_pages: u64, present_pages: u64) -> u64 {
+        let is_rest = self.config.least_likely_percent > 0 && missing_pages < present_pages;
+        let state = self.app(app);
+        state.withholds_files = is_rest;
+        if is_rest { 0 } else { state.most_file_pages }
     }
 
     fn footprint_pages(&self) -> usize {
@@ -205,20 +232,25 @@ impl Prefetch for Footprint {
         let config = self.config;
         let state = self.app(app);
         state.learns = kind == LaunchKind::Relaunch || config.learn_cold;
+        state.withholds_files = false;
         state.anon.window_begin();
         let mut anon = Vec::new();
+        let mut anon_left = 0;
         if config.anon {
             anon = state.anon.expected();
-            let most = config.most_pages_of(&mut state.anon_allowance);
-            anon.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+            anon_left = config.most_pages_of(&mut state.anon_allowance);
         }
         let mut files = VecDeque::new();
         if let Some(file) = state.file.as_mut().filter(|_| config.files) {
             file.window_begin();
-            let most = config.most_pages_of(&mut state.file_allowance);
-            files = plan::first_pages(plan::files_largest_first(file.targets()), most);
+            state.most_file_pages = config.most_pages_of(&mut state.file_allowance);
+            if state.most_file_pages > 0 {
+                let plans = plan::files_largest_first(file.targets());
+                files.extend(plans.iter().flat_map(plan::FilePlan::batches));
+            }
         }
         self.anon_work.extend(plan::anon_batches(&anon));
+        self.anon_left = anon_left;
         self.file_work = files;
         self.files_next = true;
     }
@@ -234,7 +266,7 @@ impl Prefetch for Footprint {
             PageAddr::File { file, number } if config.files => match &mut state.file {
                 Some(estimator) => {
                     estimator.accessed(file, number);
-                    if faulted {
+                    if faulted && (state.learns || estimator.profile().is_some()) {
                         estimator.faulted(file, Extent::page(number));
                     }
                 }
@@ -283,9 +315,13 @@ impl Prefetch for Footprint {
             Some(file) => {
                 let update = file.window_end();
                 let used = update.fetched - update.wasted;
-                state
-                    .file_allowance
-                    .launched(update.fetched, used, config.least_likely_percent);
+                if !state.withholds_files {
+                    state.file_allowance.launched(
+                        update.fetched,
+                        used,
+                        config.least_likely_percent,
+                    );
+                }
             }
             // A launch in which no page of a file was seen says nothing of files: nobody may have looked.
             None if learns && state.profiler.is_touched() => {
@@ -300,6 +336,9 @@ impl Prefetch for Footprint {
     }
 
     fn next_batch(&mut self) -> Option<Batch<FileId>> {
+        if self.anon_left == 0 {
+            self.anon_work.clear();
+        }
         let (first, second) = if self.files_next {
             (&mut self.file_work, &mut self.anon_work)
         } else {
@@ -323,6 +362,9 @@ impl Prefetch for Footprint {
     }
 
     fn fetched(&mut self, app: AppId, addr: PageAddr) {
+        if matches!(addr, PageAddr::Anon { .. }) {
+            self.anon_left = self.anon_left.saturating_sub(1);
+        }
         let state = self.app(app);
         match addr {
             PageAddr::Anon { number } => state.anon.fetched(number),
@@ -357,18 +399,25 @@ impl Prefetch for Footprint {
         };
         learned.anon_targets = state.anon.targets();
         learned.anon_candidates = state.anon.candidates();
-        if let Some(file) = &state.file {
-            learned.set_files(file.profile(), file.targets());
+        let is_known =
+            |file: &&FileEstimator<_>| file.profile().is_some() || !file.targets().is_empty();
+        if let Some(file) = state.file.as_ref().filter(is_known) {
+            let none = FileTable::new();
+            learned.set_files(file.profile().unwrap_or(&none), file.targets());
         }
     }
 
     fn teach(&mut self, app: AppId, learned: &Learned<FileId>) {
+        let is_profiled = self.config.profile_switches > 0;
         let state = self.app(app);
         state
             .anon
             .restore(&learned.anon_targets, &learned.anon_candidates);
         if let Some((profile, targets)) = learned.file_tables() {
-            let mut estimator = FileEstimator::new(profile);
+            let mut estimator = match is_profiled {
+                true => FileEstimator::new(profile),
+                false => FileEstimator::default(),
+            };
             estimator.restore(targets);
             state.file = Some(estimator);
         }

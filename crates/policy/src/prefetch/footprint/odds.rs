@@ -52,8 +52,11 @@ impl Odds {
     }
 }
 
-/// A first trial brings back so many pages at most.
-const FIRST_PAGES: u64 = 256;
+/// A first trial brings back so many anonymous pages at most.
+pub(super) const FIRST_ANON_PAGES: u64 = 256;
+
+/// The same of pages of files, of which one read brings many.
+pub(super) const FIRST_FILE_PAGES: u64 = 4096;
 
 /// After a launch that used enough of them, the next may bring so many times as many.
 const GROWTH: u64 = 4;
@@ -64,6 +67,8 @@ const LONGEST_REST: u32 = 64;
 /// How many pages of a kind a launch may bring back, by what the last ones used of them.
 #[derive(Debug)]
 pub(super) struct Allowance {
+    /// A trial brings back so many at most.
+    first_pages: u64,
     pages: u64,
     /// Launches that bring none.
     rest: u32,
@@ -71,17 +76,17 @@ pub(super) struct Allowance {
     last_rest: u32,
 }
 
-impl Default for Allowance {
-    fn default() -> Self {
+impl Allowance {
+    /// One that allows so many at first, and again after more were brought back in vain.
+    pub fn new(first_pages: u64) -> Self {
         Self {
-            pages: FIRST_PAGES,
+            first_pages,
+            pages: first_pages,
             rest: 0,
             last_rest: 0,
         }
     }
-}
 
-impl Allowance {
     /// A launch begins: how many pages it may bring back.
     pub fn of_launch(&mut self) -> u64 {
         if self.rest == 0 {
@@ -105,7 +110,7 @@ impl Allowance {
             self.pages = self.pages.saturating_mul(GROWTH);
             self.last_rest = 0;
         } else {
-            self.pages = FIRST_PAGES;
+            self.pages = self.first_pages;
             self.last_rest = (2 * self.last_rest).clamp(1, LONGEST_REST);
             self.rest = self.last_rest;
         }
@@ -118,7 +123,7 @@ mod tests {
 
     #[test]
     fn files_that_are_not_used_rest_ever_longer_and_those_that_are_may_be_more() {
-        let mut allowance = Allowance::default();
+        let mut allowance = Allowance::new(256);
         let rest = |allowance: &mut Allowance| {
             let mut launches = 0;
             while allowance.of_launch() == 0 {

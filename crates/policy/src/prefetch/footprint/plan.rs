@@ -2,7 +2,6 @@
 
 use super::extents::{Extent, Extents};
 use super::profile::FileTable;
-use std::collections::VecDeque;
 
 /// Anonymous pages that a worker takes at a time (section 5.1).
 pub const ANON_BATCH_PAGES: usize = 16;
@@ -89,23 +88,6 @@ impl<F: Copy> FilePlan<F> {
     }
 }
 
-/// The batches of these files in turn, no more than so many pages of them in all.
-pub fn first_pages<F: Copy>(plans: Vec<FilePlan<F>>, most: u64) -> VecDeque<Batch<F>> {
-    let mut batches = VecDeque::new();
-    let mut left = most;
-    for mut batch in plans.iter().flat_map(FilePlan::batches) {
-        if left == 0 {
-            break;
-        }
-        if let Batch::Read { extent, .. } = &mut batch {
-            extent.pages = extent.pages.min(left);
-            left -= extent.pages;
-        }
-        batches.push_back(batch);
-    }
-    batches
-}
-
 /// The files of a target table, those with most pages first: nine tenths of the pages are in a few large
 /// files (Figure 10), which must not wait.
 pub fn files_largest_first<F: Copy + Ord>(targets: &FileTable<F>) -> Vec<FilePlan<F>> {
@@ -154,24 +136,6 @@ mod tests {
             batches,
             [read(500, 512), read(1012, 88), read(2000, 5), read(2040, 1)]
         );
-    }
-
-    #[test]
-    fn of_few_pages_the_first_ones_are_read() {
-        let extent = |first, pages| Extent { first, pages };
-        let extents = [extent(0, 300), extent(400, 20)].into_iter().collect();
-        let plans = files_largest_first(&FileTable::from([('a', extents)]));
-        let read = |first, pages| Batch::Read {
-            file: 'a',
-            extent: extent(first, pages),
-        };
-        let metadata = Batch::Metadata { file: 'a', page: 0 };
-        let some = [metadata.clone(), read(0, 300), read(400, 10)];
-        let first = |most| Vec::from(first_pages(plans.clone(), most));
-        assert_eq!(first(310), some);
-        assert_eq!(first(300), some[..2]);
-        assert_eq!(first(0), []);
-        assert_eq!(first(u64::MAX), [metadata, read(0, 300), read(400, 20)]);
     }
 
     #[test]

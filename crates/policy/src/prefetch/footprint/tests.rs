@@ -1,6 +1,7 @@
 //! The policy: whose window counts, what is planned, and when a plan ends.
 
 use super::*;
+use std::ops::Range;
 
 const APP: AppId = AppId(1);
 
@@ -57,7 +58,7 @@ fn launches_in_which_no_file_was_seen_make_no_profile() {
     assert!(policy.file(APP).is_none(), "one of two");
     relaunch(&mut policy, &[file(3)]);
     let profile = policy.file(APP).expect("two were profiled").profile();
-    assert_eq!(profile::table_pages(profile), 1);
+    assert_eq!(profile.map(profile::table_pages), Some(1));
 }
 
 #[test]
@@ -69,7 +70,7 @@ fn files_come_back_once_profiled_and_faulted() {
         .file(APP)
         .expect("two switches were profiled")
         .profile();
-    assert_eq!(profile::table_pages(profile), 1);
+    assert_eq!(profile.map(profile::table_pages), Some(1));
     assert_eq!(relaunch(&mut policy, &[file(3), file(4)]), []);
     let read = Batch::Read {
         file: FileId(0),
@@ -120,7 +121,7 @@ fn the_end_of_a_window_and_of_the_process_end_the_plan() {
 #[test]
 fn anonymous_pages_that_are_not_used_rest_and_those_that_are_may_be_more() {
     let mut policy = Footprint::parse("likely=60,only=anon").unwrap();
-    let pages: Vec<_> = (0..2000).map(anon).collect();
+    let pages: Vec<_> = (0..2304).map(anon).collect();
     // Launches in which all that is brought back, and nothing else of it, is touched or is not.
     let mut launch = |is_used: bool, faults: &[PageAddr]| {
         policy.launch_begin(APP, LaunchKind::Relaunch);
@@ -129,13 +130,14 @@ fn anonymous_pages_that_are_not_used_rest_and_those_that_are_may_be_more() {
             let Batch::Anon(numbers) = batch else {
                 panic!("{batch:?}")
             };
-            brought.extend(numbers);
-        }
-        for &number in &brought {
-            policy.fetched(APP, anon(number));
-            if is_used {
-                policy.window_access(APP, anon(number), Access::InPlace);
+            // The first ones are in memory, and none of what may be brought back.
+            for number in numbers.into_iter().filter(|&number| number >= 304) {
+                policy.fetched(APP, anon(number));
+                brought.push(number);
             }
+        }
+        for &number in brought.iter().filter(|_| is_used) {
+            policy.window_access(APP, anon(number), Access::InPlace);
         }
         for &page in faults {
             policy.window_access(APP, page, Access::Fault);
@@ -160,7 +162,7 @@ fn while_files_rest_nothing_is_learned_of_them_but_before_they_are_tried_again()
     // Whether something is learned in a launch that faults on all pages, and uses none that is brought back.
     let mut launch = || {
         policy.launch_begin(APP, LaunchKind::Relaunch);
-        let learns = policy.watches_files(APP);
+        let learns = policy.watches_files(APP, true);
         let mut brought = 0;
         while let Some(batch) = policy.next_batch() {
             let numbers = match batch {
@@ -187,7 +189,98 @@ fn while_files_rest_nothing_is_learned_of_them_but_before_they_are_tried_again()
     ];
     assert_eq!(launches, expected);
     let only_anon = Footprint::parse("only=anon").unwrap();
-    assert!(!only_anon.watches_files(APP));
+    assert!(!only_anon.watches_files(APP, true));
+}
+
+#[test]
+fn only_launches_before_which_files_were_dropped_are_looked_at_unless_as_published() {
+    for (scheme, watches) in [("likely=60", false), ("", true)] {
+        let policy = Footprint::parse(scheme).unwrap();
+        assert_eq!(policy.watches_files(APP, false), watches, "{scheme}");
+        assert!(policy.watches_files(APP, true));
+    }
+}
+
+/// A launch that touches these pages of a file, of which those in `missing` are not in memory. How many are read.
+fn launch_of_files(
+    policy: &mut Footprint,
+    kind: LaunchKind,
+    pages: Range<u64>,
+    missing: Range<u64>,
+) -> u64 {
+    policy.launch_begin(APP, kind);
+    let mut wanted = Vec::new();
+    while let Some(batch) = policy.next_batch() {
+        if let Batch::Read { extent, .. } = batch {
+            wanted.extend(extent.first..extent.end());
+        }
+    }
+    // As a host does that learns what is there with the whole plan at hand.
+    wanted
+        .iter()
+        .for_each(|&page| policy.fetched(APP, file(page)));
+    let gone = wanted.iter().filter(|page| missing.contains(page)).count() as u64;
+    let most = policy.files_to_read(APP, gone, wanted.len() as u64 - gone);
+    let mut read = Vec::new();
+    for &page in &wanted {
+        if !missing.contains(&page) {
+            policy.unseen(APP, &mut |addr| addr == file(page));
+        } else if (read.len() as u64) < most {
+            read.push(page);
+        }
+    }
+    for page in pages.filter(|page| missing.contains(page)) {
+        let access = match read.contains(&page) {
+            true => Access::InPlace,
+            false => Access::Fault,
+        };
+        policy.window_access(APP, file(page), access);
+    }
+    policy.launch_end(APP);
+    read.len() as u64
+}
+
+#[test]
+fn without_a_profile_what_a_relaunch_had_to_read_comes_back_once_most_of_it_is_missing() {
+    let mut policy = Footprint::parse("likely=60,profile=0").unwrap();
+    let mut launch = |kind, pages: Range<u64>, missing| {
+        let read = launch_of_files(&mut policy, kind, pages, missing);
+        let targets = policy.file(APP).map(FileEstimator::target_pages);
+        (read, targets)
+    };
+    let (cold, relaunch) = (LaunchKind::Cold, LaunchKind::Relaunch);
+    assert_eq!(launch(cold, 0..100, 0..100), (0, Some(0)));
+    assert_eq!(launch(relaunch, 0..100, 0..100), (0, Some(100)));
+    // It touched what had been dropped, and all that is read is touched.
+    assert_eq!(launch(relaunch, 0..100, 40..100), (60, Some(100)));
+    // Less than half is missing: the launch does without it, so that it is forgotten.
+    assert_eq!(launch(relaunch, 0..60, 60..100), (0, Some(60)));
+    // Or the launch touches it all the same.
+    assert_eq!(launch(relaunch, 0..60, 40..60), (0, Some(60)));
+}
+
+#[test]
+fn what_was_withheld_is_no_waste() {
+    let mut policy = Footprint::parse("likely=60,profile=0").unwrap();
+    let mut launch =
+        |pages, missing| launch_of_files(&mut policy, LaunchKind::Relaunch, pages, missing);
+    launch(0..200, 0..200);
+    assert_eq!(launch(0..200, 0..20), 0);
+    assert_eq!(launch(0..200, 0..200), 200, "it does not rest");
+    // In vain: it rests.
+    assert_eq!(launch(0..0, 0..200), 200);
+    launch(0..200, 0..200);
+    assert_eq!(launch(0..200, 0..200), 200);
+}
+
+#[test]
+fn as_published_all_that_is_missing_is_read() {
+    let mut policy = Footprint::parse("profile=0").unwrap();
+    let relaunch = LaunchKind::Relaunch;
+    launch_of_files(&mut policy, relaunch, 0..9000, 0..9000);
+    assert_eq!(launch_of_files(&mut policy, relaunch, 0..9000, 0..9), 9);
+    let read = launch_of_files(&mut policy, relaunch, 0..9000, 0..9000);
+    assert_eq!(read, 9000);
 }
 
 #[test]
