@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use warmswap_sys::cpu_time::ThreadTime;
+use warmswap_sys::cpu_time::{self, ThreadTime};
 use warmswap_sys::memcg::Group;
 use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::psi::MemoryPressure;
@@ -86,6 +86,7 @@ pub(crate) struct Gauge {
     devices: Vec<Device>,
     /// The threads of the kernel that reclaim ahead of need.
     kswapd: Vec<ThreadTime>,
+    processors: u64,
 }
 
 /// What it costs that memory is short, in microseconds since some time.
@@ -111,6 +112,7 @@ impl Gauge {
             devices: Vec::new(),
             // Where they are not seen, their time counts as waiting.
             kswapd: ThreadTime::of_kernel(root, "kswapd").unwrap_or_default(),
+            processors: cpu_time::processors(root).unwrap_or(1).max(1),
         };
         gauge.find_devices();
         Ok(gauge)
@@ -178,8 +180,9 @@ impl Gauge {
         let kswapd_us = kswapd.sum::<u64>() / 1000;
         let pressure = MemoryPressure::read(&self.root)?;
         Ok(pressure.map(|pressure| Shortage {
-            // The kernel counts these threads among those that wait, while they work beside the programs.
-            waited_us: pressure.some.total_us.saturating_sub(kswapd_us),
+            // The kernel counts these threads among those that wait, while they work beside the programs; and it takes the
+            // mean of all processors that are busy (psi_avgs, `collect_percpu_times`).
+            waited_us: (pressure.some.total_us).saturating_sub(kswapd_us / self.processors),
             kswapd_us,
         }))
     }
@@ -351,6 +354,7 @@ mod tests {
         stat(41, "kswapd1", 2);
         stat(900, "kswapd0", 1);
         stat(42, "kcompactd0", 2);
+        write("proc/stat", "cpu  1 2 3\ncpu0 1 1 1\ncpu1 0 1 2\nintr 5\n");
         write(
             "proc/pressure/memory",
             "some avg10=0.00 avg60=0 total=20000\nfull avg10=0 avg60=0 total=0\n",
@@ -361,7 +365,7 @@ mod tests {
             ..Goal::default()
         };
         let expected = Shortage {
-            waited_us: 6000,
+            waited_us: 13_000,
             kswapd_us: 14_000,
         };
         assert_eq!(on_machine.shortage().unwrap(), Some(expected));
