@@ -407,6 +407,11 @@ impl Engine {
         policy.files_to_read(app, missing_pages, present_pages)
     }
 
+    /// A page of a file that the plan has is missing, and is not read: the launch touches it or does without.
+    pub fn file_left(&mut self, app: AppId, file: FileId, page: u64) {
+        self.scheme.prefetch.file_left(app, file, page);
+    }
+
     /// Whether something of the footprint of a launch is still to be asked for.
     pub fn is_prepaging(&self) -> bool {
         self.prepaging.is_going_on

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use warmswap_sys::cpu_time::{self, ThreadTime};
+use warmswap_sys::cpu_time::ThreadTime;
 use warmswap_sys::memcg::Group;
 use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::psi::MemoryPressure;
@@ -86,15 +86,15 @@ pub(crate) struct Gauge {
     devices: Vec<Device>,
     /// The threads of the kernel that reclaim ahead of need.
     kswapd: Vec<ThreadTime>,
-    processors: u64,
 }
 
 /// What it costs that memory is short, in microseconds since some time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Shortage {
-    /// How long programs waited for memory.
+    /// How long programs waited for memory; where these threads are seen, with their time.
     pub waited_us: u64,
-    /// CPU time of the kernel's threads that reclaim.
+    /// CPU time of the kernel's threads that reclaim. The kernel counts them among those that wait while they work beside
+    /// the programs.
     pub kswapd_us: u64,
 }
 
@@ -110,9 +110,8 @@ impl Gauge {
             goal: goal.clone(),
             group,
             devices: Vec::new(),
-            // Where they are not seen, their time counts as waiting.
+            // Where they are not seen, their time counts as waiting of programs.
             kswapd: ThreadTime::of_kernel(root, "kswapd").unwrap_or_default(),
-            processors: cpu_time::processors(root).unwrap_or(1).max(1),
         };
         gauge.find_devices();
         Ok(gauge)
@@ -180,9 +179,7 @@ impl Gauge {
         let kswapd_us = kswapd.sum::<u64>() / 1000;
         let pressure = MemoryPressure::read(&self.root)?;
         Ok(pressure.map(|pressure| Shortage {
-            // The kernel counts these threads among those that wait, while they work beside the programs; and it takes the
-            // mean of all processors that are busy (psi_avgs, `collect_percpu_times`).
-            waited_us: (pressure.some.total_us).saturating_sub(kswapd_us / self.processors),
+            waited_us: pressure.some.total_us,
             kswapd_us,
         }))
     }
@@ -334,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernels_threads_work_is_no_waiting_of_programs() {
+    fn the_time_of_the_kernels_threads_is_told_along_but_for_a_group() {
         let (dir, root) = machine("max");
         let write = |name: &str, text: &str| {
             let path = dir.path().join(name);
@@ -354,7 +351,6 @@ mod tests {
         stat(41, "kswapd1", 2);
         stat(900, "kswapd0", 1);
         stat(42, "kcompactd0", 2);
-        write("proc/stat", "cpu  1 2 3\ncpu0 1 1 1\ncpu1 0 1 2\nintr 5\n");
         write(
             "proc/pressure/memory",
             "some avg10=0.00 avg60=0 total=20000\nfull avg10=0 avg60=0 total=0\n",
@@ -365,7 +361,7 @@ mod tests {
             ..Goal::default()
         };
         let expected = Shortage {
-            waited_us: 13_000,
+            waited_us: 20_000,
             kswapd_us: 14_000,
         };
         assert_eq!(on_machine.shortage().unwrap(), Some(expected));
@@ -374,10 +370,11 @@ mod tests {
             "some avg10=0.00 avg60=0 total=900\nfull avg10=0 avg60=0 total=0\n",
         );
         let in_group = Gauge::new(&root, &group).unwrap().shortage();
-        assert_eq!(
-            in_group.unwrap().map(|shortage| shortage.waited_us),
-            Some(900)
-        );
+        let expected = Shortage {
+            waited_us: 900,
+            kswapd_us: 0,
+        };
+        assert_eq!(in_group.unwrap(), Some(expected));
     }
 
     #[test]

@@ -383,7 +383,10 @@ impl Host {
         }
         if !stands_aside {
             self.core.note_use_touches(app);
-            app.used_file_pages = Some(app.file_pages(&self.core.root));
+        }
+        if app.is_foreground {
+            let seen = (!stands_aside).then(|| app.file_pages(&self.core.root));
+            app.used_file_pages = seen;
         }
         self.core.engine.background(app.id);
         self.core.drain();
@@ -481,7 +484,7 @@ impl Host {
 
     fn reclaim(&mut self, now_ns: u64) -> Tick {
         self.read_swap();
-        let resident = self.core.engine.usage().frames * PAGE_BYTES as u64;
+        let resident = self.resident_bytes();
         let (pool, counted) = (self.swap.pool_bytes, self.page_cache.counted());
         let headroom = self.headroom_bytes();
         let room = self.gauge.room(pool, resident, headroom, counted);
@@ -497,6 +500,15 @@ impl Host {
         let is_watchful = !is_due(self.switched_ns, WATCHFUL, now_ns);
         tick.wait = pace::wait(&tick, is_busy, room.is_ample, is_watchful);
         tick
+    }
+
+    /// Anonymous memory of all applications, as it was last looked at. In a launch the engine holds pages of files, too, those
+    /// that are missing included.
+    fn resident_bytes(&self) -> u64 {
+        let windows = self.apps.iter().flatten();
+        let windows = windows.filter_map(|app| app.window.as_ref());
+        let files: u64 = windows.map(|window| window.files.pages()).sum();
+        self.core.engine.usage().frames.saturating_sub(files) * PAGE_BYTES as u64
     }
 
     /// One round towards what is missing. Whether there is more to do at once.

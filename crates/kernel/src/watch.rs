@@ -280,15 +280,20 @@ impl Watched {
         Ok(())
     }
 
-    /// Looks at what is mapped of files, unless about as much is as the last time: what few pages tell is not worth a look
-    /// at all of them. Costs about 1 µs a mapping and 10 ns a page (50 ns where the kernel has no `PAGEMAP_SCAN`).
+    /// Looks at what is mapped of files, unless about as much is as the last time and it is not to be told `exactly`: what few
+    /// pages tell is not worth a look at all of them. Costs about 1 µs a mapping and 10 ns a page (50 ns where the kernel has no `PAGEMAP_SCAN`).
     ///
     /// # Errors
     /// [`WatchError`]; what was known stays as it was.
-    pub fn look_at_files(&mut self, root: &Root, names: &mut FileNames) -> Result<(), WatchError> {
+    pub fn look_at_files(
+        &mut self,
+        root: &Root,
+        names: &mut FileNames,
+        exactly: bool,
+    ) -> Result<(), WatchError> {
         let file_pages = Stat::file_pages(root, self.id.pid)?;
         let is_alike = |last: u64| last.abs_diff(file_pages) <= last / FEW_FILE_PAGES;
-        if self.file_pages.is_some_and(is_alike) {
+        if !exactly && self.file_pages.is_some_and(is_alike) {
             return Ok(());
         }
         let maps = Maps::read(root, self.id.pid)?;

@@ -110,19 +110,6 @@ impl ChildrenCpu {
     }
 }
 
-/// How many processors are in use.
-///
-/// # Errors
-/// [`FileError`] when the kernel does not tell.
-pub fn processors(root: &Root) -> Result<u64, FileError> {
-    let text = file::read(&root.path("/proc/stat"))?;
-    let is_processor = |line: &&str| {
-        let number = line.strip_prefix("cpu");
-        number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    Ok(text.lines().filter(is_processor).count() as u64)
-}
-
 /// The CPU time of a thread of any process: its `schedstat`, held open. The kernel brings it up to date when the
 /// thread gives the processor up, and at its ticks.
 #[derive(Debug)]

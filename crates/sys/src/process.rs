@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use warmswap_page::PAGE_BYTES;
+
 use crate::{FileError, Root, file};
 
 /// A process could not be reached.
@@ -235,17 +237,24 @@ impl Stat {
         })
     }
 
-    /// Resident pages of files, and of memory that processes share. Costs 5 µs.
+    /// Resident pages of files, without memory that processes share. Costs 15 µs.
     ///
     /// # Errors
     /// [`FileError`] when it is gone, or the file is none.
     pub fn file_pages(root: &Root, pid: u32) -> Result<u64, FileError> {
-        let path = root.proc_file(pid, "statm");
+        let path = root.proc_file(pid, "status");
         let text = file::read(&path)?;
-        let shared = text.split_ascii_whitespace().nth(2);
-        shared
-            .and_then(|pages| pages.parse().ok())
-            .ok_or_else(|| FileError::unexpected(&path, "not counts of pages"))
+        let line = text.lines().find_map(|line| line.strip_prefix("RssFile:"));
+        let kib = match line {
+            Some(line) => line
+                .trim()
+                .strip_suffix(" kB")
+                .and_then(|kib| kib.parse().ok()),
+            // A thread of the kernel, or a process that ends, has no memory.
+            None => Some(0u64),
+        };
+        kib.map(|kib| kib * 1024 / PAGE_BYTES as u64)
+            .ok_or_else(|| FileError::unexpected(&path, "RssFile is not in kB"))
     }
 
     /// True when every thread of `pid` is stopped (or the process ended).
@@ -291,12 +300,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("proc/42")).unwrap();
         let root = Root::at(folder.path());
-        let path = root.proc_file(42, "statm");
-        std::fs::write(&path, "90000 5000 1234 1 0 700 0\n").unwrap();
+        let path = root.proc_file(42, "status");
+        let status = "VmRSS:\t   30000 kB\nRssAnon:\t   20000 kB\nRssFile:\t    4936 kB\nRssShmem:\t    64 kB\n";
+        std::fs::write(&path, status).unwrap();
         assert_eq!(Stat::file_pages(&root, 42).unwrap(), 1234);
-        std::fs::write(&path, "90000 5000").unwrap();
+        std::fs::write(&path, "Name:\tkthreadd\n").unwrap();
+        assert_eq!(Stat::file_pages(&root, 42).unwrap(), 0);
+        std::fs::write(&path, "RssFile:\t4936 pages\n").unwrap();
         let error = Stat::file_pages(&root, 42).unwrap_err();
-        assert!(error.to_string().contains("statm"), "{error}");
+        assert!(error.to_string().contains("status"), "{error}");
         assert!(Stat::file_pages(&root, 43).unwrap_err().is_gone());
     }
 

@@ -63,9 +63,16 @@ pub(super) struct FilesAhead {
     /// They are read ahead.
     pub read: Vec<(FileId, u64)>,
     /// They were missing when it began, and are not read: the launch touches them or does without.
-    pub withheld: Vec<(FileId, u64)>,
-    /// They were mapped when it began, or cannot be read: whether they are touched is not seen.
+    pub left: Vec<(FileId, u64)>,
+    /// They were mapped when it began: whether they are touched is not seen.
     pub unseen: Vec<(FileId, u64)>,
+}
+
+impl FilesAhead {
+    /// How many they are in all, as the engine has them.
+    pub fn pages(&self) -> u64 {
+        (self.read.len() + self.left.len() + self.unseen.len()) as u64
+    }
 }
 
 /// Sums since the host began.
@@ -158,7 +165,7 @@ impl App {
         efforts.fold(Effort::default(), Effort::add)
     }
 
-    /// Pages of files that its processes have mapped, those of several counted for each. Costs 5 µs a process.
+    /// Pages of files that its processes have mapped, those of several counted for each. Costs 15 µs a process.
     pub fn file_pages(&self, root: &Root) -> u64 {
         let pages = |process: &Watched| Stat::file_pages(root, process.id().pid).ok();
         self.processes.iter().filter_map(pages).sum()

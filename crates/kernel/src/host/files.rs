@@ -35,10 +35,11 @@ pub(super) struct FilesOfLaunch {
 }
 
 impl Core {
-    /// Looks at what the application has mapped of files; what came since the last look.
-    pub fn look_at_files(&mut self, app: &mut App) -> Vec<(FileId, Change)> {
+    /// Looks at what the application has mapped of files, where it is not to be told `exactly` only in processes that have
+    /// more or less of it mapped than at the last look; what came since then.
+    pub fn look_at_files(&mut self, app: &mut App, exactly: bool) -> Vec<(FileId, Change)> {
         for process in app.processes.iter_mut() {
-            match process.look_at_files(&self.root, &mut self.names) {
+            match process.look_at_files(&self.root, &mut self.names, exactly) {
                 Ok(()) => {}
                 Err(e) if e.is_gone() => self.counters.process_gone += 1,
                 Err(_) => self.counters.process_unreadable += 1,
@@ -84,17 +85,26 @@ impl Core {
         };
         let mut missing = Vec::new();
         let mut present_pages = 0;
-        for &(file, page) in footprint {
+        for of_file in footprint.chunk_by(|a, b| a.0 == b.0) {
+            let file = of_file[0].0;
             let pages = app.files.get(&file);
-            if pages.is_some_and(|pages| pages.residence(page) == Some(Residence::Present)) {
-                present_pages += 1;
-                window.files.unseen.push((file, page));
-                continue;
-            }
-            let mut processes = app.processes.iter().enumerate();
-            match processes.find_map(|(at, p)| Some((at, p.files.place(file, page)?))) {
-                Some(place) => missing.push(((file, page), place)),
-                None => window.files.unseen.push((file, page)),
+            let is_present =
+                |page| pages.is_some_and(|pages| pages.residence(page) == Some(Residence::Present));
+            let mut processes: Vec<_> = app.processes.iter().enumerate().collect();
+            processes.retain(|(_, process)| process.files.maps(file));
+            for &(_, page) in of_file {
+                let mut places = processes
+                    .iter()
+                    .filter_map(|(at, process)| Some((*at, process.files.place(file, page)?)));
+                if is_present(page) {
+                    present_pages += 1;
+                    window.files.unseen.push((file, page));
+                } else if let Some(place) = places.next() {
+                    missing.push(((file, page), place));
+                } else {
+                    // No process maps it any more.
+                    window.files.left.push((file, page));
+                }
             }
         }
         let missing_pages = missing.len() as u64;
@@ -103,10 +113,9 @@ impl Core {
             .files_to_read(app.id, missing_pages, present_pages);
         let most = usize::try_from(worth.min(room_pages)).unwrap_or(usize::MAX);
         let left_out = missing.split_off(most.min(missing.len()));
-        let left_out = left_out.iter().map(|m| m.0);
-        match worth {
-            0 => window.files.withheld.extend(left_out),
-            _ => window.files.unseen.extend(left_out),
+        window.files.left.extend(left_out.iter().map(|m| m.0));
+        for &(file, page) in &window.files.left {
+            self.engine.file_left(app.id, file, page);
         }
         for &((file, page), _) in &missing {
             window.files.read.push((file, page));
@@ -122,7 +131,7 @@ impl Core {
         let mut launch = FilesOfLaunch::default();
         let learns = app.window.as_ref().is_some_and(|w| w.learns_files);
         let came = if learns {
-            self.look_at_files(app)
+            self.look_at_files(app, true)
         } else {
             Vec::new()
         };
@@ -130,12 +139,16 @@ impl Core {
             .iter()
             .map(|(file, change)| (*file, change.page / AROUND_PAGES))
             .collect();
-        for (file, Change { page, what }) in came {
+        let window = app.window.as_ref();
+        let read: FxHashSet<(FileId, u64)> = window
+            .into_iter()
+            .flat_map(|window| window.files.read.iter().copied())
+            .collect();
+        for (file, Change { page, .. }) in came {
             if let Some(pages) = app.files.get_mut(&file) {
                 pages.mark_seen(page, app.launch);
             }
-            let is_ahead = what == What::CameBack { ahead: true };
-            launch.faults += u64::from(!is_ahead);
+            launch.faults += u64::from(!read.contains(&(file, page)));
             self.touched(app, &mut launch.held, (file, page), Arrival::Touched);
         }
         let Some(window) = &app.window else {
@@ -160,7 +173,7 @@ impl Core {
             }
         }
         launch.held.extend(&window.files.read);
-        launch.held.extend(&window.files.withheld);
+        launch.held.extend(&window.files.left);
         launch
     }
 

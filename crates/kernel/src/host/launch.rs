@@ -40,6 +40,7 @@ struct Plan {
 impl Host {
     /// Opens a launch window and has the footprint brought back, as far as there is room.
     pub(super) fn open_window(&mut self, at: usize) {
+        let resident = self.resident_bytes();
         let Some(app) = &mut self.apps[at] else {
             return;
         };
@@ -73,7 +74,6 @@ impl Host {
             return self.core.drain();
         };
         prepagers.only(self.launches);
-        let resident = self.core.engine.usage().frames * PAGE_BYTES as u64;
         let (pool, counted) = (self.swap.pool_bytes, self.page_cache.counted());
         let room = self.gauge.room(pool, resident, 0, counted);
         // Where the machine cannot be read, nothing is risked.
@@ -85,7 +85,7 @@ impl Host {
         let room_pages = room.spare_bytes.max(least) / PAGE_BYTES as u64;
         if self.core.learns_files(app) {
             // So that what was touched before is not taken for touched in this launch.
-            self.core.look_at_files(app);
+            self.core.look_at_files(app, false);
             app.window.iter_mut().for_each(|w| w.learns_files = true);
         } else {
             self.core.engine.leave_files();
@@ -161,7 +161,7 @@ impl Core {
         if self.is_ample() {
             return false;
         }
-        // What is known is cheap: 5 µs a process, where a look at its page table takes a millisecond.
+        // A look at the page tables of a process takes a millisecond.
         let are_dropped = app.used_file_pages.is_none_or(|used| {
             let kept = app.file_pages(&self.root);
             kept <= used - used / DROPPED_PART

@@ -61,11 +61,11 @@ pub struct Worth {
 /// Sums since some time, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Sums {
-    /// What programs waited for memory.
+    /// What programs waited for memory, and the kernel's threads that reclaim for it.
     pub waited_us: u64,
     /// CPU time of the host.
     pub host_cpu_us: u64,
-    /// CPU time of the kernel's threads that reclaim. The host works in their place, or besides.
+    /// CPU time of these threads. The host works in their place, or besides.
     pub kswapd_us: u64,
 }
 
@@ -81,10 +81,15 @@ struct Waits {
 
 impl Waits {
     fn add(&mut self, before: Sums, now: Sums) {
-        let wait_us = now.waited_us.saturating_sub(before.waited_us);
+        let kswapd_us = now.kswapd_us.saturating_sub(before.kswapd_us);
+        // What programs wait while these threads work is left out along with them: no number tells it apart.
+        let wait_us = now
+            .waited_us
+            .saturating_sub(before.waited_us)
+            .saturating_sub(kswapd_us);
         self.switches += 1;
         self.host_cpu_us += now.host_cpu_us.saturating_sub(before.host_cpu_us);
-        self.kswapd_us += now.kswapd_us.saturating_sub(before.kswapd_us);
+        self.kswapd_us += kswapd_us;
         self.total_us += wait_us;
         self.longest_us = self.longest_us.max(wait_us);
     }
@@ -345,7 +350,7 @@ mod tests {
                     self.host_cpu_us += 1000 * self.host_takes_ms;
                 }
                 Turn::Kernel => {
-                    self.waited_us += 1000 * self.without_ms;
+                    self.waited_us += 1000 * (self.without_ms + self.kswapd_takes_ms);
                     self.kswapd_us += 1000 * self.kswapd_takes_ms;
                 }
             }
@@ -485,6 +490,14 @@ mod tests {
             let host_cpu_us = machine.trial.found.host_cpu_us;
             assert_eq!(host_cpu_us, Some(host_takes_ms as f64 * 1000.0));
         }
+    }
+
+    #[test]
+    fn what_the_kernels_threads_work_is_no_waiting_of_programs() {
+        let mut machine = Machine::new(0, 19);
+        machine.kswapd_takes_ms = 50;
+        assert_eq!(machine.turns(200), [(Turn::Kernel, 200)]);
+        assert_eq!(machine.trial.found.without_host_us, Some(19_000.0));
     }
 
     #[test]

@@ -40,6 +40,10 @@ impl Prefetch for Both {
     fn watches_launches(&self) -> bool {
         true
     }
+    fn file_left(&mut self, app: AppId, file: FileId, page: u64) {
+        self.footprint.file_left(app, file, page);
+    }
+
     fn leave_files(&mut self) {
         self.footprint.leave_files();
     }

@@ -116,10 +116,16 @@ pub trait Prefetch: Send + std::fmt::Debug {
     fn leave_files(&mut self) {}
 
     /// How many of the pages of files of the plan to read, when so many are missing, and so many in memory. For hosts that
-    /// know that once they have the whole plan; the policy takes all of them for fetched.
+    /// know that once they have the whole plan, of which the policy takes all for fetched; [`Self::file_left`] follows for those
+    /// that are not.
     fn files_to_read(&mut self, app: AppId, missing_pages: u64, present_pages: u64) -> u64 {
         let _ = (app, present_pages);
         missing_pages
+    }
+
+    /// A page of a file that the policy takes for fetched is missing, and is not read after all.
+    fn file_left(&mut self, app: AppId, file: FileId, page: u64) {
+        let _ = (app, file, page);
     }
 
     /// The application ended; an open window is void.

@@ -7,6 +7,9 @@ use std::hash::Hash;
 /// Extents less than this many pages apart are read as one (section 4.2).
 pub const MERGE_GAP_PAGES: u64 = 16;
 
+/// Without a profile there are about so many targets at most (512 MiB): what is never asked for never leaves.
+const MOST_UNPROFILED_PAGES: u64 = 1 << 17;
+
 /// What the end of a window changed; in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileUpdate {
@@ -39,6 +42,8 @@ pub struct FileEstimator<F> {
     faults: Vec<(F, Extent)>,
     /// Fetched for the open window and not touched yet.
     unused: FileTable<F>,
+    /// Targets that were missing when it opened, were not fetched, and were not touched yet.
+    left: FileTable<F>,
     /// Pages that were fetched for it, without those of which nothing is known.
     fetched: u64,
 }
@@ -50,6 +55,7 @@ impl<F> Default for FileEstimator<F> {
             targets: FileTable::new(),
             faults: Vec::new(),
             unused: FileTable::new(),
+            left: FileTable::new(),
             fetched: 0,
         }
     }
@@ -69,6 +75,7 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
     pub fn window_begin(&mut self) {
         self.faults.clear();
         self.unused.clear();
+        self.left.clear();
         self.fetched = 0;
     }
 
@@ -78,6 +85,23 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
         let before = unused.pages();
         unused.insert(extent, 1);
         self.fetched += unused.pages() - before;
+    }
+
+    /// The page is missing, but it was not fetched after all. If the window does not touch it, it is no target any more, unless
+    /// it `stays` one.
+    pub fn left(&mut self, file: F, page: u64, stays: bool) {
+        let Some(unused) = self.unused.get_mut(&file) else {
+            return;
+        };
+        let before = unused.pages();
+        unused.remove(Extent::page(page));
+        self.fetched -= before - unused.pages();
+        if !stays {
+            self.left
+                .entry(file)
+                .or_default()
+                .insert(Extent::page(page), 1);
+        }
     }
 
     /// Pages were missing in the window and had to be read.
@@ -92,8 +116,10 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
 
     /// A page was touched in the window, wherever it was. Its fetch, if there was one, was of use.
     pub fn accessed(&mut self, file: F, page: u64) {
-        if let Some(extents) = self.unused.get_mut(&file) {
-            extents.remove(Extent::page(page));
+        for table in [&mut self.unused, &mut self.left] {
+            if let Some(extents) = table.get_mut(&file) {
+                extents.remove(Extent::page(page));
+            }
         }
     }
 
@@ -115,7 +141,8 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
             wasted: table_pages(&self.unused),
             ..FileUpdate::default()
         };
-        for (file, extents) in std::mem::take(&mut self.unused) {
+        let unused = std::mem::take(&mut self.unused);
+        for (file, extents) in unused.into_iter().chain(std::mem::take(&mut self.left)) {
             let Some(targets) = self.targets.get_mut(&file) else {
                 continue;
             };
@@ -138,6 +165,9 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
             let known = parts.iter().map(|part: &Extent| part.pages).sum::<u64>();
             update.profiled += known;
             update.unknown += extent.pages - known;
+            if self.candidates.is_none() && table_pages(&self.targets) >= MOST_UNPROFILED_PAGES {
+                continue;
+            }
             for part in parts {
                 let targets = self.targets.entry(file).or_default();
                 targets.insert(part, MERGE_GAP_PAGES);
@@ -177,6 +207,7 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
         self.candidates.as_ref().map_or(0, table_bytes)
             + table_bytes(&self.targets)
             + table_bytes(&self.unused)
+            + table_bytes(&self.left)
             + self.faults.capacity() * size_of::<(F, Extent)>()
     }
 }
@@ -239,6 +270,17 @@ mod tests {
         e.unseen(|file, page| file == 7 && page < 3);
         assert_eq!(e.window_end().evicted, 1);
         assert_eq!(targets(&e), [extent(0, 3)]);
+    }
+
+    #[test]
+    fn without_a_profile_there_are_not_any_number_of_targets() {
+        let mut e = FileEstimator::default();
+        for window in 0..4 {
+            e.window_begin();
+            e.faulted(7, extent(window << 20, 100_000));
+            e.window_end();
+        }
+        assert_eq!(e.target_pages(), 200_000);
     }
 
     #[test]

@@ -55,7 +55,8 @@ pub struct Config {
     /// The most pages that one launch brings back.
     pub most_pages: usize,
     /// Anonymous pages that are accessed with less likelihood are not brought back, and no pages of files for a while
-    /// after fewer of them were used, then few at first; in percent, 0: as published.
+    /// after fewer of them were used, then few at first by hosts that ask how many ([`Prefetch::files_to_read`]); in percent,
+    /// 0: as published.
     pub least_likely_percent: u8,
 }
 
@@ -97,8 +98,6 @@ struct App {
     learns: bool,
     /// So many pages of files may be read for the launch that began last.
     most_file_pages: u64,
-    /// In the open window pages of files were missing and were not read.
-    withholds_files: bool,
 }
 
 impl App {
@@ -111,7 +110,6 @@ impl App {
             file_allowance: Allowance::new(FIRST_FILE_PAGES),
             learns: false,
             most_file_pages: 0,
-            withholds_files: false,
         }
     }
 }
@@ -217,10 +215,18 @@ impl Prefetch for Footprint {
     /// None where most of them are in memory: the kernel drops first what is used least, so that what it dropped is what
     /// launches do without. As published, all.
     fn files_to_read(&mut self, app: AppId, missing_pages: u64, present_pages: u64) -> u64 {
-        let is_rest = self.config.least_likely_percent > 0 && missing_pages < present_pages;
-        let state = self.app(app);
-        state.withholds_files = is_rest;
-        if is_rest { 0 } else { state.most_file_pages }
+        if self.config.least_likely_percent > 0 && missing_pages < present_pages {
+            return 0;
+        }
+        self.app(app).most_file_pages
+    }
+
+    /// As published, only what was fetched in vain is no target any more.
+    fn file_left(&mut self, app: AppId, file: FileId, page: u64) {
+        let stays = self.config.least_likely_percent == 0;
+        if let Some(estimator) = &mut self.app(app).file {
+            estimator.left(file, page, stays);
+        }
     }
 
     fn footprint_pages(&self) -> usize {
@@ -232,7 +238,6 @@ impl Prefetch for Footprint {
         let config = self.config;
         let state = self.app(app);
         state.learns = kind == LaunchKind::Relaunch || config.learn_cold;
-        state.withholds_files = false;
         state.anon.window_begin();
         let mut anon = Vec::new();
         let mut anon_left = 0;
@@ -315,13 +320,9 @@ impl Prefetch for Footprint {
             Some(file) => {
                 let update = file.window_end();
                 let used = update.fetched - update.wasted;
-                if !state.withholds_files {
-                    state.file_allowance.launched(
-                        update.fetched,
-                        used,
-                        config.least_likely_percent,
-                    );
-                }
+                state
+                    .file_allowance
+                    .launched(update.fetched, used, config.least_likely_percent);
             }
             // A launch in which no page of a file was seen says nothing of files: nobody may have looked.
             None if learns && state.profiler.is_touched() => {
@@ -415,6 +416,8 @@ impl Prefetch for Footprint {
             .restore(&learned.anon_targets, &learned.anon_candidates);
         if let Some((profile, targets)) = learned.file_tables() {
             let mut estimator = match is_profiled {
+                // It was learned without a profile: one is made first.
+                true if profile.is_empty() => return,
                 true => FileEstimator::new(profile),
                 false => FileEstimator::default(),
             };

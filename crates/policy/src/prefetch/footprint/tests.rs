@@ -227,6 +227,8 @@ fn launch_of_files(
             policy.unseen(APP, &mut |addr| addr == file(page));
         } else if (read.len() as u64) < most {
             read.push(page);
+        } else {
+            policy.file_left(APP, FileId(0), page);
         }
     }
     for page in pages.filter(|page| missing.contains(page)) {
@@ -257,6 +259,38 @@ fn without_a_profile_what_a_relaunch_had_to_read_comes_back_once_most_of_it_is_m
     assert_eq!(launch(relaunch, 0..60, 60..100), (0, Some(60)));
     // Or the launch touches it all the same.
     assert_eq!(launch(relaunch, 0..60, 40..60), (0, Some(60)));
+}
+
+#[test]
+fn as_published_what_is_not_read_stays_a_target() {
+    for (scheme, targets) in [("profile=0", 100), ("profile=0,likely=60", 0)] {
+        let mut policy = Footprint::parse(scheme).unwrap();
+        let relaunch = LaunchKind::Relaunch;
+        launch_of_files(&mut policy, relaunch, 0..100, 0..100);
+        policy.launch_begin(APP, relaunch);
+        while policy.next_batch().is_some() {}
+        for page in 0..100 {
+            policy.fetched(APP, file(page));
+            policy.file_left(APP, FileId(0), page);
+        }
+        policy.launch_end(APP);
+        let estimator = policy.file(APP).unwrap();
+        assert_eq!(estimator.target_pages(), targets, "{scheme}");
+    }
+}
+
+#[test]
+fn tables_that_were_learned_without_a_profile_make_none() {
+    let mut without = Footprint::parse("likely=60,profile=0").unwrap();
+    launch_of_files(&mut without, LaunchKind::Relaunch, 0..10, 0..10);
+    let mut learned = Learned::default();
+    without.learned(APP, &mut learned);
+    let mut with = Footprint::parse("profile=2").unwrap();
+    with.teach(APP, &learned);
+    assert!(with.file(APP).is_none(), "it makes one of its own");
+    let mut again = Footprint::parse("likely=60,profile=0").unwrap();
+    again.teach(APP, &learned);
+    assert_eq!(again.file(APP).unwrap().target_pages(), 10);
 }
 
 #[test]
