@@ -413,6 +413,7 @@ impl Host {
             self.find_processes(now_ns);
             self.gauge.find_devices();
             self.read_swap();
+            self.await_switches(now_ns);
             if self.core.names.is_full() {
                 self.forget_file_names();
             }

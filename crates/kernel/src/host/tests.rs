@@ -293,6 +293,42 @@ fn it_stands_aside_until_programs_wait() {
 }
 
 #[test]
+fn it_stands_aside_as_long_as_it_hears_of_no_switch() {
+    let (place, _) = host();
+    std::fs::create_dir_all(place.path().join("proc")).unwrap();
+    let ticked = |goal, may| {
+        let config = HostConfig {
+            goal,
+            may_stand_aside: may,
+            prepage_threads: 0,
+            ..HostConfig::default()
+        };
+        let mut host = Host::new(config, &Root::at(place.path())).unwrap();
+        host.tick();
+        assert_eq!(host.core.stands_aside, host.trial.is_aside());
+        host
+    };
+    assert!(
+        !is_aside(&ticked(held_by_kernel(), true)),
+        "the kernel does not tell what programs wait"
+    );
+    set_waited_ms(place.path(), 7);
+    assert!(!is_aside(&ticked(Goal::default(), true)));
+    assert!(!is_aside(&ticked(held_by_kernel(), false)));
+    let mut host = ticked(held_by_kernel(), true);
+    assert!(is_aside(&host));
+    // Switches are counted and measured from the first one on.
+    let mut waited_ms = 7;
+    for switch in 0..60 {
+        set_waited_ms(place.path(), waited_ms);
+        host.weigh_switch(switch * 5_000_000_000);
+        waited_ms += if host.core.stands_aside { 200 } else { 20 };
+    }
+    assert!(!is_aside(&host), "{:?}", host.trial);
+    assert!(host.counters().switches_aside > 10);
+}
+
+#[test]
 fn it_takes_part_where_the_goal_is_its_own_to_hold() {
     let own = [
         Goal {

@@ -29,6 +29,18 @@ impl Host {
         }
     }
 
+    /// Until the first switch there is nothing by which a gain could be measured: the host stands aside where it may.
+    pub(super) fn await_switches(&mut self, now_ns: u64) {
+        let may_stand_aside = self.config.may_stand_aside
+            && !self.trial.is_begun()
+            && !self.trial.is_aside()
+            && self.gauge.is_held_by_kernel();
+        if may_stand_aside && matches!(self.gauge.shortage(), Ok(Some(_))) {
+            self.trial.stand_aside(now_ns);
+            self.take_turn(now_ns);
+        }
+    }
+
     /// The host takes part again, or stands aside from now on. No launch window is open.
     fn take_turn(&mut self, now_ns: u64) {
         let is_aside = self.trial.is_aside();

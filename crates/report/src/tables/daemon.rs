@@ -145,6 +145,12 @@ pub fn verdict(status: &DaemonStatus, style: Style) -> Verdict {
     if status.swap.total_bytes == 0 {
         return of(Helping::NoSwap, "no: without swap it has nothing to do");
     }
+    let count: u64 = status.apps.iter().map(|app| app.relaunch_count).sum();
+    let is_measured = status.waits.without_daemon_seconds.is_some();
+    if status.waits.stands_aside && count == 0 && !is_measured {
+        let text = "not known yet: nothing was switched to so far, and it stands aside until then";
+        return of(Helping::NotKnown, text);
+    }
     if status.waits.stands_aside {
         return of(Helping::NotNeeded, &not_needed(status, style));
     }
@@ -152,7 +158,6 @@ pub fn verdict(status: &DaemonStatus, style: Style) -> Verdict {
         let text = "not tested yet: nothing has been swapped";
         return of(Helping::NotTested, text);
     }
-    let count: u64 = status.apps.iter().map(|app| app.relaunch_count).sum();
     let known: Vec<RelaunchStatus> = status
         .apps
         .iter()
@@ -495,6 +500,13 @@ mod tests {
         status.waits.without_daemon_seconds = None;
         let text = verdict(&status, Style::PLAIN).text;
         assert!(text.ends_with("is being measured"), "{text}");
+        status
+            .apps
+            .iter_mut()
+            .for_each(|app| app.relaunch_count = 0);
+        let aside = verdict(&status, Style::PLAIN);
+        assert_eq!(aside.state, Helping::NotKnown);
+        assert!(aside.text.ends_with("until then"), "{aside:?}");
     }
 
     #[test]
