@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 
 /// Switches after a change that do not count: what the one before left free lasts for a while.
 const SETTLING: u32 = 3;
+/// The same when the host begins: it pages out what it would have before, and learns what launches touch. In the first 16 switches it
+/// took 50 ms of CPU time each for the six programs in 796 MiB, 32 where it had always taken part.
+const LEARNING: u32 = 10;
 /// And so long at least: the kernel sums up every 2 s.
 const SETTLING_NS: u64 = 4_000_000_000;
 /// The same at the beginning: after the starts of programs much comes back that should not have left.
@@ -296,7 +299,10 @@ impl Trial {
     fn change(&mut self, turn: Turn, stay: Option<u32>, now_ns: u64) {
         self.found.turn = turn;
         self.stay = stay;
-        self.settling = SETTLING;
+        self.settling = match turn {
+            Turn::Host => LEARNING,
+            Turn::Kernel => SETTLING,
+        };
         self.changed_ns = now_ns;
         self.measured = Waits::default();
     }
@@ -377,7 +383,8 @@ mod tests {
         }
     }
 
-    const TRY: u32 = SETTLING + MEASURED;
+    const TRY_KERNEL: u32 = SETTLING + MEASURED;
+    const TRY_HOST: u32 = LEARNING + MEASURED;
 
     #[test]
     fn it_stands_aside_at_first_and_as_long_as_programs_hardly_wait() {
@@ -399,11 +406,11 @@ mod tests {
         assert_eq!(turns[0], (kernel, FIRST_SETTLING + MEASURED));
         // 32, 64 and 128, until the next mean is there.
         let expected = [
-            (host, TRY + 40),
-            (kernel, TRY),
-            (host, SETTLING + 80),
-            (kernel, TRY),
-            (host, SETTLING + 140),
+            (host, TRY_HOST + 40),
+            (kernel, TRY_KERNEL),
+            (host, LEARNING + 60),
+            (kernel, TRY_KERNEL),
+            (host, LEARNING + 120),
         ];
         assert_eq!(turns[1..6], expected);
         assert_eq!(machine.trial.switches_in_vain, 0);
@@ -420,13 +427,13 @@ mod tests {
         let mut machine = Machine::new(16, 20);
         let turns = machine.turns(2000);
         assert_eq!(turns[0], (Turn::Kernel, FIRST_SETTLING + MEASURED));
-        assert_eq!(turns[1], (Turn::Host, TRY));
+        assert_eq!(turns[1], (Turn::Host, TRY_HOST));
         let aside: u32 = turns
             .iter()
             .filter(|turn| turn.0 == Turn::Kernel)
             .map(|turn| turn.1)
             .sum();
-        assert!(aside > 1800, "{turns:?}");
+        assert!(aside > 1750, "{turns:?}");
         // The last one is cut off.
         let stays: Vec<u32> = turns[2..turns.len() - 1]
             .iter()
@@ -439,7 +446,7 @@ mod tests {
             machine.switch();
         }
         let before = machine.trial.switches_in_vain;
-        machine.turns(TRY);
+        machine.turns(TRY_HOST);
         let in_vain = machine.trial.switches_in_vain - before;
         assert_eq!(in_vain, u64::from(MEASURED), "as long as without");
     }
@@ -487,7 +494,7 @@ mod tests {
         for (host_takes_ms, better) in [(134, Turn::Host), (136, Turn::Kernel)] {
             let mut machine = Machine::new(10, 100);
             machine.host_takes_ms = host_takes_ms;
-            machine.turns(FIRST_SETTLING + 4 + TRY);
+            machine.turns(FIRST_SETTLING + 4 + TRY_HOST);
             assert_eq!(machine.trial.found.turn, better);
             let host_cpu_us = machine.trial.found.host_cpu_us;
             assert_eq!(host_cpu_us, Some(host_takes_ms as f64 * 1000.0));
@@ -508,7 +515,7 @@ mod tests {
             let mut machine = Machine::new(10, 100);
             machine.host_takes_ms = host_takes_ms;
             machine.kswapd_takes_ms = 40;
-            machine.turns(FIRST_SETTLING + 4 + TRY);
+            machine.turns(FIRST_SETTLING + 4 + TRY_HOST);
             assert_eq!(machine.trial.found.turn, better);
         }
     }
@@ -593,7 +600,7 @@ mod tests {
         let mut machine = Machine::new(100, 20);
         let turns = machine.turns(200);
         // 800 ms are twice what is waited without it in 20 switches.
-        let tried = SETTLING + 8;
+        let tried = LEARNING + 8;
         assert_eq!(turns[1], (Turn::Host, tried));
         // It paid until then.
         (machine.with_ms, machine.without_ms) = (1, 100);
