@@ -706,7 +706,7 @@ fn pages_of_files_that_were_dropped_since_a_launch_read_them_are_read_ahead() {
     let last = *host.status().apps[0].relaunches.last().unwrap();
     assert!(last.prefetch_used >= 2900, "{last:?}");
 
-    // Nothing was dropped: nobody looks, and nothing is read.
+    // Nothing was dropped, and nothing is read.
     let asked = host.counters().prepage_asked;
     let third = read_in_a_launch(&mut host, app, &mut program, pages.clone());
     assert!(third <= OTHER_FAULTS, "{third} of 3000 pages");

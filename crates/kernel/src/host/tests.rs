@@ -247,17 +247,22 @@ fn set_waited_ms(place: &Path, waited_ms: u64) {
     std::fs::write(&path, line("some") + &line("full")).unwrap();
 }
 
-/// A host with this goal, after so many switches, after each of which programs wait for memory for so many milliseconds while it
-/// takes part, and so many while it does not.
-fn switched(goal: Goal, may: bool, switches: u64, with_ms: u64, without_ms: u64) -> Host {
-    let (place, _) = host();
+/// A host of the machine at that place with this goal; it may stand aside or not.
+fn host_with(goal: Goal, may: bool, place: &Path) -> Host {
     let config = HostConfig {
         goal,
         may_stand_aside: may,
         prepage_threads: 0,
         ..HostConfig::default()
     };
-    let mut host = Host::new(config, &Root::at(place.path())).unwrap();
+    Host::new(config, &Root::at(place)).unwrap()
+}
+
+/// A host with this goal, after so many switches, after each of which programs wait for memory for so many milliseconds while it
+/// takes part, and so many while it does not.
+fn switched(goal: Goal, may: bool, switches: u64, with_ms: u64, without_ms: u64) -> Host {
+    let (place, _) = host();
+    let mut host = host_with(goal, may, place.path());
     let mut waited_ms = 0;
     for switch in 0..switches {
         set_waited_ms(place.path(), waited_ms);
@@ -297,13 +302,7 @@ fn it_stands_aside_as_long_as_it_hears_of_no_switch() {
     let (place, _) = host();
     std::fs::create_dir_all(place.path().join("proc")).unwrap();
     let ticked = |goal, may| {
-        let config = HostConfig {
-            goal,
-            may_stand_aside: may,
-            prepage_threads: 0,
-            ..HostConfig::default()
-        };
-        let mut host = Host::new(config, &Root::at(place.path())).unwrap();
+        let mut host = host_with(goal, may, place.path());
         host.tick();
         assert_eq!(host.core.stands_aside, host.trial.is_aside());
         host

@@ -35,7 +35,7 @@ use warmswap_page::{AppId, FileId, LaunchKind, PageAddr};
 pub(super) const ENTRY: Entry<dyn Prefetch> = Entry {
     name: "footprint",
     summary: "a launch brings back what earlier ones touched; footprint:only=anon|file,timeout=SWITCHES (5),profile=SWITCHES (10),cold=learn,most=PAGES (65536),likely=PERCENT (0)",
-    source: "ASAP sections 4 and 5; which it does not: cold=learn counts cold launches as switches, profile=0 takes any page of a file that a relaunch had to read, likely=PERCENT leaves anonymous pages that are accessed less often, and pages of files where few are missing",
+    source: "ASAP sections 4 and 5; not in the paper: cold=learn counts cold launches as switches, profile=0 takes any page of a file that a relaunch had to read, and likely=PERCENT leaves anonymous pages that are accessed less often, and pages of files where few are missing",
     build: |text| Ok(Box::new(Footprint::parse(text)?)),
 };
 
