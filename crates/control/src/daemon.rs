@@ -27,6 +27,10 @@ pub struct DaemonStatus {
     pub cpu_seconds: f64,
     /// Bytes that it holds for what it knows of pages.
     pub state_bytes: u64,
+    /// Pages of files that it has locked in memory, since programs had to read them again.
+    pub locked_file_bytes: u64,
+    /// Why it cannot lock them; none where it can, or did not try.
+    pub files_unlockable: Option<String>,
     /// The machine's memory.
     pub memory: MemoryStatus,
     /// The machine's swap.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use warmswap_kernel::Members;
 use warmswap_kernel::application::matches;
+use warmswap_sys::process::MemoryUse;
 use warmswap_sys::{FileError, Root, file, tree};
 
 use crate::config::MAX_APP_NAME_BYTES;
@@ -113,16 +114,10 @@ fn executable(root: &Root, pid: u32) -> Option<PathBuf> {
     ))
 }
 
-/// `RssAnon` and `VmSwap` of a process.
+/// Anonymous memory of a process, in memory and in swap.
 fn anonymous_bytes(root: &Root, pid: u32) -> Option<u64> {
-    let text = file::read(&root.proc_file(pid, "status")).ok()?;
-    let kib = text.lines().filter_map(|line| {
-        let rest = line
-            .strip_prefix("RssAnon:")
-            .or_else(|| line.strip_prefix("VmSwap:"))?;
-        rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
-    });
-    Some(kib.sum::<u64>() << 10)
+    let memory = MemoryUse::read(root, pid).ok()?;
+    Some(memory.anonymous_bytes + memory.swapped_bytes)
 }
 
 /// The control group of the application that a process belongs to, and its name.

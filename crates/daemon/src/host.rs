@@ -143,6 +143,7 @@ fn host_config(config: &Config) -> HostConfig {
             0
         },
         may_stand_aside: host.stand_aside,
+        mlock_files: host.mlock_files,
         launch_window_ms: host.launch_window_ms,
         learned_folder: Some(config.daemon.state_folder.clone()),
         ..defaults
@@ -160,7 +161,7 @@ mod tests {
         let facts = Facts { ram_bytes: 8 << 30 };
         let mut config = Config::defaults(facts);
         let text = "[host]\nscheme = zram\nahead-of-kernel = no\nkeep-available = ram / 4\nbudget = 100\n\
-                    pressure-percent = 20\nprefetch = no\nstand-aside = no\n\
+                    pressure-percent = 20\nprefetch = no\nstand-aside = no\nmlock-files = no\n\
                     page-out-mib-per-second = 10\nlaunch-window-ms = 500\n[daemon]\nstate-folder = /x\n";
         let before = host_config(&config);
         assert!(before.goal.ahead_of_kernel && before.goal.free_bytes.is_none());
@@ -168,7 +169,7 @@ mod tests {
             (before.goal.budget_bytes, before.goal.pressure_percent),
             (None, None)
         );
-        assert!(before.prepage_threads > 0 && before.may_stand_aside);
+        assert!(before.prepage_threads > 0 && before.may_stand_aside && before.mlock_files);
         assert_eq!(before.scheme, HostConfig::default().scheme);
 
         config.merge(text, Path::new("/c")).unwrap();
@@ -182,7 +183,7 @@ mod tests {
             (Some(100 << 20), Some(20.0))
         );
         assert_eq!((after.prepage_threads, after.launch_window_ms), (0, 500));
-        assert!(!after.may_stand_aside);
+        assert!(!after.may_stand_aside && !after.mlock_files);
         assert_eq!(after.page_out_pages_per_second, 2560);
         assert_eq!(after.learned_folder.as_deref(), Some(Path::new("/x")));
     }

@@ -220,6 +220,11 @@ fn machine(status: &DaemonStatus, registry: &mut Registry) {
             "What the daemon holds for what it knows of pages",
             status.state_bytes,
         ),
+        (
+            "files_locked",
+            "Pages of files that the daemon has locked in memory",
+            status.locked_file_bytes,
+        ),
     ] {
         gauge(registry, name, help, Some(Unit::Bytes), value);
     }

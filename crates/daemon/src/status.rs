@@ -59,6 +59,8 @@ pub fn of_host(
         scheme: host.scheme,
         accesses_unseen: host.accesses_unseen,
         state_bytes: host.state_bytes,
+        locked_file_bytes: host.locked_file_bytes,
+        files_unlockable: host.files_unlockable,
         swap: SwapStatus {
             total_bytes: host.swap.total_bytes,
             free_bytes: host.swap.free_bytes,

@@ -4,7 +4,7 @@ use std::io;
 
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::accessed::{Accessed, AccessedError};
-use warmswap_sys::perf::{PageFaults, PerfError};
+use warmswap_sys::perf::{FaultKind, PageFaults, PerfError};
 use warmswap_sys::uffd::{Features, OpenError, Reach, Uffd};
 use warmswap_sys::{FileError, Root, check_page_size, probe};
 
@@ -68,7 +68,7 @@ impl Kernel for ThisKernel {
     }
 
     fn page_fault_events(&self) -> Result<(), PerfError> {
-        PageFaults::open(&Root::machine(), 1).map(drop)
+        PageFaults::open(&Root::machine(), FaultKind::All, 1).map(drop)
     }
 
     fn process_madvise(&self) -> io::Result<()> {

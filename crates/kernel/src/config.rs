@@ -58,6 +58,9 @@ pub struct HostConfig {
     /// The host may stand aside where programs wait no longer for memory without it. It never does where a goal of its own
     /// must hold: free memory, pressure, or a budget without a group whose limit the kernel holds.
     pub may_stand_aside: bool,
+    /// Pages of files that programs had to read again are locked in memory, where the kernel shows major faults of all
+    /// programs.
+    pub mlock_files: bool,
     /// A launch window ends after so long at most, in milliseconds: before, when its end is told, or when the application
     /// rests.
     pub launch_window_ms: u64,
@@ -96,6 +99,7 @@ impl Default for HostConfig {
             accessed_bits: true,
             evidence_launches: 40,
             may_stand_aside: true,
+            mlock_files: true,
             launch_window_ms: 3_000,
             swap_reserve_bytes: 4 << 20,
             learned_folder: None,

@@ -62,6 +62,14 @@ pub struct Counters {
     pub accesses_seen: u64,
     /// How often the accessed bits of an application were cleared.
     pub access_clears: u64,
+    /// Major faults on pages of files that were looked at.
+    pub file_faults_seen: u64,
+    /// Pages of files that were locked in memory after such a fault.
+    pub file_pages_locked: u64,
+    /// Of these, pages that were unlocked again.
+    pub file_pages_unlocked: u64,
+    /// Nanoseconds of CPU time of the thread that does so.
+    pub mlock_cpu_ns: u64,
     /// Nanoseconds of CPU time of the host's calls (observation and page-out).
     pub host_cpu_ns: u64,
     /// Of these, in calls in which the kernel pages out: any reclaim costs it.

@@ -127,7 +127,7 @@ impl Part {
 const PAGE: u64 = warmswap_page::PAGE_BYTES as u64;
 
 /// Whether there is a file to read at that path, as the kernel writes paths in memory maps.
-fn is_regular(path: &Path) -> bool {
+pub(crate) fn is_regular(path: &Path) -> bool {
     let bytes = path.as_os_str().as_bytes();
     let is_hidden = ["/dev/", "/memfd:", "/SYSV", "/anon_hugepage"]
         .iter()

@@ -145,6 +145,17 @@ impl Gauge {
         Ok(status)
     }
 
+    /// The memory that there is for the applications: of the machine, of the group, and of the budget, the least.
+    pub fn memory_bytes(&self) -> Result<u64, FileError> {
+        let machine = Meminfo::read(&self.root)?.usable_bytes();
+        let limit = match &self.group {
+            Some(group) => group.limit_bytes()?,
+            None => None,
+        };
+        let bounds = limit.into_iter().chain(self.goal.budget_bytes);
+        Ok(bounds.fold(machine, u64::min))
+    }
+
     /// Whether page cache counts as the applications' use.
     pub fn counts_page_cache(&self) -> bool {
         self.group.is_some() || self.goal.ahead_of_kernel

@@ -43,12 +43,16 @@ use crate::config::HostConfig;
 use crate::error::HostError;
 use crate::goal::Gauge;
 use crate::learned;
+use crate::mlock::FileLocker;
 use crate::prepage::{Prepagers, thread_cpu_ns};
 use crate::status::SwapStatus;
 use crate::watch::Watched;
 
 /// The least that is kept free for the next launch, in bytes.
 const LEAST_HEADROOM_BYTES: u64 = 4 << 20;
+
+/// The part of the swap that is little when no more is free.
+const LITTLE_SWAP: u64 = 8;
 
 /// What a tick did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -75,6 +79,7 @@ pub struct Host {
     finder: Applications,
     gauge: Gauge,
     prepagers: Option<Prepagers>,
+    file_locker: Option<FileLocker>,
     swap: SwapStatus,
     missing_bytes: u64,
     /// Counts launch windows of all applications.
@@ -102,23 +107,17 @@ impl Host {
             true => Accessed::open(root).map_err(|error| error.to_string()),
             false => Err("switched off".to_owned()),
         };
-        let scheme = config.scheme(accessed.is_ok());
-        let scheme = SchemeSpec::parse(scheme)?.build()?;
-        let limits = Limits {
-            budget_bytes: UNBOUNDED_BYTES,
-            pool_limit_bytes: UNBOUNDED_BYTES,
-            backing_limit_bytes: UNBOUNDED_BYTES,
-        };
-        let mut engine = Engine::new(scheme, limits)?;
-        if accessed.is_err() {
-            engine.touches_are_unseen();
-        }
+        let engine = engine(&config, accessed.is_ok())?;
         let mut core = Core::new(root, engine, config.prepage_by, config.evidence_launches);
         core.accessed = accessed;
         let gauge = Gauge::new(root, &config.goal)?;
         let prepagers = match config.prepage_threads {
             0 => None,
             threads => Some(Prepagers::start(threads, config.prepage_by)?),
+        };
+        let file_locker = match config.mlock_files {
+            true => Some(FileLocker::start(root)?),
+            false => None,
         };
         Ok(Self {
             core,
@@ -127,6 +126,7 @@ impl Host {
             finder: Applications::new(root),
             gauge,
             prepagers,
+            file_locker,
             swap: SwapStatus::default(),
             missing_bytes: 0,
             launches: 0,
@@ -325,6 +325,9 @@ impl Host {
             }
             host.close_window(at, false);
             let now_ns = monotonic_ns();
+            if let Some(locker) = &host.file_locker {
+                locker.used(app);
+            }
             host.weigh_switch(now_ns);
             host.foreground = Some(at);
             host.switched_ns = Some(now_ns);
@@ -410,10 +413,11 @@ impl Host {
         let now_ns = monotonic_ns();
         if is_due(self.found_ns, FIND_INTERVAL, now_ns) {
             self.found_ns = Some(now_ns);
+            self.await_switches(now_ns);
             self.find_processes(now_ns);
             self.gauge.find_devices();
             self.read_swap();
-            self.await_switches(now_ns);
+            self.lock_files();
             if self.core.names.is_full() {
                 self.forget_file_names();
             }
@@ -432,6 +436,9 @@ impl Host {
                     // Its pages may leave now.
                     self.patience = Patience::default();
                 }
+                continue;
+            }
+            if self.core.stands_aside {
                 continue;
             }
             let interval = if app.is_foreground {
@@ -481,6 +488,21 @@ impl Host {
                 self.core.mean_page_bytes = mean.clamp(1, PAGE_BYTES as u64) as u32;
             }
         }
+    }
+
+    /// Tells the thread that locks pages of files what it goes by. Where swap runs out, pages of files are what the kernel
+    /// can still reclaim.
+    fn lock_files(&self) {
+        let Some(locker) = &self.file_locker else {
+            return;
+        };
+        let processes = |app: &App| {
+            let of_app = |process: &Watched| (app.id, process.id());
+            app.processes.iter().map(of_app).collect::<Vec<_>>()
+        };
+        let processes = self.in_order().flat_map(processes).collect();
+        let is_short = self.swap.free_bytes <= self.swap.total_bytes / LITTLE_SWAP;
+        locker.round(processes, self.gauge.memory_bytes().unwrap_or(0), is_short);
     }
 
     fn reclaim(&mut self, now_ns: u64) -> Tick {
@@ -568,6 +590,21 @@ impl Host {
         self.core.counters.host_cpu_ns += thread_cpu_ns() - begin;
         result
     }
+}
+
+/// An engine that knows no pages yet, for a host that sees accesses of pages that stay in memory, or faults alone.
+fn engine(config: &HostConfig, sees_accesses: bool) -> Result<Engine, HostError> {
+    let scheme = SchemeSpec::parse(config.scheme(sees_accesses))?.build()?;
+    let limits = Limits {
+        budget_bytes: UNBOUNDED_BYTES,
+        pool_limit_bytes: UNBOUNDED_BYTES,
+        backing_limit_bytes: UNBOUNDED_BYTES,
+    };
+    let mut engine = Engine::new(scheme, limits)?;
+    if !sees_accesses {
+        engine.touches_are_unseen();
+    }
+    Ok(engine)
 }
 
 /// Whether an interval is over that began at a time; what never began is due.

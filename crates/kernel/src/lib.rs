@@ -65,6 +65,7 @@ pub mod files;
 pub mod goal;
 pub mod host;
 mod learned;
+mod mlock;
 pub mod pages;
 pub mod prepage;
 pub mod program;

@@ -95,6 +95,10 @@ pub struct HostStatus {
     pub missing_bytes: u64,
     /// Whether it takes part now, and why.
     pub worth: Worth,
+    /// Pages of files that are locked in memory, in bytes.
+    pub locked_file_bytes: u64,
+    /// Why pages of files cannot be locked; none where they can, or that was not tried.
+    pub files_unlockable: Option<String>,
     /// Bytes that the host itself holds for pages.
     pub state_bytes: u64,
     /// What it did.

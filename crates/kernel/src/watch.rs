@@ -7,7 +7,7 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_sys::accessed::{self, Accessed, PageTable};
 use warmswap_sys::maps::Maps;
 use warmswap_sys::pagemap::{Pagemap, Whose};
-use warmswap_sys::process::{Process, ProcessError, Stat};
+use warmswap_sys::process::{MemoryUse, Process, ProcessError, Stat};
 use warmswap_sys::{FileError, Root};
 
 use crate::application::ProcessId;
@@ -165,6 +165,16 @@ impl Watched {
         self.pages.state_bytes() + self.files.state_bytes()
     }
 
+    /// Forgets what was seen of it: as if it were not looked at yet.
+    pub(crate) fn forget(&mut self) {
+        self.pages = Pages::default();
+        self.pulse = None;
+        self.accessed_effort = None;
+        self.looks = 0;
+        self.files = MappedFiles::default();
+        self.file_pages = None;
+    }
+
     /// About how many pages came or went since the last look, by the process's counters: 0 if it did not stir.
     /// Costs about 10 µs.
     #[must_use]
@@ -291,7 +301,7 @@ impl Watched {
         names: &mut FileNames,
         exactly: bool,
     ) -> Result<(), WatchError> {
-        let file_pages = Stat::file_pages(root, self.id.pid)?;
+        let file_pages = MemoryUse::read(root, self.id.pid)?.file_bytes / PAGE_BYTES as u64;
         let is_alike = |last: u64| last.abs_diff(file_pages) <= last / FEW_FILE_PAGES;
         if !exactly && self.file_pages.is_some_and(is_alike) {
             return Ok(());

@@ -2,7 +2,7 @@
 
 use warmswap_sys::lock::MachineLock;
 use warmswap_sys::mount::Mounted;
-use warmswap_sys::perf::{DEFAULT_BUFFER_PAGES, PageFaults};
+use warmswap_sys::perf::{DEFAULT_BUFFER_PAGES, FaultKind, PageFaults};
 use warmswap_sys::tunable::Tunable;
 use warmswap_sys::undo::{Undo, UndoError};
 use warmswap_sys::zram::{ZramConfig, ZramSwap, probe};
@@ -34,7 +34,7 @@ impl Machine {
         let root = undo.root();
         probe(root)?;
         let lock = MachineLock::take(&root.path(MachineLock::default_path()))?;
-        let faults = PageFaults::open(root, DEFAULT_BUFFER_PAGES)?;
+        let faults = PageFaults::open(root, FaultKind::All, DEFAULT_BUFFER_PAGES)?;
         let mut settings = vec![Tunable::sysctl(undo, "vm.page-cluster", "0")?];
         let huge_pages = root.path("/sys/kernel/mm/transparent_hugepage/enabled");
         if huge_pages.exists() {

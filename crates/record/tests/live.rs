@@ -8,7 +8,7 @@ use std::time::Duration;
 use warmswap_apps::{AppSpec, Place, check, load_all};
 use warmswap_page::{LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_record::{Progress, RecordConfig, RecordError, Silent, Step, Summary, record};
-use warmswap_sys::perf::PageFaults;
+use warmswap_sys::perf::{FaultKind, PageFaults};
 use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::probe;
 use warmswap_sys::{Root, swap};
@@ -24,7 +24,9 @@ fn obstacle() -> Option<String> {
     if let Err(e) = probe(&root) {
         return Some(e.to_string());
     }
-    PageFaults::open(&root, 8).err().map(|e| e.to_string())
+    PageFaults::open(&root, FaultKind::All, 8)
+        .err()
+        .map(|e| e.to_string())
 }
 
 fn machine_state() -> (Vec<swap::Area>, BTreeSet<PathBuf>, String, String) {

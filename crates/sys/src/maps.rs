@@ -64,6 +64,14 @@ impl Mapping {
     }
 }
 
+/// The file that a process maps from `start` to `end`, whatever its name is by now and wherever it is mounted; absent
+/// once the mapping has other bounds. Opening it needs `CAP_SYS_ADMIN` or `CAP_CHECKPOINT_RESTORE`.
+#[must_use]
+pub fn mapped_file(root: &Root, pid: u32, start: u64, end: u64) -> PathBuf {
+    root.proc_file(pid, "map_files")
+        .join(format!("{start:x}-{end:x}"))
+}
+
 /// A process's mappings, ascending and disjoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Maps(Vec<Mapping>);

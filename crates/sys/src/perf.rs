@@ -1,6 +1,6 @@
 //! Page faults with address, process and time, from perf software events.
 //!
-//! One counter per CPU (`PERF_COUNT_SW_PAGE_FAULTS`, sample period 1) sees the faults of every process on
+//! One counter per CPU (`PERF_COUNT_SW_PAGE_FAULTS`, or `_MAJ` for major faults; sample period 1) sees the faults of every process on
 //! the machine, children that are not born yet included; the caller keeps those of its processes. Faults
 //! that the kernel raises on behalf of a process at a user address (`read(2)` into a swapped-out buffer)
 //! are seen too. Not seen are pages that the kernel touches without a fault: through `/proc/PID/mem`,
@@ -74,6 +74,15 @@ pub enum PerfError {
     File(#[from] FileError),
 }
 
+/// Which page faults are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultKind {
+    /// All of them.
+    All,
+    /// Those that waited for a disk or for swap.
+    Major,
+}
+
 /// Page-fault events of the whole machine.
 #[derive(Debug)]
 pub struct PageFaults {
@@ -84,15 +93,15 @@ pub struct PageFaults {
 pub const DEFAULT_BUFFER_PAGES: usize = 2048;
 
 impl PageFaults {
-    /// Opens one counter with a buffer of `buffer_pages` pages (a power of two) per online CPU. They count
-    /// from now on.
+    /// Opens one counter of such faults with a buffer of `buffer_pages` pages (a power of two) per online CPU. They
+    /// count from now on.
     ///
     /// # Errors
     /// [`PerfError`].
     ///
     /// # Panics
     /// When `buffer_pages` is not a power of two.
-    pub fn open(root: &Root, buffer_pages: usize) -> Result<Self, PerfError> {
+    pub fn open(root: &Root, kind: FaultKind, buffer_pages: usize) -> Result<Self, PerfError> {
         assert!(buffer_pages.is_power_of_two(), "a power of two");
         if !root.path("/proc/sys/kernel/perf_event_paranoid").exists() {
             return Err(PerfError::Missing);
@@ -100,7 +109,7 @@ impl PageFaults {
         let rings = online_cpus(root)?
             .into_iter()
             .map(|cpu| {
-                let file = open_counter(cpu).map_err(|e| explain(root, cpu, e))?;
+                let file = open_counter(cpu, kind).map_err(|e| explain(root, cpu, e))?;
                 Ring::map(file, buffer_pages).map_err(|source| PerfError::Open { cpu, source })
             })
             .collect::<Result<_, _>>()?;
@@ -131,11 +140,15 @@ impl std::ops::AddAssign for Losses {
     }
 }
 
-fn open_counter(cpu: u32) -> io::Result<File> {
+fn open_counter(cpu: u32, kind: FaultKind) -> io::Result<File> {
+    let event = match kind {
+        FaultKind::All => abi::PERF_COUNT_SW_PAGE_FAULTS,
+        FaultKind::Major => abi::PERF_COUNT_SW_PAGE_FAULTS_MAJ,
+    };
     let mut attr = abi::perf_event_attr {
         type_: abi::PERF_TYPE_SOFTWARE,
         size: size_of::<abi::perf_event_attr>() as u32,
-        config: u64::from(abi::PERF_COUNT_SW_PAGE_FAULTS),
+        config: u64::from(event),
         sample_type: record::SAMPLE_TYPE,
         clockid: libc::CLOCK_MONOTONIC,
         ..Default::default()
@@ -205,20 +218,21 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
 
         assert!(matches!(
-            PageFaults::open(&Root::at(dir.path()), 8),
+            PageFaults::open(&Root::at(dir.path()), FaultKind::All, 8),
             Err(PerfError::Missing)
         ));
     }
 
     #[test]
     fn first_touches_of_own_memory_are_seen_in_order() {
-        let mut faults = match PageFaults::open(&Root::machine(), DEFAULT_BUFFER_PAGES) {
-            Ok(faults) => faults,
-            Err(e @ (PerfError::Permission { .. } | PerfError::Missing)) => {
-                warmswap_testkit::skip!("first_touches_of_own_memory_are_seen_in_order", "{e}");
-            }
-            Err(e) => panic!("{e}"),
-        };
+        let mut faults =
+            match PageFaults::open(&Root::machine(), FaultKind::All, DEFAULT_BUFFER_PAGES) {
+                Ok(faults) => faults,
+                Err(e @ (PerfError::Permission { .. } | PerfError::Missing)) => {
+                    warmswap_testkit::skip!("first_touches_of_own_memory_are_seen_in_order", "{e}");
+                }
+                Err(e) => panic!("{e}"),
+            };
         let before = crate::monotonic_ns();
         // SAFETY: a fresh private anonymous mapping of 64 pages; only its own bytes are written below.
         let memory = unsafe {

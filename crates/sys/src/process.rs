@@ -5,8 +5,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use warmswap_page::PAGE_BYTES;
-
 use crate::{FileError, Root, file};
 
 /// A process could not be reached.
@@ -237,26 +235,6 @@ impl Stat {
         })
     }
 
-    /// Resident pages of files, without memory that processes share. Costs 15 µs.
-    ///
-    /// # Errors
-    /// [`FileError`] when it is gone, or the file is none.
-    pub fn file_pages(root: &Root, pid: u32) -> Result<u64, FileError> {
-        let path = root.proc_file(pid, "status");
-        let text = file::read(&path)?;
-        let line = text.lines().find_map(|line| line.strip_prefix("RssFile:"));
-        let kib = match line {
-            Some(line) => line
-                .trim()
-                .strip_suffix(" kB")
-                .and_then(|kib| kib.parse().ok()),
-            // A thread of the kernel, or a process that ends, has no memory.
-            None => Some(0u64),
-        };
-        kib.map(|kib| kib * 1024 / PAGE_BYTES as u64)
-            .ok_or_else(|| FileError::unexpected(&path, "RssFile is not in kB"))
-    }
-
     /// True when every thread of `pid` is stopped (or the process ended).
     #[must_use]
     pub fn all_threads_stopped(root: &Root, pid: u32) -> bool {
@@ -269,6 +247,45 @@ impl Stat {
                 Ok(stat) => matches!(stat.state, 'T' | 't' | 'Z' | 'X'),
                 Err(e) => e.is_gone(),
             })
+    }
+}
+
+/// The memory of a process, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Resident anonymous memory.
+    pub anonymous_bytes: u64,
+    /// Resident pages of files, without memory that processes share.
+    pub file_bytes: u64,
+    /// Anonymous memory in swap.
+    pub swapped_bytes: u64,
+}
+
+impl MemoryUse {
+    /// Reads `/proc/PID/status`. Costs 15 µs. A thread of the kernel, or a process that ends, has no memory.
+    ///
+    /// # Errors
+    /// [`FileError`] when it is gone, or the file is none.
+    pub fn read(root: &Root, pid: u32) -> Result<Self, FileError> {
+        let path = root.proc_file(pid, "status");
+        let text = file::read(&path)?;
+        let field = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            let kib = match line {
+                Some(line) => line
+                    .trim()
+                    .strip_suffix(" kB")
+                    .and_then(|kib| kib.parse().ok()),
+                None => Some(0u64),
+            };
+            kib.map(|kib| kib * 1024)
+                .ok_or_else(|| FileError::unexpected(&path, "memory is not in kB"))
+        };
+        Ok(Self {
+            anonymous_bytes: field("RssAnon:")?,
+            file_bytes: field("RssFile:")?,
+            swapped_bytes: field("VmSwap:")?,
+        })
     }
 }
 
@@ -296,20 +313,25 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_files_are_counted_apart_from_anonymous_ones() {
+    fn memory_is_told_by_what_it_is() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("proc/42")).unwrap();
         let root = Root::at(folder.path());
         let path = root.proc_file(42, "status");
-        let status = "VmRSS:\t   30000 kB\nRssAnon:\t   20000 kB\nRssFile:\t    4936 kB\nRssShmem:\t    64 kB\n";
+        let status = "VmRSS:\t   30000 kB\nRssAnon:\t   20000 kB\nRssFile:\t    4936 kB\nRssShmem:\t    64 kB\nVmSwap:\t    8 kB\n";
         std::fs::write(&path, status).unwrap();
-        assert_eq!(Stat::file_pages(&root, 42).unwrap(), 1234);
+        let expected = MemoryUse {
+            anonymous_bytes: 20_000 << 10,
+            file_bytes: 4936 << 10,
+            swapped_bytes: 8 << 10,
+        };
+        assert_eq!(MemoryUse::read(&root, 42).unwrap(), expected);
         std::fs::write(&path, "Name:\tkthreadd\n").unwrap();
-        assert_eq!(Stat::file_pages(&root, 42).unwrap(), 0);
+        assert_eq!(MemoryUse::read(&root, 42).unwrap(), MemoryUse::default());
         std::fs::write(&path, "RssFile:\t4936 pages\n").unwrap();
-        let error = Stat::file_pages(&root, 42).unwrap_err();
+        let error = MemoryUse::read(&root, 42).unwrap_err();
         assert!(error.to_string().contains("status"), "{error}");
-        assert!(Stat::file_pages(&root, 43).unwrap_err().is_gone());
+        assert!(MemoryUse::read(&root, 43).unwrap_err().is_gone());
     }
 
     #[test]

@@ -156,9 +156,8 @@ impl Run<'_> {
         let options = self.options;
         let command = options.command.as_deref().ok_or(BenchError::NoCommand)?;
         let is_told = self.arm == Arm::Daemon;
-        let may_stand_aside = options.host.may_stand_aside;
         let temporary = &options.place.temporary;
-        DaemonProcess::start(self.undo, command, temporary, is_told, may_stand_aside).map(Some)
+        DaemonProcess::start(self.undo, command, temporary, is_told, &options.host).map(Some)
     }
 
     /// What the programs are preloaded with.
@@ -248,8 +247,9 @@ impl Run<'_> {
         let mut config = self.options.host.clone();
         if let Some(scheme) = self.arm.published_scheme() {
             scheme.clone_into(&mut config.scheme);
-            // As published it does.
+            // As published it does not stand aside, and locks nothing.
             config.may_stand_aside = false;
+            config.mlock_files = false;
         }
         config.goal = Goal {
             budget_bytes: self.total_bytes,

@@ -44,6 +44,8 @@ pub struct HostPart {
     pub prefetch_used: Option<u64>,
     /// Pages paged out.
     pub paged_out: u64,
+    /// Pages of files that were locked in memory, since programs had to read them again.
+    pub file_pages_locked: u64,
     /// Pages that the kernel paged out by itself.
     pub left_by_kernel: u64,
     /// Pages that a page-out left in memory.
@@ -162,11 +164,13 @@ impl ArmResult {
     /// Adds what the kernel host did in a block.
     pub(super) fn add_host(&mut self, before: &Counters, after: &Counters) {
         self.cpu.host_ns += after.host_cpu_ns - before.host_cpu_ns;
+        self.cpu.host_ns += after.mlock_cpu_ns - before.mlock_cpu_ns;
         self.cpu.prepage_ns += after.prepage_cpu_ns - before.prepage_cpu_ns;
         let host = self.host.get_or_insert_default();
         host.prefetched += after.prepage_asked - before.prepage_asked;
         *host.prefetch_used.get_or_insert_default() += after.prepage_used - before.prepage_used;
         host.paged_out += after.page_out_done - before.page_out_done;
+        host.file_pages_locked += after.file_pages_locked - before.file_pages_locked;
         host.left_by_kernel += after.left_by_kernel - before.left_by_kernel;
         host.kept += after.page_out_kept - before.page_out_kept;
         host.switches_aside += after.switches_aside - before.switches_aside;

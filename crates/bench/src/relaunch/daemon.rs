@@ -19,7 +19,7 @@ use serde::Deserialize as _;
 use serde::de::value::MapDeserializer;
 use warmswap_apps::RunningApp;
 use warmswap_control::{AppEvent, Client, ClientError, Request};
-use warmswap_kernel::{Counters, HostStatus};
+use warmswap_kernel::{Counters, HostConfig, HostStatus};
 use warmswap_sys::cpu_time::CpuClock;
 use warmswap_sys::process::{Stat, in_new_session};
 use warmswap_sys::undo::{Action, Pending, Undo};
@@ -46,13 +46,13 @@ pub struct DaemonProcess {
 
 impl DaemonProcess {
     /// Starts `command` as a daemon whose files are in a new folder below `temporary`, and waits until it answers. If it
-    /// `is_told`, it hears of launches and switches; unless it `may_stand_aside`, it never leaves all to the kernel.
+    /// `is_told`, it hears of launches and switches. Whether it may stand aside and lock pages of files is that of `host`.
     pub fn start(
         undo: &Undo,
         command: &Path,
         temporary: &Path,
         is_told: bool,
-        may_stand_aside: bool,
+        host: &HostConfig,
     ) -> Result<Self, BenchError> {
         let folder = temporary.join(format!("warmswap-daemon-{}", std::process::id()));
         let pending = undo.register(Action::RemoveFolder {
@@ -66,7 +66,7 @@ impl DaemonProcess {
         let made = builder.mode(0o700).create(&folder);
         made.map_err(failed("make", &folder))?;
         let config = folder.join("warmswap.conf");
-        let text = configuration(&folder, may_stand_aside);
+        let text = configuration(&folder, host);
         std::fs::write(&config, text).map_err(failed("write", &config))?;
         let said = folder.join("said");
         let stderr = File::create(&said).map_err(failed("make", &said))?;
@@ -142,6 +142,7 @@ impl DaemonProcess {
             counters: Counters {
                 host_cpu_ns: self.clock.read_ns().unwrap_or_default(),
                 prepage_cpu_ns: 0,
+                mlock_cpu_ns: 0,
                 ..counters(&status.counters)
             },
             ..HostStatus::default()
@@ -164,13 +165,20 @@ impl Drop for DaemonProcess {
 }
 
 /// Its configuration: defaults, in its own folder.
-fn configuration(folder: &Path, may_stand_aside: bool) -> String {
+fn configuration(folder: &Path, host: &HostConfig) -> String {
     let folder = folder.display();
-    let host = match may_stand_aside {
-        true => "",
-        false => "[host]\nstand-aside = no\n",
-    };
-    format!("{host}[daemon]\nsocket = {folder}/daemon.sock\nstate-folder = {folder}/learned\n")
+    let mut keys = String::new();
+    for (key, is_default) in [
+        ("stand-aside", host.may_stand_aside),
+        ("mlock-files", host.mlock_files),
+    ] {
+        if !is_default {
+            keys += &format!("{key} = no\n");
+        }
+    }
+    format!(
+        "[host]\n{keys}[daemon]\nsocket = {folder}/daemon.sock\nstate-folder = {folder}/learned\n"
+    )
 }
 
 /// Waits for its first answer; its clock.
@@ -300,7 +308,8 @@ mod tests {
         let executable = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(&command, executable).unwrap();
 
-        let error = DaemonProcess::start(&undo, &command, dir.path(), true, true).unwrap_err();
+        let error = DaemonProcess::start(&undo, &command, dir.path(), true, &HostConfig::default())
+            .unwrap_err();
 
         assert!(error.to_string().ends_with("no such daemon"), "{error}");
         assert!(

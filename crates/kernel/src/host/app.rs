@@ -6,9 +6,9 @@ use std::ops::Add as _;
 use std::time::Duration;
 
 use rustc_hash::FxHasher;
-use warmswap_page::{AppId, FileId, PageAddr};
+use warmswap_page::{AppId, FileId, PAGE_BYTES, PageAddr};
 use warmswap_sys::Root;
-use warmswap_sys::process::Stat;
+use warmswap_sys::process::MemoryUse;
 
 use super::pace::{EARLIEST_RETRY, FIRST_RETRY, LAST_RETRY};
 use super::processes::Processes;
@@ -167,8 +167,20 @@ impl App {
 
     /// Pages of files that its processes have mapped, those of several counted for each. Costs 15 µs a process.
     pub fn file_pages(&self, root: &Root) -> u64 {
-        let pages = |process: &Watched| Stat::file_pages(root, process.id().pid).ok();
-        self.processes.iter().filter_map(pages).sum()
+        self.memory(root).file_bytes / PAGE_BYTES as u64
+    }
+
+    /// Memory of its processes, pages of files that several have mapped counted for each. Costs 15 µs a process.
+    pub fn memory(&self, root: &Root) -> MemoryUse {
+        let mut sum = MemoryUse::default();
+        for process in self.processes.iter() {
+            // One that is gone has none.
+            let memory = MemoryUse::read(root, process.id().pid).unwrap_or_default();
+            sum.anonymous_bytes += memory.anonymous_bytes;
+            sum.file_bytes += memory.file_bytes;
+            sum.swapped_bytes += memory.swapped_bytes;
+        }
+        sum
     }
 
     /// Whether its launch is over, as far as that is seen without being told; so many jobs are left to bring its footprint
@@ -184,6 +196,15 @@ impl App {
         };
         let rest = self.window.as_mut().and_then(|window| window.rest.as_mut());
         rest.is_some_and(|rest| rest.is_over(now_ns, effort))
+    }
+
+    /// Forgets what is known of its pages.
+    pub fn forget_pages(&mut self) {
+        self.processes.iter_mut().for_each(Watched::forget);
+        self.files = BTreeMap::new();
+        self.used_file_pages = None;
+        self.accessed_since_ns = None;
+        self.freed = 0;
     }
 
     /// The place of the process whose slice it is.

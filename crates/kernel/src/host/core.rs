@@ -87,8 +87,11 @@ impl Core {
     }
 
     /// Looks at those processes of the application where something is worth it. Processes that are gone are left to
-    /// the next search.
+    /// the next search. While the host stands aside, nothing of them is known, and nobody asks.
     pub fn look(&mut self, app: &mut App) {
+        if self.stands_aside {
+            return;
+        }
         let begin = thread_cpu_ns();
         for at in 0..app.processes.len() {
             let process = &app.processes[at];
@@ -101,12 +104,20 @@ impl Core {
     }
 
     /// The news in a process that are worth a look. With ample memory and all its pages there, a look tells what is
-    /// new and nothing else, and nobody asks yet, as while the host stands aside: it can wait until much is new.
+    /// new and nothing else, and nobody asks yet: it can wait until much is new.
     fn worth_a_look(&self, process: &Watched) -> u64 {
-        if self.stands_aside || self.is_ample() && process.pages.swapped() == 0 {
+        if self.is_ample() && process.pages.swapped() == 0 {
             (process.pages.present() / MUCH_IS_NEW).max(1)
         } else {
             1
+        }
+    }
+
+    /// Looks at all processes of the application for the first time: what is there was there before.
+    pub fn look_first(&mut self, app: &mut App) {
+        for at in 0..app.processes.len() {
+            self.look_at(app, at, Sight::First);
+            self.mark_taught(app, at);
         }
     }
 

@@ -57,6 +57,9 @@ impl Core {
         match Watched::open(&self.root, id, slice) {
             Ok(watched) => {
                 let at = app.processes.push(watched);
+                if self.stands_aside {
+                    return;
+                }
                 // A child that is forked in a launch is news; what was there before is not.
                 let sight = if app.window.is_none() {
                     Sight::First

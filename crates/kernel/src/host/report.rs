@@ -7,6 +7,7 @@ use super::Host;
 use super::app::App;
 use super::core::Core;
 use crate::counters::Counters;
+use crate::mlock::{FileLocker, Locked};
 use crate::status::{AppStatus, HostStatus};
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -31,7 +32,17 @@ impl Host {
             counters.page_out_cpu_ns += put_back.cpu_ns;
             counters.host_cpu_ns += put_back.cpu_ns;
         }
+        let locked = self.locked();
+        counters.file_faults_seen = locked.faults;
+        counters.file_pages_locked = locked.locked;
+        counters.file_pages_unlocked = locked.unlocked;
+        counters.mlock_cpu_ns = locked.cpu_ns;
         counters
+    }
+
+    fn locked(&self) -> Locked {
+        let locker = self.file_locker.as_ref();
+        locker.map(FileLocker::done).unwrap_or_default()
     }
 
     /// Everything, for people and programs. Costs about 10 ns a page.
@@ -39,6 +50,7 @@ impl Host {
     pub fn status(&self) -> HostStatus {
         let apps = self.in_order();
         let state_bytes = apps.clone().map(App::state_bytes).sum::<usize>();
+        let locked = self.locked();
         HostStatus {
             scheme: self.config.scheme(self.core.accessed.is_ok()).to_owned(),
             accesses_unseen: self.core.accessed.as_ref().err().cloned(),
@@ -46,6 +58,8 @@ impl Host {
             swap: self.swap,
             missing_bytes: self.missing_bytes,
             worth: self.trial.found(),
+            locked_file_bytes: locked.pages_now * PAGE,
+            files_unlockable: locked.refused,
             state_bytes: (state_bytes + self.core.engine.state_bytes()) as u64,
             counters: self.counters(),
         }
@@ -54,8 +68,14 @@ impl Host {
 
 impl Core {
     fn describe(&self, app: &App) -> AppStatus {
-        let frames = self.engine.frames_by_hotness(app.id);
-        let swapped = app.swapped_pages();
+        let mut frames = self.engine.frames_by_hotness(app.id);
+        let mut swapped = app.swapped_pages();
+        if self.stands_aside {
+            // Which of it is hot is not looked at.
+            let memory = app.memory(&self.root);
+            frames[Hotness::Cold.index()] = memory.anonymous_bytes / PAGE;
+            swapped = memory.swapped_bytes / PAGE;
+        }
         AppStatus {
             name: app.application.name.clone(),
             processes: app.processes.len() as u32,

@@ -1,11 +1,12 @@
 //! Whose turn it is: the host takes part, or leaves all to the kernel.
 
+use warmswap_sys::heap;
 use warmswap_sys::meminfo::Reclaimed;
 
 use super::pace::{self, WAITING};
 use super::page_cache::PageCache;
 use super::worth::Sums;
-use super::{Host, Tick, is_due};
+use super::{Host, Tick, engine, is_due};
 use crate::goal::Shortage;
 
 impl Host {
@@ -48,10 +49,29 @@ impl Host {
         self.core.set_ample(is_aside, now_ns);
         // What was counted says nothing of the other turn.
         self.page_cache = PageCache::default();
-        // What came and went in the meantime belongs to no launch.
-        for app in self.apps.iter_mut().flatten().filter(|_| !is_aside) {
-            self.core.look(app);
+        if is_aside {
+            self.forget_pages();
+        } else {
+            for app in self.apps.iter_mut().flatten() {
+                self.core.look_first(app);
+            }
         }
+    }
+
+    /// Forgets all pages, but for what was learned of launches: nothing keeps up to date what is known of them, and on a small
+    /// machine its memory is missing to programs. It is as after a restart of the host.
+    fn forget_pages(&mut self) {
+        // That of the same configuration was built before.
+        let Ok(mut engine) = engine(&self.config, self.core.accessed.is_ok()) else {
+            return;
+        };
+        for app in self.apps.iter_mut().flatten() {
+            engine.teach(app.id, &self.core.engine.learned(app.id));
+            app.is_taught = true;
+            app.forget_pages();
+        }
+        self.core.engine = engine;
+        heap::trim();
     }
 
     fn sums(&self, shortage: Shortage) -> Sums {

@@ -210,6 +210,8 @@ pub fn within(budget_bytes: u64) -> HostConfig {
         },
         page_out_pages_per_second: 100_000_000,
         launch_window_ms: 600_000,
+        // Tests evict what it would lock.
+        mlock_files: false,
         ..HostConfig::default()
     }
 }

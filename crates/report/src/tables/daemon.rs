@@ -54,6 +54,16 @@ pub fn summary(status: &DaemonStatus, style: Style) -> String {
         Quantity::Fraction(cost).show(style),
         Quantity::Bytes(status.state_bytes).show(style)
     );
+    if status.locked_file_bytes > 0 {
+        let locked = Quantity::Bytes(status.locked_file_bytes).show(style);
+        let _ = writeln!(
+            out,
+            "files: {locked} locked in memory, since programs had to read them again"
+        );
+    }
+    if let Some(why) = &status.files_unlockable {
+        let _ = writeln!(out, "files: none can be locked in memory: {why}");
+    }
     let live: Vec<&str> = status
         .signals
         .iter()

@@ -19,8 +19,18 @@ pub struct Group {
 /// none, or no hierarchy that says so.
 #[must_use]
 pub fn own_limit_bytes(root: &Root) -> Option<u64> {
+    limit_bytes_above(root, &root.path("/proc/self/cgroup"))
+}
+
+/// The same for another process.
+#[must_use]
+pub fn limit_bytes_of(root: &Root, pid: u32) -> Option<u64> {
+    limit_bytes_above(root, &root.proc_file(pid, "cgroup"))
+}
+
+fn limit_bytes_above(root: &Root, groups: &Path) -> Option<u64> {
     let Hierarchy { mount, version } = Hierarchy::find(root).ok()?;
-    let own = own_path(root, version).ok()??;
+    let own = path_of(groups, version).ok()??;
     // In a container the path may be the machine's; what is mounted here is the part that holds for us.
     mount
         .join(own)
@@ -44,15 +54,15 @@ pub(super) fn own_folder(
     mount: &Path,
     version: Version,
 ) -> Result<PathBuf, FileError> {
-    let own = own_path(root, version)?.map(|path| mount.join(path));
+    let own = path_of(&root.path("/proc/self/cgroup"), version)?.map(|path| mount.join(path));
     Ok(own
         .filter(|folder| folder.is_dir())
         .unwrap_or_else(|| mount.to_owned()))
 }
 
-/// The path of the calling process's group below the top of the hierarchy.
-fn own_path(root: &Root, version: Version) -> Result<Option<String>, FileError> {
-    let text = file::read(&root.path("/proc/self/cgroup"))?;
+/// The path of a process's group below the top of the hierarchy, by the process's list of its groups.
+fn path_of(groups: &Path, version: Version) -> Result<Option<String>, FileError> {
+    let text = file::read(groups)?;
     let own = text.lines().find_map(|line| path_in(line, version));
     Ok(own.map(str::to_owned))
 }
@@ -365,6 +375,11 @@ mod tests {
             assert_eq!(own_limit_bytes(&root), Some(9000));
             write(&format!("cg/a/{file}"), "7000\n");
             assert_eq!(own_limit_bytes(&root), Some(7000));
+            assert_eq!(limit_bytes_of(&root, 77), None);
+            std::fs::create_dir_all(dir.path().join("proc/77")).unwrap();
+            write("proc/77/cgroup", own);
+            assert_eq!(limit_bytes_of(&root, 77), Some(7000));
+            std::fs::remove_dir_all(dir.path().join("proc/77")).unwrap();
             // Of another machine's group the part that is mounted here is left.
             write("proc/self/cgroup", &own.replace("/a/b", "/elsewhere/a"));
             write(&format!("cg/{file}"), "8000\n");

@@ -88,6 +88,9 @@ pub struct RelaunchArgs {
     /// Kernel host and daemon never leave all to the kernel, whatever programs wait with them and without
     #[arg(long)]
     never_aside: bool,
+    /// Kernel host and daemon lock no pages of files that programs had to read again
+    #[arg(long)]
+    no_mlock: bool,
     /// Sample CPU time and I/O of each switch every so many milliseconds, and sum them up (ASAP, Figures 13 and 14);
     /// takes some time of a processor itself
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(2..=1000))]
@@ -232,6 +235,7 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
                 prepage_by: by,
                 accessed_bits: !args.faults_only,
                 may_stand_aside: !args.never_aside,
+                mlock_files: !args.no_mlock,
                 prepage_threads: args.prepage_threads.unwrap_or(defaults.prepage_threads),
                 ..defaults
             }

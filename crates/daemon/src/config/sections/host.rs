@@ -26,6 +26,8 @@ pub struct HostSection {
     pub prefetch: bool,
     /// Whether all is left to the kernel while programs wait no longer for memory without the daemon.
     pub stand_aside: bool,
+    /// Whether pages of files that programs had to read again are locked in memory.
+    pub mlock_files: bool,
     /// Page-outs at most, in MiB a second.
     pub page_out_mib_per_second: u64,
     /// When a relaunch counts as over unless it is told, in ms.
@@ -48,6 +50,7 @@ impl Section for HostSection {
             pressure_percent: 0,
             prefetch: true,
             stand_aside: true,
+            mlock_files: true,
             page_out_mib_per_second: 200,
             launch_window_ms: 3000,
             kernel_settings: true,
@@ -116,6 +119,13 @@ impl Section for HostSection {
             doc: "Whether all is left to the kernel while programs wait no longer for memory after a switch without the daemon than with it, or that is not worth its CPU time. Both are tried in turn, the worse one ever more seldom. Has no effect where budget, keep-available or pressure-percent is set, or the kernel keeps no pressure stall information.",
             set: |to, value, _| yes_no(value).map(|yes| to.stand_aside = yes),
             show: |from| show_yes_no(from.stand_aside),
+            comes_to: None,
+        },
+        Key {
+            name: "mlock-files",
+            doc: "Whether pages of programs and other files that the kernel drops and programs read again are locked in memory: an eighth of it at most, while swap has room, as long as a program has the file mapped.",
+            set: |to, value, _| yes_no(value).map(|yes| to.mlock_files = yes),
+            show: |from| show_yes_no(from.mlock_files),
             comes_to: None,
         },
         Key {
