@@ -5,16 +5,19 @@
 //! locks the pages, so that the kernel takes others: anonymous ones, which come back from compressed memory in
 //! microseconds. Six programs with 620 MiB of memory wait 33 ms after a switch for pages of files, and 9 ms for swap.
 //!
-//! - It looks only while pages of files come back that the kernel had dropped ([`MANY_BACK`]); otherwise it sleeps.
+//! - It looks only while pages of files come back that the kernel had dropped ([`MANY_BACK`]), and most of what is read of
+//!   files is such; otherwise it sleeps.
+//! - The page that faulted is locked alone. Those around it that are in use fault later, and are locked then; locking eight
+//!   around each cost more in swap than it saved.
 //! - What the first launch of a program reads counts for nothing ([`Sighting::counts`]).
-//! - A lock is a mapping of this process, and lasts for some uses of the application at most ([`windows`]), as long as a
+//! - A lock is a mapping of this process, and lasts for some uses of the application at most ([`locks`]), as long as a
 //!   process has the file mapped, and as long as there is room in swap.
 //! - Only files on disks are locked: reading another one could wait for a program, or another machine.
 //!
 //! The thread reads memory and files of programs; nothing waits for it, its end included.
 
 mod areas;
-mod windows;
+mod locks;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -25,21 +28,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use warmswap_page::{AppId, PAGE_BYTES};
 use warmswap_sys::maps::mapped_file;
 use warmswap_sys::memcg::limit_bytes_of;
-use warmswap_sys::meminfo::Reclaimed;
+use warmswap_sys::meminfo::{Reclaimed, VmstatFile};
 use warmswap_sys::pagemap::Pagemap;
 use warmswap_sys::perf::{FaultKind, PageFaults};
-use warmswap_sys::residency::{LockedPages, is_on_disk};
+use warmswap_sys::residency::{LockedPage, is_on_disk};
 use warmswap_sys::{FileError, Root, monotonic_ns};
 
 use self::areas::{Area, Areas, FileKey};
-use self::windows::Windows;
+use self::locks::Locks;
 use crate::application::ProcessId;
 use crate::error::HostError;
 use crate::prepage::thread_cpu_ns;
-
-/// Pages that are locked together, those of them that are in memory. Mean relaunches with 620 MiB for six programs and
-/// no lock, 4 and 16 pages: see the documentation.
-const WINDOW_PAGES: u64 = 8;
 
 /// Pages of files that came back between two rounds, so that faults are looked at. A round is 2 s.
 const MANY_BACK: u64 = 128;
@@ -219,6 +218,26 @@ struct Place {
     end: u64,
 }
 
+/// Pages of files that were read since the machine booted.
+#[derive(Debug, Clone, Copy)]
+struct Reads {
+    /// All of them.
+    all: u64,
+    /// Those that the kernel had dropped before.
+    again: u64,
+}
+
+impl Reads {
+    /// None where the kernel does not tell.
+    fn now(root: &Root) -> Option<Self> {
+        let again = Reclaimed::read(root).ok()?.files_back?;
+        let blocks = VmstatFile::open(root).ok()?.read().ok()?;
+        let read = blocks.read_bytes / PAGE_BYTES as u64;
+        let all = read.saturating_sub(blocks.in_pages);
+        Some(Self { all, again })
+    }
+}
+
 #[derive(Debug)]
 struct State {
     root: Root,
@@ -226,12 +245,12 @@ struct State {
     /// None while they are not looked at.
     faults: Option<PageFaults>,
     processes: FxHashMap<u32, Sighting>,
-    windows: Windows<LockedPages>,
+    locks: Locks<LockedPage>,
     /// Files of which something is locked.
     places: FxHashMap<FileKey, Place>,
     most_pages: u64,
-    /// Pages of files that had come back at the last round.
-    back: Option<u64>,
+    /// What had been read at the last round.
+    reads: Option<Reads>,
     quiet_rounds: u32,
     /// Rounds since the last use, where no switch is told.
     rounds: u32,
@@ -244,10 +263,10 @@ impl State {
             shared,
             faults: None,
             processes: FxHashMap::default(),
-            windows: Windows::default(),
+            locks: Locks::default(),
             places: FxHashMap::default(),
             most_pages: 0,
-            back: None,
+            reads: None,
             quiet_rounds: QUIET_ROUNDS,
             rounds: 0,
         }
@@ -264,7 +283,7 @@ impl State {
                     processes,
                     most_bytes,
                 }) => self.round(&processes, most_bytes),
-                Ok(Message::Used(app)) => self.windows.used(app),
+                Ok(Message::Used(app)) => self.locks.used(app),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -276,7 +295,7 @@ impl State {
     fn publish(&self) {
         let shared = &self.shared;
         let store = |to: &AtomicU64, value| to.store(value, Ordering::Relaxed);
-        let (now, released) = (self.windows.pages(), self.windows.released_pages());
+        let (now, released) = (self.locks.pages(), self.locks.released());
         store(&shared.pages_now, now);
         store(&shared.locked, now + released);
         store(&shared.unlocked, released);
@@ -285,22 +304,17 @@ impl State {
 
     fn round(&mut self, processes: &[(AppId, ProcessId)], most_bytes: u64) {
         self.most_pages = most_bytes / PAGE_BYTES as u64;
-        self.windows.bound(self.most_pages);
+        self.locks.bound(self.most_pages);
         self.watch(processes);
         self.release_unmapped();
-        if self.windows.switches() == 0 {
+        if self.locks.switches() == 0 {
             self.rounds += 1;
             if self.rounds >= ROUNDS_OF_USE {
                 self.rounds = 0;
-                self.windows.age();
+                self.locks.age();
             }
         }
-        let back = Reclaimed::read(&self.root)
-            .ok()
-            .and_then(|reclaimed| reclaimed.files_back);
-        let last = std::mem::replace(&mut self.back, back);
-        let since = back.unwrap_or(0).saturating_sub(last.unwrap_or(u64::MAX));
-        if since >= MANY_BACK && self.most_pages > 0 {
+        if self.are_read_again() && self.most_pages > 0 {
             self.quiet_rounds = 0;
             self.look();
         } else {
@@ -309,6 +323,19 @@ impl State {
         if self.quiet_rounds >= QUIET_ROUNDS {
             self.look_away();
         }
+    }
+
+    /// Whether many pages of files came back since the last round that the kernel had dropped, and most of what was read was
+    /// such.
+    fn are_read_again(&mut self) -> bool {
+        let now = Reads::now(&self.root);
+        let last = std::mem::replace(&mut self.reads, now);
+        let (Some(last), Some(now)) = (last, now) else {
+            return false;
+        };
+        let again = now.again.saturating_sub(last.again);
+        let all = now.all.saturating_sub(last.all);
+        again >= MANY_BACK && again >= all / 2
     }
 
     fn watch(&mut self, processes: &[(AppId, ProcessId)]) {
@@ -343,7 +370,7 @@ impl State {
         self.places.retain(|_, place| is_mapped(place));
         if self.places.len() < before {
             let places = &self.places;
-            self.windows.retain_files(|file| places.contains_key(&file));
+            self.locks.retain_files(|file| places.contains_key(&file));
         }
     }
 
@@ -396,7 +423,7 @@ impl State {
             return Ok(());
         };
         let app = process.app;
-        if !process.counts(self.windows.switches_to(app), now_ns) {
+        if !process.counts(self.locks.switches_to(app), now_ns) {
             return Ok(());
         }
         let Some(area) = process.area(&self.root, address, now_ns)? else {
@@ -406,13 +433,9 @@ impl State {
             return Ok(());
         };
         self.shared.faults.fetch_add(1, Ordering::Relaxed);
-        let page = first + (address - area.start) / PAGE_BYTES as u64;
-        let window = page / WINDOW_PAGES;
-        let needed = (page % WINDOW_PAGES) as usize;
-        let most = (process.most_pages, self.most_pages);
-        if self.windows.holds((file, window), needed)
-            || !(self.windows).make_room(app, WINDOW_PAGES, most.0, most.1)
-        {
+        let page = (file, first + (address - area.start) / PAGE_BYTES as u64);
+        let (most_of_app, most) = (process.most_pages, self.most_pages);
+        if self.locks.holds(page) || !self.locks.make_room(app, most_of_app, most) {
             return Ok(());
         }
         let path = mapped_file(&self.root, pid, area.start, area.end);
@@ -428,11 +451,9 @@ impl State {
         if !is_on_disk(&opened) {
             return Ok(());
         }
-        let first = window * WINDOW_PAGES;
-        match LockedPages::lock_cached(&opened, first, WINDOW_PAGES as usize, needed) {
+        match LockedPage::lock_cached(&opened, page.1) {
             Ok(Some(locked)) => {
-                let present = locked.present();
-                self.windows.insert(app, (file, window), locked, present);
+                self.locks.insert(app, page, locked);
                 let (start, end) = (area.start, area.end);
                 self.places.insert(file, Place { pid, start, end });
                 Ok(())

@@ -66,101 +66,58 @@ pub fn resident_pages(address: usize, pages: usize) -> std::io::Result<usize> {
     Ok(present.iter().filter(|&&byte| byte & 1 == 1).count())
 }
 
-/// Pages of a file that the kernel does not reclaim before this is dropped.
+/// A page of a file that the kernel does not reclaim before this is dropped.
 #[derive(Debug)]
-pub struct LockedPages {
-    base: NonNull<u8>,
-    bytes: usize,
-    present: u64,
-}
+pub struct LockedPage(NonNull<u8>);
 
 // SAFETY: the mapping belongs to this value alone, and nothing reads or writes through it.
-unsafe impl Send for LockedPages {}
+unsafe impl Send for LockedPage {}
 
-impl LockedPages {
-    /// Most pages of one value.
-    pub const MOST_PAGES: usize = 64;
-
-    /// Locks those of `pages` pages of a file, from page `first` on, that are in the page cache now; the others are not
-    /// read. `None` when `needed`, counted from `first`, is not among them. The pages stay charged to the control group that
-    /// read them. Costs about 5 µs and 1 µs a page.
+impl LockedPage {
+    /// Locks a page of a file if it is in the page cache now; `None` if it is not. It stays charged to the control group that
+    /// read it. Costs about 5 µs, and a mapping of this process as long as it lives.
     ///
-    /// To users who neither own the file nor may write it, the kernel says that all pages are present; those that are
-    /// not are then read.
+    /// To users who neither own the file nor may write it, the kernel says that all pages are present; one that is not is
+    /// then read.
     ///
     /// # Errors
     /// The system's answer: `ENOMEM` or `EPERM` where less may be locked (`RLIMIT_MEMLOCK`), `ENOMEM` where the process has
     /// too many mappings.
-    ///
-    /// # Panics
-    /// When `pages` is 0 or above [`Self::MOST_PAGES`], or `needed` is not below it.
-    pub fn lock_cached(
-        file: &File,
-        first: u64,
-        pages: usize,
-        needed: usize,
-    ) -> io::Result<Option<Self>> {
-        assert!(needed < pages && pages <= Self::MOST_PAGES);
-        let bytes = pages * PAGE_BYTES;
+    pub fn lock_cached(file: &File, page: u64) -> io::Result<Option<Self>> {
         // SAFETY: a fresh mapping at an address of the kernel's choice aliases no memory of this process.
         let base = unsafe {
             mmap(
                 std::ptr::null_mut(),
-                bytes,
+                PAGE_BYTES,
                 ProtFlags::READ,
                 MapFlags::SHARED,
                 file,
-                first * PAGE_BYTES as u64,
+                page * PAGE_BYTES as u64,
             )
         }?;
         let base = NonNull::new(base.cast::<u8>())
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         // From here on dropping it unmaps.
-        let mut locked = Self {
-            base,
-            bytes,
-            present: 0,
-        };
-        let mut cached = [0u8; Self::MOST_PAGES];
-        // SAFETY: `base..base+bytes` is the mapping above, and `cached` has one byte for each of its pages.
-        let result = unsafe { libc::mincore(base.as_ptr().cast(), bytes, cached.as_mut_ptr()) };
+        let locked = Self(base);
+        let mut cached = 0u8;
+        // SAFETY: the page at `base` is the mapping above, and `cached` is one byte for it.
+        let result = unsafe { libc::mincore(base.as_ptr().cast(), PAGE_BYTES, &raw mut cached) };
         if result != 0 {
             return Err(io::Error::last_os_error());
         }
-        let is_cached = |page: usize| cached[page] & 1 == 1;
-        if !is_cached(needed) {
+        if cached & 1 == 0 {
             return Ok(None);
         }
-        let mut page = 0;
-        while page < pages {
-            let run = (page..pages).take_while(|&page| is_cached(page)).count();
-            if run > 0 {
-                // SAFETY: within the mapping above, of which nobody reads a byte: a file that is truncated meanwhile raises
-                // no signal.
-                unsafe {
-                    mlock(
-                        base.as_ptr().add(page * PAGE_BYTES).cast(),
-                        run * PAGE_BYTES,
-                    )
-                }?;
-                locked.present |= (u64::MAX >> (64 - run)) << page;
-            }
-            page += run + 1;
-        }
+        // SAFETY: exactly the mapping above, of which nobody reads a byte: a file that is truncated meanwhile raises no signal.
+        unsafe { mlock(base.as_ptr().cast(), PAGE_BYTES) }?;
         Ok(Some(locked))
-    }
-
-    /// The pages that are locked: bit n for the n-th.
-    #[must_use]
-    pub fn present(&self) -> u64 {
-        self.present
     }
 }
 
-impl Drop for LockedPages {
+impl Drop for LockedPage {
     fn drop(&mut self) {
         // SAFETY: exactly the mapping of `lock_cached`, into which no reference was made. Unmapping unlocks.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
+        let _ = unsafe { munmap(self.0.as_ptr().cast(), PAGE_BYTES) };
     }
 }
 
@@ -212,28 +169,28 @@ mod tests {
             warmswap_testkit::skip!(name, "temporary files are in memory here");
         }
         let path = dir.path().join("file");
-        // Of 16 pages from the fourth on, six.
         drop_cached(&file);
-        for page in [4, 5, 10, 11, 12, 19] {
-            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
+        let pages = [4, 5, 10, 19];
+        for page in pages {
             let mut byte = [0];
             let at = page * PAGE_BYTES as u64;
             std::os::unix::fs::FileExt::read_exact_at(&file, &mut byte, at).unwrap();
         }
-        assert!(
-            LockedPages::lock_cached(&file, 4, 16, 2).unwrap().is_none(),
-            "page 6 is not cached"
-        );
-        let locked = LockedPages::lock_cached(&file, 4, 16, 6).unwrap().unwrap();
-        assert_eq!(locked.present(), 0b1000_0001_1100_0011);
+        assert!(LockedPage::lock_cached(&file, 6).unwrap().is_none());
+        let locked = pages[..3].iter().map(|&page| {
+            let locked = LockedPage::lock_cached(&file, page).unwrap();
+            locked.expect("it is cached")
+        });
+        let locked: Vec<LockedPage> = locked.collect();
 
         drop_cached(&file);
         let cached = |path: &Path| {
             let cached = page_cache(path).unwrap();
             (0..40).filter(|&page| cached[page]).collect::<Vec<_>>()
         };
-        // What is mapped is not dropped; of what is locked the kernel has nothing to reclaim either.
-        assert_eq!(cached(&path), [4, 5, 10, 11, 12, 19]);
+        // What is mapped is not dropped either.
+        assert_eq!(cached(&path), [4, 5, 10]);
         drop(locked);
         drop_cached(&file);
         assert_eq!(cached(&path), [0usize; 0]);
@@ -243,9 +200,10 @@ mod tests {
     fn what_lies_behind_the_end_of_a_file_is_not_locked() {
         let dir = tempfile::tempdir().unwrap();
         let file = file_of(dir.path(), 3);
-        let locked = LockedPages::lock_cached(&file, 0, 64, 0).unwrap().unwrap();
-        assert_eq!(locked.present(), 0b111);
-        assert!(LockedPages::lock_cached(&file, 64, 8, 0).unwrap().is_none());
+        let locked = LockedPage::lock_cached(&file, 2).unwrap();
+        assert!(locked.is_some());
+        assert!(LockedPage::lock_cached(&file, 3).unwrap().is_none());
+        assert!(LockedPage::lock_cached(&file, 64).unwrap().is_none());
         // Truncated while it is locked.
         let path = dir.path().join("file");
         File::options()

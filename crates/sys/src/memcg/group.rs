@@ -19,16 +19,23 @@ pub struct Group {
 /// none, or no hierarchy that says so.
 #[must_use]
 pub fn own_limit_bytes(root: &Root) -> Option<u64> {
-    limit_bytes_above(root, &root.path("/proc/self/cgroup"))
+    let limit = |group: &Group| group.limit_bytes().ok()?;
+    least_above(root, &root.path("/proc/self/cgroup"), limit)
 }
 
-/// The same for another process.
+/// The least memory above which the kernel reclaims or throttles another process: a limit, or in version 2 what a group
+/// may have before it is slowed down.
 #[must_use]
 pub fn limit_bytes_of(root: &Root, pid: u32) -> Option<u64> {
-    limit_bytes_above(root, &root.proc_file(pid, "cgroup"))
+    let limit = |group: &Group| {
+        let bounds = [group.limit_bytes(), group.high_bytes()];
+        bounds.into_iter().flatten().flatten().min()
+    };
+    least_above(root, &root.proc_file(pid, "cgroup"), limit)
 }
 
-fn limit_bytes_above(root: &Root, groups: &Path) -> Option<u64> {
+/// The least of what the groups of a process say, by its list of them, and those above.
+fn least_above(root: &Root, groups: &Path, bytes: impl Fn(&Group) -> Option<u64>) -> Option<u64> {
     let Hierarchy { mount, version } = Hierarchy::find(root).ok()?;
     let own = path_of(groups, version).ok()??;
     // In a container the path may be the machine's; what is mounted here is the part that holds for us.
@@ -36,7 +43,7 @@ fn limit_bytes_above(root: &Root, groups: &Path) -> Option<u64> {
         .join(own)
         .ancestors()
         .take_while(|folder| folder.starts_with(&mount))
-        .filter_map(|folder| Group::new(folder.to_owned(), version).limit_bytes().ok()?)
+        .filter_map(|folder| bytes(&Group::new(folder.to_owned(), version)))
         .min()
 }
 
@@ -121,10 +128,22 @@ impl Group {
     /// # Errors
     /// [`FileError`].
     pub fn limit_bytes(&self) -> Result<Option<u64>, FileError> {
-        let path = self.path.join(match self.version {
+        self.bound(match self.version {
             Version::V1 => "memory.limit_in_bytes",
             Version::V2 => "memory.max",
-        });
+        })
+    }
+
+    /// The memory above which it is slowed down and reclaimed from; none in version 1.
+    fn high_bytes(&self) -> Result<Option<u64>, FileError> {
+        match self.version {
+            Version::V1 => Ok(None),
+            Version::V2 => self.bound("memory.high"),
+        }
+    }
+
+    fn bound(&self, name: &str) -> Result<Option<u64>, FileError> {
+        let path = self.path.join(name);
         let text = file::read(&path)?;
         match text.trim() {
             "max" => Ok(None),
@@ -379,6 +398,11 @@ mod tests {
             std::fs::create_dir_all(dir.path().join("proc/77")).unwrap();
             write("proc/77/cgroup", own);
             assert_eq!(limit_bytes_of(&root, 77), Some(7000));
+            write("cg/a/memory.high", "6000\n");
+            let is_slowed = file == "memory.max";
+            let least = if is_slowed { 6000 } else { 7000 };
+            assert_eq!(limit_bytes_of(&root, 77), Some(least));
+            assert_eq!(own_limit_bytes(&root), Some(7000));
             std::fs::remove_dir_all(dir.path().join("proc/77")).unwrap();
             // Of another machine's group the part that is mounted here is left.
             write("proc/self/cgroup", &own.replace("/a/b", "/elsewhere/a"));
