@@ -52,6 +52,7 @@ fn the_unit_has_the_rights_that_the_daemon_needs_and_no_others() {
         ("SystemCallFilter", "process_madvise"),
         ("SystemCallFilter", "bpf"),
         ("SystemCallFilter", "perf_event_open"),
+        ("SystemCallFilter", "mincore"),
         ("LimitMEMLOCK", "infinity"),
         ("ReadWritePaths", "-/sys/devices/virtual/block"),
         ("ReadWritePaths", "-/sys/class/zram-control"),

@@ -51,9 +51,6 @@ use crate::watch::Watched;
 /// The least that is kept free for the next launch, in bytes.
 const LEAST_HEADROOM_BYTES: u64 = 4 << 20;
 
-/// The part of the swap that is little when no more is free.
-const LITTLE_SWAP: u64 = 8;
-
 /// What a tick did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tick {
@@ -220,8 +217,13 @@ impl Host {
                 continue;
             }
             let name = &app.application.name;
-            let (engine, names) = (&self.core.engine, &self.core.names);
-            match learned::keep(engine, names, folder, name, app.id) {
+            let learned = match &app.forgotten {
+                Some(learned) => learned.clone(),
+                // What was taught to an engine that saw no page since is what is kept already.
+                None if self.core.stands_aside => continue,
+                None => self.core.engine.learned(app.id),
+            };
+            match learned::keep(learned, &self.core.names, folder, name) {
                 Ok(true) => written.push(usize::from(app.id.0)),
                 Ok(false) => app.has_learned = false,
                 Err(error) => result = result.and(Err(error)),
@@ -259,6 +261,9 @@ impl Host {
         ) = (removed, &self.prepagers)
         {
             prepagers.only(u64::MAX);
+        }
+        if let Some(locker) = &self.file_locker {
+            locker.removed(app);
         }
         self.core.engine.set_budget_bytes(UNBOUNDED_BYTES);
         self.core.engine.retire(app);
@@ -488,21 +493,6 @@ impl Host {
                 self.core.mean_page_bytes = mean.clamp(1, PAGE_BYTES as u64) as u32;
             }
         }
-    }
-
-    /// Tells the thread that locks pages of files what it goes by. Where swap runs out, pages of files are what the kernel
-    /// can still reclaim.
-    fn lock_files(&self) {
-        let Some(locker) = &self.file_locker else {
-            return;
-        };
-        let processes = |app: &App| {
-            let of_app = |process: &Watched| (app.id, process.id());
-            app.processes.iter().map(of_app).collect::<Vec<_>>()
-        };
-        let processes = self.in_order().flat_map(processes).collect();
-        let is_short = self.swap.free_bytes <= self.swap.total_bytes / LITTLE_SWAP;
-        locker.round(processes, self.gauge.memory_bytes().unwrap_or(0), is_short);
     }
 
     fn reclaim(&mut self, now_ns: u64) -> Tick {

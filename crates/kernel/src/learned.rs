@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use warmswap_engine::Engine;
-use warmswap_page::AppId;
-use warmswap_policy::learned::{LoadError, SaveError, load, replace};
+use warmswap_page::{AppId, FileId};
+use warmswap_policy::learned::{Learned, LoadError, SaveError, load, replace};
 
 use crate::files::FileNames;
 
@@ -34,13 +34,11 @@ pub(crate) fn teach(
 /// # Errors
 /// [`SaveError`]; what was kept before is still there.
 pub(crate) fn keep(
-    engine: &Engine,
+    learned: Learned<FileId>,
     names: &FileNames,
     folder: &Path,
     name: &str,
-    app: AppId,
 ) -> Result<bool, SaveError> {
-    let learned = engine.learned(app);
     let learned = learned.rename(|file| Some(names.path(file)?.to_str()?.to_owned()));
     if learned.is_empty() {
         return Ok(false);

@@ -29,6 +29,8 @@
 //!   Anonymous pages that came in vain leave the swap cache again when the window closes, if memory is short: the swap
 //!   has their content still, so that this costs next to nothing. With zram they are the only clean pages there, since
 //!   a fault takes its page out of the swap cache at once.
+//! - *Locking pages of files* (`mlock`): what programs had to read again, because the kernel had dropped it, stays in
+//!   memory, also while the host stands aside.
 //! - Whatever the kernel refuses is counted by its reason ([`Counters`]) and left alone; nothing is fatal.
 //!
 //! The kernel goes on reclaiming by itself when memory runs out before the host acts; the host sees that as
@@ -39,8 +41,8 @@
 //! Where memory nearly suffices the kernel drops pages of files that nobody uses, programs hardly wait, and a host costs CPU time
 //! for nothing. So it leaves all to the kernel at first, and takes part where programs wait for memory after switches (by
 //! the kernel's pressure stall information), wait less with it, and that is worth its CPU time; the other way is tried again now and
-//! then, ever more seldom ([`host::Worth`]). While it stands aside it pages out nothing, brings nothing back, and looks at little;
-//! what learned tables hold stays. Where a goal is the host's own to hold ([`HostConfig::may_stand_aside`]) it always takes part.
+//! then, ever more seldom ([`host::Worth`]). While it stands aside it pages out nothing, brings nothing back, and knows
+//! no pages; what learned tables hold stays. Where a goal is the host's own to hold ([`HostConfig::may_stand_aside`]) it always takes part.
 //!
 //! | module | subject |
 //! |---|---|
@@ -51,6 +53,7 @@
 //! | [`goal`] | how much memory is to be had, and how much is missing |
 //! | [`host`] | the engine over it all |
 //! | [`prepage`] | the threads that bring pages back |
+//! | `mlock` | the thread that locks pages of files |
 //! | [`program`] | one program in a control group of its own, without switches |
 //! | [`upkeep`] | recompression and write-back of idle pages in zram |
 //! | [`status`], [`counters`] | what happened |

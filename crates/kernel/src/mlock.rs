@@ -9,33 +9,38 @@
 //!   files is such; otherwise it sleeps.
 //! - The page that faulted is locked alone. Those around it that are in use fault later, and are locked then; locking eight
 //!   around each cost more in swap than it saved.
-//! - What the first launch of a program reads counts for nothing ([`Sighting::counts`]).
+//! - What the first launch of a program reads counts for nothing.
 //! - A lock is a mapping of this process, and lasts for some uses of the application at most ([`locks`]), as long as a
 //!   process has the file mapped, and as long as there is room in swap.
-//! - Only files on disks are locked: reading another one could wait for a program, or another machine.
+//! - Of a control group with a bound on memory an eighth of that is locked at most, and nothing where it may not swap.
+//! - Only files on disks are locked: opening or reading another one could wait for a program, or another machine.
 //!
 //! The thread reads memory and files of programs; nothing waits for it, its end included.
 
 mod areas;
+mod bounds;
 mod locks;
+mod process;
 
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use warmswap_page::{AppId, PAGE_BYTES};
 use warmswap_sys::maps::mapped_file;
-use warmswap_sys::memcg::limit_bytes_of;
 use warmswap_sys::meminfo::{Reclaimed, VmstatFile};
-use warmswap_sys::pagemap::Pagemap;
-use warmswap_sys::perf::{FaultKind, PageFaults};
-use warmswap_sys::residency::{LockedPage, is_on_disk};
+use warmswap_sys::perf::{FaultKind, PageFaults, PerfError};
+use warmswap_sys::residency::LockedPage;
 use warmswap_sys::{FileError, Root, monotonic_ns};
 
-use self::areas::{Area, Areas, FileKey};
-use self::locks::Locks;
+use self::areas::{Areas, MappedFile};
+use self::bounds::Bounds;
+use self::locks::{FileKey, Locks};
+use self::process::Faulting;
 use crate::application::ProcessId;
 use crate::error::HostError;
 use crate::prepage::thread_cpu_ns;
@@ -52,16 +57,16 @@ const READ_INTERVAL: Duration = Duration::from_millis(200);
 /// The buffer of each CPU: about 1,600 faults.
 const BUFFER_PAGES: usize = 16;
 
-/// A process of an application that nobody told of a switch has begun when it is known for so long.
-const BEGUN: Duration = Duration::from_secs(60);
-
-/// Where no switches are told, a use of all applications is over after so many rounds.
+/// A use of an application that never comes to the foreground is over after so many rounds.
 const ROUNDS_OF_USE: u32 = 30;
 
-/// The mappings of a process are read again after so long at the earliest.
-const REREAD: Duration = Duration::from_secs(1);
+/// Messages that wait for the thread, at most. Where it hangs, others are lost.
+const MOST_WAITING: usize = 256;
 
-/// The part of the memory that may be locked: of the machine, and of each control group.
+/// Pages in a row that could not be locked, after which it is not tried any more.
+const MOST_FAILURES: u32 = 64;
+
+/// The part of the memory that may be locked: of the machine, and of a control group.
 const LOCKED_PART: u64 = 8;
 
 /// What a host tells its thread.
@@ -74,6 +79,8 @@ enum Message {
     },
     /// The application came to the foreground.
     Used(AppId),
+    /// The application is watched no more, and its number is for another one.
+    Removed(AppId),
 }
 
 /// What the thread did so far.
@@ -107,7 +114,7 @@ pub(crate) struct Locked {
 /// The thread that locks pages of files. Dropping it has it unlock all and end, which is not waited for.
 #[derive(Debug)]
 pub(crate) struct FileLocker {
-    messages: Sender<Message>,
+    messages: SyncSender<Message>,
     shared: Arc<Shared>,
 }
 
@@ -117,7 +124,7 @@ impl FileLocker {
     /// # Errors
     /// [`HostError::Thread`].
     pub fn start(root: &Root) -> Result<Self, HostError> {
-        let (messages, receiver) = channel();
+        let (messages, receiver) = sync_channel(MOST_WAITING);
         let shared = Arc::new(Shared::default());
         let state = State::new(root, Arc::clone(&shared));
         std::thread::Builder::new()
@@ -134,8 +141,7 @@ impl FileLocker {
             true => 0,
             false => memory_bytes / LOCKED_PART,
         };
-        // The thread lives as long as the sender.
-        let _ = self.messages.send(Message::Round {
+        let _ = self.messages.try_send(Message::Round {
             processes,
             most_bytes,
         });
@@ -143,7 +149,12 @@ impl FileLocker {
 
     /// The application came to the foreground.
     pub fn used(&self, app: AppId) {
-        let _ = self.messages.send(Message::Used(app));
+        let _ = self.messages.try_send(Message::Used(app));
+    }
+
+    /// The application is watched no more: what is locked for it is unlocked.
+    pub fn removed(&self, app: AppId) {
+        let _ = self.messages.try_send(Message::Removed(app));
     }
 
     /// What was locked so far.
@@ -160,71 +171,43 @@ impl FileLocker {
     }
 }
 
-/// A process whose faults are looked at.
-#[derive(Debug)]
-struct Sighting {
-    app: AppId,
-    id: ProcessId,
-    since_ns: u64,
-    /// Pages that may be locked for it: the part of its control group's memory.
-    most_pages: u64,
-    /// Its page table and mappings, while faults are looked at.
-    memory: Option<(Pagemap, Areas, u64)>,
-}
-
-impl Sighting {
-    /// Whether it has begun, so that what it reads it has read before, as a rule.
-    fn counts(&self, switches: u64, now_ns: u64) -> bool {
-        let known = Duration::from_nanos(now_ns.saturating_sub(self.since_ns));
-        switches >= 2 || switches == 0 && known >= BEGUN
-    }
-
-    /// The mapping that holds an address, read anew where it is none that is known.
-    fn area(&mut self, root: &Root, address: u64, now_ns: u64) -> Result<Option<Area>, FileError> {
-        if let Some((_, areas, read_ns)) = &self.memory {
-            let area = areas.find(address);
-            let is_fresh = now_ns.saturating_sub(*read_ns) < REREAD.as_nanos() as u64;
-            if area.is_some() || is_fresh {
-                return Ok(area);
-            }
-        }
-        let areas = Areas::read(root, self.id.pid)?;
-        let area = areas.find(address);
-        let table = Pagemap::open(root, self.id.pid)?;
-        self.memory = Some((table, areas, now_ns));
-        Ok(area)
-    }
-
-    /// Whether there is a page of a file at an address; what the process has written to is its own.
-    fn is_of_file(&self, address: u64) -> bool {
-        let page = PAGE_BYTES as u64;
-        let mut is_of_file = false;
-        if let Some((table, ..)) = &self.memory {
-            let start = address / page * page;
-            let seen = table.scan(start, start + page, |_, entry| {
-                is_of_file = entry.present() && entry.file();
-            });
-            is_of_file &= seen.is_ok();
-        }
-        is_of_file
-    }
-}
-
 /// A mapping by which a file was locked.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     pid: u32,
     start: u64,
     end: u64,
+    /// The file as the memory map names it.
+    file: MappedFile,
 }
 
-/// Pages of files that were read since the machine booted.
+impl Place {
+    fn path(&self, root: &Root) -> PathBuf {
+        mapped_file(root, self.pid, self.start, self.end)
+    }
+}
+
+/// The file at a path, and the mount that holds it there.
+fn key_of(path: &Path) -> std::io::Result<FileKey> {
+    let flags = rustix::fs::StatxFlags::BASIC_STATS | rustix::fs::StatxFlags::MNT_ID;
+    let found = rustix::fs::statx(rustix::fs::CWD, path, rustix::fs::AtFlags::empty(), flags)?;
+    Ok(FileKey {
+        device: u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor),
+        inode: found.stx_ino,
+        // 0 before Linux 5.8.
+        mount: found.stx_mnt_id,
+    })
+}
+
+/// Pages that were read since the machine booted.
 #[derive(Debug, Clone, Copy)]
 struct Reads {
-    /// All of them.
-    all: u64,
     /// Those that the kernel had dropped before.
     again: u64,
+    /// What was read from disks, and from swap where the kernel counts that, too.
+    blocks: u64,
+    /// What came from swap.
+    swapped_in: u64,
 }
 
 impl Reads {
@@ -232,9 +215,11 @@ impl Reads {
     fn now(root: &Root) -> Option<Self> {
         let again = Reclaimed::read(root).ok()?.files_back?;
         let blocks = VmstatFile::open(root).ok()?.read().ok()?;
-        let read = blocks.read_bytes / PAGE_BYTES as u64;
-        let all = read.saturating_sub(blocks.in_pages);
-        Some(Self { all, again })
+        Some(Self {
+            again,
+            blocks: blocks.read_bytes / PAGE_BYTES as u64,
+            swapped_in: blocks.in_pages,
+        })
     }
 }
 
@@ -244,16 +229,18 @@ struct State {
     shared: Arc<Shared>,
     /// None while they are not looked at.
     faults: Option<PageFaults>,
-    processes: FxHashMap<u32, Sighting>,
+    processes: FxHashMap<u32, Faulting>,
     locks: Locks<LockedPage>,
-    /// Files of which something is locked.
+    bounds: Bounds,
+    /// Where a process has the files mapped of which something is locked.
     places: FxHashMap<FileKey, Place>,
     most_pages: u64,
     /// What had been read at the last round.
     reads: Option<Reads>,
     quiet_rounds: u32,
-    /// Rounds since the last use, where no switch is told.
     rounds: u32,
+    /// Pages in a row that could not be locked.
+    failures: u32,
 }
 
 impl State {
@@ -264,11 +251,13 @@ impl State {
             faults: None,
             processes: FxHashMap::default(),
             locks: Locks::default(),
+            bounds: Bounds::default(),
             places: FxHashMap::default(),
             most_pages: 0,
             reads: None,
             quiet_rounds: QUIET_ROUNDS,
             rounds: 0,
+            failures: 0,
         }
     }
 
@@ -284,12 +273,18 @@ impl State {
                     most_bytes,
                 }) => self.round(&processes, most_bytes),
                 Ok(Message::Used(app)) => self.locks.used(app),
+                Ok(Message::Removed(app)) => self.removed(app),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.read_faults();
             self.publish();
         }
+    }
+
+    fn removed(&mut self, app: AppId) {
+        self.locks.remove(app);
+        self.processes.retain(|_, process| process.app != app);
     }
 
     fn publish(&self) {
@@ -307,12 +302,14 @@ impl State {
         self.locks.bound(self.most_pages);
         self.watch(processes);
         self.release_unmapped();
-        if self.locks.switches() == 0 {
-            self.rounds += 1;
-            if self.rounds >= ROUNDS_OF_USE {
-                self.rounds = 0;
-                self.locks.age();
+        for group in self.bounds.refresh() {
+            if self.locks.pages_of(group) > self.bounds.most_pages(group) {
+                self.locks.release_group(group);
             }
+        }
+        self.rounds += 1;
+        if self.rounds.is_multiple_of(ROUNDS_OF_USE) {
+            self.locks.age();
         }
         if self.are_read_again() && self.most_pages > 0 {
             self.quiet_rounds = 0;
@@ -334,8 +331,10 @@ impl State {
             return false;
         };
         let again = now.again.saturating_sub(last.again);
-        let all = now.all.saturating_sub(last.all);
-        again >= MANY_BACK && again >= all / 2
+        let blocks = now.blocks.saturating_sub(last.blocks);
+        // Before Linux 6.3 what comes from zram is not among them.
+        let of_files = blocks.checked_sub(now.swapped_in - last.swapped_in.min(now.swapped_in));
+        again >= MANY_BACK && again >= of_files.unwrap_or(blocks) / 2
     }
 
     fn watch(&mut self, processes: &[(AppId, ProcessId)]) {
@@ -343,35 +342,52 @@ impl State {
         let known = std::mem::take(&mut self.processes);
         let mut known: FxHashMap<_, _> = known.into_values().map(|p| (p.id, p)).collect();
         for &(app, id) in processes {
-            let mut process = known.remove(&id).unwrap_or_else(|| {
-                let limit = limit_bytes_of(&self.root, id.pid);
-                Sighting {
-                    app,
-                    id,
-                    since_ns: now_ns,
-                    most_pages: limit
-                        .map_or(u64::MAX, |limit| limit / LOCKED_PART / PAGE_BYTES as u64),
-                    memory: None,
-                }
-            });
+            let process = known.remove(&id);
+            let mut process = process.unwrap_or_else(|| Faulting::new(app, id, now_ns));
             process.app = app;
             self.processes.insert(id.pid, process);
         }
     }
 
-    /// A file that no process has mapped any more is not held: the file system could not be unmounted.
+    /// A file that no process has mapped any more is not held: its file system could not be unmounted.
     fn release_unmapped(&mut self) {
-        let root = &self.root;
-        let is_mapped = |place: &Place| {
-            let path = mapped_file(root, place.pid, place.start, place.end);
-            path.symlink_metadata().is_ok()
-        };
-        let before = self.places.len();
-        self.places.retain(|_, place| is_mapped(place));
-        if self.places.len() < before {
-            let places = &self.places;
-            self.locks.retain_files(|file| places.contains_key(&file));
+        if self.places.is_empty() {
+            return;
         }
+        let files = self.locks.files();
+        let places = std::mem::take(&mut self.places);
+        for (file, place) in places {
+            if !files.contains(&file) {
+                continue;
+            }
+            let is_there = key_of(&place.path(&self.root)).is_ok_and(|found| found == file);
+            let place = if is_there {
+                Some(place)
+            } else {
+                self.other_place(file, place.file)
+            };
+            if let Some(place) = place {
+                self.places.insert(file, place);
+            }
+        }
+        let places = &self.places;
+        self.locks.retain_files(|file| places.contains_key(&file));
+    }
+
+    /// Where another process has a file mapped, or the same one elsewhere.
+    fn other_place(&self, key: FileKey, file: MappedFile) -> Option<Place> {
+        self.processes.keys().find_map(|&pid| {
+            let areas = Areas::read(&self.root, pid).ok()?;
+            let places = areas.of_file(file).map(|area| Place {
+                pid,
+                start: area.start,
+                end: area.end,
+                file,
+            });
+            let is_it =
+                |place: &Place| key_of(&place.path(&self.root)).is_ok_and(|found| found == key);
+            places.take(1).find(is_it)
+        })
     }
 
     /// Looks at faults from now on.
@@ -381,15 +397,21 @@ impl State {
         }
         match PageFaults::open(&self.root, FaultKind::Major, BUFFER_PAGES) {
             Ok(faults) => self.faults = Some(faults),
-            Err(error) => self.refuse(&error.to_string()),
+            Err(error @ (PerfError::Missing | PerfError::Permission { .. })) => {
+                self.refuse(&error.to_string());
+            }
+            // A processor went, or descriptors ran out: it is tried again in the next round.
+            Err(_) => {}
         }
     }
 
     fn look_away(&mut self) {
         self.faults = None;
         for process in self.processes.values_mut() {
-            process.memory = None;
+            process.look_away();
         }
+        let locks = &self.locks;
+        self.bounds.retain(|group| locks.pages_of(group) > 0);
     }
 
     /// It is not tried again.
@@ -423,7 +445,7 @@ impl State {
             return Ok(());
         };
         let app = process.app;
-        if !process.counts(self.locks.switches_to(app), now_ns) {
+        if !process.has_begun(self.locks.switches_to(app), now_ns) {
             return Ok(());
         }
         let Some(area) = process.area(&self.root, address, now_ns)? else {
@@ -433,34 +455,54 @@ impl State {
             return Ok(());
         };
         self.shared.faults.fetch_add(1, Ordering::Relaxed);
-        let page = (file, first + (address - area.start) / PAGE_BYTES as u64);
-        let (most_of_app, most) = (process.most_pages, self.most_pages);
-        if self.locks.holds(page) || !self.locks.make_room(app, most_of_app, most) {
+        let bounds = &mut self.bounds;
+        let group = *process
+            .group
+            .get_or_insert_with(|| bounds.group_of(&self.root, pid));
+        let most_of_group = group.map_or(u64::MAX, |group| self.bounds.most_pages(group));
+        if !(self.locks).make_room(app, group, most_of_group, self.most_pages) {
             return Ok(());
         }
-        let path = mapped_file(&self.root, pid, area.start, area.end);
-        let opened = match std::fs::File::open(&path) {
+        let place = Place {
+            pid,
+            start: area.start,
+            end: area.end,
+            file,
+        };
+        let path = place.path(&self.root);
+        let open = || -> std::io::Result<_> { Ok((std::fs::File::open(&path)?, key_of(&path)?)) };
+        let (opened, key) = match open() {
             Ok(opened) => opened,
             Err(error) => {
-                if error.kind() == std::io::ErrorKind::PermissionDenied {
+                if error.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()) {
                     self.refuse(&format!("cannot open {}: {error}", path.display()));
+                } else if error.kind() == ErrorKind::NotFound {
+                    // The mapping has changed.
+                    process.look_away();
                 }
                 return Err(FileError::new("open", &path, error));
             }
         };
-        if !is_on_disk(&opened) {
+        let page = first + (address - area.start) / PAGE_BYTES as u64;
+        if self.locks.holds((key, page)) {
             return Ok(());
         }
-        match LockedPage::lock_cached(&opened, page.1) {
+        match LockedPage::lock_cached(&opened, page) {
             Ok(Some(locked)) => {
-                self.locks.insert(app, page, locked);
-                let (start, end) = (area.start, area.end);
-                self.places.insert(file, Place { pid, start, end });
+                self.failures = 0;
+                self.locks.insert(app, group, (key, page), locked);
+                self.places.entry(key).or_insert(place);
                 Ok(())
             }
+            // It left already.
             Ok(None) => Ok(()),
             Err(error) => {
-                self.refuse(&format!("cannot lock pages of {}: {error}", path.display()));
+                // A file that was cut off just now is no reason to give up.
+                self.failures += 1;
+                let is_forbidden = error.kind() == ErrorKind::PermissionDenied;
+                if is_forbidden || self.failures >= MOST_FAILURES {
+                    self.refuse(&format!("cannot lock pages of {}: {error}", path.display()));
+                }
                 Err(FileError::new("lock", &path, error))
             }
         }

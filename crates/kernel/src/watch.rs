@@ -213,13 +213,15 @@ impl Watched {
         let is_sure = self.looks.is_multiple_of(SURE_LOOKS);
         self.looks = self.looks.wrapping_add(1);
         let mut fresh = self.scan(root, ALL, is_sure)?;
-        if fresh.is_empty() && !self.pages.is_empty() {
+        if fresh.is_empty() {
             // The page table that the file was opened for is gone: the process executed another program, or ends.
             self.pagemap = Pagemap::open(root, self.id.pid)?;
             self.page_table = None;
             self.file_pages = None;
-            self.executed += 1;
-            self.pages.compare(ALL, &[], changes);
+            if !self.pages.is_empty() {
+                self.executed += 1;
+                self.pages.compare(ALL, &[], changes);
+            }
             fresh = self.scan(root, ALL, true)?;
         }
         self.pulse = Some(pulse);

@@ -12,7 +12,7 @@ use warmswap_sys::Root;
 use warmswap_sys::advise::{Advice, PageRange, advise_on_every_cpu};
 use warmswap_sys::maps::{Backing, Mapping, Maps};
 use warmswap_sys::process::Process;
-use warmswap_sys::residency::{is_on_disk, page_cache};
+use warmswap_sys::residency::page_cache;
 use warmswap_testkit::skip;
 
 /// The pages of its file that the program reads.
@@ -20,6 +20,9 @@ const USED: std::ops::Range<u64> = 512..1536;
 
 /// Of these, pages that may be missing: the kernel may have taken some before they could be locked.
 const FEW: u64 = 64;
+
+/// A file system in memory.
+const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
 
 /// A program that has a file of 16 MiB mapped, and a host that watches it.
 struct Setting {
@@ -36,7 +39,7 @@ impl Setting {
         let page = |number: u64| [(number % 251) as u8; 4096];
         std::fs::write(&path, (0..4096).flat_map(page).collect::<Vec<u8>>()).unwrap();
         let file = std::fs::File::open(&path).unwrap();
-        if !is_on_disk(&file) {
+        if fs::fstatfs(&file).unwrap().f_type == TMPFS_MAGIC {
             return Err("temporary files are in memory here".to_owned());
         }
         // What was not written yet cannot be evicted.

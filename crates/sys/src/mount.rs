@@ -1,5 +1,6 @@
 //! Mounting one of the kernel's own file systems for a while.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -57,6 +58,24 @@ impl Mounted {
     }
 }
 
+/// The types of the file systems that a process sees mounted, by device numbers as in its memory map (`fe:01`).
+///
+/// # Errors
+/// [`FileError`]; [`FileError::is_gone`] when the process ended.
+pub fn types_of(root: &Root, pid: u32) -> Result<BTreeMap<String, String>, FileError> {
+    let text = file::read(&root.proc_file(pid, "mountinfo"))?;
+    Ok(text.lines().filter_map(type_in).collect())
+}
+
+/// Device and type in a line of mountinfo: `36 35 254:1 / /mnt rw shared:1 - ext4 /dev/vda1 rw`.
+fn type_in(line: &str) -> Option<(String, String)> {
+    let (mount, system) = line.split_once(" - ")?;
+    let (major, minor) = mount.split(' ').nth(2)?.split_once(':')?;
+    let number = |text: &str| text.parse::<u32>().ok();
+    let device = format!("{:02x}:{:02x}", number(major)?, number(minor)?);
+    Some((device, system.split(' ').next()?.to_owned()))
+}
+
 /// The first mount point of a file system of type `kind`, from `/proc/self/mounts`.
 ///
 /// # Errors
@@ -87,6 +106,19 @@ pub(crate) fn unmount(path: &Path) -> Result<(), FileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn types_are_told_by_device_as_in_memory_maps() {
+        let line = "36 35 254:1 / /mnt/a\\040b rw,noatime shared:1 master:2 - ext4 /dev/vda1 rw";
+        let expected = ("fe:01".to_owned(), "ext4".to_owned());
+        assert_eq!(type_in(line), Some(expected));
+        let line = "99 35 0:300 / /x rw - fuse.sshfs host:/ rw";
+        let expected = ("00:12c".to_owned(), "fuse.sshfs".to_owned());
+        assert_eq!(type_in(line), Some(expected));
+        assert_eq!(type_in("36 35 254 / /mnt rw - ext4 x rw"), None);
+        let own = types_of(&Root::machine(), std::process::id()).unwrap();
+        assert!(own.values().any(|kind| kind == "proc"), "{own:?}");
+    }
 
     #[test]
     fn the_mount_point_is_found_by_type() {

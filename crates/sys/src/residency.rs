@@ -121,28 +121,6 @@ impl Drop for LockedPage {
     }
 }
 
-/// Whether the file is a regular one on a file system of a disk, whose pages can be read again at any time without
-/// waiting for another machine or a program, and are not the only copy.
-#[must_use]
-pub fn is_on_disk(file: &File) -> bool {
-    const DISK_FILE_SYSTEMS: [rustix::fs::FsWord; 11] = [
-        libc::EXT4_SUPER_MAGIC,
-        libc::XFS_SUPER_MAGIC,
-        libc::BTRFS_SUPER_MAGIC,
-        libc::F2FS_SUPER_MAGIC,
-        libc::OVERLAYFS_SUPER_MAGIC,
-        libc::MSDOS_SUPER_MAGIC,
-        0x7371_7368, // squashfs
-        0xe0f5_e1e2, // erofs
-        0xca45_1a4e, // bcachefs
-        0x2fc1_2fc1, // zfs
-        0x2011_bab0, // exfat
-    ];
-    let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
-    let kind = rustix::fs::fstatfs(file).map(|system| system.f_type);
-    is_file && kind.is_ok_and(|kind| DISK_FILE_SYSTEMS.contains(&kind))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,7 +143,7 @@ mod tests {
         let name = "locked_pages_stay_cached_until_they_are_unlocked";
         let dir = tempfile::tempdir().unwrap();
         let file = file_of(dir.path(), 40);
-        if !is_on_disk(&file) {
+        if rustix::fs::fstatfs(&file).unwrap().f_type == libc::TMPFS_MAGIC {
             warmswap_testkit::skip!(name, "temporary files are in memory here");
         }
         let path = dir.path().join("file");
@@ -213,13 +191,6 @@ mod tests {
             .set_len(1)
             .unwrap();
         drop(locked);
-    }
-
-    #[test]
-    fn memory_and_devices_are_not_on_disk() {
-        assert!(!is_on_disk(&File::open("/dev/null").unwrap()));
-        assert!(!is_on_disk(&File::open("/proc/self/maps").unwrap()));
-        assert!(!is_on_disk(&File::open("/").unwrap()), "a folder");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHasher;
 use warmswap_page::{AppId, FileId, PAGE_BYTES, PageAddr};
+use warmswap_policy::learned::Learned;
 use warmswap_sys::Root;
 use warmswap_sys::process::MemoryUse;
 
@@ -106,6 +107,10 @@ pub(super) struct App {
     pub has_learned: bool,
     /// Pages of it were hot in an earlier run.
     pub is_taught: bool,
+    /// What was learned of it before its pages were forgotten; none while they are known.
+    pub forgotten: Option<Learned<FileId>>,
+    /// Its pages are to be looked at for the first time.
+    pub is_unknown: bool,
     /// Pages that it freed since the engine gave back what it keeps of those.
     pub freed: u64,
     /// When it was last looked at between events.
@@ -137,6 +142,8 @@ impl App {
             window: None,
             has_learned: false,
             is_taught: false,
+            forgotten: None,
+            is_unknown: false,
             freed: 0,
             looked_ns: None,
             refused_since_ns: 0,
@@ -198,8 +205,17 @@ impl App {
         rest.is_some_and(|rest| rest.is_over(now_ns, effort))
     }
 
-    /// Forgets what is known of its pages.
-    pub fn forget_pages(&mut self) {
+    /// Whether anything is known of its pages.
+    pub fn is_known(&self) -> bool {
+        self.processes
+            .iter()
+            .any(|process| !process.pages.is_empty())
+    }
+
+    /// Forgets what is known of its pages, but for what was learned of its launches.
+    pub fn forget_pages(&mut self, learned: Learned<FileId>) {
+        self.is_taught |= !learned.hot.is_empty();
+        self.forgotten = Some(learned);
         self.processes.iter_mut().for_each(Watched::forget);
         self.files = BTreeMap::new();
         self.used_file_pages = None;

@@ -92,6 +92,9 @@ impl Core {
         if self.stands_aside {
             return;
         }
+        if app.is_unknown {
+            return self.look_first(app);
+        }
         let begin = thread_cpu_ns();
         for at in 0..app.processes.len() {
             let process = &app.processes[at];
@@ -114,7 +117,8 @@ impl Core {
     }
 
     /// Looks at all processes of the application for the first time: what is there was there before.
-    pub fn look_first(&mut self, app: &mut App) {
+    fn look_first(&mut self, app: &mut App) {
+        app.is_unknown = false;
         for at in 0..app.processes.len() {
             self.look_at(app, at, Sight::First);
             self.mark_taught(app, at);

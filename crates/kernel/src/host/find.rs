@@ -9,6 +9,9 @@ use super::reclaim::Patience;
 use crate::application::{Application, ProcessId};
 use crate::watch::Watched;
 
+/// The part of the swap that is little when no more is free.
+const LITTLE_SWAP: u64 = 8;
+
 impl Host {
     /// Looks for processes that began or ended.
     pub(super) fn find_processes(&mut self, now_ns: u64) {
@@ -35,6 +38,21 @@ impl Host {
         }
     }
 
+    /// Tells the thread that locks pages of files what it goes by. Where swap runs out, pages of files are what the kernel
+    /// can still reclaim.
+    pub(super) fn lock_files(&self) {
+        let Some(locker) = &self.file_locker else {
+            return;
+        };
+        let processes = |app: &App| {
+            let of_app = |process: &Watched| (app.id, process.id());
+            app.processes.iter().map(of_app).collect::<Vec<_>>()
+        };
+        let processes = self.in_order().flat_map(processes).collect();
+        let is_short = self.swap.free_bytes <= self.swap.total_bytes / LITTLE_SWAP;
+        locker.round(processes, self.gauge.memory_bytes().unwrap_or(0), is_short);
+    }
+
     /// Forgets the names of files that no application maps, and of which nothing is learned.
     pub(super) fn forget_file_names(&mut self) {
         let mut used = FxHashSet::default();
@@ -43,6 +61,8 @@ impl Host {
             used.extend(app.processes.iter().flat_map(|p| p.files.mapped()));
             let learned = self.core.engine.learned(app.id);
             used.extend(learned.files.iter().map(|learned| learned.file));
+            let forgotten = app.forgotten.iter().flat_map(|learned| &learned.files);
+            used.extend(forgotten.map(|learned| learned.file));
         }
         self.core.names.retain(|file| used.contains(&file));
     }

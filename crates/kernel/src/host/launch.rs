@@ -59,6 +59,9 @@ impl Host {
             // Nothing is seen of this launch, and nothing must be learned of it.
             return;
         }
+        if app.is_unknown {
+            self.core.look(app);
+        }
         app.launch = next_launch(app.launch);
         app.has_learned = true;
         let kind = if is_relaunch {

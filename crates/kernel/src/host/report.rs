@@ -45,7 +45,7 @@ impl Host {
         locker.map(FileLocker::done).unwrap_or_default()
     }
 
-    /// Everything, for people and programs. Costs about 10 ns a page.
+    /// Everything, for people and programs. Costs about 10 ns a page; while the host stands aside, 15 µs a process.
     #[must_use]
     pub fn status(&self) -> HostStatus {
         let apps = self.in_order();

@@ -3,6 +3,7 @@ use std::path::Path;
 use warmswap_page::{FileId, PageAddr};
 use warmswap_policy::learned::{Learned, LearnedFile, path_of};
 use warmswap_policy::prefetch::footprint::Extent;
+use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::process::Stat;
 
 use super::app::addr;
@@ -383,4 +384,43 @@ fn what_was_learned_outlasts_the_time_in_which_it_stands_aside() {
     assert_eq!(host.core.engine.learned(app), learned);
     let status = &host.status().apps[0];
     assert!(!status.is_launching && !status.is_foreground);
+}
+
+#[test]
+fn it_knows_no_pages_while_it_stands_aside_and_all_when_it_takes_part() {
+    let (_place, mut host) = host();
+    let app = host.add(application("a")).unwrap();
+    watch_own(&mut host.core, host.apps[0].as_mut().unwrap(), 0);
+    // Something is hot, and stays so in what is kept of it.
+    host.switch_to(app).unwrap();
+    let page = host.apps[0].as_ref().unwrap().processes[0]
+        .pages
+        .numbers()
+        .next();
+    let page = addr(0, page.unwrap());
+    host.core.engine.served(app, page, Arrival::Touched);
+    host.launch_done(app).unwrap();
+    host.background(app).unwrap();
+    let hot = host.core.engine.learned(app).hot;
+    let frames = |host: &Host| host.core.engine.usage().frames;
+    let known = frames(&host);
+    assert!(known > 0);
+    host.trial.stand_aside(1);
+    host.take_turn(1);
+    assert_eq!(frames(&host), 0);
+    assert!(host.apps[0].as_ref().unwrap().processes[0].pages.is_empty());
+    assert!(!hot.is_empty());
+    let kept = host.apps[0].as_ref().unwrap().forgotten.clone();
+    assert_eq!(kept.unwrap().hot, hot);
+    // The kernel tells how much there is.
+    let status = &host.status().apps[0];
+    assert!(status.cold_bytes > 0 && status.hot_bytes == 0, "{status:?}");
+    // No look is taken in the meantime, and the next one is the first.
+    host.core.look(host.apps[0].as_mut().unwrap());
+    assert_eq!(frames(&host), 0);
+
+    assert!(host.trial.reset());
+    host.take_turn(2);
+    host.core.look(host.apps[0].as_mut().unwrap());
+    assert!(frames(&host) > known / 2, "{} of {known}", frames(&host));
 }

@@ -3,6 +3,7 @@
 use warmswap_sys::heap;
 use warmswap_sys::meminfo::Reclaimed;
 
+use super::app::App;
 use super::pace::{self, WAITING};
 use super::page_cache::PageCache;
 use super::worth::Sums;
@@ -32,7 +33,10 @@ impl Host {
 
     /// Until the first switch there is nothing by which a gain could be measured: the host stands aside where it may.
     pub(super) fn await_switches(&mut self, now_ns: u64) {
+        // In a launch window something is to be learned.
+        let is_launch = self.apps.iter().flatten().any(|app| app.window.is_some());
         let may_stand_aside = self.config.may_stand_aside
+            && !is_launch
             && !self.trial.is_begun()
             && !self.trial.is_aside()
             && self.gauge.is_held_by_kernel();
@@ -43,7 +47,7 @@ impl Host {
     }
 
     /// The host takes part again, or stands aside from now on. No launch window is open.
-    fn take_turn(&mut self, now_ns: u64) {
+    pub(super) fn take_turn(&mut self, now_ns: u64) {
         let is_aside = self.trial.is_aside();
         self.core.stands_aside = is_aside;
         self.core.set_ample(is_aside, now_ns);
@@ -51,9 +55,13 @@ impl Host {
         self.page_cache = PageCache::default();
         if is_aside {
             self.forget_pages();
-        } else {
-            for app in self.apps.iter_mut().flatten() {
-                self.core.look_first(app);
+        }
+        for app in self.apps.iter_mut().flatten() {
+            // The next look at each is the first: all of them at once would take long, and a program is being switched to.
+            app.is_unknown = !is_aside;
+            app.looked_ns = None;
+            if !is_aside {
+                app.forgotten = None;
             }
         }
     }
@@ -61,14 +69,17 @@ impl Host {
     /// Forgets all pages, but for what was learned of launches: nothing keeps up to date what is known of them, and on a small
     /// machine its memory is missing to programs. It is as after a restart of the host.
     fn forget_pages(&mut self) {
+        if !self.apps.iter().flatten().any(App::is_known) {
+            return;
+        }
         // That of the same configuration was built before.
         let Ok(mut engine) = engine(&self.config, self.core.accessed.is_ok()) else {
             return;
         };
         for app in self.apps.iter_mut().flatten() {
-            engine.teach(app.id, &self.core.engine.learned(app.id));
-            app.is_taught = true;
-            app.forget_pages();
+            let learned = self.core.engine.learned(app.id);
+            engine.teach(app.id, &learned);
+            app.forget_pages(learned);
         }
         self.core.engine = engine;
         heap::trim();

@@ -2,10 +2,19 @@
 
 use std::collections::VecDeque;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use warmswap_page::AppId;
 
-use super::areas::FileKey;
+/// A file, and the mount that it is held by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct FileKey {
+    pub device: u64,
+    pub inode: u64,
+    pub mount: u64,
+}
+
+/// The number of a control group.
+pub(super) type GroupId = u32;
 
 /// A page is locked for so many uses of its application. If it is needed after that, one fault locks it again.
 const LOCKED_USES: u64 = 32;
@@ -16,6 +25,9 @@ const IDLE_SWITCHES: u64 = 64;
 /// Most pages: each takes one mapping of this process, of the 65,530 that the kernel allows.
 const MOST_PAGES: usize = 32_768;
 
+/// So few pages that were released in between never matter.
+const FEW_PAGES: u64 = 1024;
+
 /// The n-th page of a file.
 pub(super) type FilePage = (FileKey, u64);
 
@@ -24,6 +36,8 @@ pub(super) type FilePage = (FileKey, u64);
 struct Lock<G> {
     _guard: G,
     app: AppId,
+    /// The control group that bounds it; none where only the machine does.
+    group: Option<GroupId>,
     /// The use of its application in which it was locked.
     since_use: u64,
 }
@@ -47,6 +61,8 @@ struct Holder {
 pub(super) struct Locks<G> {
     locks: FxHashMap<FilePage, Lock<G>>,
     apps: FxHashMap<AppId, Holder>,
+    /// How many pages are locked of each control group.
+    groups: FxHashMap<GroupId, u64>,
     switches: u64,
     released: u64,
 }
@@ -56,6 +72,7 @@ impl<G> Default for Locks<G> {
         Self {
             locks: FxHashMap::default(),
             apps: FxHashMap::default(),
+            groups: FxHashMap::default(),
             switches: 0,
             released: 0,
         }
@@ -83,9 +100,10 @@ impl<G> Locks<G> {
         }
     }
 
-    /// All applications were used for a while, without being told of.
+    /// Some time went by: a use of those applications that never come to the foreground.
     pub fn age(&mut self) {
-        let apps: Vec<AppId> = self.apps.keys().copied().collect();
+        let apps = self.apps.iter().filter(|(_, holder)| holder.switches == 0);
+        let apps: Vec<AppId> = apps.map(|(app, _)| *app).collect();
         for app in apps {
             self.count_use(app);
         }
@@ -100,22 +118,22 @@ impl<G> Locks<G> {
         self.apps.get(&app).map_or(0, |holder| holder.switches)
     }
 
-    /// Switches of all applications.
-    pub fn switches(&self) -> u64 {
-        self.switches
-    }
-
     /// Whether this page is locked.
     pub fn holds(&self, page: FilePage) -> bool {
         self.locks.contains_key(&page)
     }
 
-    /// Whether the application may lock one page more, where it may have `most_of_app` of them, and all together
-    /// `most`. Applications that were not used for long give way.
-    pub fn make_room(&mut self, app: AppId, most_of_app: u64, most: u64) -> bool {
-        let own = self.apps.get(&app).map_or(0, |holder| holder.pages);
+    /// Whether the application may lock one page more, of a control group that may have `most_of_group` of them, where all
+    /// together may have `most`. Applications that were not used for long give way.
+    pub fn make_room(
+        &mut self,
+        app: AppId,
+        group: Option<GroupId>,
+        most_of_group: u64,
+        most: u64,
+    ) -> bool {
         let most = most.min(MOST_PAGES as u64);
-        if own >= most_of_app.min(most) {
+        if group.is_some_and(|group| self.pages_of(group) >= most_of_group) {
             return false;
         }
         while self.pages() >= most {
@@ -132,8 +150,11 @@ impl<G> Locks<G> {
     }
 
     /// A page was locked for an application. That takes the place of an earlier lock of the page.
-    pub fn insert(&mut self, app: AppId, page: FilePage, guard: G) {
+    pub fn insert(&mut self, app: AppId, group: Option<GroupId>, page: FilePage, guard: G) {
         self.release(page);
+        if let Some(group) = group {
+            *self.groups.entry(group).or_default() += 1;
+        }
         let holder = self.apps.entry(app).or_default();
         let since_use = holder.uses;
         holder.pages += 1;
@@ -141,9 +162,45 @@ impl<G> Locks<G> {
         let lock = Lock {
             _guard: guard,
             app,
+            group,
             since_use,
         };
         self.locks.insert(page, lock);
+        self.forget_released(app);
+    }
+
+    /// Drops what was released from the order of an application, once it is most of it.
+    fn forget_released(&mut self, app: AppId) {
+        let Some(holder) = self.apps.get_mut(&app) else {
+            return;
+        };
+        if holder.order.len() as u64 > 2 * holder.pages + FEW_PAGES {
+            let locks = &self.locks;
+            holder.order.retain(|(page, since)| {
+                let lock = locks.get(page);
+                lock.is_some_and(|lock| lock.app == app && lock.since_use == *since)
+            });
+        }
+    }
+
+    /// Pages that are locked of a control group.
+    pub fn pages_of(&self, group: GroupId) -> u64 {
+        self.groups.get(&group).copied().unwrap_or(0)
+    }
+
+    /// Releases the pages of a control group.
+    pub fn release_group(&mut self, group: GroupId) {
+        let of_group = self
+            .locks
+            .iter()
+            .filter(|(_, lock)| lock.group == Some(group));
+        let pages: Vec<FilePage> = of_group.map(|(page, _)| *page).collect();
+        pages.into_iter().for_each(|page| self.release(page));
+    }
+
+    /// The files of which pages are locked.
+    pub fn files(&self) -> FxHashSet<FileKey> {
+        self.locks.keys().map(|page| page.0).collect()
     }
 
     /// At most so many pages stay locked: the applications that were used longest ago give way.
@@ -156,6 +213,12 @@ impl<G> Locks<G> {
             };
             self.release_all_of(app);
         }
+    }
+
+    /// The application is no more.
+    pub fn remove(&mut self, app: AppId) {
+        self.release_all_of(app);
+        self.apps.remove(&app);
     }
 
     /// Releases the pages of files for which `stays` does not hold.
@@ -200,6 +263,14 @@ impl<G> Locks<G> {
         if let Some(holder) = self.apps.get_mut(&lock.app) {
             holder.pages -= 1;
         }
+        if let Some(group) = lock.group
+            && let Some(pages) = self.groups.get_mut(&group)
+        {
+            *pages -= 1;
+            if *pages == 0 {
+                self.groups.remove(&group);
+            }
+        }
         self.released += 1;
     }
 }
@@ -214,14 +285,21 @@ mod tests {
     const B: AppId = AppId(1);
 
     fn page(inode: u64, number: u64) -> FilePage {
-        (FileKey { device: 1, inode }, number)
+        (
+            FileKey {
+                device: 1,
+                inode,
+                mount: 2,
+            },
+            number,
+        )
     }
 
     #[test]
     fn a_page_is_released_after_so_many_uses_of_its_application() {
         let mut locks = Locks::default();
         locks.used(A);
-        locks.insert(A, page(7, 3), ());
+        locks.insert(A, None, page(7, 3), ());
         assert!(locks.holds(page(7, 3)) && !locks.holds(page(7, 4)));
         for _ in 1..LOCKED_USES {
             locks.used(A);
@@ -237,7 +315,7 @@ mod tests {
     #[test]
     fn where_no_switch_is_told_time_counts() {
         let mut locks = Locks::default();
-        locks.insert(A, page(7, 3), ());
+        locks.insert(A, None, page(7, 3), ());
         (1..LOCKED_USES).for_each(|_| locks.age());
         assert_eq!(locks.pages(), 1);
         locks.age();
@@ -249,10 +327,10 @@ mod tests {
         let mut locks = Locks::default();
         let first = Rc::new(());
         locks.used(A);
-        locks.insert(A, page(7, 3), Rc::clone(&first));
+        locks.insert(A, None, page(7, 3), Rc::clone(&first));
         assert_eq!(Rc::strong_count(&first), 2);
         locks.used(A);
-        locks.insert(A, page(7, 3), Rc::default());
+        locks.insert(A, None, page(7, 3), Rc::default());
         assert_eq!(Rc::strong_count(&first), 1, "the first lock is gone");
         assert_eq!(locks.pages(), 1);
         for _ in 1..LOCKED_USES {
@@ -268,28 +346,55 @@ mod tests {
         let mut locks = Locks::default();
         locks.used(A);
         for number in 0..2 {
-            assert!(locks.make_room(A, 100, 2));
-            locks.insert(A, page(7, number), ());
+            assert!(locks.make_room(A, None, 0, 2));
+            locks.insert(A, None, page(7, number), ());
         }
-        assert!(!locks.make_room(A, 100, 2), "it does not push out its own");
-        assert!(!locks.make_room(A, 2, 100), "its own bound");
+        assert!(
+            !locks.make_room(A, None, 0, 2),
+            "it does not push out its own"
+        );
         for _ in 1..IDLE_SWITCHES {
             locks.used(B);
         }
-        assert!(!locks.make_room(B, 100, 2));
+        assert!(!locks.make_room(B, None, 0, 2));
         locks.used(B);
-        assert!(locks.make_room(B, 100, 2));
+        assert!(locks.make_room(B, None, 0, 2));
         assert_eq!(locks.pages(), 0);
+    }
+
+    #[test]
+    fn a_control_group_has_a_bound_of_its_own() {
+        let mut locks = Locks::default();
+        for (app, number) in [(A, 0), (B, 1)] {
+            assert!(locks.make_room(app, Some(5), 2, 100));
+            locks.insert(app, Some(5), page(7, number), ());
+        }
+        assert!(!locks.make_room(A, Some(5), 2, 100));
+        assert!(locks.make_room(A, Some(6), 2, 100) && locks.make_room(A, None, 0, 100));
+        locks.insert(A, None, page(8, 0), ());
+        locks.release_group(5);
+        assert_eq!((locks.pages(), locks.pages_of(5)), (1, 0));
+        assert!(locks.make_room(A, Some(5), 2, 100));
+    }
+
+    #[test]
+    fn what_is_locked_and_released_over_and_over_leaves_nothing_behind() {
+        let mut locks = Locks::default();
+        for number in 0..100_000 {
+            locks.insert(A, None, page(7, number), ());
+            locks.retain_files(|_| false);
+        }
+        assert!(locks.apps[&A].order.len() as u64 <= FEW_PAGES + 1);
     }
 
     #[test]
     fn pages_are_bounded_in_number() {
         let mut locks = Locks::default();
         for number in 0..MOST_PAGES as u64 {
-            assert!(locks.make_room(A, u64::MAX, u64::MAX));
-            locks.insert(A, page(7, number), ());
+            assert!(locks.make_room(A, None, 0, u64::MAX));
+            locks.insert(A, None, page(7, number), ());
         }
-        assert!(!locks.make_room(A, u64::MAX, u64::MAX));
+        assert!(!locks.make_room(A, None, 0, u64::MAX));
     }
 
     #[test]
@@ -297,7 +402,7 @@ mod tests {
         let mut locks = Locks::default();
         for (app, inode) in [(A, 7), (B, 8)] {
             locks.used(app);
-            locks.insert(app, page(inode, 0), ());
+            locks.insert(app, None, page(inode, 0), ());
         }
         locks.bound(2);
         assert_eq!(locks.pages(), 2);
@@ -308,14 +413,24 @@ mod tests {
     }
 
     #[test]
+    fn nothing_of_an_application_comes_with_its_number() {
+        let mut locks = Locks::default();
+        locks.used(A);
+        locks.used(A);
+        locks.insert(A, None, page(7, 0), ());
+        locks.remove(A);
+        assert_eq!((locks.pages(), locks.switches_to(A)), (0, 0));
+    }
+
+    #[test]
     fn what_nobody_maps_any_more_is_released_and_its_place_is_free() {
         let mut locks = Locks::default();
         locks.used(A);
-        locks.insert(A, page(7, 0), ());
-        locks.insert(A, page(8, 0), ());
+        locks.insert(A, None, page(7, 0), ());
+        locks.insert(A, None, page(8, 0), ());
         locks.retain_files(|file| file.inode == 8);
         assert!(!locks.holds(page(7, 0)) && locks.holds(page(8, 0)));
-        locks.insert(B, page(7, 0), ());
+        locks.insert(B, None, page(7, 0), ());
         // The entry of the first lock is of no effect on the second.
         for _ in 0..LOCKED_USES {
             locks.used(A);

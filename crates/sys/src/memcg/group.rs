@@ -19,32 +19,37 @@ pub struct Group {
 /// none, or no hierarchy that says so.
 #[must_use]
 pub fn own_limit_bytes(root: &Root) -> Option<u64> {
-    let limit = |group: &Group| group.limit_bytes().ok()?;
-    least_above(root, &root.path("/proc/self/cgroup"), limit)
+    let groups = groups_above(root, &root.path("/proc/self/cgroup"))?;
+    let limits = groups.iter().filter_map(|group| group.limit_bytes().ok()?);
+    limits.min()
 }
 
-/// The least memory above which the kernel reclaims or throttles another process: a limit, or in version 2 what a group
-/// may have before it is slowed down.
+/// The group that bounds the memory of another process most, and that bound: a limit, or in version 2 what a group may have
+/// before it is slowed down. 0 where nothing of it can go to swap: then pages of files are all that can be reclaimed.
 #[must_use]
-pub fn limit_bytes_of(root: &Root, pid: u32) -> Option<u64> {
-    let limit = |group: &Group| {
-        let bounds = [group.limit_bytes(), group.high_bytes()];
-        bounds.into_iter().flatten().flatten().min()
-    };
-    least_above(root, &root.proc_file(pid, "cgroup"), limit)
+pub fn bound_of(root: &Root, pid: u32) -> Option<(Group, u64)> {
+    let groups = groups_above(root, &root.proc_file(pid, "cgroup"))?;
+    let bounded = groups.into_iter().filter_map(|group| {
+        let bytes = group.bound_bytes()?;
+        Some((group, bytes))
+    });
+    bounded.min_by_key(|&(_, bytes)| bytes)
 }
 
-/// The least of what the groups of a process say, by its list of them, and those above.
-fn least_above(root: &Root, groups: &Path, bytes: impl Fn(&Group) -> Option<u64>) -> Option<u64> {
+/// The group of a process, by its list of them, and those above it.
+fn groups_above(root: &Root, groups: &Path) -> Option<Vec<Group>> {
     let Hierarchy { mount, version } = Hierarchy::find(root).ok()?;
     let own = path_of(groups, version).ok()??;
     // In a container the path may be the machine's; what is mounted here is the part that holds for us.
-    mount
-        .join(own)
+    let own = mount.join(own);
+    let folders = own
         .ancestors()
-        .take_while(|folder| folder.starts_with(&mount))
-        .filter_map(|folder| bytes(&Group::new(folder.to_owned(), version)))
-        .min()
+        .take_while(|folder| folder.starts_with(&mount));
+    Some(
+        folders
+            .map(|folder| Group::new(folder.to_owned(), version))
+            .collect(),
+    )
 }
 
 /// The group that the calling process is in, if that can be told.
@@ -140,6 +145,23 @@ impl Group {
             Version::V1 => Ok(None),
             Version::V2 => self.bound("memory.high"),
         }
+    }
+
+    /// What bounds its memory, as [`bound_of`] says.
+    #[must_use]
+    pub fn bound_bytes(&self) -> Option<u64> {
+        let limit = self.limit_bytes().ok().flatten();
+        let has_swap = match self.version {
+            // Memory and swap together are bounded: as much as memory alone leaves none.
+            Version::V1 => {
+                let together = self.bound("memory.memsw.limit_in_bytes").ok().flatten();
+                together.is_none_or(|together| limit.is_none_or(|limit| together > limit))
+            }
+            Version::V2 => self.bound("memory.swap.max").ok().flatten() != Some(0),
+        };
+        let bounds = [limit, self.high_bytes().ok().flatten()];
+        let least = bounds.into_iter().flatten().min();
+        if has_swap { least } else { Some(0) }
     }
 
     fn bound(&self, name: &str) -> Result<Option<u64>, FileError> {
@@ -394,15 +416,28 @@ mod tests {
             assert_eq!(own_limit_bytes(&root), Some(9000));
             write(&format!("cg/a/{file}"), "7000\n");
             assert_eq!(own_limit_bytes(&root), Some(7000));
-            assert_eq!(limit_bytes_of(&root, 77), None);
+            let bound = || bound_of(&root, 77).map(|(_, bytes)| bytes);
+            assert_eq!(bound(), None);
             std::fs::create_dir_all(dir.path().join("proc/77")).unwrap();
             write("proc/77/cgroup", own);
-            assert_eq!(limit_bytes_of(&root, 77), Some(7000));
+            assert_eq!(bound(), Some(7000));
             write("cg/a/memory.high", "6000\n");
             let is_slowed = file == "memory.max";
             let least = if is_slowed { 6000 } else { 7000 };
-            assert_eq!(limit_bytes_of(&root, 77), Some(least));
+            assert_eq!(bound(), Some(least));
             assert_eq!(own_limit_bytes(&root), Some(7000));
+            // Without swap of its own nothing can leave.
+            let (name, none) = match is_slowed {
+                true => ("memory.swap.max", "0\n"),
+                false => ("memory.memsw.limit_in_bytes", "9000\n"),
+            };
+            write(&format!("cg/a/b/{name}"), none);
+            let (group, bytes) = bound_of(&root, 77).unwrap();
+            assert_eq!(
+                (group.path(), bytes),
+                (dir.path().join("cg/a/b").as_path(), 0)
+            );
+            std::fs::remove_file(dir.path().join(format!("cg/a/b/{name}"))).unwrap();
             std::fs::remove_dir_all(dir.path().join("proc/77")).unwrap();
             // Of another machine's group the part that is mounted here is left.
             write("proc/self/cgroup", &own.replace("/a/b", "/elsewhere/a"));
