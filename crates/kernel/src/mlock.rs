@@ -199,6 +199,12 @@ fn key_of(path: &Path) -> std::io::Result<FileKey> {
     })
 }
 
+/// Time since the machine booted, by which the kernel tells when processes began.
+fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// Pages that were read since the machine booted.
 #[derive(Debug, Clone, Copy)]
 struct Reads {
@@ -338,12 +344,11 @@ impl State {
     }
 
     fn watch(&mut self, processes: &[(AppId, ProcessId)]) {
-        let now_ns = monotonic_ns();
         let known = std::mem::take(&mut self.processes);
         let mut known: FxHashMap<_, _> = known.into_values().map(|p| (p.id, p)).collect();
         for &(app, id) in processes {
             let process = known.remove(&id);
-            let mut process = process.unwrap_or_else(|| Faulting::new(app, id, now_ns));
+            let mut process = process.unwrap_or_else(|| Faulting::new(app, id));
             process.app = app;
             self.processes.insert(id.pid, process);
         }
@@ -445,7 +450,7 @@ impl State {
             return Ok(());
         };
         let app = process.app;
-        if !process.has_begun(self.locks.switches_to(app), now_ns) {
+        if !process.has_begun(self.locks.switches_to(app), since_boot()) {
             return Ok(());
         }
         let Some(area) = process.area(&self.root, address, now_ns)? else {

@@ -310,7 +310,8 @@ fn pages_that_were_prepaged_in_vain_leave_the_swap_cache_where_memory_is_short()
     assert!(used() + bytes(200) <= before, "{} of {before}", used());
     // They are where they were, and are not written again.
     let (major, _) = touch_alone(&mut program, 200..500);
-    assert!(major + 20 >= wasted, "{major} of {wasted} pages");
+    // Others that came in vain are the interpreter's.
+    assert!(major + 20 >= wasted.min(300), "{major} of {wasted} pages");
     assert_eq!(program.damaged(), 0);
 }
 

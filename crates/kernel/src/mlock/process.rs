@@ -10,9 +10,9 @@ use super::areas::{Area, Areas};
 use super::locks::GroupId;
 use crate::application::ProcessId;
 
-/// A process has begun when it is known for so long, or for a moment if its application came to the foreground again.
+/// A process has begun when it is so old, or a little old if its application came to the foreground again.
 const BEGUN: Duration = Duration::from_secs(20);
-const MOMENT: Duration = Duration::from_secs(2);
+const LITTLE: Duration = Duration::from_secs(2);
 
 /// Mappings are read again after so long at the earliest.
 const REREAD: Duration = Duration::from_secs(1);
@@ -32,26 +32,25 @@ pub(super) struct Faulting {
     pub id: ProcessId,
     /// The control group that bounds it, if any does; none before it was asked for.
     pub group: Option<Option<GroupId>>,
-    since_ns: u64,
     memory: Option<Memory>,
 }
 
 impl Faulting {
-    pub fn new(app: AppId, id: ProcessId, now_ns: u64) -> Self {
+    pub fn new(app: AppId, id: ProcessId) -> Self {
         Self {
             app,
             id,
             group: None,
-            since_ns: now_ns,
             memory: None,
         }
     }
 
     /// Whether it has begun, so that what it reads it has read before, as a rule; its application came to the foreground so
     /// often.
-    pub fn has_begun(&self, switches: u64, now_ns: u64) -> bool {
-        let known = Duration::from_nanos(now_ns.saturating_sub(self.since_ns));
-        known >= BEGUN || switches >= 2 && known >= MOMENT
+    pub fn has_begun(&self, switches: u64, since_boot: Duration) -> bool {
+        let began = self.id.start_ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
+        let age = since_boot.as_secs_f64() - began;
+        age >= BEGUN.as_secs_f64() || switches >= 2 && age >= LITTLE.as_secs_f64()
     }
 
     /// Gives up what is known of its memory.
@@ -105,14 +104,17 @@ mod tests {
 
     #[test]
     fn what_is_read_while_a_process_begins_does_not_count() {
-        let id = ProcessId {
-            pid: 1,
-            start_ticks: 2,
-        };
-        let process = Faulting::new(AppId(0), id, 1_000_000_000);
-        let begun = |switches, second: u64| process.has_begun(switches, second * 1_000_000_000);
-        assert!(!begun(1, 20) && begun(1, 21));
-        assert!(!begun(0, 20) && begun(0, 21));
-        assert!(!begun(2, 2) && begun(2, 3));
+        let start_ticks = 100 * rustix::param::clock_ticks_per_second();
+        let process = Faulting::new(
+            AppId(0),
+            ProcessId {
+                pid: 1,
+                start_ticks,
+            },
+        );
+        let begun = |switches, second| process.has_begun(switches, Duration::from_secs(second));
+        assert!(!begun(1, 119) && begun(1, 120));
+        assert!(!begun(0, 119) && begun(0, 120));
+        assert!(!begun(2, 101) && begun(2, 102));
     }
 }

@@ -145,9 +145,20 @@ fn it_stands_aside_where_it_does_not_pay_and_is_tried_ever_more_seldom() {
 fn nobody_waits_long_for_a_measurement_without_the_host() {
     let mut machine = Machine::new(10, 100);
     let turns = machine.turns(300);
+    assert_eq!(turns[0], (Turn::Kernel, FIRST_SETTLING + FEW_MEASURED));
     // 400 ms.
-    assert_eq!(turns[0], (Turn::Kernel, FIRST_SETTLING + 4));
     assert_eq!(turns[2], (Turn::Kernel, SETTLING + 4));
+}
+
+#[test]
+fn two_long_waits_at_the_beginning_are_no_reason_to_take_part() {
+    let mut machine = Machine::new(0, 0);
+    for switch in 0..200 {
+        let is_long = (FIRST_SETTLING..FIRST_SETTLING + 2).contains(&switch);
+        machine.without_ms = if is_long { 190 } else { 0 };
+        machine.switch();
+        assert!(machine.trial.is_aside(), "{switch}");
+    }
 }
 
 #[test]
@@ -184,7 +195,7 @@ fn it_stands_aside_where_it_takes_more_than_it_saves() {
     for (host_takes_ms, better) in [(134, Turn::Host), (136, Turn::Kernel)] {
         let mut machine = Machine::new(10, 100);
         machine.host_takes_ms = host_takes_ms;
-        machine.turns(FIRST_SETTLING + 4 + TRY_HOST);
+        machine.turns(FIRST_SETTLING + FEW_MEASURED + TRY_HOST);
         assert_eq!(machine.trial.found.turn, better);
         let host_cpu_us = machine.trial.found.host_cpu_us;
         assert_eq!(host_cpu_us, Some(host_takes_ms as f64 * 1000.0));
@@ -205,7 +216,7 @@ fn what_the_kernels_threads_do_no_more_is_not_what_it_takes() {
         let mut machine = Machine::new(10, 100);
         machine.host_takes_ms = host_takes_ms;
         machine.kswapd_takes_ms = 40;
-        machine.turns(FIRST_SETTLING + 4 + TRY_HOST);
+        machine.turns(FIRST_SETTLING + FEW_MEASURED + TRY_HOST);
         assert_eq!(machine.trial.found.turn, better);
     }
 }
