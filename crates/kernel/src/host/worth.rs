@@ -127,6 +127,8 @@ pub(super) struct Trial {
     settling: u32,
     /// Since then, or since the last mean.
     measured: Waits,
+    /// While the host begins, and what it does does not count yet.
+    beginning: Waits,
     /// Switches until the other turn is tried; none while this one is.
     stay: Option<u32>,
     last_stay: u32,
@@ -191,6 +193,9 @@ impl Trial {
         self.stay = self.stay.map(|stay| stay.saturating_sub(1));
         if self.settling > 0 || now_ns.saturating_sub(self.changed_ns) < SETTLING_NS {
             self.settling = self.settling.saturating_sub(1);
+            if !self.is_aside() {
+                self.beginning.add(before, now);
+            }
             return;
         }
         self.measured.add(before, now);
@@ -218,16 +223,24 @@ impl Trial {
             }
             Turn::Host => self.stay.is_none() && self.is_too_much(),
         };
+        if is_enough && self.measured.switches == 0 {
+            // It did not get further than that.
+            self.measured = std::mem::take(&mut self.beginning);
+        }
         (is_enough || self.measured.switches >= MEASURED) && self.decide(now_ns)
     }
 
-    /// Programs wait twice as long as without the host by now, or it took more than all of that is worth.
+    /// Programs wait twice as long as without the host by now, or it took more than all of that is worth; its beginning counts,
+    /// too, so that nobody pays for more than a trial is worth.
     fn is_too_much(&self) -> bool {
         let without_us = self.found.without_host_us.unwrap_or(f64::MAX);
         let all_us = without_us * f64::from(MEASURED);
-        let spared_us = self.kswapd_without_us * f64::from(self.measured.switches);
-        let cpu_us = self.measured.host_cpu_us + self.measured.kswapd_us;
-        self.measured.total_us as f64 >= 2.0 * all_us || cpu_us as f64 - spared_us >= WORTH * all_us
+        let sum = |of: fn(&Waits) -> u64| of(&self.measured) + of(&self.beginning);
+        let switches = self.measured.switches + self.beginning.switches;
+        let spared_us = self.kswapd_without_us * f64::from(switches);
+        let cpu_us = sum(|waits| waits.host_cpu_us) + sum(|waits| waits.kswapd_us);
+        sum(|waits| waits.total_us) as f64 >= 2.0 * all_us
+            || cpu_us as f64 - spared_us >= WORTH * all_us
     }
 
     /// This turn is measured: whether it changes.
@@ -306,6 +319,7 @@ impl Trial {
         };
         self.changed_ns = now_ns;
         self.measured = Waits::default();
+        self.beginning = Waits::default();
     }
 }
 
