@@ -20,10 +20,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-use warmswap_engine::{Engine, Limits};
 use warmswap_page::AppId;
 use warmswap_page::PAGE_BYTES;
-use warmswap_policy::SchemeSpec;
 use warmswap_policy::learned::{LoadError, SaveError, sync};
 use warmswap_sys::accessed::Accessed;
 use warmswap_sys::{Root, monotonic_ns};
@@ -32,7 +30,7 @@ pub use self::pace::AFTER_SWITCH;
 pub use self::worth::{Turn, Worth};
 
 use self::app::App;
-use self::core::{Core, UNBOUNDED_BYTES};
+use self::core::{Core, UNBOUNDED_BYTES, engine};
 use self::launch::REMEMBERED_GROWTHS;
 use self::pace::{FIND_INTERVAL, LOOK_BEHIND_INTERVAL, LOOK_INTERVAL, WAITING, WATCHFUL};
 use self::page_cache::PageCache;
@@ -580,21 +578,6 @@ impl Host {
         self.core.counters.host_cpu_ns += thread_cpu_ns() - begin;
         result
     }
-}
-
-/// An engine that knows no pages yet, for a host that sees accesses of pages that stay in memory, or faults alone.
-fn engine(config: &HostConfig, sees_accesses: bool) -> Result<Engine, HostError> {
-    let scheme = SchemeSpec::parse(config.scheme(sees_accesses))?.build()?;
-    let limits = Limits {
-        budget_bytes: UNBOUNDED_BYTES,
-        pool_limit_bytes: UNBOUNDED_BYTES,
-        backing_limit_bytes: UNBOUNDED_BYTES,
-    };
-    let mut engine = Engine::new(scheme, limits)?;
-    if !sees_accesses {
-        engine.touches_are_unseen();
-    }
-    Ok(engine)
 }
 
 /// Whether an interval is over that began at a time; what never began is due.

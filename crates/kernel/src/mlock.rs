@@ -22,7 +22,9 @@ mod bounds;
 mod locks;
 mod process;
 
+use std::fs::File;
 use std::io::ErrorKind;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -30,6 +32,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::fs::{AtFlags, StatxFlags};
 use warmswap_page::{AppId, PAGE_BYTES};
 use warmswap_sys::maps::mapped_file;
 use warmswap_sys::meminfo::{Reclaimed, VmstatFile};
@@ -188,9 +191,18 @@ impl Place {
 }
 
 /// The file at a path, and the mount that holds it there.
-fn key_of(path: &Path) -> std::io::Result<FileKey> {
-    let flags = rustix::fs::StatxFlags::BASIC_STATS | rustix::fs::StatxFlags::MNT_ID;
-    let found = rustix::fs::statx(rustix::fs::CWD, path, rustix::fs::AtFlags::empty(), flags)?;
+fn key_at(path: &Path) -> std::io::Result<FileKey> {
+    key(rustix::fs::CWD, path, AtFlags::empty())
+}
+
+/// The same of an open file.
+fn key_of(file: &File) -> std::io::Result<FileKey> {
+    key(file.as_fd(), Path::new(""), AtFlags::EMPTY_PATH)
+}
+
+fn key(folder: BorrowedFd<'_>, path: &Path, flags: AtFlags) -> std::io::Result<FileKey> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+    let found = rustix::fs::statx(folder, path, flags, wanted)?;
     Ok(FileKey {
         device: u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor),
         inode: found.stx_ino,
@@ -365,7 +377,7 @@ impl State {
             if !files.contains(&file) {
                 continue;
             }
-            let is_there = key_of(&place.path(&self.root)).is_ok_and(|found| found == file);
+            let is_there = key_at(&place.path(&self.root)).is_ok_and(|found| found == file);
             let place = if is_there {
                 Some(place)
             } else {
@@ -383,15 +395,13 @@ impl State {
     fn other_place(&self, key: FileKey, file: MappedFile) -> Option<Place> {
         self.processes.keys().find_map(|&pid| {
             let areas = Areas::read(&self.root, pid).ok()?;
-            let places = areas.of_file(file).map(|area| Place {
+            let mut places = areas.of_file(file).map(|area| Place {
                 pid,
                 start: area.start,
                 end: area.end,
                 file,
             });
-            let is_it =
-                |place: &Place| key_of(&place.path(&self.root)).is_ok_and(|found| found == key);
-            places.take(1).find(is_it)
+            places.find(|place| key_at(&place.path(&self.root)).is_ok_and(|found| found == key))
         })
     }
 
@@ -475,8 +485,8 @@ impl State {
             file,
         };
         let path = place.path(&self.root);
-        let open = || -> std::io::Result<_> { Ok((std::fs::File::open(&path)?, key_of(&path)?)) };
-        let (opened, key) = match open() {
+        let opened = File::open(&path).and_then(|opened| Ok((key_of(&opened)?, opened)));
+        let (key, opened) = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 if error.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()) {

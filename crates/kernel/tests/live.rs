@@ -2,19 +2,16 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{
-    Machine, Program, bytes, relaunch, settle, wait_for_prepaging, wait_until,
-    with_hot_pages_leaving, within,
+    Machine, Program, bytes, program_with_a_file, reclaim_file, relaunch, settle,
+    wait_for_prepaging, wait_until, with_hot_pages_leaving, within,
 };
 use rustix::fs::{self, fadvise};
 use warmswap_kernel::{AppId, Application, Counters, Goal, Host, HostConfig, Members, PrepageBy};
 use warmswap_sys::Root;
-use warmswap_sys::advise::{Advice, PageRange, advise_on_every_cpu};
-use warmswap_sys::maps::{Backing, Mapping, Maps};
-use warmswap_sys::process::Process;
 use warmswap_sys::residency::page_cache;
 use warmswap_testkit::skip;
 
@@ -719,24 +716,6 @@ fn pages_of_files_that_were_dropped_since_a_launch_read_them_are_read_ahead() {
 
 const FILES_IN_MEMORY: &str = "temporary files are in memory here, and are never evicted";
 
-/// A program that has a file mapped, and the file; none where files cannot be evicted.
-fn program_with_a_file(machine: &Machine) -> Option<(Program, PathBuf)> {
-    if fs::statfs(machine.folder.path()).unwrap().f_type == TMPFS_MAGIC {
-        return None;
-    }
-    let path = machine.folder.path().join("data");
-    let page = |number: u64| [(number % 251) as u8; 4096];
-    std::fs::write(&path, (0..4096).flat_map(page).collect::<Vec<u8>>()).unwrap();
-    // What was not written yet cannot be evicted.
-    std::fs::File::open(&path).unwrap().sync_all().unwrap();
-    let mut program = machine.program(500);
-    assert_eq!(program.ask(&format!("map {}", path.display())), "mapped");
-    Some((program, path))
-}
-
-/// A file system in memory.
-const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
-
 /// The pages that a launch reads of a file.
 const FILE_PAGES: std::ops::Range<u64> = 1000..1200;
 
@@ -762,15 +741,7 @@ fn read_in_a_launch(
 
 /// Has the kernel drop what is cached of a file that the program has mapped.
 fn evict(program: &Program, path: &Path) {
-    let maps = Maps::read(&Root::machine(), program.pid()).unwrap();
-    let is_it = |m: &&Mapping| matches!(&m.backing, Backing::File(file) if file.path == path);
-    let mapping = maps.as_slice().iter().find(is_it).unwrap();
-    let range = PageRange {
-        first: mapping.start / 4096,
-        count: mapping.pages(),
-    };
-    let process = Process::open(program.pid()).unwrap();
-    advise_on_every_cpu(&process, Advice::PageOut, &[range]).unwrap();
+    reclaim_file(program, path);
     // That takes what is mapped; this takes the others.
     let file = std::fs::File::open(path).unwrap();
     fadvise(&file, 0, None, fs::Advice::DontNeed).unwrap();

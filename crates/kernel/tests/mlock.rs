@@ -5,13 +5,10 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{Machine, Program, within};
+use common::{Machine, Program, program_with_a_file, reclaim_file, within};
 use rustix::fs::{self, fadvise};
 use warmswap_kernel::{Host, HostConfig};
 use warmswap_sys::Root;
-use warmswap_sys::advise::{Advice, PageRange, advise_on_every_cpu};
-use warmswap_sys::maps::{Backing, Mapping, Maps};
-use warmswap_sys::process::Process;
 use warmswap_sys::residency::page_cache;
 use warmswap_testkit::skip;
 
@@ -20,9 +17,6 @@ const USED: std::ops::Range<u64> = 512..1536;
 
 /// Of these, pages that may be missing: the kernel may have taken some before they could be locked.
 const FEW: u64 = 64;
-
-/// A file system in memory.
-const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
 
 /// A program that has a file of 16 MiB mapped, and a host that watches it.
 struct Setting {
@@ -35,17 +29,9 @@ struct Setting {
 impl Setting {
     fn new(name: &str) -> Result<Self, String> {
         let machine = Machine::set_up(name, 16384)?;
-        let path = machine.folder.path().join("data");
-        let page = |number: u64| [(number % 251) as u8; 4096];
-        std::fs::write(&path, (0..4096).flat_map(page).collect::<Vec<u8>>()).unwrap();
-        let file = std::fs::File::open(&path).unwrap();
-        if fs::fstatfs(&file).unwrap().f_type == TMPFS_MAGIC {
+        let Some((program, path)) = program_with_a_file(&machine) else {
             return Err("temporary files are in memory here".to_owned());
-        }
-        // What was not written yet cannot be evicted.
-        file.sync_all().unwrap();
-        let mut program = machine.program(500);
-        assert_eq!(program.ask(&format!("map {}", path.display())), "mapped");
+        };
         let config = HostConfig {
             mlock_files: true,
             ..within(1 << 30)
@@ -66,16 +52,7 @@ impl Setting {
 
     /// Has the kernel reclaim what it can of the file, as where memory is short, so that it notices when pages come back. How many of the used pages are still cached.
     fn evict(&self) -> u64 {
-        let maps = Maps::read(&Root::machine(), self.program.pid()).unwrap();
-        let is_it =
-            |m: &&Mapping| matches!(&m.backing, Backing::File(file) if file.path == self.path);
-        let mapping = maps.as_slice().iter().find(is_it).unwrap();
-        let range = PageRange {
-            first: mapping.start / 4096,
-            count: mapping.pages(),
-        };
-        let process = Process::open(self.program.pid()).unwrap();
-        advise_on_every_cpu(&process, Advice::PageOut, &[range]).unwrap();
+        reclaim_file(&self.program, &self.path);
         cached(&self.path)
     }
 

@@ -1,8 +1,9 @@
 //! The engine, and what it is told of the page tables.
 
-use warmswap_engine::{Action, Decision, Engine, Place};
+use warmswap_engine::{Action, Decision, Engine, Limits, Place};
 use warmswap_page::PAGE_BYTES;
 use warmswap_page::{AppId, PageAddr};
+use warmswap_policy::SchemeSpec;
 use warmswap_policy::page::BLOCK_PAGES;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_sys::Root;
@@ -10,8 +11,9 @@ use warmswap_sys::accessed::Accessed;
 
 use super::app::{App, addr, place};
 use crate::application::ProcessId;
-use crate::config::PrepageBy;
+use crate::config::{HostConfig, PrepageBy};
 use crate::counters::Counters;
+use crate::error::HostError;
 use crate::files::FileNames;
 use crate::pages::{Change, What};
 use crate::prepage::thread_cpu_ns;
@@ -274,10 +276,23 @@ impl Core {
     }
 }
 
+/// An engine that knows no pages yet, for a host that sees accesses of pages that stay in memory, or faults alone.
+pub(super) fn engine(config: &HostConfig, sees_accesses: bool) -> Result<Engine, HostError> {
+    let scheme = SchemeSpec::parse(config.scheme(sees_accesses))?.build()?;
+    let limits = Limits {
+        budget_bytes: UNBOUNDED_BYTES,
+        pool_limit_bytes: UNBOUNDED_BYTES,
+        backing_limit_bytes: UNBOUNDED_BYTES,
+    };
+    let mut engine = Engine::new(scheme, limits)?;
+    if !sees_accesses {
+        engine.touches_are_unseen();
+    }
+    Ok(engine)
+}
+
 #[cfg(test)]
 mod tests {
-    use warmswap_engine::Limits;
-    use warmswap_policy::SchemeSpec;
     use warmswap_sys::pagemap::{Region, Residence};
     use warmswap_sys::process::Stat;
 
@@ -286,13 +301,12 @@ mod tests {
     use crate::pages::{ALL, note};
 
     fn core(scheme: &str) -> Core {
-        let scheme = SchemeSpec::parse(scheme).unwrap().build().unwrap();
-        let limits = Limits {
-            budget_bytes: UNBOUNDED_BYTES,
-            pool_limit_bytes: UNBOUNDED_BYTES,
-            backing_limit_bytes: UNBOUNDED_BYTES,
+        let scheme = scheme.to_owned();
+        let config = HostConfig {
+            scheme,
+            ..HostConfig::default()
         };
-        let engine = Engine::new(scheme, limits).unwrap();
+        let engine = engine(&config, true).unwrap();
         Core::new(&Root::machine(), engine, PrepageBy::Read, 1)
     }
 

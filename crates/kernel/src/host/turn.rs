@@ -4,10 +4,11 @@ use warmswap_sys::heap;
 use warmswap_sys::meminfo::Reclaimed;
 
 use super::app::App;
+use super::core::engine;
 use super::pace::{self, WAITING};
 use super::page_cache::PageCache;
 use super::worth::Sums;
-use super::{Host, Tick, engine, is_due};
+use super::{Host, Tick, is_due};
 use crate::goal::Shortage;
 
 impl Host {

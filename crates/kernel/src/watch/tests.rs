@@ -189,3 +189,26 @@ fn another_process_of_that_number_is_not_watched() {
             .is_gone()
     );
 }
+
+#[test]
+fn a_process_that_executes_another_program_before_the_first_look_is_seen() {
+    let mut child = std::process::Command::new("sh")
+        .args(["-c", "read line; exec sleep 1000"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let root = Root::machine();
+    let pid = child.id();
+    let start_ticks = Stat::read(&root, pid).unwrap().start_ticks;
+    let mut watched = Watched::open(&root, ProcessId { pid, start_ticks }, 0).unwrap();
+    // Its input ends, and the shell goes on.
+    drop(child.stdin.take());
+    while Stat::read(&root, pid).unwrap().command != "sleep" {
+        std::thread::yield_now();
+    }
+    watched.look(&root, &mut Vec::new()).unwrap();
+    let is_seen = !watched.pages.is_empty();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(is_seen);
+}

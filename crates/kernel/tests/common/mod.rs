@@ -1,13 +1,17 @@
 //! A zram device, a control group and programs of our own for tests of a host.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use warmswap_kernel::{AppId, Application, Goal, Host, HostConfig, Members};
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::Root;
+use warmswap_sys::advise::{Advice, PageRange, advise_on_every_cpu};
+use warmswap_sys::maps::{Backing, Mapping, Maps};
 use warmswap_sys::memcg::Memcg;
+use warmswap_sys::process::Process;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::{ZramConfig, ZramSwap, probe};
 
@@ -287,4 +291,36 @@ pub fn wait_until(holds: impl Fn() -> bool) {
 /// Bytes of so many pages.
 pub const fn bytes(pages: u64) -> u64 {
     pages * PAGE_BYTES as u64
+}
+
+/// A file system in memory.
+const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
+
+/// A program that has a file of 4096 pages mapped, and the file; none where files cannot be evicted.
+pub fn program_with_a_file(machine: &Machine) -> Option<(Program, PathBuf)> {
+    let folder = machine.folder.path();
+    if rustix::fs::statfs(folder).unwrap().f_type == TMPFS_MAGIC {
+        return None;
+    }
+    let path = folder.join("data");
+    let page = |number: u64| [(number % 251) as u8; 4096];
+    std::fs::write(&path, (0..4096).flat_map(page).collect::<Vec<u8>>()).unwrap();
+    // What was not written yet cannot be evicted.
+    std::fs::File::open(&path).unwrap().sync_all().unwrap();
+    let mut program = machine.program(500);
+    assert_eq!(program.ask(&format!("map {}", path.display())), "mapped");
+    Some((program, path))
+}
+
+/// Has the kernel reclaim what the program has mapped of a file.
+pub fn reclaim_file(program: &Program, path: &Path) {
+    let maps = Maps::read(&Root::machine(), program.pid()).unwrap();
+    let is_it = |m: &&Mapping| matches!(&m.backing, Backing::File(file) if file.path == path);
+    let mapping = maps.as_slice().iter().find(is_it).unwrap();
+    let range = PageRange {
+        first: mapping.start / 4096,
+        count: mapping.pages(),
+    };
+    let process = Process::open(program.pid()).unwrap();
+    advise_on_every_cpu(&process, Advice::PageOut, &[range]).unwrap();
 }
