@@ -5,9 +5,32 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use warmswap_apps::{AppSpec, load_all};
+use warmswap_apps::{AppSpec, check, load_all};
 
 use crate::exit::BadInput;
+
+/// What is recorded and measured where nothing else is asked for.
+const DEFAULT: [&str; 6] = ["chromium", "cpython", "h2", "node", "redis", "sqlite"];
+
+/// The definitions at these paths; of the default programs where there are none.
+pub fn load_or_default(paths: &[PathBuf]) -> Result<Vec<AppSpec>> {
+    let default = || DEFAULT.map(|name| Path::new("apps").join(format!("{name}.toml")));
+    match paths {
+        [] => load(&default()),
+        _ => load(paths),
+    }
+}
+
+/// Leaves out the applications that are not installed, and says which. Their files are looked for in `cache`, too.
+pub fn retain_installed(specs: &mut Vec<AppSpec>, cache: &Path) {
+    specs.retain(|spec| match check(spec, cache) {
+        Some(missing) => {
+            eprintln!("{}: left out: {missing}", spec.name);
+            false
+        }
+        None => true,
+    });
+}
 
 /// All applications that files, or the files of folders, define, [`shipped`] ones included.
 pub fn load(paths: &[PathBuf]) -> Result<Vec<AppSpec>> {

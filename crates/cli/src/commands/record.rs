@@ -6,7 +6,7 @@ use crate::output::{Output, check_file};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
-use warmswap_apps::{Size, check};
+use warmswap_apps::Size;
 use warmswap_record::{Progress, RecordConfig, Step, record};
 use warmswap_report::tables;
 use warmswap_report::units::Quantity;
@@ -17,8 +17,9 @@ use warmswap_trace::stats::stats;
 /// What to record.
 #[derive(Debug, Args)]
 pub struct RecordArgs {
-    /// Application definitions (TOML), or folders of them; separated by commas
-    #[arg(long, required = true, value_delimiter = ',', value_name = "FILE")]
+    /// Application definitions (TOML), or folders of them; separated by commas [default: chromium, cpython, h2, node,
+    /// redis and sqlite of the folder apps]
+    #[arg(long, value_delimiter = ',', value_name = "FILE")]
     apps: Vec<PathBuf>,
     /// The trace to write
     #[arg(long, value_name = "TRACE")]
@@ -84,7 +85,7 @@ impl Progress for Narrator {
 /// Records, and shows what the trace holds.
 pub fn run(args: RecordArgs, output: &Output) -> Result<()> {
     check_file("--out", &args.out)?;
-    let mut config = RecordConfig::new(&args.out, definitions::load(&args.apps)?);
+    let mut config = RecordConfig::new(&args.out, definitions::load_or_default(&args.apps)?);
     config.size = match args.size {
         SizeArg::Small => Size::Small,
         SizeArg::Normal => Size::Normal,
@@ -99,15 +100,7 @@ pub fn run(args: RecordArgs, output: &Output) -> Result<()> {
     config.seed = args.seed;
     config.files = !args.no_files;
     if args.installed_only {
-        config
-            .apps
-            .retain(|spec| match check(spec, &config.place.cache) {
-                Some(missing) => {
-                    eprintln!("{}: left out: {missing}", spec.name);
-                    false
-                }
-                None => true,
-            });
+        definitions::retain_installed(&mut config.apps, &config.place.cache);
     }
     if config.apps.is_empty() {
         return Err(BadInput("there is no application to record".to_owned()).into());

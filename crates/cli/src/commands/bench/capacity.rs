@@ -1,13 +1,13 @@
 //! `warmswap bench capacity`: how many programs stay alive in a given memory.
 
-use super::relaunch::{ArmArg, DEFAULT_APPS, narrate, preload};
+use super::relaunch::{ArmArg, narrate, preload};
 use crate::definitions;
 use crate::exit::BadInput;
 use crate::output::Output;
 use anyhow::Result;
 use clap::Args;
-use std::path::{Path, PathBuf};
-use warmswap_apps::{Place, Size, check};
+use std::path::PathBuf;
+use warmswap_apps::{Place, Size};
 use warmswap_bench::RelaunchOptions;
 use warmswap_bench::relaunch::capacity::{CapacityOptions, capacity};
 use warmswap_bench::relaunch::{Arm, Scope, Total};
@@ -103,21 +103,8 @@ fn options(args: &CapacityArgs) -> Result<CapacityOptions> {
     let is_preloaded = arms.iter().any(|arm| arm.is_preloaded());
     let preload = is_preloaded.then(|| preload("warmswap", &args.algorithm));
     let place = Place::default();
-    let named = if args.apps.is_empty() {
-        DEFAULT_APPS
-            .map(|name| Path::new("apps").join(format!("{name}.toml")))
-            .into()
-    } else {
-        args.apps.clone()
-    };
-    let mut apps = definitions::load(&named)?;
-    apps.retain(|app| match check(app, &place.cache) {
-        Some(missing) => {
-            eprintln!("{}: left out: {missing}", app.name);
-            false
-        }
-        None => true,
-    });
+    let mut apps = definitions::load_or_default(&args.apps)?;
+    definitions::retain_installed(&mut apps, &place.cache);
     Ok(CapacityOptions {
         total_bytes,
         counts,

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
-use warmswap_apps::{AppSpec, Place, Size, check};
+use warmswap_apps::{AppSpec, Place, Size};
 use warmswap_bench::relaunch::{Arm, Preload, Scope, Step, Total};
 use warmswap_bench::{RelaunchOptions, relaunch};
 use warmswap_codec::Codec;
@@ -19,9 +19,6 @@ use warmswap_kernel::{HostConfig, PrepageBy};
 use warmswap_policy::SchemeSpec;
 use warmswap_report::tables;
 use warmswap_sys::{Root, undo::Undo};
-
-/// What is measured where nothing else is asked for.
-pub(super) const DEFAULT_APPS: [&str; 6] = ["chromium", "cpython", "h2", "node", "redis", "sqlite"];
 
 /// What is measured, and how often.
 #[derive(Debug, Args)]
@@ -331,25 +328,14 @@ fn codec_of(algorithm: &str) -> Option<&'static str> {
 }
 
 fn definitions(args: &RelaunchArgs) -> Result<Vec<AppSpec>> {
-    let folder = PathBuf::from("apps");
-    let paths = match (args.apps.is_empty(), args.mix.is_given()) {
-        (false, _) => args.apps.clone(),
-        (true, true) => vec![folder],
-        (true, false) => DEFAULT_APPS
-            .map(|name| folder.join(format!("{name}.toml")))
-            .into(),
+    let mut specs = if args.apps.is_empty() && args.mix.is_given() {
+        definitions::load(&["apps".into()])?
+    } else {
+        definitions::load_or_default(&args.apps)?
     };
-    let mut specs = definitions::load(&paths)?;
     specs.retain(|spec| args.mix.wants(spec));
     if args.installed_only || args.mix.is_given() {
-        let cache = Place::default().cache;
-        specs.retain(|spec| match check(spec, &cache) {
-            Some(missing) => {
-                eprintln!("{}: left out: {missing}", spec.name);
-                false
-            }
-            None => true,
-        });
+        definitions::retain_installed(&mut specs, &Place::default().cache);
     }
     Ok(specs)
 }
