@@ -27,8 +27,8 @@ use warmswap_page::{AppId, LaunchKind, PageAddr};
 
 pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
     name: "adaptive",
-    summary: "LRU, LRU-2, hotness lists or history of sessions, whichever serves best; \
-              rule=RULE (choose, lru, lru-2, hotness, history, windows)",
+    summary: "LRU, LRU-2, SIEVE or history of sessions, whichever serves best; \
+              rule=RULE (choose, lru, lru-2, sieve, history, windows)",
     source: "ours; miniature simulation after Waldspurger et al., USENIX ATC 2017",
     build: |text| {
         let mut policy = Adaptive::default();
@@ -39,7 +39,7 @@ pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
                 ("rule", _, Some(rule)) => Adaptive::of(rule),
                 _ => {
                     return Err(format!(
-                        "'{key}={value}' is not rule=choose|lru|lru-2|hotness|history|windows"
+                        "'{key}={value}' is not rule=choose|lru|lru-2|sieve|history|windows"
                     ));
                 }
             };

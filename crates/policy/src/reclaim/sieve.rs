@@ -30,7 +30,33 @@ impl Sieve {
         (next != PageId::NONE).then_some(next)
     }
 
-    fn take(&mut self, table: &mut PageTable) -> Option<PageId> {
+    /// Puts a page that is on no list at the newest end, unmarked: what brought the page is no second use.
+    pub(super) fn push(&mut self, table: &mut PageTable, page: PageId) {
+        table[page].take(Mark::Referenced);
+        self.queue.push_back(table, page);
+    }
+
+    /// Marks a page of the queue as touched.
+    pub(super) fn mark(table: &mut PageTable, page: PageId) {
+        table[page].set(Mark::Referenced);
+    }
+
+    /// Takes a page off the queue, on which it must be.
+    pub(super) fn unlink(&mut self, table: &mut PageTable, page: PageId) {
+        if self.hand == Some(page) {
+            self.hand = self.after(table, page);
+        }
+        table[page].take(Mark::Referenced);
+        self.queue.remove(table, page);
+    }
+
+    /// The pages from the oldest to the newest.
+    pub(super) fn iter<'a>(&'a self, table: &'a PageTable) -> impl Iterator<Item = PageId> + 'a {
+        self.queue.iter(table)
+    }
+
+    /// Takes off the page that should leave next.
+    pub(super) fn take(&mut self, table: &mut PageTable) -> Option<PageId> {
         loop {
             let page = self.hand.or_else(|| self.queue.front())?;
             let was_touched = table[page].take(Mark::Referenced);
@@ -45,21 +71,15 @@ impl Sieve {
 
 impl Reclaim for Sieve {
     fn insert(&mut self, table: &mut PageTable, page: PageId, _: Arrival) {
-        // What brought the page is no second use.
-        table[page].take(Mark::Referenced);
-        self.queue.push_back(table, page);
+        self.push(table, page);
     }
 
     fn touch(&mut self, table: &mut PageTable, page: PageId) {
-        table[page].set(Mark::Referenced);
+        Self::mark(table, page);
     }
 
     fn remove(&mut self, table: &mut PageTable, page: PageId) {
-        if self.hand == Some(page) {
-            self.hand = self.after(table, page);
-        }
-        table[page].take(Mark::Referenced);
-        self.queue.remove(table, page);
+        self.unlink(table, page);
     }
 
     fn victims(&mut self, table: &mut PageTable, want: usize, _: Urgency, out: &mut Vec<PageId>) {
@@ -75,6 +95,6 @@ impl Reclaim for Sieve {
     }
 
     fn dump(&self, table: &PageTable) -> Vec<PageId> {
-        self.queue.iter(table).collect()
+        self.iter(table).collect()
     }
 }

@@ -227,10 +227,6 @@ impl History {
         self.launched_at = at;
     }
 
-    pub fn launched_at(&self) -> u32 {
-        self.launched_at
-    }
-
     /// Launches until the next session: from the gaps so far that were longer than the one under way, and as if it were half
     /// over.
     pub fn wait(&self, now: u32) -> f32 {

@@ -15,8 +15,8 @@ const MOST_PAGES: usize = 8192;
 const BATCH_PART: usize = 64;
 /// A miss in the launch window of a relaunch is as bad as so many others.
 const WINDOW_WEIGHT: f32 = 6.0;
-/// What is kept of the counts from launch to launch.
-const KEPT: f32 = 0.97;
+/// What is kept of the counts from launch to launch, over all and lately.
+const KEPT: [f32; 2] = [0.97, 0.9];
 /// Misses in all, under LRU or what rules, and in windows under LRU that are no evidence yet.
 const LEAST_MISSES: f32 = 40.0;
 const LEAST_IN_WINDOWS: f32 = 10.0;
@@ -26,6 +26,8 @@ const ALLOWED_IN_WINDOWS: f32 = 0.97;
 const MUCH_BETTER: f32 = 0.95;
 /// And when the difference is as many times what chance makes of it.
 const CERTAINTY: f32 = 2.0;
+/// And at most this part lately: what a rule gained long ago, it need not gain now.
+const BETTER_LATELY: f32 = 0.97;
 
 /// Misses under one rule, counted down from launch to launch.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,9 +41,9 @@ impl Misses {
         self.all + (WINDOW_WEIGHT - 1.0) * self.in_windows
     }
 
-    /// Whether the other has more misses, in windows or in all, by more than chance makes of it.
-    fn is_exceeded_by(self, other: Self) -> bool {
-        let exceeds = |other: f32, own: f32| other > own + own.sqrt();
+    /// Whether the other has more misses, in windows or in all, by so many times what chance makes of it.
+    fn is_exceeded_by(self, other: Self, certainty: f32) -> bool {
+        let exceeds = |other: f32, own: f32| other > own + certainty * own.sqrt();
         exceeds(other.all, self.all) || exceeds(other.in_windows, self.in_windows)
     }
 
@@ -55,7 +57,8 @@ impl Misses {
 struct Candidate {
     board: Board,
     table: PageTable,
-    misses: Misses,
+    /// By how much of them is kept.
+    misses: [Misses; 2],
     /// In windows of relaunches, and anywhere, since the beginning.
     totals: [u64; 2],
 }
@@ -91,7 +94,7 @@ impl Default for Miniature {
         let candidate = |rule| Candidate {
             board: Board::new(rule),
             table: PageTable::default(),
-            misses: Misses::default(),
+            misses: Default::default(),
             totals: [0; 2],
         };
         Self {
@@ -130,8 +133,10 @@ impl Miniature {
             if table[small].state == PageState::Stored {
                 totals[0] += u64::from(in_relaunch);
                 totals[1] += 1;
-                misses.all += 1.0;
-                misses.in_windows += f32::from(u8::from(in_relaunch));
+                for misses in misses {
+                    misses.all += 1.0;
+                    misses.in_windows += f32::from(u8::from(in_relaunch));
+                }
             }
             let mut out = Vec::new();
             if board.len() >= capacity {
@@ -206,8 +211,10 @@ impl Miniature {
         } in &mut self.candidates
         {
             board.launch_begin(table, app, kind);
-            misses.in_windows *= KEPT;
-            misses.all *= KEPT;
+            for (misses, kept) in misses.iter_mut().zip(KEPT) {
+                misses.in_windows *= kept;
+                misses.all *= kept;
+            }
         }
     }
 
@@ -249,27 +256,39 @@ impl Miniature {
             let found = Rule::ALL.iter().position(|&it| it == rule);
             self.candidates[found.unwrap_or(0)].misses
         };
-        let lru = of(Rule::Lru);
-        if lru.all.max(of(current).all) < LEAST_MISSES {
+        let [lru, lru_lately] = of(Rule::Lru);
+        let [own, own_lately] = of(current);
+        if lru.all.max(own.all) < LEAST_MISSES {
             return current;
         }
-        let is_allowed = |rule: &Rule| {
-            let misses = of(*rule);
-            *rule == Rule::Lru
-                || misses.in_windows <= ALLOWED_IN_WINDOWS * lru.in_windows && misses.all <= lru.all
+        let is_worse_lately = |rule: Rule| {
+            let [_, lately] = of(rule);
+            lru_lately.all.max(lately.all) >= LEAST_MISSES
+                && lru_lately.is_exceeded_by(lately, CERTAINTY)
         };
+        let is_allowed = |rule: &Rule| {
+            let [misses, _] = of(*rule);
+            *rule == Rule::Lru
+                || misses.in_windows <= ALLOWED_IN_WINDOWS * lru.in_windows
+                    && misses.all <= lru.all
+                    && !is_worse_lately(*rule)
+        };
+        let cost = |rule: Rule| of(rule)[0].cost();
         let allowed = Rule::ALL.into_iter().filter(is_allowed);
-        let best = allowed.min_by(|&a, &b| of(a).cost().total_cmp(&of(b).cost()));
+        let best = allowed.min_by(|&a, &b| cost(a).total_cmp(&cost(b)));
         let best = best.unwrap_or(Rule::Lru);
-        let current = if lru.is_exceeded_by(of(current)) {
+        let [least, least_lately] = of(best);
+        let is_better_lately = least_lately.cost() <= BETTER_LATELY * own_lately.cost();
+        let current = if lru.is_exceeded_by(own, 1.0) || is_worse_lately(current) {
             Rule::Lru
         } else {
             current
         };
-        let (cost, least) = (of(current).cost(), of(best).cost());
-        let is_certain = cost - least >= CERTAINTY * of(current).error();
+        let [own, _] = of(current);
+        let is_certain = own.cost() - least.cost() >= CERTAINTY * own.error();
         let is_known = lru.in_windows >= LEAST_IN_WINDOWS;
-        if is_known && is_certain && least <= MUCH_BETTER * cost {
+        let is_better = least.cost() <= MUCH_BETTER * own.cost();
+        if is_known && is_certain && is_better && is_better_lately {
             best
         } else {
             current

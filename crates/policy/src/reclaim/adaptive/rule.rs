@@ -5,13 +5,13 @@
 pub enum Rule {
     /// The last touch.
     Lru,
-    /// The last touch but one.
+    /// The last touch but one, which of a page that was touched once was some time before.
     Lru2,
-    /// What the last launch of its application touched stays; of the rest the last touch.
-    Hotness,
+    /// The arrival; what was touched since it was looked at last stays.
+    Sieve,
     /// Expected use by expected wait.
     History,
-    /// The same, and little else than launch windows counts.
+    /// The same, and launch windows count most; but recency counts more than expected use outside of them.
     Windows,
 }
 
@@ -20,7 +20,7 @@ impl Rule {
     pub const ALL: [Self; 5] = [
         Self::Lru,
         Self::Lru2,
-        Self::Hotness,
+        Self::Sieve,
         Self::History,
         Self::Windows,
     ];
@@ -29,7 +29,7 @@ impl Rule {
         match self {
             Self::Lru => "lru",
             Self::Lru2 => "lru-2",
-            Self::Hotness => "hotness",
+            Self::Sieve => "sieve",
             Self::History => "history",
             Self::Windows => "windows",
         }
@@ -37,7 +37,7 @@ impl Rule {
 
     /// Whether it knows classes of pages.
     pub fn is_by_class(self) -> bool {
-        !matches!(self, Self::Lru | Self::Lru2)
+        !matches!(self, Self::Lru | Self::Lru2 | Self::Sieve)
     }
 
     /// What a touch in a launch window is worth by another, and what recency is worth by expected use: that of a page whose
@@ -45,7 +45,7 @@ impl Rule {
     /// within a factor of two.
     pub fn weights(self) -> (f32, f32) {
         match self {
-            Self::Windows => (20.0, 0.05),
+            Self::Windows => (50.0, 5.0),
             _ => (4.0, 0.1),
         }
     }

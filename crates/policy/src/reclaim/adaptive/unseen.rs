@@ -13,6 +13,8 @@ use warmswap_page::{AppId, LaunchKind};
 pub struct Unseen {
     alone: HotnessOrg,
     first: Option<AppId>,
+    /// A page had to leave.
+    has_reclaimed: bool,
     several: Option<Adaptive>,
 }
 
@@ -21,6 +23,7 @@ impl Default for Unseen {
         Self {
             alone: HotnessOrg::of_one_program(),
             first: None,
+            has_reclaimed: false,
             several: None,
         }
     }
@@ -51,12 +54,13 @@ impl Unseen {
     }
 
     /// The pages leave the hotness lists; in the other policy they were touched in the order in which they would have
-    /// left, the hot ones in a launch window.
+    /// left, the hot ones in a launch window. As long as no page had to leave, their order is that in which they came:
+    /// where nearly all pages fit, no other is better.
     fn take_over(&mut self, table: &mut PageTable, first: AppId) {
-        let pages = self.alone.dump(table);
+        let mut pages = self.alone.dump(table);
         let is_hot = |&page: &PageId| self.alone.hotness(table, page) == Hotness::Hot;
         let (hot, others): (Vec<_>, Vec<_>) = pages.iter().copied().partition(is_hot);
-        for page in pages {
+        for &page in &pages {
             self.alone.remove(table, page);
         }
         let mut several = Adaptive::of_faults();
@@ -68,6 +72,13 @@ impl Unseen {
             several.insert(table, page, Arrival::Touched);
         }
         several.launch_end(first);
+        if !self.has_reclaimed {
+            // Numbers are given to pages as they come.
+            pages.sort_unstable();
+            for page in pages {
+                several.touch(table, page);
+            }
+        }
         self.several = Some(several);
     }
 }
@@ -93,10 +104,12 @@ impl Reclaim for Unseen {
         urgency: Urgency,
         out: &mut Vec<PageId>,
     ) {
+        self.has_reclaimed = true;
         self.current_mut().victims(table, want, urgency, out);
     }
 
     fn victims_of(&mut self, table: &mut PageTable, app: AppId, out: &mut Vec<PageId>) {
+        self.has_reclaimed = true;
         self.current_mut().victims_of(table, app, out);
     }
 
@@ -196,26 +209,37 @@ mod tests {
 
     #[test]
     fn a_second_application_changes_the_policy_and_neither_pages_nor_what_is_hot() {
-        let (mut policy, mut table) = (Unseen::default(), PageTable::default());
         let app = AppId(0);
-        let mut pages = BTreeSet::new();
-        policy.launch_begin(&mut table, app, LaunchKind::Cold);
-        pages.extend((0..10).map(|number| touch(&mut policy, &mut table, 0, number)));
-        policy.launch_end(app);
-        pages.extend((10..20).map(|number| touch(&mut policy, &mut table, 0, number)));
-        assert_eq!(policy.ruling(), None);
-        let hot: BTreeSet<_> = policy.hot_list(&table, app).into_iter().collect();
-        assert_eq!((hot.len(), policy.hot_pages(app)), (10, 10));
+        for has_reclaimed in [false, true] {
+            let (mut policy, mut table) = (Unseen::default(), PageTable::default());
+            let mut pages = Vec::new();
+            policy.launch_begin(&mut table, app, LaunchKind::Cold);
+            pages.extend((0..10).map(|number| touch(&mut policy, &mut table, 0, number)));
+            policy.launch_end(app);
+            pages.extend((10..21).map(|number| touch(&mut policy, &mut table, 0, number)));
+            assert_eq!(policy.ruling(), None);
+            let hot: BTreeSet<_> = policy.hot_list(&table, app).into_iter().collect();
+            assert_eq!((hot.len(), policy.hot_pages(app)), (10, 10));
+            if has_reclaimed {
+                let mut out = Vec::new();
+                policy.victims(&mut table, 1, Urgency::Direct, &mut out);
+                table[out[0]].state = PageState::Stored;
+                pages.retain(|page| !out.contains(page));
+            }
 
-        pages.insert(touch(&mut policy, &mut table, 1, 0));
+            pages.push(touch(&mut policy, &mut table, 1, 0));
 
-        assert!(policy.ruling().is_some(), "it chooses now");
-        let still_hot: BTreeSet<_> = policy.hot_list(&table, app).into_iter().collect();
-        assert_eq!(still_hot, hot);
-        let mut victims = Vec::new();
-        policy.victims(&mut table, 100, Urgency::Direct, &mut victims);
-        assert_eq!(victims.iter().copied().collect::<BTreeSet<_>>(), pages);
-        assert!(victims[..10].iter().all(|page| !hot.contains(page)));
-        assert!(policy.dump(&table).is_empty() && policy.alone.dump(&table).is_empty());
+            assert!(policy.ruling().is_some(), "it chooses now");
+            let still_hot: BTreeSet<_> = policy.hot_list(&table, app).into_iter().collect();
+            assert_eq!(still_hot, hot);
+            let mut victims = Vec::new();
+            policy.victims(&mut table, 100, Urgency::Direct, &mut victims);
+            if has_reclaimed {
+                assert!(victims[..10].iter().all(|page| !hot.contains(page)));
+                victims.sort_unstable();
+            }
+            assert_eq!(victims, pages, "in the order in which they came");
+            assert!(policy.dump(&table).is_empty() && policy.alone.dump(&table).is_empty());
+        }
     }
 }
