@@ -102,11 +102,21 @@ fn lru_is_exact() {
 }
 
 /// Pages 0 to 99 are touched twice, `between` touches of another one follow, and then 300 others are touched once. The first
-/// hundred that leave.
-fn leave_after_touches_between(rule: &str, between: u64) -> Vec<u64> {
-    let mut memory = Memory::new(rule, 1000);
+/// hundred that leave, where all other pages are in memory, or where half of them are not.
+fn leave_after_touches_between(rule: &str, between: u64, is_short: bool) -> Vec<u64> {
+    let mut memory = Memory::new(rule, 2000);
+    if is_short {
+        (1000..2000).for_each(|number| memory.touch(0, number));
+        for page in memory.policy.dump(&memory.table) {
+            memory.policy.remove(&mut memory.table, page);
+            memory.table[page].state = PageState::Stored;
+        }
+    }
     let other = 9999;
     (0..2000).for_each(|_| memory.touch(0, other));
+    memory
+        .policy
+        .launch_begin(&mut memory.table, AppId(0), LaunchKind::Relaunch);
     for _ in 0..2 {
         (0..100).for_each(|number| memory.touch(0, number));
     }
@@ -123,10 +133,13 @@ fn leave_after_touches_between(rule: &str, between: u64) -> Vec<u64> {
 fn a_page_that_was_touched_once_leaves_before_one_that_was_touched_twice_a_while_ago() {
     let twice: Vec<u64> = (0..100).collect();
     let once: Vec<u64> = (100..200).collect();
-    assert_eq!(leave_after_touches_between("lru", 0), twice);
-    assert_eq!(leave_after_touches_between("lru-2", 0), once);
-    assert_eq!(leave_after_touches_between("lru-2", 1000), twice);
-    assert_eq!(leave_after_touches_between("sieve", 1000), once);
+    for is_short in [false, true] {
+        assert_eq!(leave_after_touches_between("lru", 0, is_short), twice);
+        assert_eq!(leave_after_touches_between("lru-2", 0, is_short), once);
+        assert_eq!(leave_after_touches_between("sieve", 1000, is_short), once);
+    }
+    assert_eq!(leave_after_touches_between("lru-2", 1000, false), once);
+    assert_eq!(leave_after_touches_between("lru-2", 1000, true), twice);
 }
 
 #[test]
