@@ -67,6 +67,7 @@ impl KernelSide {
             &ZramConfig {
                 disk_bytes: (2 * pages * PAGE_BYTES) as u64 + (1 << 20),
                 algorithm: "lz4".to_owned(),
+                second_algorithm: None,
                 memory_limit_bytes: None,
                 priority: 32767,
             },

@@ -128,6 +128,7 @@ pub fn redis(
         &ZramConfig {
             disk_bytes: 2 * footprint_bytes,
             algorithm: "lz4".to_owned(),
+            second_algorithm: None,
             memory_limit_bytes: None,
             priority: 32767,
         },

@@ -120,6 +120,7 @@ fn fits(device: &ZramSwap, section: &ZramSection) -> bool {
     let algorithm = device.algorithm();
     let algorithm = algorithm.as_deref().ok();
     bytes(&section.zram_size) == device.disk_bytes().ok()
+        && section.recompression_algorithm == device.second_algorithm()
         && (section.compression_algorithm.is_none()
             || section.compression_algorithm.as_deref() == algorithm)
 }
@@ -137,6 +138,7 @@ fn create(undo: &Undo, section: &ZramSection) -> Result<ZramSwap, ZramError> {
     let config = |algorithm: &str| ZramConfig {
         disk_bytes: bytes(&section.zram_size).unwrap_or(0),
         algorithm: algorithm.to_owned(),
+        second_algorithm: section.recompression_algorithm.clone(),
         memory_limit_bytes: bytes(&section.zram_resident_limit),
         priority: u16::try_from(section.swap_priority).unwrap_or(u16::MAX),
     };

@@ -2,6 +2,7 @@
 
 use warmswap_kernel::application::ProcessId;
 use warmswap_kernel::host::Tick;
+use warmswap_kernel::upkeep::Upkeep;
 use warmswap_kernel::{AppId, Application, Goal, HostConfig, HostError, HostStatus};
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::Root;
@@ -125,6 +126,7 @@ fn host_config(config: &Config) -> HostConfig {
             .map(|size| size.bytes)
             .filter(|&bytes| bytes > 0)
     };
+    let age_s = |age_s: u64| (age_s > 0).then_some(age_s);
     let pages_per_mib = (1 << 20) / PAGE_BYTES as u64;
     let defaults = HostConfig::default();
     HostConfig {
@@ -144,6 +146,10 @@ fn host_config(config: &Config) -> HostConfig {
         },
         may_stand_aside: host.stand_aside,
         mlock_files: host.mlock_files,
+        upkeep: Upkeep {
+            recompress_after_s: age_s(host.recompress_after_s),
+            write_back_after_s: age_s(host.write_back_after_s),
+        },
         launch_window_ms: host.launch_window_ms,
         learned_folder: Some(config.daemon.state_folder.clone()),
         ..defaults
@@ -162,7 +168,7 @@ mod tests {
         let mut config = Config::defaults(facts);
         let text = "[host]\nscheme = zram\nahead-of-kernel = no\nkeep-available = ram / 4\nbudget = 100\n\
                     pressure-percent = 20\nprefetch = no\nstand-aside = no\nmlock-files = no\n\
-                    page-out-mib-per-second = 10\nlaunch-window-ms = 500\n[daemon]\nstate-folder = /x\n";
+                    recompress-after-seconds = 600\nwrite-back-after-seconds = 0\npage-out-mib-per-second = 10\nlaunch-window-ms = 500\n[daemon]\nstate-folder = /x\n";
         let before = host_config(&config);
         assert!(before.goal.ahead_of_kernel && before.goal.free_bytes.is_none());
         assert_eq!(
@@ -184,6 +190,14 @@ mod tests {
         );
         assert_eq!((after.prepage_threads, after.launch_window_ms), (0, 500));
         assert!(!after.may_stand_aside && !after.mlock_files);
+        assert!(before.upkeep.is_nothing());
+        assert_eq!(
+            (
+                after.upkeep.recompress_after_s,
+                after.upkeep.write_back_after_s
+            ),
+            (Some(600), None)
+        );
         assert_eq!(after.page_out_pages_per_second, 2560);
         assert_eq!(after.learned_folder.as_deref(), Some(Path::new("/x")));
     }

@@ -8,6 +8,7 @@ use warmswap_sys::Root;
 use warmswap_sys::accessed::Accessed;
 
 use crate::goal::Goal;
+use crate::upkeep::Upkeep;
 
 /// The word for the scheme that suits what a host sees of accesses.
 pub const AUTO: &str = "auto";
@@ -61,6 +62,8 @@ pub struct HostConfig {
     /// Pages of files that programs had to read again are locked in memory, where the kernel shows major faults of all
     /// programs.
     pub mlock_files: bool,
+    /// What is done to idle pages in zram; nothing by default.
+    pub upkeep: Upkeep,
     /// A launch window ends after so long at most, in milliseconds: before, when its end is told, or when the application
     /// rests.
     pub launch_window_ms: u64,
@@ -100,6 +103,7 @@ impl Default for HostConfig {
             evidence_launches: 40,
             may_stand_aside: true,
             mlock_files: true,
+            upkeep: Upkeep::default(),
             launch_window_ms: 3_000,
             swap_reserve_bytes: 4 << 20,
             learned_folder: None,

@@ -70,6 +70,10 @@ pub struct Counters {
     pub file_pages_unlocked: u64,
     /// Nanoseconds of CPU time of the thread that does so.
     pub mlock_cpu_ns: u64,
+    /// Bytes of the pool that were freed by compressing idle pages anew, or writing them back.
+    pub upkeep_freed_bytes: u64,
+    /// Rounds of that which a device refused.
+    pub upkeep_refused: u64,
     /// Nanoseconds of CPU time of the host's calls (observation and page-out).
     pub host_cpu_ns: u64,
     /// Of these, in calls in which the kernel pages out: any reclaim costs it.

@@ -44,6 +44,7 @@ use crate::learned;
 use crate::mlock::FileLocker;
 use crate::prepage::{Prepagers, thread_cpu_ns};
 use crate::status::SwapStatus;
+use crate::upkeep::Upkeeper;
 use crate::watch::Watched;
 
 /// The least that is kept free for the next launch, in bytes.
@@ -75,6 +76,8 @@ pub struct Host {
     gauge: Gauge,
     prepagers: Option<Prepagers>,
     file_locker: Option<FileLocker>,
+    upkeeper: Option<Upkeeper>,
+    upkept_ns: Option<u64>,
     swap: SwapStatus,
     missing_bytes: u64,
     /// Counts launch windows of all applications.
@@ -114,6 +117,10 @@ impl Host {
             true => Some(FileLocker::start(root)?),
             false => None,
         };
+        let upkeeper = match config.upkeep.is_nothing() {
+            false => Some(Upkeeper::start(root, config.upkeep)?),
+            true => None,
+        };
         Ok(Self {
             core,
             apps: Vec::new(),
@@ -122,6 +129,8 @@ impl Host {
             gauge,
             prepagers,
             file_locker,
+            upkeeper,
+            upkept_ns: None,
             swap: SwapStatus::default(),
             missing_bytes: 0,
             launches: 0,
@@ -421,6 +430,7 @@ impl Host {
             self.gauge.find_devices();
             self.read_swap();
             self.lock_files();
+            self.keep_up(now_ns);
             if self.core.names.is_full() {
                 self.forget_file_names();
             }

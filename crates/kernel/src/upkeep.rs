@@ -1,9 +1,19 @@
 //! Upkeep of idle pages in zram, where the kernel can: compressed anew by a stronger algorithm, or written to a
-//! backing device. It is slow work that frees memory, for a moment when nobody waits.
+//! backing device. It is slow work that frees memory, done by a thread of idle priority while programs do not wait.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use warmswap_sys::process::idle_priority;
 use warmswap_sys::zram::Device;
 use warmswap_sys::{FileError, Root};
+
+use crate::error::HostError;
+
+/// Rounds are at least so far apart: each looks at every page of a device.
+const LEAST_INTERVAL: Duration = Duration::from_secs(30);
 
 /// What is done to idle pages; by default nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +39,20 @@ pub struct UpkeepDone {
 }
 
 impl Upkeep {
+    /// Nothing is to be done.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Time between two rounds: a page is worked on when it has been idle for half as long again at most.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        let ages_s = [self.recompress_after_s, self.write_back_after_s];
+        let least_s = ages_s.into_iter().flatten().min().unwrap_or(0);
+        Duration::from_secs(least_s / 2).max(LEAST_INTERVAL)
+    }
+
     /// One round over all zram devices that are swapped on. What a device cannot do is left out; what it
     /// refuses is counted. Takes about 10 µs a page that is worked on.
     ///
@@ -36,7 +60,7 @@ impl Upkeep {
     /// [`FileError`] when the list of swap areas cannot be read.
     pub fn run(&self, root: &Root) -> Result<UpkeepDone, FileError> {
         let mut done = UpkeepDone::default();
-        if *self == Self::default() {
+        if self.is_nothing() {
             return Ok(done);
         }
         for device in Device::in_swap(root)? {
@@ -68,6 +92,64 @@ impl Upkeep {
             done.freed_bytes += before.saturating_sub(memory(&device));
         }
         Ok(done)
+    }
+}
+
+impl UpkeepDone {
+    fn add(&mut self, other: Self) {
+        self.recompressed_devices += other.recompressed_devices;
+        self.written_back_devices += other.written_back_devices;
+        self.freed_bytes += other.freed_bytes;
+        self.refused += other.refused;
+    }
+}
+
+/// The thread that does it. Dropping it has it end after the round that is under way, which is not waited for.
+#[derive(Debug)]
+pub(crate) struct Upkeeper {
+    rounds: SyncSender<()>,
+    done: Arc<Mutex<UpkeepDone>>,
+}
+
+impl Upkeeper {
+    /// Starts the thread. It sleeps until it is told to begin a round.
+    ///
+    /// # Errors
+    /// [`HostError::Thread`].
+    pub fn start(root: &Root, upkeep: Upkeep) -> Result<Self, HostError> {
+        // One round at a time.
+        let (rounds, receiver) = sync_channel(0);
+        let done = Arc::new(Mutex::new(UpkeepDone::default()));
+        let (root, of_thread) = (root.clone(), Arc::clone(&done));
+        std::thread::Builder::new()
+            .name("upkeep".to_owned())
+            .spawn(move || run(&root, upkeep, &receiver, &of_thread))
+            .map_err(HostError::Thread)?;
+        Ok(Self { rounds, done })
+    }
+
+    /// A round begins, unless one is under way.
+    pub fn round(&self) {
+        let _ = self.rounds.try_send(());
+    }
+
+    /// What was done so far.
+    pub fn done(&self) -> UpkeepDone {
+        *self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn run(root: &Root, upkeep: Upkeep, rounds: &Receiver<()>, done: &Mutex<UpkeepDone>) {
+    // Without it the work is done at normal priority.
+    let _ = idle_priority();
+    while rounds.recv().is_ok() {
+        let round = upkeep.run(root).unwrap_or(UpkeepDone {
+            refused: 1,
+            ..UpkeepDone::default()
+        });
+        done.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .add(round);
     }
 }
 
@@ -139,5 +221,33 @@ mod tests {
         let done = BOTH.run(&root).unwrap();
 
         assert_eq!((done.refused, done.written_back_devices), (1, 0));
+    }
+
+    #[test]
+    fn a_thread_does_it_when_it_is_told() {
+        let (dir, root) = machine(&[
+            ("recomp_algorithm", "#1: [zstd]\n"),
+            ("recompress", ""),
+            ("idle", ""),
+        ]);
+        let upkeeper = Upkeeper::start(&root, BOTH).unwrap();
+        assert_eq!(upkeeper.done(), UpkeepDone::default());
+        // The thread may not wait for a round yet.
+        while upkeeper.done().recompressed_devices == 0 {
+            upkeeper.round();
+            std::thread::yield_now();
+        }
+        let text = std::fs::read_to_string(dir.path().join("sys/block/zram0/recompress"));
+        assert_eq!(text.unwrap(), "type=idle");
+    }
+
+    #[test]
+    fn rounds_are_as_far_apart_as_half_of_the_shorter_age() {
+        assert_eq!(BOTH.interval(), LEAST_INTERVAL);
+        let seldom = Upkeep {
+            recompress_after_s: None,
+            ..BOTH
+        };
+        assert_eq!(seldom.interval(), Duration::from_secs(300));
     }
 }

@@ -45,6 +45,7 @@ impl Machine {
             &ZramConfig {
                 disk_bytes: memory_bytes(root)?,
                 algorithm: config.zram_algorithm.clone(),
+                second_algorithm: None,
                 memory_limit_bytes: None,
                 priority: 32767,
             },

@@ -33,6 +33,15 @@ pub enum ZramError {
         /// The kernel's list.
         offered: String,
     },
+    /// The kernel cannot compress pages anew.
+    #[error(
+        "zram of this kernel has no second algorithm, and {asked:?} was asked for: leave it out, or take a kernel with \
+         CONFIG_ZRAM_MULTI_COMP"
+    )]
+    NoSecondAlgorithm {
+        /// What was asked for.
+        asked: String,
+    },
     /// A control file or the device failed.
     #[error(transparent)]
     File(#[from] FileError),
@@ -48,6 +57,8 @@ pub struct ZramConfig {
     pub disk_bytes: u64,
     /// Compression algorithm, by the kernel's name ("lz4", "lzo-rle", "zstd").
     pub algorithm: String,
+    /// The one by which idle pages can be compressed anew, where the kernel can (`CONFIG_ZRAM_MULTI_COMP`).
+    pub second_algorithm: Option<String>,
     /// Most memory that the compressed pages may take; `None` for no limit.
     pub memory_limit_bytes: Option<u64>,
     /// Swap priority, 0 to 32767; the highest is used first.
@@ -161,18 +172,19 @@ impl ZramSwap {
 
     fn set_up(&self, config: &ZramConfig, uuid: &Uuid) -> Result<(), ZramError> {
         let algorithm = self.control("comp_algorithm");
-        let offered = file::read(&algorithm)?;
-        if !offered
-            .split_ascii_whitespace()
-            .any(|name| name.trim_matches(['[', ']']) == config.algorithm)
-        {
-            let offered = offered.trim().replace(['[', ']'], "");
-            return Err(ZramError::Algorithm {
-                asked: config.algorithm.clone(),
-                offered,
-            });
-        }
+        check_is_offered(&file::read(&algorithm)?, &config.algorithm)?;
         file::write(&algorithm, &config.algorithm)?;
+        if let Some(second) = &config.second_algorithm {
+            let path = self.control("recomp_algorithm");
+            if !path.exists() {
+                return Err(ZramError::NoSecondAlgorithm {
+                    asked: second.clone(),
+                });
+            }
+            // Its file names none before one is chosen; all that are offered can be either.
+            check_is_offered(&file::read(&algorithm)?, second)?;
+            file::write(&path, &format!("algo={second} priority=1"))?;
+        }
         file::write(&self.control("disksize"), &config.disk_bytes.to_string())?;
         if let Some(limit) = config.memory_limit_bytes {
             file::write(&self.control("mem_limit"), &limit.to_string())?;
@@ -211,6 +223,13 @@ impl ZramSwap {
         chosen(&file::read(&path)?)
             .map(str::to_owned)
             .ok_or_else(|| FileError::unexpected(&path, "no algorithm is chosen"))
+    }
+
+    /// The algorithm by which idle pages can be compressed anew, if any.
+    #[must_use]
+    pub fn second_algorithm(&self) -> Option<String> {
+        let text = file::read(&self.control("recomp_algorithm")).ok()?;
+        chosen(text.lines().next()?).map(str::to_owned)
     }
 
     /// What the device holds and uses.
@@ -279,6 +298,17 @@ fn read_stats(path: &Path) -> Result<ZramStats, FileError> {
         memory_peak_bytes: n[4],
         same_filled_pages: n[5],
         incompressible_pages: n.get(7).copied().unwrap_or(0),
+    })
+}
+
+fn check_is_offered(offered: &str, asked: &str) -> Result<(), ZramError> {
+    let mut names = offered.split_ascii_whitespace();
+    if names.any(|name| name.trim_matches(['[', ']']) == asked) {
+        return Ok(());
+    }
+    Err(ZramError::Algorithm {
+        asked: asked.to_owned(),
+        offered: offered.trim().replace(['[', ']'], ""),
     })
 }
 

@@ -12,7 +12,7 @@ use warmswap_sys::prepage::prepage;
 use warmswap_sys::process::Process;
 use warmswap_sys::swap::file::SwapFile;
 use warmswap_sys::undo::Undo;
-use warmswap_sys::zram::{ZramConfig, ZramError, ZramSwap, probe};
+use warmswap_sys::zram::{Device, ZramConfig, ZramError, ZramSwap, probe};
 use warmswap_sys::{Root, swap};
 use warmswap_testkit::skip;
 
@@ -20,6 +20,7 @@ fn config(disk_bytes: u64) -> ZramConfig {
     ZramConfig {
         disk_bytes,
         algorithm: "lz4".to_owned(),
+        second_algorithm: None,
         memory_limit_bytes: None,
         priority: 32767,
     }
@@ -210,4 +211,40 @@ fn an_algorithm_that_does_not_exist_leaves_no_device() {
         0,
         "the device is gone and nothing is pending"
     );
+}
+
+#[test]
+fn a_second_algorithm_is_set_where_the_kernel_can_and_refused_elsewhere() {
+    let root = Root::machine();
+    if let Err(e) = probe(&root) {
+        skip!(
+            "a_second_algorithm_is_set_where_the_kernel_can_and_refused_elsewhere",
+            "{e}"
+        );
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let undo = Undo::open(&root, dir.path()).unwrap();
+    let second = |name: &str| ZramConfig {
+        second_algorithm: Some(name.to_owned()),
+        ..config(1 << 20)
+    };
+
+    match ZramSwap::create(&undo, &second("lz4")) {
+        Ok(device) => {
+            assert_eq!(device.second_algorithm().as_deref(), Some("lz4"));
+            let number = device.device().to_string_lossy().replace("/dev/zram", "");
+            let upkeep = Device::new(&root, number.parse().unwrap()).upkeep();
+            assert!(upkeep.recompresses);
+            device.remove().unwrap();
+            let refused = ZramSwap::create(&undo, &second("no-such"));
+            assert!(
+                matches!(refused, Err(ZramError::Algorithm { .. })),
+                "{refused:?}"
+            );
+        }
+        Err(ZramError::NoSecondAlgorithm { asked }) => assert_eq!(asked, "lz4"),
+        Err(other) => panic!("{other}"),
+    }
+    let pending = std::fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(pending, 0, "no device is left");
 }

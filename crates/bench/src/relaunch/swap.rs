@@ -80,6 +80,7 @@ impl Swap {
                 &ZramConfig {
                     disk_bytes: swap_bytes.unwrap_or(memory.total_bytes / 2),
                     algorithm: algorithm.to_owned(),
+                    second_algorithm: None,
                     memory_limit_bytes: None,
                     priority: PRIORITY,
                 },

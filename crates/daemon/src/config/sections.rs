@@ -85,6 +85,8 @@ pub struct ZramSection {
     pub zram_resident_limit: Option<Size>,
     /// Algorithm, by the kernel's name.
     pub compression_algorithm: Option<String>,
+    /// The algorithm by which idle pages are compressed anew.
+    pub recompression_algorithm: Option<String>,
     /// Which swap is used first.
     pub swap_priority: u64,
     /// Whether it is left out where there is swap already.
@@ -101,6 +103,7 @@ impl Section for ZramSection {
             zram_size: Size::parse("min(ram / 2, 4096)", facts).ok(),
             zram_resident_limit: None,
             compression_algorithm: None,
+            recompression_algorithm: None,
             swap_priority: 100,
             only_without_swap: false,
         }
@@ -137,13 +140,19 @@ impl Section for ZramSection {
             name: "compression-algorithm",
             doc: "Such as lz4, lzo-rle or zstd. Empty: the first of lz4 and lzo-rle that the kernel has.",
             set: |to, value, _| {
-                if value.contains(char::is_whitespace) {
-                    return Err(format!("{value:?} is more than one algorithm"));
-                }
-                to.compression_algorithm = (!value.is_empty()).then(|| value.to_owned());
-                Ok(())
+                algorithm(value).map(|algorithm| to.compression_algorithm = algorithm)
             },
             show: |from| from.compression_algorithm.clone().unwrap_or_default(),
+            comes_to: None,
+        },
+        Key {
+            name: "recompression-algorithm",
+            doc: "The stronger algorithm by which idle pages are compressed anew (recompress-after-seconds above), such as zstd. \
+                  Empty: none. The kernel must have CONFIG_ZRAM_MULTI_COMP.",
+            set: |to, value, _| {
+                algorithm(value).map(|algorithm| to.recompression_algorithm = algorithm)
+            },
+            show: |from| from.recompression_algorithm.clone().unwrap_or_default(),
             comes_to: None,
         },
         Key {
@@ -163,6 +172,14 @@ impl Section for ZramSection {
             comes_to: None,
         },
     ];
+}
+
+/// One algorithm, or none.
+fn algorithm(value: &str) -> Result<Option<String>, String> {
+    if value.contains(char::is_whitespace) {
+        return Err(format!("{value:?} is more than one algorithm"));
+    }
+    Ok((!value.is_empty()).then(|| value.to_owned()))
 }
 
 /// Where a source of switch signals is.

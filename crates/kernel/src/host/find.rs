@@ -1,16 +1,20 @@
 //! Which processes applications have now: new ones are watched, and what is known of those that ended is given up.
 
+use std::time::Duration;
+
 use rustc_hash::FxHashSet;
 
-use super::Host;
 use super::app::{App, addr};
 use super::core::{Core, Sight};
 use super::reclaim::Patience;
+use super::{Host, is_due};
 use crate::application::{Application, ProcessId};
 use crate::watch::Watched;
 
 /// The part of the swap that is little when no more is free.
 const LITTLE_SWAP: u64 = 8;
+/// So long after a switch programs hardly wait for what it brought back.
+const QUIET: Duration = Duration::from_secs(5);
 
 impl Host {
     /// Looks for processes that began or ended.
@@ -51,6 +55,18 @@ impl Host {
         let processes = self.in_order().flat_map(processes).collect();
         let is_short = self.swap.free_bytes <= self.swap.total_bytes / LITTLE_SWAP;
         locker.round(processes, self.gauge.memory_bytes().unwrap_or(0), is_short);
+    }
+
+    /// Has idle pages in zram worked on, some time after a switch.
+    pub(super) fn keep_up(&mut self, now_ns: u64) {
+        let Some(upkeeper) = &self.upkeeper else {
+            return;
+        };
+        let is_quiet = is_due(self.switched_ns, QUIET, now_ns);
+        if is_quiet && is_due(self.upkept_ns, self.config.upkeep.interval(), now_ns) {
+            self.upkept_ns = Some(now_ns);
+            upkeeper.round();
+        }
     }
 
     /// Forgets the names of files that no application maps, and of which nothing is learned.

@@ -37,6 +37,11 @@ impl Host {
         counters.file_pages_locked = locked.locked;
         counters.file_pages_unlocked = locked.unlocked;
         counters.mlock_cpu_ns = locked.cpu_ns;
+        if let Some(upkeeper) = &self.upkeeper {
+            let done = upkeeper.done();
+            counters.upkeep_freed_bytes = done.freed_bytes;
+            counters.upkeep_refused = u64::from(done.refused);
+        }
         counters
     }
 

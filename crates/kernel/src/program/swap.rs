@@ -45,6 +45,7 @@ impl ProgramSwap {
         let config = |algorithm: &str| ZramConfig {
             disk_bytes: capacity,
             algorithm: algorithm.to_owned(),
+            second_algorithm: None,
             memory_limit_bytes: None,
             priority: own_priority(&areas),
         };

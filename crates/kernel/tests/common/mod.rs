@@ -110,6 +110,7 @@ impl Machine {
             &ZramConfig {
                 disk_bytes: (swap_pages + 1) * PAGE_BYTES as u64,
                 algorithm: "lz4".to_owned(),
+                second_algorithm: None,
                 memory_limit_bytes: None,
                 priority: 32767,
             },

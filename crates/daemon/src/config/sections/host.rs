@@ -9,6 +9,9 @@ use crate::config::keys::{
 };
 use crate::config::size::{Facts, Size};
 
+/// The longest idle time that can be configured, in seconds: thirty days.
+const MOST_AGE_S: u64 = 30 * 24 * 3600;
+
 /// `[host]`: when and how the kernel's swap is steered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostSection {
@@ -28,6 +31,10 @@ pub struct HostSection {
     pub stand_aside: bool,
     /// Whether pages of files that programs had to read again are locked in memory.
     pub mlock_files: bool,
+    /// Idle time after which pages in zram are compressed anew, in seconds; 0 for never.
+    pub recompress_after_s: u64,
+    /// Idle time after which pages in zram are written back, in seconds; 0 for never.
+    pub write_back_after_s: u64,
     /// Page-outs at most, in MiB a second.
     pub page_out_mib_per_second: u64,
     /// When a relaunch counts as over unless it is told, in ms.
@@ -51,6 +58,8 @@ impl Section for HostSection {
             prefetch: true,
             stand_aside: true,
             mlock_files: true,
+            recompress_after_s: 0,
+            write_back_after_s: 0,
             page_out_mib_per_second: 200,
             launch_window_ms: 3000,
             kernel_settings: true,
@@ -126,6 +135,28 @@ impl Section for HostSection {
             doc: "Whether pages of programs and other files that the kernel drops and programs read again are locked in memory: an eighth of it at most, while swap has room, as long as a program has the file mapped.",
             set: |to, value, _| yes_no(value).map(|yes| to.mlock_files = yes),
             show: |from| show_yes_no(from.mlock_files),
+            comes_to: None,
+        },
+        Key {
+            name: "recompress-after-seconds",
+            doc: "Pages in zram that were not used for so long are compressed anew, by the stronger algorithm that their device has \
+                  (recompression-algorithm below, or another program's setting), at idle priority; 0: never. Kernels without \
+                  CONFIG_ZRAM_MULTI_COMP, or without CONFIG_ZRAM_TRACK_ENTRY_ACTIME, cannot.",
+            set: |to, value, _| {
+                number(value, 0, MOST_AGE_S).map(|age_s| to.recompress_after_s = age_s)
+            },
+            show: |from| from.recompress_after_s.to_string(),
+            comes_to: None,
+        },
+        Key {
+            name: "write-back-after-seconds",
+            doc: "Pages in zram that were not used for so long are written to the disk that their device has for it \
+                  (writeback-device of zram-generator); 0: never. Kernels without CONFIG_ZRAM_WRITEBACK, or without \
+                  CONFIG_ZRAM_TRACK_ENTRY_ACTIME, cannot.",
+            set: |to, value, _| {
+                number(value, 0, MOST_AGE_S).map(|age_s| to.write_back_after_s = age_s)
+            },
+            show: |from| from.write_back_after_s.to_string(),
             comes_to: None,
         },
         Key {
