@@ -15,7 +15,7 @@ use crate::error::HostError;
 /// Rounds are at least so far apart: each looks at every page of a device.
 const LEAST_INTERVAL: Duration = Duration::from_secs(30);
 
-/// What is done to idle pages; by default nothing.
+/// What is done to idle pages; by default nothing. On a device that does both, the longer time counts for both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Upkeep {
@@ -67,26 +67,26 @@ impl Upkeep {
             let memory = |device: &Device| device.stats().map_or(0, |stats| stats.memory_bytes);
             let before = memory(&device);
             let can = device.upkeep();
-            let step = |age_s: Option<u64>, can: bool, work: &dyn Fn() -> Result<(), FileError>| {
-                let age_s = age_s.filter(|_| can)?;
-                Some(device.mark_idle(Some(age_s)).and_then(|()| work()))
-            };
-            let recompress = || device.recompress_idle();
-            let write_back = || device.write_back_idle();
-            for (result, count) in [
+            type Work = fn(&Device) -> Result<(), FileError>;
+            // What is written back need not be compressed anew.
+            let steps: [(Option<u64>, Work, &mut u32); 2] = [
                 (
-                    step(self.recompress_after_s, can.recompresses, &recompress),
-                    &mut done.recompressed_devices,
-                ),
-                (
-                    step(self.write_back_after_s, can.writes_back, &write_back),
+                    self.write_back_after_s.filter(|_| can.writes_back),
+                    Device::write_back_idle,
                     &mut done.written_back_devices,
                 ),
-            ] {
-                match result {
-                    Some(Ok(())) => *count += 1,
-                    Some(Err(_)) => done.refused += 1,
-                    None => {}
+                (
+                    self.recompress_after_s.filter(|_| can.recompresses),
+                    Device::recompress_idle,
+                    &mut done.recompressed_devices,
+                ),
+            ];
+            // Before Linux 6.13 a mark stays until the page is accessed: one for the shorter time would count for both.
+            let age_s = steps.iter().filter_map(|&(age_s, ..)| age_s).max();
+            for (_, work, count) in steps.into_iter().filter(|(age_s, ..)| age_s.is_some()) {
+                match device.mark_idle(age_s).and_then(|()| work(&device)) {
+                    Ok(()) => *count += 1,
+                    Err(_) => done.refused += 1,
                 }
             }
             done.freed_bytes += before.saturating_sub(memory(&device));
@@ -206,6 +206,24 @@ mod tests {
     }
 
     #[test]
+    fn pages_are_not_written_back_before_their_time() {
+        let (dir, root) = machine(&[
+            ("recomp_algorithm", "#1: [zstd]\n"),
+            ("recompress", ""),
+            ("idle", ""),
+            ("backing_dev", "/dev/vdb\n"),
+            ("writeback", ""),
+        ]);
+
+        let done = BOTH.run(&root).unwrap();
+
+        let devices = (done.recompressed_devices, done.written_back_devices);
+        assert_eq!((devices, done.refused), ((1, 1), 0));
+        let idle = std::fs::read_to_string(dir.path().join("sys/block/zram0/idle")).unwrap();
+        assert_eq!(idle, "600", "no page is marked after the shorter time");
+    }
+
+    #[test]
     fn a_kernel_without_any_of_it_is_no_error() {
         let (_dir, root) = machine(&[]);
 
@@ -233,10 +251,14 @@ mod tests {
         let upkeeper = Upkeeper::start(&root, BOTH).unwrap();
         assert_eq!(upkeeper.done(), UpkeepDone::default());
         // The thread may not wait for a round yet.
-        while upkeeper.done().recompressed_devices == 0 {
+        for _ in 0..10_000 {
             upkeeper.round();
-            std::thread::yield_now();
+            if upkeeper.done().recompressed_devices > 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
+        assert!(upkeeper.done().recompressed_devices > 0);
         let text = std::fs::read_to_string(dir.path().join("sys/block/zram0/recompress"));
         assert_eq!(text.unwrap(), "type=idle");
     }

@@ -11,6 +11,7 @@ use super::core::Sight;
 use super::*;
 use crate::application::Members;
 use crate::goal::Goal;
+use crate::upkeep::Upkeep;
 
 /// A host on a machine without processes and devices.
 fn host() -> (tempfile::TempDir, Host) {
@@ -21,6 +22,51 @@ fn host() -> (tempfile::TempDir, Host) {
     };
     let host = Host::new(config, &Root::at(place.path())).unwrap();
     (place, host)
+}
+
+#[test]
+fn idle_pages_are_worked_on_a_while_after_a_switch() {
+    let place = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = place.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("proc/swaps", "F T S U P\n/dev/zram0 partition 9 9 5\n");
+    write("sys/block/zram0/recomp_algorithm", "#1: [zstd]\n");
+    write("sys/block/zram0/idle", "");
+    write("sys/block/zram0/recompress", "");
+    let config = HostConfig {
+        prepage_threads: 0,
+        upkeep: Upkeep {
+            recompress_after_s: Some(60),
+            ..Upkeep::default()
+        },
+        ..HostConfig::default()
+    };
+    let mut host = Host::new(config, &Root::at(place.path())).unwrap();
+    let is_done = || {
+        let path = place.path().join("sys/block/zram0/recompress");
+        !std::fs::read(path).unwrap().is_empty()
+    };
+
+    host.switched_ns = Some(monotonic_ns());
+    host.keep_up(monotonic_ns());
+    assert_eq!(host.upkept_ns, None, "programs wait for what comes back");
+    assert!(!is_done());
+    host.switched_ns = None;
+    // The thread may not wait for a round yet.
+    for _ in 0..10_000 {
+        (host.found_ns, host.upkept_ns) = (None, None);
+        host.tick();
+        if is_done() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(is_done());
+    let counters = host.status().counters;
+    assert_eq!(counters.upkeep_refused, 0);
 }
 
 fn application(name: &str) -> Application {

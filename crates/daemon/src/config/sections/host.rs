@@ -151,7 +151,7 @@ impl Section for HostSection {
         Key {
             name: "write-back-after-seconds",
             doc: "Pages in zram that were not used for so long are written to the disk that their device has for it \
-                  (writeback-device of zram-generator); 0: never. Kernels without CONFIG_ZRAM_WRITEBACK, or without \
+                  (writeback-device of zram-generator); 0: never. Where both are set, the longer time counts for both. Kernels without CONFIG_ZRAM_WRITEBACK, or without \
                   CONFIG_ZRAM_TRACK_ENTRY_ACTIME, cannot.",
             set: |to, value, _| {
                 number(value, 0, MOST_AGE_S).map(|age_s| to.write_back_after_s = age_s)

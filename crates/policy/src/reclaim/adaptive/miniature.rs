@@ -57,7 +57,7 @@ impl Misses {
 struct Candidate {
     board: Board,
     table: PageTable,
-    /// By how much of them is kept.
+    /// Over all, and lately.
     misses: [Misses; 2],
     /// In windows of relaunches, and anywhere, since the beginning.
     totals: [u64; 2],

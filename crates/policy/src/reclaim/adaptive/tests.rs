@@ -143,6 +143,27 @@ fn a_page_that_was_touched_once_leaves_before_one_that_was_touched_twice_a_while
 }
 
 #[test]
+fn sieve_begins_with_the_order_of_the_rule_before() {
+    let leave = |then: Rule| {
+        let mut memory = Memory::new("lru-2", 1000);
+        for number in (0..100).chain(0..50).chain(200..300) {
+            memory.touch(0, number);
+        }
+        memory.policy.board.set_rule(&mut memory.table, then);
+        let mut out = Vec::new();
+        memory
+            .policy
+            .victims(&mut memory.table, 150, Urgency::Direct, &mut out);
+        numbers(&memory, &out)
+    };
+    // Those that were touched once; by the last touch alone the first hundred would be among them.
+    let once: Vec<_> = (50..100).chain(200..300).collect();
+    assert_eq!(leave(Rule::Lru2), once);
+    assert_eq!(leave(Rule::Sieve), once);
+    assert_ne!(leave(Rule::Lru), once);
+}
+
+#[test]
 fn the_clock_of_touches_may_come_to_its_end() {
     for rule in Rule::ALL {
         let (mut board, mut table) = (Board::new(rule), PageTable::default());
