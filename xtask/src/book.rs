@@ -28,7 +28,7 @@ const DOCUMENTS: [&str; 6] = [
     "ARCHITECTURE.md",
     "BENCHMARKS.md",
     "CONTRIBUTING.md",
-    "crates/trace/FORMAT.md",
+    "lab/trace/FORMAT.md",
     "docs/safety.md",
     "python/README.md",
 ];
@@ -272,7 +272,7 @@ mod tests {
             moved("[s](../../../safety.md#x)", run),
             "[s](../documents/docs/safety.md#x)"
         );
-        assert_eq!(moved("[`c`](../../../../crates/arena)", run), "`c`");
+        assert_eq!(moved("[`c`](../../../../hosts/arena)", run), "`c`");
         assert_eq!(
             moved("[r](../reference/run.md)", run),
             "[r](../reference/run.md)"

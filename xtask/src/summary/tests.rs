@@ -41,9 +41,9 @@ const DOCS: &str = "\
    Doc-tests warmswap_pool
 
 running 3 tests
-test crates/pool/src/lib.rs - (line 5) ... ok
-test crates/pool/src/lib.rs - (line 9) - compile fail ... FAILED
-test crates/pool/src/lib.rs - (line 20) ... ignored, needs 4 GiB
+test memory/pool/src/lib.rs - (line 5) ... ok
+test memory/pool/src/lib.rs - (line 9) - compile fail ... FAILED
+test memory/pool/src/lib.rs - (line 20) ... ignored, needs 4 GiB
 
 test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.20s
 ";
@@ -54,7 +54,7 @@ fn documentation_tests_are_counted_and_named() {
     assert_eq!(tally.line(), "1 passed, 1 failed, 1 skipped");
     assert_eq!(
         tally.failures,
-        ["crates/pool/src/lib.rs - (line 9) - compile fail"]
+        ["memory/pool/src/lib.rs - (line 9) - compile fail"]
     );
     assert_eq!(tally.skips[0].reason, "needs 4 GiB");
 }

@@ -17,7 +17,7 @@ extern crate warmswap_sim_pool as warmswap_pool;
 extern crate warmswap_sim_store as warmswap_store;
 extern crate warmswap_sim_sys as warmswap_sys;
 
-#[path = "../../../crates/arena/src"]
+#[path = "../../../../hosts/arena/src"]
 #[allow(dead_code, reason = "the simulation does not use all of it")]
 mod real {
     pub mod address_map;

@@ -6,7 +6,7 @@ extern crate warmswap_sim_os as libc;
 extern crate warmswap_sim_os as rustix;
 extern crate warmswap_sim_os as std;
 
-#[path = "../../../crates/sys/src"]
+#[path = "../../../../linux/sys/src"]
 #[allow(dead_code, reason = "the simulation does not use all of it")]
 mod real {
     pub mod touch;

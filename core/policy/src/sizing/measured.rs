@@ -9,7 +9,7 @@ use warmswap_codec::ChunkPlan;
 pub(super) const ENTRY: Entry<dyn Sizing> = Entry {
     name: "measured",
     summary: "sizes and codecs with the least expected time for the memory won; measured:costs=FILE,codec=NAME",
-    source: "ours; the cost model stands in crates/policy/src/sizing/cost.rs",
+    source: "ours; the cost model stands in core/policy/src/sizing/cost.rs",
     build: |text| {
         let (mut table, mut only) = (reference(), None);
         for (key, value) in arguments(text) {

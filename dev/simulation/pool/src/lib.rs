@@ -5,7 +5,7 @@ extern crate warmswap_sim_os as parking_lot;
 extern crate warmswap_sim_os as rustix;
 extern crate warmswap_sim_os as std;
 
-#[path = "../../../crates/pool/src"]
+#[path = "../../../../memory/pool/src"]
 #[allow(dead_code, reason = "the simulation does not use all of it")]
 mod real {
     pub mod budget;
