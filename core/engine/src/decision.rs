@@ -2,7 +2,7 @@
 
 use crate::chunks::Place;
 use serde::{Deserialize, Serialize};
-use warmswap_codec::ChunkPlan;
+use warmswap_page::ChunkPlan;
 use warmswap_page::{AppId, FileId};
 use warmswap_policy::{ChunkId, PageId};
 

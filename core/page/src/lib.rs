@@ -2,10 +2,15 @@
 
 #![forbid(unsafe_code)]
 
+mod chunk;
 pub mod quantile;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+pub use chunk::{
+    ChunkPlan, Codec, InvalidChunkSize, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, UnknownCodec,
+};
 
 /// Bytes in one page. warmswap knows one page size; a machine with another is refused, and so is a trace from there.
 pub const PAGE_BYTES: usize = 4096;

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use warmswap_arena::FaultMode;
-use warmswap_codec::{ChunkPlan, Codec, Scratch, decode, encode_contiguous, same_filled};
+use warmswap_codec::{
+    ChunkError, ChunkPlan, Codec, Scratch, decode, encode_contiguous, same_filled,
+};
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::undo::Undo;
 
@@ -309,7 +311,8 @@ impl Subjects<'_> {
 }
 
 fn run_plan() -> Result<ChunkPlan, BenchError> {
-    Ok(ChunkPlan::new(Codec::Lz4, (RUN_PAGES * PAGE_BYTES) as u32)?)
+    let plan = ChunkPlan::new(Codec::Lz4, (RUN_PAGES * PAGE_BYTES) as u32);
+    Ok(plan.map_err(ChunkError::from)?)
 }
 
 /// The pages in chunks of 64 KiB.

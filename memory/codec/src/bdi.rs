@@ -57,11 +57,6 @@ const fn header_bytes(src_bytes: usize) -> usize {
     (src_bytes / LINE_BYTES).div_ceil(2)
 }
 
-/// Bytes that the encoding of `src_bytes` bytes takes at most.
-pub(crate) const fn bound_bytes(src_bytes: usize) -> usize {
-    src_bytes + header_bytes(src_bytes)
-}
-
 /// Compresses `src` into `dst`; `None` when it does not fit.
 pub(crate) fn compress(src: &[u8], dst: &mut [u8]) -> Option<usize> {
     let (lines, rest) = src.as_chunks::<LINE_BYTES>();

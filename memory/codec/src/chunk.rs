@@ -11,161 +11,41 @@
 //! An object that would not be smaller than its pages is the pages themselves. No header says so:
 //! the length does.
 
-use serde::{Deserialize, Serialize};
+use warmswap_page::{ChunkPlan, Codec, InvalidChunkSize, PAGE_BYTES};
 
-use crate::{Codec, CodecError, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Scratch};
-use warmswap_page::PAGE_BYTES;
+use crate::{CodecError, Scratch};
 
-/// A codec and the unit of data that it compresses at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "Unchecked", into = "Unchecked")]
-pub struct ChunkPlan {
-    codec: Codec,
-    chunk_bytes: u32,
-}
-
-/// The stored form of a [`ChunkPlan`], before its size is checked.
-#[derive(Serialize, Deserialize)]
-struct Unchecked {
-    codec: Codec,
-    chunk_bytes: u32,
-}
-
-impl TryFrom<Unchecked> for ChunkPlan {
-    type Error = ChunkError;
-
-    fn try_from(plan: Unchecked) -> Result<ChunkPlan, ChunkError> {
-        ChunkPlan::new(plan.codec, plan.chunk_bytes)
+/// Checks that `bytes` are whole pages, and as many as one object may hold.
+fn check_pages(plan: ChunkPlan, bytes: usize) -> Result<(), ChunkError> {
+    let max_bytes = plan.max_pages() * PAGE_BYTES;
+    if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) || bytes > max_bytes {
+        return Err(ChunkError::PageCount { bytes, max_bytes });
     }
+    Ok(())
 }
 
-impl From<ChunkPlan> for Unchecked {
-    fn from(plan: ChunkPlan) -> Unchecked {
-        Unchecked {
-            codec: plan.codec,
-            chunk_bytes: plan.chunk_bytes,
-        }
+/// Entry `piece` of a length table: the stored bytes of that piece.
+fn stored_bytes(plan: ChunkPlan, table: &[u8], piece: usize) -> usize {
+    let stored = match plan.length_bytes() {
+        1 => usize::from(table[piece]),
+        _ => usize::from(u16::from_le_bytes([table[2 * piece], table[2 * piece + 1]])),
+    };
+    if stored == 0 {
+        plan.chunk_bytes() as usize
+    } else {
+        stored
     }
 }
 
-impl std::fmt::Display for ChunkPlan {
-    /// The codec and the chunk size in bytes: `lz4/4096`.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.codec, self.chunk_bytes)
-    }
-}
-
-impl ChunkPlan {
-    /// A plan with chunks of `chunk_bytes` bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`ChunkError::ChunkSize`] unless `chunk_bytes` is a power of two from
-    /// [`MIN_CHUNK_BYTES`] to [`MAX_CHUNK_BYTES`].
-    pub const fn new(codec: Codec, chunk_bytes: u32) -> Result<ChunkPlan, ChunkError> {
-        let bytes = chunk_bytes as usize;
-        if !chunk_bytes.is_power_of_two() || bytes < MIN_CHUNK_BYTES || bytes > MAX_CHUNK_BYTES {
-            return Err(ChunkError::ChunkSize { chunk_bytes });
-        }
-        Ok(ChunkPlan { codec, chunk_bytes })
-    }
-
-    /// The plan of plain zram and zswap: each page on its own.
-    pub const fn page(codec: Codec) -> ChunkPlan {
-        ChunkPlan {
-            codec,
-            chunk_bytes: PAGE_BYTES as u32,
-        }
-    }
-
-    /// The codec.
-    pub const fn codec(self) -> Codec {
-        self.codec
-    }
-
-    /// Bytes of a chunk: a power of two from [`MIN_CHUNK_BYTES`] to [`MAX_CHUNK_BYTES`].
-    pub const fn chunk_bytes(self) -> u32 {
-        self.chunk_bytes
-    }
-
-    /// Whether chunks are smaller than a page.
-    pub const fn is_sub_page(self) -> bool {
-        (self.chunk_bytes as usize) < PAGE_BYTES
-    }
-
-    /// Pages that one object holds at most; 1 for chunks up to a page.
-    pub const fn max_pages(self) -> usize {
-        if self.is_sub_page() {
-            1
-        } else {
-            self.chunk_bytes as usize / PAGE_BYTES
-        }
-    }
-
-    /// Pieces that can be decoded on their own in an object; 1 for chunks of a page or more.
-    pub const fn pieces(self) -> usize {
-        if self.is_sub_page() {
-            PAGE_BYTES / self.chunk_bytes as usize
-        } else {
-            1
-        }
-    }
-
-    /// Bytes of output room that encoding `n_pages` pages needs.
-    ///
-    /// It includes work room behind the object: the object itself never takes more than
-    /// `n_pages * 4096` bytes.
-    pub const fn max_encoded_bytes(self, n_pages: usize) -> usize {
-        if self.is_sub_page() {
-            let chunk = self.chunk_bytes as usize;
-            let all_but_last = PAGE_BYTES - chunk;
-            self.table_bytes() + all_but_last + self.codec.bound_bytes(chunk)
-        } else {
-            self.codec.bound_bytes(n_pages * PAGE_BYTES)
-        }
-    }
-
-    /// Bytes of a length in the table of a sub-page object.
-    const fn entry_bytes(self) -> usize {
-        if self.chunk_bytes <= 256 { 1 } else { 2 }
-    }
-
-    const fn table_bytes(self) -> usize {
-        self.pieces() * self.entry_bytes()
-    }
-
-    /// Checks that `bytes` are whole pages, and as many as one object may hold.
-    fn check_pages(self, bytes: usize) -> Result<(), ChunkError> {
-        let max_bytes = self.max_pages() * PAGE_BYTES;
-        if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) || bytes > max_bytes {
-            return Err(ChunkError::PageCount { bytes, max_bytes });
-        }
-        Ok(())
-    }
-
-    /// Entry `piece` of a length table: the stored bytes of that piece.
-    fn stored_bytes(self, table: &[u8], piece: usize) -> usize {
-        let stored = match self.entry_bytes() {
-            1 => usize::from(table[piece]),
-            _ => usize::from(u16::from_le_bytes([table[2 * piece], table[2 * piece + 1]])),
-        };
-        if stored == 0 {
-            self.chunk_bytes as usize
-        } else {
-            stored
-        }
-    }
-
-    fn set_stored_bytes(self, table: &mut [u8], piece: usize, stored: usize) {
-        let entry = if stored == self.chunk_bytes as usize {
-            0
-        } else {
-            stored as u16
-        };
-        let at = piece * self.entry_bytes();
-        let bytes = entry.to_le_bytes();
-        table[at..at + self.entry_bytes()].copy_from_slice(&bytes[..self.entry_bytes()]);
-    }
+fn set_stored_bytes(plan: ChunkPlan, table: &mut [u8], piece: usize, stored: usize) {
+    let entry = if stored == plan.chunk_bytes() as usize {
+        0
+    } else {
+        stored as u16
+    };
+    let at = piece * plan.length_bytes();
+    let bytes = entry.to_le_bytes();
+    table[at..at + plan.length_bytes()].copy_from_slice(&bytes[..plan.length_bytes()]);
 }
 
 /// Whether an object is compressed.
@@ -190,11 +70,8 @@ pub struct Encoded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChunkError {
     /// The chunk size is not a power of two from 128 bytes to 128 KiB.
-    #[error("chunk size {chunk_bytes} is not a power of two from 128 to 131072")]
-    ChunkSize {
-        /// The size asked for, in bytes.
-        chunk_bytes: u32,
-    },
+    #[error(transparent)]
+    ChunkSize(#[from] InvalidChunkSize),
     /// The data is not whole pages, none at all, or more than one chunk.
     #[error("{bytes} bytes are not whole pages or more than a chunk of {max_bytes}")]
     PageCount {
@@ -253,7 +130,7 @@ pub fn encode(
         return encode_contiguous(scratch, plan, *page, out);
     }
     let bytes = pages.len() * PAGE_BYTES;
-    plan.check_pages(bytes)?;
+    check_pages(plan, bytes)?;
     // The staging area is taken out for as long as the scratch compresses it.
     let mut staging = std::mem::take(&mut scratch.staging);
     for (page, room) in pages.iter().zip(staging.as_chunks_mut().0) {
@@ -275,7 +152,7 @@ pub fn encode_contiguous(
     bytes: &[u8],
     out: &mut [u8],
 ) -> Result<Encoded, ChunkError> {
-    plan.check_pages(bytes.len())?;
+    check_pages(plan, bytes.len())?;
     let need_bytes = plan.max_encoded_bytes(bytes.len() / PAGE_BYTES);
     if out.len() < need_bytes {
         return Err(ChunkError::OutputTooSmall {
@@ -286,7 +163,7 @@ pub fn encode_contiguous(
     let encoded = if plan.is_sub_page() {
         encode_pieces(scratch, plan, bytes, out)
     } else {
-        scratch.compress(plan.codec, bytes, out)
+        scratch.compress(plan.codec(), bytes, out)
     };
     match encoded {
         Some(len) if len < bytes.len() => Ok(Encoded {
@@ -311,17 +188,17 @@ fn encode_pieces(
     page: &[u8],
     out: &mut [u8],
 ) -> Option<usize> {
-    let (table, payload) = out.split_at_mut(plan.table_bytes());
+    let (table, payload) = out.split_at_mut(plan.length_table_bytes());
     let mut at = 0;
-    for (i, piece) in page.chunks_exact(plan.chunk_bytes as usize).enumerate() {
-        let stored = match scratch.compress(plan.codec, piece, &mut payload[at..]) {
+    for (i, piece) in page.chunks_exact(plan.chunk_bytes() as usize).enumerate() {
+        let stored = match scratch.compress(plan.codec(), piece, &mut payload[at..]) {
             Some(len) if len < piece.len() => len,
             _ => {
                 payload[at..at + piece.len()].copy_from_slice(piece);
                 piece.len()
             }
         };
-        plan.set_stored_bytes(table, i, stored);
+        set_stored_bytes(plan, table, i, stored);
         at += stored;
         if table.len() + at >= page.len() {
             return None;
@@ -343,24 +220,27 @@ pub fn decode(
     object: &[u8],
     out: &mut [u8],
 ) -> Result<(), ChunkError> {
-    plan.check_pages(out.len())?;
+    check_pages(plan, out.len())?;
     if object.len() == out.len() {
         out.copy_from_slice(object);
         return Ok(());
     }
     if !plan.is_sub_page() {
-        return Ok(scratch.decompress(plan.codec, object, out)?);
+        return Ok(scratch.decompress(plan.codec(), object, out)?);
     }
     let malformed = ChunkError::Table {
         encoded_bytes: object.len(),
     };
     let (table, mut payload) = object
-        .split_at_checked(plan.table_bytes())
+        .split_at_checked(plan.length_table_bytes())
         .ok_or(malformed)?;
-    for (i, piece) in out.chunks_exact_mut(plan.chunk_bytes as usize).enumerate() {
-        let stored = plan.stored_bytes(table, i);
+    for (i, piece) in out
+        .chunks_exact_mut(plan.chunk_bytes() as usize)
+        .enumerate()
+    {
+        let stored = stored_bytes(plan, table, i);
         let encoded = payload.split_off(..stored).ok_or(malformed)?;
-        decode_stored(scratch, plan.codec, encoded, piece)?;
+        decode_stored(scratch, plan.codec(), encoded, piece)?;
     }
     if payload.is_empty() {
         Ok(())
@@ -382,7 +262,7 @@ pub fn decode_piece(
     piece: usize,
     out: &mut [u8],
 ) -> Result<(), ChunkError> {
-    let piece_bytes = plan.chunk_bytes as usize;
+    let piece_bytes = plan.chunk_bytes() as usize;
     if !plan.is_sub_page() || piece >= plan.pieces() || out.len() != piece_bytes {
         return Err(ChunkError::Piece {
             piece,
@@ -399,13 +279,13 @@ pub fn decode_piece(
         encoded_bytes: object.len(),
     };
     let (table, payload) = object
-        .split_at_checked(plan.table_bytes())
+        .split_at_checked(plan.length_table_bytes())
         .ok_or(malformed)?;
-    let from: usize = (0..piece).map(|i| plan.stored_bytes(table, i)).sum();
+    let from: usize = (0..piece).map(|i| stored_bytes(plan, table, i)).sum();
     let encoded = payload
-        .get(from..from + plan.stored_bytes(table, piece))
+        .get(from..from + stored_bytes(plan, table, piece))
         .ok_or(malformed)?;
-    decode_stored(scratch, plan.codec, encoded, out)
+    decode_stored(scratch, plan.codec(), encoded, out)
 }
 
 /// Decodes one piece as stored: raw when it has the size of the output.

@@ -20,7 +20,7 @@ mod decode;
 mod encode;
 
 pub(crate) use decode::decompress;
-pub(crate) use encode::{Table, bound_bytes, compress};
+pub(crate) use encode::{Table, compress};
 
 const M2_MAX_DISTANCE: usize = 0x800;
 const M2_MAX_BYTES: usize = 8;

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use warmswap_codec::{
-    ChunkError, ChunkPlan, Codec, EncodedKind, MAX_CHUNK_BYTES, Scratch, decode, decode_piece,
-    encode, encode_contiguous,
+    ChunkError, ChunkPlan, Codec, EncodedKind, InvalidChunkSize, MAX_CHUNK_BYTES, Scratch, decode,
+    decode_piece, encode, encode_contiguous,
 };
 use warmswap_page::PAGE_BYTES;
 
@@ -208,7 +208,7 @@ fn wrong_sizes_are_typed_errors() {
     for chunk_bytes in [0, 1, 64, 127, 4095, 262_144] {
         assert_eq!(
             ChunkPlan::new(Codec::Lz4, chunk_bytes),
-            Err(ChunkError::ChunkSize { chunk_bytes })
+            Err(InvalidChunkSize { chunk_bytes })
         );
     }
     for pages in [&[][..], &[&page, &page][..]] {

@@ -20,8 +20,8 @@
 
 use crate::page::Hotness;
 use serde::{Deserialize, Serialize};
-use warmswap_codec::{ChunkPlan, Codec};
 use warmswap_page::PAGE_BYTES;
+use warmswap_page::{ChunkPlan, Codec};
 
 /// What one codec costs at one chunk size, measured on real pages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

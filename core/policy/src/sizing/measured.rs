@@ -4,7 +4,7 @@ use super::cost::CostTable;
 use super::{Sizing, parse_codec};
 use crate::entry::{Entry, arguments};
 use crate::page::Hotness;
-use warmswap_codec::ChunkPlan;
+use warmswap_page::ChunkPlan;
 
 pub(super) const ENTRY: Entry<dyn Sizing> = Entry {
     name: "measured",
@@ -63,7 +63,7 @@ impl Sizing for Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warmswap_codec::Codec;
+    use warmswap_page::Codec;
 
     #[test]
     fn the_built_in_table_is_valid_and_gives_plans() {

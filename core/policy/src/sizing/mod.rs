@@ -12,7 +12,7 @@ pub use page::PageSized;
 
 use crate::entry::Entry;
 use crate::page::Hotness;
-use warmswap_codec::{ChunkPlan, Codec};
+use warmswap_page::{ChunkPlan, Codec};
 
 /// The sizing policies. All take `codec=lz4|lzo|zstd|bdi`.
 pub const ENTRIES: &[Entry<dyn Sizing>] = &[page::ENTRY, adaptive::ENTRY, measured::ENTRY];

@@ -3,7 +3,7 @@
 use super::{Sizing, parse_codec};
 use crate::entry::{Entry, arguments};
 use crate::page::Hotness;
-use warmswap_codec::{ChunkPlan, Codec};
+use warmswap_page::{ChunkPlan, Codec};
 
 pub(super) const ENTRY: Entry<dyn Sizing> = Entry {
     name: "page",

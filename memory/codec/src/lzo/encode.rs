@@ -10,14 +10,6 @@ const MIN_MATCH_BYTES: usize = 4;
 /// After every 2^this bytes without a match, the search steps one byte wider.
 const SKIP_SHIFT: u32 = 5;
 
-/// Bytes that the encoding of `src_bytes` bytes takes at most.
-///
-/// A literal run of n bytes costs up to n/255 + 2 extra, the shortest match (3 bytes for at least
-/// 4) never grows the output, and the end marker takes 3.
-pub(crate) const fn bound_bytes(src_bytes: usize) -> usize {
-    src_bytes + src_bytes / 16 + 67
-}
-
 /// The hash table: for each hash of 4 bytes, the last position where it was seen.
 ///
 /// Positions are stored plus `base`, which grows from call to call, so that entries of earlier
