@@ -35,7 +35,7 @@ crates: setup ## pack the libraries that others may use, and build each from its
 
 test: setup ## all checks and tests; STEPS="fmt clippy" runs only some
 	@scripts/bootstrap tools
-	@cargo xtask test $(STEPS)
+	@scripts/test $(STEPS)
 
 soak: setup ## live programs again and again, with faults injected, for MINUTES=10; SEED=… repeats one
 	@scripts/soak $(or $(MINUTES),10)
@@ -59,7 +59,7 @@ demo: setup ## build, then compare the schemes on a recorded trace and on live p
 	@scripts/demo
 
 book: setup ## the book, with the reference of the command: target/book/index.html
-	@scripts/bootstrap book
+	@scripts/bootstrap tools
 	@scripts/book
 
 clean: ## remove what was built

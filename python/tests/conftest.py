@@ -22,7 +22,7 @@ EXCUSED = "excused: "
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Notes each result in the file that `cargo xtask test` reads: `passed: NAME`, `failed: NAME`,
+    """Notes each result in the file that `scripts/test-python` reads: `passed: NAME`, `failed: NAME`,
     `skipped: NAME: REASON` or `excused: NAME: REASON`."""
     path = os.environ.get(RESULTS_LOG)
     if not path or (report.when != "call" and report.passed):

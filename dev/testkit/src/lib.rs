@@ -1,7 +1,7 @@
 //! What tests share: saying by name what was skipped and why; the library that is preloaded.
 //!
 //! A test that lacks something it needs (root, zram, userfaultfd, an installed program) says so
-//! with [`skip!`] and returns. The line goes to standard error and, so that `cargo xtask test` can
+//! with [`skip!`] and returns. The line goes to standard error and, so that `scripts/test` can
 //! collect it, to the file named by the environment variable `WARMSWAP_SKIPPED_LOG`.
 //!
 //! ```no_run
