@@ -15,7 +15,8 @@ extern crate warmswap_sim_os as rustix;
 extern crate warmswap_sim_os as std;
 extern crate warmswap_sim_pool as warmswap_pool;
 extern crate warmswap_sim_store as warmswap_store;
-extern crate warmswap_sim_sys as warmswap_sys;
+extern crate warmswap_sim_uffd as warmswap_sys;
+extern crate warmswap_sim_uffd as warmswap_uffd;
 
 #[path = "../../../../hosts/arena/src"]
 #[allow(dead_code, reason = "the simulation does not use all of it")]

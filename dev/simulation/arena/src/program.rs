@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{kernel, random::Random, thread};
 
-use warmswap_control::Mechanism;
 use warmswap_page::AppId;
+use warmswap_page::Mechanism;
 use warmswap_policy::SchemeSpec;
-use warmswap_sys::uffd::{Addresses, Protection};
+use warmswap_uffd::{Addresses, Protection};
 
 use crate::address_map::AddressMap;
 use crate::application::Application;

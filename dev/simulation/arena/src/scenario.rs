@@ -10,7 +10,7 @@ use std::time::Duration;
 use std::{kernel, machine, random::Random, thread};
 
 use warmswap_backing::Storage;
-use warmswap_control::Mechanism;
+use warmswap_page::Mechanism;
 use warmswap_policy::SchemeSpec;
 
 use crate::application::Application;

@@ -1,7 +1,7 @@
 //! Pages in the place of a file's, filled from the kernel's own map of it.
 
-use super::{ForkedMemory, PagedError, PagedMemory, Parts};
-use crate::uffd::{Failure, Twin, UffdError, Wake};
+use super::super::Twin;
+use super::{Failure, ForkedMemory, PagedError, PagedMemory, Parts, UffdError, Wake};
 use warmswap_page::PAGE_BYTES;
 
 /// What the kernel says of a source that cannot be read.

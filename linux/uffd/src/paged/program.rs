@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use rustix::io::{DupFlags, Errno, dup3};
 use rustix::mm::Advice;
 
+use super::super::event;
+use super::super::reserve::{Protection, Reserve};
 use super::{
-    Addresses, Mechanism, PRESENT_OR_SWAPPED, PagedError, PagedMemory, Parts, open_pagemap,
-    open_uffd,
+    Addresses, Failure, Feature, ForkedMemory, Mechanism, PRESENT_OR_SWAPPED, PagedError,
+    PagedMemory, Uffd, UffdError, open_pagemap, open_uffd,
 };
-use crate::pagemap::scan_used;
-use crate::uffd::reserve::{Protection, Reserve};
-use crate::uffd::{Failure, Feature, Uffd, UffdError, Wake, event};
 use warmswap_page::PAGE_BYTES;
+use warmswap_sys::pagemap::scan_used;
 
 /// What huge pages would be aligned to, so that no alignment is worse than the kernel's.
 const ALIGN_BYTES: usize = PAGE_BYTES << 9;
@@ -46,9 +46,9 @@ impl PagedMemory {
         result.map_err(|errno| self.refused(first, pages, errno))
     }
 
-    /// Moves the content of pages that the kernel alone manages to others, in place of what is there: an access of another
+    /// Moves the content of pages that the kernel alone manages to others, in place of their content: an access of another
     /// thread finds it in one place or the other. The pages that it was in read as zeros then. False if the kernel does not
-    /// do that (before Linux 5.7), or what is there is several mappings to it (before 6.17): the new place is reserved then,
+    /// do that (before Linux 5.7), or the new place is several mappings to it (before 6.17): the new place is reserved then,
     /// and has no content.
     ///
     /// # Errors
@@ -70,14 +70,14 @@ impl PagedMemory {
         }
     }
 
-    /// Moves the frame of a page to a missing page, and wakes who waits for that; false if the kernel does not, since
+    /// Moves the frame of a page to a missing page, and wakes threads that wait for that; false if the kernel does not, since
     /// the frame is pinned, locked or shared.
     ///
     /// # Errors
     /// [`UffdError`].
     pub fn relocate(&self, page: usize, to: usize) -> Result<bool, UffdError> {
         let (from, target) = (self.address(page), self.address(to));
-        // SAFETY: users reach pages by raw pointers only; both pages are the space's, and nobody else fills either.
+        // SAFETY: users reach pages by raw pointers only; both pages are the space's, and no other thread fills either.
         match unsafe { self.move_frames(target, from, 1, self.wake) } {
             // A frame that the kernel itself swaps out at that moment is moved although it says that it was not.
             Err(error) if error.failure == Failure::PageExists && !self.has_frame(page) => {
@@ -106,7 +106,7 @@ impl PagedMemory {
     /// [`PagedError`]; [`Failure::Busy`] where another userfaultfd has some of them ([`Self::of_other_uffds`]).
     pub fn adopt(&self, first: usize, pages: usize) -> Result<(), PagedError> {
         let (address, len) = (self.address(first), pages * PAGE_BYTES);
-        // SAFETY: part of our own mapping; for who uses it an access waits, and is served.
+        // SAFETY: part of our own mapping; an access waits, and is served.
         Ok(unsafe { self.uffd.register(address, len, self.can_protect()) }?)
     }
 
@@ -173,7 +173,7 @@ impl PagedMemory {
     /// Makes the faults of parts of our mappings ours.
     fn register_waiting(&self, address: usize, len: usize) -> Result<(), PagedError> {
         loop {
-            // SAFETY: part of our own mapping; for who uses it an access waits, and is served.
+            // SAFETY: part of our own mapping; an access waits, and is served.
             match unsafe { self.uffd.register(address, len, self.can_protect()) } {
                 // In a child: the parent has not let it go yet.
                 Err(UffdError {
@@ -296,7 +296,7 @@ impl PagedMemory {
         self.uffd.features().has(Feature::EventFork)
     }
 
-    /// The memory of a child whose descriptor came with an [`Event::Fork`](crate::uffd::Event::Fork).
+    /// The memory of a child whose descriptor came with an [`Event::Fork`](super::Event::Fork).
     #[must_use]
     pub fn forked(&self, descriptor: OwnedFd) -> ForkedMemory {
         ForkedMemory {
@@ -382,82 +382,6 @@ impl PagedMemory {
             len: pages * PAGE_BYTES,
             source: errno.into(),
         }
-    }
-}
-
-/// The memory of a forked child, seen from its parent. Its addresses are the parent's. When this is dropped, the
-/// faults of the child are its own.
-#[derive(Debug)]
-pub struct ForkedMemory {
-    pub(super) uffd: Uffd,
-}
-
-impl ForkedMemory {
-    /// The next event; `None` when there is none now.
-    ///
-    /// # Errors
-    /// The system's answer.
-    pub fn read_event(&self) -> std::io::Result<Option<crate::uffd::Event>> {
-        self.uffd.read_event()
-    }
-
-    /// Waits until the child has an event, or `timeout_ms` milliseconds have passed.
-    ///
-    /// # Errors
-    /// The system's answer.
-    pub fn wait_events(&self, timeout_ms: i32) -> std::io::Result<bool> {
-        event::wait(&[self.uffd.as_fd()], timeout_ms)
-    }
-
-    /// Whether the child has ended.
-    #[must_use]
-    pub fn is_gone(&self) -> bool {
-        /// No program has registered memory there: the kernel looks for the child's memory first, and then does nothing.
-        const NOT_OURS: usize = 1 << 20;
-        let lifted = self.uffd.write_protect(NOT_OURS, PAGE_BYTES, false);
-        lifted.is_err_and(|error| error.failure == Failure::Gone)
-    }
-
-    /// Brings a page that a thread of the child waits for.
-    ///
-    /// # Errors
-    /// [`UffdError`]; [`Failure::Gone`] when the child has ended.
-    pub fn copy_in(&self, address: usize, page: &[u8; PAGE_BYTES]) -> Result<(), UffdError> {
-        let mut parts = Parts::new(PAGE_BYTES);
-        while parts.next().is_some() {
-            // SAFETY: the child's users reach its memory by raw pointers only; the kernel refuses what is not
-            // registered, and pages that are there.
-            match unsafe { self.uffd.copy(address, page, Wake::Yes, false) } {
-                Err(UffdError {
-                    failure: Failure::PageExists,
-                    ..
-                }) => return self.uffd.wake(address, PAGE_BYTES),
-                result => parts.note(result)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Lets threads of the child that wait for a page look again.
-    ///
-    /// # Errors
-    /// [`UffdError`].
-    pub fn wake(&self, address: usize) -> Result<(), UffdError> {
-        self.uffd.wake(address, PAGE_BYTES)
-    }
-
-    /// Lets a thread of the child write that waits to.
-    ///
-    /// # Errors
-    /// [`UffdError`].
-    pub fn unprotect(&self, address: usize) -> Result<(), UffdError> {
-        self.uffd.write_protect(address, PAGE_BYTES, false)
-    }
-}
-
-impl AsFd for ForkedMemory {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.uffd.as_fd()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Slots of the staging area: who owns which.
+//! Slots of the staging area, and which thread owns them.
 
 // In unit tests this file is compiled a second time, over shuttle's atomics (`slots_model.rs`).
 use super::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -138,7 +138,7 @@ impl SlotBag {
         }
     }
 
-    /// Sets the word's bit in the summary. Who clears it looks at the word again afterwards.
+    /// Sets the word's bit in the summary. A thread that clears it looks at the word again afterwards.
     fn note(&self, word: usize) {
         let (cell, mask) = (&self.summary[word / 64], 1 << (word % 64));
         if cell.load(Ordering::SeqCst) & mask == 0 {

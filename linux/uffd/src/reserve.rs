@@ -9,7 +9,8 @@ use rustix::mm::{
 };
 use warmswap_page::PAGE_BYTES;
 
-use crate::touch::touch_for_write;
+use super::errno;
+use warmswap_sys::touch::touch_for_write;
 
 /// What may be done with memory: the bits of `PROT_READ`, `PROT_WRITE` and the like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,7 +166,7 @@ impl Reserve {
         if unsafe { libc::madvise(address, len, libc::MADV_POPULATE_WRITE) } == 0 {
             return Ok(());
         }
-        let errno = Errno::from_raw_os_error(super::errno());
+        let errno = Errno::from_raw_os_error(errno());
         if errno != Errno::INVAL {
             return Err(errno);
         }
@@ -212,7 +213,7 @@ impl Reserve {
         // SAFETY: as in `discard`.
         match unsafe { libc::madvise(address, len, libc::MADV_DONTNEED_LOCKED) } {
             0 => Ok(()),
-            _ => Err(Errno::from_raw_os_error(super::errno())),
+            _ => Err(Errno::from_raw_os_error(errno())),
         }
     }
 }

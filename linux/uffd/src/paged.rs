@@ -1,22 +1,27 @@
 //! Memory in pages, and the ways of a page in and out of it.
 
 mod file;
+mod forked;
+mod open;
+mod parts;
 mod program;
 
-pub use program::ForkedMemory;
+pub use forked::ForkedMemory;
 
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::Advice;
+
+use open::{open_pagemap, open_uffd};
+use parts::Parts;
 
 use super::reserve::Reserve;
 use super::{
     Event, Failure, Feature, Features, OpenError, Reach, SlotBag, Slots, Uffd, UffdError, Waiter,
-    Wake, beyond_standard,
+    Wake,
 };
 use warmswap_page::PAGE_BYTES;
 
@@ -29,7 +34,7 @@ pub enum Mechanism {
     Copy,
 }
 
-/// Who hears of a fault.
+/// Where a fault is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultDelivery {
     /// The thread that made it, by SIGBUS. System calls that are given a missing page fail with EFAULT.
@@ -62,7 +67,7 @@ pub struct PagedConfig {
     pub slots: usize,
     /// How frames come and go.
     pub mechanism: Mechanism,
-    /// Who hears of a fault.
+    /// Where a fault is delivered.
     pub delivery: FaultDelivery,
 }
 
@@ -98,7 +103,7 @@ pub enum PagedError {
 ///
 /// Pages are numbered from 0 over the whole address space; parts of it are mapped and unmapped. Memory is
 /// reached by users through raw pointers only ([`Self::address`]), so that nothing here breaks a reference:
-/// who uses the pointers knows that pages come and go. A slot holds a frame or none; its bytes are
+/// users of the pointers know that pages come and go. A slot holds a frame or none; its bytes are
 /// those of the owner of its [`Slots`]. In the forked child of this process neither exists.
 #[derive(Debug)]
 pub struct PagedMemory {
@@ -255,7 +260,7 @@ impl PagedMemory {
         unsafe { self.move_frames(to, from, slots.len(), Wake::No) }
     }
 
-    /// Moves the frames of slots to missing pages and wakes who waits for those, until one cannot be moved; how
+    /// Moves the frames of slots to missing pages and wakes threads that wait for those, until one cannot be moved; how
     /// many were. The slots are empty afterwards.
     ///
     /// # Errors
@@ -266,7 +271,7 @@ impl PagedMemory {
         unsafe { self.move_frames(to, from, slots.len(), self.wake) }
     }
 
-    /// Fills missing pages with copies of `bytes` (whole pages), in new frames, and wakes who waits for them.
+    /// Fills missing pages with copies of `bytes` (whole pages), in new frames, and wakes threads that wait for them.
     ///
     /// # Errors
     /// [`Failure::Partially`] names the bytes at the front that were done.
@@ -307,7 +312,7 @@ impl PagedMemory {
         Ok(pages)
     }
 
-    /// Protects present pages against writing, or lifts that and wakes who waits.
+    /// Protects present pages against writing, or lifts the protection and wakes threads that wait.
     ///
     /// # Errors
     /// [`UffdError`].
@@ -466,114 +471,8 @@ impl PagedMemory {
     }
 }
 
-/// Opens a descriptor for such memory.
-fn open_uffd(config: PagedConfig) -> Result<(Uffd, Reach), OpenError> {
-    let mut features = vec![match config.mechanism {
-        Mechanism::Move => Feature::Move,
-        Mechanism::Copy => Feature::WriteProtect,
-    }];
-    let open = |reach, features: &[Feature]| {
-        Uffd::open(reach, Features::of(features)).map(|uffd| (uffd, reach))
-    };
-    match config.delivery {
-        FaultDelivery::Signal => {
-            features.push(Feature::Sigbus);
-            open(Reach::UserOnly, &features)
-        }
-        // With the right to it, faults within system calls are served as well.
-        FaultDelivery::Events => {
-            if matches!(config.addresses, Addresses::Whole { .. }) {
-                features.extend([Feature::ThreadId, Feature::WriteProtect]);
-                // To hear of forks takes another right (CAP_SYS_PTRACE).
-                let forks = [&features[..], &[Feature::EventFork]].concat();
-                if let Ok(opened) = open(Reach::Everything, &forks) {
-                    return Ok(opened);
-                }
-            }
-            match open(Reach::Everything, &features) {
-                Err(OpenError::Open(_)) => open(Reach::UserOnly, &features),
-                result => result,
-            }
-        }
-    }
-}
-
-fn open_pagemap() -> Result<OwnedFd, PagedError> {
-    rustix::fs::open(
-        "/proc/self/pagemap",
-        OFlags::RDONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .map_err(std::io::Error::from)
-    .and_then(beyond_standard)
-    .map_err(PagedError::Pagemap)
-}
-
 /// The bits of an entry of the page map that say that there is a frame, or a page in the machine's own swap.
 const PRESENT_OR_SWAPPED: u64 = 3 << 62;
 
 /// A page of zeros.
 static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
-
-/// A range of bytes that is worked on by calls that may do a part of it.
-///
-/// The kernel takes a range only if it lies in one of its mappings, of which a program's memory has many, for
-/// reasons that cannot be seen from here. So a part that it refuses as a whole is done page by page.
-struct Parts {
-    done: usize,
-    len: usize,
-    /// Bytes of the next part, at most.
-    step: usize,
-    /// Times that it is tried again while the kernel has no memory.
-    patience: u32,
-}
-
-/// A kernel or a control group without memory may have some a moment later, when others have ended or were reclaimed
-/// from: for so many times [`SHORTAGE_PAUSE`].
-const SHORTAGE_TRIES: u32 = 500;
-const SHORTAGE_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
-
-impl Parts {
-    fn new(len: usize) -> Self {
-        Self {
-            done: 0,
-            len,
-            step: len,
-            patience: SHORTAGE_TRIES,
-        }
-    }
-
-    /// The next part; `None` when all is done.
-    fn next(&self) -> Option<Range<usize>> {
-        let end = self.len.min(self.done + self.step);
-        (self.done < end).then_some(self.done..end)
-    }
-
-    /// Notes what a call did with the next part. Without progress the processor is given up once, since another thread
-    /// changes the layout. An error counts what was done before.
-    fn note(&mut self, result: Result<(), UffdError>) -> Result<(), UffdError> {
-        let part = self.len.min(self.done + self.step) - self.done;
-        let Err(error) = result else {
-            self.done += part;
-            self.step = part.saturating_mul(2);
-            return Ok(());
-        };
-        match error.failure {
-            Failure::Partially(bytes) => self.done += bytes,
-            Failure::Again => std::thread::yield_now(),
-            Failure::OutOfMemory if self.patience > 0 => {
-                self.patience -= 1;
-                std::thread::sleep(SHORTAGE_PAUSE);
-            }
-            Failure::Unlike | Failure::Missing if part > PAGE_BYTES => self.step = PAGE_BYTES,
-            _ if self.done > 0 => {
-                return Err(UffdError {
-                    failure: Failure::Partially(self.done),
-                    ..error
-                });
-            }
-            _ => return Err(error),
-        }
-        Ok(())
-    }
-}

@@ -1,30 +1,29 @@
-//! The files of `warmswap-sys` on paged memory, compiled over the simulation's system.
+//! The files of `warmswap-uffd`, compiled over the simulation's system.
 #![cfg(not(test))] // The unit tests of these files are for the real system.
 #![allow(unsafe_code)] // As the crate whose files these are.
 
+// What these files and those of the arena use of `warmswap-sys` is here.
+extern crate self as warmswap_sys;
 extern crate warmswap_sim_os as libc;
 extern crate warmswap_sim_os as rustix;
 extern crate warmswap_sim_os as std;
 
-#[path = "../../../../linux/sys/src"]
+#[path = "../../../../linux/uffd/src/lib.rs"]
 #[allow(dead_code, reason = "the simulation does not use all of it")]
-mod real {
-    pub mod touch;
-    pub mod uffd;
-}
+mod real;
 
-pub use real::{touch, uffd};
+#[path = "../../../../linux/sys/src/touch.rs"]
+pub mod touch;
+
+pub use real::*;
 
 /// The kernel of the model looks for no pages by itself: their entries are read.
-mod pagemap {
+pub mod pagemap {
     use std::ops::Range;
     use std::os::fd::BorrowedFd;
 
-    pub(crate) fn scan_used(
-        _: BorrowedFd<'_>,
-        addresses: Range<u64>,
-        _: impl FnMut(Range<u64>),
-    ) -> u64 {
+    /// Finds nothing.
+    pub fn scan_used(_: BorrowedFd<'_>, addresses: Range<u64>, _: impl FnMut(Range<u64>)) -> u64 {
         addresses.start
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use super::abi;
+use super::{abi, errno};
 
 /// Something happened to registered memory.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ pub(super) fn wait(descriptors: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Resul
     let count = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout_ms) };
     match count {
         0.. => Ok(count > 0),
-        _ if super::errno() == libc::EINTR => Ok(false),
+        _ if errno() == libc::EINTR => Ok(false),
         _ => Err(io::Error::last_os_error()),
     }
 }
@@ -120,7 +120,7 @@ pub(super) fn read(fd: BorrowedFd<'_>) -> io::Result<Option<Event>> {
         if count == size_of::<abi::Message>() as isize {
             return Ok(Some(decode(&message)));
         }
-        match super::errno() {
+        match errno() {
             _ if count >= 0 => return Ok(None),
             libc::EAGAIN => return Ok(None),
             libc::EINTR => {}
@@ -138,7 +138,7 @@ fn decode(message: &abi::Message) -> Event {
             protected: a & abi::PAGEFAULT_WP != 0,
             thread: c as u32,
         },
-        // SAFETY: the kernel made this descriptor for the reader of the event, who is its only owner.
+        // SAFETY: the kernel made this descriptor for the reader of the event, its only owner.
         abi::EVENT_FORK => Event::Fork(unsafe { OwnedFd::from_raw_fd(a as u32 as i32) }),
         abi::EVENT_REMAP => Event::Remap {
             from: a as usize,

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rustix::mm::UserfaultfdFlags;
+
+use super::uffd::{handshake, open_by_device};
 use super::*;
 use warmswap_page::PAGE_BYTES;
 

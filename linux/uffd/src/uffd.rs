@@ -1,43 +1,4 @@
-//! Page faults of this process served by this process: userfaultfd.
-//!
-//! [`Uffd`] is the descriptor with its operations, narrow errors included. Above it, [`PagedMemory`] is
-//! what a host of paged memory needs in terms of pages and slots, without unsafe code on the host's side:
-//! a reserved address range, staging slots, and the ways of a page between them. [`sigbus`] delivers
-//! faults to the thread that made them.
-//!
-//! Which operations are the unsafe ones: those that change what an address holds ([`Uffd::copy`],
-//! [`Uffd::move_pages`], [`Uffd::zero`]) or whether it can be accessed at all ([`Uffd::register`]).
-
-mod abi;
-mod atomic {
-    pub use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-}
-mod event;
-mod features;
-mod idle;
-mod lazy;
-mod paged;
-mod reserve;
-pub mod sigbus;
-mod slots;
-#[cfg(test)]
-mod slots_model;
-#[cfg(test)]
-mod slots_tests;
-#[cfg(test)]
-mod stress_tests;
-mod twin;
-
-pub use event::{Event, Waiter};
-pub use features::{Feature, Features};
-pub use idle::{be_idle, is_idle};
-pub use lazy::{AtomicTable, Word};
-pub use paged::{
-    Addresses, FaultDelivery, ForkedMemory, Mechanism, PagedConfig, PagedError, PagedMemory,
-};
-pub use reserve::Protection;
-pub use slots::{SlotBag, Slots};
-pub use twin::Twin;
+//! The descriptor, with its operations.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
@@ -45,82 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::mm::{UserfaultfdFlags, userfaultfd};
 
-/// What went wrong with an operation on a range of addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// A page is there already (EEXIST): another thread was first.
-    #[error("a page is there already")]
-    PageExists,
-    /// Only so many bytes at the front were done (EAGAIN with a count); the rest is to be tried again.
-    #[error("only {0} bytes were done")]
-    Partially(usize),
-    /// Nothing was done, since the layout changes or a page is locked (EAGAIN): to be tried again, once
-    /// events were read.
-    #[error("the layout changes")]
-    Again,
-    /// The page is pinned, or shared with another process (EBUSY).
-    #[error("the page is pinned or shared")]
-    Busy,
-    /// The mappings differ in protection or locking (EINVAL).
-    #[error("the mappings are not alike")]
-    Unlike,
-    /// There is no page, or the range is not registered (ENOENT).
-    #[error("no page is there, or the range is not registered")]
-    Missing,
-    /// The address space is gone (ESRCH).
-    #[error("the address space is gone")]
-    Gone,
-    /// The kernel has no memory (ENOMEM).
-    #[error("out of memory")]
-    OutOfMemory,
-    /// Anything else.
-    #[error("errno {0}")]
-    Other(i32),
-}
-
-impl Failure {
-    fn of(errno: i32, done: i64) -> Self {
-        match errno {
-            libc::EAGAIN if done > 0 => Self::Partially(done as usize),
-            libc::EAGAIN => Self::Again,
-            libc::EEXIST => Self::PageExists,
-            libc::EBUSY => Self::Busy,
-            libc::EINVAL => Self::Unlike,
-            libc::ENOENT => Self::Missing,
-            libc::ESRCH => Self::Gone,
-            libc::ENOMEM => Self::OutOfMemory,
-            errno => Self::Other(errno),
-        }
-    }
-}
-
-/// An operation failed, on these addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("userfaultfd cannot {operation} {len} bytes at {address:#x}: {failure}")]
-pub struct UffdError {
-    /// What was tried, as a verb.
-    pub operation: &'static str,
-    /// First address.
-    pub address: usize,
-    /// Length in bytes.
-    pub len: usize,
-    /// Why not.
-    pub failure: Failure,
-}
-
-/// The system gives no usable descriptor.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The call failed: an old kernel, a filter, or missing rights.
-    #[error("cannot open a userfaultfd: {0}")]
-    Open(#[source] io::Error),
-    /// The kernel lacks a feature.
-    #[error("this kernel's userfaultfd lacks {0}")]
-    Lacks(Features),
-    /// The kernel refused the handshake.
-    #[error("userfaultfd handshake failed: {0}")]
-    Handshake(#[source] io::Error),
-}
+use super::{Event, Failure, Features, OpenError, UffdError, abi, event};
 
 /// The device that gives descriptors of full reach to any process that may open it (Linux 6.1).
 pub const DEVICE: &str = "/dev/userfaultfd";
@@ -182,11 +68,11 @@ impl Uffd {
     }
 
     /// The descriptor of a forked child, which the parent's came with.
-    fn of_child(fd: OwnedFd, features: Features) -> Self {
+    pub(super) fn of_child(fd: OwnedFd, features: Features) -> Self {
         Self { fd, features }
     }
 
-    fn into_descriptor(self) -> OwnedFd {
+    pub(super) fn into_descriptor(self) -> OwnedFd {
         self.fd
     }
 
@@ -264,7 +150,7 @@ impl Uffd {
     ///
     /// # Safety
     /// As [`Self::copy`].
-    unsafe fn copy_from(
+    pub(super) unsafe fn copy_from(
         &self,
         destination: usize,
         source: usize,
@@ -423,16 +309,16 @@ fn open(reach: Reach) -> io::Result<OwnedFd> {
 
 /// The same file under a number that does not stand for a standard stream, which may be closed, be opened again, and be
 /// written to at any time.
-fn beyond_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
+pub(super) fn beyond_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() > libc::STDERR_FILENO {
         return Ok(fd);
     }
     Ok(fcntl_dupfd_cloexec(fd, libc::STDERR_FILENO + 1)?)
 }
 
-/// By the device, whose file mode says who may (Linux 6.1). Where that fails too, the answer is the system
+/// By the device, whose file mode says which users may (Linux 6.1). Where that fails too, the answer is the system
 /// call's: permission.
-fn open_by_device(flags: UserfaultfdFlags) -> io::Result<OwnedFd> {
+pub(super) fn open_by_device(flags: UserfaultfdFlags) -> io::Result<OwnedFd> {
     let denied = || io::Error::from(Errno::PERM);
     let device = std::fs::File::options().read(true).write(true).open(DEVICE);
     let device = device.map_err(|_| denied())?;
@@ -445,7 +331,7 @@ fn open_by_device(flags: UserfaultfdFlags) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn handshake(fd: &OwnedFd, features: Features) -> Result<Features, OpenError> {
+pub(super) fn handshake(fd: &OwnedFd, features: Features) -> Result<Features, OpenError> {
     let mut argument = abi::Api {
         api: abi::API,
         features: features.bits(),
@@ -461,7 +347,7 @@ fn handshake(fd: &OwnedFd, features: Features) -> Result<Features, OpenError> {
 }
 
 /// The calling thread's error number, without allocating.
-fn errno() -> i32 {
+pub(super) fn errno() -> i32 {
     // SAFETY: the location is the calling thread's own and always valid.
     unsafe { *libc::__errno_location() }
 }
@@ -505,6 +391,3 @@ fn finish(
     };
     Err(error(operation, address, len, failure))
 }
-
-#[cfg(test)]
-mod tests;
