@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use warmswap_control::{
+use warmswap_protocol::{
     Answer, Client, ClientError, MAX_CLIENTS, MAX_REQUEST_BYTES, Peer, ProgramStats, Refusal,
     RefusalKind, Reply, Request, Server, ServerError,
 };
@@ -123,7 +123,7 @@ fn the_server_hears_which_user_asks() {
     let (folder, path) = place();
     let mut server = Server::bind(&path).unwrap();
     let own = rustix::process::geteuid();
-    // Without root there is one user only, who must be told all the same.
+    // Without root there is one user only, whose number must be told all the same.
     let user = if own.is_root() { 65_534 } else { own.as_raw() };
     for open in [folder.path(), &path] {
         fs::set_permissions(open, fs::Permissions::from_mode(0o777)).unwrap();

@@ -61,10 +61,10 @@ fn folders(session: Option<PathBuf>, user: Uid) -> Vec<PathBuf> {
 
 /// The folder for new sockets, made if it is not there: the first of [`socket_folders`] that can be used. It is for this
 /// user only (mode 0700), except that all users may reach sockets in `/run/warmswap` by their names (0711). Each socket's
-/// own mode says who may connect.
+/// own mode says which users may connect.
 ///
 /// # Errors
-/// That of the last one.
+/// The error of the last one.
 pub fn socket_folder() -> Result<PathBuf, PlaceError> {
     first_usable(&socket_folders())
 }
@@ -149,7 +149,7 @@ pub fn running() -> Vec<Running> {
 }
 
 fn running_in(folders: &[PathBuf]) -> Vec<Running> {
-    // In one that somebody else made, sockets are his.
+    // In another user's folder, sockets are that user's.
     let entries = folders
         .iter()
         .filter(|folder| check_own(folder).is_ok())

@@ -11,6 +11,8 @@
 //! no request is answered too, and the connection goes on. Only a line that is too long ends it, since there
 //! is no telling where the next one starts.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -49,7 +51,68 @@ pub enum Request {
         /// What.
         event: AppEvent,
     },
+    /// To the daemon, by an agent: something about a window system of its user. Answered by [`Answer::Done`].
+    Window {
+        /// Which.
+        system: WindowSystem,
+        /// What.
+        event: WindowEvent,
+    },
 }
+
+/// A window system that says which window is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WindowSystem {
+    /// An X server.
+    X11,
+    /// sway.
+    Sway,
+    /// i3.
+    I3,
+}
+
+impl WindowSystem {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::X11, Self::Sway, Self::I3];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::X11 => "x11",
+            Self::Sway => "sway",
+            Self::I3 => "i3",
+        }
+    }
+}
+
+/// What happened at a window system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WindowEvent {
+    /// It is followed. Told again before [`WINDOWS_HEARD_FOR`] has passed.
+    Live {
+        /// The display or the socket, for people.
+        place: String,
+    },
+    /// It is not there, or cannot be followed.
+    Absent {
+        /// Why, for people.
+        why: String,
+    },
+    /// A window of this process is looked at. Refused where the process is not the agent's user's.
+    Focus {
+        /// The process.
+        pid: u32,
+    },
+    /// A window is looked at whose process is not this user's.
+    Elsewhere,
+}
+
+/// How long the daemon holds a window system to be followed after it was last told so.
+pub const WINDOWS_HEARD_FOR: Duration = Duration::from_secs(90);
 
 /// What happened to an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -263,6 +326,10 @@ mod tests {
             app(AppEvent::Background),
             app(AppEvent::LaunchDone),
             app(AppEvent::Launch { pid: 7 }),
+            Request::Window {
+                system: WindowSystem::Sway,
+                event: WindowEvent::Focus { pid: 7 },
+            },
         ]
     }
 

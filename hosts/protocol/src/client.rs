@@ -26,7 +26,7 @@ pub enum ClientError {
         path: PathBuf,
     },
     /// The socket file is left over from a program that ended.
-    #[error("nobody listens on {}: the program has ended", path.display())]
+    #[error("no process listens on {}: the program has ended", path.display())]
     Dead {
         /// The socket.
         path: PathBuf,
@@ -87,7 +87,7 @@ impl Client {
         let deadline = Instant::now() + timeout;
         let socket = loop {
             match connect_to(path) {
-                // The server has not accepted those who came before.
+                // The server has not accepted earlier clients.
                 Err(Errno::AGAIN) if Instant::now() < deadline => {
                     std::thread::sleep(CONNECT_INTERVAL);
                 }

@@ -1,4 +1,4 @@
-//! What a paged program, or the daemon, and the command tell each other.
+//! What paged programs, the daemon and the command tell each other.
 //!
 //! | type | direction |
 //! |---|---|
@@ -6,7 +6,6 @@
 //! | [`Request`], [`Answer`] | a line of JSON each, over a Unix socket: [`Server`] in the program, [`Client`] in the command |
 //! | [`ProgramStats`] | from the program: over the socket, and in a file at its end |
 //! | [`DaemonStatus`] | from the daemon, which looks after programs that page nothing themselves |
-//! | [`LatencyHistogram`] | within the program: what its statistics are made of |
 //!
 //! The server lives in programs that are not ours. So it starts no thread, never blocks on a client, raises
 //! no SIGPIPE, and changes neither the process's umask nor its signals.
@@ -15,7 +14,6 @@
 
 mod client;
 mod daemon;
-mod latency;
 mod peer;
 mod places;
 mod protocol;
@@ -26,10 +24,9 @@ mod stats;
 
 pub use client::{Client, ClientError};
 pub use daemon::{
-    AppStatus, DaemonStatus, KEPT_RELAUNCHES, MemoryStatus, RelaunchStatus, SignalStatus,
-    SwapStatus, WaitStatus,
+    AppStatus, DaemonStatus, GivenBack, KEPT_RELAUNCHES, MemoryStatus, RelaunchStatus,
+    SignalStatus, SwapStatus,
 };
-pub use latency::{Latencies, LatencyHistogram, LatencySummary};
 pub use peer::Peer;
 pub use places::{
     DAEMON_SOCKET, PlaceError, Running, running, socket_folder, socket_folders, socket_of,
@@ -37,11 +34,15 @@ pub use places::{
 };
 pub use protocol::{
     Answer, AppEvent, MAX_ANSWER_BYTES, MAX_REQUEST_BYTES, PROTOCOL_VERSION, Refusal, RefusalKind,
-    Reply, Request,
+    Reply, Request, WINDOWS_HEARD_FOR, WindowEvent, WindowSystem,
 };
 pub use server::{Access, Listener, MAX_CLIENTS, Server, ServerError};
 pub use settings::{
-    DEFAULT_BACKING_LIMIT_BYTES, Mechanism, PRELOAD_LIBRARY, PRELOAD_VARIABLE, RUN_VARIABLE,
-    RunSettings, SettingsError,
+    DEFAULT_BACKING_LIMIT_BYTES, PRELOAD_LIBRARY, PRELOAD_VARIABLE, RUN_VARIABLE, RunSettings,
+    SettingsError,
 };
 pub use stats::{ExitState, FaultCounts, FileStats, Phase, ProgramStats, ProgramStatus};
+
+// Of fields of these.
+pub use warmswap_page::Mechanism;
+pub use warmswap_page::latency::LatencySummary;

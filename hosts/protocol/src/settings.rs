@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use warmswap_page::Mechanism;
 
 /// The environment variable that carries [`RunSettings`] as JSON.
 pub const RUN_VARIABLE: &str = "WARMSWAP_RUN";
@@ -19,19 +20,6 @@ pub const DEFAULT_BACKING_LIMIT_BYTES: u64 = 4 << 30;
 
 /// Stands for the process number in [`RunSettings::stats_json`].
 const PID_MARK: &str = "%p";
-
-/// How frames come and go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mechanism {
-    /// Frames are moved where the kernel can (Linux 6.8), else pages are copied.
-    #[default]
-    Auto,
-    /// Frames are moved.
-    Move,
-    /// Pages are copied (Linux 5.11).
-    Copy,
-}
 
 /// How a program is to be paged. The processes that it starts inherit the settings with the environment, and
 /// each has the whole budget to itself.

@@ -1,4 +1,4 @@
-//! The user who asks.
+//! The user at the other end of a connection.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,7 +18,7 @@ impl Peer {
     /// The peer of a connected Unix socket.
     ///
     /// # Errors
-    /// That of `SO_PEERCRED`.
+    /// The error of `SO_PEERCRED`.
     pub fn of(socket: impl AsFd) -> io::Result<Self> {
         let user = warmswap_sys::peer::user(socket)?;
         Ok(Self { user })

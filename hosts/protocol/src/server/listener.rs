@@ -22,7 +22,7 @@ const BACKLOG: i32 = 16;
 const LOCK_TRIES: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// The users who may connect, besides root.
+/// The users that may connect, besides root.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     /// The user of the server.
@@ -108,7 +108,7 @@ impl Listener {
     /// The same socket for a server that waits in accept(2): it blocks from now on. The file stays this listener's.
     ///
     /// # Errors
-    /// That of dup(2).
+    /// The error of dup(2).
     pub fn blocking(&self) -> io::Result<UnixListener> {
         let listener = UnixListener::from(self.socket.try_clone()?);
         listener.set_nonblocking(false)?;

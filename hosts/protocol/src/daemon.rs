@@ -17,8 +17,12 @@ pub struct DaemonStatus {
     pub pid: u32,
     /// Its version.
     pub version: String,
-    /// The scheme by name.
-    pub scheme: String,
+    /// What it is about: `calm`, `short` or `rest`.
+    pub state: String,
+    /// What it gave back to programs in idle time.
+    pub given_back: GivenBack,
+    /// Processes that do not answer, as `NAME (PID)`; they are left alone.
+    pub unanswering: Vec<String>,
     /// Why accesses of pages that stay in memory are not seen; none where accessed bits are read.
     pub accesses_unseen: Option<String>,
     /// Time since its start.
@@ -27,16 +31,10 @@ pub struct DaemonStatus {
     pub cpu_seconds: f64,
     /// Bytes that it holds for what it knows of pages.
     pub state_bytes: u64,
-    /// Pages of files that it has locked in memory, since programs had to read them again.
-    pub locked_file_bytes: u64,
-    /// Why it cannot lock them; none where it can, or did not try.
-    pub files_unlockable: Option<String>,
     /// The machine's memory.
     pub memory: MemoryStatus,
     /// The machine's swap.
     pub swap: SwapStatus,
-    /// What programs wait for memory, with the daemon and without.
-    pub waits: WaitStatus,
     /// Applications.
     pub apps: Vec<AppStatus>,
     /// Where it hears of switches.
@@ -55,22 +53,22 @@ pub struct MemoryStatus {
     pub total_bytes: u64,
     /// What programs could still have without swapping.
     pub available_bytes: u64,
-    /// What is missing to the goal that is configured; 0 when it is met.
-    pub missing_bytes: u64,
 }
 
-/// What programs wait for memory after a switch, as the daemon measured it in turns.
+/// What came back in idle time since the daemon's start, and what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct WaitStatus {
-    /// All is left to the kernel now.
-    pub stands_aside: bool,
-    /// The mean wait while the daemon took part; none before it was measured.
-    pub with_daemon_seconds: Option<f64>,
-    /// The same while it stood aside.
-    pub without_daemon_seconds: Option<f64>,
-    /// CPU time of the daemon for a switch while it took part.
-    pub daemon_cpu_seconds: Option<f64>,
+pub struct GivenBack {
+    /// Bytes that came back.
+    pub bytes: u64,
+    /// Programs to which.
+    pub programs: u32,
+    /// Time that it took.
+    pub idle_seconds: f64,
+    /// Pages that came back, or were asked for at a switch, and whose next session has ended.
+    pub judged_pages: u64,
+    /// Of them, those that the session touched.
+    pub used_pages: u64,
 }
 
 /// The machine's swap.
@@ -123,10 +121,6 @@ pub struct AppStatus {
     pub prefetch_used_pages: u64,
     /// Of them, those that were not.
     pub prefetch_wasted_pages: u64,
-    /// Pages that the daemon paged out.
-    pub paged_out_pages: u64,
-    /// CPU time that it spent on this application.
-    pub cost_cpu_seconds: f64,
 }
 
 /// One relaunch.
@@ -139,14 +133,10 @@ pub struct RelaunchStatus {
     pub latency_ns: u64,
     /// Whether its end was told.
     pub is_answered: bool,
-    /// Pages that came from swap because they were touched.
+    /// Major faults: pages that had to be read or decompressed when they were touched.
     pub faults: u64,
-    /// Pages that were touched without coming from swap: brought back ahead, or kept.
-    pub faults_avoided: u64,
-    /// Pages that were brought back ahead of use.
+    /// Pages that were asked for ahead of use.
     pub prefetched_pages: u64,
-    /// Of them, those that were touched.
-    pub prefetch_used_pages: u64,
 }
 
 /// One source of switch signals.
