@@ -1,9 +1,9 @@
 //! What happened so far. Every counter says exactly when it moves.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Counters of an engine since it was made; all in pages unless they say otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Touches that found their page resident.
     pub hits: u64,

@@ -11,7 +11,7 @@ use warmswap_policy::{ChunkId, PageId};
 pub struct Decision {
     /// What is to be done.
     pub action: Action,
-    /// Who pays for it.
+    /// What it is done for.
     pub cause: Cause,
 }
 
@@ -27,7 +27,7 @@ pub enum Cause {
     /// No thread waits yet: prediction of the next fault. The pages wait in the prefetch buffer.
     Prefetch,
     /// No thread waits yet: the footprint of the launch under way. A host with idle processors puts the pages in
-    /// their place, several batches at a time, at a priority below that of the application.
+    /// their place, several batches at a time, at a lower priority than the application.
     Prepage,
 }
 

@@ -346,7 +346,7 @@ impl Engine {
     }
 
     /// The budget for frames and pool is this from now on, and the watermarks follow; less than the minimum
-    /// counts as the minimum. For a host whose memory is shared with others who come and go.
+    /// counts as the minimum. For a host that shares its memory with programs that come and go.
     pub fn set_budget_bytes(&mut self, bytes: u64) {
         self.stuck = false;
         self.budget
@@ -462,66 +462,13 @@ impl Engine {
             .map(|(index, _)| AppId(index as u16))
     }
 
-    fn first_touch(&mut self, page: PageId) -> Outcome {
-        self.first_touch_as(page, Arrival::Touched)
-    }
-
-    fn first_touch_as(&mut self, page: PageId, arrival: Arrival) -> Outcome {
-        self.take_frame(page, arrival);
-        if self.table.is_file(page) {
-            return self.read_file();
-        }
-        let owner = self.table.owner(page);
-        self.app(owner).pages += 1;
-        self.counters.first_touches += 1;
-        self.table[page].set(Mark::Dirty);
-        Outcome::FirstTouch
-    }
-
-    /// A page of a file comes from there, since the pool does not have it.
-    fn read_file(&mut self) -> Outcome {
-        self.counters.file_reads += 1;
-        if self.scheme.file_pages {
-            self.scheme.admission.page_in(false);
-        }
-        Outcome::FileRead
-    }
-
-    fn take_frame(&mut self, page: PageId, arrival: Arrival) {
-        self.budget.usage.frames += 1;
-        self.make_resident(page, arrival);
-    }
-
-    pub(crate) fn make_resident(&mut self, page: PageId, arrival: Arrival) {
-        self.table[page].state = PageState::Resident;
-        self.table[page].take(Mark::Admitted);
-        self.scheme.reclaim.insert(&mut self.table, page, arrival);
-    }
-
-    /// The page's content changed: a stored copy of it is worth nothing now.
-    fn written(&mut self, page: PageId) {
-        self.table[page].set(Mark::Dirty);
-        if self.table[page].in_frame() && self.table[page].state != PageState::Loading {
-            self.drop_copy(page);
-        }
-    }
-
-    /// Takes the page out of its chunk, and frees the chunk when it was the last one. The page's content
-    /// must be elsewhere, or unwanted.
-    pub(crate) fn drop_copy(&mut self, page: PageId) {
-        let chunk = std::mem::replace(&mut self.table[page].chunk, ChunkId::NONE);
-        if chunk != ChunkId::NONE {
-            self.chunks[chunk].live -= 1;
-            self.settle(chunk);
-        }
-    }
-
     pub(crate) fn decide(&mut self, action: Action, cause: Cause) {
         self.decisions.push_back(Decision { action, cause });
     }
 }
 
 mod admission;
+mod frames;
 mod gone;
 mod queries;
 mod served;

@@ -1,7 +1,7 @@
-//! What leaves the pool when it is full: chunks to the backing file, copies of files' pages to nowhere.
+//! What leaves the pool when it is full: chunks go to the backing file, pages of files are dropped (`file_pages`).
 
 use rustc_hash::FxHashSet;
-use warmswap_policy::{ChunkId, PageId, PageState};
+use warmswap_policy::ChunkId;
 
 use crate::chunks::{Chunk, Place};
 use crate::decision::{Action, Cause};
@@ -37,29 +37,6 @@ impl Engine {
         self.budget.writing_back_bytes += bytes;
         self.decide(Action::WriteBack { chunk }, cause);
         true
-    }
-
-    /// Drops the pages of files that are only in this chunk. False when all of them are on their way in.
-    fn evict_files(&mut self, chunk: ChunkId) -> bool {
-        let mut dropped = 0;
-        for page in self.chunks.pages(chunk).to_vec() {
-            let entry = &self.table[page];
-            if entry.chunk == chunk && entry.state == PageState::Stored {
-                self.drop_stored_file(page);
-                dropped += 1;
-            }
-        }
-        self.counters.evicted_files += dropped;
-        dropped > 0
-    }
-
-    /// The copy of a page of a file that is nowhere else in memory is dropped.
-    pub(crate) fn drop_stored_file(&mut self, page: PageId) {
-        let chunk = self.table[page].chunk;
-        self.table[page].state = PageState::Discarded;
-        self.absent_less(chunk);
-        self.decide(Action::Forget { page, chunk }, Cause::Background);
-        self.drop_copy(page);
     }
 
     /// Whether the chunk has somewhere to go. Without a backing file only pages of files can be given up:

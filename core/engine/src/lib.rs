@@ -20,8 +20,9 @@
 //! | `engine` | the engine's events |
 //! | `swap_out`, `swap_in` | the way of a page out of its frame, and back |
 //! | [`evidence`] | touches that were seen, and those that are presumed |
+//! | `file_pages` | pages of files in the pool: all-page accommodation (ezswap section III-A) |
 //! | `learn` | what survives a restart |
-//! | `prepage` | the footprint of a launch, brought back ahead of use |
+//! | `prepage` | the footprint of a launch, brought back ahead of use: the prepaging manager (ASAP section 5) |
 
 // The tests within share the host of those without.
 #[cfg(test)]
@@ -36,6 +37,7 @@ pub mod decision;
 mod engine;
 mod evict;
 pub mod evidence;
+mod file_pages;
 mod learn;
 mod loads;
 mod prepage;

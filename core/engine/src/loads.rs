@@ -20,7 +20,7 @@ pub(crate) struct Load {
 }
 
 impl Loads {
-    /// A load that nobody waits for began.
+    /// A load that no thread waits for began.
     pub(crate) fn prefetch(&mut self, chunk: ChunkId) {
         self.0.entry(chunk).or_default().is_prefetch = true;
     }

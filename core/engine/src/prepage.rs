@@ -1,5 +1,8 @@
-//! The footprint of a launch, brought back ahead of use (ASAP section 5): batch by batch, while no thread
-//! waits, as far as the budget allows, until the launch window closes.
+//! The prepaging manager (ASAP section 5): the footprint of a launch, brought back ahead of use, batch by batch, while no
+//! thread waits, as far as the budget allows, until the launch window closes.
+//!
+//! The policy plans the batches (`prefetch::footprint::plan`); a host carries them out on threads that run when a processor
+//! is idle.
 
 use crate::budget::Limits;
 use crate::chunks::Place;
@@ -394,7 +397,7 @@ impl Engine {
         self.scheme.prefetch.watches_files(app, are_dropped)
     }
 
-    /// Nobody looks at pages of files in the launch that just began: its plan is without them.
+    /// The host does not look at pages of files in the launch that just began: its plan is without them.
     pub fn leave_files(&mut self) {
         self.scheme.prefetch.leave_files();
     }

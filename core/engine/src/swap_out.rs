@@ -9,7 +9,7 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_policy::admission::{Candidate, Verdict};
 use warmswap_policy::page::Mark;
 use warmswap_policy::reclaim::{Arrival, Urgency};
-use warmswap_policy::{ChunkId, Hotness, PageId, PageState, Stored};
+use warmswap_policy::{ChunkId, Hotness, PageId, PageState, StoredChunk};
 
 /// Pages that are taken off the lists at a time, as the kernel's SWAP_CLUSTER_MAX.
 const BATCH_PAGES: usize = 32;
@@ -39,8 +39,7 @@ impl Engine {
     pub(crate) fn send_off(&mut self, pages: &mut Vec<PageId>, cause: Cause) {
         for page in pages.drain(..) {
             self.table[page].take(Mark::Prefetched);
-            let is_file = self.table.is_file(page);
-            if is_file && (!self.scheme.file_pages || self.table[page].has(Mark::Dirty)) {
+            if self.leaves_to_its_file(page) {
                 self.discard(page, cause);
             } else if self.table[page].chunk != ChunkId::NONE {
                 self.drop_to_copy(page, cause);
@@ -50,16 +49,6 @@ impl Engine {
                 self.outbox.push_back((page, cause));
             }
         }
-    }
-
-    /// The frame of a page of a file is given up; its file has the content, or gets it.
-    fn discard(&mut self, page: PageId, cause: Cause) {
-        let dirty = self.table[page].take(Mark::Dirty);
-        self.table[page].state = PageState::Discarded;
-        self.budget.usage.frames -= 1;
-        self.counters.discarded += 1;
-        self.counters.discarded_dirty += u64::from(dirty);
-        self.decide(Action::Discard { page, dirty }, cause);
     }
 
     /// The page's frame is given up for the copy that its chunk holds.
@@ -186,7 +175,7 @@ impl Engine {
         self.budget.leaving -= 1;
         self.make_resident(page, Arrival::Untouched);
         if self.outbox.is_empty() {
-            // A whole batch was refused. Those who wait need memory; others can wait for better times.
+            // A whole batch was refused. Threads that wait need memory; others can wait for better times.
             self.stuck = self.budget.free_soon() >= self.budget.watermarks.min_frames
                 || !self.kill_one(Cause::DirectReclaim);
         }
@@ -270,9 +259,9 @@ impl Engine {
         }
     }
 
-    pub(crate) fn describe(&self, chunk: ChunkId) -> Stored {
+    pub(crate) fn describe(&self, chunk: ChunkId) -> StoredChunk {
         let entry = &self.chunks[chunk];
-        Stored {
+        StoredChunk {
             hotness: entry.hotness(),
             is_file: entry.is_of_file(),
             pages: entry.page_count(),

@@ -1,4 +1,4 @@
-//! The footprint of a launch: learned, brought back while nobody waits, bounded, and interruptible.
+//! The footprint of a launch: learned, brought back while no thread waits, bounded, and interruptible.
 
 mod common;
 
@@ -160,7 +160,7 @@ fn another_launch_takes_over() {
 fn next_works_behind_the_footprint() {
     let wanted = anons(0..20);
     let mut h = learned("zram+prefetch=both:cold=learn", &wanted);
-    // Nobody had time for the footprint: every other page is a fault, and the next one comes along.
+    // There was no time for the footprint: every other page is a fault, and the next one comes along.
     let outcomes = launch(&mut h, LaunchKind::Relaunch, false, &wanted);
     assert!(outcomes.contains(&Outcome::BufferHit), "{outcomes:?}");
     assert_eq!(h.engine.counters().prepaged, 0);

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod chunk;
+pub mod latency;
 pub mod quantile;
 
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,19 @@ pub enum LaunchKind {
     Cold,
     /// The process was alive in the background (hot launch; ASAP: switch).
     Relaunch,
+}
+
+/// How page frames come and go where a process pages its own memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mechanism {
+    /// Frames are moved where the kernel can (Linux 6.8), else pages are copied.
+    #[default]
+    Auto,
+    /// Frames are moved.
+    Move,
+    /// Pages are copied (Linux 5.11).
+    Copy,
 }
 
 /// How the objects of a pool are laid out in memory.

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// A policy that can stand in a slot.
 #[derive(Debug)]
-pub struct Entry<P: ?Sized + 'static> {
+pub struct PolicyEntry<P: ?Sized + 'static> {
     /// The name on the command line and in the docs.
     pub name: &'static str,
     /// What it does, in one line, with its arguments.
@@ -28,7 +28,7 @@ pub enum PolicyError {
         slot: &'static str,
         /// What was asked for.
         name: String,
-        /// What there is.
+        /// The names that exist.
         known: String,
     },
     /// The policy does not take those arguments.
@@ -52,7 +52,7 @@ pub enum PolicyError {
     UnknownScheme {
         /// What was asked for.
         name: String,
-        /// What there is.
+        /// The names that exist.
         known: String,
     },
     /// The value of a setting that is not a policy.
@@ -88,7 +88,7 @@ fn meant(name: &str, known: &str) -> String {
 /// [`PolicyError::UnknownPolicy`] and [`PolicyError::BadArguments`].
 pub fn build<P: ?Sized>(
     slot: &'static str,
-    entries: &[Entry<P>],
+    entries: &[PolicyEntry<P>],
     text: &str,
 ) -> Result<Box<P>, PolicyError> {
     let (name, arguments) = text.split_once(':').unwrap_or((text, ""));

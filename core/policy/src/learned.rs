@@ -1,20 +1,6 @@
 //! What the policies learned about one application: hot lists and footprints that survive a restart.
 //!
-//! It is plain data ([`Learned`]), which a host takes out of its engine (`Engine::learned`), names the files in it by their
-//! paths, and [`save`]s as one small file for each application; after a restart it [`load`]s that and teaches the engine.
-//! Losing such a file costs a few slow launches and nothing else: so one that is damaged, or of another version, is never
-//! used and never fatal.
-//!
-//! | module | subject |
-//! |---|---|
-//! | [`mod@format`] | the bytes: one line of header with version and checksum, then JSON |
-//! | [`folder`] | the files: names, replacement as a whole, reading |
-
-pub mod folder;
-pub mod format;
-
-pub use folder::{LoadError, SaveError, load, path_of, replace, save, sync};
-pub use format::{FormatError, decode, encode};
+//! It is plain data. Hosts keep it in files (crate `warmswap-learned`).
 
 use crate::prefetch::footprint::{Extent, Extents, FileTable};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! A scheme: one policy in each slot, by name.
 
 use crate::admission::{self, Admission};
-use crate::entry::{Entry, PolicyError, SLOTS, build};
+use crate::entry::{PolicyEntry, PolicyError, SLOTS, build};
 use crate::eviction::{self, Eviction};
 use crate::prefetch::{self, Prefetch};
 use crate::reclaim::{self, Reclaim};
@@ -101,22 +101,22 @@ macro_rules! schemes {
 const SCHEMES: &[Named] = schemes! {
     // name           | reclaim            sizing      admission    eviction     prefetch              | keeps copies, takes file pages, layout | what it is
     "dram" |         "never"             "page"      "all"        "none"       "none"                 | no   no   SizeClasses | "memory without pressure";
-    "swap" |         "lru"               "page"      "nothing"    "none"       "none"                 | yes  no   SizeClasses | "swap on flash only";
-    "zram" |         "lru"               "page"      "all"        "none"       "none"                 | no   no   SizeClasses | "the kernel's zram";
-    "zswap" |        "lru"               "page"      "all"        "lru"        "none"                 | no   no   SizeClasses | "the kernel's zswap before flash swap";
-    "ezswap" |       "lru"               "page"      "selective"  "lottery"    "none"                 | no   yes  Z3fold      | "ezswap: all three of its parts";
-    "ezswap-zswap" | "lru"               "page"      "all"        "lru-pages"  "none"                 | no   no   Z3fold      | "ezswap's baseline: zswap over z3fold";
-    "ezswap-apa" |   "lru"               "page"      "all"        "lru-pages"  "none"                 | no   yes  Z3fold      | "the same, and clean pages of files";
-    "ezswap-apa-ca" |"lru"               "page"      "all"        "lottery"    "none"                 | no   yes  Z3fold      | "ezswap without its admission";
-    "ezswap-apa-sa" |"lru"               "page"      "selective"  "lru-pages"  "none"                 | no   yes  Z3fold      | "ezswap without its eviction";
-    "ezswap-ca-sa" | "lru"               "page"      "selective"  "lottery"    "none"                 | no   no   Z3fold      | "ezswap without pages of files";
-    "asap" |         "lru"               "page"      "all"        "none"       "footprint"            | no   no   SizeClasses | "ASAP: zram, and each launch brings its footprint back";
-    "asap-anon" |    "lru"               "page"      "all"        "none"       "footprint:only=anon"  | no   no   SizeClasses | "ASAP, anonymous pages only";
-    "asap-file" |    "lru"               "page"      "all"        "none"       "footprint:only=file"  | no   no   SizeClasses | "ASAP, pages of files only";
+    "swap" |         "kernel-lru"        "page"      "nothing"    "none"       "none"                 | yes  no   SizeClasses | "swap on flash only";
+    "zram" |         "kernel-lru"        "page"      "all"        "none"       "none"                 | no   no   SizeClasses | "the kernel's zram";
+    "zswap" |        "kernel-lru"        "page"      "all"        "lru"        "none"                 | no   no   SizeClasses | "the kernel's zswap before flash swap";
+    "ezswap" |       "kernel-lru"        "page"      "selective"  "lottery"    "none"                 | no   yes  Z3fold      | "ezswap: all three of its parts";
+    "ezswap-zswap" | "kernel-lru"        "page"      "all"        "lru-pages"  "none"                 | no   no   Z3fold      | "ezswap's baseline: zswap over z3fold";
+    "ezswap-apa" |   "kernel-lru"        "page"      "all"        "lru-pages"  "none"                 | no   yes  Z3fold      | "the same, and clean pages of files";
+    "ezswap-apa-ca" |"kernel-lru"        "page"      "all"        "lottery"    "none"                 | no   yes  Z3fold      | "ezswap without its admission";
+    "ezswap-apa-sa" |"kernel-lru"        "page"      "selective"  "lru-pages"  "none"                 | no   yes  Z3fold      | "ezswap without its eviction";
+    "ezswap-ca-sa" | "kernel-lru"        "page"      "selective"  "lottery"    "none"                 | no   no   Z3fold      | "ezswap without pages of files";
+    "asap" |         "kernel-lru"        "page"      "all"        "none"       "footprint"            | no   no   SizeClasses | "ASAP: zram, and each launch brings its footprint back";
+    "asap-anon" |    "kernel-lru"        "page"      "all"        "none"       "footprint:only=anon"  | no   no   SizeClasses | "ASAP, anonymous pages only";
+    "asap-file" |    "kernel-lru"        "page"      "all"        "none"       "footprint:only=file"  | no   no   SizeClasses | "ASAP, pages of files only";
     "lru" |          "lru"               "page"      "all"        "lru"        "none"                 | yes  no   SizeClasses | "exact LRU: what the way to the optimum is measured from";
     "optimal-windows" | "optimal:for=windows" "page" "all"        "lru"        "none"                 | yes  no   SizeClasses | "clairvoyant about launch windows: a limit, in replay only";
     "optimal" |      "optimal"           "page"      "all"        "lru"        "none"                 | yes  no   SizeClasses | "clairvoyant: the limit of reclaim, in replay only";
-    "warmswap" |     "adaptive"           "measured"  "all"        "coldest"    "next:least=25"        | yes  no   SizeClasses | "ours";
+    "warmswap" |     "adaptive"           "page"      "all"        "coldest"    "next:least=25"        | yes  no   SizeClasses | "ours";
 };
 
 /// The size configurations of the paper's section 6.
@@ -310,7 +310,7 @@ pub struct PolicyRow {
 pub fn policies() -> Vec<PolicyRow> {
     fn rows<P: ?Sized>(
         slot: &'static str,
-        entries: &'static [Entry<P>],
+        entries: &'static [PolicyEntry<P>],
     ) -> impl Iterator<Item = PolicyRow> {
         entries.iter().map(move |e| PolicyRow {
             slot,

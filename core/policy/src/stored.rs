@@ -4,7 +4,7 @@ use crate::page::Hotness;
 
 /// A chunk in the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredChunk {
     /// How hot its pages were when they left.
     pub hotness: Hotness,
     /// True for clean pages of files: they can be dropped, since their file has them.

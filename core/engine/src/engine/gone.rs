@@ -25,7 +25,7 @@ impl Engine {
 
     /// Anonymous pages of the application are no longer used, and what the engine keeps of them goes to others: all
     /// pages of those blocks of [`BLOCK_PAGES`] neighbours for whose first page, by its number, `is_gone` holds. Their
-    /// [`PageId`]s stand for other pages from then on. For a part of its address space that ends, as that of one of
+    /// [`PageId`]s stand for other pages from then on. For a part of its address space that ends, such as one of
     /// several processes; what is only freed ([`Self::free`]) keeps its place in the tables. Linear in the application's
     /// blocks and the pages that are gone.
     pub fn free_blocks(&mut self, app: AppId, is_gone: impl Fn(u64) -> bool) {

@@ -43,7 +43,7 @@ pub enum Event {
         blocks: u64,
     },
     Exit(u16),
-    /// Nobody waits for a while: background decisions are taken.
+    /// No thread waits for a while: background decisions are taken.
     Idle,
 }
 

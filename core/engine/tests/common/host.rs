@@ -262,7 +262,7 @@ impl Host {
         }
         assert!(
             self.waiting.is_empty(),
-            "somebody waits: {:?}",
+            "a thread waits: {:?}",
             self.waiting
         );
     }

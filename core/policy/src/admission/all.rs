@@ -1,9 +1,9 @@
 //! `all`: every page enters the pool, as in zram and zswap.
 
 use super::{Admission, Candidate, Verdict};
-use crate::entry::{Entry, no_arguments};
+use crate::entry::{PolicyEntry, no_arguments};
 
-pub(super) const ENTRY: Entry<dyn Admission> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Admission> = PolicyEntry {
     name: "all",
     summary: "every page is compressed into the pool",
     source: "the kernel's zram and zswap",

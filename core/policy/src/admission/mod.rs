@@ -10,12 +10,12 @@ pub use entropy::{estimate_bytes, estimate_for};
 pub use nothing::Nothing;
 pub use selective::Selective;
 
-use crate::entry::Entry;
+use crate::entry::PolicyEntry;
 use crate::page::Hotness;
-use crate::stored::Stored;
+use crate::stored::StoredChunk;
 
 /// The admission policies.
-pub const ENTRIES: &[Entry<dyn Admission>] = &[all::ENTRY, nothing::ENTRY, selective::ENTRY];
+pub const ENTRIES: &[PolicyEntry<dyn Admission>] = &[all::ENTRY, nothing::ENTRY, selective::ENTRY];
 
 /// Bytes at the head of a page that a policy may ask for.
 pub const SAMPLE_BYTES: usize = 512;
@@ -52,19 +52,19 @@ pub trait Admission: Send + std::fmt::Debug {
 
     /// The first page of a chunk for which the verdict was [`Verdict::Sample`] is expected to compress to
     /// `estimated_bytes` ([`estimate_bytes`]): true when the chunk enters the pool, which may hold
-    /// `pool_limit_bytes`. Whoever admits a size admits every smaller one.
+    /// `pool_limit_bytes`. A policy that admits a size admits every smaller one.
     fn admits(&self, candidate: Candidate, estimated_bytes: u32, pool_limit_bytes: u64) -> bool {
         let _ = (candidate, estimated_bytes, pool_limit_bytes);
         true
     }
 
     /// The chunk came into the pool.
-    fn entered(&mut self, stored: Stored) {
+    fn entered(&mut self, stored: StoredChunk) {
         let _ = stored;
     }
 
     /// The chunk left the pool.
-    fn left(&mut self, stored: Stored) {
+    fn left(&mut self, stored: StoredChunk) {
         let _ = stored;
     }
 

@@ -1,9 +1,9 @@
 //! `nothing`: no page enters the pool; all go to the backing file, as in flash swap.
 
 use super::{Admission, Candidate, Verdict};
-use crate::entry::{Entry, no_arguments};
+use crate::entry::{PolicyEntry, no_arguments};
 
-pub(super) const ENTRY: Entry<dyn Admission> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Admission> = PolicyEntry {
     name: "nothing",
     summary: "no page is compressed; all go to the backing file as they are",
     source: "the SWAP baseline of Ariadne section 2.3",

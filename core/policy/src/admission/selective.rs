@@ -2,10 +2,10 @@
 //! section III-B).
 
 use super::{Admission, Candidate, Verdict};
-use crate::entry::{Entry, no_arguments};
-use crate::stored::{Stored, cost};
+use crate::entry::{PolicyEntry, no_arguments};
+use crate::stored::{StoredChunk, cost};
 
-pub(super) const ENTRY: Entry<dyn Admission> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Admission> = PolicyEntry {
     name: "selective",
     summary: "a page enters if its benefit, by the entropy of its first 512 bytes, reaches the pool's average",
     source: "ezswap section III-B, Eq. 1 to 3",
@@ -48,7 +48,7 @@ impl Selective {
         expected >= product([estimated_bytes.into(), self.chunk_bytes, hits, self.cost])
     }
 
-    fn sums_of(stored: Stored) -> [u64; 3] {
+    fn sums_of(stored: StoredChunk) -> [u64; 3] {
         let bytes = u64::from(stored.bytes);
         [
             cost(stored.is_file) * u64::from(stored.pages),
@@ -67,14 +67,14 @@ impl Admission for Selective {
         self.reaches_average(candidate.is_file, estimated_bytes, pool_limit_bytes)
     }
 
-    fn entered(&mut self, stored: Stored) {
+    fn entered(&mut self, stored: StoredChunk) {
         let [cost, bytes, chunk_bytes] = Self::sums_of(stored);
         self.cost += cost;
         self.bytes += bytes;
         self.chunk_bytes += chunk_bytes;
     }
 
-    fn left(&mut self, stored: Stored) {
+    fn left(&mut self, stored: StoredChunk) {
         let [cost, bytes, chunk_bytes] = Self::sums_of(stored);
         self.cost -= cost;
         self.bytes -= bytes;
@@ -111,8 +111,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
-    fn stored((is_file, pages, bytes): (bool, u32, u32)) -> Stored {
-        Stored {
+    fn stored((is_file, pages, bytes): (bool, u32, u32)) -> StoredChunk {
+        StoredChunk {
             hotness: Hotness::Cold,
             is_file,
             pages,

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use super::groups::{Condemned, Groups};
 use super::{Chosen, Eviction};
 use crate::page::ChunkId;
-use crate::stored::Stored;
+use crate::stored::StoredChunk;
 
 /// The order in which pages of the pool go. The groups that it is given are the pages.
 pub trait Order: Send + Debug {
@@ -52,7 +52,7 @@ impl<O: Order> Eviction for ByPage<O> {
         self.groups.placed(chunk, pool_page);
     }
 
-    fn insert(&mut self, chunk: ChunkId, stored: Stored) {
+    fn insert(&mut self, chunk: ChunkId, stored: StoredChunk) {
         if stored.bytes == 0 {
             return;
         }

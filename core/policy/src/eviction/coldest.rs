@@ -2,11 +2,11 @@
 
 use super::Eviction;
 use super::chunk_list::ChunkLists;
-use crate::entry::{Entry, no_arguments};
+use crate::entry::{PolicyEntry, no_arguments};
 use crate::page::{ChunkId, Hotness};
-use crate::stored::Stored;
+use crate::stored::StoredChunk;
 
-pub(super) const ENTRY: Entry<dyn Eviction> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Eviction> = PolicyEntry {
     name: "coldest",
     summary: "cold chunks are written back first, then warm, then hot; the oldest of a class first",
     source: "Ariadne section 4.2: cold data is swapped out first",
@@ -16,14 +16,14 @@ pub(super) const ENTRY: Entry<dyn Eviction> = Entry {
     },
 };
 
-/// A list for each class, in the order of entry. A chunk's class is that of its pages when they left.
+/// A list for each class, in the order of entry. A chunk has the class that its pages had when they left.
 #[derive(Debug, Default)]
 pub struct Coldest {
     lists: ChunkLists<3>,
 }
 
 impl Eviction for Coldest {
-    fn insert(&mut self, chunk: ChunkId, stored: Stored) {
+    fn insert(&mut self, chunk: ChunkId, stored: StoredChunk) {
         self.lists.push_back(stored.hotness.index(), chunk);
     }
     fn remove(&mut self, chunk: ChunkId) {
@@ -48,7 +48,7 @@ mod tests {
         let mut policy = Coldest::default();
         let classes = [Hotness::Hot, Hotness::Warm, Hotness::Cold, Hotness::Cold];
         (0..).zip(classes).for_each(|(n, hotness)| {
-            let stored = Stored {
+            let stored = StoredChunk {
                 hotness,
                 is_file: false,
                 pages: 1,

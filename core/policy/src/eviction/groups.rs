@@ -6,7 +6,7 @@
 
 use super::Chosen;
 use crate::page::ChunkId;
-use crate::stored::Stored;
+use crate::stored::StoredChunk;
 
 /// Chunks of one page of the pool at most.
 pub(super) const MEMBERS: usize = 3;
@@ -157,7 +157,7 @@ impl Groups {
     }
 
     /// Adds the chunk to its group, which is on no list, and gives it the next stamp.
-    pub fn add(&mut self, chunk: ChunkId, stored: Stored) -> u32 {
+    pub fn add(&mut self, chunk: ChunkId, stored: StoredChunk) -> u32 {
         if self.places.len() <= chunk.index() {
             self.placed(chunk, None);
         }

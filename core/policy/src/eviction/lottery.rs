@@ -4,10 +4,10 @@
 use super::Eviction;
 use super::by_page::{ByPage, Order};
 use super::groups::{Group, Groups, List, PAGE_CHUNKS};
-use crate::entry::{Entry, arguments};
+use crate::entry::{PolicyEntry, arguments};
 use crate::stored::cost;
 
-pub(super) const ENTRY: Entry<dyn Eviction> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Eviction> = PolicyEntry {
     name: "lottery",
     summary: "a page of the pool is drawn by lot, the likelier the less its chunks are worth (seed=N)",
     source: "ezswap section III-C, Figure 7 and Eq. 4",
@@ -165,7 +165,7 @@ impl SplitMix64 {
 mod tests {
     use super::*;
     use crate::page::{ChunkId, Hotness};
-    use crate::stored::Stored;
+    use crate::stored::StoredChunk;
 
     #[test]
     fn the_weights_are_those_of_figure_7() {
@@ -181,8 +181,8 @@ mod tests {
         assert_eq!(WEIGHTS, figure[..]);
     }
 
-    fn stored(is_file: bool, bytes: u32) -> Stored {
-        Stored {
+    fn stored(is_file: bool, bytes: u32) -> StoredChunk {
+        StoredChunk {
             hotness: Hotness::Cold,
             is_file,
             pages: 1,

@@ -2,11 +2,11 @@
 
 use super::Eviction;
 use super::chunk_list::ChunkLists;
-use crate::entry::{Entry, no_arguments};
+use crate::entry::{PolicyEntry, no_arguments};
 use crate::page::ChunkId;
-use crate::stored::Stored;
+use crate::stored::StoredChunk;
 
-pub(super) const ENTRY: Entry<dyn Eviction> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Eviction> = PolicyEntry {
     name: "lru",
     summary: "the oldest chunk of the pool is written back first",
     source: "the kernel's mm/zswap.c",
@@ -24,7 +24,7 @@ pub struct LruChunks {
 }
 
 impl Eviction for LruChunks {
-    fn insert(&mut self, chunk: ChunkId, _: Stored) {
+    fn insert(&mut self, chunk: ChunkId, _: StoredChunk) {
         self.lists.push_back(0, chunk);
     }
     fn remove(&mut self, chunk: ChunkId) {

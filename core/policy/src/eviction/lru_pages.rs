@@ -3,10 +3,10 @@
 use super::Eviction;
 use super::by_page::{ByPage, Order};
 use super::groups::{End, Groups, List};
-use crate::entry::{Entry, no_arguments};
+use crate::entry::{PolicyEntry, no_arguments};
 use crate::page::ChunkId;
 
-pub(super) const ENTRY: Entry<dyn Eviction> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Eviction> = PolicyEntry {
     name: "lru-pages",
     summary: "all chunks of the page of the pool that took in none for the longest time",
     source: "zswap over zpool up to Linux 6.6; ezswap section II-B",

@@ -16,13 +16,13 @@ pub use lru::LruChunks;
 pub use lru_pages::LruPages;
 pub use none::Refuse;
 
-use crate::entry::Entry;
+use crate::entry::PolicyEntry;
 use crate::page::ChunkId;
-use crate::stored::Stored;
+use crate::stored::StoredChunk;
 use serde::{Deserialize, Serialize};
 
 /// The eviction policies.
-pub const ENTRIES: &[Entry<dyn Eviction>] = &[
+pub const ENTRIES: &[PolicyEntry<dyn Eviction>] = &[
     none::ENTRY,
     lru::ENTRY,
     lru_pages::ENTRY,
@@ -71,7 +71,7 @@ pub trait Eviction: Send + std::fmt::Debug {
     }
 
     /// The chunk is in the pool and may be evicted.
-    fn insert(&mut self, chunk: ChunkId, stored: Stored);
+    fn insert(&mut self, chunk: ChunkId, stored: StoredChunk);
 
     /// The chunk left the pool, or may stay.
     fn remove(&mut self, chunk: ChunkId);

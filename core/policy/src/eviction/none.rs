@@ -1,11 +1,11 @@
 //! `none`: nothing is written back; a full pool refuses, as zram does.
 
 use super::Eviction;
-use crate::entry::{Entry, no_arguments};
+use crate::entry::{PolicyEntry, no_arguments};
 use crate::page::ChunkId;
-use crate::stored::Stored;
+use crate::stored::StoredChunk;
 
-pub(super) const ENTRY: Entry<dyn Eviction> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Eviction> = PolicyEntry {
     name: "none",
     summary: "nothing is written back; a full pool refuses",
     source: "the kernel's zram without a backing device",
@@ -20,7 +20,7 @@ pub(super) const ENTRY: Entry<dyn Eviction> = Entry {
 pub struct Refuse;
 
 impl Eviction for Refuse {
-    fn insert(&mut self, _: ChunkId, _: Stored) {}
+    fn insert(&mut self, _: ChunkId, _: StoredChunk) {}
     fn remove(&mut self, _: ChunkId) {}
     fn victim(&mut self) -> Option<ChunkId> {
         None

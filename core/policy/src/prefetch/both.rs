@@ -2,12 +2,12 @@
 
 use super::footprint::{Batch, Footprint};
 use super::{Access, Next, Prefetch};
-use crate::entry::Entry;
+use crate::entry::PolicyEntry;
 use crate::learned::Learned;
 use crate::page::ChunkId;
 use warmswap_page::{AppId, FileId, LaunchKind, PageAddr};
 
-pub(super) const ENTRY: Entry<dyn Prefetch> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Prefetch> = PolicyEntry {
     name: "both",
     summary: "footprint, and next behind what it missed; takes the arguments of footprint",
     source: "ASAP sections 4 and 5, then Ariadne section 4.4",

@@ -10,14 +10,14 @@ pub use footprint::Footprint;
 pub use next::Next;
 pub use none::OnDemand;
 
-use crate::entry::Entry;
+use crate::entry::PolicyEntry;
 use crate::learned::Learned;
 use crate::page::ChunkId;
 use footprint::Batch;
 use warmswap_page::{AppId, FileId, LaunchKind, PageAddr};
 
 /// The prefetch policies.
-pub const ENTRIES: &[Entry<dyn Prefetch>] =
+pub const ENTRIES: &[PolicyEntry<dyn Prefetch>] =
     &[none::ENTRY, next::ENTRY, footprint::ENTRY, both::ENTRY];
 
 /// How an access within a launch window found its page.
@@ -34,7 +34,7 @@ pub enum Access {
 /// What it names on demand is loaded into the prefetch buffer, a first-in first-out queue of frames: a page
 /// that is asked for while it is there costs no load; what falls out unasked goes back to where it was.
 ///
-/// What it names at a launch is brought back in batches, while nobody waits and as far as the budget allows,
+/// What it names at a launch is brought back in batches, while no thread waits and as far as the budget allows,
 /// until the launch window ends; what was not asked for by then is the first to leave again.
 pub trait Prefetch: Send + std::fmt::Debug {
     /// A page of the chunk was asked for, by a fault or by a touch of a page that was prefetched on demand.
@@ -112,7 +112,7 @@ pub trait Prefetch: Send + std::fmt::Debug {
         let _ = (app, addr);
     }
 
-    /// Nobody looks at pages of files in the launch that began last: none of the plan are brought back.
+    /// The host does not look at pages of files in the launch that began last: none of the plan are brought back.
     fn leave_files(&mut self) {}
 
     /// How many of the pages of files of the plan to read, when so many are missing, and so many in memory. For hosts that

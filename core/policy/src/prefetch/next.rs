@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use super::Prefetch;
-use crate::entry::{Entry, arguments};
+use crate::entry::{PolicyEntry, arguments};
 use crate::page::ChunkId;
 
-pub(super) const ENTRY: Entry<dyn Prefetch> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Prefetch> = PolicyEntry {
     name: "next",
     summary: "the next chunk in pool order is loaded ahead; \
               next:buffer=PAGES (64),ahead=CHUNKS (1),pages=MOST (1),least=PERCENT (0)",

@@ -1,10 +1,10 @@
 //! `none`: pages come back when they are touched.
 
 use super::Prefetch;
-use crate::entry::{Entry, no_arguments};
+use crate::entry::{PolicyEntry, no_arguments};
 use crate::page::ChunkId;
 
-pub(super) const ENTRY: Entry<dyn Prefetch> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Prefetch> = PolicyEntry {
     name: "none",
     summary: "pages come back when they are touched",
     source: "the kernel's zram (a RAM disk without seek cost, so without swap readahead)",

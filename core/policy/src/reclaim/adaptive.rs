@@ -17,7 +17,7 @@ mod rule;
 mod unseen;
 
 use super::{Arrival, Reclaim, RuleRow, Ruling, Urgency};
-use crate::entry::{Entry, arguments};
+use crate::entry::{PolicyEntry, arguments};
 use crate::page::{Hotness, PageId, PageState, PageTable};
 use board::{Board, TAUGHT};
 use miniature::Miniature;
@@ -25,7 +25,7 @@ use rule::Rule;
 use unseen::Unseen;
 use warmswap_page::{AppId, LaunchKind, PageAddr};
 
-pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Reclaim> = PolicyEntry {
     name: "adaptive",
     summary: "LRU, LRU-2, SIEVE or history of sessions, whichever serves best; \
               rule=RULE (choose, lru, lru-2, sieve, history, windows)",

@@ -1,13 +1,19 @@
 //! `hotness`: HotnessOrg, three lists for each application (Ariadne section 4.2).
 
-use super::refault::{Departures, Stay};
+mod label;
+mod order;
+mod stay;
+
+use super::refault::Departures;
 use super::{Arrival, Reclaim, Urgency};
-use crate::entry::{Entry, arguments};
+use crate::entry::{PolicyEntry, arguments};
 use crate::list::PageList;
-use crate::page::{Hotness, Mark, Page, PageId, PageState, PageTable};
+use crate::page::{Hotness, Mark, PageId, PageState, PageTable};
+use label::{COLD, HOT, WARM, class_of, label, set_class, stay_of};
+use order::{BY_CLASS, FOREGROUND_LAST, LAUNCHING_LAST, Order, Whose};
 use warmswap_page::{AppId, LaunchKind, PageAddr};
 
-pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Reclaim> = PolicyEntry {
     name: "hotness",
     summary: "hot, warm and cold list for each application; \
               hot=last|keep, foreground=alike|last, refaults=alike|stay, initial-hot=PAGES",
@@ -39,86 +45,14 @@ pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
     },
 };
 
-/// Pages that one call may send to the back of a list: about a millisecond, for which those who need a frame wait. All
-/// pages of a program that goes round in a little more than its budget have rounds left.
-const MOST_CHANCES: usize = 1 << 16;
-
 /// What becomes of hot pages under pressure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HotPages {
     /// They leave after all cold and warm pages (AL: compression works on all lists).
     Last,
-    /// They leave only if somebody waits for a frame and nothing else is left (EHL: the hot list is
+    /// They leave only if a thread waits for a frame and nothing else is left (EHL: the hot list is
     /// excluded from compression).
     Keep,
-}
-
-/// Applications whose pages take a turn at leaving.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whose {
-    Everybodys,
-    Foreground,
-    Others,
-}
-
-/// Whose pages of which class leave, one turn after the other.
-type Order = [(Hotness, Whose)];
-
-/// As in the paper: cold pages leave first, whoever has them.
-const BY_CLASS: [(Hotness, Whose); 3] = [
-    (Hotness::Cold, Whose::Everybodys),
-    (Hotness::Warm, Whose::Everybodys),
-    (Hotness::Hot, Whose::Everybodys),
-];
-
-/// The application that was launched last keeps what it uses, until the others have only hot pages left: its cold
-/// pages are those that no launch touched, not those that nobody uses.
-const FOREGROUND_LAST: [(Hotness, Whose); 5] = [
-    (Hotness::Cold, Whose::Others),
-    (Hotness::Warm, Whose::Others),
-    (Hotness::Cold, Whose::Foreground),
-    (Hotness::Warm, Whose::Foreground),
-    (Hotness::Hot, Whose::Everybodys),
-];
-
-/// The same while its launch window is open: what it touches is about to be seen, and others' hot pages give way to it.
-const LAUNCHING_LAST: [(Hotness, Whose); 6] = [
-    (Hotness::Cold, Whose::Others),
-    (Hotness::Warm, Whose::Others),
-    (Hotness::Hot, Whose::Others),
-    (Hotness::Cold, Whose::Foreground),
-    (Hotness::Warm, Whose::Foreground),
-    (Hotness::Hot, Whose::Foreground),
-];
-
-/// Classes as labels have them: 1 + the hotness.
-const fn label(hotness: Hotness) -> u8 {
-    hotness as u8 + 1
-}
-
-const HOT: u8 = label(Hotness::Hot);
-const WARM: u8 = label(Hotness::Warm);
-const COLD: u8 = label(Hotness::Cold);
-
-/// Of a page's label, the two bits that are its class; the others are its [`Stay`].
-const CLASS: u8 = 3;
-const STAY_SHIFT: u32 = CLASS.count_ones();
-const _: () = assert!(STAY_SHIFT + Stay::BITS <= u8::BITS);
-
-fn class_of(page: &Page) -> u8 {
-    page.label & CLASS
-}
-
-fn set_class(page: &mut Page, class: u8) {
-    page.label = page.label & !CLASS | class;
-}
-
-fn stay_of(page: &Page) -> Stay {
-    Stay::from_bits(page.label >> STAY_SHIFT)
-}
-
-fn set_stay(page: &mut Page, stay: Stay) {
-    page.label = page.label & CLASS | stay.bits() << STAY_SHIFT;
 }
 
 #[derive(Debug, Default)]
@@ -259,7 +193,7 @@ impl HotnessOrg {
         self.app(owner).lists[list].remove(table, page);
     }
 
-    /// Whose pages of which class leave now, one turn after the other.
+    /// The application and class that give pages now, one turn after the other.
     fn order(&self) -> &'static Order {
         let foreground = self.apps.get(self.foreground);
         let is_launching = foreground.is_some_and(|app| app.window != Window::Closed);
@@ -284,86 +218,7 @@ impl HotnessOrg {
         order
     }
 
-    /// Takes up to `want` pages of one list. A page that was touched since the last look, or has rounds left, goes to
-    /// the back once; a cold one cannot have been, since a touch makes it warm. Of more than [`MOST_CHANCES`] in a row the
-    /// next ones leave all the same.
-    fn take(
-        &mut self,
-        table: &mut PageTable,
-        app: usize,
-        class: Hotness,
-        want: usize,
-        out: &mut Vec<PageId>,
-    ) {
-        let mut chances = match class {
-            Hotness::Warm => self.apps[app].lists[class.index()].len().min(MOST_CHANCES),
-            Hotness::Hot | Hotness::Cold => 0,
-        };
-        let enough = out.len() + want;
-        while out.len() < enough {
-            let list = &mut self.apps[app].lists[class.index()];
-            let Some(page) = list.pop_front(table) else {
-                return;
-            };
-            let entry = &mut table[page];
-            let was_touched = entry.take(Mark::Referenced);
-            let spent = stay_of(entry).spend();
-            if chances == 0 || !was_touched && spent.is_none() {
-                self.leaves(table, page);
-                out.push(page);
-                continue;
-            }
-            chances -= 1;
-            list.push_back(table, page);
-            if let (false, Some(spent)) = (was_touched, spent) {
-                set_stay(&mut table[page], spent);
-                self.age(table, app);
-            }
-        }
-    }
-
-    /// The page, which is on no list any more, is not resident any more.
-    fn leaves(&mut self, table: &mut PageTable, page: PageId) {
-        if let Some(departures) = &mut self.departures {
-            departures.note(&mut table[page]);
-        }
-    }
-
-    /// The oldest hot page of the foreground application becomes warm, if its launch is over.
-    fn age(&mut self, table: &mut PageTable, app: usize) {
-        let is_foreground = app == self.foreground;
-        let app = &mut self.apps[app];
-        if is_foreground
-            && app.window == Window::Closed
-            && let Some(page) = app.lists[Hotness::Hot.index()].pop_front(table)
-        {
-            app.hot_total -= 1;
-            set_class(&mut table[page], WARM);
-            set_stay(&mut table[page], Stay::fair());
-            app.lists[Hotness::Warm.index()].push_back(table, page);
-        }
-    }
-
-    /// What a page that was missed has earned, and whether it is hot no more: one that left although it was hot, and
-    /// is missed when the launch is over, is what the application works with now.
-    fn came_back(&mut self, table: &mut PageTable, page: PageId) {
-        let Some(departures) = &self.departures else {
-            return;
-        };
-        let resident = self.apps.iter().flat_map(|app| &app.lists);
-        let resident = resident.map(PageList::len).sum();
-        let stay = departures.earned(&table[page], stay_of(&table[page]), resident);
-        set_stay(&mut table[page], stay);
-        let is_hot = self.hotness(table, page) == Hotness::Hot;
-        let owner = table.owner(page);
-        let app = self.app(owner);
-        if is_hot && app.window == Window::Closed {
-            app.hot_total -= 1;
-            set_class(&mut table[page], WARM);
-        }
-    }
-
-    /// The foreground application, if nobody else has pages.
+    /// The foreground application, if no other has pages.
     fn alone(&self) -> Option<usize> {
         let has_pages = |&app: &usize| self.apps[app].lists.iter().any(|list| !list.is_empty());
         let mut with_pages = (0..self.apps.len()).filter(has_pages);
@@ -394,7 +249,7 @@ impl Reclaim for HotnessOrg {
                 let to = Self::class_after_touch(self.app(owner), before, epoch).unwrap_or(HOT);
                 self.label(table, page, to).push_back(table, page);
             }
-            // Nobody asked for it: it keeps its class, and is the first of it to leave again.
+            // It was not asked for: it keeps its class, and is the first of it to leave again.
             Arrival::Untouched => {
                 let to = label(self.hotness(table, page));
                 self.label(table, page, to).push_front(table, page);

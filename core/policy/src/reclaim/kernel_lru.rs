@@ -1,12 +1,12 @@
 //! `kernel-lru`: active and inactive lists with the refault distance, as the kernel has them.
 
 use super::{Arrival, Reclaim, Urgency, take_all_of};
-use crate::entry::{Entry, no_arguments};
+use crate::entry::{PolicyEntry, no_arguments};
 use crate::list::PageList;
 use crate::page::{Hotness, Mark, PageId, PageTable};
 use warmswap_page::AppId;
 
-pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Reclaim> = PolicyEntry {
     name: "kernel-lru",
     summary: "active and inactive list, refault distance; anonymous and file pages alike",
     source: "Linux 6.12, mm/vmscan.c (folio_check_references, shrink_active_list), mm/workingset.c",

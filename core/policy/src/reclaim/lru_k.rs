@@ -1,12 +1,12 @@
 //! `lru-k`: the page whose last touch but one is longest ago leaves first.
 
 use super::{Arrival, Reclaim, Urgency, take_all_of};
-use crate::entry::{Entry, no_arguments};
+use crate::entry::{PolicyEntry, no_arguments};
 use crate::page::{Hotness, PageId, PageTable};
 use std::collections::BTreeSet;
 use warmswap_page::AppId;
 
-pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Reclaim> = PolicyEntry {
     name: "lru-k",
     summary: "LRU-2: by the last touch but one, pages with a single touch first",
     source: "O'Neil, O'Neil, Weikum, The LRU-K Page Replacement Algorithm, SIGMOD 1993, section 2.1",

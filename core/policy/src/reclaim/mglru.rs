@@ -1,12 +1,12 @@
-//! `mglru`: generations of pages, of which the oldest leaves.
+//! `mglru`: generations of pages; the oldest leaves.
 
 use super::{Arrival, Reclaim, Urgency, take_all_of};
-use crate::entry::{Entry, no_arguments};
+use crate::entry::{PolicyEntry, no_arguments};
 use crate::list::PageList;
 use crate::page::{Hotness, Mark, PageId, PageTable};
 use warmswap_page::AppId;
 
-pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Reclaim> = PolicyEntry {
     name: "mglru",
     summary: "two to four generations, the oldest leaves; anonymous and file pages alike",
     source: "Linux 6.12, mm/vmscan.c (lru_gen_*), Documentation/mm/multigen_lru.rst",

@@ -1,19 +1,15 @@
 //! Reclaim: which resident pages leave, in which order, and how hot is each of them?
 
 mod adaptive;
-mod arc;
 mod hotness;
 mod kernel_lru;
-mod lirs;
 mod lru;
 mod lru_k;
 mod mglru;
 mod never;
 mod optimal;
 mod refault;
-mod s3_fifo;
 mod sieve;
-mod w_tiny_lfu;
 
 pub use hotness::{HotPages, HotnessOrg};
 pub use lru::Lru;
@@ -22,22 +18,18 @@ pub use optimal::Optimal;
 
 use serde::{Deserialize, Serialize};
 
-use crate::entry::Entry;
+use crate::entry::PolicyEntry;
 use crate::page::{Hotness, PageId, PageTable};
 use warmswap_page::{AppId, LaunchKind};
 
 /// The reclaim policies.
-pub const ENTRIES: &[Entry<dyn Reclaim>] = &[
+pub const ENTRIES: &[PolicyEntry<dyn Reclaim>] = &[
     never::ENTRY,
     lru::ENTRY,
     kernel_lru::ENTRY,
     mglru::ENTRY,
     lru_k::ENTRY,
-    s3_fifo::ENTRY,
     sieve::ENTRY,
-    arc::ENTRY,
-    lirs::ENTRY,
-    w_tiny_lfu::ENTRY,
     hotness::ENTRY,
     adaptive::ENTRY,
     optimal::ENTRY,
@@ -48,7 +40,7 @@ pub const ENTRIES: &[Entry<dyn Reclaim>] = &[
 pub enum Arrival {
     /// The application touched it, for the first time or after it had been away.
     Touched,
-    /// It came along with a page that was touched, or its way out was refused; nobody asked for it.
+    /// It came along with a page that was touched, or its way out was refused; it was not asked for.
     Untouched,
 }
 
@@ -57,7 +49,7 @@ pub enum Arrival {
 pub enum Urgency {
     /// Between the watermarks: what hurts can be left alone.
     Background,
-    /// Somebody waits for a frame and there is none.
+    /// A thread waits for a frame and there is none.
     Direct,
 }
 

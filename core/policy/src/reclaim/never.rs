@@ -1,11 +1,11 @@
 //! `never`: nothing leaves; memory without pressure, the DRAM baseline of all four papers.
 
 use super::{Arrival, Reclaim, Urgency};
-use crate::entry::{Entry, no_arguments};
+use crate::entry::{PolicyEntry, no_arguments};
 use crate::page::{Hotness, PageId, PageTable};
 use warmswap_page::AppId;
 
-pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Reclaim> = PolicyEntry {
     name: "never",
     summary: "no page leaves; the budget does not apply",
     source: "the DRAM baseline of Ariadne section 2.3",

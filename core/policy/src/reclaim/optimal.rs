@@ -1,12 +1,12 @@
 //! `optimal`: the clairvoyant reclaim, which no other can beat. For replay, where the future is known.
 
 use super::{Arrival, NextUse, Reclaim, Urgency};
-use crate::entry::{Entry, arguments};
+use crate::entry::{PolicyEntry, arguments};
 use crate::page::{Hotness, PageId, PageTable};
 use std::collections::BTreeSet;
 use warmswap_page::AppId;
 
-pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Reclaim> = PolicyEntry {
     name: "optimal",
     summary: "the page that is used last leaves first; for=all|windows (uses in launch windows); replay only",
     source: "Belady, A study of replacement algorithms for a virtual-storage computer, IBM Systems Journal 5(2), 1966",

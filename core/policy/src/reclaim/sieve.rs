@@ -1,12 +1,12 @@
 //! `sieve`: one queue in the order of arrival, and a hand that spares what was touched since it last came by.
 
 use super::{Arrival, Reclaim, Urgency, take_all_of};
-use crate::entry::{Entry, no_arguments};
+use crate::entry::{PolicyEntry, no_arguments};
 use crate::list::PageList;
 use crate::page::{Hotness, Mark, PageId, PageTable};
 use warmswap_page::AppId;
 
-pub(super) const ENTRY: Entry<dyn Reclaim> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Reclaim> = PolicyEntry {
     name: "sieve",
     summary: "one queue by arrival, and a hand that spares what was touched",
     source: "Zhang et al., SIEVE is Simpler than LRU, NSDI 2024, Algorithm 1",

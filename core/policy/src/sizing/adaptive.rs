@@ -1,11 +1,11 @@
 //! `adaptive`: AdaptiveComp, a chunk size for each hotness class (Ariadne section 4.3, Table 5).
 
 use super::{Sizing, parse_chunk_bytes, parse_codec};
-use crate::entry::{Entry, arguments};
+use crate::entry::{PolicyEntry, arguments};
 use crate::page::Hotness;
 use warmswap_page::{ChunkPlan, Codec};
 
-pub(super) const ENTRY: Entry<dyn Sizing> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Sizing> = PolicyEntry {
     name: "adaptive",
     summary: "small, medium and large chunks for hot, warm and cold pages; adaptive:1k-2k-16k,codec=NAME (lz4)",
     source: "Ariadne section 4.3 (AdaptiveComp), Table 5",

@@ -1,21 +1,17 @@
 //! Sizing: how are the leaving pages cut into chunks, and by which codec?
 
 mod adaptive;
-pub mod cost;
-mod measured;
 mod page;
 
 pub use adaptive::Adaptive;
-pub use cost::{ClassAssumptions, CodecCost, CostTable};
-pub use measured::Measured;
 pub use page::PageSized;
 
-use crate::entry::Entry;
+use crate::entry::PolicyEntry;
 use crate::page::Hotness;
 use warmswap_page::{ChunkPlan, Codec};
 
 /// The sizing policies. All take `codec=lz4|lzo|zstd|bdi`.
-pub const ENTRIES: &[Entry<dyn Sizing>] = &[page::ENTRY, adaptive::ENTRY, measured::ENTRY];
+pub const ENTRIES: &[PolicyEntry<dyn Sizing>] = &[page::ENTRY, adaptive::ENTRY];
 
 /// Chooses the chunk of a leaving page by its hotness.
 pub trait Sizing: Send + std::fmt::Debug {

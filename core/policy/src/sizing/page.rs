@@ -1,11 +1,11 @@
 //! `page`: every page is a chunk of its own, as in zram and zswap.
 
 use super::{Sizing, parse_codec};
-use crate::entry::{Entry, arguments};
+use crate::entry::{PolicyEntry, arguments};
 use crate::page::Hotness;
 use warmswap_page::{ChunkPlan, Codec};
 
-pub(super) const ENTRY: Entry<dyn Sizing> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Sizing> = PolicyEntry {
     name: "page",
     summary: "4 KiB chunks; page:codec=NAME (lz4)",
     source: "the kernel's zram and zswap",

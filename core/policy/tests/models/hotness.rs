@@ -42,7 +42,7 @@ impl HotnessModel {
         self.recency.push(app);
     }
 
-    /// Applications in the order in which they give pages: those first whose pages nobody ever asked for.
+    /// Applications in the order in which they give pages: those first whose pages were never asked for.
     fn order(&self) -> Vec<u16> {
         let unused = |app: &u16| !self.recency.contains(app);
         let mut order: Vec<_> = self.apps.keys().copied().filter(unused).collect();
@@ -119,7 +119,7 @@ impl Model for HotnessModel {
             .get(&page)
             .map_or(Hotness::Cold, |&(_, class)| class);
         self.put(page, owner, class);
-        // Nobody asked for it, so it is the first of its class to leave.
+        // It was not asked for, so it is the first of its class to leave.
         let list = &mut self.apps.entry(owner).or_default().lists[class.index()];
         list.rotate_right(1);
     }

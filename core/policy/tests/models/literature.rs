@@ -1,7 +1,7 @@
 //! Policies of the literature and of the kernel, written down as their papers and documentation read.
 
 use super::simple::Simple;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use warmswap_policy::PageId;
 
 // ---- SIEVE ----
@@ -66,83 +66,6 @@ impl Simple for Sieve {
 
     fn is_warm(&self, _: PageId) -> bool {
         false
-    }
-}
-
-// ---- S3-FIFO ----
-
-/// Small and main queue, the oldest first, with the touches of each page; and all that ever left the small queue.
-#[derive(Default)]
-pub struct S3Fifo {
-    small: Vec<(PageId, u32)>,
-    main: Vec<(PageId, u32)>,
-    ghosts: Vec<PageId>,
-    /// Pages that are ghosts still, for they did not come back.
-    are_ghosts: BTreeSet<PageId>,
-}
-
-impl Simple for S3Fifo {
-    fn hit(&mut self, page: PageId) {
-        let queues = self.small.iter_mut().chain(&mut self.main);
-        for (other, touches) in queues {
-            if *other == page {
-                *touches = 3.min(*touches + 1);
-            }
-        }
-    }
-
-    fn enter(&mut self, page: PageId, _: bool) {
-        let mut latest = self.ghosts.iter().rev().take(self.main.len());
-        let is_ghost = self.are_ghosts.remove(&page) && latest.any(|&ghost| ghost == page);
-        if is_ghost {
-            self.main.push((page, 0));
-        } else {
-            self.small.push((page, 0));
-        }
-    }
-
-    fn leave(&mut self) -> Option<PageId> {
-        loop {
-            let resident = self.small.len() + self.main.len();
-            if resident == 0 {
-                return None;
-            }
-            if self.small.len() * 10 >= resident || self.main.is_empty() {
-                let (page, touches) = self.small.remove(0);
-                if touches > 1 {
-                    self.main.push((page, 0));
-                    continue;
-                }
-                self.ghosts.push(page);
-                self.are_ghosts.insert(page);
-                return Some(page);
-            }
-            match self.main.remove(0) {
-                (page, 0) => return Some(page),
-                (page, touches) => self.main.push((page, touches - 1)),
-            }
-        }
-    }
-
-    fn remove(&mut self, page: PageId) {
-        self.small.retain(|&(other, _)| other != page);
-        self.main.retain(|&(other, _)| other != page);
-    }
-
-    fn forget(&mut self, page: PageId) {
-        self.are_ghosts.remove(&page);
-    }
-
-    fn order(&self) -> Vec<PageId> {
-        self.small
-            .iter()
-            .chain(&self.main)
-            .map(|&(page, _)| page)
-            .collect()
-    }
-
-    fn is_warm(&self, page: PageId) -> bool {
-        self.main.iter().any(|&(other, _)| other == page)
     }
 }
 

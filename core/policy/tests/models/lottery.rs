@@ -1,6 +1,6 @@
 //! Eviction by page of the pool, with the lists of ezswap's Figure 7 as plain vectors, or one LRU list.
 
-use warmswap_policy::{ChunkId, Stored};
+use warmswap_policy::{ChunkId, StoredChunk};
 
 /// A chunk, its room in 64ths of a page, whether it is of a file, and its stamp.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ struct Member {
 struct Page {
     /// The page of the pool; for a chunk by itself its number, made different from those of pages.
     key: (bool, u32),
-    /// In three places, of which a chunk takes the first that is free.
+    /// Three places; a chunk takes the first free one.
     members: [Option<Member>; 3],
 }
 
@@ -119,7 +119,7 @@ impl LotteryModel {
         }
     }
 
-    pub fn insert(&mut self, chunk: ChunkId, pool_page: Option<u32>, stored: Stored) {
+    pub fn insert(&mut self, chunk: ChunkId, pool_page: Option<u32>, stored: StoredChunk) {
         if stored.bytes == 0 {
             return self.filled.push(chunk);
         }

@@ -1,6 +1,5 @@
 //! Slow models of the list-based policies, made of plain vectors.
 
-pub mod adaptive_caches;
 pub mod hotness;
 pub mod literature;
 pub mod lottery;

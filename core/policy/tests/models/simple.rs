@@ -12,10 +12,6 @@ pub trait Simple {
     fn hit(&mut self, page: PageId);
     /// A page comes into a frame, since it was touched or not.
     fn enter(&mut self, page: PageId, touched: bool);
-    /// So many pages are about to be asked for.
-    fn ask(&mut self, want: usize) {
-        let _ = want;
-    }
     /// The next page to leave.
     fn leave(&mut self) -> Option<PageId>;
     /// A page leaves by another's decision.
@@ -28,7 +24,7 @@ pub trait Simple {
     fn is_warm(&self, page: PageId) -> bool;
 }
 
-/// A simple policy, and who owns which page.
+/// A simple policy, and the owner of each page.
 pub struct OfPages<S> {
     simple: S,
     owners: BTreeMap<PageId, u16>,
@@ -60,7 +56,6 @@ impl<S: Simple> Model for OfPages<S> {
     fn launch_end(&mut self, _: u16) {}
 
     fn victims(&mut self, want: usize, _: Urgency) -> Vec<PageId> {
-        self.simple.ask(want);
         std::iter::from_fn(|| self.simple.leave())
             .take(want)
             .collect()

@@ -42,9 +42,7 @@ fn short_lived_parts_leave_no_blocks_behind() {
         "warmswap",
         "asap+reclaim=hotness",
         "asap+reclaim=adaptive",
-        "zram+reclaim=lirs",
         "zram+reclaim=lru-k",
-        "zram+reclaim=arc",
     ] {
         let mut h = host(scheme, 400);
         h.engine.presume_unseen_touches();

@@ -238,7 +238,7 @@ fn what_does_not_fit_in_the_buffer_is_compressed_again_unless_its_copy_was_kept(
     assert_eq!(log, ["load", "load", "drop"]);
 }
 
-/// Blocks of 64 pages that nobody knows are stepped over as a whole.
+/// Blocks of 64 unknown pages are stepped over as a whole.
 #[test]
 fn a_range_with_holes_is_freed_from_its_first_page_to_its_last() {
     for page in [anon, file] {

@@ -40,7 +40,7 @@ impl Seen {
 
 /// What is known of a page of one of the tables; with its number 16 bytes.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct TableEntry {
     /// Its place among the pages of the last window that accessed it.
     order: u32,
     /// Switches that it may still miss.
@@ -51,7 +51,7 @@ struct Entry {
     seen: Seen,
 }
 
-impl Entry {
+impl TableEntry {
     fn new(order: u32, timeout: u8, table: Table) -> Self {
         Self {
             order,
@@ -102,7 +102,7 @@ pub struct AnonEstimator {
     /// In percent; 0: the target table is brought back.
     least_likely_percent: u8,
     odds: Odds,
-    entries: FxHashMap<u64, Entry>,
+    entries: FxHashMap<u64, TableEntry>,
     /// The fault buffer: pages in no table, in the order of their faults, with their place in the window.
     faults: Vec<(u64, u32)>,
     /// Accesses in the open window so far.
@@ -224,7 +224,7 @@ impl AnonEstimator {
         for (page, order) in std::mem::take(&mut self.faults) {
             self.entries.entry(page).or_insert_with(|| {
                 update.inserted += 1;
-                Entry::new(order, timeout, Table::Candidate)
+                TableEntry::new(order, timeout, Table::Candidate)
             });
         }
         if self.entries.capacity() > 4 * self.entries.len() + 64 {
@@ -239,7 +239,7 @@ impl AnonEstimator {
         self.in_order(|entry| self.expects(entry))
     }
 
-    fn expects(&self, entry: &Entry) -> bool {
+    fn expects(&self, entry: &TableEntry) -> bool {
         let is_target = entry.table == Table::Target;
         if self.least_likely_percent == 0 {
             return is_target;
@@ -261,7 +261,7 @@ impl AnonEstimator {
         self.in_order(|entry| entry.table == Table::Candidate)
     }
 
-    fn in_order(&self, wanted: impl Fn(&Entry) -> bool) -> Vec<u64> {
+    fn in_order(&self, wanted: impl Fn(&TableEntry) -> bool) -> Vec<u64> {
         let entries = self.entries.iter().filter(|(_, e)| wanted(e));
         let mut pages: Vec<_> = entries.map(|(&page, e)| (e.order, page)).collect();
         pages.sort_unstable();
@@ -297,7 +297,7 @@ impl AnonEstimator {
         for (table, pages) in tables {
             for (order, &page) in pages.iter().enumerate() {
                 let order = u32::try_from(order).unwrap_or(u32::MAX);
-                let entry = Entry::new(order, self.timeout, table);
+                let entry = TableEntry::new(order, self.timeout, table);
                 self.entries.entry(page).or_insert(entry);
             }
         }
@@ -314,7 +314,8 @@ impl AnonEstimator {
     pub fn state_bytes(&self) -> usize {
         // hashbrown keeps a load of at most 7/8, and one byte of control for each place.
         let places = self.entries.capacity() * 8 / 7;
-        places * (size_of::<(u64, Entry)>() + 1) + self.faults.capacity() * size_of::<(u64, u32)>()
+        places * (size_of::<(u64, TableEntry)>() + 1)
+            + self.faults.capacity() * size_of::<(u64, u32)>()
     }
 }
 
@@ -335,7 +336,7 @@ mod tests {
 
     #[test]
     fn an_entry_takes_16_bytes_with_its_number() {
-        assert_eq!(size_of::<(u64, Entry)>(), 16);
+        assert_eq!(size_of::<(u64, TableEntry)>(), 16);
     }
 
     #[test]

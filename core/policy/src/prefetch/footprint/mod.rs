@@ -26,13 +26,13 @@ pub use profile::{FileTable, Profiler};
 
 use self::odds::{Allowance, FIRST_ANON_PAGES, FIRST_FILE_PAGES};
 use super::{Access, Prefetch};
-use crate::entry::{Entry, arguments};
+use crate::entry::{PolicyEntry, arguments};
 use crate::learned::Learned;
 use crate::page::ChunkId;
 use std::collections::VecDeque;
 use warmswap_page::{AppId, FileId, LaunchKind, PageAddr};
 
-pub(super) const ENTRY: Entry<dyn Prefetch> = Entry {
+pub(super) const ENTRY: PolicyEntry<dyn Prefetch> = PolicyEntry {
     name: "footprint",
     summary: "a launch brings back what earlier ones touched; footprint:only=anon|file,timeout=SWITCHES (5),profile=SWITCHES (10),cold=learn,most=PAGES (65536),likely=PERCENT (0)",
     source: "ASAP sections 4 and 5; not in the paper: cold=learn counts cold launches as switches, profile=0 takes any page of a file that a relaunch had to read, and likely=PERCENT leaves anonymous pages that are accessed less often, and pages of files where few are missing",
@@ -324,7 +324,7 @@ impl Prefetch for Footprint {
                     .file_allowance
                     .launched(update.fetched, used, config.least_likely_percent);
             }
-            // A launch in which no page of a file was seen says nothing of files: nobody may have looked.
+            // A launch in which no page of a file was seen says nothing of files: the host may not have looked.
             None if learns && state.profiler.is_touched() => {
                 state.profiler.window_end();
                 if state.profiler.windows() >= config.profile_switches {

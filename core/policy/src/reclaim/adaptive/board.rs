@@ -1,5 +1,7 @@
 //! The resident pages in the order of one of several rules, and what all of the rules know of each page.
 
+mod value;
+
 use super::classes::ClassLists;
 use super::history::{
     CLASSES, Experience, History, IN_WINDOW, SESSION_USES, TOUCHED, UNTOUCHED, after, is_long_ago,
@@ -72,7 +74,7 @@ const RING: usize = 128;
 /// A quantum is a touch for so many resident pages at most, so that the ring spans eight times as many touches.
 const PAGES_OF_A_QUANTUM: usize = 16;
 /// For LRU-2 a page that was touched once was touched before, too, so many quanta earlier: that is 11 touches for 16 resident
-/// pages. If such pages left before all others, what a program that starts has touched would leave before what nobody needs any
+/// pages. If such pages left before all others, what a program that starts has touched would leave before what no program needs any
 /// more: on two of three recordings 1.03 and 1.22 of LRU's window misses where 70 % of the pages fit, and 0.88 and 1.00 so.
 const ONCE_QUANTA: u32 = 11;
 /// But they do leave first as long as this part of all pages is resident. What leaves then is little, and what was touched once
@@ -351,64 +353,6 @@ impl Board {
         oldest.map(|slot| &mut self.ring[slot])
     }
 
-    /// Takes pages from the list whose oldest one is worth least, while it is.
-    fn least_valued(&mut self, table: &mut PageTable, enough: usize, out: &mut Vec<PageId>) {
-        let mut least = (f32::INFINITY, 0, 0);
-        let mut second = f32::INFINITY;
-        let has_pages = |app: &App| app.lists.occupied().next().is_some();
-        let mut others = self.apps.iter().enumerate();
-        let spared = self
-            .spared
-            .filter(|&spared| others.any(|(app, of_app)| app != spared && has_pages(of_app)));
-        for (app, of_app) in self.apps.iter().enumerate() {
-            if Some(app) == spared {
-                continue;
-            }
-            for list in of_app.lists.occupied() {
-                let value = self.value(app, list);
-                if value < least.0 {
-                    second = least.0;
-                    least = (value, app, list);
-                } else {
-                    second = second.min(value);
-                }
-            }
-        }
-        let (_, app, list) = least;
-        loop {
-            out.extend(self.apps[app].lists.pop_front(table, list));
-            let is_empty = self.apps[app].lists.front(list).is_none();
-            if out.len() >= enough || is_empty || self.value(app, list) > second {
-                return;
-            }
-        }
-    }
-
-    /// What the oldest page of a list is worth.
-    fn value(&self, app: usize, list: usize) -> f32 {
-        let of_app = &self.apps[app];
-        let oldest = of_app.lists.front(list).map_or(0, PageId::index);
-        let age = (self.clock - self.info[oldest].last + 1) as f32;
-        let (now, class) = ((list / CLASSES) as u8, (list % CLASSES) as u8);
-        let is_foreground = app == self.foreground;
-        let history = &of_app.history;
-        let (weight, recent) = self.rule.weights();
-        let next = if now == UNTOUCHED {
-            history.expected(class)
-        } else {
-            history.expected(after(class, now))
-        };
-        let foreseen = match (is_foreground, now, self.window != Window::Closed) {
-            (true, UNTOUCHED, true) => {
-                (next.touched + weight * next.in_window) / WAIT_IN_FOREGROUND
-            }
-            (true, UNTOUCHED, false) => next.after_window() / WAIT_IN_FOREGROUND,
-            _ => (next.touched + weight * next.in_window) / history.wait(self.launches),
-        };
-        let touches_a_launch = self.clock as f32 / self.launches.max(1) as f32;
-        foreseen.max(recent * touches_a_launch / age)
-    }
-
     /// A launch begins, and with it ends the session of the application that was in the foreground.
     pub fn launch_begin(&mut self, table: &mut PageTable, app: AppId, kind: LaunchKind) {
         self.end_session(table);
@@ -480,7 +424,7 @@ impl Board {
         self.victims(table, self.len, &mut pages);
         self.len = len;
         change(self);
-        // SIEVE has its order by what it saw: until it saw something, that of the rule before is better than any other.
+        // SIEVE has its order by what it saw: until it saw something, the order of the rule before is better than any other.
         if self.rule != Rule::Sieve {
             pages.sort_by_key(|page| self.info[page.index()].last);
         }
@@ -533,9 +477,6 @@ impl Board {
             .collect()
     }
 }
-
-/// Launches until an application in the foreground touches a page that its session is expected to touch.
-const WAIT_IN_FOREGROUND: f32 = 0.5;
 
 impl Info {
     /// The same in a later session.

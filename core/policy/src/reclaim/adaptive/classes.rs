@@ -1,4 +1,4 @@
-//! Lists of pages by class, of which the first ones of those that have pages are found quickly.
+//! Lists of pages by class, with the oldest page of each list that has pages found quickly.
 
 use crate::list::PageList;
 use crate::page::{PageId, PageTable};

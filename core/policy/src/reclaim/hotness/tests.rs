@@ -1,3 +1,4 @@
+use super::stay::MOST_CHANCES;
 use super::*;
 use crate::page::PageState;
 use warmswap_page::PageAddr;
@@ -226,13 +227,13 @@ fn while_it_is_launched_others_give_way_to_the_foreground_with_their_hot_pages_t
         .launch_begin(&mut world.table, B, LaunchKind::Relaunch);
     world.touch(B, [4]);
 
-    // Nobody waits: hot pages stay, and the launch keeps what it has.
+    // No thread waits: hot pages stay, and the launch keeps what it has.
     assert_eq!(
         world.swap_out(9, Urgency::Background),
         [(A, 2), (A, 3)],
         "others' cold and warm pages"
     );
-    // Somebody waits.
+    // A thread waits.
     let order = world.swap_out(9, Urgency::Direct);
     assert_eq!(order[..2], [(A, 1), (B, 2)]);
     assert_eq!(order.last(), Some(&(B, 4)), "what the launch touched");
@@ -306,7 +307,7 @@ fn what_was_hot_at_a_launch_makes_room_for_what_is_used_now() {
     w.launch(A, LaunchKind::Cold, 2000..2040);
     w.touch(A, 0..1500);
     let left = w.swap_out(usize::MAX, Urgency::Background);
-    assert_eq!(left.len(), 1540, "nobody else is there to have room for");
+    assert_eq!(left.len(), 1540, "no other application needs room");
     w.launch(A, LaunchKind::Relaunch, 2000..2040);
     assert_eq!(w.policy.hot_pages(A), 40);
     w.fault_in_turn(50, busy_and_rare());
