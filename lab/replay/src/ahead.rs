@@ -8,7 +8,7 @@
 use rustc_hash::FxHashMap;
 use warmswap_policy::PageId;
 
-/// Who brings pages back.
+/// The thread that brings pages back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Worker {
     /// Decompresses, and reads the backing file.
@@ -24,7 +24,7 @@ struct Ready {
     alone_ns: u64,
 }
 
-/// The workers, and the pages that they brought back and nobody touched yet.
+/// The workers, and the pages that they brought back and that were not touched yet.
 #[derive(Debug, Default)]
 pub struct Ahead {
     until_ns: [u64; 2],

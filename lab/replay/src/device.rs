@@ -1,11 +1,12 @@
 //! What faults, frames and flash cost on the modelled machine.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_engine::Outcome;
 use warmswap_page::PAGE_BYTES;
 
 /// Costs that a replay does not measure but takes as given, in nanoseconds, and flash speeds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceModel {
     /// Name of the preset, or where the numbers come from.

@@ -7,6 +7,7 @@ use crate::future::Future;
 use crate::result::{AppResult, Latency, Relaunch, ReplayResult, Totals};
 use crate::store::Store;
 use crate::window::Launches;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_engine::{ANTICIPATED_PAGES, Decision, Engine, Limits, Outcome, Touch};
 use warmswap_page::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
@@ -25,7 +26,7 @@ pub enum Pressure {
 }
 
 /// Which touches the engine hears of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sight {
     /// All that the trace has.

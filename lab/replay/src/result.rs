@@ -1,13 +1,15 @@
 //! What comes out of a replay.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_engine::{Cause, Counters, Outcome, Place};
 use warmswap_policy::eviction::Chosen;
 use warmswap_policy::reclaim::Ruling;
+use warmswap_result::{Described, Kind, Quantity, Value};
 
 /// Nanoseconds, in the part that was measured (codec and pool) and the part that was modelled (faults,
 /// frames, flash, memory).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Executed and measured.
     pub measured_ns: u64,
@@ -16,9 +18,20 @@ pub struct Latency {
 }
 
 impl Latency {
+    /// What part of it was measured; `None` of none.
+    pub fn measured_share(self) -> Option<f64> {
+        ratio(self.measured_ns, self.total_ns())
+    }
+
     /// Both parts.
     pub fn total_ns(self) -> u64 {
         self.measured_ns + self.modelled_ns
+    }
+}
+
+impl Value for Latency {
+    fn quantity(&self, kind: Kind) -> Quantity {
+        self.total_ns().quantity(kind)
     }
 }
 
@@ -30,20 +43,29 @@ impl std::ops::AddAssign for Latency {
 }
 
 /// CPU time of compression, decompression and estimates, measured, by who paid for it. Nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Described,
+)]
+#[column(total_ns = self.total_ns(), "total")]
 pub struct CpuTime {
     /// Decompression that an application waited for.
+    #[column("decompression in faults")]
     pub fault_decompress_ns: u64,
     /// Decompression ahead of use.
+    #[column("decompression ahead")]
     pub prefetch_decompress_ns: u64,
     /// Compression that somebody waited for.
+    #[column("compression waited for")]
     pub direct_compress_ns: u64,
     /// Compression in the background.
+    #[column("compression in background")]
     pub background_compress_ns: u64,
     /// Compression of prefetched pages that were not used.
+    #[column("compression of unused prefetch")]
     pub prefetch_compress_ns: u64,
     /// Estimates of how pages compress, for the admission policy.
     #[serde(default)]
+    #[column("estimates")]
     pub estimate_ns: u64,
 }
 
@@ -80,7 +102,7 @@ impl CpuTime {
 }
 
 /// One launch of an application that was in memory before.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Relaunch {
     /// Nanoseconds since the trace began.
     pub time_ns: u64,
@@ -176,7 +198,7 @@ pub(crate) fn ratio(part: u64, whole: u64) -> Option<f64> {
 }
 
 /// One application.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AppResult {
     /// Its name in the trace.
     pub name: String,
@@ -191,7 +213,7 @@ pub struct AppResult {
 }
 
 /// The whole replay.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Totals {
     /// Events of the trace.
     pub events: u64,
@@ -213,6 +235,7 @@ pub struct Totals {
     pub background_pool_bytes: u64,
     /// Pages of the pool that were chosen for eviction, by what they held; all 0 where chunks are evicted
     /// one by one.
+    #[schemars(with = "[u64; 9]")]
     pub evicted_pool_pages: Chosen,
     /// Bytes read from flash: the backing file and files.
     pub flash_read_bytes: u64,
@@ -239,11 +262,12 @@ impl Totals {
 }
 
 /// What a replay found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplayResult {
     /// The scheme.
     pub scheme: String,
     /// The budget, pool limit and backing file, in bytes.
+    #[schemars(with = "std::collections::BTreeMap<String, u64>")]
     pub limits: warmswap_engine::Limits,
     /// The device model's name.
     pub device: String,
@@ -254,9 +278,11 @@ pub struct ReplayResult {
     /// All of them together.
     pub totals: Totals,
     /// Which rule of reclaim ruled, where there are several.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schemars::Schema>")]
     pub ruling: Option<Ruling>,
     /// The engine's counters.
+    #[schemars(with = "std::collections::BTreeMap<String, u64>")]
     pub counters: Counters,
 }
 

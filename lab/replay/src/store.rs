@@ -15,7 +15,7 @@ use warmswap_trace::ContentId;
 
 /// What storing a chunk took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredObject {
     /// Bytes of the object; 0 for same-filled pages.
     pub bytes: u32,
     /// Nanoseconds of compression and of the pool, measured or assumed.
@@ -52,7 +52,7 @@ pub trait Store {
         engine: &Engine,
         chunk: ChunkId,
         plan: ChunkPlan,
-    ) -> Result<Result<Stored, Refusal>, ReplayError>;
+    ) -> Result<Result<StoredObject, Refusal>, ReplayError>;
 
     /// Brings back the pages of a chunk for which [`Engine::is_loading`], and compares them with what
     /// they held. Nanoseconds of decompression.

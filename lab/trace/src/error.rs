@@ -164,7 +164,7 @@ pub enum TraceError {
     TooMany {
         /// The file.
         path: PathBuf,
-        /// What there is too much of.
+        /// The kind of entry that is counted.
         what: &'static str,
         /// How many are allowed.
         limit: u64,
@@ -190,6 +190,24 @@ pub enum TraceError {
         found: String,
         /// What should stand there.
         expected: String,
+    },
+    /// A folder to import has no swap-outs.
+    #[error(
+        "{}: No such file or directory; what can be imported is a folder of the Ariadne artifact, with swapout_trace.txt, or \
+         swapout_trace.txt.meta and swapout_trace.txt.data",
+        path.display()
+    )]
+    NothingToImport {
+        /// The file that is missing.
+        path: PathBuf,
+    },
+    /// A folder to import has the same data in two forms, and which one is meant is not known.
+    #[error("{}: {other} beside it is another form of the same: keep one of them", path.display())]
+    TwoForms {
+        /// The file of one form.
+        path: PathBuf,
+        /// The name of a file of the other.
+        other: String,
     },
     /// A Parquet file could not be written.
     #[cfg(feature = "export")]

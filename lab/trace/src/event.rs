@@ -46,7 +46,7 @@ pub enum EventKind {
 /// One event of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Nanoseconds since the trace began; never less than that of the event before.
+    /// Nanoseconds since the trace began; never less than at the event before.
     pub time_ns: u64,
     /// The application.
     pub app: AppId,

@@ -43,59 +43,45 @@ const GROUP_ROWS: usize = 1 << 18;
 ///
 /// The trace cannot be read, or the file cannot be written; none is left behind then.
 pub fn to_parquet(trace: &TraceReader, path: &Path) -> Result<u64> {
-    let io = |action| {
-        move |source| TraceError::Io {
-            path: path.to_owned(),
-            action,
-            source,
-        }
-    };
     let parquet = |e: ParquetError| TraceError::Parquet {
         path: path.to_owned(),
         source: Box::new(e),
     };
-    let dir = path
-        .parent()
-        .filter(|d| !d.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let file = tempfile::Builder::new()
-        .permissions(crate::new_file())
-        .suffix(".tmp")
-        .tempfile_in(dir)
-        .map_err(io("create"))?;
-    let out = file.reopen().map_err(io("create"))?;
     let schema = Arc::new(parse_message_type(SCHEMA).map_err(parquet)?);
     let level = ZstdLevel::try_new(3).map_err(parquet)?;
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(level))
         .build();
-    let mut writer =
-        SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(parquet)?;
-
     let names: Vec<ByteArray> = trace
         .apps()
         .iter()
         .map(|app| app.name.as_str().into())
         .collect();
-    let mut events = trace.events();
-    let mut block: Vec<Event> = Vec::new();
-    let mut rows = Rows::default();
-    let mut count = 0;
-    while events.next_block(&mut block)? {
-        for event in &block {
-            rows.push(event, &names);
+    crate::replace_file(path, |file| {
+        let out = file.try_clone().map_err(|source| TraceError::Io {
+            path: path.to_owned(),
+            action: "create",
+            source,
+        })?;
+        let mut writer =
+            SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(parquet)?;
+        let mut events = trace.events();
+        let mut block: Vec<Event> = Vec::new();
+        let mut rows = Rows::default();
+        let mut count = 0;
+        while events.next_block(&mut block)? {
+            for event in &block {
+                rows.push(event, &names);
+            }
+            count += block.len() as u64;
+            if rows.times.len() >= GROUP_ROWS {
+                rows.flush(&mut writer).map_err(parquet)?;
+            }
         }
-        count += block.len() as u64;
-        if rows.times.len() >= GROUP_ROWS {
-            rows.flush(&mut writer).map_err(parquet)?;
-        }
-    }
-    rows.flush(&mut writer).map_err(parquet)?;
-    writer.close().map_err(parquet)?;
-    file.as_file().sync_all().map_err(io("flush"))?;
-    file.persist(path)
-        .map_err(|e| io("rename the finished file to this name")(e.error))?;
-    Ok(count)
+        rows.flush(&mut writer).map_err(parquet)?;
+        writer.close().map_err(parquet)?;
+        Ok(count)
+    })
 }
 
 /// Columns of one row group.

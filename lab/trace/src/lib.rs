@@ -13,9 +13,11 @@ pub mod events;
 pub mod export;
 pub mod format;
 pub mod import;
+pub mod oracle_general;
 pub mod reader;
 pub mod sample;
 pub mod stats;
+#[cfg(any(test, feature = "synth"))]
 pub mod synth;
 pub mod writer;
 
@@ -32,6 +34,32 @@ pub use event::{ContentId, Event, EventKind};
 pub use events::Events;
 pub use reader::TraceReader;
 pub use writer::{TraceWriter, WriterOptions};
+
+/// Has `write` fill a new file, which then takes the place of `path`: what was there before stays as it is until all is
+/// written.
+fn replace_file<T>(
+    path: &std::path::Path,
+    write: impl FnOnce(&mut std::fs::File) -> Result<T>,
+) -> Result<T> {
+    let io = |action| {
+        move |source| TraceError::Io {
+            path: path.to_owned(),
+            action,
+            source,
+        }
+    };
+    let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new()
+        .permissions(new_file())
+        .suffix(".tmp")
+        .tempfile_in(parent.unwrap_or(std::path::Path::new(".")))
+        .map_err(io("create"))?;
+    let written = write(file.as_file_mut())?;
+    file.as_file().sync_all().map_err(io("flush"))?;
+    let persisted = file.persist(path).map_err(|error| error.error);
+    persisted.map_err(io("rename the finished file to this name"))?;
+    Ok(written)
+}
 
 /// The mode of a file that is written: the umask takes away what others must not have.
 fn new_file() -> std::fs::Permissions {

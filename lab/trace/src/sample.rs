@@ -4,6 +4,10 @@
 //! or file and the block, so that neighbours stay neighbours, and a page that is kept is kept from
 //! first to last. Launch windows, background and exits stay. Budgets for a replay of the sample are to be
 //! scaled by the same share.
+//!
+//! A sample of a sample keeps what that said, and multiplies its shares: they are always of the recording.
+
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -17,6 +21,11 @@ use warmswap_page::{AppId, PAGE_BYTES, PageAddr};
 
 /// Pages in a block that is kept or left out as a whole.
 pub const SAMPLE_BLOCK_PAGES: u64 = 16;
+
+/// Keys of what a sample says about itself in its description.
+const SHARE: &str = "sample.share";
+const SEED: &str = "sample.seed";
+const APPS: &str = "sample.apps";
 
 /// A freed range of more blocks than this is kept without a search for a block of the sample in it.
 const SEARCHED_BLOCKS: u64 = 4096;
@@ -74,25 +83,13 @@ pub fn sample(
             expected: "0 to 1",
         });
     }
+    let origin = Origin::of(trace);
     let mut description = trace.description().clone();
-    let whole = trace.summary();
-    for (key, value) in [
-        ("sample.share", options.share.to_string()),
-        ("sample.seed", options.seed.to_string()),
-        ("sample.of_events", whole.events.to_string()),
-        ("sample.of_contents", whole.contents.to_string()),
-    ] {
-        description.extra.insert(key.to_owned(), value);
-    }
+    description.extra.extend(origin.after(trace, options));
     let writer_options = WriterOptions {
         content_level: options.content_level,
         ..WriterOptions::default()
     };
-    for &(app, share) in &options.app_shares {
-        let name = trace.app(app).map_or("?", |info| &info.name);
-        let key = format!("sample.share.{name}");
-        description.extra.insert(key, share.to_string());
-    }
     let mut writer = TraceWriter::create_with(path, description, writer_options)?;
     for app in trace.apps() {
         writer.add_app(app.name.clone(), app.description.clone())?;
@@ -100,7 +97,7 @@ pub fn sample(
     for file in trace.files() {
         writer.push_file(file.clone())?;
     }
-    let chosen = Chosen::new(options);
+    let chosen = Chosen::new(options, origin.steps());
     let mut ids: FxHashMap<ContentId, ContentId> = FxHashMap::default();
     let mut page = [0; PAGE_BYTES];
     let mut events = trace.events();
@@ -136,6 +133,93 @@ pub fn sample(
     writer.finish()
 }
 
+/// What a trace says about the samples that it was made by.
+struct Origin<'a> {
+    extra: &'a BTreeMap<String, String>,
+}
+
+impl<'a> Origin<'a> {
+    fn of(trace: &'a TraceReader) -> Self {
+        let extra = &trace.description().extra;
+        Self { extra }
+    }
+
+    /// The seeds of the samples, one after the other.
+    fn seeds(&self) -> Option<&str> {
+        self.extra.get(SEED).map(String::as_str)
+    }
+
+    /// How many samples were taken.
+    fn steps(&self) -> u64 {
+        self.seeds()
+            .map_or(0, |seeds| seeds.split(',').count() as u64)
+    }
+
+    fn share(&self, key: &str) -> Option<f64> {
+        self.extra.get(key)?.parse().ok()
+    }
+
+    /// What is to be said of a sample of this trace: shares are of the pages that were recorded, and so are the numbers of
+    /// events and contents.
+    fn after(&self, trace: &TraceReader, options: &SampleOptions) -> BTreeMap<String, String> {
+        let whole = trace.summary();
+        let of_all = self.share(SHARE).unwrap_or(1.0);
+        let mut said = BTreeMap::new();
+        let mut say = |key: &str, value: String| said.insert(key.to_owned(), value);
+        say(SHARE, product(of_all, options.share));
+        let seed = options.seed.to_string();
+        say(
+            SEED,
+            self.seeds()
+                .map_or(seed.clone(), |before| format!("{before},{seed}")),
+        );
+        for (key, count) in [
+            ("sample.of_events", whole.events),
+            ("sample.of_contents", whole.contents),
+        ] {
+            let before = self.extra.get(key).cloned();
+            say(key, before.unwrap_or_else(|| count.to_string()));
+        }
+        for (app, info) in (0..).map(AppId).zip(trace.apps()) {
+            let key = format!("{SHARE}.{}", info.name);
+            let before = self.share(&key);
+            let own = own_share(&options.app_shares, app);
+            if before.is_some() || own.is_some() {
+                say(
+                    &key,
+                    product(before.unwrap_or(of_all), own.unwrap_or(options.share)),
+                );
+            }
+        }
+        if let Some(apps) = &options.apps {
+            let kept = apps.iter().filter_map(|&app| trace.app(app));
+            let before = self
+                .extra
+                .get(APPS)
+                .map(|names| names.split(',').collect::<Vec<_>>());
+            let names = kept.map(|info| info.name.as_str());
+            let names =
+                names.filter(|name| before.as_ref().is_none_or(|before| before.contains(name)));
+            say(APPS, names.collect::<Vec<_>>().join(","));
+        }
+        said
+    }
+}
+
+/// Two shares, one of the other, to ten digits: more are noise.
+fn product(share: f64, of: f64) -> String {
+    let digits = format!("{:.9e}", share * of);
+    digits
+        .parse()
+        .map_or(digits, |share: f64| share.to_string())
+}
+
+/// The share of an application's anonymous pages, where it has one of its own.
+fn own_share(app_shares: &[(AppId, f64)], app: AppId) -> Option<f64> {
+    let found = app_shares.iter().find(|(other, _)| *other == app);
+    found.map(|&(_, share)| share)
+}
+
 /// Decides about events.
 struct Chosen<'a> {
     apps: Option<&'a [AppId]>,
@@ -145,10 +229,15 @@ struct Chosen<'a> {
 }
 
 impl<'a> Chosen<'a> {
-    fn new(options: &'a SampleOptions) -> Self {
+    /// Each of several samples, one of the other, chooses anew: blocks that one seed chose would otherwise all be chosen
+    /// again by the same seed.
+    fn new(options: &'a SampleOptions, steps: u64) -> Self {
         Self {
             apps: options.apps.as_deref(),
-            seed: options.seed,
+            seed: match steps {
+                0 => options.seed,
+                _ => xxh3_64_with_seed(&steps.to_le_bytes(), options.seed),
+            },
             share: options.share,
             app_shares: &options.app_shares,
         }
@@ -174,12 +263,8 @@ impl<'a> Chosen<'a> {
     fn keeps_pages(&self, app: AppId, page: PageAddr, pages: u32) -> bool {
         let (space, number, share) = match page {
             PageAddr::Anon { number } => {
-                let own = self.app_shares.iter().find(|(other, _)| *other == app);
-                (
-                    u64::from(app.0),
-                    number,
-                    own.map_or(self.share, |&(_, share)| share),
-                )
+                let own = own_share(self.app_shares, app);
+                (u64::from(app.0), number, own.unwrap_or(self.share))
             }
             // Applications share the pages of a file.
             PageAddr::File { file, number } => (1 << 32 | u64::from(file.0), number, self.share),

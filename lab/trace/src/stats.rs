@@ -1,6 +1,7 @@
 //! Statistics of a trace, in one pass over its events.
 
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::describe::Summary;
@@ -11,7 +12,7 @@ use warmswap_page::quantile::Sorted;
 use warmswap_page::{LaunchKind, PAGE_BYTES, PageAddr};
 
 /// Statistics of a whole trace.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceStats {
     /// Counts of the whole.
     pub summary: Summary,
@@ -20,7 +21,7 @@ pub struct TraceStats {
 }
 
 /// Statistics of one application.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AppStats {
     /// Its name.
     pub name: String,

@@ -1,4 +1,4 @@
-//! Traces made from a seed, with the statistics of mobile applications that the Ariadne paper measured.
+//! Traces made from a seed for tests and benchmarks, with the statistics of mobile applications that the Ariadne paper measured.
 //!
 //! Each application owns runs of neighbouring pages, with a hole between any two. A relaunch touches the
 //! hot set, run by run, always in the same order of runs; the execution after it touches the warm set and
@@ -30,7 +30,7 @@ use warmswap_page::PAGE_BYTES;
 ///
 /// # Errors
 ///
-/// The configuration makes no sense, the corpus cannot be read, or the trace cannot be written.
+/// An application has impossible probabilities, the corpus cannot be read, or the trace cannot be written.
 pub fn synthesize(
     path: impl AsRef<Path>,
     config: &SynthConfig,
@@ -38,17 +38,7 @@ pub fn synthesize(
 ) -> Result<Summary> {
     let contents = corpus.map_or(0, |c| c.summary().contents.min(u32::MAX.into()) as u32);
     let events = SynthEvents::new(config, contents)?;
-    let mut description = Description::new("synthetic, with the statistics of the Ariadne paper");
-    description.extra.insert(
-        "synth.config".to_owned(),
-        serde_json::json!(config).to_string(),
-    );
-    if let Some(corpus) = corpus {
-        description.extra.insert(
-            "synth.corpus".to_owned(),
-            corpus.path().display().to_string(),
-        );
-    }
+    let description = Description::new("synthetic, with the statistics of the Ariadne paper");
     let mut writer = TraceWriter::create(path, description)?;
     for app in &config.apps {
         writer.add_app(app.name.clone(), "synthetic")?;

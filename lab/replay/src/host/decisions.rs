@@ -75,7 +75,7 @@ impl<S: Store, O: Observer> Replay<S, O> {
     fn execute(&mut self, decision: Decision, waiting: Option<AppId>) -> Result<u64, ReplayError> {
         self.observer.decision(&self.engine, decision);
         let Decision { action, cause } = decision;
-        // Nobody waits for what is done in the background or ahead of use.
+        // No thread waits for what is done in the background or ahead of use.
         let waiting = waiting.filter(|_| matches!(cause, Cause::Fault | Cause::DirectReclaim));
         let page_bytes = PAGE_BYTES as u64;
         let pages = match action {

@@ -403,7 +403,7 @@ fn selective_admission_keeps_what_does_not_shrink_out_of_a_pool_that_is_hit() {
     let some = run(limits("ezswap-ca-sa"), &trace());
     let counters = some.counters;
     assert!(counters.not_admitted > 0 && counters.stored_raw >= counters.not_admitted);
-    assert_eq!(all.counters.sampled_chunks, 0, "nobody asked");
+    assert_eq!(all.counters.sampled_chunks, 0, "no sample was asked for");
     assert!(counters.sampled_chunks >= counters.stored + counters.not_admitted);
     let (estimating, not) = (some.totals.cpu, all.totals.cpu);
     assert!(estimating.estimate_ns > 0, "its time is charged");
@@ -432,7 +432,7 @@ fn a_wrong_page_stops_the_replay() {
             engine: &Engine,
             chunk: ChunkId,
             plan: warmswap_codec::ChunkPlan,
-        ) -> Result<Result<crate::store::Stored, Refusal>, ReplayError> {
+        ) -> Result<Result<crate::store::StoredObject, Refusal>, ReplayError> {
             let stored = self.0.store(engine, chunk, plan);
             let page = engine.chunk_pages(chunk)[0];
             self.0.set_content(page, ContentId(1));

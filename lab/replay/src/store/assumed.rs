@@ -1,6 +1,6 @@
 //! Of assumed size: for traces without contents, and to measure the engine alone.
 
-use super::{Store, Stored};
+use super::{Store, StoredObject};
 use crate::error::ReplayError;
 use warmswap_codec::ChunkPlan;
 use warmswap_engine::{Engine, Place, Refusal};
@@ -85,7 +85,7 @@ impl Store for AssumedStore {
         engine: &Engine,
         chunk: ChunkId,
         _: ChunkPlan,
-    ) -> Result<Result<Stored, Refusal>, ReplayError> {
+    ) -> Result<Result<StoredObject, Refusal>, ReplayError> {
         let pages = engine.chunk_pages(chunk).len();
         let bytes = self.assumption.bytes_per_page * pages as u32;
         if self.pool_bytes + u64::from(bytes) > self.pool_limit_bytes {
@@ -94,7 +94,7 @@ impl Store for AssumedStore {
         self.note(chunk, bytes, pages);
         self.pool_bytes += u64::from(bytes);
         self.pool_pages += pages as u64;
-        Ok(Ok(Stored {
+        Ok(Ok(StoredObject {
             bytes,
             cpu_ns: self.assumption.compress_ns * pages as u64,
             pool_page: None,

@@ -2,7 +2,7 @@
 
 mod records;
 
-use super::{Store, Stored};
+use super::{Store, StoredObject};
 use crate::contents::{Contents, ZERO_PAGE};
 use crate::error::ReplayError;
 use records::MemoryRecords;
@@ -168,7 +168,7 @@ impl Store for CompressedStore {
         engine: &Engine,
         chunk: ChunkId,
         plan: ChunkPlan,
-    ) -> Result<Result<Stored, Refusal>, ReplayError> {
+    ) -> Result<Result<StoredObject, Refusal>, ReplayError> {
         let pages = engine.chunk_pages(chunk);
         let len = pages.len() * PAGE_BYTES;
         let mut plain = std::mem::take(&mut self.plain);
@@ -185,7 +185,7 @@ impl Store for CompressedStore {
         })?;
         let stored = self.store.put(chunk, &self.encoder, encoded);
         let cpu_ns = elapsed_ns(begin);
-        Ok(stored.map(|stored| Stored {
+        Ok(stored.map(|stored| StoredObject {
             bytes: stored.bytes,
             cpu_ns,
             pool_page: stored.pool_page,

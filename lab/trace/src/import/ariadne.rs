@@ -7,10 +7,12 @@
 //! |---|---|
 //! | `swapout_trace.txt` | records of a 50-byte header `TEST^^^#uid,pfn,sector#^^^`, padded, and a page of 4096 bytes |
 //! | or `swapout_trace.txt.meta` and `.data` | the same apart: lines `uid,pfn,sector`, and the pages in the same order |
-//! | `ttid_swapin_trace.txt` | swap-ins until the first frame ("time to initial display"): lines whose first comma field ends in the uid and whose last is the sector |
+//! | `ttid_swapin_trace.txt` | swap-ins until the first frame ("time to initial display"): lines whose first comma field ends in the uid, a decimal number behind `=`, `:` or white space, and whose last is the sector |
 //! | or `ttid_swapin_trace.txt.meta` | the same as pairs of little-endian 64-bit numbers, uid and sector |
 //! | `swapin_trace.txt`, or `.meta` | all swap-ins of the recording, in the same forms |
 //! | `lru_list.txt` | lines `uid,pfn` of pages on the kernel's lists |
+//!
+//! A folder with two forms of the same is refused: nothing says which one is meant.
 //!
 //! There are no times and no virtual addresses in the data. The mapping to events is therefore this:
 //!
@@ -53,8 +55,6 @@ const SUFFIX: &[u8] = b"#^^^";
 const PFN_BITS: u32 = 40;
 /// Generations that fit above a pfn in a page number of 52 bits.
 const GENERATIONS: u64 = 1 << 12;
-/// The system's number of "No such file or directory".
-const ENOENT: i32 = 2;
 /// From one event to the next.
 const STEP_NS: u64 = 1000;
 
@@ -135,22 +135,19 @@ enum SwapOuts {
 
 impl SwapOuts {
     fn open(dir: &Path) -> Result<Self> {
-        let path = dir.join("swapout_trace.txt");
-        if let Some(input) = Input::open(&path)? {
+        const JOINED: &str = "swapout_trace.txt";
+        let (meta, data) = (format!("{JOINED}.meta"), format!("{JOINED}.data"));
+        if let Some(input) = Input::open(&dir.join(JOINED))? {
+            one_form(dir, JOINED, &[meta, data])?;
             return Ok(Self::Joined(input));
         }
-        let missing = |path: &Path| TraceError::Io {
-            path: path.to_owned(),
-            action: "open",
-            source: std::io::Error::from_raw_os_error(ENOENT),
+        let missing = |name: &str| TraceError::NothingToImport {
+            path: dir.join(name),
         };
-        let Some(meta) = Input::open(&dir.join("swapout_trace.txt.meta"))? else {
-            return Err(missing(&path));
-        };
-        let data = dir.join("swapout_trace.txt.data");
-        let Some(data) = Input::open(&data)? else {
-            return Err(missing(&data));
-        };
+        let opened = Input::open(&dir.join(&meta))?;
+        let meta = opened.ok_or_else(|| missing(JOINED))?;
+        let opened = Input::open(&dir.join(&data))?;
+        let data = opened.ok_or_else(|| missing(&data))?;
         Ok(Self::Split { meta, data })
     }
 
@@ -214,6 +211,17 @@ fn header_fields(header: &[u8]) -> Option<[u64; 3]> {
     numbers(&rest[..end])
 }
 
+/// Refuses a folder that has the file `name` and one of another form of it.
+fn one_form(dir: &Path, name: &str, others: &[String]) -> Result<()> {
+    match others.iter().find(|other| dir.join(other).exists()) {
+        None => Ok(()),
+        Some(other) => Err(TraceError::TwoForms {
+            path: dir.join(name),
+            other: other.clone(),
+        }),
+    }
+}
+
 /// The swap-ins in either form: uid and sector.
 enum SwapIns {
     Text(Input),
@@ -222,10 +230,12 @@ enum SwapIns {
 
 impl SwapIns {
     fn open(dir: &Path, name: &str) -> Result<Option<Self>> {
+        let meta = format!("{name}.meta");
         if let Some(input) = Input::open(&dir.join(name))? {
+            one_form(dir, name, &[meta])?;
             return Ok(Some(Self::Text(input)));
         }
-        Ok(Input::open(&dir.join(format!("{name}.meta")))?.map(Self::Binary))
+        Ok(Input::open(&dir.join(meta))?.map(Self::Binary))
     }
 
     fn next(&mut self) -> Result<Option<(u64, u64)>> {
@@ -236,7 +246,7 @@ impl SwapIns {
                 };
                 let Some((uid, sector)) = swap_in_fields(line) else {
                     let found = shown(line);
-                    return Err(input.bad_line(found, "a line \"...uid,...,sector\""));
+                    return Err(input.bad_line(found, SWAP_IN_LINE));
                 };
                 if !sector.is_multiple_of(SECTORS_PER_PAGE) {
                     return Err(input.bad_line(format!("sector {sector}"), "a multiple of 8"));
@@ -260,7 +270,11 @@ impl SwapIns {
     }
 }
 
-/// The digits at the end of the first field, and the last field.
+/// What a swap-in looks like as text.
+const SWAP_IN_LINE: &str = "a line \"...uid,...,sector\" with a decimal uid";
+
+/// The number at the end of the first field, and the last field. Digits that belong to a longer word are no uid: a negative,
+/// hexadecimal or fractional number, or a name.
 fn swap_in_fields(line: &[u8]) -> Option<(u64, u64)> {
     let first = line.split(|&b| b == b',').next()?.trim_ascii();
     let digits = first
@@ -268,12 +282,19 @@ fn swap_in_fields(line: &[u8]) -> Option<(u64, u64)> {
         .rev()
         .take_while(|b| b.is_ascii_digit())
         .count();
+    let (before, uid) = first.split_at(first.len() - digits);
+    let is_alone = |&last: &u8| matches!(last, b'=' | b':') || last.is_ascii_whitespace();
+    if digits == 0 || !before.last().is_none_or(is_alone) {
+        return None;
+    }
     let last = line
         .rsplitn(2, |&b| b == b',')
         .next()
         .filter(|last| last.len() < line.len())?;
-    let uid = number(&first[first.len() - digits..])?;
-    Some((uid, number(last)?))
+    if last.trim_ascii().is_empty() {
+        return None;
+    }
+    Some((number(uid)?, number(last)?))
 }
 
 /// What the swap holds, as far as swap-outs tell.

@@ -174,7 +174,7 @@ fn a_freed_range_stays_if_it_reaches_into_the_sample() {
         share: 0.01,
         ..SampleOptions::default()
     };
-    let chosen = Chosen::new(&options);
+    let chosen = Chosen::new(&options, 0);
     let kept = (0..)
         .find(|&block| chosen.keeps_block(0, block, 0.01))
         .unwrap();
@@ -213,6 +213,63 @@ fn an_application_can_have_a_share_of_its_own() {
     let part = taken(&whole, &options);
     assert_eq!(pages(&part, 1), pages(&whole, 1));
     assert!(pages(&part, 2) < 0.2 * pages(&whole, 2));
+}
+
+#[test]
+fn a_sample_of_a_sample_multiplies_its_share_and_keeps_what_it_said() {
+    let dir = scratch();
+    let whole = big(dir.path());
+    let options = |share, app_shares, apps| SampleOptions {
+        share,
+        app_shares,
+        apps,
+        ..SampleOptions::default()
+    };
+    let half = options(0.5, vec![(AppId(1), 0.8)], None);
+    let first = taken(&whole, &half);
+    let second = taken(
+        &first,
+        &options(0.5, Vec::new(), Some(vec![AppId(1), AppId(2)])),
+    );
+    let third = taken(
+        &second,
+        &options(0.5, vec![(AppId(2), 1.0)], Some(vec![AppId(2)])),
+    );
+
+    let pages = |trace: &TraceReader, app| {
+        let pages: HashSet<_> = events(trace).iter().filter_map(page_of).collect();
+        pages
+            .iter()
+            .filter(|(owner, _)| *owner == AppId(app))
+            .count() as f64
+    };
+    for (app, share) in [(1, 0.4), (2, 0.25)] {
+        let kept = pages(&second, app) / pages(&whole, app);
+        assert!((kept - share).abs() < 0.07, "of application {app}: {kept}");
+    }
+    assert_eq!(pages(&second, 0), 0.0);
+    let names = |apps: &[usize]| {
+        let names = apps.iter().map(|&app| whole.apps()[app].name.as_str());
+        names.collect::<Vec<_>>().join(",")
+    };
+    let said = |trace: &TraceReader, key: &str| trace.description().extra[key].clone();
+    let (one, two) = (names(&[1]), names(&[2]));
+    assert_eq!(said(&second, "sample.share"), "0.25");
+    assert_eq!(said(&second, &format!("sample.share.{one}")), "0.4");
+    assert_eq!(said(&second, "sample.apps"), names(&[1, 2]));
+    assert_eq!(said(&third, "sample.share"), "0.125");
+    assert_eq!(said(&third, &format!("sample.share.{two}")), "0.25");
+    assert_eq!(said(&third, "sample.apps"), two);
+    assert_eq!(said(&third, "sample.seed"), "0,0,0");
+    let recorded = whole.summary();
+    assert_eq!(
+        said(&third, "sample.of_events"),
+        recorded.events.to_string()
+    );
+    assert_eq!(
+        said(&third, "sample.of_contents"),
+        recorded.contents.to_string()
+    );
 }
 
 #[test]

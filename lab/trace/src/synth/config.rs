@@ -1,14 +1,9 @@
 //! What a synthetic trace shall be like.
 
-use serde::{Deserialize, Serialize};
-
-use crate::error::{Result, TraceError};
-use crate::synth::runs::RunLengths;
 use warmswap_page::PAGE_BYTES;
 
 /// One application of a synthetic trace.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AppProfile {
     /// Its name.
     pub name: String,
@@ -23,9 +18,8 @@ pub struct AppProfile {
     pub four_consecutive: f64,
 }
 
-/// A synthetic trace. Every field has a default, so that a configuration file states differences only.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// A synthetic trace.
+#[derive(Clone, Debug, PartialEq)]
 pub struct SynthConfig {
     /// Decides everything random.
     pub seed: u64,
@@ -126,96 +120,5 @@ impl SynthConfig {
     /// Pages in `mb` 10^6 bytes at this scale, at least one.
     pub(crate) fn pages(&self, mb: f64) -> u64 {
         ((mb * 1e6 * self.scale / PAGE_BYTES as f64).round() as u64).max(1)
-    }
-
-    /// # Errors
-    ///
-    /// The first setting that makes no sense.
-    pub(crate) fn check(&self) -> Result<()> {
-        let must = |name, value: f64, good: bool, expected| {
-            if good {
-                Ok(())
-            } else {
-                Err(TraceError::Setting {
-                    name,
-                    found: value.to_string(),
-                    expected,
-                })
-            }
-        };
-        let share = |name, value: f64| must(name, value, (0.0..=1.0).contains(&value), "0 to 1");
-        share("hot_share", self.hot_share)?;
-        share("warm_share", self.warm_share)?;
-        share("hot_similarity", self.hot_similarity)?;
-        share("reuse", self.reuse)?;
-        share("write_share", self.write_share)?;
-        share("change_share", self.change_share)?;
-        must(
-            "apps",
-            self.apps.len() as f64,
-            (1..=1 << 16).contains(&self.apps.len()),
-            "1 to 65536 applications",
-        )?;
-        must(
-            "scale",
-            self.scale,
-            self.scale > 0.0 && self.scale <= 1e6,
-            "more than 0, at most 1000000",
-        )?;
-        let again = self.hot_accesses_in_execution;
-        must(
-            "hot_accesses_in_execution",
-            again,
-            (0.0..=1e3).contains(&again),
-            "0 to 1000",
-        )?;
-        let gap = self.launch_access_ns;
-        must(
-            "launch_access_ns",
-            gap as f64,
-            gap <= 1_000_000_000,
-            "at most 1000000000",
-        )?;
-        must(
-            "execution_ms",
-            self.execution_ms as f64,
-            self.execution_ms <= 1 << 40,
-            "at most 2^40",
-        )?;
-        must(
-            "relaunches",
-            self.relaunches.into(),
-            self.relaunches <= 1_000_000,
-            "at most 1000000",
-        )?;
-        let (similar, reuse) = (self.hot_similarity, self.reuse);
-        must("reuse", reuse, reuse >= similar, "at least hot_similarity")?;
-        let cooled = self.hot_share * (reuse - similar);
-        must(
-            "warm_share",
-            self.warm_share,
-            self.warm_share >= cooled,
-            "at least hot_share * (reuse - hot_similarity)",
-        )?;
-        let replaced = self.hot_share * (2.0 - similar) + self.warm_share;
-        must(
-            "warm_share",
-            self.warm_share,
-            replaced <= 1.0,
-            "room for hot and warm pages in the initial volume",
-        )?;
-        for app in &self.apps {
-            let volume = |mb: f64| mb > 0.0 && mb <= 1e6;
-            must(
-                "initial_mb",
-                app.initial_mb,
-                volume(app.initial_mb),
-                "more than 0, at most 1000000",
-            )?;
-            let grows = volume(app.full_mb) && app.full_mb >= app.initial_mb;
-            must("full_mb", app.full_mb, grows, "initial_mb to 1000000")?;
-            RunLengths::new(app.two_consecutive, app.four_consecutive)?;
-        }
-        Ok(())
     }
 }

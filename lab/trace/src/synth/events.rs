@@ -53,9 +53,8 @@ impl SynthEvents {
     ///
     /// # Errors
     ///
-    /// A setting makes no sense.
+    /// There are no runs of neighbouring pages with the probabilities of an application.
     pub fn new(config: &SynthConfig, contents: u32) -> Result<Self> {
-        config.check()?;
         let mut random = Rand64::new(config.seed.into());
         let mut apps = Vec::with_capacity(config.apps.len());
         for profile in &config.apps {
@@ -176,7 +175,7 @@ impl SynthEvents {
         let write = first || self.random.rand_float() < self.config.write_share;
         let changed = first || (write && self.random.rand_float() < self.config.change_share);
         let content = (changed && self.contents > 0).then(|| {
-            // A first content continues that of the page before; a change jumps elsewhere.
+            // A first content follows the one of the page before; a change jumps elsewhere.
             let base = u64::from(self.app) * 0x9e37_79b9 + number;
             let jump = if first {
                 0

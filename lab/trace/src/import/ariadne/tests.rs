@@ -167,7 +167,9 @@ fn swap_outs_alone_are_enough_and_nothing_is_not() {
     let path = dir.path().join("out.wst");
     let error = import(dir.path(), &path).unwrap_err();
     assert!(
-        error.to_string().contains("swapout_trace.txt: cannot open"),
+        error
+            .to_string()
+            .contains("swapout_trace.txt: No such file or directory; what can be imported is"),
         "{error}"
     );
 
@@ -264,14 +266,54 @@ fn damaged_lines_are_named_by_number() {
         "1,2\n\n1,+2\n",
         "at line 3: found \"1,+2\", expected uid,pfn",
     );
-    let expected = "at line 1: found \"uid=x,8\", expected a line \"...uid,...,sector\"";
-    refuses(&text_form(), "ttid_swapin_trace.txt", "uid=x,8\n", expected);
-    refuses(
-        &text_form(),
-        "swapin_trace.txt",
-        "5\n",
-        "at line 1: found \"5\", expected a line \"...uid,...,sector\"",
+    let found = |line: &str| format!("at line 1: found \"{line}\", expected {SWAP_IN_LINE}");
+    for uid in ["x", "-1", "0x2711", "1.5", "com.app3", "+7", ""] {
+        let line = format!("uid={uid},x,8");
+        let (window, expected) = ("ttid_swapin_trace.txt", found(&line));
+        refuses(&text_form(), window, &line, &expected);
+    }
+    for line in ["5", "5,x,"] {
+        refuses(&text_form(), "swapin_trace.txt", line, &found(line));
+    }
+}
+
+#[test]
+fn two_forms_of_the_same_are_refused_and_a_missing_part_is_named() {
+    for (name, other) in [
+        ("swapout_trace.txt", "swapout_trace.txt.meta"),
+        ("swapout_trace.txt", "swapout_trace.txt.data"),
+        ("ttid_swapin_trace.txt", "ttid_swapin_trace.txt.meta"),
+        ("swapin_trace.txt", "swapin_trace.txt.meta"),
+    ] {
+        let dir = text_form();
+        write(&dir, other, "");
+        let error = import(dir.path(), &dir.path().join("out.wst"));
+        let expected =
+            format!("{name}: {other} beside it is another form of the same: keep one of them");
+        let error = error.unwrap_err().to_string();
+        assert!(error.ends_with(&expected), "{error}");
+    }
+    let dir = split_form();
+    fs::remove_file(dir.path().join("swapout_trace.txt.data")).unwrap();
+    let error = import(dir.path(), &dir.path().join("out.wst")).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("swapout_trace.txt.data: No such file"),
+        "{error}"
     );
+}
+
+#[test]
+fn a_uid_may_stand_behind_a_word_a_colon_or_nothing() {
+    for line in [
+        "uid=10001,x,8",
+        " app-1 [003] swapin: 10001,8",
+        "uid:10001,x,8",
+        "10001,8",
+    ] {
+        assert_eq!(swap_in_fields(line.as_bytes()), Some((10_001, 8)), "{line}");
+    }
 }
 
 #[test]
