@@ -2,17 +2,21 @@
 
 mod edges;
 mod resolve;
+mod sizes;
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek};
 use std::path::Path;
+
+pub(crate) use resolve::class_name;
 
 use rustc_hash::FxHashMap;
 
 use crate::error::{HprofError, Result};
 use crate::format::{FieldType, IdSize, RootKind};
 use crate::graph::{CLASS_BITS, CLASS_MASK, ObjectGraph, ObjectKind};
-use crate::reader::{ClassDump, HprofReader, Instance, ObjectArray, PrimitiveArray, Visitor};
+use crate::reader::{ClassDump, Instance, ObjectArray, PrimitiveArray, Visitor};
+use crate::source;
 
 /// Numbers of objects are 32 bits wide.
 const OBJECTS_MAX: usize = u32::MAX as usize;
@@ -20,38 +24,122 @@ const OBJECTS_MAX: usize = u32::MAX as usize;
 /// Class numbers share 32 bits with the kind of object. Some are left for classes that a dump may lack.
 const CLASSES_MAX: usize = CLASS_MASK as usize - 16;
 
+/// Which heap dump of a file to read. Tools append dumps to one file; each stands for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhichDump {
+    /// The first.
+    First,
+    /// The last.
+    Last,
+    /// By its number, from 1.
+    Number(u32),
+}
+
 impl ObjectGraph {
-    /// Reads the dump at `path`.
+    /// Reads the first dump in the file at `path`, which may be a pipe, or compressed by gzip.
     ///
     /// # Errors
     /// As [`ObjectGraph::read`]; the file cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let mut file = File::open(path).map_err(|source| HprofError::Io { offset: 0, source })?;
-        Self::read(&mut file)
+        DumpFile::open(path)?.graph(WhichDump::First)
     }
 
-    /// Reads a dump, twice.
+    /// Reads the first dump of a file, twice. The file may be compressed by gzip.
     ///
     /// Memory while reading: about 60 bytes for an object and 8 for a reference, at worst a small multiple of the file.
     ///
     /// # Errors
     /// The file is damaged, cannot be read, changes meanwhile, or has more than 2³² - 1 objects.
     pub fn read(input: &mut (impl Read + Seek)) -> Result<Self> {
-        let reader = open(input)?;
-        let mut census = Census::new(reader.id_size());
-        reader.visit(&mut census)?;
+        Self::read_dump(input, WhichDump::First)
+    }
+
+    /// The same for any dump of the file.
+    ///
+    /// # Errors
+    /// As [`ObjectGraph::read`]; the file has fewer dumps.
+    pub fn read_dump(input: &mut (impl Read + Seek), which: WhichDump) -> Result<Self> {
+        let census = Census::of(input, which)?;
+        let number = census.selection.chosen;
         let unfinished = resolve::resolve(census)?;
-        let mut edges = edges::Edges::new(&unfinished);
-        open(input)?.visit(&mut edges)?;
+        let mut edges = edges::Edges::new(&unfinished, number);
+        match source::reader(input)?.visit(&mut edges) {
+            Err(error) if !edges.is_complete() => return Err(error),
+            _ => {}
+        }
         edges.finish().attach(unfinished)
     }
 }
 
-fn open<R: Read + Seek>(input: &mut R) -> Result<HprofReader<&mut R>> {
-    input
-        .seek(SeekFrom::Start(0))
-        .map_err(|source| HprofError::Io { offset: 0, source })?;
-    HprofReader::new(input)
+/// A file of heap dumps.
+#[derive(Debug)]
+pub struct DumpFile {
+    file: File,
+}
+
+impl DumpFile {
+    /// Opens it. What a pipe gives is copied to a temporary file, since a dump is read twice.
+    ///
+    /// # Errors
+    /// It cannot be opened or copied.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let file = source::open(path.as_ref())?;
+        Ok(Self { file })
+    }
+
+    /// Reads one of its dumps.
+    ///
+    /// # Errors
+    /// As [`ObjectGraph::read_dump`].
+    pub fn graph(&mut self, which: WhichDump) -> Result<ObjectGraph> {
+        ObjectGraph::read_dump(&mut self.file, which)
+    }
+}
+
+/// The dump of the file that a pass reads.
+#[derive(Debug)]
+struct Selection {
+    which: WhichDump,
+    /// The number of the dump that was read; 0 before there was one.
+    chosen: u32,
+    is_complete: bool,
+    /// Dumps in the file so far.
+    dumps: u32,
+}
+
+impl Selection {
+    fn new(which: WhichDump) -> Self {
+        Self {
+            which,
+            chosen: 0,
+            is_complete: false,
+            dumps: 0,
+        }
+    }
+
+    /// Whether dump `number` is wanted.
+    fn begin(&mut self, number: u32) -> bool {
+        self.dumps = number;
+        let is_wanted = match self.which {
+            WhichDump::First => number == 1,
+            WhichDump::Last => true,
+            WhichDump::Number(wanted) => number == wanted,
+        };
+        if is_wanted {
+            (self.chosen, self.is_complete) = (number, false);
+        }
+        is_wanted
+    }
+
+    /// Whether all that is wanted was read, and a damage behind it does not matter.
+    fn is_complete(&self) -> bool {
+        self.is_complete && self.dumps > self.chosen
+    }
+
+    /// Names that follow may be those of another dump's classes.
+    fn takes_names(&self) -> bool {
+        !self.is_complete || self.which == WhichDump::Last
+    }
 }
 
 /// An object as the first pass sees it.
@@ -60,7 +148,7 @@ struct Raw {
     address: u64,
     /// Kind and class; for an array of values, kind and place of its type in [`FieldType::PRIMITIVE`].
     class: u32,
-    /// Elements of an array.
+    /// Elements of an array; words of the stack that a [`STACK_CHUNK`] holds.
     length: u32,
     /// The place in the order of the file.
     ordinal: u32,
@@ -77,6 +165,12 @@ const OBJECT_ARRAY: u32 = ObjectKind::ObjectArray as u32;
 const PRIMITIVE_ARRAY: u32 = ObjectKind::PrimitiveArray as u32;
 const CLASS: u32 = ObjectKind::Class as u32;
 
+/// The class whose instances hold a part of a virtual thread's stack behind their fields, since Java 21.
+const STACK_CHUNK: &str = "jdk/internal/vm/StackChunk";
+
+/// Its field with the number of words there.
+const STACK_CHUNK_WORDS: &str = "size";
+
 /// A class as the first pass sees it.
 #[derive(Clone, Debug, Default)]
 struct Draft {
@@ -87,6 +181,8 @@ struct Draft {
     /// Of the fields that the class itself declares: bytes in the dump, and offsets of the references among them.
     dump_bytes: u32,
     reference_offsets: Vec<u32>,
+    /// Where an instance says how many words follow its fields, for the class whose instances differ in size.
+    words_offset: Option<u32>,
     /// Of all fields of an instance, those of superclasses included.
     references: u64,
     primitive_bytes: u64,
@@ -101,12 +197,30 @@ struct Census {
     drafts: Vec<Draft>,
     class_numbers: FxHashMap<u64, u32>,
     strings: FxHashMap<u64, Box<str>>,
-    class_names: Vec<(u64, u64)>,
+    /// Names by class.
+    class_names: FxHashMap<u64, u64>,
     roots: Vec<(u64, RootKind)>,
+    selection: Selection,
 }
 
 impl Census {
-    fn new(id_size: IdSize) -> Self {
+    fn of(input: &mut (impl Read + Seek), which: WhichDump) -> Result<Self> {
+        let reader = source::reader(input)?;
+        let mut census = Self::new(reader.id_size(), which);
+        match reader.visit(&mut census) {
+            Err(error) if !census.selection.is_complete() => return Err(error),
+            _ => {}
+        }
+        match (which, census.selection.chosen) {
+            (WhichDump::Number(wanted), 0) => Err(HprofError::NoSuchDump {
+                wanted,
+                dumps: census.selection.dumps,
+            }),
+            _ => Ok(census),
+        }
+    }
+
+    fn new(id_size: IdSize, which: WhichDump) -> Self {
         Self {
             id_size,
             objects: Vec::new(),
@@ -114,9 +228,17 @@ impl Census {
             drafts: Vec::new(),
             class_numbers: FxHashMap::default(),
             strings: FxHashMap::default(),
-            class_names: Vec::new(),
+            class_names: FxHashMap::default(),
             roots: Vec::new(),
+            selection: Selection::new(which),
         }
+    }
+
+    /// Whether `string` is `text`.
+    fn is_named(&self, string: u64, text: &str) -> bool {
+        self.strings
+            .get(&string)
+            .is_some_and(|name| **name == *text)
     }
 
     /// The number of the class at `address`, which may come later in the file.
@@ -142,13 +264,34 @@ impl Census {
 }
 
 impl Visitor for Census {
+    fn begin_dump(&mut self, number: u32) -> bool {
+        let is_wanted = self.selection.begin(number);
+        if is_wanted {
+            // Of the last dump, those before it are forgotten.
+            self.objects.clear();
+            self.drafts.clear();
+            self.class_numbers.clear();
+            self.roots.clear();
+        }
+        is_wanted
+    }
+
+    fn end_dump(&mut self) {
+        self.selection.is_complete = true;
+    }
+
     fn string(&mut self, id: u64, text: &[u8]) {
+        if !self.selection.takes_names() {
+            return;
+        }
         let text = String::from_utf8_lossy(text).into_owned();
         self.strings.insert(id, text.into_boxed_str());
     }
 
     fn load_class(&mut self, class: u64, name: u64) {
-        self.class_names.push((class, name));
+        if self.selection.takes_names() {
+            self.class_names.insert(class, name);
+        }
     }
 
     fn root(&mut self, kind: RootKind, object: u64) {
@@ -159,15 +302,24 @@ impl Visitor for Census {
         let number = self.class_number(class.id);
         self.push(class.id, CLASS, number, 0);
         let id_bytes = self.id_size.bytes();
+        let name = self.class_names.get(&class.id).copied();
+        let is_stack_chunk = name.is_some_and(|name| self.is_named(name, STACK_CHUNK));
+        let words = class
+            .instance_names
+            .iter()
+            .map(|name| is_stack_chunk && self.is_named(*name, STACK_CHUNK_WORDS));
+        let words: Vec<bool> = words.collect();
         let draft = &mut self.drafts[number as usize];
         draft.super_address = class.super_class;
         (draft.static_references, draft.static_primitive_bytes) = count(&class.static_fields);
         (draft.references, draft.primitive_bytes) = count(&class.instance_fields);
         draft.reference_offsets.clear();
         draft.dump_bytes = 0;
-        for field in &class.instance_fields {
-            if *field == FieldType::Object {
-                draft.reference_offsets.push(draft.dump_bytes);
+        for (field, is_words) in class.instance_fields.iter().zip(words) {
+            match field {
+                FieldType::Object => draft.reference_offsets.push(draft.dump_bytes),
+                FieldType::Int if is_words => draft.words_offset = Some(draft.dump_bytes),
+                _ => {}
             }
             draft.dump_bytes += field.bytes(id_bytes) as u32;
         }
@@ -175,7 +327,11 @@ impl Visitor for Census {
 
     fn instance(&mut self, instance: Instance<'_>) {
         let class = self.class_number(instance.class);
-        self.push(instance.id, INSTANCE, class, 0);
+        let words = self.drafts[class as usize].words_offset.and_then(|offset| {
+            let field = instance.fields.get(offset as usize..)?.first_chunk()?;
+            Some(u32::from_be_bytes(*field))
+        });
+        self.push(instance.id, INSTANCE, class, words.unwrap_or_default());
     }
 
     fn object_array(&mut self, array: ObjectArray) {

@@ -5,7 +5,7 @@ use std::io;
 /// A result of this crate.
 pub type Result<T, E = HprofError> = std::result::Result<T, E>;
 
-/// Why a dump cannot be read. Offsets count bytes from the start of the file.
+/// Why a dump cannot be read. Offsets count bytes from the start of the file, unpacked if it is compressed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HprofError {
@@ -18,8 +18,30 @@ pub enum HprofError {
         source: io::Error,
     },
     /// The file does not start as a heap dump does.
-    #[error("at byte 0: expected \"JAVA PROFILE 1.0.1\", 1.0.2 or 1.0.3")]
-    NotADump,
+    #[error("at byte 0: expected \"JAVA PROFILE 1.0.1\", 1.0.2 or 1.0.3{}", found_text(*found))]
+    NotADump {
+        /// What the file is instead, where its first bytes tell.
+        found: Option<&'static str>,
+    },
+    /// The file ends between two records of an unfinished heap dump, or goes on with zeros.
+    #[error("at byte {offset}: the file is cut off, {missing} is missing")]
+    CutOff {
+        /// Where the missing item would begin.
+        offset: u64,
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// The file has fewer heap dumps.
+    #[error("there is no heap dump number {wanted} in the file, which has {dumps}")]
+    NoSuchDump {
+        /// The number asked for.
+        wanted: u32,
+        /// Heap dumps in the file.
+        dumps: u32,
+    },
+    /// A pipe is read twice, and so is copied to a temporary file first.
+    #[error("cannot keep a temporary copy of what a pipe gives: {0}")]
+    Spool(#[source] io::Error),
     /// The file ends too early.
     #[error("at byte {offset}: the file ends, expected {expected}")]
     Ended {
@@ -57,4 +79,8 @@ pub enum HprofError {
     /// The file changed between the two passes.
     #[error("the file changed while it was read")]
     Changed,
+}
+
+fn found_text(found: Option<&str>) -> String {
+    found.map_or_else(String::new, |found| format!(", found {found}"))
 }

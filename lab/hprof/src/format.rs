@@ -2,10 +2,14 @@
 
 /// Tags of the records of a file.
 pub(crate) mod tag {
+    /// No tag: the file is larger than its records.
+    pub const PADDING: u8 = 0;
     pub const UTF8: u8 = 0x01;
     pub const LOAD_CLASS: u8 = 0x02;
     pub const HEAP_DUMP: u8 = 0x0c;
     pub const HEAP_DUMP_SEGMENT: u8 = 0x1c;
+    /// Ends the heap dump of all segments before it.
+    pub const HEAP_DUMP_END: u8 = 0x2c;
 }
 
 /// Tags inside of a heap dump, besides those of [`RootKind`].
@@ -20,7 +24,7 @@ pub(crate) mod heap_tag {
     pub const HEAP_DUMP_INFO: u8 = 0xfe;
 }
 
-/// The size of object identifiers, which are addresses in the dumps of all known virtual machines.
+/// The size of object identifiers, which are addresses in the dumps of most virtual machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IdSize {
     /// 32-bit virtual machines, and Android's.
@@ -98,6 +102,21 @@ impl FieldType {
             Self::Char | Self::Short => 2,
             Self::Float | Self::Int => 4,
             Self::Double | Self::Long => 8,
+        }
+    }
+
+    /// The type's name in Java.
+    pub(crate) const fn java_name(self) -> &'static str {
+        match self {
+            Self::Object => "Object",
+            Self::Boolean => "boolean",
+            Self::Char => "char",
+            Self::Float => "float",
+            Self::Double => "double",
+            Self::Byte => "byte",
+            Self::Short => "short",
+            Self::Int => "int",
+            Self::Long => "long",
         }
     }
 

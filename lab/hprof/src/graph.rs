@@ -1,5 +1,6 @@
 //! The objects of a dump, and what they refer to.
 
+use crate::build::class_name;
 use crate::format::{IdSize, RootKind};
 use crate::layout::{ALIGNMENT, Layout};
 
@@ -103,6 +104,9 @@ pub struct ObjectGraph {
     pub(crate) id_size: IdSize,
     pub(crate) layout: Layout,
     pub(crate) layout_fit: f64,
+    pub(crate) has_addresses: bool,
+    pub(crate) dump_number: u32,
+    pub(crate) dumps_in_file: u32,
     pub(crate) addresses: Vec<u64>,
     /// In units of the alignment.
     pub(crate) sizes: Vec<u32>,
@@ -112,6 +116,7 @@ pub struct ObjectGraph {
     pub(crate) reference_starts: Vec<u64>,
     pub(crate) references: Vec<ObjectId>,
     pub(crate) dangling: u64,
+    pub(crate) dangling_roots: u64,
     pub(crate) classes: Vec<Class>,
     pub(crate) class_class: ClassId,
     pub(crate) roots: Vec<Root>,
@@ -133,7 +138,7 @@ impl ObjectGraph {
         (0..self.len() as u32).map(ObjectId)
     }
 
-    /// Where the object lies.
+    /// Where the object lies, if [`ObjectGraph::has_addresses`]; its identifier otherwise.
     ///
     /// # Panics
     /// If there is no such object, as the following.
@@ -188,6 +193,11 @@ impl ObjectGraph {
         self.dangling
     }
 
+    /// Roots at addresses at which the dump has no object. They are left out.
+    pub fn dangling_roots(&self) -> u64 {
+        self.dangling_roots
+    }
+
     /// The classes, by number. Besides those of the dump there are `java/lang/Class` and the arrays of values.
     pub fn classes(&self) -> &[Class] {
         &self.classes
@@ -220,7 +230,7 @@ impl ObjectGraph {
     /// numbers are younger. That holds for HotSpot's serial collector between a full collection and the next collection of
     /// the young generation, and stays true in a dump, whose full collection moves objects without changing their order.
     pub fn last_instance_of(&self, name: &str) -> Option<ObjectId> {
-        let name = name.replace('.', "/");
+        let name = class_name(name);
         let named: Vec<bool> = self.classes.iter().map(|c| c.name == name).collect();
         self.objects().rev().find(|object| {
             self.kind(*object) == ObjectKind::Instance && named[self.class_of(*object).index()]
@@ -230,6 +240,22 @@ impl ObjectGraph {
     /// The size of identifiers in the dump.
     pub fn id_size(&self) -> IdSize {
         self.id_size
+    }
+
+    /// Whether identifiers are addresses. Some writers number objects; then sizes are those of the layout's fields, and
+    /// where an object lies is not known.
+    pub fn has_addresses(&self) -> bool {
+        self.has_addresses
+    }
+
+    /// The number of this dump in its file, from 1.
+    pub fn dump_number(&self) -> u32 {
+        self.dump_number
+    }
+
+    /// Dumps in the file. Behind a damage in a dump that was not asked for, none is counted.
+    pub fn dumps_in_file(&self) -> u32 {
+        self.dumps_in_file
     }
 
     /// The layout that sizes are computed by.

@@ -58,6 +58,12 @@ impl<R: Read> Input<R> {
             match self.inner.fill_buf() {
                 Ok(bytes) => return Ok(bytes.len()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                    return Err(HprofError::CutOff {
+                        offset: self.offset,
+                        missing: "the rest of the compressed data",
+                    });
+                }
                 Err(source) => {
                     return Err(HprofError::Io {
                         offset: self.offset,
@@ -108,6 +114,26 @@ impl<R: Read> Input<R> {
     /// Skips `bytes` bytes. They are read, so that a file which ends in them is noticed.
     pub fn skip(&mut self, bytes: u64, expected: &'static str) -> Result<()> {
         self.pieces(bytes, expected, |_| {})
+    }
+
+    /// Reads the rest of the file, which is nothing but zeros.
+    pub fn zeros(&mut self, expected: &'static str) -> Result<()> {
+        loop {
+            let count = self.fill()?;
+            let buffered = &self.inner.buffer()[..count];
+            if buffered.iter().any(|byte| *byte != 0) {
+                return Err(HprofError::Unexpected {
+                    offset: self.offset,
+                    found: 0,
+                    expected,
+                });
+            }
+            if count == 0 {
+                return Ok(());
+            }
+            self.inner.consume(count);
+            self.offset += count as u64;
+        }
     }
 
     /// Appends `bytes` bytes to `out`, which grows as they arrive.

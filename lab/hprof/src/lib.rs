@@ -1,7 +1,8 @@
 //! Heap dumps of Java virtual machines: a streaming reader of the HPROF format, and the object graph of a dump.
 //!
 //! [`HprofReader`] reads versions 1.0.1 to 1.0.3 with identifiers of 4 or 8 bytes, as written by HotSpot
-//! (`jcmd PID GC.heap_dump`) and by Android's runtime, and hands each record to a [`Visitor`].
+//! (`jcmd PID GC.heap_dump`) and by Android's runtime, and hands each record to a [`Visitor`]. Files may be compressed
+//! by gzip, be pipes, and hold several dumps.
 //! [`ObjectGraph::open`] reads a dump twice and keeps objects, classes, references and roots in flat arrays,
 //! about 40 bytes for an object with three references.
 //!
@@ -25,12 +26,14 @@ mod graph;
 mod input;
 mod layout;
 pub mod reader;
+mod source;
 #[cfg(any(test, feature = "writer"))]
 pub mod writer;
 
 #[cfg(test)]
 mod tests;
 
+pub use build::{DumpFile, WhichDump};
 pub use error::{HprofError, Result};
 pub use format::{FieldType, IdSize, RootKind};
 pub use graph::{Class, ClassId, ObjectGraph, ObjectId, ObjectKind, Root, RootKinds};

@@ -5,6 +5,7 @@ use std::io::Read;
 use crate::error::{HprofError, Result};
 use crate::format::{FieldType, IdSize, RootKind, heap_tag, tag};
 use crate::input::Input;
+use crate::source;
 
 /// Names are cut to this many bytes. The class file format allows 65,535.
 const NAME_BYTES_MAX: u64 = 65_535;
@@ -30,6 +31,8 @@ pub struct ClassDump {
     pub static_fields: Vec<FieldType>,
     /// Types of the instance fields that the class itself declares, in the order of the instance's bytes.
     pub instance_fields: Vec<FieldType>,
+    /// Identifiers of the strings that name these fields.
+    pub instance_names: Vec<u64>,
 }
 
 /// An instance.
@@ -68,6 +71,12 @@ pub struct PrimitiveArray {
 /// Receives the records of a dump, in the order of the file.
 #[allow(unused_variables)]
 pub trait Visitor {
+    /// A heap dump begins: the first of the file is number 1. False to pass over what it holds.
+    fn begin_dump(&mut self, number: u32) -> bool {
+        true
+    }
+    /// The heap dump ends, complete.
+    fn end_dump(&mut self) {}
     /// A string; `text` is modified UTF-8, cut after 65,535 bytes.
     fn string(&mut self, id: u64, text: &[u8]) {}
     /// The class object `class` is named by the string `name`, in the form `java/lang/String`.
@@ -84,6 +93,41 @@ pub trait Visitor {
     fn elements(&mut self, ids: &[u64]) {}
     /// An array of values.
     fn primitive_array(&mut self, array: PrimitiveArray) {}
+}
+
+/// Where the reader is among the heap dumps of a file: one in all segments up to an end record, or in a record of its own.
+#[derive(Debug, Default)]
+struct Dump {
+    number: u32,
+    is_open: bool,
+    is_wanted: bool,
+}
+
+impl Dump {
+    fn begin(&mut self, visitor: &mut impl Visitor) {
+        if !self.is_open {
+            self.is_open = true;
+            self.number = self.number.saturating_add(1);
+            self.is_wanted = visitor.begin_dump(self.number);
+        }
+    }
+
+    fn end(&mut self, visitor: &mut impl Visitor) {
+        self.is_open = false;
+        if std::mem::take(&mut self.is_wanted) {
+            visitor.end_dump();
+        }
+    }
+
+    /// The records of the file end at `offset`.
+    fn complete(&self, offset: u64) -> Result<()> {
+        let missing = match (self.number, self.is_open) {
+            (0, _) => "the heap dump",
+            (_, true) => "the end of the heap dump",
+            (_, false) => return Ok(()),
+        };
+        Err(HprofError::CutOff { offset, missing })
+    }
 }
 
 /// Reads a dump as a stream. Memory: the largest instance, besides the buffers.
@@ -105,13 +149,13 @@ impl<R: Read> HprofReader<R> {
         let mut input = Input::new(inner);
         let mut magic = Vec::new();
         match input.read_to(19, &mut magic, "the format's name") {
-            Err(HprofError::Ended { .. }) => return Err(HprofError::NotADump),
-            read => read?,
+            Ok(()) | Err(HprofError::Ended { .. }) => {}
+            Err(error) => return Err(error),
         }
-        match magic.strip_prefix(b"JAVA PROFILE 1.0.") {
-            Some([b'1'..=b'3', 0]) => {}
-            _ => return Err(HprofError::NotADump),
-        }
+        let Some([b'1'..=b'3', 0]) = magic.strip_prefix(b"JAVA PROFILE 1.0.") else {
+            let found = source::recognize(&magic);
+            return Err(HprofError::NotADump { found });
+        };
         let offset = input.offset();
         let id_size = match input.u4("the size of identifiers")? {
             4 => IdSize::Four,
@@ -144,8 +188,15 @@ impl<R: Read> HprofReader<R> {
     /// # Errors
     /// The file is damaged or cannot be read. The visitor has seen everything before that place.
     pub fn visit(mut self, visitor: &mut impl Visitor) -> Result<()> {
+        let mut dump = Dump::default();
         while !self.input.is_at_end()? {
+            let offset = self.input.offset();
             let tag = self.input.u1("the tag of a record")?;
+            if tag == tag::PADDING {
+                // A file that was made larger than what was written to it.
+                self.input.zeros("the tag of a record")?;
+                return dump.complete(offset);
+            }
             self.input.skip(4, "the time of a record")?;
             let length = self.input.u4("the length of a record")?;
             self.input.enter(length.into());
@@ -158,16 +209,24 @@ impl<R: Read> HprofReader<R> {
                     visitor.load_class(class, self.id("a class's name")?);
                 }
                 tag::HEAP_DUMP | tag::HEAP_DUMP_SEGMENT => {
-                    while self.input.left() > 0 {
+                    dump.begin(visitor);
+                    while dump.is_wanted && self.input.left() > 0 {
                         self.heap_record(visitor)?;
                     }
+                    if tag == tag::HEAP_DUMP {
+                        dump.end(visitor);
+                    }
+                }
+                tag::HEAP_DUMP_END => {
+                    dump.begin(visitor);
+                    dump.end(visitor);
                 }
                 // Stack traces, threads, statistics, and what later versions add.
                 _ => {}
             }
             self.input.leave()?;
         }
-        Ok(())
+        dump.complete(self.input.offset())
     }
 
     fn id(&mut self, expected: &'static str) -> Result<u64> {
@@ -199,6 +258,11 @@ impl<R: Read> HprofReader<R> {
             heap_tag::OBJECT_ARRAY_DUMP => self.object_array(visitor),
             heap_tag::PRIMITIVE_ARRAY_DUMP => self.primitive_array(visitor, true),
             heap_tag::PRIMITIVE_ARRAY_NODATA => self.primitive_array(visitor, false),
+            // Room that was never written to.
+            0 => Err(HprofError::CutOff {
+                offset,
+                missing: "an object or root",
+            }),
             heap_tag::HEAP_DUMP_INFO => self.input.skip(4 + self.id_size.bytes(), "a heap's name"),
             _ => Err(HprofError::Unexpected {
                 offset,
@@ -241,6 +305,7 @@ impl<R: Read> HprofReader<R> {
         self.class.references.clear();
         self.class.static_fields.clear();
         self.class.instance_fields.clear();
+        self.class.instance_names.clear();
         self.class.id = self.id("a class")?;
         self.input.skip(4, "a stack trace")?;
         self.class.super_class = self.id("a superclass")?;
@@ -260,7 +325,8 @@ impl<R: Read> HprofReader<R> {
             self.class.static_fields.push(kind);
         }
         for _ in 0..self.input.u2("the number of fields")? {
-            self.id("a field's name")?;
+            let name = self.id("a field's name")?;
+            self.class.instance_names.push(name);
             let kind = self.field_type()?;
             self.class.instance_fields.push(kind);
         }

@@ -1,7 +1,7 @@
 //! Dumps that are written, read back and compared; damaged ones that must give errors.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Cursor;
+use std::io::{Cursor, Write as _};
 
 use proptest::prelude::*;
 
@@ -115,7 +115,10 @@ fn the_seed_of_the_fuzzer_is_the_small_dump() {
 #[test]
 fn errors_name_place_and_expectation() {
     let cases: &[(&[u8], &str)] = &[
-        (b"", "at byte 0: expected \"JAVA PROFILE"),
+        (
+            b"",
+            "at byte 0: expected \"JAVA PROFILE 1.0.1\", 1.0.2 or 1.0.3, found an empty file",
+        ),
         (b"JAVA PROFILE 1.0.9\0\0\0\0\x08", "at byte 0: expected"),
         (
             b"JAVA PROFILE 1.0.2\0\0\0\0\x05\0\0\0\0\0\0\0\0",
@@ -177,6 +180,288 @@ fn classes_that_inherit_from_each_other_are_an_error() {
     }
     let error = read(&dump.finish()).unwrap_err();
     assert!(matches!(error, HprofError::TooMany { .. }), "{error}");
+}
+
+#[test]
+fn what_is_no_dump_is_named() {
+    let cases: &[(&[u8], &str)] = &[
+        (
+            b"JAVA PROFILE 1.0.1, created Sat Nov 28 10:00:00 2026\n",
+            "text form",
+        ),
+        (b"JAVA PROFILE 2.0\0 ", "another version"),
+        (
+            b"{\"snapshot\":{\"meta\":{\"node_fields\":[",
+            "a heap snapshot of V8",
+        ),
+        (b"\0\x12portable heap dump\0\0\0\x06", "PHD"),
+        (b"\x7fELF\x02\x01\x01\0", "a core dump"),
+        (b"PK\x03\x04\x14\0", "a zip archive"),
+        (b"\x28\xb5\x2f\xfd\x04", "zstd"),
+        (&[0; 100], "zeros"),
+    ];
+    for (bytes, expected) in cases {
+        let error = read(bytes).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let folder = ObjectGraph::open(std::env::temp_dir()).unwrap_err();
+    assert!(folder.to_string().ends_with("found a folder"), "{folder}");
+}
+
+/// Compresses by gzip, a member for each piece.
+fn gzip<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut packed = Vec::new();
+    for piece in pieces {
+        let mut member = flate2::write::GzEncoder::new(packed, flate2::Compression::fast());
+        member.write_all(piece).unwrap();
+        packed = member.finish().unwrap();
+    }
+    packed
+}
+
+#[test]
+fn compressed_dumps_of_one_member_or_many_are_read() {
+    let bytes = small(IdSize::Eight);
+    for packed in [gzip([&bytes[..]]), gzip(bytes.chunks(7))] {
+        assert_eq!(read(&packed).unwrap().len(), 7);
+        let cut = read(&packed[..packed.len() - 9]).unwrap_err();
+        assert!(matches!(cut, HprofError::CutOff { .. }), "{cut}");
+    }
+    let twice = read(&gzip([&gzip([&bytes[..]])[..]])).unwrap_err();
+    assert!(twice.to_string().contains("by gzip twice"), "{twice}");
+}
+
+#[test]
+fn a_pipe_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("dump");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    std::thread::scope(|scope| {
+        scope.spawn(|| std::fs::write(&pipe, gzip([&small(IdSize::Eight)[..]])).unwrap());
+        assert_eq!(ObjectGraph::open(&pipe).unwrap().len(), 7);
+    });
+}
+
+#[test]
+fn a_dump_that_ends_between_records_is_cut_off() {
+    let whole = small(IdSize::Eight);
+    // The end record has a head of nine bytes and no body.
+    let cut = &whole[..whole.len() - 9];
+    let padded = [cut, &[0; 1000]].concat();
+    for bytes in [cut, &padded, &whole[..31]] {
+        let error = read(bytes).unwrap_err();
+        assert!(error.to_string().contains("cut off"), "{error}");
+    }
+    let in_a_segment = read(&in_segment(&[0; 100], 100)).unwrap_err();
+    assert!(
+        in_a_segment.to_string().contains("cut off"),
+        "{in_a_segment}"
+    );
+    let spacious = [&whole[..], &[0; 1000]].concat();
+    assert_eq!(read(&spacious).unwrap().len(), 7);
+    let more = [&whole[..], &[0; 9], b"rubbish"].concat();
+    let error = read(&more).unwrap_err();
+    assert!(matches!(error, HprofError::Unexpected { .. }), "{error}");
+}
+
+/// Two dumps: a byte array, and two of them and a root.
+fn two_dumps() -> Vec<u8> {
+    let mut dump = DumpWriter::new(2, IdSize::Eight);
+    dump.primitive_array(0x1000, FieldType::Byte, 8);
+    dump.end_dump();
+    dump.primitive_array(0x1000, FieldType::Byte, 8);
+    dump.primitive_array(0x2000, FieldType::Byte, 8);
+    dump.root(RootKind::JniGlobal, 0x2000);
+    dump.finish()
+}
+
+#[test]
+fn each_of_two_dumps_stands_for_itself() {
+    let bytes = two_dumps();
+    let graph = |which| ObjectGraph::read_dump(&mut Cursor::new(&bytes), which);
+    for (which, number, objects, roots) in [
+        (WhichDump::First, 1, 1, 0),
+        (WhichDump::Last, 2, 2, 1),
+        (WhichDump::Number(1), 1, 1, 0),
+        (WhichDump::Number(2), 2, 2, 1),
+    ] {
+        let graph = graph(which).unwrap();
+        assert_eq!((graph.dump_number(), graph.dumps_in_file()), (number, 2));
+        assert_eq!((graph.len(), graph.roots().len()), (objects, roots));
+    }
+    let error = graph(WhichDump::Number(3)).unwrap_err();
+    assert!(matches!(
+        error,
+        HprofError::NoSuchDump {
+            wanted: 3,
+            dumps: 2
+        }
+    ));
+}
+
+#[test]
+fn two_records_of_the_old_form_are_two_dumps() {
+    let array = |id: u8| [&[0x23, 0, 0, 0, id, 0, 0, 0, 0, 0, 0, 0, 2, 8, 7, 7][..]].concat();
+    let mut bytes = in_segment(&array(8), 16);
+    bytes.extend([0x0c, 0, 0, 0, 0, 0, 0, 0, 16]);
+    bytes.extend(array(16));
+    let graph = read(&bytes).unwrap();
+    assert_eq!((graph.len(), graph.dumps_in_file()), (1, 2));
+}
+
+#[test]
+fn a_damaged_second_dump_leaves_the_first() {
+    let bytes = two_dumps();
+    let cut = &bytes[..bytes.len() - 20];
+    assert_eq!(read(cut).unwrap().len(), 1);
+    let last = ObjectGraph::read_dump(&mut Cursor::new(cut), WhichDump::Last);
+    assert!(matches!(last, Err(HprofError::Ended { .. })));
+}
+
+/// Objects one behind the other, of these sizes.
+fn packed(sizes: &[u64], mut write: impl FnMut(usize, u64)) {
+    let mut address = 0x7_0000_0000;
+    for (place, bytes) in sizes.iter().enumerate() {
+        write(place, address);
+        address += bytes;
+    }
+}
+
+#[test]
+fn an_alignment_above_8_shows_in_the_addresses() {
+    for alignment in [16, 32, 256] {
+        let mut dump = DumpWriter::new(2, IdSize::Eight);
+        // 16 bytes of header, and elements.
+        let sizes: Vec<u64> = (0..100)
+            .map(|n: u64| (16 + n).next_multiple_of(alignment))
+            .collect();
+        packed(&sizes, |place, id| {
+            dump.primitive_array(id, FieldType::Byte, place as u32);
+        });
+        let graph = read(&dump.finish()).unwrap();
+        let name = format!("HotSpot, compressed references, aligned to {alignment}");
+        assert_eq!(graph.layout().to_string(), name);
+        let found: Vec<u64> = graph
+            .objects()
+            .map(|object| graph.size_bytes(object))
+            .collect();
+        assert_eq!(found, sizes);
+    }
+}
+
+#[test]
+fn full_class_pointers_beside_compressed_references_are_a_layout() {
+    let mut dump = DumpWriter::new(2, IdSize::Eight);
+    let sizes: Vec<u64> = (0..60)
+        .map(|n: u64| (20 + 4 * n).next_multiple_of(8))
+        .collect();
+    packed(&sizes, |place, id| {
+        dump.object_array(id, 0x1000, &vec![0; place]);
+    });
+    let graph = read(&dump.finish()).unwrap();
+    assert_eq!(
+        graph.layout().name,
+        "HotSpot, full class pointers, packed arrays"
+    );
+}
+
+/// A heap of arrays and 50 instances of a class of one int, each followed by what `behind` says.
+fn heap_of(class: &str, field: &'static str, value: u64, bytes: u64, gaps: bool) -> ObjectGraph {
+    let mut dump = DumpWriter::new(2, IdSize::Eight);
+    let written = ClassToWrite {
+        id: 0x1000,
+        fields: vec![FieldType::Int],
+        field_names: vec![field],
+        ..ClassToWrite::default()
+    };
+    dump.class(class, &written);
+    let sizes: Vec<u64> = (0..150)
+        .map(|n| match n % 3 {
+            0 => bytes,
+            // Another object was there, which is gone.
+            1 if gaps && n % 2 == 0 => 24 + 64,
+            _ => 24,
+        })
+        .collect();
+    packed(&sizes, |place, id| match place % 3 {
+        0 => {
+            dump.instance(id, 0x1000, &[(FieldType::Int, value)]);
+        }
+        _ => {
+            dump.primitive_array(id, FieldType::Byte, 8);
+        }
+    });
+    read(&dump.finish()).unwrap()
+}
+
+fn instance_bytes(graph: &ObjectGraph) -> BTreeSet<u64> {
+    let instances = graph
+        .objects()
+        .filter(|object| graph.kind(*object) == ObjectKind::Instance);
+    instances.map(|object| graph.size_bytes(object)).collect()
+}
+
+#[test]
+fn fields_that_only_the_virtual_machine_knows_count() {
+    // Header and int take 16 bytes; two words are added to them.
+    for gaps in [false, true] {
+        let graph = heap_of("java/lang/Thread", "priority", 5, 32, gaps);
+        assert_eq!(instance_bytes(&graph), BTreeSet::from([32]));
+        assert!(graph.layout_fit() > if gaps { 0.7 } else { 0.99 });
+    }
+}
+
+#[test]
+fn the_stack_of_a_parked_virtual_thread_counts() {
+    // 100 words, and four words of bits for the 200 places of compressed references in them.
+    let bytes = 16 + 16 + 100 * 8 + 4 * 8;
+    let graph = heap_of("jdk/internal/vm/StackChunk", "size", 100, bytes, false);
+    assert_eq!(instance_bytes(&graph), BTreeSet::from([bytes]));
+}
+
+#[test]
+fn identifiers_that_count_objects_are_no_addresses() {
+    for step in [1, 8, 12] {
+        let mut dump = DumpWriter::new(2, IdSize::Eight);
+        for number in 1..100 {
+            dump.primitive_array(number * step, FieldType::Byte, 100);
+        }
+        let graph = read(&dump.finish()).unwrap();
+        assert!(!graph.has_addresses(), "step {step}");
+        assert!(
+            graph
+                .objects()
+                .all(|object| graph.size_bytes(object) == 120)
+        );
+    }
+    assert!(read(&small(IdSize::Eight)).unwrap().has_addresses());
+}
+
+#[test]
+fn class_names_with_dots_are_those_with_slashes() {
+    for (in_file, name) in [
+        ("com.example.Mark", "com/example/Mark"),
+        ("com/example/Mark", "com/example/Mark"),
+        ("java.lang.String[]", "[Ljava/lang/String;"),
+        ("int[][]", "[[I"),
+        ("byte[]", "[B"),
+        ("a/Lambda.0x80", "a/Lambda.0x80"),
+    ] {
+        let mut dump = DumpWriter::new(3, IdSize::Four);
+        let class = ClassToWrite {
+            id: 0x1000,
+            ..ClassToWrite::default()
+        };
+        dump.class(in_file, &class);
+        dump.instance(0x2000, 0x1000, &[]);
+        let graph = read(&dump.finish()).unwrap();
+        let mark = graph.last_instance_of(&name.replace('/', "."));
+        assert!(mark.is_some() || name.contains(['[', '.']), "{in_file}");
+        assert!(graph.last_instance_of(in_file).is_some(), "{in_file}");
+        let instance = graph.objects().next_back().unwrap();
+        assert_eq!(graph.class(graph.class_of(instance)).name, name);
+    }
 }
 
 /// A heap to be written: addresses are places times 16.

@@ -15,6 +15,8 @@ pub struct ClassToWrite {
     pub statics: Vec<(FieldType, u64)>,
     /// Types of the instance fields.
     pub fields: Vec<FieldType>,
+    /// Names of the first of them.
+    pub field_names: Vec<&'static str>,
 }
 
 /// A dump in memory.
@@ -61,8 +63,12 @@ impl DumpWriter {
         }
         self.segment
             .extend((class.fields.len() as u16).to_be_bytes());
-        for kind in &class.fields {
-            self.id(1);
+        for (place, kind) in class.fields.iter().enumerate() {
+            let name = class
+                .field_names
+                .get(place)
+                .map_or(1, |name| self.string(name));
+            self.id(name);
             self.segment.push(code(*kind));
         }
         self
@@ -70,13 +76,20 @@ impl DumpWriter {
 
     /// Names a class.
     pub fn name(&mut self, name: &str, class: u64) -> &mut Self {
-        self.strings += 1;
-        let string = self.encoded(self.strings);
+        let string = self.string(name);
+        let string = self.encoded(string);
         let class = self.encoded(class);
-        self.record(tag::UTF8, &[&string, name.as_bytes()].concat());
         let record = [&[0; 4], &*class, &[0; 4], &*string].concat();
         self.record(tag::LOAD_CLASS, &record);
         self
+    }
+
+    /// Writes a string; its identifier.
+    fn string(&mut self, text: &str) -> u64 {
+        self.strings += 1;
+        let string = self.encoded(self.strings);
+        self.record(tag::UTF8, &[&string, text.as_bytes()].concat());
+        self.strings
     }
 
     /// Writes an instance with its fields: those of its class, then those of its superclass, and so on.
@@ -136,11 +149,16 @@ impl DumpWriter {
         self
     }
 
-    /// Ends the dump.
-    pub fn finish(mut self) -> Vec<u8> {
+    /// Ends the dump; what comes next goes to another.
+    pub fn end_dump(&mut self) -> &mut Self {
         self.end_segment();
-        // The end of a heap dump of segments.
-        self.record(0x2c, &[]);
+        self.record(tag::HEAP_DUMP_END, &[]);
+        self
+    }
+
+    /// Ends the last dump, and the file.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.end_dump();
         self.out
     }
 

@@ -2,6 +2,7 @@
 
 use crate::address_index::AddressIndex;
 use crate::build::resolve::Unfinished;
+use crate::build::{Selection, WhichDump};
 use crate::error::{HprofError, Result};
 use crate::format::IdSize;
 use crate::graph::{ObjectGraph, ObjectId};
@@ -13,6 +14,7 @@ pub(super) struct Edges<'a> {
     unfinished: &'a Unfinished,
     index: AddressIndex<'a>,
     id_size: IdSize,
+    selection: Selection,
     collected: Collected,
 }
 
@@ -25,17 +27,24 @@ pub(super) struct Collected {
 }
 
 impl<'a> Edges<'a> {
-    pub fn new(unfinished: &'a Unfinished) -> Self {
+    /// Collects those of dump `number`.
+    pub fn new(unfinished: &'a Unfinished, number: u32) -> Self {
         Self {
             unfinished,
             index: AddressIndex::new(&unfinished.graph.addresses),
             id_size: unfinished.graph.id_size,
+            selection: Selection::new(WhichDump::Number(number)),
             collected: Collected::default(),
         }
     }
 
     pub fn finish(self) -> Collected {
         self.collected
+    }
+
+    /// Whether the dump was read, and a damage behind it does not matter.
+    pub fn is_complete(&self) -> bool {
+        self.selection.is_complete()
     }
 
     fn begin(&mut self) {
@@ -55,6 +64,14 @@ impl<'a> Edges<'a> {
 }
 
 impl Visitor for Edges<'_> {
+    fn begin_dump(&mut self, number: u32) -> bool {
+        self.selection.begin(number)
+    }
+
+    fn end_dump(&mut self) {
+        self.selection.is_complete = true;
+    }
+
     fn class(&mut self, class: &ClassDump) {
         self.begin();
         self.refer(class.super_class);

@@ -1,14 +1,12 @@
 //! Between the passes: numbers for objects and classes, sizes, roots.
 
 use crate::address_index::AddressIndex;
-use crate::build::{
-    CLASS, Census, Draft, INSTANCE, OBJECT_ARRAY, OBJECTS_MAX, PRIMITIVE_ARRAY, Raw,
-};
+use crate::build::sizes::{Fields, Sizes};
+use crate::build::{CLASS, Census, Draft, OBJECTS_MAX, PRIMITIVE_ARRAY, Raw};
 use crate::error::{HprofError, Result};
-use crate::format::{FieldType, IdSize, RootKind};
+use crate::format::{FieldType, RootKind};
 use crate::graph::{CLASS_BITS, CLASS_MASK, Class, ClassId, ObjectGraph, ObjectId};
 use crate::graph::{Root, RootKinds};
-use crate::layout::{ALIGNMENT, Layout};
 
 use rustc_hash::FxHashMap;
 
@@ -25,13 +23,6 @@ pub(super) struct Unfinished {
     pub in_file: usize,
     /// The place in the file of each object.
     pub ordinals: Vec<u32>,
-}
-
-/// References and bytes of other fields, in an instance.
-#[derive(Clone, Copy, Debug, Default)]
-struct Fields {
-    references: u64,
-    primitive_bytes: u64,
 }
 
 pub(super) fn resolve(mut census: Census) -> Result<Unfinished> {
@@ -53,16 +44,14 @@ pub(super) fn resolve(mut census: Census) -> Result<Unfinished> {
     let class_class = find_or_add(&mut classes, "java/lang/Class");
     let array_classes = FieldType::PRIMITIVE
         .map(|kind| find_or_add(&mut classes, kind.array_class().unwrap_or_default()));
-    let sizes = Sizes {
-        drafts: &census.drafts,
-        fields: &fields,
-        class_fields: fields
-            .get(class_class as usize)
-            .copied()
-            .unwrap_or_default(),
-    };
-    let (layout, layout_fit) = sizes.best_layout(&objects, census.id_size);
-    let units = sizes.units(&objects, &layout);
+    let class_fields = fields.get(class_class as usize).copied();
+    let sizes = Sizes::infer(
+        &objects,
+        census.id_size,
+        &census.drafts,
+        &fields,
+        class_fields.unwrap_or_default(),
+    );
     for (number, raw) in objects.iter().enumerate() {
         if raw.kind() == CLASS {
             classes[(raw.class & CLASS_MASK) as usize].object = Some(ObjectId(number as u32));
@@ -76,18 +65,23 @@ pub(super) fn resolve(mut census: Census) -> Result<Unfinished> {
         _ => raw.class,
     };
     let addresses: Vec<u64> = objects.iter().map(|raw| raw.address).collect();
+    let (roots, dangling_roots) = roots(&census.roots, &AddressIndex::new(&addresses));
     let graph = ObjectGraph {
         id_size: census.id_size,
-        layout,
-        layout_fit,
-        sizes: units,
+        layout: sizes.layout,
+        layout_fit: sizes.fit,
+        has_addresses: sizes.has_addresses,
+        dump_number: census.selection.chosen,
+        dumps_in_file: census.selection.dumps,
+        sizes: sizes.units(&objects),
         classes_of: objects.iter().map(class_of).collect(),
         reference_starts: Vec::new(),
         references: Vec::new(),
         dangling: 0,
         classes,
         class_class: ClassId(class_class),
-        roots: roots(&census.roots, &AddressIndex::new(&addresses)),
+        dangling_roots,
+        roots,
         addresses,
     };
     Ok(Unfinished {
@@ -144,10 +138,29 @@ fn classes(census: &mut Census) -> Vec<Class> {
         if let Some(number) = census.class_numbers.get(address)
             && let Some(name) = strings.get(name)
         {
-            classes[*number as usize].name = name.to_string();
+            classes[*number as usize].name = class_name(name);
         }
     }
     classes
+}
+
+/// A class's name as HotSpot writes it: `java/lang/String`, `[Ljava/lang/String;` or `[I`. Android's runtime writes
+/// `java.lang.String`, `java.lang.String[]` and `int[]`.
+pub(crate) fn class_name(name: &str) -> String {
+    let Some(element) = name.strip_suffix("[]") else {
+        // A name with slashes has dots only where they belong.
+        let is_dotted = !name.contains('/');
+        return name.replace('.', if is_dotted { "/" } else { "." });
+    };
+    let primitive = FieldType::PRIMITIVE
+        .iter()
+        .find(|kind| kind.java_name() == element)
+        .and_then(|kind| kind.array_class());
+    match (primitive, element.ends_with("[]")) {
+        (Some(array), _) => array.to_owned(),
+        (None, true) => format!("[{}", class_name(element)),
+        (None, false) => format!("[L{};", class_name(element)),
+    }
 }
 
 /// The number of the class `name`, which is added if there is none.
@@ -164,11 +177,13 @@ fn find_or_add(classes: &mut Vec<Class>, name: &str) -> u32 {
     place as u32
 }
 
-fn roots(raw: &[(u64, RootKind)], index: &AddressIndex<'_>) -> Vec<Root> {
+/// The roots, and how many stand at addresses without an object.
+fn roots(raw: &[(u64, RootKind)], index: &AddressIndex<'_>) -> (Vec<Root>, u64) {
     let mut found: Vec<(ObjectId, RootKind)> = raw
         .iter()
         .filter_map(|(address, kind)| Some((ObjectId(index.find(*address)?), *kind)))
         .collect();
+    let dangling = (raw.len() - found.len()) as u64;
     found.sort_unstable();
     let mut roots: Vec<Root> = Vec::new();
     for (object, kind) in found {
@@ -180,69 +195,5 @@ fn roots(raw: &[(u64, RootKind)], index: &AddressIndex<'_>) -> Vec<Root> {
             }),
         }
     }
-    roots
-}
-
-struct Sizes<'a> {
-    drafts: &'a [Draft],
-    fields: &'a [Fields],
-    /// Fields of `java.lang.Class`, which each class object has before its static fields.
-    class_fields: Fields,
-}
-
-impl Sizes<'_> {
-    fn bytes(&self, raw: &Raw, layout: &Layout) -> u64 {
-        let number = (raw.class & CLASS_MASK) as usize;
-        match raw.kind() {
-            INSTANCE => {
-                let fields = self.fields[number];
-                layout.instance_bytes(fields.references, fields.primitive_bytes)
-            }
-            OBJECT_ARRAY => layout.array_bytes(FieldType::Object, raw.length),
-            PRIMITIVE_ARRAY => layout.array_bytes(FieldType::PRIMITIVE[number], raw.length),
-            _ => {
-                let draft = &self.drafts[number];
-                layout.instance_bytes(
-                    self.class_fields.references + draft.static_references,
-                    self.class_fields.primitive_bytes + draft.static_primitive_bytes,
-                )
-            }
-        }
-    }
-
-    /// The layout under which most objects end where the next one begins, and how many do. Class objects do not count:
-    /// they have fields that the dump leaves out.
-    fn best_layout(&self, objects: &[Raw], id_size: IdSize) -> (Layout, f64) {
-        let candidates = Layout::candidates(id_size);
-        let pairs = || {
-            objects
-                .iter()
-                .zip(objects.iter().skip(1))
-                .filter(|(raw, _)| raw.kind() != CLASS)
-        };
-        let (mut best, mut best_fits) = (candidates[0], 0);
-        for layout in candidates {
-            let fits = pairs()
-                .filter(|(raw, next)| next.address - raw.address == self.bytes(raw, layout))
-                .count();
-            if fits > best_fits {
-                (best, best_fits) = (*layout, fits);
-            }
-        }
-        let share = best_fits as f64 / pairs().count().max(1) as f64;
-        (best, share)
-    }
-
-    /// Sizes in units of the alignment; no object reaches into the next.
-    fn units(&self, objects: &[Raw], layout: &Layout) -> Vec<u32> {
-        let next_addresses = objects.iter().skip(1).map(|raw| raw.address);
-        objects
-            .iter()
-            .zip(next_addresses.chain([u64::MAX]))
-            .map(|(raw, next)| {
-                let bytes = self.bytes(raw, layout).min(next - raw.address);
-                u32::try_from((bytes / ALIGNMENT).max(1)).unwrap_or(u32::MAX)
-            })
-            .collect()
-    }
+    (roots, dangling)
 }

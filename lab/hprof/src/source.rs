@@ -1,0 +1,85 @@
+//! Where the bytes of a dump come from: a file, a compressed file, or a pipe.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::error::{HprofError, Result};
+use crate::reader::HprofReader;
+
+const GZIP: &[u8] = b"\x1f\x8b";
+
+/// Opens a file that can be read more than once. What a pipe gives is copied to a temporary file.
+pub(crate) fn open(path: &Path) -> Result<File> {
+    let failed = |source| HprofError::Io { offset: 0, source };
+    let mut file = File::open(path).map_err(failed)?;
+    let kind = file.metadata().map_err(failed)?.file_type();
+    if kind.is_dir() {
+        return Err(HprofError::NotADump {
+            found: Some("a folder"),
+        });
+    }
+    if kind.is_file() {
+        return Ok(file);
+    }
+    let mut copy = tempfile::tempfile().map_err(HprofError::Spool)?;
+    io::copy(&mut file, &mut copy).map_err(HprofError::Spool)?;
+    Ok(copy)
+}
+
+/// Reads a dump from its start. One that is compressed by gzip, in one member or many, is unpacked on the way.
+pub(crate) fn reader<R: Read + Seek>(input: &mut R) -> Result<HprofReader<Box<dyn Read + '_>>> {
+    let failed = |source| HprofError::Io { offset: 0, source };
+    input.seek(SeekFrom::Start(0)).map_err(failed)?;
+    let mut head = Vec::new();
+    let read = input
+        .by_ref()
+        .take(GZIP.len() as u64)
+        .read_to_end(&mut head);
+    read.map_err(failed)?;
+    input.seek(SeekFrom::Start(0)).map_err(failed)?;
+    HprofReader::new(if head == GZIP {
+        Box::new(MultiGzDecoder::new(BufReader::new(input)))
+    } else {
+        Box::new(input)
+    })
+}
+
+/// What a file is that is no heap dump, by its first bytes.
+pub(crate) fn recognize(head: &[u8]) -> Option<&'static str> {
+    const KNOWN: [(&[u8], &str); 14] = [
+        (
+            b"JAVA PROFILE 1.0.1,",
+            "HPROF's text form, which format=b or jcmd GC.heap_dump avoids",
+        ),
+        (b"JAVA PROFILE", "another version of HPROF"),
+        (b"{\"snapshot\"", "a heap snapshot of V8"),
+        (
+            b"\x00\x12portable heap",
+            "a portable heap dump (PHD) of OpenJ9",
+        ),
+        (
+            b"// Version:",
+            "a heap dump of IBM's virtual machine in text form",
+        ),
+        (
+            b"\x7fELF",
+            "a core dump, of which jhsdb jmap --binaryheap makes a heap dump",
+        ),
+        (b"FLR\0", "a recording of JDK Flight Recorder"),
+        (b"PK\x03\x04", "a zip archive"),
+        (b"\x28\xb5\x2f\xfd", "a file compressed by zstd"),
+        (b"\xfd7zXZ", "a file compressed by xz"),
+        (b"BZh", "a file compressed by bzip2"),
+        (GZIP, "a file compressed by gzip twice"),
+        (b"{", "JSON"),
+        (b"\0\0\0\0", "zeros"),
+    ];
+    if head.is_empty() {
+        return Some("an empty file");
+    }
+    let known = KNOWN.iter().find(|(start, _)| head.starts_with(start));
+    known.map(|(_, name)| *name)
+}
