@@ -15,7 +15,7 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_policy::admission::SAMPLE_BYTES;
 use warmswap_policy::admission::{Admission, Candidate, Selective, estimate_bytes, estimate_for};
 use warmswap_policy::eviction::{Eviction, Lottery};
-use warmswap_policy::{ChunkId, Hotness, Stored};
+use warmswap_policy::{ChunkId, Hotness, StoredChunk};
 use warmswap_trace::{ContentId, TraceReader};
 
 type Page = [u8; PAGE_BYTES];
@@ -92,7 +92,7 @@ fn estimate(criterion: &mut Criterion) {
 fn admission(pages: &[Page], sizes: &[u32], hit_percent: u32, compression_ns: f64) {
     let mut policy = Selective::default();
     for &bytes in sizes {
-        policy.entered(Stored {
+        policy.entered(StoredChunk {
             hotness: Hotness::Cold,
             is_file: false,
             pages: 1,
@@ -130,8 +130,8 @@ fn lottery(pages: u32) -> Lottery {
     lottery
 }
 
-fn stored(n: u32) -> Stored {
-    Stored {
+fn stored(n: u32) -> StoredChunk {
+    StoredChunk {
         hotness: Hotness::Cold,
         is_file: n.is_multiple_of(3),
         pages: 1,

@@ -4,6 +4,7 @@
 //! each switch of the scheme turned over. The pool is small and there is a backing file, so that admission
 //! and eviction have something to decide.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_page::Layout;
 use warmswap_policy::SchemeSpec;
@@ -14,36 +15,54 @@ use crate::error::StudyError;
 use crate::options::{Amount, Options};
 use crate::run::{OnProgress, Run, replay_all};
 use crate::subject::Subject;
+use warmswap_result::Described;
 
 /// A scheme with one slot exchanged, over all traces.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Described)]
+#[column(slot = self.slot(), text)]
+#[column(relaunch_mean_ns = self.latency.map(|it| it.mean), "relaunch mean")]
 pub struct AblationRow {
     /// What was exchanged; `None` for the scheme itself.
     pub change: Option<String>,
     /// Time that memory cost in a relaunch's window.
     pub latency: Option<Figures>,
     /// Geometric mean, over the applications, of the median latency by that of the scheme itself.
+    #[column(ratio, "vs own")]
     pub vs_base: Option<f64>,
     /// CPU time of compression and decompression by that of the scheme itself.
+    #[column(ratio, "CPU vs own")]
     pub cpu_vs_base: Option<f64>,
     /// Touches that waited for the pool, at any time.
+    #[column("from pool")]
     pub pool_faults: u64,
     /// Touches that waited for the backing file, at any time.
+    #[column("from flash")]
     pub backing_faults: u64,
     /// Chunks that were not admitted.
+    #[column]
     pub not_admitted: u64,
     /// Chunks that were evicted to the backing file.
+    #[column(count, "evicted")]
     pub written_back_chunks: u64,
     /// Bytes read from flash.
     pub flash_read_bytes: u64,
     /// Bytes written to flash.
+    #[column]
     pub flash_written_bytes: u64,
     /// Applications that were killed.
     pub kills: u64,
 }
 
+impl AblationRow {
+    /// What was exchanged, with room for a line to break.
+    fn slot(&self) -> String {
+        let change = self.change.as_ref();
+        change.map_or_else(|| "(as it is)".to_owned(), |it| it.replace(',', ", "))
+    }
+}
+
 /// A scheme, and what each of its slots is worth.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ablation {
     /// The scheme.
     pub scheme: String,
@@ -80,7 +99,7 @@ pub fn changes(scheme: &SchemeSpec) -> Vec<String> {
     });
     let order = scheme.reclaim.starts_with("hotness:") && !scheme.reclaim.contains("foreground=");
     let order = order.then(|| format!("reclaim={},foreground=last", scheme.reclaim));
-    let rules = ["lru", "lru-2", "hotness", "history", "windows"];
+    let rules = ["lru", "lru-2", "sieve", "history", "windows"];
     let rules = rules.map(|rule| format!("reclaim=adaptive:rule={rule}"));
     let rules = rules.into_iter().filter(|_| scheme.reclaim == "adaptive");
     let turned = |name: &str, is_on| format!("{name}={}", if is_on { "off" } else { "on" });

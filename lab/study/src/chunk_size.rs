@@ -1,5 +1,6 @@
 //! What chunk size does to ratio and speed (Ariadne Figure 6).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_codec::{ChunkPlan, Codec, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 
@@ -8,6 +9,7 @@ use crate::error::StudyError;
 use crate::paper::Published;
 use crate::run::OnProgress;
 use crate::sample::Sample;
+use warmswap_result::Described;
 
 /// Data ratio at the smallest chunk size, 128 B.
 pub const PAPER_RATIO_128B: Published = Published::new(1.7, "Ariadne, Figure 6 and section 3");
@@ -22,11 +24,19 @@ pub const PAPER_SPEEDUP_LZ4: Published = Published::new(59.2, "Ariadne, Figure 6
 pub const PAPER_SPEEDUP_LZO: Published = Published::new(41.8, "Ariadne, Figure 6 and section 3");
 
 /// One codec at one chunk size.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Described)]
+#[column(data_ratio = self.data_ratio(), ratio, measured, paper = self.paper())]
+#[column(compress_ns = self.compress_ns as f64 * self.per_mib(), "compression of a MiB", measured)]
+#[column(decompress_ns = self.decompress_ns as f64 * self.per_mib(), "decompression of a MiB", measured)]
+#[column(compress_bytes_per_s = self.compress_mb_per_s() * 1e6, bytes, "compressed in a second", measured)]
+#[column(decompress_bytes_per_s = self.decompress_mb_per_s() * 1e6, bytes, "decompressed in a second", measured)]
 pub struct ChunkSizeRow {
     /// The codec.
+    #[schemars(with = "String")]
+    #[column(text, with = named)]
     pub codec: Codec,
     /// Bytes that are compressed at once.
+    #[column]
     pub chunk_bytes: u32,
     /// Bytes of the pages.
     pub original_bytes: u64,
@@ -38,7 +48,24 @@ pub struct ChunkSizeRow {
     pub decompress_ns: u64,
 }
 
+fn named(codec: &Codec) -> &'static str {
+    codec.name()
+}
+
 impl ChunkSizeRow {
+    fn per_mib(&self) -> f64 {
+        (1 << 20) as f64 / self.original_bytes as f64
+    }
+
+    fn paper(&self) -> Option<Published> {
+        let is_of_paper = matches!(self.codec, Codec::Lz4 | Codec::Lzo);
+        match self.chunk_bytes {
+            128 if is_of_paper => Some(PAPER_RATIO_128B),
+            131_072 if is_of_paper => Some(PAPER_RATIO_128K),
+            _ => None,
+        }
+    }
+
     /// Original bytes for each compressed byte.
     pub fn data_ratio(&self) -> f64 {
         self.original_bytes as f64 / self.compressed_bytes as f64
@@ -56,7 +83,7 @@ impl ChunkSizeRow {
 }
 
 /// All codecs at all chunk sizes, on the same pages.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChunkSizes {
     /// Passes of which the median counts.
     pub passes: u32,

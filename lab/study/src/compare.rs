@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_page::quantile::Sorted;
 use warmswap_policy::SchemeSpec;
 use warmswap_replay::{AppResult, CpuTime, Latency, Relaunch, ReplayResult};
+use warmswap_result::Described;
 
 mod alike;
 mod verdict;
@@ -44,7 +46,7 @@ pub const PAPER_LATENCY_VS_DRAM: Published =
     Published::new(1.10, "Ariadne, Figure 10 and section 6.1: within 10 %");
 
 /// Figures of a number of relaunches, each in its measured and modelled part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Figures {
     /// Of all, half are at most this (nearest rank); the parts are those of that relaunch.
     pub median: Latency,
@@ -75,7 +77,7 @@ impl Figures {
 }
 
 /// One application of one trace under one scheme.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AppRow {
     /// The trace.
     pub trace: String,
@@ -109,9 +111,21 @@ pub struct AppRow {
 }
 
 /// One scheme over all traces.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Described)]
+#[column(relaunch_p50_ns = self.latency.map(|it| it.median), "relaunch p50")]
+#[column(relaunch_p90_ns = self.latency.map(|it| it.p90), "p90")]
+#[column(relaunch_mean_ns = self.latency.map(|it| it.mean), "mean")]
+#[column(cold_start_mean_ns = self.cold_start_latency.map(|it| it.mean), "mean")]
+#[column(warm_p50_ns = self.warm_latency.map(|it| it.median), "others p50")]
+#[column(warm_mean_ns = self.warm_latency.map(|it| it.mean), "others mean")]
+#[column(relaunch_measured_share = self.latency.and_then(|it| it.mean.measured_share()), percent, "measured part")]
+#[column(compress_ns = self.cpu.compress_ns(), "compression")]
+#[column(decompress_ns = self.cpu.decompress_ns(), "decompression")]
+#[column(estimate_ns = self.cpu.estimate_ns, "estimates")]
+#[column(cpu_ns = self.cpu.total_ns(), "together")]
 pub struct SchemeRow {
     /// The scheme.
+    #[column]
     pub scheme: String,
     /// The memory that it had.
     #[serde(default)]
@@ -122,6 +136,7 @@ pub struct SchemeRow {
     pub latency: Option<Figures>,
     /// Of the relaunches, cold starts after a kill.
     #[serde(default)]
+    #[column]
     pub cold_starts: u64,
     /// Their latency by itself.
     #[serde(default)]
@@ -131,56 +146,82 @@ pub struct SchemeRow {
     pub warm_latency: Option<Figures>,
     /// Geometric mean, over the applications, of its median latency by that under zram. `None` where
     /// zram was not among the schemes, here and below.
+    #[column(ratio, "vs zram", paper = self.paper(&PAPER_LATENCY_VS_ZRAM))]
     pub latency_vs_zram: Option<f64>,
     /// The same by that under dram.
+    #[column(ratio, "vs dram")]
     pub latency_vs_dram: Option<f64>,
     /// CPU time of compression and decompression.
     pub cpu: CpuTime,
     /// All of it, by that under zram.
+    #[column(ratio, "vs zram", paper = self.paper(&PAPER_CPU_VS_ZRAM))]
     pub cpu_vs_zram: Option<f64>,
     /// Original bytes for each compressed byte, over everything that was stored.
+    #[column(ratio)]
     pub data_ratio: Option<f64>,
     /// Original bytes for each byte of memory that the pools held when they held most; `None` when
     /// nothing was in them.
+    #[column(ratio)]
     pub memory_ratio: Option<f64>,
     /// Pages that left their frames: compressed, written as they are, or dropped for a kept copy.
+    #[column("pages out")]
     pub swap_out_pages: u64,
     /// Pages that came back: asked for, along with one that was, or prefetched.
+    #[column("pages in")]
     pub swap_in_pages: u64,
     /// Bytes read from flash.
+    #[column]
     pub flash_read_bytes: u64,
     /// Bytes written to flash.
+    #[column]
     pub flash_written_bytes: u64,
     /// Mean share of a window's pages that the hot list predicted; `None` without a hot list.
+    #[column(percent)]
     pub coverage: Option<f64>,
     /// Mean share of the hot list that was used.
+    #[column(percent)]
     pub accuracy: Option<f64>,
     /// Pages that were prefetched.
+    #[column]
     pub prefetched_pages: u64,
     /// Share of them that was asked for.
+    #[column(percent, "used")]
     pub prefetch_used: Option<f64>,
     /// Share of them that left again unused.
+    #[column(percent, "wasted")]
     pub prefetch_wasted: Option<f64>,
     /// Applications that were killed.
+    #[column]
     pub kills: u64,
     /// Touches in launch windows of relaunches that waited for pool, backing file or prefetch buffer, and first touches
     /// of those after a kill.
     #[serde(default)]
+    #[column]
     pub window_faults: u64,
     /// The same anywhere.
     #[serde(default)]
+    #[column("all faults")]
     pub faults: u64,
     /// Of the way from exact LRU to the optimum about launch windows, how much it goes, in window faults. `None` where
-    /// these two were not compared, or there is no way.
+    /// these two were not compared, or hardly differ.
     #[serde(default)]
+    #[column(percent, "of the way")]
     pub way_in_windows: Option<f64>,
     /// Of the way from exact LRU to the optimum, in all faults.
     #[serde(default)]
+    #[column(percent, "of the way")]
     pub way: Option<f64>,
 }
 
+impl SchemeRow {
+    /// A published number of Ariadne beside its rows.
+    fn paper<'a>(&self, published: &'a Published) -> Option<&'a Published> {
+        self.scheme.starts_with("ariadne").then_some(published)
+    }
+}
+
 /// Schemes side by side.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// The traces, in their order, with budget and footprint.
     pub traces: Vec<TraceRow>,
@@ -201,7 +242,7 @@ pub struct Comparison {
 }
 
 /// One trace of a comparison.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceRow {
     /// Its name.
     pub trace: String,

@@ -5,6 +5,7 @@
 //! of its traces. The paper uses LZO for Figure 12; give the schemes as `zram+codec=lzo` and so on to do
 //! the same.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_policy::{PolicyError, SchemeSpec};
 
@@ -15,6 +16,7 @@ use crate::paper::Published;
 use crate::run::{OnProgress, Run, replay_all};
 use crate::subject::Subject;
 use crate::volume::Volume;
+use warmswap_result::Described;
 
 /// The configurations of Figures 10 to 13, zram first.
 pub const SCHEMES: [&str; 9] = [
@@ -41,17 +43,23 @@ pub const PAPER_COMPRESS: Published =
     Published::new(0.80, "Ariadne, Figure 12 and section 6.2: YouTube, Twitter");
 
 /// One application under one scheme.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Described)]
+#[column(original_bytes = self.volume.original_bytes, "compressed")]
+#[column(data_ratio = self.volume.data_ratio(), ratio)]
 pub struct CompressionRow {
     /// The trace.
     pub trace: String,
     /// The application.
+    #[column]
     pub app: String,
     /// The scheme.
+    #[column]
     pub scheme: String,
     /// CPU time of compression of its pages, for whatever reason, measured.
+    #[column("compression")]
     pub compress_ns: u64,
     /// CPU time of decompression of its pages, for whatever reason, measured.
+    #[column("decompression")]
     pub decompress_ns: u64,
     /// What was compressed, and to how much.
     pub volume: Volume,
@@ -60,11 +68,12 @@ pub struct CompressionRow {
     /// Decompression time by that of the first scheme.
     pub decompress_vs_first: Option<f64>,
     /// Both times together by those of the first scheme.
+    #[column(ratio, "CPU vs first")]
     pub cpu_vs_first: Option<f64>,
 }
 
 /// All applications of some traces.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CompressionStudy {
     /// The schemes; the first is what the others are compared with.
     pub schemes: Vec<String>,

@@ -6,6 +6,7 @@
 //! Coverage: of the pages of a launch window that existed before it, the share that was on the hot list.
 //! Accuracy: of the hot list, the share that the window or the execution after it used.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_policy::SchemeSpec;
 use warmswap_replay::{Relaunch, Sight};
@@ -16,6 +17,7 @@ use crate::options::Options;
 use crate::paper::Published;
 use crate::run::{OnProgress, Progress, Run, replay_all};
 use crate::subject::Subject;
+use warmswap_result::Described;
 
 /// The scheme whose hot list is looked at unless another is asked for.
 pub const SCHEME: &str = "ariadne-ehl-1k-2k-16k";
@@ -27,26 +29,40 @@ pub const PAPER_COVERAGE: Published = Published::new(0.70, "Ariadne, Figure 14 a
 pub const PAPER_ACCURACY: Published = Published::new(0.92, "Ariadne, Figure 14 and section 6.2");
 
 /// One application, the mean of its relaunches.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Described)]
 pub struct CoverageRow {
     /// The trace.
     pub trace: String,
     /// The application.
+    #[column]
     pub app: String,
     /// The scheme.
+    #[column]
     pub scheme: String,
     /// The touches that the engine heard of.
+    #[column(text, "hears of", with = heard)]
     pub sight: Sight,
     /// Relaunches, without those that were cold starts after a kill.
     pub relaunches: u64,
     /// Mean number of pages of the hot list.
+    #[column("hot list")]
     pub hot_pages: f64,
     /// Mean number of pages that the window touched and that existed before.
+    #[column]
     pub window_pages: f64,
     /// Mean coverage; `None` when no window touched a page that existed before.
+    #[column(percent, paper = PAPER_COVERAGE)]
     pub coverage: Option<f64>,
     /// Mean accuracy; `None` when no hot list had a page.
+    #[column(percent, paper = PAPER_ACCURACY)]
     pub accuracy: Option<f64>,
+}
+
+fn heard(sight: &Sight) -> &'static str {
+    match sight {
+        Sight::All => "touches",
+        Sight::Faults => "faults",
+    }
 }
 
 /// Of finished runs. Applications without relaunches are left out.

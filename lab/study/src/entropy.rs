@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_codec::{ChunkPlan, Codec, Scratch, encode_contiguous};
 use warmswap_page::PAGE_BYTES;
@@ -16,9 +17,9 @@ use crate::paper::Published;
 use crate::run::{OnProgress, Progress};
 use crate::subject::Subject;
 
-/// Correlation of the entropy of 512 bytes with that of the whole page.
+/// Correlation of the entropy of 512 bytes with the entropy of the whole page.
 pub const PAPER_512: Published = Published::new(0.955, "ezswap, Figure 5 and section III-B");
-/// Correlation of the entropy of 256 bytes with that of the whole page.
+/// Correlation of the entropy of 256 bytes with the entropy of the whole page.
 pub const PAPER_256: Published = Published::new(0.938, "ezswap, section III-B");
 /// Correlation of the entropy of 512 bytes with the compressed size, by lzo.
 pub const PAPER_SIZE: Published = Published::new(0.88, "ezswap, Figure 6 and section III-B");
@@ -34,9 +35,10 @@ pub const BINS: usize = 8;
 pub const CODECS: [Codec; 2] = [Codec::Lzo, Codec::Lz4];
 
 /// One codec against the estimate.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CodecRow {
     /// The codec.
+    #[schemars(with = "String")]
     pub codec: Codec,
     /// Pearson's coefficient of estimated and real size; `None` when one of them does not vary.
     pub correlation: Option<f64>,
@@ -47,7 +49,7 @@ pub struct CodecRow {
 }
 
 /// Pages of about the same estimated size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bin {
     /// How many they are.
     pub pages: u64,
@@ -58,7 +60,7 @@ pub struct Bin {
 }
 
 /// The distinct pages of one trace.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EntropyStudy {
     /// The trace.
     pub trace: String,

@@ -30,6 +30,12 @@ pub enum StudyError {
         /// The class.
         class: String,
     },
+    /// Young objects are known by where they lie, which the dump does not say.
+    #[error("{}: identifiers are no addresses, so that no object is known to be younger than another", path.display())]
+    NoAddresses {
+        /// The dump.
+        path: PathBuf,
+    },
     /// A scheme is none.
     #[error(transparent)]
     Policy(Box<PolicyError>),
@@ -52,7 +58,7 @@ pub enum StudyError {
         source: Box<ReplayError>,
     },
     /// The study works on page contents, and the trace has none, or they were left out.
-    #[error("{path} has no page contents to measure; record or synthesize it with contents")]
+    #[error("{path} has no page contents to measure; record it with contents")]
     NoContents {
         /// The trace.
         path: PathBuf,

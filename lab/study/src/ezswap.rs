@@ -1,5 +1,6 @@
 //! What the parts of ezswap bring, alone and together (ezswap Figures 8 to 11 and Table 3).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_page::PAGE_BYTES;
 use warmswap_policy::SchemeSpec;
@@ -10,6 +11,7 @@ use crate::mean::{mean, share};
 use crate::options::{Amount, Options};
 use crate::run::{OnProgress, Progress, Run, replay_all};
 use crate::subject::Subject;
+use warmswap_result::Described;
 
 /// The configurations of Figure 8, in its order.
 pub const SCHEMES: [&str; 7] = [
@@ -91,11 +93,12 @@ pub const PAPER: [Paper; 6] = [
 ];
 
 /// One configuration on one trace under one budget.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Described)]
 pub struct EzswapRow {
     /// The trace.
     pub trace: String,
     /// The scheme.
+    #[column]
     pub scheme: String,
     /// Memory for frames and pool, in percent of the footprint.
     pub budget_percent: u32,
@@ -106,22 +109,29 @@ pub struct EzswapRow {
     /// Bytes written to flash.
     pub written_bytes: u64,
     /// Pages that were compressed.
+    #[column]
     pub compressed_pages: u64,
     /// CPU time of compression, in ns.
+    #[column("compression", measured)]
     pub compress_ns: u64,
     /// Estimates that were made; their time is that of [`entropy_study`](crate::entropy_study) each.
+    #[column]
     pub estimates: u64,
     /// Anonymous pages that left their frames.
+    #[column("anonymous out")]
     pub anon_out_pages: u64,
     /// Clean and dirty pages of files that did.
+    #[column("of files out")]
     pub file_out_pages: u64,
     /// Pages that found their way back in the pool, of all that came back.
     pub pool_hit_rate: Option<f64>,
     /// Pages in a MiB of the pool, in the mean over the times that an application went to the background.
     pub density: Option<f64>,
     /// Pages of the pool that were evicted, by what they held.
+    #[schemars(with = "[u64; 9]")]
     pub evicted: Chosen,
     /// Applications that were killed.
+    #[column]
     pub kills: u64,
 }
 
@@ -154,7 +164,7 @@ impl EzswapRow {
 }
 
 /// The configurations, and some of them under more or less pressure.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EzswapStudy {
     /// The pool's limit, in percent of the budget.
     pub pool_percent: f64,

@@ -12,12 +12,16 @@
 //! There is no study of lifetimes (Figure 5): a dump identifies an object by its address, which the next collection changes.
 
 use std::path::Path;
+use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use warmswap_hprof::{ObjectGraph, ObjectId};
+use warmswap_hprof::{DumpFile, HprofError, ObjectGraph, ObjectId, WhichDump};
 use warmswap_page::quantile::Sorted;
+use warmswap_result::Described;
 
 use crate::error::StudyError;
+use crate::mean::share;
 use crate::paper::Published;
 
 /// Bytes of a page.
@@ -38,18 +42,26 @@ pub const PAPER_LAUNCH: Published = Published::new(0.155, "Fleet, section 4.2");
 /// Sizes up to which objects are counted, for the distribution of Figure 7.
 const SIZE_LIMITS_BYTES: [u64; 10] = [16, 24, 32, 48, 64, 128, 256, 512, 1024, 4095];
 
+/// A layout by which fewer objects end where the next one begins is none that the virtual machine used, or objects lie
+/// scattered.
+const LAYOUT_FITS: f64 = 0.5;
+
+/// More references or roots than this without an object are no oddity of one writer: the dump lacks a part of the heap.
+const FEW_DANGLING: f64 = 0.01;
+
 /// The depth of objects that no path leads to.
 const UNREACHED: u32 = u32::MAX;
 
 /// How much memory a set of objects takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Extent {
     /// Number of objects.
     pub objects: u64,
     /// Their sizes together.
     pub bytes: u64,
-    /// Pages that hold at least a part of one of them, as they are laid out.
-    pub pages: u64,
+    /// Pages that hold at least a part of one of them, as they are laid out; `None` where the dump does not say where
+    /// objects lie.
+    pub pages: Option<u64>,
 }
 
 impl Extent {
@@ -60,7 +72,7 @@ impl Extent {
 }
 
 /// Objects up to a size.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SizeShare {
     /// The size, header and padding included.
     pub up_to_bytes: u64,
@@ -71,7 +83,7 @@ pub struct SizeShare {
 }
 
 /// The distribution of object sizes (Figure 7).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ObjectSizes {
     /// Mean size, in bytes.
     pub mean_bytes: f64,
@@ -84,7 +96,7 @@ pub struct ObjectSizes {
 }
 
 /// Objects at one depth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DepthRow {
     /// References on the shortest path from a root.
     pub depth: u32,
@@ -93,7 +105,7 @@ pub struct DepthRow {
 }
 
 /// The sets of the paper at one value of D.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LaunchSet {
     /// Objects with a depth below this are near the roots.
     pub depth: u32,
@@ -104,20 +116,39 @@ pub struct LaunchSet {
 }
 
 /// All about one dump.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Described)]
+#[column(dump = self.label(), text)]
+#[column(objects = self.heap.objects, count)]
+#[column(heap_bytes = self.heap.bytes, "heap")]
+#[column(heap_pages = self.heap.pages, "pages")]
+#[column(unreached_bytes = share(self.unreached.bytes, self.heap.bytes), percent, "unreached bytes", kept)]
 pub struct HeapStudy {
     /// The dump, by the name of its file.
     pub dump: String,
+    /// Its number in the file, from 1.
+    pub dump_number: u32,
+    /// Dumps in the file.
+    pub dumps_in_file: u32,
     /// The whole heap.
     pub heap: Extent,
     /// Number of references that are not null.
+    #[column]
     pub references: u64,
+    /// References to what is no object of the dump.
+    #[serde(default)]
+    #[column("dangling", kept)]
+    pub dangling_references: u64,
     /// Number of objects that are roots.
+    #[column]
     pub roots: u64,
     /// The layout by which sizes in memory were computed.
     pub layout: String,
-    /// Share of the objects that end where the next one begins under this layout.
-    pub layout_fit: f64,
+    /// Share of the objects that end where the next one begins under this layout; `None` where the dump does not say
+    /// where objects lie.
+    #[column(percent, "layout fits", kept)]
+    pub layout_fit: Option<f64>,
+    /// What a reader of the figures has to know about this dump.
+    pub notes: Vec<String>,
     /// Sizes of the objects.
     pub sizes: ObjectSizes,
     /// Depths from 0 to below the largest D.
@@ -125,6 +156,7 @@ pub struct HeapStudy {
     /// Objects that are deeper.
     pub deeper: Extent,
     /// The largest depth of all.
+    #[column]
     pub deepest: u32,
     /// Objects that no path leads to: garbage, and what only the virtual machine refers to.
     pub unreached: Extent,
@@ -134,35 +166,136 @@ pub struct HeapStudy {
     pub launch_sets: Vec<LaunchSet>,
 }
 
-/// Reads the dump at `path` and studies it for D from 1 to `depth_max`. Objects behind the last instance of the class
-/// `young_after` are young.
+/// Below this share of objects that fit, sizes were computed for another virtual machine, or other options of it.
+const FITS: f64 = 0.9;
+
+/// From this share of the bytes on, what no path leads to changes every figure by depth.
+const MANY_UNREACHED: f64 = 0.5;
+
+/// From this share of the references on, dangling ones say that the dump is damaged or of no kind that is known.
+const MANY_DANGLING: f64 = 0.01;
+
+impl HeapStudy {
+    /// The dump's name, with its number in a file of several.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self.dumps_in_file {
+            0 | 1 => self.dump.clone(),
+            _ => format!("{} #{}", self.dump, self.dump_number),
+        }
+    }
+
+    /// Why its figures are not to be relied on, a sentence each; none where they are.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<String> {
+        let unreached = share(self.unreached.bytes, self.heap.bytes).unwrap_or(0.0);
+        let dangling = share(self.dangling_references, self.references).unwrap_or(0.0);
+        let doubts = [
+            (
+                self.layout_fit.is_some_and(|fit| fit < FITS),
+                format!(
+                    "Sizes and pages of {} mislead: only {:.1} % of its objects end where the next one begins under the layout {}.",
+                    self.dump,
+                    self.layout_fit.unwrap_or(0.0) * 100.0,
+                    self.layout
+                ),
+            ),
+            (
+                unreached >= MANY_UNREACHED,
+                format!(
+                    "Depths of {} mislead: no path leads to {:.1} % of its bytes.",
+                    self.dump,
+                    unreached * 100.0
+                ),
+            ),
+            (
+                dangling >= MANY_DANGLING,
+                format!(
+                    "{} is not whole: {:.1} % of its references lead to no object.",
+                    self.dump,
+                    dangling * 100.0
+                ),
+            ),
+        ];
+        let doubts = doubts.into_iter().filter(|(is_so, _)| *is_so);
+        doubts.map(|(_, why)| why).collect()
+    }
+}
+
+/// Which dumps of a file to study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dumps {
+    /// One of them.
+    One(WhichDump),
+    /// Each by itself.
+    Each,
+}
+
+impl FromStr for Dumps {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "first" => Self::One(WhichDump::First),
+            "last" => Self::One(WhichDump::Last),
+            "each" => Self::Each,
+            number => match number.parse() {
+                Ok(number) if number > 0 => Self::One(WhichDump::Number(number)),
+                _ => return Err("expected first, last, each or a number from 1".to_owned()),
+            },
+        })
+    }
+}
+
+/// Reads dumps of the file at `path` and studies them for D from 1 to `depth_max`. Objects behind the last instance of the
+/// class `young_after` are young.
 ///
 /// # Errors
-/// The dump cannot be read, or has no instance of the class.
+/// The dump cannot be read, has no instance of the class, or does not say where objects lie.
 pub fn heap_study(
     path: &Path,
+    dumps: Dumps,
     depth_max: u32,
     young_after: Option<&str>,
-) -> Result<HeapStudy, StudyError> {
-    let graph = ObjectGraph::open(path).map_err(|source| StudyError::HeapDump {
+) -> Result<Vec<HeapStudy>, StudyError> {
+    let failed = |source: HprofError| StudyError::HeapDump {
         path: path.to_owned(),
         source: Box::new(source),
-    })?;
-    let mark = match young_after {
-        None => None,
-        Some(class) => {
-            Some(
-                graph
-                    .last_instance_of(class)
-                    .ok_or_else(|| StudyError::NoInstance {
-                        path: path.to_owned(),
-                        class: class.to_owned(),
-                    })?,
-            )
-        }
     };
-    let name = path.file_stem().unwrap_or(path.as_os_str());
-    Ok(heap_graph(&name.to_string_lossy(), &graph, depth_max, mark))
+    let mut file = DumpFile::open(path).map_err(failed)?;
+    let name = path
+        .file_name()
+        .unwrap_or(path.as_os_str())
+        .to_string_lossy();
+    let name = Path::new(name.strip_suffix(".gz").unwrap_or(&name));
+    let name = name.file_stem().unwrap_or_default().to_string_lossy();
+    let mut which = match dumps {
+        Dumps::One(which) => which,
+        Dumps::Each => WhichDump::First,
+    };
+    let mut studies = Vec::new();
+    loop {
+        let graph = file.graph(which).map_err(failed)?;
+        let mark = young_after.map(|class| mark(path, &graph, class));
+        studies.push(heap_graph(&name, &graph, depth_max, mark.transpose()?));
+        if dumps != Dumps::Each || graph.dump_number() == graph.dumps_in_file() {
+            return Ok(studies);
+        }
+        which = WhichDump::Number(graph.dump_number() + 1);
+    }
+}
+
+/// The object behind which young ones lie.
+fn mark(path: &Path, graph: &ObjectGraph, class: &str) -> Result<ObjectId, StudyError> {
+    let path = path.to_owned();
+    if !graph.has_addresses() {
+        return Err(StudyError::NoAddresses { path });
+    }
+    let found = graph.last_instance_of(class);
+    found.ok_or_else(|| StudyError::NoInstance {
+        path,
+        class: class.to_owned(),
+    })
 }
 
 /// Studies a graph for D from 1 to `depth_max`. Objects behind `mark` in the order of addresses are young.
@@ -183,11 +316,15 @@ pub fn heap_graph(
     });
     HeapStudy {
         dump: name.to_owned(),
+        dump_number: graph.dump_number(),
+        dumps_in_file: graph.dumps_in_file(),
         heap,
         references: graph.reference_count(),
+        dangling_references: graph.dangling_references(),
         roots: graph.roots().len() as u64,
-        layout: graph.layout().name.to_owned(),
-        layout_fit: graph.layout_fit(),
+        layout: graph.layout().to_string(),
+        layout_fit: graph.has_addresses().then(|| graph.layout_fit()),
+        notes: notes(graph),
         sizes: sizes(graph, heap),
         depths: (0..depth_max)
             .map(|wanted| DepthRow {
@@ -203,6 +340,41 @@ pub fn heap_graph(
         young: mark.map(|mark| extent(graph, |object| object > mark)),
         launch_sets: launch_sets.collect(),
     }
+}
+
+/// What figures of this dump cannot be trusted for, and which of several dumps it is.
+fn notes(graph: &ObjectGraph) -> Vec<String> {
+    let mut notes = Vec::new();
+    if graph.dumps_in_file() > 1 {
+        let (number, all) = (graph.dump_number(), graph.dumps_in_file());
+        notes.push(format!("dump {number} of {all} in this file"));
+    }
+    if graph.is_empty() {
+        return notes;
+    }
+    if !graph.has_addresses() {
+        let layout = graph.layout();
+        notes.push(format!(
+            "identifiers are no addresses: sizes are by fields, as in {layout}, and pages are unknown"
+        ));
+    } else if graph.layout_fit() < LAYOUT_FITS {
+        notes.push("no known layout fits: sizes are estimates".to_owned());
+    }
+    let share = |part: u64, found: u64| part as f64 / (part + found).max(1) as f64;
+    let dangling = [
+        (
+            "references",
+            graph.dangling_references(),
+            graph.reference_count(),
+        ),
+        ("roots", graph.dangling_roots(), graph.roots().len() as u64),
+    ];
+    for (what, part, found) in dangling {
+        if share(part, found) > FEW_DANGLING {
+            notes.push(format!("{part} {what} lead to objects that the dump lacks"));
+        }
+    }
+    notes
 }
 
 /// The length of the shortest path from a root to each object, breadth first as in Fleet's collector (section 5.3.1).
@@ -239,6 +411,7 @@ fn depths(graph: &ObjectGraph) -> Vec<u32> {
 /// The extent of the objects that `is_in` chooses.
 fn extent(graph: &ObjectGraph, is_in: impl Fn(ObjectId) -> bool) -> Extent {
     let mut extent = Extent::default();
+    let mut pages = 0;
     // Objects come by address, so that pages that were counted lie before this one.
     let mut uncounted_page = 0;
     for object in graph.objects().filter(|object| is_in(*object)) {
@@ -247,9 +420,10 @@ fn extent(graph: &ObjectGraph, is_in: impl Fn(ObjectId) -> bool) -> Extent {
         extent.bytes += bytes;
         let first = (address / PAGE_BYTES).max(uncounted_page);
         let end = address.saturating_add(bytes).div_ceil(PAGE_BYTES);
-        extent.pages += end.saturating_sub(first);
+        pages += end.saturating_sub(first);
         uncounted_page = uncounted_page.max(end);
     }
+    extent.pages = graph.has_addresses().then_some(pages);
     extent
 }
 
@@ -320,7 +494,7 @@ mod tests {
         Extent {
             objects,
             bytes,
-            pages,
+            pages: Some(pages),
         }
     }
 
@@ -339,7 +513,7 @@ mod tests {
             ]
         );
         assert_eq!(study.deepest, 3);
-        assert_eq!(study.deeper, Extent::default());
+        assert_eq!(study.deeper, extent(0, 0, 0));
         assert_eq!(study.unreached, extent(1, 16, 1));
     }
 
@@ -355,6 +529,27 @@ mod tests {
         assert_eq!(set.near_root.grouped_pages(), 1);
         assert_eq!(set.launch, Some(extent(6, 8272, 6)));
         assert_eq!(set.launch.unwrap().grouped_pages(), 3);
+    }
+
+    #[test]
+    fn what_misleads_is_said() {
+        let sound = HeapStudy {
+            layout_fit: Some(0.99),
+            ..study()
+        };
+        assert_eq!(sound.doubts(), [""; 0]);
+        let doubtful = HeapStudy {
+            layout_fit: Some(0.003),
+            dangling_references: sound.references,
+            unreached: sound.heap,
+            ..sound
+        };
+        let doubts = doubtful.doubts();
+        assert_eq!(doubts.len(), 3);
+        assert!(
+            doubts[0].contains("only 0.3 % of its objects"),
+            "{doubts:?}"
+        );
     }
 
     #[test]
@@ -382,7 +577,77 @@ mod tests {
         let dump = DumpWriter::new(2, IdSize::Eight).finish();
         let graph = ObjectGraph::read(&mut Cursor::new(dump)).unwrap();
         let study = heap_graph("test", &graph, 2, None);
-        assert_eq!(study.heap, Extent::default());
+        assert_eq!(study.heap, extent(0, 0, 0));
         assert_eq!(study.launch_sets[0].launch, None);
+    }
+
+    /// Objects that are numbered from 1.
+    fn numbered() -> DumpWriter {
+        let mut dump = DumpWriter::new(2, IdSize::Eight);
+        let class = ClassToWrite {
+            id: 1,
+            fields: vec![FieldType::Object, FieldType::Int],
+            ..ClassToWrite::default()
+        };
+        dump.class("Node", &class);
+        for id in 2..102 {
+            dump.instance(id, 1, &[(FieldType::Object, id - 1), (FieldType::Int, 7)]);
+        }
+        dump.root(RootKind::JniGlobal, 101);
+        dump
+    }
+
+    #[test]
+    fn numbered_objects_have_sizes_and_no_pages() {
+        let graph = ObjectGraph::read(&mut Cursor::new(numbered().finish())).unwrap();
+        let study = heap_graph("test", &graph, 2, None);
+        let heap = Extent {
+            objects: 101,
+            bytes: 100 * 24 + 16,
+            pages: None,
+        };
+        assert_eq!((study.heap, study.layout_fit), (heap, None));
+        assert_eq!(study.launch_sets[0].near_root.pages, None);
+        assert!(study.notes[0].contains("no addresses"), "{:?}", study.notes);
+    }
+
+    #[test]
+    fn objects_of_numbered_ones_are_of_no_age() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("numbered.hprof");
+        std::fs::write(&path, numbered().finish()).unwrap();
+        let studied = heap_study(&path, Dumps::Each, 2, Some("Node"));
+        assert!(matches!(studied, Err(StudyError::NoAddresses { .. })));
+    }
+
+    #[test]
+    fn each_dump_of_a_file_stands_for_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("two.hprof");
+        let mut two = numbered();
+        two.end_dump();
+        two.primitive_array(0x1000, FieldType::Byte, 16);
+        std::fs::write(&path, two.finish()).unwrap();
+
+        let objects = |dumps: &str| -> Vec<u64> {
+            let studied = heap_study(&path, dumps.parse().unwrap(), 2, None).unwrap();
+            studied.iter().map(|study| study.heap.objects).collect()
+        };
+
+        assert_eq!(objects("first"), [101]);
+        assert_eq!(objects("last"), [1]);
+        assert_eq!(objects("2"), [1]);
+        assert_eq!(objects("each"), [101, 1]);
+        let error = heap_study(&path, Dumps::One(WhichDump::Number(3)), 2, None).unwrap_err();
+        assert!(error.to_string().contains("number 3"), "{error}");
+        let study = &heap_study(&path, Dumps::One(WhichDump::Last), 2, None).unwrap()[0];
+        assert_eq!(study.notes[0], "dump 2 of 2 in this file");
+    }
+
+    #[test]
+    fn dumps_are_named_or_numbered() {
+        for wrong in ["0", "-1", "second", ""] {
+            assert!(wrong.parse::<Dumps>().is_err(), "{wrong}");
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! last.
 
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_policy::SchemeSpec;
 
@@ -19,7 +20,7 @@ use crate::swap_order::{Digest, RelaunchOrder, SwapOrder, Use};
 pub const PARTS: usize = 10;
 
 /// Pages of one part, by how the relaunch used them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
     /// Used in the launch window.
     pub hot_pages: u64,
@@ -39,7 +40,7 @@ impl Part {
 }
 
 /// One application under one scheme, all its relaunches together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HotnessOrder {
     /// The trace.
     pub trace: String,

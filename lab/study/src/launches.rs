@@ -6,6 +6,7 @@
 //! recording, and volumes those of the sample: the growth is what can be compared.
 
 use rustc_hash::FxHashSet;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_page::quantile::Sorted;
 use warmswap_page::{LaunchKind, PAGE_BYTES, PageAddr};
@@ -13,21 +14,30 @@ use warmswap_trace::{Event, EventKind};
 
 use crate::error::StudyError;
 use crate::subject::Subject;
+use warmswap_result::Described;
 
 /// One application of a trace.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Described)]
+#[column(relaunch_p50_ns = self.median_relaunch_ns(), "relaunch p50")]
+#[column(cold_by_relaunch = self.cold_by_relaunch(), ratio, "cold / relaunch")]
+#[column(growth = self.growth(), ratio)]
 pub struct LaunchRow {
     /// The trace.
+    #[column]
     pub trace: String,
     /// The application.
+    #[column]
     pub app: String,
     /// The first cold launch, in nanoseconds; `None` where the trace has none.
+    #[column("cold launch")]
     pub cold_ns: Option<u64>,
     /// Each relaunch, in nanoseconds.
     pub relaunch_ns: Vec<u64>,
     /// Anonymous memory when the first launch ended, in bytes.
+    #[column("after launch")]
     pub launched_bytes: u64,
     /// The most that there was later.
+    #[column("later, at most")]
     pub most_bytes: u64,
 }
 

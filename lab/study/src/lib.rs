@@ -22,15 +22,12 @@
 //! | [`statistics`] | whether two sets of samples differ by more than noise |
 //! | [`heap_graph`] | sizes, depths and launch sets of objects in heap dumps (Fleet Figures 6b and 7) |
 //! | [`mod@ablation`] | a scheme with each of its slots exchanged |
-//! | [`mod@calibrate`] | the cost table of the `measured` sizing |
 //! | [`subject`], [`options`], [`run`], [`sample`] | traces, limits, replays and page contents for all of these |
 
 #![forbid(unsafe_code)]
 
 pub mod ablation;
-pub mod calibrate;
 pub mod chunk_size;
-pub mod class_use;
 mod codec_bench;
 pub mod compare;
 pub mod compression;
@@ -62,7 +59,6 @@ mod testing;
 pub mod volume;
 
 pub use ablation::{Ablation, ablation};
-pub use calibrate::{CalibrateOptions, Calibration, calibrate};
 pub use chunk_size::{ChunkSizes, chunk_sizes};
 pub use compare::{Comparison, compare};
 pub use compression::{CompressionStudy, compression};
@@ -71,7 +67,7 @@ pub use entropy::{EntropyStudy, entropy_study};
 pub use error::StudyError;
 pub use ezswap::{EzswapStudy, ezswap};
 pub use footprint::{Footprint, footprint};
-pub use heap_graph::{HeapStudy, heap_study};
+pub use heap_graph::{Dumps, HeapStudy, heap_study};
 pub use hotness_order::{HotnessOrder, hotness_order};
 pub use launches::{LaunchRow, launches};
 pub use locality::{Locality, locality};

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_policy::SchemeSpec;
 
@@ -18,6 +19,7 @@ use crate::paper::Published;
 use crate::run::{OnProgress, replay_all_watched};
 use crate::subject::Subject;
 use crate::swap_order::{Digest, RelaunchOrder, SwapOrder, Use};
+use warmswap_result::Described;
 
 /// One application of Table 3.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,15 +50,20 @@ pub static PAPER: [PaperLocality; 5] = [
 ];
 
 /// One application under one scheme, all its relaunches together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Described)]
+#[column(two = self.two(), percent, "2 pages", paper = self.paper().map(|paper| &paper.two))]
+#[column(four = self.four(), percent, "4 pages", paper = self.paper().map(|paper| &paper.four))]
 pub struct Locality {
     /// The trace.
     pub trace: String,
     /// The application.
+    #[column]
     pub app: String,
     /// The scheme.
+    #[column]
     pub scheme: String,
     /// Pages that launch windows swapped in.
+    #[column]
     pub swapped_in_pages: u64,
     /// Of them, those whose next neighbour was swapped in too.
     pub with_next: u64,
@@ -65,6 +72,16 @@ pub struct Locality {
 }
 
 impl Locality {
+    /// What the paper has of the application; the synthetic one has the short form of its name.
+    fn paper(&self) -> Option<&'static PaperLocality> {
+        let name = if self.app == "GEarth" {
+            "GoogleEarth"
+        } else {
+            &self.app
+        };
+        PAPER.iter().find(|paper| paper.app == name)
+    }
+
     /// Probability of two consecutive pages.
     pub fn two(&self) -> Option<f64> {
         share(self.with_next, self.swapped_in_pages)

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use warmswap_result::{Kind, Quantity, Value};
 
 /// A number that a paper published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -11,6 +12,12 @@ pub struct Published {
     pub value: f64,
     /// Paper, and figure, table or section.
     pub source: Cow<'static, str>,
+}
+
+impl Value for Published {
+    fn quantity(&self, kind: Kind) -> Quantity {
+        self.value.quantity(kind)
+    }
 }
 
 impl Published {

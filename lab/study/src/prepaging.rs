@@ -4,6 +4,7 @@
 //! the pages that would have faulted without it, the share that was brought back. Both are taken over the
 //! launches for which something was brought back, so that the time of learning does not count.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_engine::{Engine, Touch};
 use warmswap_policy::SchemeSpec;
@@ -34,7 +35,7 @@ pub const PAPER_FILE_RECALL: Published = Published::new(0.522, "ASAP, Figure 12 
 pub const PAPER_TABLE_BYTES: Published = Published::new(800e3, "ASAP, section 6.6");
 
 /// Prediction of one kind of memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
     /// Launches for which pages were brought back.
     pub launches: u64,
@@ -68,7 +69,7 @@ impl Prediction {
 }
 
 /// One application under one scheme.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PrepagingRow {
     /// The trace.
     pub trace: String,

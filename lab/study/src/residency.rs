@@ -4,6 +4,7 @@
 //! A sample is taken at each launch, at its end, and when an application leaves: between them nothing that a person
 //! notices changes. Each costs one look at every page of the application.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_engine::{Action, Decision, Engine, Touch};
 use warmswap_page::AppId;
@@ -20,7 +21,7 @@ use crate::subject::Subject;
 pub const SCHEMES: [&str; 2] = ["zram", "warmswap"];
 
 /// What an application's memory is at one time, in pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResidencySample {
     /// Nanoseconds since the trace began.
     pub time_ns: u64,
@@ -39,7 +40,7 @@ pub struct ResidencySample {
 }
 
 /// One application under one scheme.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AppResidency {
     /// The trace.
     pub trace: String,
@@ -52,7 +53,7 @@ pub struct AppResidency {
 }
 
 /// What all memory is used for at one time, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemorySample {
     /// Nanoseconds since the trace began.
     pub time_ns: u64,
@@ -63,7 +64,7 @@ pub struct MemorySample {
 }
 
 /// One trace under one scheme.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SchemeMemory {
     /// The trace.
     pub trace: String,
@@ -76,7 +77,7 @@ pub struct SchemeMemory {
 }
 
 /// All of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResidencyStudy {
     /// Each application under each scheme.
     pub apps: Vec<AppResidency>,
@@ -241,7 +242,7 @@ mod tests {
 
         let samples = &study.apps[0].samples;
         let in_frames = |s: &ResidencySample| s.hot_pages + s.warm_pages + s.cold_pages;
-        // Begin and end of each launch, and each time that somebody leaves.
+        // Begin and end of each launch, and each time that an application leaves.
         assert_eq!(samples.len(), 8);
         assert_eq!(in_frames(&samples[1]), 10, "after the first launch");
         assert!(samples[1].is_foreground);

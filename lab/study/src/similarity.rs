@@ -5,6 +5,7 @@
 //! touches, in its window or in the execution after it. Anonymous pages only; nothing is replayed.
 
 use rustc_hash::FxHashSet;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_page::LaunchKind;
 
@@ -13,6 +14,7 @@ use crate::mean::{mean, share};
 use crate::paper::Published;
 use crate::phases::{LaunchPages, launch_pages};
 use crate::subject::Subject;
+use warmswap_result::Described;
 
 /// Mean hot data similarity.
 pub const PAPER_SIMILARITY: Published = Published::new(0.70, "Ariadne, Figure 5 and section 3");
@@ -21,19 +23,25 @@ pub const PAPER_SIMILARITY: Published = Published::new(0.70, "Ariadne, Figure 5 
 pub const PAPER_REUSED: Published = Published::new(0.98, "Ariadne, Figure 5 and section 3");
 
 /// One application, the mean of its pairs of consecutive relaunches.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Described)]
 pub struct Similarity {
     /// The trace.
+    #[column]
     pub trace: String,
     /// The application.
+    #[column]
     pub app: String,
     /// Pairs of consecutive relaunches, both with hot pages.
+    #[column]
     pub pairs: u64,
     /// Mean number of hot pages of the later relaunch.
+    #[column("hot pages")]
     pub hot_pages: f64,
     /// Hot data similarity.
+    #[column(percent, paper = PAPER_SIMILARITY)]
     pub similarity: f64,
     /// Reused data.
+    #[column(percent, paper = PAPER_REUSED)]
     pub reused: f64,
 }
 

@@ -37,7 +37,7 @@ pub struct Stratum {
 /// What changed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// Geometric mean of `after` by that of `before`: the mean over the strata.
+    /// Geometric mean of `after` by the one of `before`: the mean over the strata.
     pub ratio: f64,
     /// 2.5 % of the bootstrap's ratios are below this.
     pub low: f64,

@@ -69,7 +69,7 @@ impl Subject {
             })
     }
 
-    /// What share of a recording's pages it has, for a trace that was made by `warmswap trace sample`.
+    /// What share of a recording's pages it has, for a trace that was made by `warmswap-lab trace sample`.
     pub fn sample_share(&self) -> Option<f64> {
         let share = self.reader.description().extra.get("sample.share")?;
         share.parse().ok()

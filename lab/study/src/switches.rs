@@ -3,6 +3,7 @@
 //! For each page that the launch windows of some relaunches in a row touch: how many of them do? Anonymous
 //! pages and pages of files apart; nothing is replayed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_page::{LaunchKind, PageAddr};
 use warmswap_policy::prefetch::footprint::Profiler;
@@ -13,6 +14,7 @@ use crate::error::StudyError;
 use crate::mean::{mean, share};
 use crate::paper::Published;
 use crate::subject::Subject;
+use warmswap_result::Described;
 
 /// Share of the pages of files that nine or ten of ten switches touch.
 pub const PAPER_FILE_INVARIANT: Published = Published::new(0.75, "ASAP, Figure 5 and section 4.1");
@@ -21,7 +23,7 @@ pub const PAPER_FILE_INVARIANT: Published = Published::new(0.75, "ASAP, Figure 5
 pub const PAPER_ANON_INVARIANT: Published = Published::new(0.44, "ASAP, Figure 6 and section 4.1");
 
 /// Which pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Memory {
     /// Of the application's own memory.
@@ -42,6 +44,13 @@ impl Memory {
         }
     }
 
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Anonymous => "anonymous",
+            Self::File => "file",
+        }
+    }
+
     fn of(page: PageAddr) -> Self {
         match page {
             PageAddr::Anon { .. } => Self::Anonymous,
@@ -51,23 +60,30 @@ impl Memory {
 }
 
 /// One application and one kind of memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Described)]
 pub struct SwitchFootprint {
     /// The trace.
+    #[column]
     pub trace: String,
     /// The application.
+    #[column]
     pub app: String,
     /// Which pages.
+    #[column(text, with = Memory::name)]
     pub memory: Memory,
     /// Relaunches that were looked at: the first ten, or all if there are fewer.
+    #[column]
     pub switches: u32,
     /// Mean number of pages that one of them touches (Figure 7).
+    #[column(count, "pages each")]
     pub pages: f64,
     /// Distinct pages that they touch together, by how many of them touch a page; the place is the number.
     pub by_switches: Vec<u64>,
     /// Share of the distinct pages that more than eight tenths of the switches touch: with ten, 9 or 10.
+    #[column(percent, "9, 10 of 10", paper = self.memory.paper())]
     pub invariant: f64,
     /// Share of them that less than half of the switches touch.
+    #[column(percent, "under 5")]
     pub rare: f64,
 }
 

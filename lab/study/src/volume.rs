@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_codec::ChunkPlan;
 use warmswap_engine::{Engine, Place, Refusal};
@@ -10,11 +11,11 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_policy::admission::SAMPLE_BYTES;
 use warmswap_policy::{ChunkId, PageId};
 use warmswap_replay::ReplayError;
-use warmswap_replay::store::{Store, Stored};
+use warmswap_replay::store::{Store, StoredObject};
 use warmswap_trace::ContentId;
 
 /// What was compressed of one application, over a whole replay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Volume {
     /// Bytes of the pages.
     pub original_bytes: u64,
@@ -49,7 +50,7 @@ impl<S: Store> Store for Metered<S> {
         engine: &Engine,
         chunk: ChunkId,
         plan: ChunkPlan,
-    ) -> Result<Result<Stored, Refusal>, ReplayError> {
+    ) -> Result<Result<StoredObject, Refusal>, ReplayError> {
         let stored = self.inner.store(engine, chunk, plan)?;
         if let Ok(stored) = stored {
             let pages = engine.chunk_pages(chunk);

@@ -1,5 +1,6 @@
 //! The same memory for every scheme of a comparison, and what is not alike where it is not.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_policy::SchemeSpec;
 
@@ -11,7 +12,7 @@ use crate::run::Run;
 const EZSWAP_POOL_PERCENT: f64 = 10.0;
 
 /// What memory a scheme had, over all traces.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
     /// Frames and pool together.
     pub budget_bytes: u64,
@@ -37,7 +38,7 @@ impl Memory {
 }
 
 /// A part of the memory that some schemes had otherwise than the first one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// Which part: budget, pool limit, backing file, pages of files.
     pub what: String,

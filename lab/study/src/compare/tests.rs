@@ -288,6 +288,27 @@ fn the_way_to_the_optimum_is_worked_out_by_hand() {
     assert_eq!(way[3], (Some(1.0), Some(-0.125)));
     assert_eq!(way[4], (Some(0.875), Some(1.0)));
     assert_eq!(Comparison::of(&runs[..3]).schemes[1].way, None);
+    let is_measured = |optimal: u64| {
+        let runs = [
+            with_faults("zram", 100, 0),
+            with_faults("lru", 100, 0),
+            with_faults("optimal", optimal, 0),
+        ];
+        Comparison::of(&runs).schemes[0].way.is_some()
+    };
+    assert_eq!(
+        [70, 71, 99, 100].map(is_measured),
+        [true, false, false, false]
+    );
+    let runs = [
+        with_faults("warmswap", 100, 300),
+        with_faults("lru", 100, 100),
+        with_faults("optimal-windows", 70, 130),
+        with_faults("optimal", 100, 70),
+    ];
+    let row = &Comparison::of(&runs).schemes[0];
+    assert_eq!(row.way_in_windows, Some(0.0));
+    assert_eq!(row.way, None, "seven times the way, backwards");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! One line that says what a comparison came to.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{BASELINE, Comparison, SchemeRow};
@@ -8,7 +9,7 @@ use super::{BASELINE, Comparison, SchemeRow};
 const OURS: &str = "warmswap";
 
 /// A scheme beside zram.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// The scheme: `warmswap` or a variant of it.
     pub scheme: String,

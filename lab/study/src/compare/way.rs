@@ -8,11 +8,18 @@ use super::SchemeRow;
 /// The scheme that the way is measured from.
 pub const REFERENCE: &str = "lru";
 
+/// Fewer faults between exact LRU and the optimum are no way to measure: a few faults more or less would be several times all
+/// of it.
+const LEAST_FAULTS: f64 = 30.0;
+
 /// The optimum about launch windows.
 pub const OPTIMAL_WINDOWS: &str = "optimal-windows";
 
 /// The optimum.
 pub const OPTIMAL: &str = "optimal";
+
+/// A value far outside of 0 to 1 says only that the optimum hardly differs from the reference.
+const TOLD: std::ops::RangeInclusive<f64> = -1.0..=2.0;
 
 /// The schemes, and behind them those that the way is measured by.
 ///
@@ -49,12 +56,14 @@ pub(super) fn measure(rows: &mut [SchemeRow]) {
     };
     let way = |limit: &str, faults: fn(&SchemeRow) -> u64| {
         let (from, to) = (of(REFERENCE, faults)?, of(limit, faults)?);
-        (from > to).then_some((from, from - to))
+        (from - to >= LEAST_FAULTS).then_some((from, from - to))
     };
     let in_windows = way(OPTIMAL_WINDOWS, |row| row.window_faults);
     let anywhere = way(OPTIMAL, |row| row.faults);
     for row in rows {
-        row.way_in_windows = in_windows.map(|(from, all)| (from - row.window_faults as f64) / all);
-        row.way = anywhere.map(|(from, all)| (from - row.faults as f64) / all);
+        let told = |way: f64| Some(way).filter(|way| TOLD.contains(way));
+        row.way_in_windows =
+            in_windows.and_then(|(from, all)| told((from - row.window_faults as f64) / all));
+        row.way = anywhere.and_then(|(from, all)| told((from - row.faults as f64) / all));
     }
 }
