@@ -1,0 +1,69 @@
+//! Why a page cannot be made.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A result that cannot be used, or a page that cannot be drawn.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// A file is no JSON.
+    #[error("{}: it is no result of --json: {reason}", path.display())]
+    NoJson {
+        /// The file.
+        path: PathBuf,
+        /// Where it goes wrong.
+        reason: String,
+    },
+    /// A file is not what a result of its schema is.
+    #[error("{}: {field}: {reason}", path.display())]
+    Field {
+        /// The file.
+        path: PathBuf,
+        /// Where in it, as in `data.arms[1].cpu.programs_ns`.
+        field: String,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// A result of which a page shows nothing.
+    #[error("{}: schema: {schema} version {version} is no result that a page shows", path.display())]
+    Unknown {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        schema: String,
+        /// Its version.
+        version: u32,
+    },
+    /// Two results that cannot be compared.
+    #[error("cannot compare: {reason}")]
+    Unlike {
+        /// Why.
+        reason: String,
+    },
+    /// No result has what the picture shows.
+    #[error(
+        "no picture: it shows relaunch latencies, which none of the results has; add one of \
+         `warmswap-lab bench relaunch --json` or `warmswap-lab compare --json`"
+    )]
+    NoPicture,
+    /// A chart cannot be drawn.
+    #[error("cannot draw a chart: {0}")]
+    Draw(String),
+}
+
+impl ResultError {
+    /// Whether what was given is at fault, and not this program or the machine.
+    #[must_use]
+    pub fn is_bad_input(&self) -> bool {
+        !matches!(self, Self::Draw(_))
+    }
+}

@@ -1,0 +1,441 @@
+//! What the charts show, taken out of the results.
+
+use warmswap_bench::RelaunchReport;
+use warmswap_replay::Latency;
+use warmswap_result::Quantity;
+use warmswap_study::compare::Comparison;
+use warmswap_study::residency::{AppResidency, ResidencySample, ResidencyStudy};
+use warmswap_study::statistics::{Change, Stratum, change};
+
+use crate::arms;
+use crate::chart::{
+    Axis, BarRow, Bars, Curve, Curves, DotRow, Dots, Ink, StripGroup, StripRow, Strips,
+};
+
+/// Latencies by application and arm, from wherever they come.
+pub(crate) struct Latencies {
+    pub apps: Vec<String>,
+    pub arms: Vec<String>,
+    /// By application, then by arm, in nanoseconds.
+    pub values: Vec<Vec<Vec<f64>>>,
+}
+
+impl Latencies {
+    /// Of live relaunches: whole ones, the application's own work included.
+    pub(crate) fn live(of: &RelaunchReport) -> Self {
+        let arms = of.arms.iter();
+        let values = of.apps.iter().map(|app| {
+            let arms = arms.clone();
+            arms.map(|arm| of.latencies(arm.arm, app)).collect()
+        });
+        Self {
+            values: values.collect(),
+            apps: of.apps.clone(),
+            arms: arms.map(|arm| arm.arm.name().to_owned()).collect(),
+        }
+    }
+
+    /// Of replays: the part that memory costs.
+    pub(crate) fn replayed(of: &Comparison) -> Self {
+        let schemes = of.schemes.iter().map(|row| row.scheme.clone());
+        let arms: Vec<String> = schemes
+            .filter(|scheme| !arms::is_reference(scheme))
+            .collect();
+        let mut apps: Vec<String> = Vec::new();
+        for row in &of.apps {
+            if !apps.contains(&row.app) {
+                apps.push(row.app.clone());
+            }
+        }
+        let values = apps.iter().map(|app| {
+            let of_arm = |arm: &String| {
+                let own = of
+                    .apps
+                    .iter()
+                    .filter(|row| row.app == *app && row.scheme == *arm);
+                let all = own.flat_map(|row| &row.latencies);
+                all.map(|latency| latency.total_ns() as f64).collect()
+            };
+            arms.iter().map(of_arm).collect()
+        });
+        Self {
+            values: values.collect(),
+            apps,
+            arms,
+        }
+    }
+
+    /// Whether there is anything to draw.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.iter().flatten().all(Vec::is_empty)
+    }
+
+    fn arm(&self, name: &str) -> Option<usize> {
+        self.arms.iter().position(|arm| arm == name)
+    }
+
+    /// All latencies of an arm.
+    pub(crate) fn of_arm(&self, arm: usize) -> Vec<f64> {
+        let each = self.values.iter().filter_map(|by_arm| by_arm.get(arm));
+        each.flatten().copied().collect()
+    }
+
+    /// All latencies of an arm by its name.
+    pub(crate) fn named(&self, arm: &str) -> Option<Vec<f64>> {
+        Some(self.of_arm(self.arm(arm)?)).filter(|values| !values.is_empty())
+    }
+
+    /// How an arm differs from another, and whether by more than noise; applications weigh the same.
+    pub(crate) fn change(&self, before: &str, after: &str) -> Option<Change> {
+        let (before, after) = (self.arm(before)?, self.arm(after)?);
+        let strata = self.values.iter().map(|by_arm| Stratum {
+            before: by_arm[before].clone(),
+            after: by_arm[after].clone(),
+        });
+        change(&strata.collect::<Vec<_>>())
+    }
+
+    /// Every relaunch of every application in every arm.
+    pub(crate) fn strips(&self) -> Strips {
+        let groups = self
+            .apps
+            .iter()
+            .zip(&self.values)
+            .map(|(app, by_arm)| StripGroup {
+                name: app.clone(),
+                rows: self.rows(|arm| by_arm[arm].clone()),
+            });
+        let mut groups: Vec<StripGroup> = groups.collect();
+        if groups.len() > 1 {
+            let all = StripGroup {
+                name: "all applications".to_owned(),
+                rows: self.rows(|arm| self.of_arm(arm)),
+            };
+            groups.insert(0, all);
+        }
+        Strips {
+            names: ["application", "arm"],
+            groups,
+        }
+    }
+
+    /// The first group of [`Latencies::strips`] alone.
+    pub(crate) fn headline(&self) -> Strips {
+        let mut strips = self.strips();
+        strips.groups.truncate(1);
+        strips
+    }
+
+    fn rows(&self, values: impl Fn(usize) -> Vec<f64>) -> Vec<StripRow> {
+        let rows = self.arms.iter().enumerate().map(|(at, arm)| StripRow {
+            label: arms::name(arm),
+            ink: arms::ink(arm),
+            values: values(at),
+        });
+        rows.filter(|row| !row.values.is_empty()).collect()
+    }
+
+    /// The part of all relaunches that is done by a time.
+    pub(crate) fn cumulative(&self) -> Curves {
+        let curves = self.arms.iter().enumerate().map(|(at, arm)| {
+            let mut values: Vec<f64> = self.of_arm(at).into_iter().filter(|&v| v > 0.0).collect();
+            values.sort_by(f64::total_cmp);
+            let count = values.len() as f64;
+            let mut points = Vec::new();
+            for (rank, value) in values.into_iter().enumerate() {
+                points.push((value, rank as f64 / count));
+                points.push((value, (rank + 1) as f64 / count));
+            }
+            Curve {
+                name: arms::name(arm),
+                ink: arms::ink(arm),
+                points,
+            }
+        });
+        Curves {
+            curves: curves.filter(|curve| !curve.points.is_empty()).collect(),
+            x: Axis {
+                name: "relaunch takes at most",
+                unit: Quantity::Nanoseconds,
+                is_log: true,
+            },
+            y: Axis {
+                name: "part of the relaunches",
+                unit: Quantity::Fraction,
+                is_log: false,
+            },
+            is_stacked: false,
+            most: Some(1.0),
+        }
+    }
+
+    /// What each arm adds to the mean relaunch with all memory.
+    pub(crate) fn added(&self) -> Option<Bars> {
+        let dram = self.arm("dram")?;
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let mut rows = Vec::new();
+        for (app, by_arm) in self.apps.iter().zip(&self.values) {
+            for (at, arm) in self.arms.iter().enumerate() {
+                if at == dram || by_arm[at].is_empty() || by_arm[dram].is_empty() {
+                    continue;
+                }
+                let base = mean(&by_arm[dram]);
+                rows.push(BarRow {
+                    group: app.clone(),
+                    label: arms::name(arm),
+                    values: vec![base, (mean(&by_arm[at]) - base).max(0.0)],
+                });
+            }
+        }
+        (!rows.is_empty()).then_some(Bars {
+            parts: vec![
+                ("with all memory", Ink::Series(6)),
+                ("what too little memory adds", Ink::Series(1)),
+            ],
+            rows,
+            unit: Quantity::Nanoseconds,
+            is_share: false,
+        })
+    }
+}
+
+/// Of a replay's mean relaunch, what was measured and what modelled.
+pub(crate) fn where_time_goes(of: &Comparison) -> Bars {
+    let rows = of
+        .schemes
+        .iter()
+        .filter(|row| !arms::is_reference(&row.scheme));
+    let rows = rows.filter_map(|row| {
+        let Latency {
+            measured_ns,
+            modelled_ns,
+        } = row.latency?.mean;
+        Some(BarRow {
+            group: String::new(),
+            label: arms::name(&row.scheme),
+            values: vec![measured_ns as f64, modelled_ns as f64],
+        })
+    });
+    Bars {
+        parts: vec![
+            ("codec and pool, measured", Ink::Series(0)),
+            ("faults, frames and flash, modelled", Ink::Series(5)),
+        ],
+        rows: rows.collect(),
+        unit: Quantity::Nanoseconds,
+        is_share: false,
+    }
+}
+
+/// CPU time of live arms by part.
+pub(crate) fn live_cpu(of: &RelaunchReport) -> Bars {
+    let rows = of.arms.iter().map(|arm| BarRow {
+        group: String::new(),
+        label: arms::name(arm.arm.name()),
+        values: [
+            arm.cpu.programs_ns,
+            arm.cpu.kernel_threads_ns,
+            arm.cpu.limit_ns,
+            arm.cpu.host_ns,
+            arm.cpu.prepage_ns,
+        ]
+        .map(|ns| ns as f64)
+        .into(),
+    });
+    Bars {
+        parts: vec![
+            ("programs, with their faults", Ink::Series(6)),
+            ("threads of the kernel", Ink::Series(1)),
+            ("reclaim when the limit falls", Ink::Series(5)),
+            ("warmswap", Ink::Series(0)),
+            ("prefetch threads", Ink::Series(4)),
+        ],
+        rows: rows.collect(),
+        unit: Quantity::Nanoseconds,
+        is_share: false,
+    }
+}
+
+/// CPU time of compression and decompression in replays, by who paid for it.
+pub(crate) fn codec_cpu(of: &Comparison) -> Bars {
+    let rows = of
+        .schemes
+        .iter()
+        .filter(|row| !arms::is_reference(&row.scheme));
+    let rows = rows.map(|row| BarRow {
+        group: String::new(),
+        label: arms::name(&row.scheme),
+        values: [
+            row.cpu.fault_decompress_ns,
+            row.cpu.prefetch_decompress_ns,
+            row.cpu.direct_compress_ns,
+            row.cpu.background_compress_ns + row.cpu.prefetch_compress_ns,
+            row.cpu.estimate_ns,
+        ]
+        .map(|ns| ns as f64)
+        .into(),
+    });
+    Bars {
+        parts: vec![
+            ("decompression that is waited for", Ink::Series(1)),
+            ("ahead of use", Ink::Series(5)),
+            ("compression that is waited for", Ink::Series(3)),
+            ("in the background", Ink::Series(0)),
+            ("estimates", Ink::Series(2)),
+        ],
+        rows: rows.collect(),
+        unit: Quantity::Nanoseconds,
+        is_share: false,
+    }
+}
+
+/// Bytes of flash in replays.
+pub(crate) fn flash(of: &Comparison) -> Option<Bars> {
+    let rows = of
+        .schemes
+        .iter()
+        .filter(|row| !arms::is_reference(&row.scheme));
+    let rows: Vec<BarRow> = rows
+        .map(|row| BarRow {
+            group: String::new(),
+            label: arms::name(&row.scheme),
+            values: vec![row.flash_written_bytes as f64, row.flash_read_bytes as f64],
+        })
+        .collect();
+    let is_some = rows
+        .iter()
+        .any(|row| row.values.iter().any(|&bytes| bytes > 0.0));
+    is_some.then_some(Bars {
+        parts: vec![("written", Ink::Series(1)), ("read", Ink::Series(4))],
+        rows,
+        unit: bytes,
+        is_share: false,
+    })
+}
+
+/// Bytes, of a number with a fraction.
+pub(crate) fn bytes(value: f64) -> Quantity {
+    Quantity::Bytes(value.round() as u64)
+}
+
+/// Seconds, of nanoseconds.
+pub(crate) fn seconds(value: f64) -> Quantity {
+    Quantity::Nanoseconds(value)
+}
+
+/// Where an application's memory is over time: the one of most memory, under each scheme.
+pub(crate) fn residency(study: &ResidencyStudy) -> Vec<(&AppResidency, Curves)> {
+    let pages = |app: &AppResidency| app.samples.iter().map(all_pages).max().unwrap_or(0);
+    let Some(largest) = study.apps.iter().max_by_key(|app| pages(app)) else {
+        return Vec::new();
+    };
+    let is_same = |app: &&AppResidency| (&app.trace, &app.app) == (&largest.trace, &largest.app);
+    let drawn = study.apps.iter().filter(is_same);
+    drawn.map(|app| (app, residency_of(app))).collect()
+}
+
+fn all_pages(sample: &ResidencySample) -> u64 {
+    let frames = sample.hot_pages + sample.warm_pages + sample.cold_pages;
+    frames + sample.compressed_pages + sample.backing_pages
+}
+
+fn residency_of(app: &AppResidency) -> Curves {
+    type Part = (&'static str, usize, fn(&ResidencySample) -> u64);
+    let parts: [Part; 5] = [
+        ("hot", 1, |s| s.hot_pages),
+        ("warm", 5, |s| s.warm_pages),
+        ("cold", 4, |s| s.cold_pages),
+        ("compressed", 0, |s| s.compressed_pages),
+        ("backing file", 6, |s| s.backing_pages),
+    ];
+    let curves = parts.map(|(name, ink, of)| Curve {
+        name: name.to_owned(),
+        ink: Ink::Series(ink),
+        points: app
+            .samples
+            .iter()
+            .map(|sample| (sample.time_ns as f64, of(sample) as f64 * 4096.0))
+            .collect(),
+    });
+    Curves {
+        curves: curves.into(),
+        x: Axis {
+            name: "time of the recording",
+            unit: seconds,
+            is_log: false,
+        },
+        y: Axis {
+            name: "memory of the application",
+            unit: bytes,
+            is_log: false,
+        },
+        is_stacked: true,
+        most: None,
+    }
+}
+
+/// Memory over time under each scheme of a trace: frames and pool.
+pub(crate) fn memory(study: &ResidencyStudy) -> Option<Curves> {
+    let trace = &study.memory.first()?.trace;
+    let own = study.memory.iter().filter(|of| of.trace == *trace);
+    let mut curves = Vec::new();
+    for of in own {
+        let at = |value: fn(&warmswap_study::residency::MemorySample) -> u64| {
+            let points = of
+                .samples
+                .iter()
+                .map(|s| (s.time_ns as f64, value(s) as f64));
+            points.collect::<Vec<_>>()
+        };
+        let name = arms::name(&of.scheme);
+        curves.push(Curve {
+            name: format!("{name}: frames and pool"),
+            ink: arms::ink(&of.scheme),
+            points: at(|s| s.frame_bytes + s.pool_bytes),
+        });
+        curves.push(Curve {
+            name: format!("{name}: pool"),
+            ink: if arms::is_ours(&of.scheme) {
+                Ink::Series(4)
+            } else {
+                Ink::Series(5)
+            },
+            points: at(|s| s.pool_bytes),
+        });
+    }
+    (!curves.is_empty()).then_some(Curves {
+        curves,
+        x: Axis {
+            name: "time of the recording",
+            unit: seconds,
+            is_log: false,
+        },
+        y: Axis {
+            name: "memory",
+            unit: bytes,
+            is_log: false,
+        },
+        is_stacked: false,
+        most: None,
+    })
+}
+
+/// A row of marks for each application.
+pub(crate) fn by_app<'a, T: 'a>(
+    rows: impl Iterator<Item = &'a T>,
+    name: impl Fn(&T) -> String,
+    values: impl Fn(&T) -> Vec<Option<f64>>,
+    kinds: Vec<(&'static str, Ink, bool)>,
+) -> Dots {
+    let rows = rows.map(|row| DotRow {
+        label: name(row),
+        values: values(row),
+    });
+    Dots {
+        kinds,
+        rows: rows.collect(),
+        unit: Quantity::Fraction,
+        is_log: false,
+        most: Some(1.0),
+    }
+}

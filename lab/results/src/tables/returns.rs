@@ -1,0 +1,212 @@
+//! How fast programs come back after a hog took their memory.
+
+use warmswap_bench::returns::{ReturnArm, ReturnReport, ReturnRow};
+use warmswap_page::PAGE_BYTES;
+
+use super::cells::{names, ratio, text};
+use super::relaunch::{measured, time};
+use warmswap_result::table::{Column, Table, TableError};
+use warmswap_result::units::{Kind, Quantity};
+
+/// Returns, what they take, and traffic, by swap, arm and wait.
+///
+/// # Errors
+/// None in practice: a row that does not fit its columns.
+pub fn returns(report: &ReturnReport) -> Result<Vec<Table>, TableError> {
+    Ok(vec![latencies(report)?, costs(report)?, traffic(report)?])
+}
+
+/// Swap, arm and wait of a row.
+fn head(row: &ReturnRow) -> [Quantity; 3] {
+    [
+        text(row.swap.map_or("–", |swap| swap.name())),
+        text(row.arm.name()),
+        Quantity::nanoseconds(row.wait_ms * 1_000_000),
+    ]
+}
+
+fn head_columns() -> Vec<Column> {
+    let mut columns = names(["swap", "arm"]);
+    columns.push(time("wait_ns", "after"));
+    columns
+}
+
+fn known(ns: Option<f64>) -> Quantity {
+    ns.map_or(Quantity::Missing, Quantity::Nanoseconds)
+}
+
+fn latencies(report: &ReturnReport) -> Result<Table, TableError> {
+    let mut columns = head_columns();
+    columns.extend([
+        time("p50_ns", "median"),
+        time("p90_ns", "p90"),
+        time("mean_ns", "mean"),
+        time("use_mean_ns", "use"),
+        time("added_ns", "added"),
+        measured("added_ratio", "to kernel", Kind::Ratio),
+        measured("major_faults", "faults", Kind::Count),
+    ]);
+    let title = format!(
+        "Returns to {} programs after a hog ({}) that {}",
+        report.apps.len(),
+        report.hog.name(),
+        if report.hog_stays { "stays" } else { "ended" }
+    );
+    let mut table = Table::new(title, columns);
+    for row in &report.rows {
+        let added = Some(row.added_ns).filter(|_| row.arm != ReturnArm::NoLimit);
+        let mut cells = head(row).to_vec();
+        cells.extend([
+            Quantity::Nanoseconds(row.answer.p50),
+            Quantity::Nanoseconds(row.answer.p90),
+            Quantity::Nanoseconds(row.answer.mean),
+            Quantity::Nanoseconds(row.use_time.mean),
+            known(added),
+            ratio(row.added_ratio),
+            Quantity::Count(row.major_faults.round() as u64),
+        ]);
+        table.row(cells)?;
+    }
+    let bytes = |bytes| Quantity::Bytes(bytes).human();
+    table.footnote(format!(
+        "Median, p90 and mean: from the switch to the program's own answer. Use: what follows, mean. Added: to both, beyond \
+         the same programs without a limit, mean; then as a part of what the kernel alone adds. Faults: major ones of a \
+         return and its use. Programs take {}, the limited arms have {} with the compressed pool, the hog wanted {}. {} {}; \
+         the measuring thread got {} of a processor before.",
+        bytes(report.footprint_bytes),
+        bytes(report.total_bytes),
+        bytes(report.hog_bytes),
+        report.blocks,
+        if report.blocks == 1 { "block" } else { "blocks" },
+        Quantity::Fraction(report.cpu_share).human(),
+    ));
+    Ok(table)
+}
+
+fn costs(report: &ReturnReport) -> Result<Table, TableError> {
+    let mut columns = head_columns();
+    columns.extend([
+        measured("swapped_bytes", "swapped", Kind::Bytes),
+        time("back_ns", "all back"),
+        time("cpu_ns", "CPU time"),
+        time("daemon_cpu_ns", "of it daemon"),
+        time("hog_ns", "hog"),
+    ]);
+    let mut table = Table::new("What a hog and the returns after it take", columns);
+    for row in &report.rows {
+        let mut cells = head(row).to_vec();
+        cells.extend([
+            Quantity::Bytes(row.swapped_bytes as u64),
+            known(row.back_ns),
+            known(row.cpu_ns),
+            known(row.daemon_cpu_ns),
+            Quantity::Nanoseconds(row.hog_ns),
+        ]);
+        table.row(cells)?;
+    }
+    table.footnote(
+        "Swapped: memory of the programs when the hog ended, and after how long 19 of 20 bytes of it were back. CPU time: of \
+         all processors from before the hog to after the last return, other programs' included. Hog: until it had all that \
+         it wanted.",
+    );
+    Ok(table)
+}
+
+fn traffic(report: &ReturnReport) -> Result<Table, TableError> {
+    let mut columns = head_columns();
+    columns.extend([
+        measured("in_bytes", "from swap", Kind::Bytes),
+        measured("out_bytes", "to swap", Kind::Bytes),
+        measured("read_bytes", "files read", Kind::Bytes),
+        measured("written_bytes", "files written", Kind::Bytes),
+    ]);
+    let mut table = Table::new("Traffic in that time", columns);
+    for row in &report.rows {
+        let pages = |pages: f64| Quantity::Bytes((pages * PAGE_BYTES as f64) as u64);
+        let mut cells = head(row).to_vec();
+        cells.extend([
+            pages(row.in_pages),
+            pages(row.out_pages),
+            Quantity::Bytes(row.read_bytes as u64),
+            Quantity::Bytes(row.written_bytes as u64),
+        ]);
+        table.row(cells)?;
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warmswap_bench::relaunch::{Quantiles, SwapKind};
+    use warmswap_bench::returns::HogKind;
+    use warmswap_result::units::Style;
+
+    fn row(arm: ReturnArm, added_ratio: Option<f64>) -> ReturnRow {
+        ReturnRow {
+            arm,
+            swap: (arm != ReturnArm::NoLimit).then_some(SwapKind::Zswap),
+            wait_ms: 10_000,
+            answer: Quantiles::of([151_000_000, 1_250_000_000, 2_345_000_000]),
+            use_time: Quantiles::of([98_700_000]),
+            added_ns: 123_456_789.0,
+            added_p90_ns: 223_456_789.0,
+            added_ratio,
+            major_faults: 12_345.6,
+            hog_ns: 4.56e9,
+            swapped_bytes: 770.0 * 1_048_576.0,
+            back_ns: added_ratio.map(|_| 3.21e9),
+            cpu_ns: Some(12.3e9),
+            daemon_cpu_ns: added_ratio.filter(|&ratio| ratio < 1.0).map(|_| 2.1e9),
+            in_pages: 200_000.0,
+            out_pages: 200_000.0,
+            read_bytes: 1e9,
+            written_bytes: 1e6,
+        }
+    }
+
+    #[test]
+    fn arms_stand_beside_each_other_within_a_hundred_columns() {
+        let report = ReturnReport {
+            apps: vec!["redis".to_owned(), "vi".to_owned()],
+            hog: HogKind::Compiler,
+            hog_bytes: 1 << 30,
+            hog_ms: 20_000,
+            hog_stays: false,
+            pause_ms: 1000,
+            blocks: 1,
+            seed: 1,
+            algorithm: "lz4".to_owned(),
+            is_machine: false,
+            processors: 2,
+            cpu_share: 0.99,
+            footprint_bytes: 1 << 30,
+            total_bytes: 3 << 29,
+            rows: vec![
+                row(ReturnArm::NoLimit, None),
+                row(ReturnArm::Kernel, Some(1.0)),
+                row(ReturnArm::Daemon, Some(0.09)),
+            ],
+            hogs: Vec::new(),
+            values: Vec::new(),
+        };
+
+        let tables = returns(&report).expect("rows fit");
+
+        for table in &tables {
+            let text = table.text(Style::PLAIN);
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(100), "{text}");
+        }
+        let returns = tables[0].json()["rows"].clone();
+        assert!(returns[0]["added_ns"].is_null() && returns[0]["added_ratio"].is_null());
+        assert_eq!(returns[2]["added_ratio"], 0.09);
+        assert_eq!(
+            (&returns[1]["swap"], &returns[0]["swap"]),
+            (&"zswap".into(), &"–".into())
+        );
+        let costs = tables[1].json()["rows"].clone();
+        assert!(costs[0]["back_ns"].is_null() && costs[1]["daemon_cpu_ns"].is_null());
+        assert_eq!(costs[2]["daemon_cpu_ns"], 2.1e9);
+    }
+}
