@@ -5,29 +5,27 @@
 //! are in the group, too. A thread of this process keeps limit and pool to the budget, since the kernel charges a zram
 //! device's memory to no group.
 //!
-//! # Reclaim ahead of need
-//!
-//! A program at its limit reclaims before each batch of pages that it gets: it compresses other pages in its own page
-//! faults. While that happens, the thread reclaims a little below the limit, on another processor, so that memory is free
-//! when the program asks for it. The kernel chooses the pages in both cases. Where the program does not reach its limit,
-//! or no processor is idle for it, the thread stays out of the way.
+//! The kernel chooses the pages, at the limit and when the limit falls. No limit ends a program: it leaves room for what
+//! cannot be reclaimed (page tables, stacks of threads, locked memory), it rises before the kernel would end a member, and
+//! swap grows before it is full. What a budget cannot hold is more than the budget then, and [`ProgramUsage`] says so.
 //!
 //! The rest of the host ([`Host`](crate::Host)) has nothing to do for one program: it looks for pages that the next switch
 //! between programs needs, and there is no switch.
 //!
 //! # What is changed, and how it is taken back
 //!
-//! A control group, and a zram device where the machine has none that the program can use. Both are noted in an
+//! A control group, and zram devices where the machine has none that the program can use. All are noted in an
 //! [`Undo`] before they are made. The group's members go to the group that this process is in; a device is switched off,
 //! which brings back the pages of programs that still run.
 
-mod ahead;
+mod bound;
 mod steer;
 mod swap;
 #[cfg(test)]
 mod tests;
 
 use std::process::Command;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use warmswap_sys::memcg::{Group, Memcg, MemcgError, own_limit_bytes};
@@ -35,6 +33,7 @@ use warmswap_sys::undo::{Undo, UndoError};
 use warmswap_sys::zram::ZramError;
 use warmswap_sys::{FileError, Root};
 
+use self::bound::Bound;
 use self::steer::Steering;
 use self::swap::ProgramSwap;
 use crate::error::HostError;
@@ -84,25 +83,28 @@ pub struct ProgramOptions {
     pub name: String,
     /// Memory for the group and its part of the pool together, in bytes.
     pub budget_bytes: u64,
-    /// Whether memory is reclaimed ahead of need. Without, the kernel alone does it, as under any limit.
-    pub ahead: bool,
 }
 
 /// What a program used, since its group was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProgramUsage {
-    /// The device that its pages went to, such as `zram0`.
+    /// The devices that its pages went to, such as `zram0`.
     pub device: String,
-    /// The device was made for it.
+    /// A device was made for it.
     pub is_own_device: bool,
+    /// Devices that were added since swap was about to be full.
+    pub added_devices: u64,
     /// Most memory for group and pool together.
     pub budget_bytes: u64,
-    /// The group's limit: the budget without the pool.
+    /// The group's limit: the budget without the pool, but no less than its floor.
     pub limit_bytes: u64,
+    /// The largest floor that was above the budget without the pool; 0 if none was. It is a part of the budget, what could
+    /// not be reclaimed, and room for what comes.
+    pub floor_bytes: u64,
     /// What the group is charged: anonymous memory, page cache, and memory of the kernel on its behalf.
     pub resident_bytes: u64,
-    /// The most of it.
+    /// The most of it, by the kernel's own account where it keeps one.
     pub resident_peak_bytes: u64,
     /// What its pages take in the pool.
     pub pool_bytes: u64,
@@ -110,7 +112,7 @@ pub struct ProgramUsage {
     pub pool_peak_bytes: u64,
     /// What it has in swap, before compression.
     pub swapped_bytes: u64,
-    /// Group and pool together, at most. Samples: every millisecond while the program is paged.
+    /// Group and pool together, at most. Samples: every 5 ms while the program is paged.
     pub used_peak_bytes: u64,
     /// Anonymous memory in and out of swap, at most: what it would have taken.
     pub needed_peak_bytes: u64,
@@ -122,10 +124,14 @@ pub struct ProgramUsage {
     pub major_faults: u64,
     /// How often a member met the limit and reclaimed by itself.
     pub limit_hits: u64,
-    /// How often the limit was lifted since swap was nearly full, so that the kernel would have ended members.
+    /// How often the limit was lifted since swap was nearly full.
     pub lifted_limits: u64,
-    /// Rounds of reclaim ahead of need.
-    pub ahead_rounds: u64,
+    /// How often the limit rose since members waited and nothing could be reclaimed.
+    pub raised_limits: u64,
+    /// Members that the kernel's OOM killer ended; `None` where it does not say.
+    pub oom_kills: Option<u64>,
+    /// The program's first process left the group: what it used afterwards is not counted.
+    pub has_left_group: bool,
     /// CPU time of the steering thread, its reclaim included.
     pub steering_cpu_ns: u64,
     /// Time for which a member waited for memory, in microseconds; `None` where the kernel keeps no such account (PSI,
@@ -139,7 +145,7 @@ pub struct ProgramHost {
     // Dropped in this order: the thread, the group with its limit, the device.
     steering: Steering,
     group: Memcg,
-    swap: ProgramSwap,
+    swap: Arc<ProgramSwap>,
 }
 
 impl ProgramHost {
@@ -156,10 +162,9 @@ impl ProgramHost {
             ..options.clone()
         };
         // The device first: what is made last is undone first, and a device is switched off when no limit holds.
-        let swap = ProgramSwap::find(undo, options.budget_bytes)?;
+        let swap = Arc::new(ProgramSwap::find(undo, options.budget_bytes)?);
         let group = Memcg::create_near(undo, &options.name)?;
         check_swap(undo.root(), &group.group(), options.budget_bytes)?;
-        group.limit(Some(options.budget_bytes))?;
         let steering = Steering::start(undo.root(), group.group(), &swap, options)?;
         Ok(Self {
             steering,
@@ -176,23 +181,25 @@ impl ProgramHost {
         self.group.start_here(command)
     }
 
+    /// The program was started, as this process.
+    pub fn started(&self, process: u32) {
+        self.steering.started(process);
+    }
+
     /// What was used so far.
     #[must_use]
     pub fn usage(&self) -> ProgramUsage {
         self.steering.usage()
     }
 
-    /// Takes group and device back. Programs of the group that still run go on without a limit. What was used.
-    ///
-    /// # Errors
-    /// [`UndoError`]: what could not be taken back, which the next command tries again.
-    pub fn finish(self) -> Result<ProgramUsage, UndoError> {
+    /// Takes group and devices back. Programs of the group that still run go on without a limit. What was used, and whether
+    /// all was taken back: the next command tries the rest again.
+    pub fn finish(self) -> (ProgramUsage, Result<(), UndoError>) {
         let usage = self.steering.finish();
         // So that nothing has to be reclaimed when pages come back.
-        let _ = self.group.limit(None);
+        Bound::lift(&self.group.group());
         let removed = self.group.remove();
-        let swap = self.swap.remove();
-        removed.and(swap).map(|()| usage)
+        (usage, removed.and(self.swap.remove()))
     }
 }
 

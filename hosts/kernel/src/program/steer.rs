@@ -1,6 +1,6 @@
-//! The thread that keeps group and pool to the budget, and reclaims ahead of need.
+//! The thread that keeps group and pool to the budget.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -8,16 +8,19 @@ use std::time::Duration;
 use warmswap_sys::cpu_time::CpuClock;
 use warmswap_sys::memcg::{Group, own_limit_bytes};
 use warmswap_sys::meminfo::SwapTraffic;
+use warmswap_sys::process::Stat;
 use warmswap_sys::psi::MemoryPressure;
-use warmswap_sys::{FileError, Root, file, monotonic_ns};
+use warmswap_sys::{FileError, Root, monotonic_ns};
 
-use super::ahead::Ahead;
-use super::swap::ProgramSwap;
+use super::bound::{Bound, Waker};
+use super::swap::{ProgramSwap, SwapUse};
 use super::{ProgramError, ProgramOptions, ProgramUsage};
-use crate::goal::{Gauge, Goal};
 
-/// Between looks while the program is paged.
-const PAGED: Duration = Duration::from_millis(1);
+/// Between looks while the bound is being lowered.
+const LOWERING: Duration = Duration::from_millis(1);
+
+/// Between looks while the program is at its bound.
+const PAGED: Duration = Duration::from_millis(5);
 
 /// The longest time between looks. What a program takes in it is met by the limit.
 const REST: Duration = Duration::from_millis(50);
@@ -38,8 +41,8 @@ const STEP_BYTES: u64 = 1 << 20;
 /// A limit that cannot be reached is tried again after so long.
 const RETRY_NS: u64 = 50_000_000;
 
-/// Where less swap is free, no limit holds: the kernel ends members of a group that it cannot reclaim. Other programs swap
-/// to the same devices. As a part of the budget, and at least.
+/// Where less swap is free, no limit holds: the kernel cannot reclaim from the group. Other programs swap to the same
+/// devices. As a part of the budget, and at least.
 const LEAST_SWAP_PART: u64 = 4;
 const LEAST_SWAP_BYTES: u64 = 16 << 20;
 
@@ -48,22 +51,47 @@ pub(super) fn least_swap_bytes(budget_bytes: u64) -> u64 {
     (budget_bytes / LEAST_SWAP_PART).max(LEAST_SWAP_BYTES)
 }
 
+/// With less room than this in swap a device is added: several times what goes to swap while that is done (20 ms).
+const GROW_BYTES: u64 = 64 << 20;
+
 /// Smaller changes of the pool are let be.
 const GRAIN_BYTES: u64 = 128 << 10;
 
-/// However large the pool, the group keeps this part of the budget, as a divisor: a program without memory does nothing.
+/// However large the pool, the group keeps this part of the budget, as a divisor, beside what cannot be reclaimed from it and
+/// room for what comes before the next look: page tables and stacks of new processes, and pages in use at one moment. Where
+/// that was too little, the room doubles.
 const LEAST_PART: u64 = 8;
+const ROOM_BYTES: u64 = 8 << 20;
+
+/// The bound is not lowered for so long after members starved.
+const HOLD_NS: u64 = 1_000_000_000;
+
+/// What a group with this budget keeps at least, when so much cannot be reclaimed from it.
+fn floor_bytes(budget_bytes: u64, held_bytes: u64, room_bytes: u64) -> u64 {
+    (budget_bytes / LEAST_PART)
+        .saturating_add(held_bytes)
+        .saturating_add(room_bytes)
+}
+
+/// The bound of a group that has no members yet.
+pub(super) fn first_limit_bytes(budget_bytes: u64, most_bytes: u64) -> u64 {
+    let floor = floor_bytes(budget_bytes, 0, ROOM_BYTES);
+    budget_bytes.max(floor).min(most_bytes)
+}
 
 /// The thread. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Steering {
     shared: Arc<Shared>,
+    waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shared {
     done: AtomicBool,
+    /// The program's first process; 0 before it is known.
+    process: AtomicU32,
     usage: Mutex<ProgramUsage>,
 }
 
@@ -78,31 +106,34 @@ impl Steering {
     pub fn start(
         root: &Root,
         group: Group,
-        swap: &ProgramSwap,
+        swap: &Arc<ProgramSwap>,
         options: &ProgramOptions,
     ) -> Result<Self, ProgramError> {
+        let most_bytes = own_limit_bytes(root).unwrap_or(u64::MAX);
         let usage = ProgramUsage {
             device: swap.name(),
-            is_own_device: matches!(swap, ProgramSwap::Own(_)),
+            is_own_device: swap.has_own(),
             budget_bytes: options.budget_bytes,
-            limit_bytes: options.budget_bytes,
+            limit_bytes: first_limit_bytes(options.budget_bytes, most_bytes),
             ..ProgramUsage::default()
         };
-        let has_others = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
-        let is_ahead = options.ahead && has_others;
-        let mut steer = Steer::new(root, group, usage.clone(), is_ahead)?;
+        let bound = Bound::new(group);
+        bound.raise(usage.limit_bytes)?;
+        let mut steer = Steer::new(root, bound, usage.clone(), Arc::clone(swap))?;
+        let waker = Waker::new().map_err(ProgramError::Thread)?;
         let shared = Arc::new(Shared {
-            done: AtomicBool::new(false),
             usage: Mutex::new(usage),
+            ..Shared::default()
         });
-        let of_thread = Arc::clone(&shared);
+        let (of_thread, woken) = (Arc::clone(&shared), waker.clone());
         let run = move || {
             let clock = CpuClock::of_this_thread();
             while !of_thread.done.load(Ordering::Acquire) {
+                steer.process = of_thread.process.load(Ordering::Relaxed);
                 let wait = steer.step(monotonic_ns());
                 steer.usage.steering_cpu_ns = clock.read_ns().unwrap_or(0);
                 of_thread.usage().clone_from(&steer.usage);
-                std::thread::park_timeout(wait);
+                steer.bound.wait(&woken, wait);
             }
             steer.account();
             of_thread.usage().clone_from(&steer.usage);
@@ -111,8 +142,14 @@ impl Steering {
         let thread = thread.spawn(run).map_err(ProgramError::Thread)?;
         Ok(Self {
             shared,
+            waker,
             thread: Some(thread),
         })
+    }
+
+    /// The program's first process, which is in the group.
+    pub fn started(&self, process: u32) {
+        self.shared.process.store(process, Ordering::Relaxed);
     }
 
     pub fn usage(&self) -> ProgramUsage {
@@ -128,7 +165,7 @@ impl Steering {
     fn stop(&mut self) {
         self.shared.done.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
+            self.waker.wake();
             let _ = thread.join();
         }
     }
@@ -140,13 +177,33 @@ impl Drop for Steering {
     }
 }
 
+/// Gets more swap for a program.
+pub(super) trait Grow: std::fmt::Debug + Send {
+    /// Whether there is more now.
+    fn grow(&self) -> bool;
+    /// The names of the devices.
+    fn devices(&self) -> String;
+}
+
+impl Grow for Arc<ProgramSwap> {
+    fn grow(&self) -> bool {
+        ProgramSwap::grow(self).is_ok_and(|grew| grew)
+    }
+
+    fn devices(&self) -> String {
+        self.name()
+    }
+}
+
 /// What the thread does, one step at a time.
+#[derive(Debug)]
 pub(super) struct Steer {
     root: Root,
-    group: Group,
-    gauge: Gauge,
-    ahead: Ahead,
+    bound: Bound,
+    swap: Box<dyn Grow>,
     pub(super) usage: ProgramUsage,
+    /// The program's first process; 0 before it is known.
+    pub(super) process: u32,
     /// Swap traffic of the machine when the program began.
     traffic: SwapTraffic,
     /// The pool before the program began, for kernels that do not say what a group has in swap.
@@ -155,7 +212,16 @@ pub(super) struct Steer {
     pool_ns: u64,
     /// No limit is lowered before.
     retry_ns: u64,
+    /// No device is added before.
+    grow_ns: u64,
     is_swap_full: bool,
+    /// What cannot be reclaimed from the group: memory of the kernel, and memory that is locked.
+    kernel_bytes: u64,
+    locked_bytes: u64,
+    /// Room for what comes before the next look.
+    room_bytes: u64,
+    /// Until when members that starved have what they use, and room.
+    hold_until_ns: u64,
     /// The limit of the group that this process is in.
     most_bytes: u64,
 }
@@ -163,121 +229,141 @@ pub(super) struct Steer {
 impl Steer {
     pub(super) fn new(
         root: &Root,
-        group: Group,
+        bound: Bound,
         usage: ProgramUsage,
-        is_ahead: bool,
+        swap: impl Grow + 'static,
     ) -> Result<Self, ProgramError> {
-        let gauge = Gauge::new(root, &Goal::default())?;
         Ok(Self {
-            ahead: Ahead::new(usage.budget_bytes, is_ahead, group.limit_hits()?),
-            pool_before_bytes: gauge.swap()?.pool_bytes,
+            pool_before_bytes: SwapUse::read(root)?.pool_bytes,
             traffic: SwapTraffic::read(root)?,
             root: root.clone(),
-            group,
-            gauge,
+            bound,
+            swap: Box::new(swap),
             usage,
+            process: 0,
             accounted_ns: None,
             pool_ns: 0,
             retry_ns: 0,
+            grow_ns: 0,
             is_swap_full: false,
+            kernel_bytes: 0,
+            locked_bytes: 0,
+            room_bytes: ROOM_BYTES,
+            hold_until_ns: 0,
             most_bytes: own_limit_bytes(root).unwrap_or(u64::MAX),
         })
     }
 
     /// One look, and what follows. How long the next one can wait. What the kernel refuses is tried again then.
     pub(super) fn step(&mut self, now_ns: u64) -> Duration {
-        let is_due = self.accounted_ns.is_none_or(|at| now_ns - at >= ACCOUNT_NS);
-        if is_due {
-            self.gauge.find_devices();
-        }
-        if is_due || now_ns - self.pool_ns >= POOL_NS {
+        if now_ns - self.pool_ns >= POOL_NS {
             self.pool_ns = now_ns;
-            let _ = self.measure_pool();
+            let _ = self.measure_pool(now_ns);
         }
-        if is_due {
+        if self.accounted_ns.is_none_or(|at| now_ns - at >= ACCOUNT_NS) {
             self.accounted_ns = Some(now_ns);
             self.account();
         }
-        if let Ok(hits) = self.group.limit_hits() {
-            let root = &self.root;
-            self.ahead.met(hits, now_ns, || has_idle_processor(root));
-        }
-        self.set_limit(now_ns);
-        let Ok(used) = self.group.usage_bytes() else {
+        self.kernel_bytes = self.bound.kernel_bytes().unwrap_or(self.kernel_bytes);
+        let Ok(used) = self.bound.group().usage_bytes() else {
             return REST;
         };
+        self.usage.resident_bytes = used;
+        if self.bound.is_starved() {
+            self.usage.raised_limits += 1;
+            self.room_bytes = self.room_bytes.saturating_mul(2);
+            self.hold_until_ns = now_ns + HOLD_NS;
+        }
+        let is_reached = self.set_limit(now_ns);
         let usage = &mut self.usage;
-        usage.resident_bytes = used;
         usage.resident_peak_bytes = usage.resident_peak_bytes.max(used);
         usage.used_peak_bytes = usage.used_peak_bytes.max(used + usage.pool_bytes);
-        if !self.is_swap_full
-            && let Some(target) = self.ahead.target(used, usage.limit_bytes)
-        {
-            let next = target.max(used.saturating_sub(STEP_BYTES));
-            match self.group.reclaim_to(next, usage.limit_bytes) {
-                Ok(()) => usage.ahead_rounds += 1,
-                Err(_) => {
-                    let hits = self.group.limit_hits().unwrap_or(u64::MAX);
-                    self.ahead.failed(hits);
-                }
-            }
-        }
-        if self.ahead.is_active() {
-            return PAGED;
+        if !is_reached {
+            return LOWERING;
         }
         let distance = usage.limit_bytes.saturating_sub(used) / MOST_BYTES_PER_NS;
-        Duration::from_nanos(distance).clamp(5 * PAGED, REST)
+        Duration::from_nanos(distance).clamp(PAGED, REST)
     }
 
-    /// The limit follows the pool: together they are the budget.
-    fn set_limit(&mut self, now_ns: u64) {
-        let budget = self.usage.budget_bytes;
-        let now = self.usage.limit_bytes;
-        let mut wanted = if self.is_swap_full {
+    /// What the bound is to be: group and pool together are the budget, but the group keeps its floor.
+    fn wanted_limit(&mut self, now_ns: u64) -> u64 {
+        let usage = &mut self.usage;
+        if self.is_swap_full {
             // More than the program would have without swap and a budget on top.
-            now.max(budget + self.usage.resident_bytes + self.usage.swapped_bytes)
-                .min(self.most_bytes)
-        } else {
-            let rest = budget.saturating_sub(self.usage.pool_bytes);
-            rest.max(budget / LEAST_PART)
-        };
+            let all = usage.budget_bytes + usage.resident_bytes + usage.swapped_bytes;
+            return usage.limit_bytes.max(all).min(self.most_bytes);
+        }
+        let rest = usage.budget_bytes.saturating_sub(usage.pool_bytes);
+        let held = self.kernel_bytes.saturating_add(self.locked_bytes);
+        let mut floor = floor_bytes(usage.budget_bytes, held, self.room_bytes);
+        if now_ns < self.hold_until_ns {
+            floor = floor.max(usage.resident_bytes + self.room_bytes);
+        }
+        if floor > rest {
+            usage.floor_bytes = usage.floor_bytes.max(floor);
+        }
+        rest.max(floor).min(self.most_bytes)
+    }
+
+    /// Moves the bound towards what it is to be; whether that is reached.
+    fn set_limit(&mut self, now_ns: u64) -> bool {
+        let mut wanted = self.wanted_limit(now_ns);
+        let now = self.usage.limit_bytes;
+        let mut is_reached = true;
         let is_set = if wanted + GRAIN_BYTES <= now {
             if now_ns < self.retry_ns {
-                return;
+                return true;
             }
-            wanted = wanted.max(
-                now.min(self.usage.resident_bytes)
-                    .saturating_sub(STEP_BYTES),
-            );
-            self.group.lower_limit(wanted, now)
+            let resident = now.min(self.usage.resident_bytes);
+            let next = wanted.max(resident.saturating_sub(STEP_BYTES));
+            is_reached = next == wanted;
+            wanted = next;
+            self.bound.lower(wanted, now)
         } else if wanted >= now + GRAIN_BYTES {
-            self.group.set_limit(Some(wanted))
+            self.bound.raise(wanted)
         } else {
-            return;
+            return true;
         };
         match is_set {
             Ok(()) => self.usage.limit_bytes = wanted,
-            Err(_) => self.retry_ns = now_ns + RETRY_NS,
+            Err(_) => {
+                // It stopped on its way down.
+                let group = self.bound.group();
+                self.usage.limit_bytes = group.bound_bytes().filter(|&b| b > 0).unwrap_or(now);
+                self.retry_ns = now_ns + RETRY_NS;
+                is_reached = true;
+            }
         }
+        is_reached
     }
 
-    /// The program's part of the pool: by its share of the pages that are in it.
-    fn measure_pool(&mut self) -> Result<(), FileError> {
-        let pool = self.gauge.swap()?;
+    /// The program's part of the pool, by its share of the pages that are in it; and whether swap has room.
+    fn measure_pool(&mut self, now_ns: u64) -> Result<(), FileError> {
+        let mut swap = SwapUse::read(&self.root)?;
         let usage = &mut self.usage;
-        let room = self.group.swap_room_bytes().unwrap_or(u64::MAX);
-        let is_full = pool.free_bytes.min(room) < least_swap_bytes(usage.budget_bytes);
+        let least = least_swap_bytes(usage.budget_bytes);
+        if swap.room_bytes < GROW_BYTES.max(2 * least) && now_ns >= self.grow_ns {
+            self.grow_ns = now_ns + HOLD_NS;
+            if self.swap.grow() {
+                usage.added_devices += 1;
+                usage.is_own_device = true;
+                usage.device = self.swap.devices();
+                swap = SwapUse::read(&self.root)?;
+            }
+        }
+        let room = self.bound.group().swap_room_bytes().unwrap_or(u64::MAX);
+        let is_full = swap.room_bytes.min(room) < least;
         usage.lifted_limits += u64::from(is_full && !self.is_swap_full);
         self.is_swap_full = is_full;
-        match self.group.swapped_bytes()? {
+        match self.bound.group().swapped_bytes()? {
             Some(swapped) => {
-                let share = swapped as f64 / pool.stored_bytes.max(1) as f64;
+                let share = swapped as f64 / swap.stored_bytes.max(1) as f64;
                 usage.swapped_bytes = swapped;
-                usage.pool_bytes = (pool.pool_bytes as f64 * share.min(1.0)) as u64;
+                usage.pool_bytes = (swap.pool_bytes as f64 * share.min(1.0)) as u64;
             }
             None => {
-                usage.pool_bytes = pool.pool_bytes.saturating_sub(self.pool_before_bytes);
-                usage.swapped_bytes = pool.stored_bytes.min(usage.pool_bytes.saturating_mul(4));
+                usage.pool_bytes = swap.pool_bytes.saturating_sub(self.pool_before_bytes);
+                usage.swapped_bytes = swap.stored_bytes.min(usage.pool_bytes.saturating_mul(4));
             }
         }
         usage.pool_peak_bytes = usage.pool_peak_bytes.max(usage.pool_bytes);
@@ -287,31 +373,36 @@ impl Steer {
     /// Reads the counters.
     pub(super) fn account(&mut self) {
         let usage = &mut self.usage;
-        if let Ok(stats) = self.group.stats() {
+        if let Ok(stats) = self.bound.group().stats() {
             let needed = stats.anonymous_bytes + usage.swapped_bytes;
             usage.needed_peak_bytes = usage.needed_peak_bytes.max(needed);
             usage.major_faults = stats.major_faults;
         }
+        self.locked_bytes = self.bound.locked_bytes().unwrap_or(self.locked_bytes);
         if let Ok(traffic) = SwapTraffic::read(&self.root) {
             usage.out_pages = traffic.out_pages.saturating_sub(self.traffic.out_pages);
             usage.in_pages = traffic.in_pages.saturating_sub(self.traffic.in_pages);
         }
-        if let Ok(hits) = self.group.limit_hits() {
+        if let Ok(hits) = self.bound.hits() {
             usage.limit_hits = hits;
         }
-        let stalled = MemoryPressure::of_group(self.group.path());
+        if let Some(peak) = self.bound.peak_bytes() {
+            usage.resident_peak_bytes = usage.resident_peak_bytes.max(peak);
+            usage.used_peak_bytes = usage.used_peak_bytes.max(peak);
+        }
+        usage.oom_kills = self.bound.kills().or(usage.oom_kills);
+        usage.has_left_group |= has_left(&self.root, self.bound.group(), self.process);
+        let stalled = MemoryPressure::of_group(self.bound.group().path());
         usage.stalled_us = stalled.ok().flatten().map(|found| found.some.total_us);
     }
 }
 
-/// Whether no more threads want to run than there are processors, those of the program and this one included. True where
-/// that cannot be read.
-fn has_idle_processor(root: &Root) -> bool {
-    let text = file::read(&root.path("/proc/loadavg")).unwrap_or_default();
-    let running = text.split(' ').nth(3).and_then(|field| {
-        let (running, _) = field.split_once('/')?;
-        running.parse::<usize>().ok()
-    });
-    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    running.is_none_or(|running| running <= processors)
+/// Whether the process runs outside of the group.
+fn has_left(root: &Root, group: &Group, process: u32) -> bool {
+    let is_inside = |pids: Vec<u32>| pids.contains(&process);
+    if process == 0 || group.pids().map_or(true, is_inside) {
+        return false;
+    }
+    // One that has ended is in no list.
+    Stat::read(root, process).is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }

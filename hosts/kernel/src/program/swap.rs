@@ -1,77 +1,202 @@
-//! Where the pages of a program go: a zram device that the machine has, or one of its own.
+//! Where the pages of a program go: a zram device that the machine has, and devices of its own.
+use std::sync::Mutex;
+
 use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::swap::{self, Area};
 use warmswap_sys::undo::{Undo, UndoError};
-use warmswap_sys::zram::{ZramConfig, ZramError, ZramSwap};
+use warmswap_sys::zram::{Device, ZramConfig, ZramError, ZramSwap};
+use warmswap_sys::{FileError, Root};
 
 /// Algorithms for a device of its own, the first that the kernel has. lzo-rle is there since Linux 5.1.
 const ALGORITHMS: [&str; 2] = ["lz4", "lzo-rle"];
 
-/// Capacity of a device of its own, in budgets: what a budget holds at most when pages compress to an eighth. The kernel
-/// takes 16 to 24 bytes for each page of capacity.
+/// Capacity of the first device of its own, in budgets: what a budget holds at most when pages compress to an eighth. The
+/// kernel takes 16 to 24 bytes for each page of capacity.
 const CAPACITY_BUDGETS: u64 = 8;
 
 /// Least capacity of a device of its own: 65,536 pages.
 const LEAST_CAPACITY_BYTES: u64 = 256 << 20;
 
+/// Capacity of all devices of its own, in sizes of the machine's memory: pages that compress to less are rare.
+const MOST_MEMORIES: u64 = 4;
+
 /// The highest priority of a swap area.
 const FIRST: u16 = 32767;
 
-/// What a program's pages go to. Dropping it removes a device of its own.
+/// A swap area with what bounds it.
+#[derive(Debug, Clone)]
+pub(super) struct Bounded {
+    area: Area,
+    /// What more a zram device may take by its memory limit; a page may need all of its size.
+    limit_bytes: Option<u64>,
+}
+
+impl Bounded {
+    fn free_bytes(&self) -> u64 {
+        self.area.size_bytes.saturating_sub(self.area.used_bytes)
+    }
+
+    fn room_bytes(&self) -> u64 {
+        self.free_bytes().min(self.limit_bytes.unwrap_or(u64::MAX))
+    }
+
+    /// At its memory limit a device with free slots refuses pages, and the kernel goes on trying it.
+    fn will_refuse(&self) -> bool {
+        self.room_bytes() < self.free_bytes()
+    }
+}
+
+/// What the machine's swap holds, and how much more it takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct SwapUse {
+    /// In compressed pools, before compression.
+    pub stored_bytes: u64,
+    /// Memory that the pools take.
+    pub pool_bytes: u64,
+    /// What more can go to swap.
+    pub room_bytes: u64,
+}
+
+impl SwapUse {
+    /// Looks at all areas. Costs about 50 µs.
+    pub fn read(root: &Root) -> Result<Self, FileError> {
+        let memory = Meminfo::read(root)?;
+        let mut found = Self {
+            stored_bytes: memory.zswap_stored_bytes,
+            pool_bytes: memory.zswap_pool_bytes,
+            room_bytes: 0,
+        };
+        let areas = bounded_areas(root)?;
+        for id in areas.iter().filter_map(|bounded| bounded.area.zram_id()) {
+            // A device that was just removed holds nothing.
+            if let Ok(stats) = Device::new(root, id).stats() {
+                found.stored_bytes += stats.original_bytes;
+                found.pool_bytes += stats.memory_bytes;
+            }
+        }
+        found.room_bytes = room_bytes(&areas);
+        Ok(found)
+    }
+}
+
+fn bounded_areas(root: &Root) -> Result<Vec<Bounded>, FileError> {
+    let bounded = |area: Area| {
+        let device = area.zram_id().map(|id| Device::new(root, id));
+        let limit_bytes = device.and_then(|device| {
+            let limit = device.memory_limit_bytes().ok()??;
+            Some(limit.saturating_sub(device.stats().ok()?.memory_bytes))
+        });
+        Bounded { area, limit_bytes }
+    };
+    Ok(swap::areas(root)?.into_iter().map(bounded).collect())
+}
+
+/// What more can go to swap: the sum over areas, down to the first priority at which a device will refuse pages. The kernel
+/// asks areas behind it only once its slots are used up.
+fn room_bytes(areas: &[Bounded]) -> u64 {
+    let refuses = areas.iter().filter(|bounded| bounded.will_refuse());
+    let last = refuses.map(|bounded| bounded.area.priority).max();
+    let is_reached = |bounded: &&Bounded| last.is_none_or(|last| bounded.area.priority >= last);
+    let rooms = areas.iter().filter(is_reached).map(Bounded::room_bytes);
+    rooms.fold(0, u64::saturating_add)
+}
+
+/// What a program's pages go to. Dropping it removes devices of its own.
 #[derive(Debug)]
-pub(super) enum ProgramSwap {
+pub(super) struct ProgramSwap {
+    undo: Undo,
+    capacity_bytes: u64,
     /// A zram device that another program set up.
-    Shared { id: u32 },
-    /// A zram device of its own.
-    Own(ZramSwap),
+    shared: Option<u32>,
+    own: Mutex<Vec<ZramSwap>>,
 }
 
 impl ProgramSwap {
     /// Takes what is there if the kernel swaps to zram first and it has as much room as a device of its own; makes a
-    /// device otherwise ([`own_priority`]). With less room, programs that each found enough would fill it together, and
-    /// the kernel would end them. Nothing is reserved, so that many programs that start at once can still do that; each
-    /// of them lifts its limit before swap is full. Devices that this project made are not taken: they go with the
-    /// command that made them.
+    /// device otherwise ([`own_priority`]). With less room, programs that each found enough would fill it together. Nothing
+    /// is reserved, so that many programs that start at once can still do that; each of them adds a device before swap is
+    /// full. Devices that this project made are not taken: they go with the command that made them.
     pub fn find(undo: &Undo, budget_bytes: u64) -> Result<Self, ZramError> {
         let root = undo.root();
-        let areas = swap::areas(root)?;
-        let memory = Meminfo::read(root)?;
-        let capacity = own_capacity_bytes(budget_bytes, memory.total_bytes);
-        if let Some((area, id)) = with_room(&areas, capacity)
-            && !swap::is_labelled(&root.path(&area.path))
-        {
-            return Ok(Self::Shared { id });
+        let areas = bounded_areas(root)?;
+        let memory_bytes = Meminfo::read(root)?.total_bytes;
+        let capacity_bytes = own_capacity_bytes(budget_bytes, memory_bytes);
+        let shared = with_room(&areas, capacity_bytes)
+            .filter(|(area, _)| !swap::is_labelled(&root.path(&area.path)))
+            .map(|(_, id)| id);
+        let found = Self {
+            undo: undo.clone(),
+            capacity_bytes,
+            shared,
+            own: Mutex::default(),
+        };
+        if shared.is_none() {
+            found.add(capacity_bytes, &areas)?;
         }
+        Ok(found)
+    }
+
+    /// Adds a device as large as those of its own together; whether it did. There is none where they hold several times the
+    /// machine's memory.
+    pub fn grow(&self) -> Result<bool, ZramError> {
+        let root = self.undo.root();
+        let memory_bytes = Meminfo::read(root)?.total_bytes;
+        let count = self.own.lock().map_or(0, |own| own.len());
+        let own_bytes = match u32::try_from(count) {
+            Ok(0) => 0,
+            Ok(count) => self.capacity_bytes.saturating_mul(1 << (count - 1).min(32)),
+            Err(_) => u64::MAX,
+        };
+        if own_bytes >= memory_bytes.saturating_mul(MOST_MEMORIES) {
+            return Ok(false);
+        }
+        let capacity_bytes = own_bytes.max(self.capacity_bytes);
+        self.add(capacity_bytes, &bounded_areas(root)?)?;
+        Ok(true)
+    }
+
+    fn add(&self, disk_bytes: u64, areas: &[Bounded]) -> Result<(), ZramError> {
         let config = |algorithm: &str| ZramConfig {
-            disk_bytes: capacity,
+            disk_bytes,
             algorithm: algorithm.to_owned(),
             second_algorithm: None,
             memory_limit_bytes: None,
-            priority: own_priority(&areas),
+            priority: own_priority(areas, self.capacity_bytes),
         };
         let [best, other] = ALGORITHMS;
-        let made = match ZramSwap::create(undo, &config(best)) {
-            Err(ZramError::Algorithm { .. }) => ZramSwap::create(undo, &config(other)),
+        let made = match ZramSwap::create(&self.undo, &config(best)) {
+            Err(ZramError::Algorithm { .. }) => ZramSwap::create(&self.undo, &config(other)),
             result => result,
-        };
-        made.map(Self::Own)
-    }
-
-    /// The device's name, such as `zram0`.
-    pub fn name(&self) -> String {
-        let id = match self {
-            Self::Shared { id } => *id,
-            Self::Own(device) => device.id(),
-        };
-        format!("zram{id}")
-    }
-
-    /// Removes a device of its own; pages of programs that still run come back into memory first.
-    pub fn remove(self) -> Result<(), UndoError> {
-        match self {
-            Self::Shared { .. } => Ok(()),
-            Self::Own(device) => device.remove(),
+        }?;
+        if let Ok(mut own) = self.own.lock() {
+            own.push(made);
         }
+        Ok(())
+    }
+
+    /// The devices' names, such as `zram0`.
+    pub fn name(&self) -> String {
+        let shared = self.shared.iter().copied();
+        let own = self.own.lock();
+        let own = own.iter().flat_map(|own| own.iter().map(ZramSwap::id));
+        let names: Vec<_> = shared.chain(own).map(|id| format!("zram{id}")).collect();
+        names.join(" and ")
+    }
+
+    /// Whether there is a device of its own.
+    pub fn has_own(&self) -> bool {
+        self.own.lock().is_ok_and(|own| !own.is_empty())
+    }
+
+    /// Removes devices of its own; pages of programs that still run come back into memory first. The first failure, after
+    /// all of them were tried.
+    pub fn remove(&self) -> Result<(), UndoError> {
+        let own = self.own.lock().map(|mut own| std::mem::take(&mut *own));
+        let mut result = Ok(());
+        for device in own.unwrap_or_default() {
+            result = result.and(device.remove());
+        }
+        result
     }
 }
 
@@ -84,24 +209,28 @@ fn own_capacity_bytes(budget_bytes: u64, memory_bytes: u64) -> u64 {
 }
 
 /// The area that the kernel swaps to next and its number, if it is a zram device with so much room.
-fn with_room(areas: &[Area], capacity_bytes: u64) -> Option<(&Area, u32)> {
-    let area = first(areas)?;
-    let has_room = area.size_bytes - area.used_bytes >= capacity_bytes;
-    has_room.then_some((area, area.zram_id()?))
+fn with_room(areas: &[Bounded], capacity_bytes: u64) -> Option<(&Area, u32)> {
+    let first = first(areas)?;
+    let has_room = first.room_bytes() >= capacity_bytes;
+    has_room.then_some((&first.area, first.area.zram_id()?))
 }
 
 /// The area that the kernel swaps to next.
-fn first(areas: &[Area]) -> Option<&Area> {
-    let has_room = |area: &&Area| area.used_bytes < area.size_bytes;
-    areas.iter().filter(has_room).max_by_key(|a| a.priority)
+fn first(areas: &[Bounded]) -> Option<&Bounded> {
+    let has_slots = |bounded: &&Bounded| bounded.free_bytes() > 0;
+    let areas = areas.iter().filter(has_slots);
+    areas.max_by_key(|bounded| bounded.area.priority)
 }
 
 /// The priority of a new device: after the zram devices that are there, so that the pages of other programs do not go to
-/// one that will be removed, and before disks.
-fn own_priority(areas: &[Area]) -> u16 {
+/// one that will be removed, and before disks. Before all where one of them will soon refuse pages by its memory limit.
+fn own_priority(areas: &[Bounded], capacity_bytes: u64) -> u16 {
+    let refuses =
+        |bounded: &Bounded| bounded.will_refuse() && bounded.room_bytes() < capacity_bytes;
     let priorities = |is_zram: bool| {
         let of_kind = areas
             .iter()
+            .map(|bounded| &bounded.area)
             .filter(move |a| a.zram_id().is_some() == is_zram);
         of_kind.map(|area| area.priority)
     };
@@ -109,7 +238,7 @@ fn own_priority(areas: &[Area]) -> u16 {
         return FIRST;
     };
     let priority = last_zram.saturating_sub(1).max(0);
-    if first_disk.is_some_and(|disk| disk >= priority) {
+    if areas.iter().any(refuses) || first_disk.is_some_and(|disk| disk >= priority) {
         return FIRST;
     }
     u16::try_from(priority).unwrap_or(FIRST)
@@ -119,12 +248,23 @@ fn own_priority(areas: &[Area]) -> u16 {
 mod tests {
     use super::*;
 
-    fn area(path: &str, used_bytes: u64, priority: i32) -> Area {
-        Area {
+    fn area(path: &str, used_bytes: u64, priority: i32) -> Bounded {
+        let area = Area {
             path: path.to_owned(),
             size_bytes: 100,
             used_bytes,
             priority,
+        };
+        Bounded {
+            area,
+            limit_bytes: None,
+        }
+    }
+
+    fn limited(limit_bytes: u64, priority: i32) -> Bounded {
+        Bounded {
+            limit_bytes: Some(limit_bytes),
+            ..area("/dev/zram9", 0, priority)
         }
     }
 
@@ -136,9 +276,30 @@ mod tests {
             area("/dev/zram0", 5, 50),
         ];
         let found = first(&areas).unwrap();
-        assert_eq!(found.zram_id(), Some(0));
-        assert_eq!(areas[1].zram_id(), None);
+        assert_eq!(found.area.zram_id(), Some(0));
+        assert_eq!(areas[1].area.zram_id(), None);
         assert!(first(&areas[..1]).is_none());
+    }
+
+    #[test]
+    fn room_is_a_sum_over_areas_each_with_its_own_limit() {
+        let areas = [area("/dev/zram0", 40, 100), area("/swapfile", 10, -2)];
+        assert_eq!(room_bytes(&areas), 60 + 90);
+        // A full device behind one with room takes nothing away from it.
+        let with = |bounded| room_bytes(&[areas[0].clone(), areas[1].clone(), bounded]);
+        assert_eq!(with(limited(1, -3)), 60 + 90 + 1);
+        assert_eq!(
+            with(limited(1, 50)),
+            60 + 1,
+            "what is behind it is not reached"
+        );
+        assert_eq!(with(limited(1, 200)), 1);
+        assert_eq!(
+            with(limited(100, 200)),
+            60 + 90 + 100,
+            "its slots end first"
+        );
+        assert_eq!(room_bytes(&[]), 0);
     }
 
     #[test]
@@ -148,6 +309,7 @@ mod tests {
         assert_eq!(id(60), Some(0));
         assert_eq!(id(61), None, "the kernel does not swap to zram1 yet");
         assert!(with_room(&[area("/swapfile", 0, 5)], 1).is_none());
+        assert!(with_room(&[limited(7, 5)], 8).is_none());
         assert!(with_room(&[], 0).is_none());
     }
 
@@ -164,11 +326,14 @@ mod tests {
     fn a_new_device_comes_after_zram_and_before_disks() {
         let zram = |priority| area("/dev/zram0", 0, priority);
         let disk = |priority| area("/dev/vda2", 0, priority);
+        let own_priority = |areas: &[Bounded]| own_priority(areas, 50);
         assert_eq!(own_priority(&[]), FIRST);
         assert_eq!(own_priority(&[disk(-2)]), FIRST);
         assert_eq!(own_priority(&[zram(100), disk(-2)]), 99);
         assert_eq!(own_priority(&[zram(32767), zram(7)]), 6);
         assert_eq!(own_priority(&[zram(-2)]), 0);
         assert_eq!(own_priority(&[zram(100), disk(99)]), FIRST);
+        assert_eq!(own_priority(&[limited(49, 5)]), FIRST);
+        assert_eq!(own_priority(&[limited(50, 5)]), 4);
     }
 }

@@ -6,10 +6,28 @@ use warmswap_sys::Root;
 use warmswap_sys::memcg::Group;
 
 use super::ProgramUsage;
-use super::steer::Steer;
+use super::bound::Bound;
+use super::steer::{Grow, Steer, first_limit_bytes};
 
 const MIB: u64 = 1 << 20;
 const SECOND: u64 = 1_000_000_000;
+
+/// Adds a swap file of 1 GiB, if it may.
+#[derive(Debug)]
+struct Added(Option<std::path::PathBuf>);
+
+impl Grow for Added {
+    fn grow(&self) -> bool {
+        let Some(swaps) = &self.0 else { return false };
+        let text = std::fs::read_to_string(swaps).unwrap();
+        std::fs::write(swaps, format!("{text}/more file 1048576 0 4\n")).unwrap();
+        true
+    }
+
+    fn devices(&self) -> String {
+        "zram0 and zram1".to_owned()
+    }
+}
 
 /// A machine with one zram device and a group.
 struct Recorded {
@@ -32,16 +50,13 @@ impl Recorded {
         };
         recorded.write("proc/self/mounts", mount);
         recorded.write("cg/cgroup.controllers", "memory\n");
+        recorded.free_swap(900_000);
         recorded.write(
             "proc/meminfo",
             "MemTotal: 1000000 kB\nMemFree: 500000 kB\nSwapTotal: 900000 kB\nSwapFree: 800000 kB\n",
         );
         recorded.write("proc/vmstat", "pswpin 100\npswpout 200\n");
-        recorded.write("proc/swaps", "F T S U P\n/dev/zram0 partition 900000 0 5\n");
-        recorded.write(
-            "cg/p/memory.stat",
-            "total_rss 30000000\ntotal_cache 1\ntotal_pgmajfault 9\nanon 30000000\nfile 1\npgmajfault 9\n",
-        );
+        recorded.holds(0, 0);
         recorded.swapped(0, 0);
         recorded.uses(40 * MIB, 0);
         recorded.hits(0);
@@ -71,6 +86,22 @@ impl Recorded {
         self.write(&name, &both.to_string());
     }
 
+    /// What the kernel has on behalf of the group, and what its members have locked.
+    fn holds(&self, kernel: u64, locked: u64) {
+        self.write("cg/p/memory.kmem.usage_in_bytes", &kernel.to_string());
+        let stat = format!(
+            "total_rss 30000000\ntotal_cache 1\ntotal_pgmajfault 9\ntotal_unevictable {locked}\n\
+             anon 30000000\nfile 1\npgmajfault 9\nkernel {kernel}\nunevictable {locked}\n"
+        );
+        self.write("cg/p/memory.stat", &stat);
+    }
+
+    /// KiB of the device that no page is in.
+    fn free_swap(&self, kib: u64) {
+        let line = format!("/dev/zram0 partition 900000 {} 5", 900_000 - kib);
+        self.write("proc/swaps", &format!("F T S U P\n{line}\n"));
+    }
+
     /// What the device holds, and takes for it.
     fn swapped(&self, stored: u64, pool: u64) {
         self.write(
@@ -81,7 +112,7 @@ impl Recorded {
 
     fn hits(&self, hits: u64) {
         let text = if self.is_v2 {
-            format!("low 0\nhigh 7\nmax {hits}\n")
+            format!("low 0\nhigh {hits}\nmax 7\noom_kill 0\n")
         } else {
             hits.to_string()
         };
@@ -89,21 +120,29 @@ impl Recorded {
     }
 
     fn limit(&self) -> u64 {
-        let path = self.file("memory.limit_in_bytes", "memory.max");
+        let path = self.file("memory.limit_in_bytes", "memory.high");
         let text = std::fs::read_to_string(self.dir.path().join(path)).unwrap();
         text.parse().unwrap()
     }
 
     fn steer(&self, budget_bytes: u64) -> Steer {
-        let name = self.file("memory.limit_in_bytes", "memory.max");
-        self.write(&name, &budget_bytes.to_string());
+        self.steer_with(budget_bytes, Added(None))
+    }
+
+    fn steer_with(&self, budget_bytes: u64, swap: Added) -> Steer {
+        let limit_bytes = first_limit_bytes(budget_bytes, u64::MAX);
+        let name = self.file("memory.limit_in_bytes", "memory.high");
+        self.write(&name, &limit_bytes.to_string());
+        if self.is_v2 {
+            self.write("cg/p/memory.max", "max");
+        }
         let group = Group::open(&self.root(), Path::new("/p")).unwrap();
         let usage = ProgramUsage {
             budget_bytes,
-            limit_bytes: budget_bytes,
+            limit_bytes,
             ..ProgramUsage::default()
         };
-        Steer::new(&self.root(), group, usage, true).unwrap()
+        Steer::new(&self.root(), Bound::new(group), usage, swap).unwrap()
     }
 }
 
@@ -111,7 +150,6 @@ impl Recorded {
 fn the_limit_is_the_budget_without_the_programs_part_of_the_pool() {
     for is_v2 in [false, true] {
         let recorded = Recorded::new(is_v2);
-        recorded.write("cg/p/memory.high", "max");
         let mut steer = recorded.steer(64 * MIB);
         steer.step(SECOND);
         assert_eq!(recorded.limit(), 64 * MIB);
@@ -132,14 +170,19 @@ fn the_limit_is_the_budget_without_the_programs_part_of_the_pool() {
         assert_eq!(usage.needed_peak_bytes, 30_000_000 + 48 * MIB);
         assert_eq!((usage.in_pages, usage.out_pages), (50, 100));
 
-        // A pool that takes it all leaves an eighth.
+        // A pool that takes it all leaves an eighth, what cannot be reclaimed, and room.
         recorded.swapped(96 * MIB, 128 * MIB);
         recorded.uses(8 * MIB, 96 * MIB);
+        recorded.holds(3 * MIB, 2 * MIB);
         steer.step(3 * SECOND);
         // A call goes no further than a MiB below what was charged when it was last looked at.
-        assert_eq!(recorded.limit(), 39 * MIB);
-        steer.step(3 * SECOND + 1);
-        assert_eq!(recorded.limit(), 8 * MIB);
+        assert_eq!(recorded.limit(), 21 * MIB);
+        assert_eq!(steer.usage.floor_bytes, 21 * MIB);
+        // More processes.
+        recorded.holds(30 * MIB, 2 * MIB);
+        steer.step(3 * SECOND + 20_000_000);
+        assert_eq!(recorded.limit(), 48 * MIB);
+        recorded.holds(0, 0);
         recorded.swapped(0, 0);
         recorded.uses(8 * MIB, 0);
         steer.step(4 * SECOND);
@@ -148,33 +191,123 @@ fn the_limit_is_the_budget_without_the_programs_part_of_the_pool() {
 }
 
 #[test]
-fn memory_is_made_free_once_the_limit_was_met() {
+fn the_limit_falls_a_mib_at_a_time() {
     for is_v2 in [false, true] {
         let recorded = Recorded::new(is_v2);
-        recorded.write("cg/p/memory.reclaim", "");
         let mut steer = recorded.steer(64 * MIB);
-        recorded.uses(64 * MIB, 0);
-        steer.step(SECOND);
-        assert_eq!(steer.usage.ahead_rounds, 0);
-
-        // No processor is idle for it.
-        recorded.write("proc/loadavg", "9.00 8.00 7.00 9999/10000 77\n");
-        recorded.hits(1);
-        steer.step(SECOND + 1);
-        assert_eq!(steer.usage.ahead_rounds, 0);
-
-        recorded.write("proc/loadavg", "9.00 8.00 7.00 1/10000 77\n");
-        recorded.hits(2);
-        steer.step(SECOND + 2);
-        assert_eq!(steer.usage.ahead_rounds, 1);
-        // The limit is what it was, and version 2 was asked for the rest.
-        assert_eq!(recorded.limit(), 64 * MIB);
-        if is_v2 {
-            let path = recorded.dir.path().join("cg/p/memory.reclaim");
-            let asked: u64 = std::fs::read_to_string(path).unwrap().parse().unwrap();
-            assert!((MIB..4 * MIB).contains(&asked), "{asked}");
-        }
+        recorded.swapped(96 * MIB, 32 * MIB);
+        recorded.uses(60 * MIB, 96 * MIB);
+        let wait = steer.step(SECOND);
+        assert_eq!(recorded.limit(), 59 * MIB);
+        recorded.uses(59 * MIB, 96 * MIB);
+        assert!(steer.step(SECOND + 1_000_000) == wait, "{wait:?}");
+        assert_eq!(recorded.limit(), 58 * MIB);
     }
+}
+
+#[test]
+fn a_budget_below_what_any_program_needs_is_exceeded() {
+    for is_v2 in [false, true] {
+        let recorded = Recorded::new(is_v2);
+        let mut steer = recorded.steer(MIB);
+        steer.step(SECOND);
+        assert!(recorded.limit() > 8 * MIB);
+        assert_eq!(steer.usage.floor_bytes, 8 * MIB + MIB / 8);
+    }
+}
+
+#[test]
+fn the_limit_rises_when_members_wait_and_each_time_by_more() {
+    let recorded = Recorded::new(false);
+    let mut steer = recorded.steer(16 * MIB);
+    let starve = |is: u32| {
+        let text = format!("oom_kill_disable 1\nunder_oom {is}\noom_kill 0\n");
+        recorded.write("cg/p/memory.oom_control", &text);
+    };
+    starve(0);
+    recorded.uses(16 * MIB, 0);
+    steer.step(SECOND);
+    assert_eq!((recorded.limit(), steer.usage.raised_limits), (16 * MIB, 0));
+
+    starve(1);
+    steer.step(2 * SECOND);
+    assert_eq!((recorded.limit(), steer.usage.raised_limits), (32 * MIB, 1));
+    recorded.uses(32 * MIB, 0);
+    steer.step(2 * SECOND + 5_000_000);
+    assert_eq!((recorded.limit(), steer.usage.raised_limits), (64 * MIB, 2));
+
+    // It stays for a while.
+    starve(0);
+    steer.step(2 * SECOND + 500_000_000);
+    assert_eq!(recorded.limit(), 64 * MIB);
+    recorded.uses(20 * MIB, 0);
+    steer.step(5 * SECOND);
+    assert_eq!(recorded.limit(), 34 * MIB);
+    assert_eq!(steer.usage.oom_kills, Some(0));
+}
+
+#[test]
+fn swap_grows_before_it_is_full() {
+    let recorded = Recorded::new(false);
+    let swaps = recorded.dir.path().join("proc/swaps");
+    let mut steer = recorded.steer_with(64 * MIB, Added(Some(swaps)));
+    recorded.free_swap(70_000);
+    steer.step(SECOND);
+    assert_eq!(steer.usage.added_devices, 0);
+
+    recorded.free_swap(60_000);
+    steer.step(2 * SECOND);
+    let usage = &steer.usage;
+    assert_eq!((usage.added_devices, usage.lifted_limits), (1, 0));
+    assert_eq!(usage.device, "zram0 and zram1");
+    steer.step(4 * SECOND);
+    assert_eq!(steer.usage.added_devices, 1);
+}
+
+#[test]
+fn another_programs_full_device_says_nothing_of_the_rest() {
+    let recorded = Recorded::new(false);
+    let mut steer = recorded.steer(64 * MIB);
+    std::fs::create_dir_all(recorded.dir.path().join("sys/block/zram1")).unwrap();
+    let full = "1048576 1 1048576 1048576 1048576 0 0 0\n";
+    recorded.write("sys/block/zram1/mm_stat", full);
+    let line = "/dev/zram1 partition 900000 1024 5\n";
+    recorded.write(
+        "proc/swaps",
+        &format!("F T S U P\n{line}/dev/zram0 partition 900000 0 6\n"),
+    );
+    steer.step(SECOND);
+    assert_eq!((recorded.limit(), steer.usage.lifted_limits), (64 * MIB, 0));
+    // Behind it nothing is reached.
+    recorded.write(
+        "proc/swaps",
+        &format!("F T S U P\n{line}/dev/zram0 partition 900000 0 4\n"),
+    );
+    steer.step(2 * SECOND);
+    assert_eq!(steer.usage.lifted_limits, 1);
+}
+
+#[test]
+fn a_process_that_leaves_the_group_is_told_from_one_that_ended() {
+    let recorded = Recorded::new(true);
+    std::fs::create_dir_all(recorded.dir.path().join("proc/77")).unwrap();
+    let stat = |state: &str| {
+        let rest = "1 77 77 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 100 0 0".to_owned();
+        recorded.write("proc/77/stat", &format!("77 (x) {state} {rest}\n"));
+    };
+    let mut steer = recorded.steer(64 * MIB);
+    steer.process = 77;
+    recorded.write("cg/p/cgroup.procs", "77\n");
+    stat("S");
+    steer.account();
+    assert!(!steer.usage.has_left_group);
+    recorded.write("cg/p/cgroup.procs", "");
+    stat("Z");
+    steer.account();
+    assert!(!steer.usage.has_left_group);
+    stat("S");
+    steer.account();
+    assert!(steer.usage.has_left_group);
 }
 
 #[test]
@@ -194,26 +327,18 @@ fn without_an_account_of_swap_the_pool_counts_from_the_beginning() {
 fn no_limit_holds_while_swap_is_nearly_full() {
     for is_v2 in [false, true] {
         let recorded = Recorded::new(is_v2);
-        recorded.write("cg/p/memory.reclaim", "");
         let mut steer = recorded.steer(64 * MIB);
         recorded.swapped(90 * MIB, 30 * MIB);
         recorded.uses(34 * MIB, 90 * MIB);
         steer.step(SECOND);
         assert_eq!(recorded.limit(), 34 * MIB);
 
-        let meminfo = |free: u64| {
-            format!("MemTotal: 1000000 kB\nSwapTotal: 900000 kB\nSwapFree: {free} kB\n")
-        };
-        recorded.write("proc/meminfo", &meminfo(9_000));
-        recorded.hits(5);
+        recorded.free_swap(9_000);
         steer.step(2 * SECOND);
         assert!(recorded.limit() >= 64 * MIB + 90 * MIB);
-        assert_eq!(
-            (steer.usage.lifted_limits, steer.usage.ahead_rounds),
-            (1, 0)
-        );
+        assert_eq!(steer.usage.lifted_limits, 1);
 
-        recorded.write("proc/meminfo", &meminfo(800_000));
+        recorded.free_swap(800_000);
         steer.step(3 * SECOND);
         assert_eq!(recorded.limit(), 34 * MIB);
     }
@@ -225,7 +350,6 @@ fn limits_above_the_group_hold() {
     recorded.write("proc/self/cgroup", "0::/own\n");
     std::fs::create_dir_all(recorded.dir.path().join("cg/own")).unwrap();
     recorded.write("cg/own/memory.max", &(100 * MIB).to_string());
-    recorded.write("cg/p/memory.high", "max");
     recorded.write("cg/p/cgroup.controllers", "memory\n");
     recorded.write("cg/memory.swap.max", &(80 * MIB).to_string());
     recorded.write("cg/memory.swap.current", "0");
