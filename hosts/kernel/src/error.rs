@@ -1,7 +1,5 @@
 //! Why a host cannot be had, or cannot do what it was asked for.
 
-use warmswap_engine::ConfigError;
-use warmswap_policy::PolicyError;
 use warmswap_sys::memcg::MemcgError;
 use warmswap_sys::{FileError, WrongPageSize};
 
@@ -9,23 +7,17 @@ use warmswap_sys::{FileError, WrongPageSize};
 /// watched is never an error: it is counted ([`Counters`](crate::Counters)).
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The scheme is none.
-    #[error(transparent)]
-    Scheme(#[from] PolicyError),
-    /// The engine refuses the scheme's limits.
-    #[error(transparent)]
-    Engine(#[from] ConfigError),
     /// The machine has pages of another size.
     #[error(transparent)]
     PageSize(#[from] WrongPageSize),
     /// A file of the kernel cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The control group of the goal cannot be used.
+    /// A control group cannot be used.
     #[error(transparent)]
     Group(#[from] MemcgError),
     /// A thread cannot be started.
-    #[error("cannot start a prefetch thread: {0}")]
+    #[error("cannot start a thread: {0}")]
     Thread(#[source] std::io::Error),
     /// Two applications of one name.
     #[error("there is an application {0:?} already")]

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
-use crate::host::Worth;
+use crate::decide::State;
+use crate::decide::switch::Cost;
 
 /// One relaunch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,21 +12,17 @@ use crate::host::Worth;
 pub struct Relaunch {
     /// When it began, in nanoseconds of the monotonic clock.
     pub begin_ns: u64,
-    /// From the switch to its end, in nanoseconds; the length of the window where nobody told the end.
+    /// From the switch to its end, in nanoseconds; the length of the window where nothing told the end.
     pub latency_ns: u64,
-    /// True if somebody told the end.
+    /// True if its end was told.
     pub is_answered: bool,
-    /// Pages that came from swap because they were touched.
+    /// Major faults of its processes: pages that had to be read or decompressed.
     pub faults: u64,
-    /// Pages that were not faulted on: prepaged ones that were touched, and hot ones that are held to have been.
-    pub faults_avoided: u64,
-    /// Pages that were brought back ahead of use.
+    /// Pages that were asked for ahead of use.
     pub prefetched: u64,
-    /// Of these, pages that were touched.
-    pub prefetch_used: u64,
 }
 
-/// One application.
+/// One program.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AppStatus {
@@ -33,17 +30,17 @@ pub struct AppStatus {
     pub name: String,
     /// Its processes now.
     pub processes: u32,
-    /// Processes that may not be looked at.
+    /// Processes that may not be looked at, or do not answer.
     pub unreadable_processes: u32,
     /// It is in the foreground.
     pub is_foreground: bool,
     /// Its launch window is open.
     pub is_launching: bool,
-    /// Anonymous memory that is resident and hot, in bytes.
+    /// Anonymous memory that is resident and that launches touch, in bytes.
     pub hot_bytes: u64,
-    /// Resident and warm.
+    /// Resident, and neither hot nor cold.
     pub warm_bytes: u64,
-    /// Resident and cold.
+    /// Resident, and brought back in vain before.
     pub cold_bytes: u64,
     /// In swap, in bytes before compression.
     pub swapped_bytes: u64,
@@ -53,20 +50,16 @@ pub struct AppStatus {
     pub relaunches: Vec<Relaunch>,
     /// Relaunches since the host began.
     pub relaunch_count: u64,
-    /// Pages brought back ahead of use since the host began.
+    /// Pages brought back since the host began, in idle time and at switches.
     pub prefetched: u64,
-    /// Of these, pages that were touched in their launch window.
+    /// Of these, pages that were touched until the end of the next session.
     pub prefetch_used: u64,
     /// Of these, pages that were not.
     pub prefetch_wasted: u64,
-    /// Pages paged out by the host since it began.
-    pub paged_out: u64,
-    /// Nanoseconds of CPU time that the host spent on it.
-    pub cost_cpu_ns: u64,
 }
 
 /// The swap and its pool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SwapStatus {
     /// All swap areas, in bytes.
@@ -79,26 +72,59 @@ pub struct SwapStatus {
     pub stored_bytes: u64,
 }
 
+/// What reading a page costs, by what swap is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CostStatus {
+    /// From compressed memory.
+    pub memory: Cost,
+    /// From a disk.
+    pub disk: Cost,
+}
+
+impl Default for CostStatus {
+    fn default() -> Self {
+        Self {
+            memory: Cost::MEMORY,
+            disk: Cost::DISK,
+        }
+    }
+}
+
+/// What was given back in idle time since the host began: "gave 742 MiB back to 5 programs in 3.1 s of idle time; their next uses
+/// found 97 % in place".
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GivenBack {
+    /// Bytes that came back.
+    pub bytes: u64,
+    /// Programs to which.
+    pub programs: u32,
+    /// Time that it took, in nanoseconds.
+    pub idle_ns: u64,
+    /// Pages of what came back, or was asked for at a switch, whose next session has ended.
+    pub judged_pages: u64,
+    /// Of these, pages that the session touched.
+    pub used_pages: u64,
+}
+
 /// A host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostStatus {
-    /// The scheme.
-    pub scheme: String,
-    /// Why accesses of pages that stay in memory are not seen; none where accessed bits are read.
+    /// What it is about.
+    pub state: State,
+    /// What it gave back.
+    pub given_back: GivenBack,
+    /// What pages cost.
+    pub costs: CostStatus,
+    /// Processes that do not answer, as `NAME (PID)`.
+    pub unanswering: Vec<String>,
+    /// Why accesses are not seen by page; none where accessed bits are read.
     pub accesses_unseen: Option<String>,
-    /// Applications, in the order in which they were added.
+    /// Programs, in the order in which they were added.
     pub apps: Vec<AppStatus>,
     /// Swap and pool.
     pub swap: SwapStatus,
-    /// Memory that is missing to the goal, in bytes; 0 when it is reached.
-    pub missing_bytes: u64,
-    /// Whether it takes part now, and why.
-    pub worth: Worth,
-    /// Pages of files that are locked in memory, in bytes.
-    pub locked_file_bytes: u64,
-    /// Why pages of files cannot be locked; none where they can, or that was not tried.
-    pub files_unlockable: Option<String>,
     /// Bytes that the host itself holds for pages.
     pub state_bytes: u64,
     /// What it did.

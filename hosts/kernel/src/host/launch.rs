@@ -1,259 +1,122 @@
-//! Launch windows: the footprint comes back, and the end of the window tells what it was worth.
+//! Launches and sessions of programs.
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
-use warmswap_engine::evidence::next_launch;
-use warmswap_engine::{Action, Cause};
-use warmswap_page::PAGE_BYTES;
-use warmswap_page::{FileId, LaunchKind, PageAddr};
-use warmswap_policy::ChunkId;
+use super::app::Window;
+use super::{Host, is_due};
+use crate::act::look::End;
+use crate::act::worker::Job;
+use crate::learn::rest::Rest;
+use crate::status::Relaunch;
 use warmswap_sys::monotonic_ns;
 
-use super::Host;
-use super::app::{App, Window, addr, place};
-use super::core::{Core, UNBOUNDED_BYTES};
-use crate::config::PrepageBy;
-use crate::prepage::Prepagers;
-use crate::rest::Rest;
-use crate::status::Relaunch;
-
-/// Launches whose growth decides how much is kept free for the next.
-pub(super) const REMEMBERED_GROWTHS: usize = 8;
-
-/// The part of the resident memory that a footprint may take although there is no room for it.
-const LEAST_FOOTPRINT_PART: u64 = 16;
-
-/// The part of its pages of files that an application no longer has mapped when some of them were dropped.
-const DROPPED_PART: u64 = 4;
-
-/// What is to come back for a launch, by the application's processes and the numbers of pages there.
-struct Plan {
-    /// Pages for which there is room.
-    room: u64,
-    /// Pages so far.
-    asked: u64,
-    anonymous: BTreeMap<usize, Vec<u64>>,
-    /// Pages of files, whether they are there or not, in the order in which they are wanted.
-    files: Vec<(FileId, u64)>,
-}
+/// A launch ends after so long at most: a program that works on has been used for a while.
+const LONGEST_LAUNCH: Duration = Duration::from_secs(3);
 
 impl Host {
-    /// Opens a launch window and has the footprint brought back, as far as there is room.
-    pub(super) fn open_window(&mut self, at: usize) {
-        let resident = self.resident_bytes();
+    /// A session of the program begins, with a launch.
+    pub(super) fn begin_session(&mut self, at: usize, now_ns: u64) {
+        let is_known = self.apps[at]
+            .as_ref()
+            .is_some_and(|app| !app.processes.is_empty());
+        if !is_known {
+            self.find_processes(now_ns);
+        }
+        self.foreground = Some(at);
+        self.switched_ns = Some(now_ns);
+        self.look_at_memory();
         let Some(app) = &mut self.apps[at] else {
             return;
         };
-        let is_relaunch = !app.processes.is_empty();
-        app.grown_bytes = 0;
+        let (effort, major_faults) = app.effort(&self.root);
         app.is_foreground = true;
-        let begin_ns = monotonic_ns();
-        let rest = Rest::new(begin_ns, app.effort(&self.core.root));
+        app.used_ns = Some(now_ns);
         app.window = Some(Window {
-            begin_ns,
-            is_relaunch,
-            rest: (!app.tells_answers).then_some(rest),
-            ..Window::default()
+            begin_ns: now_ns,
+            is_relaunch: is_known,
+            rest: Rest::new(now_ns, effort),
+            major_faults,
+            prefetched: 0,
         });
-        if self.core.stands_aside {
-            // Nothing is seen of this launch, and nothing must be learned of it.
-            return;
+        let targets = app.targets();
+        if let Some(machine) = self.machine.last() {
+            self.looker.push(Job::Begin {
+                targets,
+                state: self.machine.state(),
+                machine,
+                reserve_bytes: self.machine.reserve_bytes(),
+                may_fetch: self.config.prefetch,
+                costs: self.costs,
+            });
         }
-        if app.is_unknown {
-            self.core.look(app);
-        }
-        app.launch = next_launch(app.launch);
-        app.has_learned = true;
-        let kind = if is_relaunch {
-            LaunchKind::Relaunch
-        } else {
-            LaunchKind::Cold
-        };
-        self.core.engine.set_budget_bytes(UNBOUNDED_BYTES);
-        self.core.engine.launch_begin(app.id, kind);
-        self.core.engine.spare(Some(app.id));
-        self.launches += 1;
-        let Some(prepagers) = &self.prepagers else {
-            return self.core.drain();
-        };
-        prepagers.only(self.launches);
-        let (pool, counted) = (self.swap.pool_bytes, self.page_cache.counted());
-        let room = self.gauge.room(pool, resident, 0, counted);
-        // Where the machine cannot be read, nothing is risked.
-        let room = room.unwrap_or_default();
-        self.core.set_ample(room.is_ample, monotonic_ns());
-        // Where there is too little room, colder pages leave for the first of the footprint: the kernel sees to that at
-        // once, and without making the application wait.
-        let least = resident / LEAST_FOOTPRINT_PART;
-        let room_pages = room.spare_bytes.max(least) / PAGE_BYTES as u64;
-        if self.core.learns_files(app) {
-            // So that what was touched before is not taken for touched in this launch.
-            self.core.look_at_files(app, false);
-            app.window.iter_mut().for_each(|w| w.learns_files = true);
-        } else {
-            self.core.engine.leave_files();
-        }
-        self.core
-            .bring_back(app, room_pages, prepagers, self.launches);
     }
 
-    /// Closes the launch window of an application: what was touched in it is learned. Whether one was open, so that the
-    /// application was looked at.
-    pub(super) fn close_window(&mut self, at: usize, is_answered: bool) -> bool {
-        let now_ns = monotonic_ns();
+    /// Closes the launch window of a program: what was touched in it is learned.
+    pub(super) fn close_window(&mut self, at: usize, is_answered: bool) {
         let Some(app) = &mut self.apps[at] else {
-            return false;
+            return;
         };
-        // Also by an answer that comes when the window was closed since the application rested.
+        // Also by an answer that comes when the window was closed since the program rested.
         app.tells_answers |= is_answered;
-        if self.core.stands_aside {
-            if let Some(window) = app.window.take()
-                && window.is_relaunch
-            {
-                app.remember(Relaunch {
-                    begin_ns: window.begin_ns,
-                    latency_ns: now_ns - window.begin_ns,
-                    is_answered,
-                    ..Relaunch::default()
-                });
-            }
-            return false;
-        }
-        if app.window.is_none() {
-            return false;
-        }
-        app.has_learned = true;
-        if let Some(prepagers) = &self.prepagers {
-            prepagers.only(u64::MAX);
-        }
-        self.core.look(app);
-        let files = self.core.learn_files(app);
-        let mut held = self.core.note_launch_touches(app);
-        self.core.engine.launch_end(app.id);
-        self.core.engine.spare(None);
-        let Some(mut window) = app.window.take() else {
-            return false;
+        let Some(window) = app.window.take() else {
+            return;
         };
-        self.core.release(app, &window, self.prepagers.as_ref());
-        window.faults += files.faults;
-        window.used += files.used;
-        held += files.kept;
-        self.core.forget_files(app, files, &window.files.read);
-        let prefetched = (window.ahead.len() + window.files.read.len()) as u64;
-        self.core.counters.prepage_used += window.used;
-        self.core.counters.prepage_wasted += prefetched - window.used;
+        app.has_learned = true;
+        let (_, major_faults) = app.effort(&self.root);
         if window.is_relaunch {
             app.remember(Relaunch {
                 begin_ns: window.begin_ns,
-                latency_ns: now_ns - window.begin_ns,
+                latency_ns: monotonic_ns().saturating_sub(window.begin_ns),
                 is_answered,
-                faults: window.faults,
-                faults_avoided: held + window.used,
-                prefetched,
-                prefetch_used: window.used,
+                faults: major_faults.saturating_sub(window.major_faults),
+                prefetched: window.prefetched,
             });
         }
-        true
-    }
-}
-
-impl Core {
-    /// Whether the launch that began is worth looks at what is mapped of files: where something is learned of them, and
-    /// memory is short.
-    fn learns_files(&self, app: &App) -> bool {
-        if self.is_ample() {
-            return false;
-        }
-        // A look at the page tables of a process takes a millisecond.
-        let are_dropped = app.used_file_pages.is_none_or(|used| {
-            let kept = app.file_pages(&self.root);
-            kept <= used - used / DROPPED_PART
+        let targets = app.targets();
+        self.looker.push(Job::End {
+            targets,
+            end: End::Launch,
         });
-        self.engine.watches_files(app.id, are_dropped)
     }
 
-    /// Takes the engine's plan for the launch that just began, and hands it to the threads.
-    fn bring_back(&mut self, app: &mut App, room_pages: u64, prepagers: &Prepagers, launch: u64) {
-        let mut plan = Plan {
-            room: room_pages,
-            asked: 0,
-            anonymous: BTreeMap::new(),
-            files: Vec::new(),
+    /// Closes windows whose programs rest, or that have been open for long. Whether one stays open.
+    pub(super) fn close_windows(&mut self, now_ns: u64) -> bool {
+        let mut is_any_open = false;
+        for at in 0..self.apps.len() {
+            let Some(app) = &mut self.apps[at] else {
+                continue;
+            };
+            let effort = app.window.is_some().then(|| app.effort(&self.root).0);
+            let (Some(effort), Some(window)) = (effort, &mut app.window) else {
+                continue;
+            };
+            let rests = window.rest.is_over(now_ns, effort) && !app.tells_answers;
+            if rests || is_due(Some(window.begin_ns), LONGEST_LAUNCH, now_ns) {
+                self.close_window(at, false);
+            } else {
+                is_any_open = true;
+            }
+        }
+        is_any_open
+    }
+
+    /// The program goes to the background, and its session ends.
+    pub(super) fn send_to_background(&mut self, at: usize) {
+        self.close_window(at, false);
+        if self.foreground == Some(at) {
+            self.foreground = None;
+        }
+        let Some(app) = &mut self.apps[at] else {
+            return;
         };
-        while let Some(decision) = self.engine.next_background_decision() {
-            match (decision.action, decision.cause) {
-                (Action::Load { chunk, .. }, Cause::Prepage) => {
-                    self.plan_chunk(app, &mut plan, chunk);
-                }
-                (
-                    Action::ReadFile {
-                        file, first, pages, ..
-                    },
-                    Cause::Prepage,
-                ) => {
-                    let pages = first..first + u64::from(pages);
-                    plan.files.extend(pages.map(|page| (file, page)));
-                }
-                (action, _) => self.pass_over(action),
-            }
-        }
-        let files = self.files_ahead(app, &plan.files, plan.room.saturating_sub(plan.asked));
-        self.counters.prepage_asked += plan.asked + files.len() as u64;
-        for group in files.chunk_by(|a, b| a.0 == b.0) {
-            let pages: Vec<u64> = group.iter().map(|&(_, page)| page).collect();
-            prepagers.read_ahead(app.processes[group[0].0].process(), &pages, launch);
-        }
-        for (at, pages) in plan.anonymous {
-            prepagers.bring(app.processes[at].process(), &pages, launch);
-        }
-    }
-
-    fn plan_chunk(&mut self, app: &mut App, plan: &mut Plan, chunk: ChunkId) {
-        if plan.asked >= plan.room {
-            return self.engine.load_abandoned(chunk);
-        }
-        for page in self.engine.chunk_pages(chunk).to_vec() {
-            if !self.engine.is_loading(chunk, page) {
-                continue;
-            }
-            let (_, PageAddr::Anon { number }) = self.engine.locate(page) else {
-                continue;
-            };
-            let (slice, page) = place(number);
-            let Some(at) = app.by_slice(slice) else {
-                continue;
-            };
-            app.processes[at].pages.mark_ahead(page);
-            plan.anonymous.entry(at).or_default().push(page);
-            if let Some(window) = &mut app.window {
-                window.ahead.push((slice, page));
-            }
-            plan.asked += 1;
-        }
-        // They count as being there from now on: a touch comes for them or it does not.
-        self.engine.loaded(chunk);
-    }
-
-    /// What was brought back and not touched is where it was: in swap. Where memory is short it does not stay in the
-    /// swap cache either, since the swap still has its content.
-    fn release(&mut self, app: &mut App, window: &Window, prepagers: Option<&Prepagers>) {
-        let mut wasted: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
-        for &(slice, page) in &window.ahead {
-            let Some(at) = app.by_slice(slice) else {
-                continue;
-            };
-            if app.processes[at].pages.take_ahead(page) {
-                self.engine.send_away(app.id, addr(slice, page));
-                wasted.entry(at).or_default().push(page);
-            }
-        }
-        self.drain();
-        let Some(prepagers) = prepagers else { return };
-        if self.prepage_by == PrepageBy::WillNeed && !self.is_ample() {
-            for (at, mut pages) in wasted {
-                pages.sort_unstable();
-                prepagers.put_back(app.processes[at].process(), pages);
-            }
+        if std::mem::take(&mut app.is_foreground) {
+            app.has_learned = true;
+            app.used_ns = Some(monotonic_ns());
+            let targets = app.targets();
+            self.looker.push(Job::End {
+                targets,
+                end: End::Session,
+            });
         }
     }
 }

@@ -1,14 +1,11 @@
 //! What a host knows, as plain data.
 
 use warmswap_page::PAGE_BYTES;
-use warmswap_policy::Hotness;
 
 use super::Host;
 use super::app::App;
-use super::core::Core;
 use crate::counters::Counters;
-use crate::mlock::{FileLocker, Locked};
-use crate::status::{AppStatus, HostStatus};
+use crate::status::{AppStatus, CostStatus, HostStatus};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -16,27 +13,7 @@ impl Host {
     /// What it did so far, and what it was refused.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let mut counters = self.core.counters;
-        counters.switches_aside = self.trial.switches_aside;
-        counters.switches_in_vain = self.trial.switches_in_vain;
-        if let Some(prepagers) = &self.prepagers {
-            let done = prepagers.done();
-            counters.prepage_done = done.done_pages;
-            counters.refused_unmapped += done.refused_ranges;
-            counters.refused_permission += done.refused_permission;
-            counters.process_gone += done.process_gone;
-            counters.prepage_cpu_ns = done.cpu_ns;
-            let put_back = done.put_back;
-            counters.prepage_put_back = put_back.advised.pages;
-            counters.refused(put_back.advised);
-            counters.page_out_cpu_ns += put_back.cpu_ns;
-            counters.host_cpu_ns += put_back.cpu_ns;
-        }
-        let locked = self.locked();
-        counters.file_faults_seen = locked.faults;
-        counters.file_pages_locked = locked.locked;
-        counters.file_pages_unlocked = locked.unlocked;
-        counters.mlock_cpu_ns = locked.cpu_ns;
+        let mut counters = self.counters;
         if let Some(upkeeper) = &self.upkeeper {
             let done = upkeeper.done();
             counters.upkeep_freed_bytes = done.freed_bytes;
@@ -45,60 +22,68 @@ impl Host {
         counters
     }
 
-    fn locked(&self) -> Locked {
-        let locker = self.file_locker.as_ref();
-        locker.map(FileLocker::done).unwrap_or_default()
-    }
-
-    /// Everything, for people and programs. Costs about 10 ns a page; while the host stands aside, 15 µs a process.
+    /// Everything, for people and programs. Costs about 15 µs a process, and waits for none.
     #[must_use]
     pub fn status(&self) -> HostStatus {
         let apps = self.in_order();
-        let state_bytes = apps.clone().map(App::state_bytes).sum::<usize>();
-        let locked = self.locked();
+        let state_bytes: usize = apps.clone().map(state_bytes).sum();
+        let unanswering = self.unanswering.iter();
+        let mut unanswering: Vec<String> = unanswering
+            .map(|(id, name)| format!("{name} ({})", id.pid))
+            .collect();
+        unanswering.sort_unstable();
         HostStatus {
-            scheme: self.config.scheme(self.core.accessed.is_ok()).to_owned(),
-            accesses_unseen: self.core.accessed.as_ref().err().cloned(),
-            apps: apps.map(|app| self.core.describe(app)).collect(),
+            state: self.machine.state(),
+            given_back: self.given_back,
+            costs: CostStatus {
+                memory: self.costs.memory,
+                disk: self.costs.disk,
+            },
+            unanswering,
+            accesses_unseen: self.accesses_unseen.clone(),
+            apps: apps.map(|app| self.describe(app)).collect(),
             swap: self.swap,
-            missing_bytes: self.missing_bytes,
-            worth: self.trial.found(),
-            locked_file_bytes: locked.pages_now * PAGE,
-            files_unlockable: locked.refused,
-            state_bytes: (state_bytes + self.core.engine.state_bytes()) as u64,
+            state_bytes: state_bytes as u64,
             counters: self.counters(),
         }
     }
-}
 
-impl Core {
     fn describe(&self, app: &App) -> AppStatus {
-        let mut frames = self.engine.frames_by_hotness(app.id);
-        let mut swapped = app.swapped_pages();
-        if self.stands_aside {
-            // Which of it is hot is not looked at.
-            let memory = app.memory(&self.root);
-            frames[Hotness::Cold.index()] = memory.anonymous_bytes / PAGE;
-            swapped = memory.swapped_bytes / PAGE;
+        let memory = app.memory(&self.root);
+        let (mut hot, mut cold) = (0, 0);
+        for watched in app.processes.values() {
+            let known = watched.memory.lock();
+            hot += known.hot_pages() * PAGE;
+            cold += known.cold_pages() * PAGE;
         }
+        // What is known may be away, or freed: no more is resident than the kernel says.
+        let hot = hot.min(memory.anonymous_bytes);
+        let cold = cold.min(memory.anonymous_bytes - hot);
+        let swap = &self.swap;
+        let share = swap.pool_bytes as f64 / swap.stored_bytes.max(1) as f64;
         AppStatus {
             name: app.application.name.clone(),
             processes: app.processes.len() as u32,
             unreadable_processes: app.unreadable.len() as u32,
             is_foreground: app.is_foreground,
             is_launching: app.window.is_some(),
-            hot_bytes: frames[Hotness::Hot.index()] * PAGE,
-            warm_bytes: frames[Hotness::Warm.index()] * PAGE,
-            cold_bytes: frames[Hotness::Cold.index()] * PAGE,
-            swapped_bytes: swapped * PAGE,
-            compressed_bytes: swapped * u64::from(self.mean_page_bytes),
+            hot_bytes: hot,
+            warm_bytes: memory.anonymous_bytes - hot - cold,
+            cold_bytes: cold,
+            swapped_bytes: memory.swapped_bytes,
+            compressed_bytes: (memory.swapped_bytes as f64 * share) as u64,
             relaunches: app.relaunches.iter().copied().collect(),
-            relaunch_count: app.sums.relaunches,
-            prefetched: app.sums.prefetched,
-            prefetch_used: app.sums.prefetch_used,
-            prefetch_wasted: app.sums.prefetch_wasted,
-            paged_out: app.sums.paged_out,
-            cost_cpu_ns: app.sums.cpu_ns,
+            relaunch_count: app.relaunch_count,
+            prefetched: app.brought,
+            prefetch_used: app.used,
+            prefetch_wasted: app.wasted,
         }
     }
+}
+
+fn state_bytes(app: &App) -> usize {
+    let processes = app.processes.values();
+    processes
+        .map(|watched| watched.memory.lock().state_bytes())
+        .sum()
 }

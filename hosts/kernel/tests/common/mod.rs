@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use warmswap_kernel::{AppId, Application, Goal, Host, HostConfig, Members};
+use warmswap_kernel::{Application, Host, Members};
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::Root;
 use warmswap_sys::advise::{Advice, PageRange, advise_on_every_cpu};
 use warmswap_sys::maps::{Backing, Mapping, Maps};
 use warmswap_sys::memcg::Memcg;
-use warmswap_sys::process::Process;
+use warmswap_sys::meminfo::Meminfo;
+use warmswap_sys::process::{MemoryUse, Process};
+use warmswap_sys::swap::file::SwapFile;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::{ZramConfig, ZramSwap, probe};
 
@@ -60,8 +62,30 @@ for line in sys.stdin:
         print(after[0] - before[0], total, flush=True)
     elif word == "check":
         print(sum(hash(memory[p * 4096 : (p + 1) * 4096]) != known[p] for p in range(pages)), flush=True)
-    elif word == "lock":
-        print(libc.mlock(ctypes.c_void_p(address), ctypes.c_size_t(pages * 4096)), flush=True)
+    elif word == "share":
+        fd = os.memfd_create("shared")
+        os.ftruncate(fd, pages * 4096)
+        shared = mmap.mmap(fd, pages * 4096, flags=mmap.MAP_SHARED)
+        for page in range(pages):
+            shared[page * 4096 : (page + 1) * 4096] = content(page)
+        own = hash(bytes(shared))
+        print("shared", flush=True)
+    elif word == "touch-shared":
+        before = faults()
+        total = 0
+        for page in range(pages):
+            total += shared[page * 4096 + 9]
+        print(faults()[0] - before[0], flush=True)
+    elif word == "check-shared":
+        print(hash(bytes(shared)) == own, flush=True)
+    elif word == "uffd":
+        fd = libc.syscall(323, 0o4000 | 0o2000000)
+        api = (ctypes.c_uint64 * 3)(0xAA, 0, 0)
+        failed = fd < 0 or libc.ioctl(fd, 0xC018AA3F, api)
+        # Its faults on missing pages are this program's to resolve from now on.
+        register = (ctypes.c_uint64 * 4)(address, pages * 4096, 1, 0)
+        failed = failed or libc.ioctl(fd, 0xC020AA00, register)
+        print("failed" if failed else "registered", flush=True)
     elif word == "drop":
         memory.madvise(mmap.MADV_DONTNEED, first * 4096, (end - first) * 4096)
         for page in range(first, end):
@@ -83,9 +107,20 @@ for line in sys.stdin:
 /// Only one test at a time changes the machine.
 static MACHINE: Mutex<()> = Mutex::new(());
 
+/// What programs of a test swap to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swap {
+    Zram,
+    File,
+}
+
+/// Less than this free beyond what stays free: other programs of the machine decide what a test sees.
+const LEAST_FREE_BYTES: u64 = 2 << 30;
+
 /// A swap device and a group of our own.
 pub struct Machine {
-    pub zram: Option<ZramSwap>,
+    _zram: Option<ZramSwap>,
+    _file: Option<SwapFile>,
     pub memcg: Memcg,
     pub folder: tempfile::TempDir,
     _undo: Undo,
@@ -94,35 +129,55 @@ pub struct Machine {
 
 impl Machine {
     /// Sets up swap for so many pages; says why it cannot.
-    pub fn set_up(name: &str, swap_pages: u64) -> Result<Self, String> {
+    pub fn set_up(name: &str, swap: Swap, swap_pages: u64) -> Result<Self, String> {
         let turn = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
         let root = Root::machine();
         probe(&root).map_err(|e| e.to_string())?;
         if Command::new("python3").arg("--version").output().is_err() {
             return Err("python3 is not installed".to_owned());
         }
+        if Meminfo::read(&root).map_err(|e| e.to_string())?.free_bytes < LEAST_FREE_BYTES {
+            return Err("too little memory is free".to_owned());
+        }
         let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
         let undo = Undo::open(&root, &folder.path().join("undo")).map_err(|e| e.to_string())?;
         let memcg = Memcg::create(&undo, &format!("kernel-{name}-{}", std::process::id()))
             .map_err(|e| e.to_string())?;
-        let zram = ZramSwap::create(
-            &undo,
-            &ZramConfig {
-                disk_bytes: (swap_pages + 1) * PAGE_BYTES as u64,
-                algorithm: "lz4".to_owned(),
-                second_algorithm: None,
-                memory_limit_bytes: None,
-                priority: 32767,
-            },
-        )
-        .map_err(|e| e.to_string())?;
+        let disk_bytes = (swap_pages + 1) * PAGE_BYTES as u64;
+        let (mut zram, mut file) = (None, None);
+        match swap {
+            Swap::Zram => {
+                let config = ZramConfig {
+                    disk_bytes,
+                    algorithm: "lz4".to_owned(),
+                    second_algorithm: None,
+                    memory_limit_bytes: None,
+                    priority: 32767,
+                };
+                zram = Some(ZramSwap::create(&undo, &config).map_err(|e| e.to_string())?);
+            }
+            Swap::File => {
+                let made = SwapFile::create(&undo, folder.path(), disk_bytes, 32767);
+                file = Some(made.map_err(|e| e.to_string())?);
+            }
+        }
         Ok(Self {
-            zram: Some(zram),
+            _zram: zram,
+            _file: file,
             memcg,
             folder,
             _undo: undo,
             _turn: turn,
         })
+    }
+
+    /// A program of the same group that takes so many pages, with room for `room` pages beside what the others have now: they are
+    /// pushed out. The limit stays when it ends.
+    pub fn hog(&self, pages: u64, room: u64) -> Program {
+        let used = self.memcg.group().usage_bytes().expect("a group");
+        let limit = used + room * PAGE_BYTES as u64;
+        self.memcg.limit(Some(limit)).expect("a limit");
+        self.program(pages)
     }
 
     /// Starts a program with so many pages in the group.
@@ -175,6 +230,12 @@ impl Program {
         (major.parse().expect("major"), minor.parse().expect("minor"))
     }
 
+    /// Pages of its own memory that are in swap.
+    pub fn swapped_pages(&self) -> u64 {
+        let memory = MemoryUse::read(&Root::machine(), self.pid()).expect("it runs");
+        memory.swapped_bytes / PAGE_BYTES as u64
+    }
+
     /// Pages whose content is not what it was.
     pub fn damaged(&mut self) -> u64 {
         self.ask("check").parse().expect("a number")
@@ -204,94 +265,25 @@ impl Drop for Program {
     }
 }
 
-/// Settings of a host that keeps its applications and the pool within a budget. There is no rate and no
-/// headroom, so that tests need not wait.
-pub fn within(budget_bytes: u64) -> HostConfig {
-    HostConfig {
-        goal: Goal {
-            budget_bytes: Some(budget_bytes),
-            headroom_bytes: Some(0),
-            ..Goal::default()
-        },
-        page_out_pages_per_second: 100_000_000,
-        launch_window_ms: 600_000,
-        // Tests evict what it would lock.
-        mlock_files: false,
-        ..HostConfig::default()
-    }
-}
-
-/// Has hot pages leave, too, when nothing else is left, so that they are there to be brought back ahead of use.
-pub fn with_hot_pages_leaving(config: HostConfig) -> HostConfig {
-    HostConfig {
-        scheme: "asap-anon+reclaim=hotness:hot=last".to_owned(),
-        ..config
-    }
-}
-
-/// Ticks until nothing is missing to the goal, or nothing leaves any more.
-pub fn settle(host: &mut Host) {
-    let mut idle = 0;
-    while idle < 200 {
-        let tick = host.tick();
-        if tick.missing_bytes == 0 {
+/// Has the host go on until something holds.
+pub fn tick_until(host: &mut Host, what: &str, mut holds: impl FnMut(&Host) -> bool) {
+    // A minute and more, on a machine that does nothing else.
+    for _ in 0..3000 {
+        host.tick();
+        if holds(host) {
             return;
         }
-        idle = if tick.paged_out > 0 { 0 } else { idle + 1 };
+        std::thread::sleep(std::time::Duration::from_millis(20));
     }
+    panic!("{what}: {:?}", host.status());
 }
 
-/// One relaunch that touches these pages, and what follows; major and minor faults.
-pub fn relaunch(
-    host: &mut Host,
-    app: AppId,
-    program: &mut Program,
-    pages: std::ops::Range<u64>,
-) -> (u64, u64) {
-    host.switch_to(app).expect("it is known");
-    wait_for_prepaging(host);
-    let faults = program.touch(pages.start, pages.end);
-    host.launch_done(app).expect("it is known");
-    host.background(app).expect("it is known");
-    settle(host);
-    faults
-}
-
-/// Waits until what was asked for ahead of use is there.
-pub fn wait_for_prepaging(host: &Host) {
-    // A page that went away meanwhile is never done: bounded. But threads of idle priority wait for long where others
-    // have work, so the bound is on looks that find nothing new.
-    let (mut done, mut looks) = (0, 0);
-    while looks < 200_000 {
-        let counters = host.counters();
-        if counters.prepage_done >= counters.prepage_asked {
-            return;
-        }
-        looks = if counters.prepage_done > done {
-            0
-        } else {
-            looks + 1
-        };
-        done = counters.prepage_done;
-        std::thread::sleep(std::time::Duration::from_micros(100));
+/// Has the host go on for so many looks.
+pub fn tick_for(host: &mut Host, looks: u32) {
+    for _ in 0..looks {
+        host.tick();
+        std::thread::sleep(std::time::Duration::from_millis(20));
     }
-}
-
-/// Waits until something holds that another thread sees to.
-pub fn wait_until(holds: impl Fn() -> bool) {
-    // Twenty seconds and more.
-    for _ in 0..200_000 {
-        if holds() {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_micros(100));
-    }
-    panic!("it never held");
-}
-
-/// Bytes of so many pages.
-pub const fn bytes(pages: u64) -> u64 {
-    pages * PAGE_BYTES as u64
 }
 
 /// A file system in memory.

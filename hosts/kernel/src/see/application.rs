@@ -37,6 +37,8 @@ pub enum Members {
     /// All processes whose executable has this path, or, without a slash, this file name. A `*` stands for any
     /// characters, slashes included; a ` (deleted)` of a program that was replaced is not looked at.
     Executable(String),
+    /// All processes whose executable has this path, whatever characters it has; ` (deleted)` as above.
+    Path(PathBuf),
 }
 
 /// One application.
@@ -143,6 +145,13 @@ impl Applications {
                 .copied()
                 .filter(|pid| runs(pattern, *pid))
                 .collect(),
+            Members::Path(path) => {
+                let mut executable = |pid: &u32| {
+                    let found = executables.entry(*pid);
+                    found.or_insert_with(|| self.executable(*pid)).as_ref() == Some(path)
+                };
+                free.keys().copied().filter(|pid| executable(pid)).collect()
+            }
         })
     }
 
@@ -282,6 +291,20 @@ mod tests {
         let found = found(&machine, &[&tree(70, true), &web, &paths]);
 
         assert_eq!(found, [vec![70], vec![50], vec![80]]);
+    }
+
+    #[test]
+    fn a_path_of_any_bytes_is_itself_alone() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let (dir, machine) = machine(&[(50, 1, "/opt/*/a"), (60, 1, "/opt/b/a")]);
+        let odd = std::ffi::OsStr::from_bytes(b"/opt/caf\xe9 (deleted)");
+        let link = dir.path().join("proc/60/exe");
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(odd, &link).unwrap();
+        let star = app(Members::Path("/opt/*/a".into()));
+        let path = std::ffi::OsStr::from_bytes(b"/opt/caf\xe9");
+        let odd = app(Members::Path(path.into()));
+        assert_eq!(found(&machine, &[&star, &odd]), [[50], [60]]);
     }
 
     #[test]

@@ -1,0 +1,93 @@
+//! What the host does: bring pages back in idle time, read in bulk at a switch, and look at page tables.
+//!
+//! All of it takes locks of other processes' address spaces, which they may hold for long. So it is done by two threads
+//! ([`worker`]): one of idle priority that brings back, and one of normal priority that looks and reads ahead when programs come
+//! and go. A process for which one of them waits too long is left alone from then on, and the thread is replaced.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`worker`] | the threads, and what becomes of one that is stuck |
+//! | [`bring`] | pages of one process come back |
+//! | [`brake`] | when to stop |
+//! | [`look`] | what launches and sessions touched |
+
+pub mod brake;
+pub mod bring;
+pub mod look;
+pub mod worker;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use warmswap_sys::memcg::Group;
+
+use crate::decide::switch::Cost;
+use crate::learn::ProcessMemory;
+use crate::see::application::ProcessId;
+
+/// A process on which something is done.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The program that it belongs to.
+    pub app: usize,
+    /// Which process.
+    pub id: ProcessId,
+    /// What is known of it. Never held over a call into the kernel.
+    pub memory: Arc<Mutex<ProcessMemory>>,
+    /// The group that bounds its memory, and that bound.
+    pub bound: Option<(Group, u64)>,
+}
+
+/// What was done, as counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Pages of the processes' own memory that came back.
+    pub private_pages: u64,
+    /// Pages of shared memory.
+    pub shared_pages: u64,
+    /// Pages of files.
+    pub file_pages: u64,
+    /// Pages that were asked for and could not be had.
+    pub refused_pages: u64,
+    /// Mappings that were left alone.
+    pub skipped_regions: u64,
+    /// Pages that stayed away because they came back in vain before.
+    pub cold_pages: u64,
+}
+
+impl Done {
+    /// All pages that came back.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.private_pages + self.shared_pages + self.file_pages
+    }
+}
+
+impl std::ops::AddAssign for Done {
+    fn add_assign(&mut self, other: Self) {
+        self.private_pages += other.private_pages;
+        self.shared_pages += other.shared_pages;
+        self.file_pages += other.file_pages;
+        self.refused_pages += other.refused_pages;
+        self.skipped_regions += other.skipped_regions;
+        self.cold_pages += other.cold_pages;
+    }
+}
+
+/// What pages cost, by what swap is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Costs {
+    /// In compressed memory.
+    pub memory: Cost,
+    /// On a disk.
+    pub disk: Cost,
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Self {
+            memory: Cost::MEMORY,
+            disk: Cost::DISK,
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! Pages of one process come back, mapped in place: its next use faults on nothing.
+//!
+//! What a disk holds is asked for in windows (`MADV_WILLNEED`, asynchronous), and each page is then read by a byte, which maps it.
+//! Pages of compressed memory are read only: a read frees their compressed copy, which a readahead would leave.
+
+use std::time::Instant;
+
+use warmswap_page::PAGE_BYTES;
+use warmswap_sys::advise::{Advice, PageRange, advise};
+use warmswap_sys::pagemap::Pagemap;
+use warmswap_sys::prepage::prepage;
+use warmswap_sys::process::{Process, ProcessError, Stat};
+use warmswap_sys::{FileError, Root, accessed};
+
+use super::brake::{Brake, Groups};
+use super::worker::Beat;
+use super::{Costs, Done, Target};
+use crate::decide::Stop;
+use crate::decide::order::{count, pages, without};
+use crate::decide::switch::{Cost, Fetch, fetch};
+use crate::decide::{Seen, State};
+use crate::see::areas::{self, Areas, Kind};
+use crate::see::pages::{mapped, shared, swapped, within};
+use crate::see::swap::Kinds;
+
+/// Pages between two looks at what is free: 2 MiB, a few milliseconds.
+const BATCH_PAGES: u64 = 512;
+
+/// Pages of one read, after which the thread tells that it goes on: a slow disk takes half a second for them.
+const READ_PAGES: usize = 64;
+
+/// Pages that are read one by one, far apart, to see what a fault costs.
+const SAMPLES: usize = 8;
+
+/// Why a process cannot be worked on.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// It ended, or another has its number.
+    #[error("the process has ended")]
+    Gone,
+    /// A call was refused.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// A file of it cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl TargetError {
+    /// True when the process ended.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        match self {
+            Self::Gone => true,
+            Self::Process(error) => error.is_gone(),
+            Self::File(error) => error.is_gone(),
+        }
+    }
+}
+
+/// A process that is looked at: its handle, its page table and its mappings.
+pub(super) struct Opened {
+    pub process: Process,
+    pub pagemap: Pagemap,
+    pub areas: Areas,
+}
+
+impl Opened {
+    /// Opens a process, and reads its mappings. None for one that is stopped or traced: nothing waits for its pages.
+    pub fn open(root: &Root, target: &Target) -> Result<Option<Self>, TargetError> {
+        let pid = target.id.pid;
+        let process = Process::open(pid)?;
+        let stat = Stat::read(root, pid)?;
+        if stat.start_ticks != target.id.start_ticks || matches!(stat.state, 'Z' | 'X') {
+            return Err(TargetError::Gone);
+        }
+        if matches!(stat.state, 'T' | 't') {
+            return Ok(None);
+        }
+        let pagemap = Pagemap::open(root, pid)?;
+        let areas = areas::read(root, pid)?;
+        Ok(Some(Self {
+            process,
+            pagemap,
+            areas,
+        }))
+    }
+
+    /// Pages of files and of shared memory that the program used before, and that are not mapped now.
+    fn unmapped(&self, target: &Target) -> Result<Vec<PageRange>, TargetError> {
+        let known = within(target.memory.lock().mapped(), &self.areas.readable);
+        if known.is_empty() {
+            return Ok(known);
+        }
+        Ok(without(
+            &known,
+            &mapped(&self.pagemap, &self.areas.readable)?,
+        ))
+    }
+}
+
+/// One turn of bringing back.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    /// The machine.
+    pub root: &'a Root,
+    /// When to stop.
+    pub brake: Brake,
+    /// Groups that bound programs.
+    pub groups: &'a mut Groups,
+    /// Tells that the thread goes on.
+    pub beat: &'a Beat,
+    /// What pages cost, as it is measured meanwhile.
+    pub costs: &'a mut Costs,
+    /// What came back so far.
+    pub done: Done,
+    /// Bytes that came back in this turn.
+    pub brought_bytes: u64,
+}
+
+impl Turn<'_> {
+    /// Brings back what is away of a process and not cold: hot pages of its own memory, the others, shared memory, and pages of files.
+    /// Why it stopped before the end, if it did.
+    ///
+    /// # Errors
+    /// [`TargetError`]; what came back is in [`Self::done`].
+    pub fn bring(&mut self, target: &Target) -> Result<Option<Stop>, TargetError> {
+        // Where there is no room nothing is looked at.
+        if let Some(stop) = self.stop(target) {
+            return Ok(Some(stop));
+        }
+        let Some(opened) = Opened::open(self.root, target)? else {
+            return Ok(None);
+        };
+        self.beat.beat();
+        self.done.skipped_regions += opened.areas.skipped;
+        let away = swapped(&opened.pagemap, &opened.areas.readable)?;
+        let wanted = {
+            let mut memory = target.memory.lock();
+            memory.keep_only(&extents(&opened.areas));
+            pages(&away, &memory)
+        };
+        self.done.cold_pages += wanted.cold_pages;
+        let before = self.done.private_pages;
+        let mut stopped = None;
+        for list in [&wanted.hot, &wanted.warm] {
+            stopped = stopped.or(self.read(&opened, target, list, Source::Private)?);
+        }
+        if self.done.private_pages > before {
+            // From now on the bits tell what the program itself touches.
+            let _ = accessed::clear(self.root, target.id.pid);
+        }
+        if stopped.is_some() {
+            return Ok(stopped);
+        }
+        for readable in &opened.areas.readable {
+            let area = &readable.area;
+            if readable.kind == Kind::Shared && area.swapped_bytes > 0 {
+                // Without the right to see the file behind it, it stays where it is.
+                let found = shared(self.root, target.id.pid, &area.mapping).unwrap_or_default();
+                stopped = stopped.or(self.read(&opened, target, &found, Source::Shared)?);
+            }
+        }
+        let dropped = opened.unmapped(target)?;
+        Ok(stopped.or(self.read(&opened, target, &dropped, Source::File)?))
+    }
+
+    /// Reads pages in batches, as long as memory is free.
+    fn read(
+        &mut self,
+        opened: &Opened,
+        target: &Target,
+        list: &[PageRange],
+        source: Source,
+    ) -> Result<Option<Stop>, TargetError> {
+        let kinds = Kinds::in_use(self.root);
+        let is_ahead = source != Source::Private || kinds.disk;
+        let batches = batches(list);
+        for (turn, batch) in batches.iter().enumerate() {
+            if let Some(stop) = self.stop(target) {
+                return Ok(Some(stop));
+            }
+            let pages = |range: &PageRange| range.first..range.first + range.count;
+            let numbers: Vec<u64> = batch.iter().flat_map(pages).collect();
+            let pid = target.id.pid;
+            let sampled = match source {
+                Source::Private if turn == 0 => sample(pid, &numbers)?,
+                _ => None,
+            };
+            let begin = Instant::now();
+            if is_ahead && turn == 0 {
+                advise(&opened.process, Advice::WillNeed, batch)?;
+            }
+            // A disk reads the next batch while this one is mapped.
+            if let Some(next) = batches.get(turn + 1).filter(|_| is_ahead) {
+                advise(&opened.process, Advice::WillNeed, next)?;
+            }
+            let mut read = 0;
+            for some in numbers.chunks(READ_PAGES) {
+                read += prepage(pid, some)?;
+                self.beat.beat();
+            }
+            if let Some(fault_ns) = sampled {
+                let bulk_ns = begin.elapsed().as_nanos() as u64 / numbers.len() as u64;
+                self.measured(kinds, Cost { fault_ns, bulk_ns });
+            }
+            self.done.refused_pages += numbers.len() as u64 - read;
+            self.brought_bytes += read * PAGE_BYTES as u64;
+            *match source {
+                Source::Private => &mut self.done.private_pages,
+                Source::Shared => &mut self.done.shared_pages,
+                Source::File => &mut self.done.file_pages,
+            } += read;
+            if source == Source::Private {
+                target.memory.lock().note_brought(batch);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether memory forbids to go on with this process.
+    fn stop(&mut self, target: &Target) -> Option<Stop> {
+        let stop = self.beat.stop().or_else(|| self.brake.stop());
+        let bound = target.bound.as_ref();
+        stop.or_else(|| self.groups.stop(bound, self.brought_bytes))
+    }
+
+    /// Where several kinds of swap are in use, no page tells which one it came from.
+    fn measured(&mut self, kinds: Kinds, cost: Cost) {
+        match kinds {
+            Kinds {
+                memory: true,
+                disk: false,
+            } => self.costs.memory = self.costs.memory.with(cost),
+            Kinds {
+                memory: false,
+                disk: true,
+            } => self.costs.disk = self.costs.disk.with(cost),
+            _ => {}
+        }
+    }
+}
+
+/// Reads a few pages of a full batch one by one; what each took.
+fn sample(pid: u32, numbers: &[u64]) -> Result<Option<u64>, TargetError> {
+    if (numbers.len() as u64) < BATCH_PAGES {
+        return Ok(None);
+    }
+    let begin = Instant::now();
+    for page in numbers.iter().step_by(numbers.len() / SAMPLES) {
+        prepage(pid, std::slice::from_ref(page))?;
+    }
+    Ok(Some(begin.elapsed().as_nanos() as u64 / SAMPLES as u64))
+}
+
+/// Where pages come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Private,
+    Shared,
+    File,
+}
+
+/// At a switch: notes what is away, and asks for what is worth it, beside the program. Pages that were asked for.
+///
+/// # Errors
+/// [`TargetError`].
+pub fn fetch_ahead(
+    root: &Root,
+    target: &Target,
+    (state, machine, reserve_bytes): (State, Seen, u64),
+    costs: &Costs,
+    may_fetch: bool,
+) -> Result<u64, TargetError> {
+    let Some(opened) = Opened::open(root, target)? else {
+        return Ok(0);
+    };
+    let away = swapped(&opened.pagemap, &opened.areas.readable)?;
+    target.memory.lock().begin(away.clone());
+    if !may_fetch {
+        return Ok(0);
+    }
+    let mut wanted = pages(&away, &target.memory.lock());
+    let mut files = opened.unmapped(target)?;
+    let asked = wanted.hot.iter().chain(&wanted.warm).chain(&files);
+    let away_bytes = asked.map(|range| range.count).sum::<u64>() * PAGE_BYTES as u64;
+    let (mut room, mut free) = (machine.room_bytes(reserve_bytes), machine.room_bytes(0));
+    if let Some((group, bound)) = &target.bound {
+        let seen = crate::see::bounds::group(group, *bound)?;
+        let reserve = crate::decide::reserve::least_bytes(seen.total_bytes);
+        room = room.min(seen.room_bytes(reserve));
+        free = free.min(seen.room_bytes(0));
+    }
+    let kinds = Kinds::in_use(root);
+    let cost = if kinds.disk { costs.disk } else { costs.memory };
+    match fetch(state, room, free, away_bytes, cost) {
+        Fetch::Nothing => return Ok(0),
+        Fetch::All => wanted.hot.append(&mut wanted.warm),
+        Fetch::Footprint(bytes) => {
+            files.clear();
+            wanted.hot = first(&wanted.hot, bytes / PAGE_BYTES as u64);
+        }
+    }
+    // They stay in the swap cache until they are touched, so that the page table tells whether they were.
+    target.memory.lock().note_asked(&wanted.hot);
+    advise(&opened.process, Advice::WillNeed, &wanted.hot)?;
+    advise(&opened.process, Advice::WillNeed, &files)?;
+    Ok(count(&wanted.hot) + count(&files))
+}
+
+/// The first pages of a list.
+fn first(list: &[PageRange], mut pages: u64) -> Vec<PageRange> {
+    let mut taken = Vec::new();
+    for range in list {
+        let count = range.count.min(pages);
+        if count == 0 {
+            break;
+        }
+        let first = range.first;
+        taken.push(PageRange { first, count });
+        pages -= count;
+    }
+    taken
+}
+
+/// Pages in pieces that are read between two looks.
+fn batches(list: &[PageRange]) -> Vec<Vec<PageRange>> {
+    let (mut batches, mut batch, mut left) = (Vec::new(), Vec::new(), BATCH_PAGES);
+    for range in list {
+        let (mut first, end) = (range.first, range.first + range.count);
+        while first < end {
+            let count = left.min(end - first);
+            batch.push(PageRange { first, count });
+            first += count;
+            left -= count;
+            if left == 0 {
+                batches.push(std::mem::take(&mut batch));
+                left = BATCH_PAGES;
+            }
+        }
+    }
+    if !batch.is_empty() {
+        batches.push(batch);
+    }
+    batches
+}
+
+fn extents(areas: &Areas) -> Vec<PageRange> {
+    let page = PAGE_BYTES as u64;
+    let mappings = areas.readable.iter().map(|readable| &readable.area.mapping);
+    mappings
+        .map(|mapping| PageRange {
+            first: mapping.start / page,
+            count: mapping.pages(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(first: u64, count: u64) -> PageRange {
+        PageRange { first, count }
+    }
+
+    #[test]
+    fn batches_hold_all_pages_in_their_order() {
+        let list = [range(10, 500), range(1000, 600), range(5000, 1)];
+        let batches = batches(&list);
+        assert_eq!(
+            batches,
+            [
+                vec![range(10, 500), range(1000, 12)],
+                vec![range(1012, 512)],
+                vec![range(1524, 76), range(5000, 1)],
+            ]
+        );
+    }
+
+    #[test]
+    fn the_first_pages_of_a_list_are_no_more_than_asked_for() {
+        let list = [range(10, 5), range(20, 5)];
+        assert_eq!(first(&list, 7), [range(10, 5), range(20, 2)]);
+        assert_eq!(first(&list, 99), list);
+        assert_eq!(first(&list, 0), []);
+    }
+}

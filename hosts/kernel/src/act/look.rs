@@ -1,0 +1,122 @@
+//! What launches and sessions touched: a look at the page tables of a program's processes.
+
+use rustc_hash::FxHashMap;
+use warmswap_sys::accessed::{Accessed, TABLE_PAGES};
+use warmswap_sys::pagemap::Pagemap;
+
+use super::Target;
+use super::bring::{Opened, TargetError};
+use crate::learn::{Judged, REGION_PAGES};
+use crate::see::areas::Readable;
+use crate::see::pages::{mapped, swapped};
+use warmswap_sys::Root;
+
+/// What ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// A launch: what it touched is hot.
+    Launch,
+    /// A session: what came back and was not touched was brought in vain.
+    Session,
+}
+
+/// Looks at one process at the end of a launch or of a session.
+///
+/// # Errors
+/// [`TargetError`].
+pub fn look(
+    root: &Root,
+    target: &Target,
+    end: End,
+    accessed: Option<&mut Accessed>,
+) -> Result<Judged, TargetError> {
+    let Some(opened) = Opened::open(root, target)? else {
+        return Ok(Judged::default());
+    };
+    let areas = &opened.areas.readable;
+    let away = swapped(&opened.pagemap, areas)?;
+    let unjudged = target.memory.lock().unjudged();
+    let bits = match accessed {
+        Some(accessed) => bits(accessed, &opened.pagemap, &unjudged),
+        None => None,
+    };
+    let bits = bits.unwrap_or_else(|| bits_by_area(&unjudged, areas));
+    let touched = |region: u64| bits.get(&region).copied().unwrap_or(0);
+    let mut judged = Judged::default();
+    match end {
+        End::Launch => target.memory.lock().judge_launch(&away, touched),
+        End::Session => {
+            let mapped = mapped(&opened.pagemap, areas)?;
+            let mut memory = target.memory.lock();
+            judged = memory.judge_session(&away, touched);
+            memory.set_mapped(mapped);
+        }
+    }
+    Ok(judged)
+}
+
+/// Accessed bits of regions, which ascend; none where they cannot be read now.
+fn bits(
+    accessed: &mut Accessed,
+    pagemap: &Pagemap,
+    regions: &[u64],
+) -> Option<FxHashMap<u64, u64>> {
+    let mut bits = FxHashMap::default();
+    if regions.is_empty() {
+        return Some(bits);
+    }
+    let words = TABLE_PAGES / REGION_PAGES;
+    let mut tables: Vec<u64> = regions.iter().map(|region| region / words).collect();
+    tables.dedup();
+    let page_table = accessed.page_table(pagemap).ok()?;
+    let read = accessed.read(page_table, &tables, |table, found| {
+        for (at, &word) in found.iter().enumerate() {
+            bits.insert(table * words + at as u64, word);
+        }
+    });
+    read.ok().map(|()| bits)
+}
+
+/// The same by mapping, where bits of single pages are not seen: all of a mapping of which something was accessed.
+fn bits_by_area(regions: &[u64], areas: &[Readable]) -> FxHashMap<u64, u64> {
+    let region_bytes = REGION_PAGES * warmswap_page::PAGE_BYTES as u64;
+    let is_touched = |region: u64| {
+        let (start, end) = (region * region_bytes, (region + 1) * region_bytes);
+        let at = areas.partition_point(|readable| readable.area.mapping.end <= start);
+        let touching = areas[at..].iter().map(|readable| &readable.area);
+        touching
+            .take_while(|area| area.mapping.start < end)
+            .any(|area| area.referenced_bytes > 0)
+    };
+    let touched = regions.iter().filter(|&&region| is_touched(region));
+    touched.map(|&region| (region, u64::MAX)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use warmswap_sys::maps::Maps;
+    use warmswap_sys::smaps::MemoryArea;
+
+    use super::*;
+    use crate::see::areas::Kind;
+
+    #[test]
+    fn without_bits_of_pages_a_mapping_counts_as_a_whole() {
+        let area = |line: &str, referenced_bytes| Readable {
+            area: MemoryArea {
+                mapping: Maps::parse(line).unwrap().as_slice()[0].clone(),
+                resident_bytes: 0,
+                swapped_bytes: 0,
+                referenced_bytes,
+                flags: Vec::new(),
+            },
+            kind: Kind::Private,
+        };
+        let areas = [
+            area("40000-80000 rw-p 0 00:00 0 ", 0),
+            area("80000-90000 rw-p 0 00:00 0 ", 4096),
+        ];
+        let bits = bits_by_area(&[1, 2, 3], &areas);
+        assert_eq!(bits, FxHashMap::from_iter([(2, u64::MAX)]));
+    }
+}

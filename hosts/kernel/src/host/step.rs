@@ -1,0 +1,238 @@
+//! One step of the host: what is free, and whether pages come back now.
+
+use std::time::Duration;
+
+use warmswap_sys::process::Stat;
+use warmswap_sys::{Root, monotonic_ns};
+
+use super::{Host, Tick, is_due};
+use crate::act::worker::{Job, Report};
+use crate::act::{Costs, Target};
+use crate::decide::order::programs;
+use crate::decide::{QUIET, Seen, State, Stop};
+use crate::see::application::ProcessId;
+use crate::see::bounds;
+use crate::see::swap::used_bytes;
+use warmswap_page::PAGE_BYTES;
+
+/// How often processes and swap devices are looked for.
+const FIND_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The longest wait for a tick after a switch: an answer that is not told is noticed by then.
+pub const AFTER_SWITCH: Duration = Duration::from_millis(50);
+
+/// Between looks while pages come back.
+const BUSY: Duration = Duration::from_millis(250);
+
+/// A turn that was stopped is tried again after so long: the group of a program may be full while the machine has room.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Between looks at rest.
+const AT_REST: Duration = Duration::from_secs(2);
+
+/// When swap holds so much more than after the last turn, there may be something to bring back.
+const MORE_SWAPPED_BYTES: u64 = 1 << 20;
+
+/// A turn that found nothing more to do is repeated after so long: shared memory and dropped pages of files are counted nowhere.
+const REPEAT: Duration = Duration::from_secs(60);
+
+/// Bringing back.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// There may be something to bring back.
+    pub is_due: bool,
+    /// It is under way.
+    pub is_running: bool,
+    /// What swap held after the last turn that came to its end.
+    swapped_bytes: u64,
+    /// When it did.
+    ended_ns: Option<u64>,
+    /// When one was stopped last.
+    pub stopped_ns: Option<u64>,
+}
+
+impl Host {
+    pub(super) fn step(&mut self) -> Tick {
+        let now_ns = monotonic_ns();
+        self.hear();
+        self.unstick();
+        if is_due(self.found_ns, FIND_INTERVAL, now_ns) {
+            self.find_processes(now_ns);
+            self.keep_up(now_ns);
+        }
+        let is_launch = self.close_windows(now_ns);
+        if let Ok(swap) = self.swap_gauge.swap() {
+            self.swap = swap;
+        }
+        if let Ok(swapped_bytes) = used_bytes(&self.root) {
+            self.note_swapped(swapped_bytes, now_ns);
+        }
+        let state = self.look_at_memory();
+        let is_ready = !self.turn.is_running && is_due(self.turn.stopped_ns, RETRY, now_ns);
+        if state == State::Calm && is_ready && self.config.bring_back {
+            self.begin_turn();
+        }
+        let wait = match () {
+            () if is_launch => AFTER_SWITCH,
+            () if self.turn.is_running => BUSY,
+            () if self.turn.is_due => QUIET,
+            () => AT_REST,
+        };
+        Tick { wait }
+    }
+
+    fn note_swapped(&mut self, swapped_bytes: u64, now_ns: u64) {
+        let is_more = swapped_bytes > self.turn.swapped_bytes + MORE_SWAPPED_BYTES;
+        self.turn.is_due |= is_more || is_due(self.turn.ended_ns, REPEAT, now_ns);
+    }
+
+    /// Looks at the machine; what it is about.
+    pub(super) fn look_at_memory(&mut self) -> State {
+        // A machine that cannot be read is left alone.
+        let Ok(seen) = bounds::machine(&self.root) else {
+            return State::Rest;
+        };
+        let seen = Seen {
+            brought_bytes: self.given_back.bytes,
+            ..seen
+        };
+        let is_away = self.turn.is_due || self.turn.is_running;
+        let state = self.machine.see(seen, is_away);
+        self.turn.is_due |= state == State::Short;
+        state
+    }
+
+    /// Has pages of all programs come back, in their order.
+    fn begin_turn(&mut self) {
+        let Some(machine) = self.machine.last() else {
+            return;
+        };
+        let apps: Vec<_> = self.in_order().collect();
+        let recencies: Vec<_> = apps.iter().map(|app| app.recency()).collect();
+        let order = programs(&recencies);
+        let targets: Vec<Target> = order.iter().flat_map(|&at| apps[at].targets()).collect();
+        self.turn.is_due = false;
+        if targets.is_empty() {
+            return self.turn_ended(used_bytes(&self.root).ok());
+        }
+        self.turn.is_running = true;
+        self.counters.turns += 1;
+        self.bringer.push(Job::Bring {
+            targets,
+            machine,
+            reserve_bytes: self.machine.reserve_bytes(),
+        });
+    }
+
+    /// Takes in what the threads tell.
+    pub(super) fn hear(&mut self) {
+        while let Ok(report) = self.reports.try_recv() {
+            match report {
+                Report::Brought { app, done, elapsed } => {
+                    self.counters.brought_pages += done.private_pages;
+                    self.counters.brought_shared_pages += done.shared_pages;
+                    self.counters.brought_file_pages += done.file_pages;
+                    self.counters.refused_pages += done.refused_pages;
+                    self.counters.skipped_regions += done.skipped_regions;
+                    self.counters.cold_pages += done.cold_pages;
+                    self.given_back.bytes += done.pages() * PAGE_BYTES as u64;
+                    if done.pages() > 0 {
+                        self.given_back.idle_ns += elapsed.as_nanos() as u64;
+                        self.given(app, done.pages());
+                    }
+                }
+                Report::Finished {
+                    stop,
+                    costs,
+                    swapped_bytes,
+                } => self.finished(stop, costs, swapped_bytes),
+                Report::Fetched { app, pages } => {
+                    self.counters.switch_pages += pages;
+                    if let Some(Some(app)) = self.apps.get_mut(app) {
+                        app.brought += pages;
+                        app.window.iter_mut().for_each(|w| w.prefetched += pages);
+                    }
+                }
+                Report::Judged { app, judged } => {
+                    self.counters.used_pages += judged.used;
+                    self.counters.wasted_pages += judged.wasted;
+                    self.given_back.used_pages += judged.used;
+                    self.given_back.judged_pages += judged.used + judged.wasted;
+                    if let Some(Some(app)) = self.apps.get_mut(app) {
+                        app.used += judged.used;
+                        app.wasted += judged.wasted;
+                    }
+                }
+                Report::Failed { is_gone: true } => self.counters.process_gone += 1,
+                Report::Failed { is_gone: false } => self.counters.process_unreadable += 1,
+                Report::Unseen(why) => self.accesses_unseen = Some(why),
+                Report::Spent(cpu_ns) => self.counters.bring_cpu_ns += cpu_ns,
+            }
+        }
+    }
+
+    fn given(&mut self, app: usize, pages: u64) {
+        if let Some(Some(app)) = self.apps.get_mut(app) {
+            app.brought += pages;
+            app.has_learned = true;
+            if !std::mem::replace(&mut app.was_given, true) {
+                self.given_back.programs += 1;
+            }
+        }
+    }
+
+    pub(super) fn finished(
+        &mut self,
+        stop: Option<Stop>,
+        costs: Costs,
+        swapped_bytes: Option<u64>,
+    ) {
+        self.costs = costs;
+        self.turn.is_running = false;
+        match stop {
+            Some(Stop::Pressure) => self.counters.stopped_short += 1,
+            Some(Stop::Reserve) => self.counters.stopped_reserve += 1,
+            None => {}
+        }
+        self.turn.is_due |= stop.is_some();
+        self.turn.stopped_ns = stop.map(|_| monotonic_ns());
+        if stop.is_none() {
+            self.turn_ended(swapped_bytes);
+        }
+    }
+
+    /// All that was to come back did: there is more to do when more is in swap, or after a while.
+    fn turn_ended(&mut self, swapped_bytes: Option<u64>) {
+        self.turn.ended_ns = Some(monotonic_ns());
+        self.turn.swapped_bytes = swapped_bytes.unwrap_or(self.turn.swapped_bytes);
+    }
+
+    /// Replaces threads that wait too long for a process, which is left alone from then on.
+    fn unstick(&mut self) {
+        let stuck = [self.bringer.unstick(), self.looker.unstick()];
+        if stuck[0].is_some() {
+            self.turn.is_running = false;
+            self.turn.is_due = true;
+        }
+        for id in stuck.into_iter().flatten() {
+            self.leave_alone(id);
+        }
+    }
+
+    pub(super) fn leave_alone(&mut self, id: ProcessId) {
+        let apps = self.apps.iter_mut().flatten();
+        for app in apps.filter(|app| app.processes.contains_key(&id)) {
+            app.processes.remove(&id);
+            app.unreadable.insert(id);
+        }
+        self.counters.process_unanswering += 1;
+        let name = name_of(&self.root, id);
+        self.unanswering.insert(id, name);
+    }
+}
+
+/// The name of a process, by its number if it has none any more.
+fn name_of(root: &Root, id: ProcessId) -> String {
+    let stat = Stat::read(root, id.pid);
+    stat.map_or_else(|_| "?".to_owned(), |stat| stat.command)
+}

@@ -1,0 +1,386 @@
+//! What launches and sessions of a program touch, and what came back in vain.
+//!
+//! A *launch* is the time from a switch to a program until it has answered or rests; its *session* lasts until it goes to the
+//! background. Pages that were away at the switch and are in memory later were touched. Pages that the host brought back are in
+//! memory anyway: their accessed bits, cleared when they came, tell whether they were.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `rest` | the end of a launch that nothing tells |
+//! | [`store`] | what was learned, kept over a restart of the host |
+
+pub(crate) mod rest;
+pub mod store;
+
+use rustc_hash::FxHashMap;
+use warmswap_sys::advise::PageRange;
+
+use crate::decide::order::without;
+
+/// Pages of a region, of which one word of bits tells.
+pub const REGION_PAGES: u64 = 64;
+
+/// A region that came back in vain for so many sessions in a row is cold.
+const COLD_AFTER: u8 = 2;
+
+/// A region came back in vain where less than this part of it was used, as a divisor.
+const USED_PART: u32 = 8;
+
+/// What is known of 64 neighbouring pages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Region {
+    /// Touched in a launch, when it was last seen whether they were.
+    hot: u64,
+    /// Brought back, and not judged yet.
+    brought: u64,
+    /// Of these, touched since.
+    used: u64,
+    /// The session in which they were brought, by its last bits.
+    session: u16,
+    /// Sessions in a row in which they came back in vain.
+    wasted: u8,
+}
+
+/// How much the pages of a region are wanted back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Heat {
+    /// A bit for each page that launches touch.
+    pub hot: u64,
+    /// The others came back in vain again and again.
+    pub is_cold: bool,
+}
+
+/// What was found out about pages that had been brought back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// Pages that were touched.
+    pub used: u64,
+    /// Pages that were not, until the session ended.
+    pub wasted: u64,
+}
+
+/// What is known of the memory of one process: at most a byte for each page that was ever away.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProcessMemory {
+    /// By page number / 64.
+    regions: FxHashMap<u64, Region>,
+    /// Away when the session began, and not found in memory since.
+    away: Vec<PageRange>,
+    /// Pages of files and of shared memory that were mapped when a session ended last.
+    mapped: Vec<PageRange>,
+    /// Counts sessions.
+    session: u16,
+}
+
+impl ProcessMemory {
+    /// A session begins, with these pages away.
+    pub fn begin(&mut self, away: Vec<PageRange>) {
+        self.session = self.session.wrapping_add(1);
+        self.away = away;
+    }
+
+    /// What is known of a region, by its number: page number / 64.
+    #[must_use]
+    pub fn heat(&self, region: u64) -> Heat {
+        let known = self.regions.get(&region);
+        known.map_or(Heat::default(), |region| Heat {
+            hot: region.hot,
+            is_cold: region.wasted >= COLD_AFTER,
+        })
+    }
+
+    /// A launch touched the page.
+    pub fn note_touched(&mut self, page: u64) {
+        let region = self.regions.entry(page / REGION_PAGES).or_default();
+        region.hot |= bit(page);
+        region.wasted = 0;
+    }
+
+    /// Pages were brought back.
+    pub fn note_brought(&mut self, pages: &[PageRange]) {
+        self.note(pages, self.session);
+    }
+
+    /// Pages were asked for at the begin of this session, at whose end they are judged.
+    pub fn note_asked(&mut self, pages: &[PageRange]) {
+        self.note(pages, self.session.wrapping_sub(1));
+    }
+
+    fn note(&mut self, pages: &[PageRange], session: u16) {
+        for (number, word) in words(pages) {
+            let region = self.regions.entry(number).or_default();
+            region.brought |= word;
+            region.session = session;
+        }
+    }
+
+    /// Regions in which pages were brought back that were not judged yet: page numbers / 64, ascending.
+    #[must_use]
+    pub fn unjudged(&self) -> Vec<u64> {
+        let brought = self
+            .regions
+            .iter()
+            .filter(|(_, region)| region.brought != 0);
+        let mut regions: Vec<u64> = brought.map(|(&number, _)| number).collect();
+        regions.sort_unstable();
+        regions
+    }
+
+    /// A launch ended: these pages are away, and `accessed` tells of the others in a region by their accessed bits.
+    pub fn judge_launch(&mut self, away: &[PageRange], accessed: impl Fn(u64) -> u64) {
+        for page in self.came_back(away) {
+            self.note_touched(page);
+        }
+        let still = bits_of(away);
+        for (number, region) in &mut self.regions {
+            if region.brought != 0 {
+                let gone = still.get(number).copied().unwrap_or(0);
+                let touched = region.brought & !gone & accessed(*number);
+                region.used |= touched;
+                region.hot |= touched;
+            }
+        }
+    }
+
+    /// A session ended, likewise. What was brought back while it went on is judged at the end of the next one.
+    pub fn judge_session(&mut self, away: &[PageRange], accessed: impl Fn(u64) -> u64) -> Judged {
+        for page in self.came_back(away) {
+            if let Some(region) = self.regions.get_mut(&(page / REGION_PAGES)) {
+                region.wasted = 0;
+            }
+        }
+        let still = bits_of(away);
+        let (session, mut judged) = (self.session, Judged::default());
+        for (number, region) in &mut self.regions {
+            if region.brought == 0 || (region.session == session && session != 0) {
+                continue;
+            }
+            let gone = still.get(number).copied().unwrap_or(0);
+            let used = region.used | (region.brought & !gone & accessed(*number));
+            let wasted = region.brought & !used;
+            judged.used += u64::from(used.count_ones());
+            judged.wasted += u64::from(wasted.count_ones());
+            let is_vain = used.count_ones() * USED_PART < region.brought.count_ones();
+            region.wasted = if is_vain {
+                region.wasted.saturating_add(1)
+            } else {
+                0
+            };
+            region.hot &= !wasted;
+            (region.brought, region.used) = (0, 0);
+        }
+        judged
+    }
+
+    /// Pages that were away at the last look, are not any more, and were not brought back by the host.
+    fn came_back(&mut self, away: &[PageRange]) -> Vec<u64> {
+        let before = std::mem::replace(&mut self.away, away.to_vec());
+        let back = without(&before, away);
+        let brought = |page: &u64| {
+            let region = self.regions.get(&(page / REGION_PAGES));
+            region.map_or(0, |region| region.brought)
+        };
+        let by_itself = |page: &u64| brought(page) & bit(*page) == 0;
+        back.iter().flat_map(numbers).filter(by_itself).collect()
+    }
+
+    /// Pages of files and of shared memory that the program had mapped when a session ended last.
+    #[must_use]
+    pub fn mapped(&self) -> &[PageRange] {
+        &self.mapped
+    }
+
+    /// Notes them; they ascend.
+    pub fn set_mapped(&mut self, mapped: Vec<PageRange>) {
+        self.mapped = mapped;
+    }
+
+    /// Forgets what is outside the areas that the process still has, which ascend.
+    pub fn keep_only(&mut self, areas: &[PageRange]) {
+        self.regions.retain(|number, _| {
+            let (first, end) = (number * REGION_PAGES, (number + 1) * REGION_PAGES);
+            let at = areas.partition_point(|area| area.first + area.count <= first);
+            areas.get(at).is_some_and(|area| area.first < end)
+        });
+    }
+
+    /// Pages that launches touch.
+    #[must_use]
+    pub fn hot_pages(&self) -> u64 {
+        let regions = self.regions.values();
+        regions.map(|r| u64::from(r.hot.count_ones())).sum()
+    }
+
+    /// Pages of regions that came back in vain again and again.
+    #[must_use]
+    pub fn cold_pages(&self) -> u64 {
+        let regions = self.regions.values();
+        regions.filter(|r| r.wasted >= COLD_AFTER).count() as u64 * REGION_PAGES
+    }
+
+    /// Bytes that this takes.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
+        self.regions.capacity() * (size_of::<(u64, Region)>() + 1)
+            + (self.away.capacity() + self.mapped.capacity()) * size_of::<PageRange>()
+    }
+}
+
+fn bit(page: u64) -> u64 {
+    1 << (page % REGION_PAGES)
+}
+
+fn numbers(range: &PageRange) -> std::ops::Range<u64> {
+    range.first..range.first + range.count
+}
+
+/// Words of bits by region.
+fn bits_of(ranges: &[PageRange]) -> FxHashMap<u64, u64> {
+    let mut bits: FxHashMap<u64, u64> = FxHashMap::default();
+    for (number, word) in words(ranges) {
+        *bits.entry(number).or_default() |= word;
+    }
+    bits
+}
+
+/// The regions that ranges touch, each with a bit for every page.
+fn words(ranges: &[PageRange]) -> impl Iterator<Item = (u64, u64)> {
+    let some = ranges.iter().filter(|range| range.count > 0);
+    some.flat_map(|range| {
+        let (first, end) = (range.first, range.first + range.count);
+        (first / REGION_PAGES..end.div_ceil(REGION_PAGES)).map(move |number| {
+            let start = number * REGION_PAGES;
+            let from = first.saturating_sub(start);
+            let pages = (end - start).min(REGION_PAGES) - from;
+            (number, u64::MAX >> (REGION_PAGES - pages) << from)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(first: u64, count: u64) -> PageRange {
+        PageRange { first, count }
+    }
+
+    fn is_hot(memory: &ProcessMemory, page: u64) -> bool {
+        memory.heat(page / 64).hot & bit(page) != 0
+    }
+
+    fn is_cold(memory: &ProcessMemory, page: u64) -> bool {
+        memory.heat(page / 64).is_cold
+    }
+
+    #[test]
+    fn pages_that_came_back_by_themselves_in_a_launch_are_hot() {
+        let mut memory = ProcessMemory::default();
+        memory.begin(vec![range(100, 50)]);
+        memory.judge_launch(&[range(110, 40)], |_| 0);
+        let judged = memory.judge_session(&[range(120, 30)], |_| 0);
+
+        let hot: Vec<u64> = (90..160).filter(|&page| is_hot(&memory, page)).collect();
+        assert_eq!(hot, (100..110).collect::<Vec<_>>());
+        assert_eq!(judged, Judged::default(), "nothing was brought back");
+    }
+
+    #[test]
+    fn a_region_that_is_wasted_twice_in_a_row_is_cold_until_it_is_used() {
+        let mut memory = ProcessMemory::default();
+        let waste = |memory: &mut ProcessMemory| {
+            memory.note_brought(&[range(64, 64)]);
+            memory.begin(Vec::new());
+            memory.judge_session(&[], |_| 0b1)
+        };
+        assert_eq!(
+            waste(&mut memory),
+            Judged {
+                used: 1,
+                wasted: 63
+            }
+        );
+        assert!(!is_cold(&memory, 64));
+        waste(&mut memory);
+        assert!(is_cold(&memory, 64) && is_cold(&memory, 127) && !is_cold(&memory, 128));
+        assert_eq!(memory.cold_pages(), 64);
+        // The program brings it back by itself.
+        memory.begin(vec![range(64, 64)]);
+        memory.judge_session(&[range(70, 58)], |_| 0);
+        assert!(!is_cold(&memory, 64));
+    }
+
+    #[test]
+    fn use_between_makes_two_wastes_no_row() {
+        let mut memory = ProcessMemory::default();
+        for bits in [0, u64::MAX, 0] {
+            memory.note_brought(&[range(0, 64)]);
+            memory.begin(Vec::new());
+            memory.judge_session(&[], |_| bits);
+        }
+        assert!(!is_cold(&memory, 0));
+    }
+
+    #[test]
+    fn what_comes_back_while_a_session_goes_on_is_judged_after_the_next_one() {
+        let mut memory = ProcessMemory::default();
+        memory.begin(vec![range(0, 64)]);
+        memory.note_brought(&[range(0, 64)]);
+        assert_eq!(memory.judge_session(&[], |_| 0), Judged::default());
+        assert_eq!(memory.unjudged(), [0]);
+        memory.begin(Vec::new());
+        memory.judge_launch(&[], |_| 0b11);
+        let judged = memory.judge_session(&[], |_| 0b110);
+        assert_eq!(
+            judged,
+            Judged {
+                used: 3,
+                wasted: 61
+            }
+        );
+        assert!(is_hot(&memory, 0) && is_hot(&memory, 1));
+        assert!(!is_hot(&memory, 2), "touched after the launch");
+        assert!(memory.unjudged().is_empty());
+    }
+
+    #[test]
+    fn pages_that_were_asked_for_and_are_still_away_were_not_used() {
+        let mut memory = ProcessMemory::default();
+        memory.begin(vec![range(0, 64)]);
+        memory.note_asked(&[range(0, 64)]);
+        let judged = memory.judge_session(&[range(32, 32)], |_| u64::MAX);
+        assert_eq!((judged.used, judged.wasted), (32, 32));
+    }
+
+    #[test]
+    fn words_of_bits_hold_exactly_the_pages() {
+        let ranges = [range(0, 1), range(60, 70), range(190, 2), range(255, 1)];
+        let bits = bits_of(&ranges);
+        let expected: Vec<u64> = ranges.iter().flat_map(numbers).collect();
+        let has = |page: &u64| {
+            bits.get(&(page / 64))
+                .is_some_and(|word| word & bit(*page) != 0)
+        };
+        assert_eq!((0..400).filter(has).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn memory_that_is_unmapped_is_forgotten() {
+        let mut memory = ProcessMemory::default();
+        memory.note_touched(10);
+        memory.note_touched(1000);
+        memory.keep_only(&[range(1000, 5)]);
+        assert!(!is_hot(&memory, 10) && is_hot(&memory, 1000));
+        memory.keep_only(&[]);
+        assert_eq!(memory.hot_pages(), 0);
+    }
+
+    #[test]
+    fn a_page_takes_a_byte_at_most() {
+        let mut memory = ProcessMemory::default();
+        let pages = 1 << 20;
+        memory.note_brought(&[range(0, pages)]);
+        let bytes = memory.state_bytes() as u64;
+        assert!(bytes <= pages + pages / 4, "{bytes} bytes");
+    }
+}

@@ -1,0 +1,103 @@
+//! Bounds of memory: the machine, and control groups with a limit.
+
+use warmswap_sys::memcg::Group;
+use warmswap_sys::meminfo::{Meminfo, reclaimed_pages};
+use warmswap_sys::psi::MemoryPressure;
+use warmswap_sys::zones::Zones;
+use warmswap_sys::{FileError, Root, monotonic_ns};
+
+use crate::decide::Seen;
+
+/// Looks at the machine. Costs about 150 µs.
+///
+/// # Errors
+/// [`FileError`].
+pub fn machine(root: &Root) -> Result<Seen, FileError> {
+    let zones = Zones::read(root)?;
+    let pressure = MemoryPressure::read(root)?;
+    Ok(Seen {
+        floor_bytes: zones.reclaim_begins_bytes,
+        stalled_us: pressure.map(|pressure| pressure.some.total_us),
+        ..brief(root)?
+    })
+}
+
+/// The same without watermarks and stalls, which is enough while pages come back. Costs about 50 µs.
+///
+/// # Errors
+/// [`FileError`].
+pub fn brief(root: &Root) -> Result<Seen, FileError> {
+    let memory = Meminfo::read(root)?;
+    Ok(Seen {
+        now_ns: monotonic_ns(),
+        // Free pages that processors hold for themselves are left out: they are few while memory is short.
+        free_bytes: memory.free_bytes,
+        total_bytes: memory.usable_bytes(),
+        reclaims: reclaimed_pages(root)?,
+        ..Seen::default()
+    })
+}
+
+/// Looks at a group that may have `bound_bytes`. Costs about 15 µs.
+///
+/// # Errors
+/// [`FileError`], also when the group is gone.
+pub fn group(group: &Group, bound_bytes: u64) -> Result<Seen, FileError> {
+    let pressure = MemoryPressure::of_group(group.path())?;
+    Ok(Seen {
+        now_ns: monotonic_ns(),
+        free_bytes: bound_bytes.saturating_sub(group.usage_bytes()?),
+        total_bytes: bound_bytes,
+        floor_bytes: 0,
+        reclaims: group.limit_hits()?,
+        stalled_us: pressure.map(|pressure| pressure.some.total_us),
+        brought_bytes: 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(dir: &tempfile::TempDir, name: &str, text: &str) {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn the_machine_is_seen_with_its_watermarks() {
+        let dir = tempfile::tempdir().unwrap();
+        let meminfo = "MemTotal: 1048576 kB\nMemFree: 204800 kB\nMemAvailable: 512000 kB\n";
+        write(&dir, "proc/meminfo", meminfo);
+        write(&dir, "proc/vmstat", "pgsteal_kswapd 40\npgsteal_direct 2\n");
+        let zone = "  low 100\n  managed 5000\n  protection: (0, 50)\n";
+        write(&dir, "proc/zoneinfo", zone);
+        let root = Root::at(dir.path());
+
+        let seen = machine(&root).unwrap();
+
+        assert_eq!((seen.free_bytes, seen.total_bytes), (200 << 20, 1 << 30));
+        assert_eq!((seen.floor_bytes, seen.reclaims), (150 * 4096, 42));
+        assert_eq!(seen.stalled_us, None, "this kernel does not tell");
+        let stall = "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\n";
+        write(&dir, "proc/pressure/memory", stall);
+        assert_eq!(machine(&root).unwrap().stalled_us, Some(77));
+    }
+
+    #[test]
+    fn a_group_has_what_its_bound_leaves() {
+        let dir = tempfile::tempdir().unwrap();
+        write(&dir, "proc/self/mounts", "none /cg cgroup2 rw 0 0\n");
+        write(&dir, "cg/cgroup.controllers", "memory\n");
+        write(&dir, "cg/apps/memory.current", &(300 << 20).to_string());
+        write(&dir, "cg/apps/memory.events", "low 0\nhigh 1\nmax 9\n");
+        let apps = Group::open(&Root::at(dir.path()), "/apps".as_ref()).unwrap();
+
+        let seen = group(&apps, 400 << 20).unwrap();
+
+        assert_eq!((seen.free_bytes, seen.total_bytes), (100 << 20, 400 << 20));
+        assert_eq!(seen.reclaims, 9);
+        assert_eq!(group(&apps, 1 << 20).unwrap().free_bytes, 0);
+    }
+}
