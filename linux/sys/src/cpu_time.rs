@@ -82,13 +82,16 @@ pub fn machine_busy_ns(root: &Root) -> Result<u64, FileError> {
     Ok((user + nice + system + irq + softirq) * tick_ns)
 }
 
-/// CPU time of child processes that ended and were waited for, with their own children's, by mode.
+/// What child processes used that ended and were waited for: CPU time, with their own children's, by mode, and memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChildrenCpu {
     /// In their own code.
     pub user_ns: u64,
     /// In the kernel on their behalf, page faults included.
     pub system_ns: u64,
+    /// The most memory that the largest of them had, files included. A child begins with what its parent had when it was
+    /// started.
+    pub peak_bytes: u64,
 }
 
 impl ChildrenCpu {
@@ -106,6 +109,7 @@ impl ChildrenCpu {
         Self {
             user_ns: ns(usage.ru_utime),
             system_ns: ns(usage.ru_stime),
+            peak_bytes: (usage.ru_maxrss as u64).saturating_mul(1024),
         }
     }
 }
@@ -208,6 +212,7 @@ mod tests {
         assert!(status.unwrap().success());
         let after = ChildrenCpu::read();
         assert!(after.user_ns > before.user_ns && after.system_ns >= before.system_ns);
+        assert!(after.peak_bytes >= 500 << 10, "a shell has more");
     }
 
     #[test]

@@ -18,8 +18,7 @@ const SWAPPINESS: &str = "60";
 pub enum MemcgError {
     /// No hierarchy with a memory controller is mounted.
     #[error(
-        "no memory control group hierarchy is mounted; run \
-         `mount -t cgroup2 none /sys/fs/cgroup`, or boot with the memory controller enabled"
+        "no memory control group hierarchy is mounted; `warmswap doctor group` says what would fix it"
     )]
     Missing,
     /// A control file failed; often root is missing.
@@ -62,7 +61,7 @@ impl Hierarchy {
             else {
                 continue;
             };
-            let mount = root.path(path);
+            let mount = root.path(crate::swap::unescaped(path));
             let has_memory = |list: &str, separator: char| {
                 list.split(separator).any(|word| word.trim() == "memory")
             };
@@ -79,6 +78,21 @@ impl Hierarchy {
             return Ok(Self { mount, version });
         }
         Err(MemcgError::Missing)
+    }
+
+    /// All groups, the top of the hierarchy included, each before those below it.
+    #[must_use]
+    pub fn groups(&self) -> Vec<Group> {
+        let mut groups = Vec::new();
+        let mut folders = vec![self.mount.clone()];
+        while let Some(folder) = folders.pop() {
+            // One that goes meanwhile has none below it.
+            let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+            let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            folders.extend(below.map(|entry| entry.path()));
+            groups.push(Group::new(folder, self.version));
+        }
+        groups
     }
 }
 
@@ -298,7 +312,7 @@ mod tests {
         assert_eq!(Hierarchy::find(&first).unwrap().version, Version::V1);
         assert_eq!(Hierarchy::find(&second).unwrap().version, Version::V2);
         let error = Hierarchy::find(&third).unwrap_err();
-        assert!(error.to_string().contains("mount -t cgroup2"), "{error}");
+        assert!(error.to_string().contains("doctor group"), "{error}");
     }
 
     #[test]

@@ -109,31 +109,15 @@ impl SwapTraffic {
     }
 }
 
-/// What the kernel took from programs since boot, and what of it came back, in pages.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Reclaimed {
-    /// Anonymous pages that it took by itself, advice of others not counted; none before Linux 5.8.
-    pub anonymous: Option<u64>,
-    /// Anonymous pages that came back from swap, whoever had sent them there; none before Linux 5.9.
-    pub anonymous_back: Option<u64>,
-    /// Pages of files that were read again, also those that a readahead window took along; none before Linux 5.9.
-    pub files_back: Option<u64>,
-}
-
-impl Reclaimed {
-    /// Reads it. Costs about 50 µs.
-    ///
-    /// # Errors
-    /// [`FileError`].
-    pub fn read(root: &Root) -> Result<Self, FileError> {
-        let text = file::read(&root.path("/proc/vmstat"))?;
-        let field = |name| fields(&text, name, ' ');
-        Ok(Self {
-            anonymous: field("pgsteal_anon"),
-            anonymous_back: field("workingset_refault_anon"),
-            files_back: field("workingset_refault_file"),
-        })
-    }
+/// Pages that the kernel reclaimed since boot for want of memory on the machine, in the background or while a program waited.
+/// What it reclaims in groups at a limit of their own is not counted, nor what is paged out by advice.
+///
+/// # Errors
+/// [`FileError`].
+pub fn reclaimed_pages(root: &Root) -> Result<u64, FileError> {
+    let text = file::read(&root.path("/proc/vmstat"))?;
+    let field = |name| fields(&text, name, ' ').unwrap_or(0);
+    Ok(field("pgsteal_kswapd") + field("pgsteal_direct"))
 }
 
 /// What block devices and swap did since boot.
@@ -145,6 +129,8 @@ pub struct BlockTraffic {
     pub out_pages: u64,
     /// Bytes read from all block devices, those of swap among them.
     pub read_bytes: u64,
+    /// Bytes written to them.
+    pub written_bytes: u64,
     /// Major faults of all processes.
     pub major_faults: u64,
 }
@@ -191,6 +177,7 @@ impl VmstatFile {
             in_pages: field("pswpin"),
             out_pages: field("pswpout"),
             read_bytes: field("pgpgin") * 1024,
+            written_bytes: field("pgpgout") * 1024,
             major_faults: field("pgmajfault"),
         })
     }
@@ -216,7 +203,7 @@ mod tests {
                        Zswapped:           8192 kB\nActive(file):   100 kB\nInactive(file):   28 kB\n\
                        HugePages_Total:       3\nHugepagesize:       2048 kB\nHugetlb:         1054720 kB\n";
         std::fs::write(dir.path().join("proc/meminfo"), meminfo).unwrap();
-        let vmstat = "pgpgin 40\npswpin 12\npswpout 34\npswpoutx 9\nzswpin 3\nzswpout 20\nzswpwb 5\npgmajfault 8\npgsteal_anon 77\nworkingset_refault_anon 5\noom_kill 2\n";
+        let vmstat = "pgpgin 40\npgpgout 50\npswpin 12\npswpout 34\npswpoutx 9\nzswpin 3\nzswpout 20\nzswpwb 5\npgmajfault 8\npgsteal_kswapd 77\npgsteal_direct 5\noom_kill 2\n";
         std::fs::write(dir.path().join("proc/vmstat"), vmstat).unwrap();
         let root = Root::at(dir.path());
 
@@ -243,17 +230,13 @@ mod tests {
             zswap_written_back_pages: 5,
         };
         assert_eq!(traffic, expected);
-        let reclaimed = Reclaimed {
-            anonymous: Some(77),
-            anonymous_back: Some(5),
-            files_back: None,
-        };
-        assert_eq!(Reclaimed::read(&root).unwrap(), reclaimed);
+        assert_eq!(reclaimed_pages(&root).unwrap(), 82);
         let mut open = VmstatFile::open(&root).unwrap();
         let expected = BlockTraffic {
             in_pages: 12,
             out_pages: 34,
             read_bytes: 40 << 10,
+            written_bytes: 50 << 10,
             major_faults: 8,
         };
         assert_eq!(open.read().unwrap(), expected);
@@ -278,7 +261,7 @@ mod tests {
 
         assert!(memory.total_bytes >= memory.available_bytes && memory.available_bytes > 0);
         assert!(memory.usable_bytes() >= memory.available_bytes);
-        Reclaimed::read(&Root::machine()).unwrap();
+        reclaimed_pages(&Root::machine()).unwrap();
         oom_kills(&Root::machine()).unwrap();
         SwapTraffic::read(&Root::machine()).unwrap();
         let mut vmstat = VmstatFile::open(&Root::machine()).unwrap();

@@ -85,7 +85,7 @@ pub fn mount_point(root: &Root, kind: &str) -> Result<Option<PathBuf>, FileError
     Ok(text.lines().find_map(|line| {
         let mut fields = line.split(' ').skip(1);
         let (path, found) = (fields.next()?, fields.next()?);
-        (found == kind).then(|| PathBuf::from(path))
+        (found == kind).then(|| PathBuf::from(crate::swap::unescaped(path)))
     }))
 }
 

@@ -4,7 +4,7 @@ mod regions;
 
 pub use regions::{Region, Residence, Whose};
 
-pub(crate) use regions::scan_used;
+pub use regions::scan_used;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

@@ -33,6 +33,21 @@ pub fn process_madvise() -> io::Result<()> {
     Ok(())
 }
 
+/// Whether swap may be switched on by this process: it has `CAP_SYS_ADMIN` on the machine, and no filter refuses the call.
+///
+/// # Errors
+/// The system's answer: EPERM without the right, or by a filter; ENOSYS from kernels without swap.
+pub fn swapon() -> io::Result<()> {
+    // SAFETY: an empty path is a live NUL-terminated string; it names no file, so that nothing is switched on.
+    let result = unsafe { libc::swapon(c"".as_ptr(), 0) };
+    let error = io::Error::last_os_error();
+    // Rights come before the name.
+    if result == 0 || error.raw_os_error() == Some(libc::ENOENT) {
+        return Ok(());
+    }
+    Err(error)
+}
+
 /// Whether a page map can be searched in one call (`PAGEMAP_SCAN`, Linux 6.7).
 ///
 /// # Errors
@@ -55,6 +70,23 @@ pub fn pagemap_scan() -> Result<bool, FileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn swap_may_be_switched_on_with_the_right_alone() {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let set = status
+            .lines()
+            .find_map(|line| line.strip_prefix("CapEff:\t"));
+        let set = u64::from_str_radix(set.unwrap().trim(), 16).unwrap();
+        let before = std::fs::read_to_string("/proc/swaps").unwrap();
+        if set & 1 << 21 == 0 {
+            assert_eq!(swapon().unwrap_err().raw_os_error(), Some(libc::EPERM));
+        } else if let Err(error) = swapon() {
+            // In a user namespace, or behind a filter.
+            assert_eq!(error.raw_os_error(), Some(libc::EPERM));
+        }
+        assert_eq!(std::fs::read_to_string("/proc/swaps").unwrap(), before);
+    }
 
     #[test]
     fn the_answers_are_those_of_the_kernels_version() {

@@ -116,6 +116,22 @@ pub fn idle_priority() -> io::Result<()> {
     }
 }
 
+/// Has the kernel read and write for the calling thread when no other thread wants the disk (ionice's idle class).
+///
+/// # Errors
+/// [`io::Error`]; no privilege is needed.
+pub fn idle_io_priority() -> io::Result<()> {
+    const WHO_PROCESS: libc::c_int = 1;
+    const CLASS_IDLE: libc::c_int = 3 << 13;
+    // SAFETY: three numbers; 0 is the calling thread. Nothing but its I/O priority changes.
+    let result = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
 /// Lets the calling thread run where and how the process's main thread does, whichever thread created it: processors, scheduling
 /// class, nice value. As far as that is allowed; without rights a thread does not rise.
 pub fn run_like_main_thread() {

@@ -16,11 +16,6 @@ const OTHERS: [&str; 8] = ["zram", "ram", "loop", "md", "bcache", "nbd", "rbd", 
 /// One entry per backing device: a disk, or a file system with a setting of its own.
 const ENTRIES: &str = "/sys/class/bdi";
 
-/// The kernel's default for a disk that names no optimal I/O size (`VM_READAHEAD_PAGES`). More slows relaunches where
-/// memory is short; less slows the first start of programs, and gains little under the kernel host. Measured in the book,
-/// "What disks read ahead".
-pub const KERNELS_KIB: u64 = 128;
-
 /// A non-rotational disk, or a btrfs file system on such disks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disk {

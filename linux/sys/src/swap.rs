@@ -1,6 +1,7 @@
 //! Swap areas: writing their header, switching them on and off.
 
 pub mod file;
+pub mod room;
 
 use std::ffi::CString;
 use std::fs::File;
@@ -145,16 +146,18 @@ pub fn on(path: &Path, priority: u16) -> Result<(), FileError> {
     }
 }
 
-/// Switches the swap area at `path` off, which brings all its pages back into memory first (5 µs a page).
+/// Switches the swap area at `path` off, which brings all its pages back into memory first (5 µs a page). It stays on
+/// where they have no room ([`room`]).
 ///
 /// Tried again for about a second: a page of a group that is at its limit cannot come back at this moment, and a signal
 /// interrupts the kernel on its way.
 ///
 /// # Errors
-/// [`FileError`]; `ENOMEM` when memory does not hold what is swapped out.
-pub fn off(path: &Path) -> Result<(), FileError> {
+/// [`FileError`]; its source is [`room::NoRoom`] where it was not tried, `ENOMEM` where memory ran out all the same.
+pub fn off(root: &Root, path: &Path) -> Result<(), FileError> {
     let text = c_path(path)?;
     crate::undo::while_busy(|| {
+        room::check(root, path)?;
         // SAFETY: as for `swapon`.
         let result = unsafe { libc::swapoff(text.as_ptr()) };
         if result == 0 {
@@ -187,11 +190,16 @@ pub struct Area {
 }
 
 impl Area {
-    /// The number of the zram device that it is on; none for any other device or file.
+    /// The number of the zram device that it is on; none for any other device, or a file that is called like one.
     #[must_use]
     pub fn zram_id(&self) -> Option<u32> {
-        let name = Path::new(&self.path).file_name()?.to_str()?;
-        name.strip_prefix("zram")?.parse().ok()
+        self.path.strip_prefix("/dev/zram")?.parse().ok()
+    }
+
+    /// Unused part.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        self.size_bytes.saturating_sub(self.used_bytes)
     }
 }
 
@@ -209,9 +217,13 @@ pub fn areas(root: &Root) -> Result<Vec<Area>, FileError> {
             let priority = fields.next()?.parse().ok()?;
             let used: u64 = fields.next()?.parse().ok()?;
             let size: u64 = fields.next()?.parse().ok()?;
-            let path = line.split_ascii_whitespace().next()?;
+            let kind = fields.next()?;
+            let path = unescaped(line.split_ascii_whitespace().next()?);
             Some(Area {
-                path: in_its_folder(root, path),
+                path: match kind {
+                    "partition" => in_its_folder(root, path),
+                    _ => path,
+                },
                 size_bytes: size * 1024,
                 used_bytes: used * 1024,
                 priority,
@@ -223,13 +235,34 @@ pub fn areas(root: &Root) -> Result<Vec<Area>, FileError> {
 
 /// The path of an area by which this process finds it. One that was switched on in a mount namespace of its own, such as
 /// that of a service, loses the folder in which it was mounted along with that namespace: `/zram1` is `/dev/zram1`.
-fn in_its_folder(root: &Root, path: &str) -> String {
+fn in_its_folder(root: &Root, path: String) -> String {
     let device = format!("/dev{path}");
-    let is_lost = path.rfind('/') == Some(0) && !root.path(path).exists();
+    let is_lost = path.rfind('/') == Some(0) && !root.path(&path).exists();
     if is_lost && root.path(&device).exists() {
         return device;
     }
-    path.to_owned()
+    path
+}
+
+/// A path as the kernel lists it, where spaces and backslashes are octal numbers (`\040`). Bytes that are no UTF-8 are
+/// replaced.
+pub(crate) fn unescaped(listed: &str) -> String {
+    let mut bytes = Vec::with_capacity(listed.len());
+    let mut rest = listed.as_bytes();
+    while let [first, behind @ ..] = rest {
+        let number = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok();
+        match behind.first_chunk::<3>().and_then(|digits| number(digits)) {
+            Some(byte) if *first == b'\\' => {
+                bytes.push(byte);
+                rest = &behind[3..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -252,6 +285,20 @@ mod tests {
         std::fs::write(dir.path().join("proc/swaps"), text).unwrap();
         let paths: Vec<_> = areas(&root).unwrap().into_iter().map(|a| a.path).collect();
         assert_eq!(paths, ["/dev/zram1", "/dev/zram2", "/swapfile", "/gone"]);
+    }
+
+    #[test]
+    fn paths_are_read_as_the_kernel_escapes_them() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("proc")).unwrap();
+        let text = "Filename Type Size Used Priority\n\
+                    /var/a\\040b/swap\\011x file 1024 0 5\n/swap/zram3 file 1024 0 5\n/dev/zram4 partition 8 0 5\n";
+        std::fs::write(dir.path().join("proc/swaps"), text).unwrap();
+        let areas = areas(&Root::at(dir.path())).unwrap();
+        assert_eq!(areas[0].path, "/var/a b/swap\tx");
+        let ids: Vec<_> = areas.iter().map(Area::zram_id).collect();
+        assert_eq!(ids, [None, None, Some(4)], "a file is called like a device");
+        assert_eq!(unescaped("a\\134b\\04\\"), "a\\b\\04\\");
     }
 
     fn uuid() -> Uuid {

@@ -183,7 +183,7 @@ impl Undo {
                     let mut list = inner.lock();
                     list.interrupted = true;
                     if let Err(e) = inner.run_all(&mut list) {
-                        eprintln!("{e}");
+                        crate::tell!("{e}");
                     }
                     std::process::exit(128 + signal);
                 }
@@ -268,7 +268,9 @@ impl Inner {
 fn write_state(path: &Path, state: &State) -> Result<(), UndoError> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
-    let text = serde_json::to_string_pretty(state).expect("plain data");
+    // A path that is not UTF-8 has no place in JSON.
+    let text = serde_json::to_string_pretty(state)
+        .map_err(|error| UndoError::State(FileError::unexpected(path, &error.to_string())))?;
     let fresh = path.with_extension("new");
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
@@ -301,6 +303,11 @@ impl Pending {
         self.id.take().map_or(Ok(()), |id| self.undo.finish(id))
     }
 
+    /// Leaves the change as it is. It stays in the state file: the next process takes it back, or goes on with it.
+    pub fn leave(mut self) {
+        self.id = None;
+    }
+
     /// Makes the change, or a further part of it. No signal takes it back before this is over, and none has done so
     /// before: the change cannot outlive its entry in the list.
     ///
@@ -331,7 +338,7 @@ impl Drop for Pending {
             && let Err(error) = self.undo.finish(id)
         {
             // It stays in the list: the next command tries it again.
-            eprintln!("warmswap: {error}");
+            crate::tell!("warmswap: {error}");
         }
     }
 }
@@ -341,7 +348,7 @@ fn take_back_all(left: Vec<leftover::Leftover>, root: &Root) -> Result<(), UndoE
     for leftover in left {
         match leftover.take_back(root) {
             Err(error @ UndoError::Action { .. }) => {
-                eprintln!("warmswap: what an ended command left stays: {error}");
+                crate::tell!("warmswap: what an ended command left stays: {error}");
             }
             result => result?,
         }

@@ -25,6 +25,18 @@ pub enum ZramError {
     /// Only root may add devices and swap.
     #[error("a zram swap device needs root: run the command with `sudo`")]
     NotRoot,
+    /// The process is root's and has not the right, or a filter refuses it.
+    #[error(
+        "swap may not be switched on by this process ({0}): run it as root of the machine, outside of containers and \
+         filters of system calls"
+    )]
+    NotAllowed(#[source] std::io::Error),
+    /// Devices cannot be set up.
+    #[error("{} cannot be written: /sys is mounted read-only; `mount -o remount,rw /sys`", path.display())]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
     /// The kernel was built without this algorithm.
     #[error("zram has no algorithm {asked:?}; this kernel offers: {offered}")]
     Algorithm {
@@ -71,6 +83,8 @@ pub struct ZramConfig {
 pub struct ZramSwap {
     id: u32,
     root: Root,
+    uuid: Uuid,
+    asked: Option<String>,
     pending: Pending,
 }
 
@@ -105,16 +119,21 @@ pub struct ZramIo {
 /// Whether a zram device can be made, without making one.
 ///
 /// # Errors
-/// [`ZramError::Missing`], [`ZramError::NotRoot`].
+/// [`ZramError::Missing`], [`ZramError::NotRoot`], [`ZramError::NotAllowed`], [`ZramError::ReadOnly`].
 pub fn probe(root: &Root) -> Result<(), ZramError> {
     let control = root.path("/sys/class/zram-control");
     if !control.is_dir() {
         return Err(ZramError::Missing { path: control });
     }
-    if crate::is_root() {
-        Ok(())
-    } else {
-        Err(ZramError::NotRoot)
+    if !crate::is_root() {
+        return Err(ZramError::NotRoot);
+    }
+    crate::probe::swapon().map_err(ZramError::NotAllowed)?;
+    // A device is added by reading, which no read-only mount refuses.
+    let path = control.join("hot_remove");
+    match rustix::fs::access(&path, rustix::fs::Access::WRITE_OK) {
+        Ok(()) => Ok(()),
+        Err(_) => Err(ZramError::ReadOnly { path }),
     }
 }
 
@@ -137,13 +156,45 @@ impl ZramSwap {
             id,
             uuid: uuid.clone(),
             serial,
+            asked: None,
         }) {
             let _ = remove(&root, id, &uuid, serial);
             return Err(e.into());
         }
-        let device = Self { id, root, pending };
-        device.set_up(config, &uuid)?;
+        let device = Self {
+            id,
+            root,
+            uuid,
+            asked: None,
+            pending,
+        };
+        device.set_up(config)?;
         Ok(device)
+    }
+
+    /// Notes what it was made for: [`Self::asked`] of a later process that adopts it.
+    ///
+    /// # Errors
+    /// [`UndoError`].
+    pub fn note(&mut self, asked: &str) -> Result<(), UndoError> {
+        self.asked = Some(asked.to_owned());
+        self.pending.amend(Action::RemoveZram {
+            id: self.id,
+            uuid: self.uuid.clone(),
+            serial: serial(&self.root, self.id),
+            asked: self.asked.clone(),
+        })
+    }
+
+    /// What it was made for, as its maker noted.
+    #[must_use]
+    pub fn asked(&self) -> Option<&str> {
+        self.asked.as_deref()
+    }
+
+    /// Leaves the device as it is, swapped on, for the next process that opens the registry.
+    pub fn leave(self) {
+        self.pending.leave();
     }
 
     /// Goes on with a device that an ended process left ([`Undo::inherit`]), if it is one that is swapped on
@@ -153,24 +204,29 @@ impl ZramSwap {
     /// What was given, when it is anything else; dropping that takes it back.
     pub fn adopt(undo: &Undo, left: Inherited) -> Result<Self, Inherited> {
         let root = undo.root().clone();
-        let Action::RemoveZram { id, uuid, .. } = &left.action else {
+        let Action::RemoveZram {
+            id, uuid, asked, ..
+        } = &left.action
+        else {
             return Err(left);
         };
-        let id = *id;
+        let (id, uuid, asked) = (*id, uuid.clone(), asked.clone());
         let device = device_path(&root, id);
         let is_ours = is_active(&root, id).unwrap_or(false)
-            && swap::owner(&device, uuid).is_ok_and(|owner| owner == Owner::Asked);
+            && swap::owner(&device, &uuid).is_ok_and(|owner| owner == Owner::Asked);
         if !is_ours {
             return Err(left);
         }
         Ok(Self {
             id,
             root,
+            uuid,
+            asked,
             pending: left.pending,
         })
     }
 
-    fn set_up(&self, config: &ZramConfig, uuid: &Uuid) -> Result<(), ZramError> {
+    fn set_up(&self, config: &ZramConfig) -> Result<(), ZramError> {
         let algorithm = self.control("comp_algorithm");
         check_is_offered(&file::read(&algorithm)?, &config.algorithm)?;
         file::write(&algorithm, &config.algorithm)?;
@@ -189,7 +245,7 @@ impl ZramSwap {
         if let Some(limit) = config.memory_limit_bytes {
             file::write(&self.control("mem_limit"), &limit.to_string())?;
         }
-        swap::format(&self.device(), config.disk_bytes, uuid)?;
+        swap::format(&self.device(), config.disk_bytes, &self.uuid)?;
         swap::on(&self.device(), config.priority)?;
         Ok(())
     }
@@ -352,7 +408,7 @@ pub(crate) fn remove(
             return Ok(());
         }
         if is_active(root, id)? {
-            swap::off(&device)?;
+            swap::off(root, &device)?;
         }
         crate::undo::while_busy(|| file::write(&folder.join("reset"), "1"))?;
     }

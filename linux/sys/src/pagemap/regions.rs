@@ -138,6 +138,23 @@ impl Pagemap {
         self.scan_regions(start..end, &wanted, visit)
     }
 
+    /// The same for pages in swap alone, the swap cache's unmapped ones included. Costs nothing for pages in memory and about
+    /// 10 ns for each in swap.
+    ///
+    /// # Errors
+    /// As [`Self::scan_pages`].
+    pub fn scan_swapped(
+        &self,
+        addresses: Range<u64>,
+        visit: impl FnMut(Region),
+    ) -> Result<(), FileError> {
+        let wanted = ScanArg {
+            category_mask: PAGE_IS_SWAPPED,
+            ..ScanArg::default()
+        };
+        self.scan_regions(addresses, &wanted, visit)
+    }
+
     /// Calls `visit` for every region of pages of the categories that are `wanted`.
     fn scan_regions(
         &self,
@@ -277,7 +294,7 @@ const SMALL_BATCH: usize = 128;
 ///
 /// Returns the address up to which all were found: the end, or less where the kernel says no more. A kernel without the
 /// call says nothing.
-pub(crate) fn scan_used(
+pub fn scan_used(
     pagemap: BorrowedFd<'_>,
     addresses: Range<u64>,
     mut visit: impl FnMut(Range<u64>),

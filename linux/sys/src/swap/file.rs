@@ -98,7 +98,7 @@ pub(crate) fn remove(root: &Root, path: &Path, uuid: &Uuid) -> Result<(), FileEr
         return Ok(());
     }
     if is_active {
-        super::off(path)?;
+        super::off(root, path)?;
     }
     accept_gone(std::fs::remove_file(path).map_err(|e| FileError::new("remove", path, e)))
 }

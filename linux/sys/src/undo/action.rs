@@ -35,6 +35,9 @@ pub enum Action {
         /// The kernel's serial number of the device, which no other one gets (Linux 5.15).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         serial: Option<u64>,
+        /// What it was made for, in the words of its maker, for a later process that goes on with it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked: Option<String>,
     },
     /// Swap off and remove a swap file, unless the file at its place is another one than `uuid`.
     RemoveSwapFile {
@@ -98,7 +101,9 @@ impl Action {
                 value,
                 changed,
             } => accept_gone(restore(path, value, changed.as_deref())),
-            Self::RemoveZram { id, uuid, serial } => zram::remove(root, *id, uuid, *serial),
+            Self::RemoveZram {
+                id, uuid, serial, ..
+            } => zram::remove(root, *id, uuid, *serial),
             Self::RemoveSwapFile { path, uuid } => swap::file::remove(root, path, uuid),
             Self::RemoveGroup { path, to } => remove_group(root, path, to.as_deref()),
             Self::EndSession {
@@ -179,6 +184,11 @@ fn remove_group(root: &Root, path: &Path, to: Option<&Path>) -> Result<(), FileE
     let own = own.filter(|own| !own.starts_with(path));
     let targets = [to, own, path.parent()];
     let targets: Vec<&Path> = targets.into_iter().flatten().collect();
+    // A member that waits at its limit would wait for ever elsewhere.
+    let limit = path.join("memory.limit_in_bytes");
+    if limit.exists() {
+        let _ = file::write(&limit, "-1");
+    }
     // A member that forks while the list is read leaves a child behind, which the next reading finds.
     while_busy(|| empty_and_remove_group(path, &targets))
 }
