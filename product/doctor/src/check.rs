@@ -18,9 +18,9 @@ pub enum Part {
     Arena,
     /// Steering the kernel's own swap from outside, over a zram device of its own.
     Kernel,
-    /// `warmswap record`.
+    /// `warmswap-lab record`.
     Record,
-    /// `warmswap bench`: ours beside the kernel's.
+    /// `warmswap-lab bench`: ours beside the kernel's.
     Bench,
 }
 
@@ -58,7 +58,9 @@ impl Part {
             Self::Run => "programs as they are, under `warmswap run --host preload`",
             Self::Group => "programs in a group, under `warmswap run --host kernel`",
             Self::Daemon => "a whole machine, under `warmswap daemon`",
-            Self::Kernel => "the daemon's work on a zram device of its own, in `warmswap bench`",
+            Self::Kernel => {
+                "the daemon's work on a zram device of its own, in `warmswap-lab bench`"
+            }
             Self::Record => "traces of real programs",
             Self::Bench => "live memory beside the kernel's zram",
         }

@@ -5,8 +5,8 @@ use std::io;
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::accessed::{Accessed, AccessedError};
 use warmswap_sys::perf::{FaultKind, PageFaults, PerfError};
-use warmswap_sys::uffd::{Features, OpenError, Reach, Uffd};
 use warmswap_sys::{FileError, Root, check_page_size, probe};
+use warmswap_uffd::{Features, OpenError, Reach, Uffd};
 
 /// Questions that are answered by a try on a throwaway descriptor.
 pub trait Kernel: std::fmt::Debug {
@@ -36,6 +36,12 @@ pub trait Kernel: std::fmt::Debug {
     /// # Errors
     /// When it cannot.
     fn process_madvise(&self) -> io::Result<()>;
+
+    /// Whether swap may be switched on.
+    ///
+    /// # Errors
+    /// When it may not.
+    fn swapon(&self) -> io::Result<()>;
 
     /// Whether page maps can be searched in one call.
     ///
@@ -73,6 +79,10 @@ impl Kernel for ThisKernel {
 
     fn process_madvise(&self) -> io::Result<()> {
         probe::process_madvise()
+    }
+
+    fn swapon(&self) -> io::Result<()> {
+        probe::swapon()
     }
 
     fn pagemap_scan(&self) -> Result<bool, FileError> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use warmswap_control::{PRELOAD_LIBRARY, PRELOAD_VARIABLE};
+use warmswap_protocol::{PRELOAD_LIBRARY, PRELOAD_VARIABLE};
 
 use crate::Machine;
 

@@ -34,7 +34,7 @@ impl Machine {
         Self {
             root: Root::machine(),
             kernel: Box::new(ThisKernel),
-            named_library: std::env::var_os(warmswap_control::PRELOAD_VARIABLE).map(PathBuf::from),
+            named_library: std::env::var_os(warmswap_protocol::PRELOAD_VARIABLE).map(PathBuf::from),
             executable: std::env::current_exe().ok(),
         }
     }
@@ -89,6 +89,27 @@ impl Machine {
             u64::from_str_radix(digits, 16).ok()
         });
         set.is_some_and(|bits| bits & 1 << capability as u8 != 0)
+    }
+
+    /// Whether this process's users are not those of the machine.
+    pub(crate) fn is_in_user_namespace(&self) -> bool {
+        // The machine's own maps all numbers to themselves.
+        let map = self.read("/proc/self/uid_map");
+        map.is_some_and(|map| map.split_whitespace().ne(["0", "0", "4294967295"]))
+    }
+
+    /// Whether the file system that is mounted there is read-only, as far as this process sees.
+    pub(crate) fn is_read_only(&self, mount: &str) -> bool {
+        let mounts = self.read("/proc/self/mounts").unwrap_or_default();
+        let mut of_mount = mounts.lines().filter_map(|line| {
+            let mut fields = line.split(' ').skip(1);
+            let is_it = fields.next() == Some(mount);
+            is_it.then(|| fields.nth(1))?
+        });
+        // The last one lies above the others.
+        of_mount
+            .next_back()
+            .is_some_and(|options| options.split(',').any(|option| option == "ro"))
     }
 
     /// The soft and the hard limit in the line `name` of `/proc/self/limits`; `u64::MAX` is unlimited.

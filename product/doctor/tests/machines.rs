@@ -12,8 +12,8 @@ use warmswap_doctor::{
 };
 use warmswap_sys::accessed::AccessedError;
 use warmswap_sys::perf::PerfError;
-use warmswap_sys::uffd::{Feature, Features, OpenError};
 use warmswap_sys::{FileError, Root};
+use warmswap_uffd::{Feature, Features, OpenError};
 
 const ENOSYS: i32 = 38;
 const EPERM: i32 = 1;
@@ -26,7 +26,9 @@ struct Answers {
     userfaultfd: Result<Features, i32>,
     everywhere: bool,
     events: bool,
-    madvise: bool,
+    /// Errno.
+    madvise: Result<(), i32>,
+    swapon: bool,
     scan: bool,
 }
 
@@ -37,7 +39,8 @@ impl Answers {
             userfaultfd: Ok(Features::of(&Feature::ALL)),
             everywhere: true,
             events: true,
-            madvise: true,
+            madvise: Ok(()),
+            swapon: true,
             scan: true,
         }
     }
@@ -68,8 +71,12 @@ impl Kernel for Answers {
     }
 
     fn process_madvise(&self) -> io::Result<()> {
-        let refused = io::Error::from_raw_os_error(ENOSYS);
-        self.madvise.then_some(()).ok_or(refused)
+        self.madvise.map_err(io::Error::from_raw_os_error)
+    }
+
+    fn swapon(&self) -> io::Result<()> {
+        let refused = io::Error::from_raw_os_error(EPERM);
+        self.swapon.then_some(()).ok_or(refused)
     }
 
     fn pagemap_scan(&self) -> Result<bool, FileError> {
@@ -224,6 +231,111 @@ fn an_old_kernel_is_told_from_a_filter() {
     assert!(old.contains("CONFIG_USERFAULTFD"), "{old}");
     let filtered = explain(EPERM);
     assert!(filtered.contains("seccomp"), "{filtered}");
+}
+
+/// What `part` is told, with other files and another kernel.
+fn explained(changes: &[(&str, Option<&str>)], kernel: Answers, part: Part) -> String {
+    let (_folder, machine) = machine(changes, kernel);
+    require(&machine, part).unwrap_err().to_string()
+}
+
+#[test]
+fn root_of_a_container_is_not_root_of_the_machine() {
+    let without = ROOT.replace("000001ffffffffff", "00000000a80425fb");
+    let no_right = [("proc/self/status", Some(without.as_str()))];
+    let namespace = [("proc/self/uid_map", Some("0 100000 65536\n"))];
+    let machines = [(
+        "proc/self/uid_map",
+        Some("         0          0 4294967295\n"),
+    )];
+    let filtered = Answers {
+        swapon: false,
+        ..Answers::all()
+    };
+    for (changes, kernel, says) in [
+        (&no_right[..], Answers::all(), "CAP_SYS_ADMIN is missing"),
+        (&namespace[..], Answers::all(), "root of a user namespace"),
+        (&machines[..], filtered.clone(), "filter of system calls"),
+    ] {
+        let told = explained(changes, kernel, Part::Group);
+        assert!(
+            told.contains(says) && told.contains("outside of containers"),
+            "{told}"
+        );
+    }
+    assert_eq!(complaints(&diagnosis(&machines, Answers::all())), [""; 0]);
+    // The daemon uses swap that is there; where it would have to make some it cannot.
+    let none = [("proc/swaps", Some("Filename Type Size Used Priority\n"))];
+    assert!(working(&diagnosis(&machines, filtered.clone())).contains(&"daemon"));
+    assert!(explained(&none, filtered, Part::Daemon).contains("none can be made here"));
+}
+
+#[test]
+fn a_filter_of_system_calls_is_told_from_an_old_kernel() {
+    let madvise = |errno| Answers {
+        madvise: Err(errno),
+        ..Answers::all()
+    };
+    assert!(explained(&[], madvise(ENOSYS), Part::Daemon).contains("Linux 5.10"));
+    let filtered = explained(&[], madvise(EPERM), Part::Daemon);
+    assert!(
+        filtered.contains("seccomp") && !filtered.contains("5.10"),
+        "{filtered}"
+    );
+}
+
+#[test]
+fn a_read_only_sys_makes_no_devices() {
+    let mounts = "sysfs /sys sysfs ro,nosuid 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+    let told = explained(
+        &[("proc/self/mounts", Some(mounts))],
+        Answers::all(),
+        Part::Group,
+    );
+    assert!(told.contains("mount -o remount,rw /sys"), "{told}");
+}
+
+#[test]
+fn zswap_before_zram_is_named_and_before_a_disk_it_is_not() {
+    let on = ("sys/module/zswap/parameters/enabled", Some("Y"));
+    let zram = (
+        "proc/swaps",
+        Some("Filename\n/dev/zram0 partition 1 0 100\n"),
+    );
+    let found = diagnosis(&[on, zram], Answers::all());
+    assert_eq!(found.of(Part::Daemon).unwrap().better_with, ["zswap"]);
+    assert!(complaints(&found)[0].contains("echo N > /sys/module/zswap"));
+    assert_eq!(complaints(&diagnosis(&[on], Answers::all())), [""; 0]);
+}
+
+#[test]
+fn the_way_to_memory_groups_is_one_that_can_work() {
+    let v1 = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n";
+    let cgroups = |enabled| {
+        format!("#subsys_name\thierarchy\tnum\tenabled\ncpu\t3\t1\t1\nmemory\t0\t1\t{enabled}\n")
+    };
+    for (mounts, cgroups, says) in [
+        (v1, cgroups(1), "mount -t cgroup -o memory"),
+        (v1, cgroups(0), "cgroup_enable=memory"),
+        (
+            v1,
+            "#subsys_name\ncpu\t3\t1\t1\n".to_owned(),
+            "CONFIG_MEMCG",
+        ),
+        (
+            "cgroup2 /cg cgroup2 rw 0 0\n",
+            cgroups(1),
+            "cgroup.subtree_control",
+        ),
+        ("", cgroups(1), "mount -t cgroup2 none /sys/fs/cgroup"),
+    ] {
+        let changes = [
+            ("proc/self/mounts", Some(mounts)),
+            ("proc/cgroups", Some(cgroups.as_str())),
+        ];
+        let told = explained(&changes, Answers::all(), Part::Group);
+        assert!(told.contains(says), "{told}");
+    }
 }
 
 #[test]

@@ -84,6 +84,10 @@ fn other_processes(machine: &Machine) -> Finding {
 
 fn advice(machine: &Machine) -> Finding {
     match machine.kernel.process_madvise() {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Finding::lacking(
+            "refused, as by a filter of system calls",
+            "allow process_madvise there (seccomp), or run the command outside of containers",
+        ),
         Err(error) => Finding::lacking(error.to_string(), "use Linux 5.10 or later"),
         Ok(()) if machine.can(Capability::SysNice) => Finding::there("there"),
         Ok(()) => Finding::lacking("CAP_SYS_NICE is missing", "run the command with sudo"),

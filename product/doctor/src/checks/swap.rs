@@ -2,6 +2,7 @@
 
 use warmswap_sys::memcg::{Hierarchy, Version, own_group};
 
+use crate::machine::Capability;
 use crate::{Check, Finding, Machine, Need, Part};
 
 pub(super) const CHECKS: &[Check] = &[
@@ -30,6 +31,30 @@ pub(super) const CHECKS: &[Check] = &[
             (Part::Bench, Need::Must),
         ],
         look: swap,
+    },
+    Check {
+        key: "swapon",
+        title: "swapon",
+        purpose: "switches on a swap device of our own",
+        needs: &[
+            (Part::Group, Need::Must),
+            (Part::Daemon, Need::Better),
+            (Part::Kernel, Need::Must),
+            (Part::Record, Need::Must),
+            (Part::Bench, Need::Must),
+        ],
+        look: swapon,
+    },
+    Check {
+        key: "zswap",
+        title: "zswap",
+        purpose: "pages in zram are compressed once",
+        needs: &[
+            (Part::Group, Need::Better),
+            (Part::Daemon, Need::Better),
+            (Part::Kernel, Need::Better),
+        ],
+        look: zswap,
     },
     Check {
         key: "swap_area",
@@ -112,6 +137,44 @@ fn swap(machine: &Machine) -> Finding {
     })
 }
 
+/// Root of a container, or of a user namespace, has not every right of root.
+fn swapon(machine: &Machine) -> Finding {
+    const OUTSIDE: &str = "run the command as root of the machine, outside of containers";
+    if machine.is_root() && !machine.can(Capability::SysAdmin) {
+        return Finding::lacking("not allowed: CAP_SYS_ADMIN is missing", OUTSIDE);
+    }
+    if machine.is_root() && machine.is_in_user_namespace() {
+        return Finding::lacking("not allowed: root of a user namespace", OUTSIDE);
+    }
+    match machine.kernel.swapon() {
+        Ok(()) => Finding::there("allowed"),
+        Err(error) if machine.is_root() => Finding::lacking(
+            format!("refused, as by a filter of system calls: {error}"),
+            OUTSIDE,
+        ),
+        Err(_) => Finding::lacking("for root alone", "run the command with sudo"),
+    }
+}
+
+/// zswap takes pages on their way to every swap device.
+fn zswap(machine: &Machine) -> Finding {
+    const SETTING: &str = "/sys/module/zswap/parameters/enabled";
+    let is_on = machine.read(SETTING).is_some_and(|value| value == "Y");
+    let areas = machine.read("/proc/swaps").unwrap_or_default();
+    let used = names(&areas);
+    let is_zram = |path: &&str| path.contains("/zram");
+    if !is_on {
+        return Finding::there("off");
+    }
+    if !used.is_empty() && !used.iter().any(is_zram) {
+        return Finding::there("on, before swap on a disk");
+    }
+    Finding::lacking(
+        "on: it stands before zram, and pages are compressed twice",
+        machine.as_root(&format!("sh -c 'echo N > {SETTING}'")),
+    )
+}
+
 /// The areas of `/proc/swaps`.
 fn names(areas: &str) -> Vec<&str> {
     let lines = areas.lines().skip(1);
@@ -126,8 +189,15 @@ fn area(machine: &Machine) -> Finding {
     if !used.is_empty() {
         return Finding::there(format!("in use: {}", used.join(", ")));
     }
-    if machine.exists("/sys/class/zram-control") {
+    let made = made(machine);
+    if made.state == crate::State::There && machine.kernel.swapon().is_ok() {
         return Finding::there("none in use; [zram0] in the configuration makes one");
+    }
+    if machine.exists("/sys/class/zram-control") {
+        let fix = made.fix.unwrap_or_else(|| {
+            "switch swap on as root of the machine, or run the command there".to_owned()
+        });
+        return Finding::lacking("none in use, and none can be made here", fix);
     }
     Finding::lacking(
         "none in use, and no zram to make one",
@@ -137,12 +207,23 @@ fn area(machine: &Machine) -> Finding {
 
 fn zram(machine: &Machine) -> Finding {
     if machine.exists("/sys/class/zram-control") {
-        Finding::there("there")
+        made(machine)
     } else {
         Finding::lacking(
             "/sys/class/zram-control is missing",
             machine.as_root("modprobe zram num_devices=0"),
         )
+    }
+}
+
+/// Whether a device can be set up, where there is zram.
+fn made(machine: &Machine) -> Finding {
+    match machine.is_read_only("/sys") {
+        false => Finding::there("there"),
+        true => Finding::lacking(
+            "/sys is mounted read-only",
+            machine.as_root("mount -o remount,rw /sys"),
+        ),
     }
 }
 
@@ -182,8 +263,34 @@ fn groups(machine: &Machine) -> Finding {
         }),
         Err(_) => Finding::lacking(
             "no hierarchy with the memory controller is mounted",
-            machine.as_root("mount -t cgroup2 none /sys/fs/cgroup"),
+            way_to_groups(machine),
         ),
+    }
+}
+
+/// What gives a hierarchy with the memory controller, by what is mounted and what the kernel has.
+fn way_to_groups(machine: &Machine) -> String {
+    let controllers = machine.read("/proc/cgroups").unwrap_or_default();
+    let memory = controllers
+        .lines()
+        .find(|line| line.starts_with("memory\t"));
+    let mounts = machine.read("/proc/self/mounts").unwrap_or_default();
+    let has = |kind: &str| {
+        mounts
+            .lines()
+            .any(|line| line.split(' ').nth(2) == Some(kind))
+    };
+    match memory.and_then(|line| line.split('\t').nth(3)) {
+        Some("0") => "boot with cgroup_enable=memory".to_owned(),
+        None if !controllers.is_empty() => "boot a kernel built with CONFIG_MEMCG=y".to_owned(),
+        // A second hierarchy would not get the controller, or hide those that are there.
+        _ if has("cgroup") => machine.as_root(
+            "sh -c 'mkdir -p /sys/fs/cgroup/memory && mount -t cgroup -o memory none /sys/fs/cgroup/memory'",
+        ),
+        _ if has("cgroup2") => "run the command outside of containers, or have the memory controller delegated to \
+                                this control group (+memory in its parent's cgroup.subtree_control)"
+            .to_owned(),
+        _ => machine.as_root("mount -t cgroup2 none /sys/fs/cgroup"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Page faults served by programs.
 
-use warmswap_sys::uffd::{DEVICE, Feature, Features, OpenError};
+use warmswap_uffd::{DEVICE, Feature, Features, OpenError};
 
 use crate::library::preload_library;
 use crate::{Check, Finding, Machine, Need, Part};
