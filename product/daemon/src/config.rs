@@ -1,39 +1,56 @@
-//! The daemon's configuration, in the style of zram-generator.
+//! The daemon's configuration, in TOML, with keys and expressions in the style of zram-generator.
 //!
 //! | module | subject |
 //! |---|---|
 //! | [`files`] | which files count, and in which order |
-//! | [`ini`] | their syntax |
+//! | `document` | a file's sections and keys |
 //! | [`keys`] | a section as a table of keys |
 //! | [`sections`] | the sections |
 //! | [`size`] | sizes as expressions of the machine's memory |
 //! | [`show`] | the configuration that holds, and an example, as text |
+//! | [`value`] | what a key can hold |
 
+mod document;
 pub mod files;
-pub mod ini;
 pub mod keys;
 pub mod sections;
 pub mod show;
 pub mod size;
 #[cfg(test)]
 mod tests;
+pub mod value;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use warmswap_sys::meminfo::Meminfo;
-use warmswap_sys::{FileError, Root, file};
+use warmswap_sys::{FileError, Root};
 
-use self::ini::{Item, Origin, SyntaxError};
 use self::keys::Section;
 use self::sections::{
-    AppSection, DaemonSection, DiscoverSection, HostSection, MetricsSection, SignalsSection,
-    ZramSection,
+    AppSection, DaemonSection, DiscoverSection, HostSection, SignalsSection, ZramSection,
 };
 use self::size::Facts;
 
 /// Longest name of an application, in bytes: it becomes part of a file's name.
 pub const MAX_APP_NAME_BYTES: usize = 64;
+
+/// Where something is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The file.
+    pub file: Arc<Path>,
+    /// The line, from 1 on.
+    pub line: u32,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file.display(), self.line)
+    }
+}
 
 /// A configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -41,16 +58,21 @@ pub enum ConfigError {
     /// A file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A line is no configuration.
-    #[error("{origin}: {source}")]
+    /// A line is no TOML.
+    #[error("{origin}: {why}; text stands in quotes, a section is written [NAME]")]
     Syntax {
         /// The line.
         origin: Origin,
         /// What is wrong with it.
-        #[source]
-        source: SyntaxError,
+        why: String,
     },
-    /// A value cannot be used.
+    /// A file is not UTF-8.
+    #[error("{origin}: not UTF-8, as TOML is")]
+    Encoding {
+        /// The first such line.
+        origin: Origin,
+    },
+    /// A key is not known, or its value cannot be used.
     #[error("{origin}: {key} in [{section}]: {why}")]
     Value {
         /// The line.
@@ -59,18 +81,10 @@ pub enum ConfigError {
         section: String,
         /// The key.
         key: String,
-        /// What is wrong with the value.
+        /// What is wrong with it.
         why: String,
     },
-    /// A property stands before the first section.
-    #[error("{origin}: {key} stands in no section; write a line such as [host] before it")]
-    NoSection {
-        /// The line.
-        origin: Origin,
-        /// The key.
-        key: String,
-    },
-    /// A section's name cannot be used.
+    /// A section is not known, or cannot have its name.
     #[error("{origin}: [{section}]: {why}")]
     Name {
         /// The line.
@@ -78,7 +92,7 @@ pub enum ConfigError {
         /// The section.
         section: String,
         /// What is wrong with it.
-        why: &'static str,
+        why: String,
     },
     /// More than one thing is wrong; a line each.
     #[error("{}", lines(.0))]
@@ -99,6 +113,17 @@ impl ConfigError {
             _ => Err(Self::Several(errors)),
         }
     }
+
+    /// The line that is wrong; 0 where it is no single one.
+    fn line(&self) -> u32 {
+        match self {
+            Self::Syntax { origin, .. }
+            | Self::Encoding { origin }
+            | Self::Value { origin, .. }
+            | Self::Name { origin, .. } => origin.line,
+            Self::File(_) | Self::Several(_) => 0,
+        }
+    }
 }
 
 /// All that is configured.
@@ -110,52 +135,20 @@ pub struct Config {
     pub host: HostSection,
     /// `[signals]`.
     pub signals: SignalsSection,
-    /// `[metrics]`.
-    pub metrics: MetricsSection,
     /// `[discover]`.
     pub discover: DiscoverSection,
     /// `[zram0]` and others, by name.
     pub zram: BTreeMap<String, ZramSection>,
-    /// `[app NAME]`, by name.
+    /// `[app.NAME]`, by name.
     pub apps: BTreeMap<String, AppSection>,
     /// Where each value was written, by section and key.
-    pub origins: BTreeMap<(String, String), Origin>,
+    pub origins: BTreeMap<(String, &'static str), Origin>,
     /// The files that were read, the most important one last.
     pub files: Vec<PathBuf>,
-    /// What was not understood and is left out, each with file and line.
+    /// What is there and is not read.
     pub warnings: Vec<String>,
     /// What sizes were computed from.
     pub facts: Facts,
-}
-
-/// What a section's name stands for.
-enum Kind {
-    Daemon,
-    Host,
-    Signals,
-    Metrics,
-    Discover,
-    Zram,
-    App(String),
-    Unknown,
-}
-
-fn kind(section: &str) -> Result<Kind, &'static str> {
-    let number = section.strip_prefix("zram");
-    Ok(match section {
-        "daemon" => Kind::Daemon,
-        "host" => Kind::Host,
-        "signals" => Kind::Signals,
-        "metrics" => Kind::Metrics,
-        "discover" => Kind::Discover,
-        _ if number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) => {
-            Kind::Zram
-        }
-        _ => match section.split_once(char::is_whitespace) {
-            Some(("app", name)) => Kind::App(app_name(name)?.to_owned()),
-            _ => Kind::Unknown,
-        },
-    })
 }
 
 /// The name of an application as it counts: without the spaces around it.
@@ -184,7 +177,6 @@ impl Config {
             daemon: Section::defaults(facts),
             host: Section::defaults(facts),
             signals: Section::defaults(facts),
-            metrics: Section::defaults(facts),
             discover: Section::defaults(facts),
             zram: BTreeMap::new(),
             apps: BTreeMap::new(),
@@ -207,9 +199,15 @@ impl Config {
             Some(path) => vec![path.to_owned()],
             None => files::files(root)?,
         };
+        if only.is_none() {
+            config.warnings.extend(files::old(root));
+        }
         let mut errors = Vec::new();
         for path in files {
-            config.add(&file::read(&path)?, &path, &mut errors);
+            match text(&path)? {
+                Ok(text) => errors.extend(config.add(&text, &path)),
+                Err(error) => errors.push(error),
+            }
         }
         ConfigError::all(errors)?;
         Ok(config)
@@ -220,102 +218,25 @@ impl Config {
     /// # Errors
     /// [`ConfigError`], for all that is wrong; what is right has been added all the same.
     pub fn merge(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
-        let mut errors = Vec::new();
-        self.add(text, file, &mut errors);
-        ConfigError::all(errors)
+        ConfigError::all(self.add(text, file))
     }
 
-    fn add(&mut self, text: &str, file: &Path, errors: &mut Vec<ConfigError>) {
+    fn add(&mut self, text: &str, file: &Path) -> Vec<ConfigError> {
         self.files.push(file.to_owned());
-        // `None`: what follows belongs to a section that was refused.
-        let mut section = Some(None);
-        for (origin, item) in ini::parse(text, file) {
-            let added = match item {
-                Err(source @ SyntaxError::Section) => {
-                    section = None;
-                    Err(ConfigError::Syntax { origin, source })
-                }
-                Err(source) => Err(ConfigError::Syntax { origin, source }),
-                Ok(Item::Section(name)) => {
-                    let opened = self.open(name, &origin);
-                    section = opened.as_ref().ok().cloned().map(Some);
-                    opened.map(|_| ())
-                }
-                Ok(Item::Property(key, value)) => match &section {
-                    Some(Some(name)) => self.assign(name, &key, &value, origin),
-                    Some(None) => Err(ConfigError::NoSection { origin, key }),
-                    None => Ok(()),
-                },
-            };
-            errors.extend(added.err());
-        }
+        document::add(self, text, file)
     }
+}
 
-    /// A section begins: that it is there can be all that it says.
-    fn open(&mut self, section: String, origin: &Origin) -> Result<String, ConfigError> {
-        let facts = self.facts;
-        match kind(&section) {
-            Ok(Kind::Zram) => {
-                let new = || ZramSection::defaults(facts);
-                self.zram.entry(section.clone()).or_insert_with(new);
-            }
-            Ok(Kind::App(name)) => {
-                self.apps.entry(name).or_default();
-            }
-            Ok(Kind::Unknown) => self.warnings.push(format!(
-                "{origin}: there is no section [{section}]; it is ignored"
-            )),
-            Ok(_) => {}
-            Err(why) => {
-                return Err(ConfigError::Name {
-                    origin: origin.clone(),
-                    section,
-                    why,
-                });
-            }
-        }
-        Ok(section)
-    }
-
-    fn assign(
-        &mut self,
-        section: &str,
-        key: &str,
-        value: &str,
-        origin: Origin,
-    ) -> Result<(), ConfigError> {
-        let facts = self.facts;
-        let known = match kind(section) {
-            Ok(Kind::Daemon) => self.daemon.assign(key, value, facts),
-            Ok(Kind::Host) => self.host.assign(key, value, facts),
-            Ok(Kind::Signals) => self.signals.assign(key, value, facts),
-            Ok(Kind::Metrics) => self.metrics.assign(key, value, facts),
-            Ok(Kind::Discover) => self.discover.assign(key, value, facts),
-            Ok(Kind::Zram) => match self.zram.get_mut(section) {
-                Some(zram) => zram.assign(key, value, facts),
-                None => Ok(false),
-            },
-            Ok(Kind::App(name)) => self.apps.entry(name).or_default().assign(key, value, facts),
-            // Warned about, or refused, where the section began.
-            Ok(Kind::Unknown) | Err(_) => return Ok(()),
+/// The text of a file, or that it is none.
+fn text(path: &Path) -> Result<Result<String, ConfigError>, FileError> {
+    let bytes = std::fs::read(path).map_err(|error| FileError::new("read", path, error))?;
+    Ok(String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let newlines = good.iter().filter(|&&byte| byte == b'\n').count();
+        let origin = Origin {
+            file: path.into(),
+            line: u32::try_from(newlines + 1).unwrap_or(u32::MAX),
         };
-        match known {
-            Ok(true) => {
-                let place = (section.to_owned(), key.to_owned());
-                self.origins.insert(place, origin);
-            }
-            Ok(false) => self.warnings.push(format!(
-                "{origin}: there is no key {key} in [{section}]; it is ignored"
-            )),
-            Err(why) => {
-                return Err(ConfigError::Value {
-                    origin,
-                    section: section.to_owned(),
-                    key: key.to_owned(),
-                    why,
-                });
-            }
-        }
-        Ok(())
-    }
+        ConfigError::Encoding { origin }
+    }))
 }

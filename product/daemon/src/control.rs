@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use warmswap_control::{Access, Server, ServerError};
+use warmswap_protocol::{Access, Server, ServerError};
 use warmswap_sys::runtime::Reach;
 use warmswap_sys::{FileError, Root, file};
 
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::event::Event;
     use std::os::unix::fs::MetadataExt as _;
-    use warmswap_control::{Answer, Client, ClientError, Refusal, RefusalKind, Request};
+    use warmswap_protocol::{Answer, Client, ClientError, Refusal, RefusalKind, Request};
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -194,7 +194,7 @@ mod tests {
     fn all_may_ask_whether_the_socket_is_there() {
         let place = tempfile::tempdir().unwrap();
         let root = Root::at(place.path());
-        let path = root.path(warmswap_control::DAEMON_SOCKET);
+        let path = root.path(warmswap_protocol::DAEMON_SOCKET);
         let folder = path.parent().unwrap();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
 

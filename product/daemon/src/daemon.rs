@@ -8,21 +8,22 @@ mod tests;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use warmswap_control::{
-    Answer, AppEvent, DaemonStatus, MemoryStatus, Peer, Refusal, RefusalKind, Reply, Request,
-};
 use warmswap_kernel::AppId;
 use warmswap_kernel::host::AFTER_SWITCH;
+use warmswap_protocol::{
+    Answer, AppEvent, DaemonStatus, MemoryStatus, Peer, Refusal, RefusalKind, Reply, Request,
+    WINDOWS_HEARD_FOR, WindowEvent, WindowSystem,
+};
 use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::peer::Owned;
 use warmswap_sys::process::Stat;
 use warmswap_sys::{Root, monotonic_ns};
 
 use self::apps::Apps;
+use crate::activity::Activity;
 use crate::config::Config;
 use crate::event::{Event, Source};
 use crate::host::Host;
-use crate::signals::activity::Activity;
 use crate::status::{Signals, of_host};
 
 /// Least time between two looks at CPU time, which is counted in steps of 10 ms.
@@ -33,6 +34,12 @@ const DISCOVER: Duration = Duration::from_secs(15);
 
 /// The time after a launch in which the program executes, and its processes are found anew.
 const SETTLE: Duration = Duration::from_secs(1);
+
+/// Longest time between two savings of learned tables.
+const SAVE: Duration = Duration::from_secs(300);
+
+/// The time after a switch in which learned tables are saved: a launch window is over then.
+const SAVE_AFTER_SWITCH: Duration = Duration::from_secs(10);
 
 /// Warnings that are kept; of more, the oldest are dropped.
 const MAX_WARNINGS: usize = 20;
@@ -71,19 +78,16 @@ impl<H: Host> Daemon<H> {
     #[must_use]
     pub fn new(config: Config, root: Root, host: H, heard: Receiver<Event>) -> Self {
         let now = Instant::now();
-        let idle = Duration::from_secs(config.signals.idle_seconds);
-        let activity = Activity::new(idle, config.signals.busy_ms_per_second);
-        let save = now + Duration::from_secs(config.daemon.save_interval_seconds);
         let mut daemon = Self {
             apps: Apps::default(),
             signals: Signals::default(),
-            activity,
+            activity: Activity::default(),
             begun: now,
             due: Due {
                 tick: now,
                 activity: now,
                 discover: now,
-                save,
+                save: now + SAVE,
             },
             own_devices: Vec::new(),
             warnings: config.warnings.clone(),
@@ -93,15 +97,14 @@ impl<H: Host> Daemon<H> {
             host,
             heard,
         };
-        daemon
-            .signals
-            .set(Source::Command, "warmswap switch and launch", true);
+        let signals = &mut daemon.signals;
+        signals.set_always(Source::Command, "warmswap switch and launch");
         if daemon.config.signals.activity {
-            daemon
-                .signals
-                .set(Source::Activity, "CPU time after rest", true);
+            signals.set_always(Source::Activity, "CPU time after rest");
         }
-        let configured = daemon.apps.configure(&daemon.config, &mut daemon.host);
+        let configured = daemon
+            .apps
+            .configure(&daemon.config, &daemon.root, &mut daemon.host);
         configured
             .into_iter()
             .for_each(|warning| daemon.warn(warning));
@@ -151,7 +154,7 @@ impl<H: Host> Daemon<H> {
             self.tick();
         }
         if now >= self.due.save {
-            self.due.save = now + Duration::from_secs(self.config.daemon.save_interval_seconds);
+            self.due.save = now + SAVE;
             if let Err(error) = self.host.save() {
                 self.warn(error);
             }
@@ -169,9 +172,8 @@ impl<H: Host> Daemon<H> {
             self.unknown_window = None;
             self.switch_to(app, source);
         }
-        let has_windows = Source::WINDOWS
-            .iter()
-            .any(|&source| self.signals.is_live(source));
+        let mut systems = WindowSystem::ALL.into_iter();
+        let has_windows = systems.any(|system| self.signals.is_live(Source::Windows(system), now));
         if self.config.signals.activity && !has_windows && now >= self.due.activity {
             self.due.activity = now + ACTIVITY;
             self.look_for_activity();
@@ -226,12 +228,13 @@ impl<H: Host> Daemon<H> {
                 // The client may have gone.
                 let _ = answer.send(reply);
             }
-            Event::Window { source, peer, pid } => self.looked_at(source, peer, pid),
-            Event::Source {
-                source,
-                state,
-                is_live,
-            } => self.signals.set(source, &state, is_live),
+            Event::Swap {
+                own_devices,
+                notices,
+            } => {
+                self.own_devices = own_devices;
+                notices.into_iter().for_each(|notice| self.warn(notice));
+            }
             Event::Stop => {}
         }
     }
@@ -240,9 +243,10 @@ impl<H: Host> Daemon<H> {
         match request {
             Request::Daemon => Ok(Answer::Daemon(Box::new(self.status_for(peer)))),
             Request::App { name, event } => self.told(peer, &name, event),
+            Request::Window { system, event } => self.heard_windows(peer, system, event),
             _ => Err(Refusal::new(
                 RefusalKind::Unknown,
-                "the daemon answers `daemon` and `app`; the others are for paged programs",
+                "the daemon answers `daemon`, `app` and `window`; the others are for paged programs",
             )),
         }
     }
@@ -282,6 +286,36 @@ impl<H: Host> Daemon<H> {
         Ok(Answer::Done)
     }
 
+    /// An agent of this user tells of a window system.
+    fn heard_windows(&mut self, peer: Peer, system: WindowSystem, event: WindowEvent) -> Reply {
+        let source = Source::Windows(system);
+        match event {
+            WindowEvent::Live { place } => {
+                let until = Instant::now() + WINDOWS_HEARD_FOR;
+                self.signals.set(source, &place, Some(until));
+            }
+            WindowEvent::Absent { why } => self.signals.set(source, &why, None),
+            WindowEvent::Focus { pid } => {
+                self.check_window(peer, pid)?;
+                self.looked_at(source, peer, pid);
+            }
+            WindowEvent::Elsewhere => {
+                self.unknown_window = None;
+                self.look_away(peer);
+            }
+            _ => return Err(Refusal::new(RefusalKind::Unknown, "no such event")),
+        }
+        Ok(Answer::Done)
+    }
+
+    /// The user looks at no application that is known: the one in front goes to the background, if it is the user's.
+    fn look_away(&mut self, peer: Peer) {
+        let front = self.apps.foreground();
+        if let Some(app) = front.filter(|&app| self.may_steer(peer, app)) {
+            self.send_away(app);
+        }
+    }
+
     /// A window of this process is looked at, as a window system of this user says.
     fn looked_at(&mut self, source: Source, peer: Peer, pid: u32) {
         self.unknown_window = None;
@@ -292,10 +326,7 @@ impl<H: Host> Daemon<H> {
             None => {
                 // It may be one that was just started, and will be found.
                 self.unknown_window = Some((source, peer, pid));
-                let front = self.apps.foreground();
-                if let Some(app) = front.filter(|&app| self.may_steer(peer, app)) {
-                    self.send_away(app);
-                }
+                self.look_away(peer);
             }
         }
     }
@@ -305,7 +336,9 @@ impl<H: Host> Daemon<H> {
         let switched = self.host.switch_to(app);
         if switched.is_ok() {
             self.apps.enter(app);
-            self.due.tick = self.due.tick.min(Instant::now() + AFTER_SWITCH);
+            let now = Instant::now();
+            self.due.tick = self.due.tick.min(now + AFTER_SWITCH);
+            self.due.save = self.due.save.min(now + SAVE_AFTER_SWITCH);
         }
         self.note(switched.map_err(|error| error.to_string()));
     }
@@ -327,7 +360,7 @@ impl<H: Host> Daemon<H> {
         if self.warnings.contains(&warning) {
             return;
         }
-        eprintln!("warmswap daemon: {warning}");
+        warmswap_sys::tell!("warmswap daemon: {warning}");
         if self.warnings.len() == MAX_WARNINGS {
             self.warnings.remove(0);
         }
@@ -338,7 +371,6 @@ impl<H: Host> Daemon<H> {
     #[must_use]
     pub fn status(&self) -> DaemonStatus {
         let host = self.host.status();
-        let missing_bytes = host.missing_bytes;
         let mut status = of_host(host, |name| self.apps.is_discovered(name), monotonic_ns());
         status.pid = std::process::id();
         status.version = env!("CARGO_PKG_VERSION").to_owned();
@@ -350,11 +382,10 @@ impl<H: Host> Daemon<H> {
             status.memory = MemoryStatus {
                 total_bytes: self.config.facts.ram_bytes,
                 available_bytes: memory.available_bytes,
-                missing_bytes,
             };
         }
         status.swap.own_devices.clone_from(&self.own_devices);
-        status.signals = self.signals.list();
+        status.signals = self.signals.list(Instant::now());
         status.warnings.clone_from(&self.warnings);
         status
     }

@@ -5,6 +5,8 @@
 //! of one executable are taken together. Only what holds enough memory counts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use warmswap_kernel::Members;
@@ -67,12 +69,7 @@ pub fn scan(
             None => {
                 let name = executable.file_name().unwrap_or_default();
                 let name = name.to_string_lossy().into_owned();
-                let pattern = executable.to_string_lossy().into_owned();
-                // As a pattern it would stand for other programs, too.
-                if pattern.contains('*') {
-                    continue;
-                }
-                (executable, name, Members::Executable(pattern))
+                (executable.clone(), name, Members::Path(executable))
             }
         };
         let app = found.entry(key).or_insert(Found {
@@ -82,7 +79,7 @@ pub fn scan(
         });
         app.bytes += bytes;
     }
-    let least = config.min_size.as_ref().map_or(0, |size| size.bytes);
+    let least = config.min_size.bytes;
     Ok(found
         .into_values()
         .filter(|app| app.bytes >= least)
@@ -108,10 +105,9 @@ fn plain(name: &str) -> String {
 
 fn executable(root: &Root, pid: u32) -> Option<PathBuf> {
     let path = std::fs::read_link(root.proc_file(pid, "exe")).ok()?;
-    let text = path.to_str()?;
-    Some(PathBuf::from(
-        text.strip_suffix(" (deleted)").unwrap_or(text),
-    ))
+    let name = path.as_os_str().as_bytes();
+    let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
+    Some(PathBuf::from(OsStr::from_bytes(name)))
 }
 
 /// Anonymous memory of a process, in memory and in swap.
@@ -189,7 +185,7 @@ mod tests {
     fn find(place: &tempfile::TempDir, taken: &[u32]) -> Vec<(String, u64)> {
         let facts = Facts { ram_bytes: 8 << 30 };
         let mut config = DiscoverSection::defaults(facts);
-        config.min_size = Size::parse("64", facts).ok();
+        config.min_size = Size::parse("64", facts).unwrap();
         let taken = taken.iter().copied().collect();
         let found = scan(&Root::at(place.path()), &config, &taken).unwrap();
         found
@@ -217,7 +213,11 @@ mod tests {
 
         let found = find(&place, &[105]);
 
-        assert_eq!(found, [("web".to_owned(), 70), ("edit".to_owned(), 80)]);
+        let found: Vec<_> = found
+            .iter()
+            .map(|(name, mib)| (name.as_str(), *mib))
+            .collect();
+        assert_eq!(found, [("*", 80), ("web", 70), ("edit", 80)]);
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! What the daemon's one thread hears from the others.
 
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::time::Duration;
 
-use warmswap_control::{Peer, Refusal, RefusalKind, Reply, Request};
+use warmswap_protocol::{Peer, Refusal, RefusalKind, Reply, Request, WindowSystem};
+
+/// How long the daemon's thread has for an answer, before the client is told that it has none: less than clients wait.
+const DEADLINE: Duration = Duration::from_secs(8);
 
 /// Something happened.
 #[derive(Debug)]
@@ -16,23 +20,12 @@ pub enum Event {
         /// Where the answer goes.
         answer: SyncSender<Reply>,
     },
-    /// A window of this process is looked at.
-    Window {
-        /// The window system that says so.
-        source: Source,
-        /// The user of the window system: what it says counts for this user's processes only.
-        peer: Peer,
-        /// The process.
-        pid: u32,
-    },
-    /// Where a source of switch signals stands.
-    Source {
-        /// Which.
-        source: Source,
-        /// For people.
-        state: String,
-        /// Whether it is listened to now.
-        is_live: bool,
+    /// Swap of the machine changed, and what is the daemon's own with it.
+    Swap {
+        /// The devices that are its own now, by path.
+        own_devices: Vec<String>,
+        /// What was done, for people.
+        notices: Vec<String>,
     },
     /// The daemon is to end: a signal came.
     Stop,
@@ -43,28 +36,19 @@ pub enum Event {
 pub enum Source {
     /// `warmswap switch` and `warmswap launch`.
     Command,
-    /// The active window of an X server.
-    X11,
-    /// The focused window of sway.
-    Sway,
-    /// The focused window of i3.
-    I3,
+    /// The window that is looked at, as an agent says.
+    Windows(WindowSystem),
     /// Work after rest.
     Activity,
 }
 
 impl Source {
-    /// Those that say which window is looked at.
-    pub const WINDOWS: [Self; 3] = [Self::X11, Self::Sway, Self::I3];
-
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Command => "command",
-            Self::X11 => "x11",
-            Self::Sway => "sway",
-            Self::I3 => "i3",
+            Self::Windows(system) => system.name(),
             Self::Activity => "activity",
         }
     }
@@ -90,7 +74,7 @@ impl Events {
     /// Asks, and waits for the answer.
     ///
     /// # Errors
-    /// The daemon's [`Refusal`], or that it is ending.
+    /// The daemon's [`Refusal`], or that it is ending, or at work for longer than 8 s.
     pub fn ask(&self, peer: Peer, request: Request) -> Reply {
         let (answer, answered) = sync_channel(1);
         let ending = || Refusal::new(RefusalKind::NotNow, "the daemon is ending");
@@ -102,6 +86,13 @@ impl Events {
         if !asked {
             return Err(ending());
         }
-        answered.recv().unwrap_or_else(|_| Err(ending()))
+        match answered.recv_timeout(DEADLINE) {
+            Ok(reply) => reply,
+            Err(RecvTimeoutError::Disconnected) => Err(ending()),
+            Err(RecvTimeoutError::Timeout) => Err(Refusal::new(
+                RefusalKind::NotNow,
+                format!("the daemon has been at work for {DEADLINE:?}: ask again"),
+            )),
+        }
     }
 }

@@ -3,8 +3,7 @@
 use warmswap_kernel::application::ProcessId;
 use warmswap_kernel::host::Tick;
 use warmswap_kernel::upkeep::Upkeep;
-use warmswap_kernel::{AppId, Application, Goal, HostConfig, HostError, HostStatus};
-use warmswap_page::PAGE_BYTES;
+use warmswap_kernel::{AppId, Application, HostConfig, HostError, HostStatus};
 use warmswap_sys::Root;
 
 use crate::config::Config;
@@ -121,38 +120,15 @@ pub fn kernel_host(config: &Config, root: &Root) -> Result<warmswap_kernel::Host
 
 fn host_config(config: &Config) -> HostConfig {
     let host = &config.host;
-    let bytes = |size: &Option<crate::config::size::Size>| {
-        size.as_ref()
-            .map(|size| size.bytes)
-            .filter(|&bytes| bytes > 0)
-    };
     let age_s = |age_s: u64| (age_s > 0).then_some(age_s);
-    let pages_per_mib = (1 << 20) / PAGE_BYTES as u64;
-    let defaults = HostConfig::default();
     HostConfig {
-        scheme: host.scheme.clone(),
-        goal: Goal {
-            budget_bytes: bytes(&host.budget),
-            free_bytes: bytes(&host.keep_available),
-            ahead_of_kernel: host.ahead_of_kernel,
-            pressure_percent: (host.pressure_percent > 0).then_some(host.pressure_percent as f64),
-            ..Goal::default()
-        },
-        page_out_pages_per_second: host.page_out_mib_per_second * pages_per_mib,
-        prepage_threads: if host.prefetch {
-            defaults.prepage_threads.max(1)
-        } else {
-            0
-        },
-        may_stand_aside: host.stand_aside,
-        mlock_files: host.mlock_files,
+        bring_back: host.bring_back,
+        prefetch: host.prefetch,
         upkeep: Upkeep {
             recompress_after_s: age_s(host.recompress_after_s),
             write_back_after_s: age_s(host.write_back_after_s),
         },
-        launch_window_ms: host.launch_window_ms,
         learned_folder: Some(config.daemon.state_folder.clone()),
-        ..defaults
     }
 }
 
@@ -166,39 +142,20 @@ mod tests {
     fn what_is_configured_reaches_the_host() {
         let facts = Facts { ram_bytes: 8 << 30 };
         let mut config = Config::defaults(facts);
-        let text = "[host]\nscheme = zram\nahead-of-kernel = no\nkeep-available = ram / 4\nbudget = 100\n\
-                    pressure-percent = 20\nprefetch = no\nstand-aside = no\nmlock-files = no\n\
-                    recompress-after-seconds = 600\nwrite-back-after-seconds = 0\npage-out-mib-per-second = 10\nlaunch-window-ms = 500\n[daemon]\nstate-folder = /x\n";
+        let text = "[host]\nbring-back = false\nprefetch = false\nrecompress-after-seconds = 600\n\
+                    write-back-after-seconds = 0\n[daemon]\nstate-folder = \"/x\"\n";
         let before = host_config(&config);
-        assert!(before.goal.ahead_of_kernel && before.goal.free_bytes.is_none());
-        assert_eq!(
-            (before.goal.budget_bytes, before.goal.pressure_percent),
-            (None, None)
-        );
-        assert!(before.prepage_threads > 0 && before.may_stand_aside && before.mlock_files);
-        assert_eq!(before.scheme, HostConfig::default().scheme);
+        assert!(before.bring_back && before.prefetch && before.upkeep.is_nothing());
 
         config.merge(text, Path::new("/c")).unwrap();
         let after = host_config(&config);
 
-        assert_eq!(after.scheme, "zram");
-        assert!(!after.goal.ahead_of_kernel);
-        assert_eq!(after.goal.free_bytes, Some(2 << 30));
-        assert_eq!(
-            (after.goal.budget_bytes, after.goal.pressure_percent),
-            (Some(100 << 20), Some(20.0))
-        );
-        assert_eq!((after.prepage_threads, after.launch_window_ms), (0, 500));
-        assert!(!after.may_stand_aside && !after.mlock_files);
-        assert!(before.upkeep.is_nothing());
-        assert_eq!(
-            (
-                after.upkeep.recompress_after_s,
-                after.upkeep.write_back_after_s
-            ),
-            (Some(600), None)
-        );
-        assert_eq!(after.page_out_pages_per_second, 2560);
+        assert!(!after.bring_back && !after.prefetch);
+        let upkeep = Upkeep {
+            recompress_after_s: Some(600),
+            write_back_after_s: None,
+        };
+        assert_eq!(after.upkeep, upkeep);
         assert_eq!(after.learned_folder.as_deref(), Some(Path::new("/x")));
     }
 }

@@ -1,16 +1,17 @@
 //! The daemon that steers the kernel's swap for programs as they are.
 //!
 //! One thread owns the host and does everything; the others tell it what happened ([`event`]): the control
-//! socket's, the page of metrics, one for each window system, and one that waits for signals. Window systems are read
-//! by processes without rights. At rest all of
-//! them sleep, and the daemon's own looks at its applications every 2 s.
+//! socket's, one that follows the machine's swap, and one that waits for signals. Window systems are read by agents in the
+//! sessions of users, which speak over the control socket. At rest all of them sleep, and the daemon's own looks at its
+//! applications every 2 s.
 //!
-//! What it changes on the machine, its swap devices and settings of the kernel, goes through the undo registry of the system layer, so
-//! that it is taken back on every way out. A daemon that is killed leaves its devices, which hold pages of
-//! programs; the next one takes them over.
+//! What it changes on the machine, its swap devices, goes through the undo registry of the system layer, so that it is
+//! taken back on every way out. A daemon that is killed leaves its devices, which hold pages of programs; the next one takes
+//! them over.
 //!
 //! | module | subject |
 //! |---|---|
+//! | [`activity`] | an application that begins to work after it rested |
 //! | [`config`] | what is configured: files, sections, sizes |
 //! | [`control`] | the control socket |
 //! | [`daemon`] | the daemon's one thread: it hears, steers the host, and answers |
@@ -18,14 +19,15 @@
 //! | [`discover`] | applications without a configuration |
 //! | [`event`] | what the daemon's one thread hears from the others |
 //! | [`mod@host`] | what it needs of a host |
-//! | [`kernel_settings`] | settings of the kernel's reclaim that suit the swap |
-//! | [`metrics`] | metrics for Prometheus |
+//! | [`keeper`] | devices of its own while swap of the machine comes and goes |
+//! | [`metrics`] | the status as OpenMetrics text |
 //! | [`mod@run`] | the daemon from its start to its end |
-//! | [`signals`] | what its user looks at: X11, sway, activity |
 //! | [`status`] | what it reports |
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod activity;
 pub mod config;
 pub mod control;
 pub mod daemon;
@@ -33,10 +35,9 @@ pub mod devices;
 pub mod discover;
 pub mod event;
 pub mod host;
-pub mod kernel_settings;
+pub mod keeper;
 pub mod metrics;
 pub mod run;
-pub mod signals;
 pub mod status;
 
 pub use daemon::Daemon;

@@ -1,201 +1,90 @@
-//! Metrics for Prometheus, on a socket file for root or on the loopback interface.
-//!
-//! Every user of the machine can read a port of the loopback interface. So what is served there says nothing of single
-//! applications unless it is configured to.
+//! The daemon's status as OpenMetrics text, for the textfile collector of node_exporter or a socket unit.
 
-mod http;
+use std::fmt::{Display, Write as _};
 
-use std::fmt::Write as _;
-use std::io;
-use std::net::SocketAddr;
+use warmswap_protocol::{AppStatus, DaemonStatus, Phase};
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::{Registry, Unit};
-use warmswap_control::{
-    Access, Answer, AppStatus, DaemonStatus, Listener, Peer, Phase, Request, ServerError,
-};
-
-use self::http::{Response, Server, Socket};
-use crate::config::sections::Listen;
-use crate::event::Events;
-
-/// What the page is.
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// The page cannot be served.
-#[derive(Debug, thiserror::Error)]
-pub enum MetricsError {
-    /// An address, or a thread, cannot be had.
-    #[error("metrics: cannot listen on {at}: {source}")]
-    Listen {
-        /// The address, or the socket.
-        at: Listen,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The socket file cannot be made.
-    #[error("metrics: {0}")]
-    Socket(#[from] ServerError),
-}
-
-/// The thread that serves `/metrics`. Dropping it ends the thread, and removes the socket file.
-pub struct Metrics {
-    server: Server,
-    /// Last: the server connects to it to wake its own thread when it is dropped.
-    _file: Option<Listener>,
-}
-
-impl Metrics {
-    /// Serves what the daemon behind `events` knows. Each request asks it once. Applications have names on the page
-    /// where `app_names` allows it, and on a socket file, which root alone can open.
-    ///
-    /// # Errors
-    /// [`MetricsError`].
-    pub fn serve(at: &Listen, app_names: bool, events: Events) -> Result<Self, MetricsError> {
-        let failed = |source| MetricsError::Listen {
-            at: at.clone(),
-            source,
-        };
-        let (socket, file) = match at {
-            Listen::Loopback(address) => (Socket::port(address).map_err(failed)?, None),
-            Listen::Socket(path) => {
-                let file = Listener::bind(path, Access::Owner)?;
-                let socket = file.blocking().map_err(failed)?;
-                (Socket::file(socket, path), Some(file))
-            }
-        };
-        let names = if app_names || file.is_some() {
-            Names::Told
-        } else {
-            Names::Withheld
-        };
-        let respond = move |path: &str| answer(path, names, &events);
-        Ok(Self {
-            server: Server::start(socket, respond).map_err(failed)?,
-            _file: file,
-        })
-    }
-
-    /// Where it is served: the port that was chosen, where port 0 was asked for. None on a socket file.
-    #[must_use]
-    pub fn address(&self) -> Option<SocketAddr> {
-        self.server.address()
-    }
-}
-
-/// Whether the page may say what applications are called.
+/// Kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Names {
-    /// Each application has its own lines.
-    Told,
-    /// All applications together have one line for each kind of memory. There are no sums of their counters, which
-    /// would fall when an application is forgotten.
-    Withheld,
+enum Kind {
+    /// Goes up and down.
+    Gauge,
+    /// Counts from the daemon's start on; its samples have the suffix `_total`.
+    Counter,
 }
 
-fn answer(path: &str, names: Names, events: &Events) -> Response {
-    if path != "/metrics" {
-        return Response::plain("404 Not Found", "the page is /metrics\n");
-    }
-    match events.ask(Peer::ROOT, Request::Daemon) {
-        Ok(Answer::Daemon(status)) => Response {
-            status: "200 OK",
-            content_type: CONTENT_TYPE,
-            body: page(&status, names),
-        },
-        Ok(_) => {
-            let why = "the daemon gave another answer\n";
-            Response::plain("500 Internal Server Error", why)
+/// The text while it is written.
+#[derive(Debug, Default)]
+struct Text(String);
+
+impl Text {
+    /// Begins a metric without its prefix. `unit` is the end of its name, or empty.
+    fn family<'t>(&'t mut self, kind: Kind, name: &str, unit: &str, help: &str) -> Family<'t> {
+        let separator = if unit.is_empty() { "" } else { "_" };
+        let name = format!("warmswap_{name}{separator}{unit}");
+        let (word, suffix) = match kind {
+            Kind::Gauge => ("gauge", ""),
+            Kind::Counter => ("counter", "_total"),
+        };
+        // Writing to a string does not fail.
+        let _ = writeln!(self.0, "# HELP {name} {help}.\n# TYPE {name} {word}");
+        if !unit.is_empty() {
+            let _ = writeln!(self.0, "# UNIT {name} {unit}");
         }
-        Err(refusal) => Response::plain("503 Service Unavailable", format!("{refusal}\n")),
+        Family {
+            sample: name + suffix,
+            text: self,
+        }
     }
 }
 
-/// One application.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct App {
-    app: String,
+/// A metric whose samples are written.
+struct Family<'t> {
+    sample: String,
+    text: &'t mut Text,
 }
 
-/// One application's memory of one kind.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct AppMemory {
-    app: String,
-    kind: &'static str,
+impl Family<'_> {
+    /// One sample with these labels.
+    fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        let escaped = |value: &str| {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+            value.replace('\n', "\\n")
+        };
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+            .collect();
+        let labels = match labels.is_empty() {
+            true => String::new(),
+            false => format!("{{{}}}", labels.join(",")),
+        };
+        let _ = writeln!(self.text.0, "{}{labels} {value}", self.sample);
+    }
 }
 
-/// One of the host's counters.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Event {
-    event: String,
-}
-
-/// One source of switch signals.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Signal {
-    source: String,
-}
-
-/// The page: the status in the text format of OpenMetrics.
+/// The status in the text format of OpenMetrics 1.0.
 #[must_use]
-pub fn page(status: &DaemonStatus, names: Names) -> String {
-    let mut registry = Registry::with_prefix("warmswap");
-    machine(status, &mut registry);
-    match names {
-        Names::Told => applications(&status.apps, &mut registry),
-        Names::Withheld => memory(&[sum(&status.apps)], &mut registry),
-    }
-    let events = Family::<Event, Counter>::default();
-    registry.register(
-        "events",
-        "What the host did, and what it was refused, by name",
-        events.clone(),
-    );
+pub fn openmetrics(status: &DaemonStatus) -> String {
+    let mut text = Text::default();
+    machine(status, &mut text);
+    applications(&status.apps, &mut text);
+    let help = "What the host did, and what it was refused, by name";
+    let mut events = text.family(Kind::Counter, "events", "", help);
     for (name, count) in &status.counters {
-        let label = Event {
-            event: name.clone(),
-        };
-        events.get_or_create(&label).inc_by(*count);
+        events.sample(&[("event", name)], count);
     }
-    let switches = Family::<Signal, Counter>::default();
-    registry.register(
-        "switches",
-        "Switches by where they were heard",
-        switches.clone(),
-    );
+    let help = "Switches by where they were heard";
+    let mut switches = text.family(Kind::Counter, "switches", "", help);
     for signal in &status.signals {
-        let label = Signal {
-            source: signal.name.clone(),
-        };
-        switches.get_or_create(&label).inc_by(signal.switches);
+        switches.sample(&[("source", &signal.name)], signal.switches);
     }
-    let mut text = String::new();
-    if encode(&mut text, &registry).is_err() {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "# EOF");
-    }
-    text
+    text.0 + "# EOF\n"
 }
 
-/// A gauge of whole numbers; bytes fit up to 8 EiB.
-fn gauge(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>, value: u64) {
-    let gauge: Gauge = Gauge::default();
-    gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
-    match unit {
-        Some(unit) => registry.register_with_unit(name, help, unit, gauge),
-        None => registry.register(name, help, gauge),
-    }
-}
-
-fn machine(status: &DaemonStatus, registry: &mut Registry) {
-    let memory = &status.memory;
-    let swap = &status.swap;
-    for (name, help, value) in [
+fn machine(status: &DaemonStatus, text: &mut Text) {
+    let (memory, swap) = (&status.memory, &status.swap);
+    for (name, help, bytes) in [
         ("memory_total", "Memory of the machine", memory.total_bytes),
         (
             "memory_available",
@@ -203,9 +92,9 @@ fn machine(status: &DaemonStatus, registry: &mut Registry) {
             memory.available_bytes,
         ),
         (
-            "memory_missing",
-            "Memory that is missing to the goal",
-            memory.missing_bytes,
+            "given_back",
+            "Memory that came back in idle time since the daemon's start",
+            status.given_back.bytes,
         ),
         ("swap_total", "Swap of the machine", swap.total_bytes),
         ("swap_free", "Of it, unused", swap.free_bytes),
@@ -220,45 +109,43 @@ fn machine(status: &DaemonStatus, registry: &mut Registry) {
             "What the daemon holds for what it knows of pages",
             status.state_bytes,
         ),
-        (
-            "files_locked",
-            "Pages of files that the daemon has locked in memory",
-            status.locked_file_bytes,
-        ),
     ] {
-        gauge(registry, name, help, Some(Unit::Bytes), value);
+        text.family(Kind::Gauge, name, "bytes", help)
+            .sample(&[], bytes);
     }
-    gauge(
-        registry,
-        "apps",
-        "Applications",
-        None,
-        status.apps.len() as u64,
-    );
-    let cpu = Counter::<f64, std::sync::atomic::AtomicU64>::default();
-    cpu.inc_by(status.cpu_seconds);
-    registry.register_with_unit("cpu", "CPU time of the daemon", Unit::Seconds, cpu);
+    let apps = status.apps.len();
+    text.family(Kind::Gauge, "apps", "", "Applications")
+        .sample(&[], apps);
+    let mut cpu = text.family(Kind::Counter, "cpu", "seconds", "CPU time of the daemon");
+    cpu.sample(&[], status.cpu_seconds);
 }
 
-/// The memory of all applications together.
-fn sum(apps: &[AppStatus]) -> AppStatus {
-    let of = |bytes: fn(&AppStatus) -> u64| apps.iter().map(bytes).sum();
-    AppStatus {
-        name: "all".to_owned(),
-        hot_bytes: of(|app| app.hot_bytes),
-        warm_bytes: of(|app| app.warm_bytes),
-        cold_bytes: of(|app| app.cold_bytes),
-        swapped_bytes: of(|app| app.swapped_bytes),
-        compressed_bytes: of(|app| app.compressed_bytes),
-        ..AppStatus::default()
-    }
-}
+/// Name and meaning of a counter of each application, and its value.
+type Count = (&'static str, &'static str, fn(&AppStatus) -> u64);
 
-fn memory(apps: &[AppStatus], registry: &mut Registry) {
-    let memory = Family::<AppMemory, Gauge>::default();
+const COUNTS: [Count; 4] = [
+    ("app_relaunches", "Relaunches", |app| app.relaunch_count),
+    (
+        "app_prefetched_pages",
+        "Pages brought back ahead of use",
+        |app| app.prefetched_pages,
+    ),
+    (
+        "app_prefetch_used_pages",
+        "Of them, those that were touched",
+        |app| app.prefetch_used_pages,
+    ),
+    (
+        "app_prefetch_wasted_pages",
+        "Of them, those that were not",
+        |app| app.prefetch_wasted_pages,
+    ),
+];
+
+fn applications(apps: &[AppStatus], text: &mut Text) {
     let help =
         "Anonymous memory of an application: resident by hotness, swapped out, and what that takes";
-    registry.register_with_unit("app_memory", help, Unit::Bytes, memory.clone());
+    let mut memory = text.family(Kind::Gauge, "app_memory", "bytes", help);
     for app in apps {
         for (kind, bytes) in [
             ("hot", app.hot_bytes),
@@ -267,71 +154,27 @@ fn memory(apps: &[AppStatus], registry: &mut Registry) {
             ("swapped", app.swapped_bytes),
             ("compressed", app.compressed_bytes),
         ] {
-            let label = AppMemory {
-                app: app.name.clone(),
-                kind,
-            };
-            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-            memory.get_or_create(&label).set(bytes);
+            memory.sample(&[("app", &app.name), ("kind", kind)], bytes);
         }
     }
-}
-
-fn applications(apps: &[AppStatus], registry: &mut Registry) {
-    memory(apps, registry);
-    let foreground = Family::<App, Gauge>::default();
     let help = "1 for the application that is looked at";
-    registry.register("app_foreground", help, foreground.clone());
-    let latency = Family::<App, Gauge<f64, std::sync::atomic::AtomicU64>>::default();
-    let help = "From the switch to the end of the last relaunch";
-    registry.register_with_unit("app_last_relaunch", help, Unit::Seconds, latency.clone());
+    let mut foreground = text.family(Kind::Gauge, "app_foreground", "", help);
     for app in apps {
         let is_foreground = app.phase != Phase::Background;
-        foreground
-            .get_or_create(&label(app))
-            .set(is_foreground.into());
+        foreground.sample(&[("app", &app.name)], u8::from(is_foreground));
+    }
+    let help = "From the switch to the end of the last relaunch";
+    let mut latency = text.family(Kind::Gauge, "app_last_relaunch", "seconds", help);
+    for app in apps {
         if let Some(last) = app.relaunches.last() {
-            latency
-                .get_or_create(&label(app))
-                .set(last.latency_ns as f64 / 1e9);
+            latency.sample(&[("app", &app.name)], last.latency_ns as f64 / 1e9);
         }
     }
-    type Count = (&'static str, &'static str, fn(&AppStatus) -> u64);
-    let counts: [Count; 5] = [
-        ("app_relaunches", "Relaunches", |app| app.relaunch_count),
-        (
-            "app_prefetched_pages",
-            "Pages brought back ahead of use",
-            |app| app.prefetched_pages,
-        ),
-        (
-            "app_prefetch_used_pages",
-            "Of them, those that were touched",
-            |app| app.prefetch_used_pages,
-        ),
-        (
-            "app_prefetch_wasted_pages",
-            "Of them, those that were not",
-            |app| app.prefetch_wasted_pages,
-        ),
-        (
-            "app_paged_out_pages",
-            "Pages that the daemon paged out",
-            |app| app.paged_out_pages,
-        ),
-    ];
-    for (name, help, value) in counts {
-        let family = Family::<App, Counter>::default();
-        registry.register(name, help, family.clone());
+    for (name, help, value) in COUNTS {
+        let mut family = text.family(Kind::Counter, name, "", help);
         for app in apps {
-            family.get_or_create(&label(app)).inc_by(value(app));
+            family.sample(&[("app", &app.name)], value(app));
         }
-    }
-}
-
-fn label(app: &AppStatus) -> App {
-    App {
-        app: app.name.clone(),
     }
 }
 
@@ -339,13 +182,7 @@ fn label(app: &AppStatus) -> App {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
-    use std::io::{Read, Write};
-    use std::net::TcpStream;
-    use std::os::unix::fs::PermissionsExt as _;
-    use std::os::unix::net::UnixStream;
-    use warmswap_control::{RelaunchStatus, SignalStatus};
-
-    use crate::event::Event as DaemonEvent;
+    use warmswap_protocol::{RelaunchStatus, SignalStatus};
 
     fn status() -> DaemonStatus {
         DaemonStatus {
@@ -373,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_page_has_a_line_for_each_value() {
-        let page = page(&status(), Names::Told);
+        let page = openmetrics(&status());
         for line in [
             "warmswap_cpu_seconds_total 1.5",
             "warmswap_apps 1",
@@ -393,7 +230,7 @@ mod tests {
     fn every_metric_of_the_dashboard_is_on_the_page() {
         let text = include_str!("../../../dist/grafana-dashboard.json");
         let dashboard: serde_json::Value = serde_json::from_str(text).unwrap();
-        let page = page(&status(), Names::Told);
+        let page = openmetrics(&status());
         let mut asked = 0;
         for panel in dashboard["panels"].as_array().unwrap() {
             for target in panel["targets"].as_array().into_iter().flatten() {
@@ -410,99 +247,26 @@ mod tests {
     }
 
     #[test]
-    fn without_names_the_page_has_the_memory_of_all() {
-        let mut status = status();
-        status.apps.push(AppStatus {
-            name: "another".to_owned(),
-            hot_bytes: 100,
-            ..AppStatus::default()
-        });
-        let page = page(&status, Names::Withheld);
-        for line in [
-            "warmswap_apps 2",
-            r#"warmswap_app_memory_bytes{app="all",kind="hot"} 4196"#,
-            r#"warmswap_events_total{event="scans"} 11"#,
-        ] {
-            assert!(page.lines().any(|found| found == line), "{line}\n{page}");
-        }
-        for name in ["quoted", "another", "warmswap_app_foreground{", "relaunch"] {
-            assert!(!page.contains(name), "{name}\n{page}");
-        }
-    }
-
-    fn get(mut stream: impl Read + Write, path: &str) -> String {
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    }
-
-    /// A daemon that answers as root's until it is told to stop.
-    fn daemon() -> (Events, std::thread::JoinHandle<()>) {
-        let (events, heard) = Events::new();
-        let daemon = std::thread::spawn(move || {
-            for event in heard {
-                let DaemonEvent::Request { peer, answer, .. } = event else {
-                    return;
-                };
-                assert!(peer.is_root());
-                answer.send(Ok(Answer::Daemon(Box::new(status())))).unwrap();
+    fn each_metric_is_declared_once_and_before_its_samples() {
+        let page = openmetrics(&status());
+        let mut declared = Vec::new();
+        let mut current = "";
+        for line in page.lines().filter(|line| *line != "# EOF") {
+            if let Some(rest) = line.strip_prefix("# HELP ") {
+                current = rest.split(' ').next().unwrap();
+                assert!(!declared.contains(&current), "{current}");
+                declared.push(current);
+            } else if !line.starts_with('#') {
+                let name = line.split(['{', ' ']).next().unwrap();
+                assert!(
+                    [current, &format!("{current}_total")].contains(&name),
+                    "{line}"
+                );
             }
-        });
-        (events, daemon)
-    }
-
-    #[test]
-    fn the_page_is_served_over_loopback_with_names_where_they_are_allowed() {
-        let (events, daemon) = daemon();
-        let any = Listen::Loopback("127.0.0.1:0".parse().unwrap());
-        for app_names in [false, true] {
-            let metrics = Metrics::serve(&any, app_names, events.clone()).unwrap();
-            let address = metrics.address().unwrap();
-            let get = |path: &str| get(TcpStream::connect(address).unwrap(), path);
-
-            let answer = get("/metrics");
-            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-            assert!(answer.contains(CONTENT_TYPE), "{answer}");
-            assert!(answer.contains("warmswap_apps 1\n"), "{answer}");
-            assert_eq!(answer.contains("quoted"), app_names, "{answer}");
-            assert!(get("/other").starts_with("HTTP/1.1 404"));
         }
-
-        events.tell(DaemonEvent::Stop);
-        daemon.join().unwrap();
-        let metrics = Metrics::serve(&any, false, events.clone()).unwrap();
-        let address = metrics.address().unwrap();
-        let answer = get(TcpStream::connect(address).unwrap(), "/metrics");
-        assert!(answer.starts_with("HTTP/1.1 503"));
-        let taken = Metrics::serve(&Listen::Loopback(address), false, events);
-        let taken = taken.err().unwrap().to_string();
-        assert!(taken.contains(&address.to_string()), "{taken}");
-    }
-
-    #[test]
-    fn the_page_on_a_socket_file_has_names_and_is_for_root_alone() {
-        let (events, daemon) = daemon();
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("metrics.sock");
-        let at = Listen::Socket(path.clone());
-        let metrics = Metrics::serve(&at, false, events.clone()).unwrap();
-
-        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        let answer = get(UnixStream::connect(&path).unwrap(), "/metrics");
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        assert!(answer.contains("quoted"), "{answer}");
-        let taken = Metrics::serve(&at, false, events.clone()).err().unwrap();
-        assert!(taken.to_string().contains("metrics.sock"), "{taken}");
-
-        drop(metrics);
-        assert!(!path.exists());
-        events.tell(DaemonEvent::Stop);
-        daemon.join().unwrap();
+        assert!(page.contains(
+            "# TYPE warmswap_cpu_seconds counter\n# UNIT warmswap_cpu_seconds seconds\n"
+        ));
+        assert_eq!(page.matches("# EOF").count(), 1);
     }
 }

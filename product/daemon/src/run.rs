@@ -5,17 +5,15 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use warmswap_kernel::HostError;
 use warmswap_sys::undo::{Undo, UndoError};
-use warmswap_sys::{Root, heap, swap};
+use warmswap_sys::{Root, heap};
 
 use crate::config::Config;
 use crate::control::{ControlError, Socket};
 use crate::daemon::Daemon;
-use crate::devices::{DeviceError, Devices, state_folder};
+use crate::devices::{DeviceError, is_without_swap, state_folder};
 use crate::event::{Event, Events};
 use crate::host::{Host, kernel_host};
-use crate::kernel_settings::KernelSettings;
-use crate::metrics::{Metrics, MetricsError};
-use crate::signals::{self, helper::Helper};
+use crate::keeper::SwapKeeper;
 
 /// The daemon cannot start, or could not clean up behind itself.
 #[derive(Debug, thiserror::Error)]
@@ -35,9 +33,6 @@ pub enum DaemonError {
     /// The host.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// The page of metrics.
-    #[error(transparent)]
-    Metrics(#[from] MetricsError),
     /// A thread, or signals.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] std::io::Error),
@@ -69,7 +64,7 @@ pub fn run_over<H: Host>(
     root: &Root,
     make_host: impl FnOnce(&Config) -> Result<H, HostError>,
 ) -> Result<(), DaemonError> {
-    let say = |notice: &str| eprintln!("warmswap daemon: {notice}");
+    let say = |notice: &str| warmswap_sys::tell!("warmswap daemon: {notice}");
     allow_descriptors();
     // The socket first: the process that holds it is the only daemon here.
     let group = config.daemon.socket_group.as_deref();
@@ -79,35 +74,34 @@ pub fn run_over<H: Host>(
     let state = state_folder(&config.daemon.socket);
     let (undo, inherited) = Undo::inherit(root, &state)?;
     let mut notices = Vec::new();
-    let devices = Devices::set_up(&config.zram, &undo, inherited, &mut notices);
-    let settings = KernelSettings::for_swap(&undo, &config.host, &mut notices);
+    let swap = SwapKeeper::set_up(&config, &undo, inherited, &mut notices);
     notices.iter().for_each(|notice| say(notice));
-    let devices = devices?;
+    let swap = swap?;
     let host = make_host(&config)?;
 
     let control = socket.serve(events.clone())?;
-    let metrics = config.metrics.listen.as_ref();
-    let names = config.metrics.app_names;
-    let metrics = metrics.map(|at| Metrics::serve(at, names, events.clone()));
-    let metrics = metrics.transpose()?;
-    signals::start(&config.signals, root, &Helper::own(), &events).map_err(DaemonError::Thread)?;
+    let paths = swap.paths();
+    let keeper = swap.follow(events.clone()).map_err(DaemonError::Thread)?;
     drop(events);
 
     // Last, so that it goes first on every way out: no client waits for an answer then.
     let mut daemon = Daemon::new(config, root.clone(), host, heard);
-    daemon.set_own_devices(devices.paths());
+    daemon.set_own_devices(paths);
     daemon.resume_launched(state.join("launched"));
     say("is up");
-    if swap::areas(root).is_ok_and(|areas| areas.is_empty()) {
+    if is_without_swap(root) {
         say(
-            "has nothing to do: this machine has no swap; write [zram0] into /etc/warmswap.conf and restart it",
+            "has nothing to do: this machine has no swap; write [zram0] into /etc/warmswap.toml and restart it",
         );
     }
     let saved = daemon.run();
     drop(daemon);
-    drop((control, metrics, settings));
+    drop(control);
     say("ends: pages come back from its devices");
-    devices.remove()?;
+    let mut notices = Vec::new();
+    let removed = keeper.end(&mut notices);
+    notices.iter().for_each(|notice| say(notice));
+    removed?;
     saved.map_err(DaemonError::NotSaved)
 }
 

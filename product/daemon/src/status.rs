@@ -1,14 +1,16 @@
 //! What the daemon reports, out of what its host knows.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use serde::Serialize;
-use warmswap_control::{
-    AppStatus, DaemonStatus, KEPT_RELAUNCHES, Phase, RelaunchStatus, SignalStatus, SwapStatus,
-    WaitStatus,
-};
-use warmswap_kernel::host::Turn;
 use warmswap_kernel::{HostStatus, Relaunch};
+use warmswap_protocol::{
+    AppStatus, DaemonStatus, GivenBack, KEPT_RELAUNCHES, Phase, RelaunchStatus, SignalStatus,
+    SwapStatus,
+};
+
+use crate::event::Source;
 
 /// Applications from which on fewer relaunches of each are told, so that an answer stays short.
 const MANY_APPS: usize = 64;
@@ -50,29 +52,27 @@ pub fn of_host(
             prefetched_pages: app.prefetched,
             prefetch_used_pages: app.prefetch_used,
             prefetch_wasted_pages: app.prefetch_wasted,
-            paged_out_pages: app.paged_out,
-            cost_cpu_seconds: app.cost_cpu_ns as f64 / 1e9,
             name: app.name,
         }
     };
     DaemonStatus {
-        scheme: host.scheme,
+        state: host.state.name().to_owned(),
+        given_back: GivenBack {
+            bytes: host.given_back.bytes,
+            programs: host.given_back.programs,
+            idle_seconds: host.given_back.idle_ns as f64 / 1e9,
+            judged_pages: host.given_back.judged_pages,
+            used_pages: host.given_back.used_pages,
+        },
+        unanswering: host.unanswering,
         accesses_unseen: host.accesses_unseen,
         state_bytes: host.state_bytes,
-        locked_file_bytes: host.locked_file_bytes,
-        files_unlockable: host.files_unlockable,
         swap: SwapStatus {
             total_bytes: host.swap.total_bytes,
             free_bytes: host.swap.free_bytes,
             stored_bytes: host.swap.stored_bytes,
             pool_bytes: host.swap.pool_bytes,
             own_devices: Vec::new(),
-        },
-        waits: WaitStatus {
-            stands_aside: host.worth.turn == Turn::Kernel,
-            with_daemon_seconds: host.worth.with_host_us.map(|us| us / 1e6),
-            without_daemon_seconds: host.worth.without_host_us.map(|us| us / 1e6),
-            daemon_cpu_seconds: host.worth.host_cpu_us.map(|us| us / 1e6),
         },
         apps: host.apps.into_iter().map(app).collect(),
         counters: numbers(&host.counters),
@@ -86,9 +86,7 @@ fn of_relaunch(relaunch: &Relaunch, now_ns: u64) -> RelaunchStatus {
         latency_ns: relaunch.latency_ns,
         is_answered: relaunch.is_answered,
         faults: relaunch.faults,
-        faults_avoided: relaunch.faults_avoided,
         prefetched_pages: relaunch.prefetched,
-        prefetch_used_pages: relaunch.prefetch_used,
     }
 }
 
@@ -102,46 +100,88 @@ fn numbers(counters: &impl Serialize) -> BTreeMap<String, u64> {
         .collect()
 }
 
+/// Longest state of a source that is shown, in bytes.
+const MAX_STATE_BYTES: usize = 300;
+
+/// A source of switch signals.
+#[derive(Debug, Default)]
+struct Signal {
+    /// Where it stands, for people.
+    state: String,
+    /// It counts as listened to until then; `None` where it is not.
+    live_until: Option<Instant>,
+    /// It is listened to for as long as the daemon runs.
+    is_always_live: bool,
+    /// Switches that it told.
+    switches: u64,
+}
+
+impl Signal {
+    fn is_live(&self, now: Instant) -> bool {
+        self.is_always_live || self.live_until.is_some_and(|until| now < until)
+    }
+}
+
 /// The sources of switch signals, as they are reported.
 #[derive(Debug, Default)]
-pub struct Signals(BTreeMap<crate::event::Source, SignalStatus>);
+pub struct Signals(BTreeMap<Source, Signal>);
 
 impl Signals {
-    /// Where a source stands.
-    pub fn set(&mut self, source: crate::event::Source, state: &str, is_live: bool) {
-        let signal = self.entry(source);
-        signal.state = state.to_owned();
-        signal.is_live = is_live;
+    /// Where a source stands, as a user says, and until when it counts as listened to.
+    pub fn set(&mut self, source: Source, state: &str, live_until: Option<Instant>) {
+        let signal = self.0.entry(source).or_default();
+        signal.state = shown(state);
+        signal.live_until = live_until;
+    }
+
+    /// A source that is listened to for as long as the daemon runs.
+    pub fn set_always(&mut self, source: Source, state: &str) {
+        let signal = self.0.entry(source).or_default();
+        state.clone_into(&mut signal.state);
+        signal.is_always_live = true;
     }
 
     /// It told of one more switch.
-    pub fn count(&mut self, source: crate::event::Source) {
-        self.entry(source).switches += 1;
+    pub fn count(&mut self, source: Source) {
+        self.0.entry(source).or_default().switches += 1;
     }
 
     /// Whether it is listened to.
     #[must_use]
-    pub fn is_live(&self, source: crate::event::Source) -> bool {
-        self.0.get(&source).is_some_and(|signal| signal.is_live)
+    pub fn is_live(&self, source: Source, now: Instant) -> bool {
+        self.0
+            .get(&source)
+            .is_some_and(|signal| signal.is_live(now))
     }
 
     /// All of them.
     #[must_use]
-    pub fn list(&self) -> Vec<SignalStatus> {
-        self.0.values().cloned().collect()
-    }
-
-    fn entry(&mut self, source: crate::event::Source) -> &mut SignalStatus {
-        self.0.entry(source).or_insert_with(|| SignalStatus {
+    pub fn list(&self, now: Instant) -> Vec<SignalStatus> {
+        let status = |(source, signal): (&Source, &Signal)| SignalStatus {
             name: source.name().to_owned(),
-            ..SignalStatus::default()
-        })
+            state: signal.state.clone(),
+            is_live: signal.is_live(now),
+            switches: signal.switches,
+        };
+        self.0.iter().map(status).collect()
     }
+}
+
+/// A user's text as a terminal of another user can be sent it: short, and without control characters.
+fn shown(text: &str) -> String {
+    let mut end = text.len().min(MAX_STATE_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let fit = |c: char| if c.is_control() { '?' } else { c };
+    text[..end].chars().map(fit).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+    use warmswap_protocol::WindowSystem;
 
     #[test]
     fn the_hosts_numbers_are_carried_over() {
@@ -149,7 +189,6 @@ mod tests {
             begin_ns,
             latency_ns: 7,
             faults: 3,
-            faults_avoided: 90,
             ..Relaunch::default()
         };
         let mut host = HostStatus {
@@ -159,13 +198,13 @@ mod tests {
                 is_launching: true,
                 cold_bytes: 4096,
                 prefetched: 5,
-                cost_cpu_ns: 2_000_000_000,
                 relaunches: (1..=3).map(|at| relaunch(at * 1_000_000_000)).collect(),
                 ..Default::default()
             }],
             ..HostStatus::default()
         };
-        host.counters.page_out_done = 12;
+        host.counters.brought_pages = 12;
+        host.given_back.idle_ns = 3_100_000_000;
         let is_discovered = |name: &str| name == "a";
 
         let status = of_host(host.clone(), is_discovered, 11_000_000_000);
@@ -175,10 +214,11 @@ mod tests {
             (app.phase, app.discovered, app.cold_bytes),
             (Phase::Launch, true, 4096)
         );
-        assert_eq!((app.prefetched_pages, app.cost_cpu_seconds), (5, 2.0));
+        assert_eq!(app.prefetched_pages, 5);
+        assert_eq!(status.given_back.idle_seconds, 3.1);
         assert_eq!(app.relaunches[0].age_seconds, 10.0);
-        assert_eq!(app.relaunches[2].faults_avoided, 90);
-        assert_eq!(status.counters["page_out_done"], 12);
+        assert_eq!(app.relaunches[2].faults, 3);
+        assert_eq!(status.counters["brought_pages"], 12);
 
         host.apps = vec![host.apps[0].clone(); MANY_APPS + 1];
         host.apps[1].is_launching = false;
@@ -192,5 +232,25 @@ mod tests {
         );
         assert_eq!(status.apps[0].relaunches.len(), 2, "the last ones");
         assert_eq!(status.apps[0].relaunches[1].age_seconds, 8.0);
+    }
+
+    #[test]
+    fn a_source_is_live_until_its_time_has_passed() {
+        let mut signals = Signals::default();
+        let (x11, now) = (Source::Windows(WindowSystem::X11), Instant::now());
+        let until = now + Duration::from_secs(90);
+        signals.set(x11, "display :0", Some(until));
+        signals.set_always(Source::Command, "commands");
+        assert!(signals.is_live(x11, now) && !signals.is_live(x11, until));
+        assert!(signals.is_live(Source::Command, until));
+        signals.set(x11, "closed", None);
+        assert!(!signals.is_live(x11, now));
+    }
+
+    #[test]
+    fn text_of_a_user_is_made_fit_to_be_shown() {
+        let text = shown(&format!("\u{1b}[2J\n{}", "é".repeat(5000)));
+        assert!(text.starts_with("?[2J?é"), "{text}");
+        assert!(text.len() <= MAX_STATE_BYTES);
     }
 }

@@ -14,10 +14,32 @@ use warmswap_sys::{FileError, Root};
 pub const FOLDERS: [&str; 4] = ["/etc", "/run", "/usr/local/lib", "/usr/lib"];
 
 /// Name of the main file.
-pub const FILE: &str = "warmswap.conf";
+pub const FILE: &str = "warmswap.toml";
 
 /// Name of the folders of drop-ins.
-pub const DROP_INS: &str = "warmswap.conf.d";
+pub const DROP_INS: &str = "warmswap.d";
+
+/// Names of the main file and of drop-in folders before the configuration was TOML.
+const OLD: [&str; 2] = ["warmswap.conf", "warmswap.conf.d"];
+
+/// A line for each file and folder of the old form, which is not read.
+pub fn old(root: &Root) -> Vec<String> {
+    let paths = FOLDERS
+        .iter()
+        .flat_map(|folder| OLD.map(|name| root.path(folder).join(name)));
+    let is_old = |path: &PathBuf| match std::fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(_) => path.is_file(),
+    };
+    let line = |path: PathBuf| {
+        format!(
+            "{} is not read: write it as /etc/{FILE}, with text in quotes, lists in brackets, true and false, and \
+             [app.NAME] (`warmswap config --example`), and remove it",
+            path.display()
+        )
+    };
+    paths.filter(is_old).map(line).collect()
+}
 
 /// The files that count, the most important one last. None is an ordinary answer.
 ///
@@ -41,7 +63,7 @@ pub fn files(root: &Root) -> Result<Vec<PathBuf>, FileError> {
             let path = entry.path();
             if path
                 .extension()
-                .is_some_and(|extension| extension == "conf")
+                .is_some_and(|extension| extension == "toml")
             {
                 drop_ins.entry(entry.file_name()).or_insert(path);
             }
@@ -65,13 +87,13 @@ mod tests {
         let root = Root::at(place.path());
         assert_eq!(files(&root).unwrap(), Vec::<PathBuf>::new());
 
-        write("usr/lib/warmswap.conf");
-        write("usr/lib/warmswap.conf.d/50-b.conf");
-        write("usr/lib/warmswap.conf.d/60-c.conf");
-        write("run/warmswap.conf");
-        write("run/warmswap.conf.d/50-b.conf");
-        write("etc/warmswap.conf.d/10-a.conf");
-        write("etc/warmswap.conf.d/readme.txt");
+        write("usr/lib/warmswap.toml");
+        write("usr/lib/warmswap.d/50-b.toml");
+        write("usr/lib/warmswap.d/60-c.toml");
+        write("run/warmswap.toml");
+        write("run/warmswap.d/50-b.toml");
+        write("etc/warmswap.d/10-a.toml");
+        write("etc/warmswap.d/readme.txt");
 
         let found: Vec<_> = files(&root)
             .unwrap()
@@ -86,11 +108,27 @@ mod tests {
         assert_eq!(
             found,
             [
-                "run/warmswap.conf",
-                "etc/warmswap.conf.d/10-a.conf",
-                "run/warmswap.conf.d/50-b.conf",
-                "usr/lib/warmswap.conf.d/60-c.conf",
+                "run/warmswap.toml",
+                "etc/warmswap.d/10-a.toml",
+                "run/warmswap.d/50-b.toml",
+                "usr/lib/warmswap.d/60-c.toml",
             ]
         );
+    }
+
+    #[test]
+    fn files_of_the_old_form_are_named_and_not_read() {
+        let place = tempfile::tempdir().unwrap();
+        let root = Root::at(place.path());
+        assert_eq!(old(&root), [""; 0]);
+        std::fs::create_dir_all(place.path().join("etc/warmswap.conf.d")).unwrap();
+        assert_eq!(old(&root), [""; 0], "an empty folder");
+        std::fs::write(place.path().join("etc/warmswap.conf"), "[host]\n").unwrap();
+        let [line] = &old(&root)[..] else {
+            panic!("one line");
+        };
+        assert!(line.contains("etc/warmswap.conf is not read"), "{line}");
+        assert!(line.contains("/etc/warmswap.toml"), "{line}");
+        assert_eq!(files(&root).unwrap(), Vec::<PathBuf>::new());
     }
 }

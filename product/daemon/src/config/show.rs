@@ -5,10 +5,10 @@ use serde::Serialize;
 use super::Config;
 use super::keys::{Key, Section};
 use super::sections::{
-    AppSection, DaemonSection, DiscoverSection, HostSection, MetricsSection, SignalsSection,
-    ZramSection,
+    AppSection, DaemonSection, DiscoverSection, HostSection, SignalsSection, ZramSection,
 };
 use super::size::Facts;
+use super::value;
 
 /// Width of the comments of the example, in characters.
 const WIDTH: usize = 100;
@@ -39,10 +39,9 @@ impl Config {
             self.list(name, zram, &mut settings);
         }
         self.list("signals", &self.signals, &mut settings);
-        self.list("metrics", &self.metrics, &mut settings);
         self.list("discover", &self.discover, &mut settings);
         for (name, app) in &self.apps {
-            self.list(&format!("app {name}"), app, &mut settings);
+            self.list(&format!("app.{}", value::key(name)), app, &mut settings);
         }
         settings
     }
@@ -53,10 +52,10 @@ impl Config {
                 section: section.to_owned(),
                 key: key.name,
                 value: (key.show)(values),
-                comes_to: key.comes_to.map(|comes_to| comes_to(values)),
+                comes_to: (key.comes_to)(values),
                 origin: self
                     .origins
-                    .get(&(section.to_owned(), key.name.to_owned()))
+                    .get(&(section.to_owned(), key.name))
                     .map(ToString::to_string),
             }
         }));
@@ -78,13 +77,11 @@ impl Config {
                 section.clone_from(&setting.section);
                 text += &format!("\n[{section}]\n");
             }
-            let comes_to = setting.comes_to.filter(|value| *value != "none");
-            let comment: Vec<String> = comes_to.into_iter().chain(setting.origin).collect();
+            let comment: Vec<String> = setting.comes_to.into_iter().chain(setting.origin).collect();
             if !comment.is_empty() {
                 text += &format!("# {}\n", comment.join(", "));
             }
-            text += format!("{} = {}", setting.key, setting.value).trim_end();
-            text += "\n";
+            text += &format!("{} = {}\n", setting.key, setting.value);
         }
         text
     }
@@ -98,48 +95,46 @@ pub fn example() -> String {
     let mut text = String::from(
         "# Configuration of `warmswap daemon`.\n\
          #\n\
-         # The first of /etc, /run, /usr/local/lib and /usr/lib with a warmswap.conf counts; then files of\n\
-         # warmswap.conf.d in the same folders, by name. `warmswap config --effective` prints what holds. An\n\
-         # empty value is the default. Sizes are in MiB, or have a unit (2G), and may speak of `ram`, the\n\
-         # machine's memory.\n",
+         # The first of /etc, /run, /usr/local/lib and /usr/lib with a warmswap.toml counts; then *.toml of\n\
+         # warmswap.d in the same folders, by name. `warmswap config --effective` prints what holds. Sizes\n\
+         # are numbers of MiB, or texts with a unit (\"2G\") or an expression of `ram`, the machine's memory\n\
+         # (\"min(ram / 2, 4G)\").\n",
     );
     describe::<DaemonSection>("daemon", facts, &mut text);
     describe::<HostSection>("host", facts, &mut text);
     describe::<ZramSection>("zram0", facts, &mut text);
     describe::<SignalsSection>("signals", facts, &mut text);
-    describe::<MetricsSection>("metrics", facts, &mut text);
     describe::<DiscoverSection>("discover", facts, &mut text);
-    describe::<AppSection>("app NAME", facts, &mut text);
+    describe::<AppSection>("app.NAME", facts, &mut text);
     text
 }
 
-/// The manual page warmswap.conf(5), in the language of man(7).
+/// The manual page warmswap.toml(5), in the language of man(7).
 #[must_use]
 pub fn man_page() -> String {
     let facts = Facts { ram_bytes: 8 << 30 };
     let mut text = String::from(
-        ".TH WARMSWAP.CONF 5\n\
-         .SH NAME\nwarmswap.conf \\- configuration of the warmswap daemon\n\
+        ".TH WARMSWAP.TOML 5\n\
+         .SH NAME\nwarmswap.toml \\- configuration of the warmswap daemon\n\
          .SH SYNOPSIS\n\
-         .I /etc/warmswap.conf\n.br\n.I /etc/warmswap.conf.d/*.conf\n.br\n\
+         .I /etc/warmswap.toml\n.br\n.I /etc/warmswap.d/*.toml\n.br\n\
          and the same in /run, /usr/local/lib and /usr/lib\n\
          .SH DESCRIPTION\n\
-         The first of these folders with a warmswap.conf counts. Files of the drop\\-in folders come after it, \
+         The first of these folders with a warmswap.toml counts. Files of the drop\\-in folders come after it, \
          sorted by name, and win over it; of those with one name only that of the first folder counts, so that \
-         an empty file in /etc switches another one off. Lines are [SECTION], KEY = VALUE and comments, which \
-         begin with # or ;. A backslash at the end joins a line with the next. An empty value is the default. \
-         What is not known is warned about and ignored; what is wrong keeps the daemon from starting.\n\
-         .PP\nSizes are expressions in MiB: numbers, which may have a unit behind them (512M, 2G), + \\- * / % ^, parentheses, min(), max() and others, and \
-         ram, the machine's memory.\n\
+         an empty file in /etc switches another one off. The files are TOML: [SECTION], KEY = VALUE, text in quotes, \
+         comments behind #. What is not known, or wrong, keeps the daemon from starting, and is named with file and \
+         line.\n\
+         .PP\nSizes are numbers of MiB, or texts with an expression: numbers, which may have a unit behind them \
+         (512M, 2G), + \\- * / % ^, parentheses, min(), max() and others, and ram, the machine's memory.\n\
          .PP\n.B warmswap config \\-\\-effective\nprints what holds, and where it was written.\n",
     );
     page_section::<DaemonSection>("daemon", facts, &mut text);
     page_section::<HostSection>("host", facts, &mut text);
     page_section::<ZramSection>("zram0", facts, &mut text);
     page_section::<SignalsSection>("signals", facts, &mut text);
-    page_section::<MetricsSection>("metrics", facts, &mut text);
     page_section::<DiscoverSection>("discover", facts, &mut text);
-    page_section::<AppSection>("app NAME", facts, &mut text);
+    page_section::<AppSection>("app.NAME", facts, &mut text);
     text.push_str(".SH SEE ALSO\n.BR warmswap-daemon (1),\n.BR warmswap-config (1)\n");
     text
 }
@@ -153,11 +148,6 @@ fn page_section<T: Section>(name: &str, facts: Facts, text: &mut String) {
     let defaults = T::defaults(facts);
     for key in T::KEYS {
         let default = (key.show)(&defaults);
-        let default = if default.is_empty() {
-            "none".to_owned()
-        } else {
-            default
-        };
         text.push_str(&format!(
             ".TP\n.B {}\n{} Default: {}.\n",
             roff(key.name),
@@ -177,8 +167,7 @@ fn describe<T: Section>(name: &str, facts: Facts, text: &mut String) {
     } in T::KEYS
     {
         comment(doc, text);
-        text.push_str(format!("#{name} = {}", show(&defaults)).trim_end());
-        text.push('\n');
+        text.push_str(&format!("#{name} = {}\n", show(&defaults)));
     }
 }
 

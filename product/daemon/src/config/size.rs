@@ -62,6 +62,16 @@ impl Size {
             bytes: bytes & !(warmswap_page::PAGE_BYTES as u64 - 1),
         })
     }
+
+    /// A default, which is an expression that can be computed; 0 bytes otherwise.
+    pub(super) fn known(text: &str, facts: Facts) -> Self {
+        let size = Self::parse(text, facts);
+        debug_assert!(size.is_ok(), "{size:?}");
+        size.unwrap_or_else(|_| Self {
+            text: text.to_owned(),
+            bytes: 0,
+        })
+    }
 }
 
 /// MiB of a unit.

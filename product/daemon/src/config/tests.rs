@@ -3,8 +3,9 @@ use std::path::Path;
 use proptest::prelude::*;
 use warmswap_sys::Root;
 
-use super::sections::{Listen, Place};
 use super::*;
+
+const FILE: &str = "/etc/warmswap.toml";
 
 fn facts() -> Facts {
     Facts {
@@ -14,7 +15,7 @@ fn facts() -> Facts {
 
 fn read(text: &str) -> Result<Config, ConfigError> {
     let mut config = Config::defaults(facts());
-    config.merge(text, Path::new("/etc/warmswap.conf"))?;
+    config.merge(text, Path::new(FILE))?;
     Ok(config)
 }
 
@@ -25,124 +26,152 @@ fn error(text: &str) -> String {
 #[test]
 fn values_are_read_into_their_sections() {
     let config = read(
-        "[host]\nkeep-available = ram / 4\nahead-of-kernel = no\nprefetch = off\n\
-         [zram0]\nzram-size = min(ram / 2, 4096)\ncompression-algorithm = zstd\n[zram1]\n\
-         [signals]\nx11 = :7\nsway = no\ni3 = /run/i\n[metrics]\nlisten = 127.0.0.1:9733\n\
-         [app my browser]\nexecutable = /opt/*/firefox\n[app x]\ncgroup = /user.slice/x\n",
+        "[host]\nbring-back = false # a comment\nprefetch = false\n\
+         [zram0]\nzram-size = 'min(ram / 2, 4096)'\ncompression-algorithm = \"zstd\"\n[zram1]\nzram-size = 64\n\
+         [signals]\nactivity = false\n\
+         [app.\"my browser\"]\nexecutable = \"/opt/*/firefox\"\n[app.x]\ncgroup = \"/user.slice/x\"\n",
     )
     .unwrap();
 
-    assert_eq!(config.host.keep_available.unwrap().bytes, 4 << 30);
-    assert!(!config.host.prefetch && !config.host.ahead_of_kernel);
+    assert!(!config.host.prefetch && !config.host.bring_back);
     let first = &config.zram["zram0"];
-    assert_eq!(first.zram_size.as_ref().unwrap().bytes, 4 << 30);
+    assert_eq!(first.zram_size.bytes, 4 << 30);
     assert_eq!(first.compression_algorithm.as_deref(), Some("zstd"));
-    assert_eq!(config.zram["zram1"], ZramSection::defaults(facts()));
-    assert_eq!(config.signals.x11, Place::At(":7".to_owned()));
-    assert_eq!(config.signals.sway, Place::Off);
-    assert_eq!(config.signals.i3, Place::At("/run/i".to_owned()));
-    let address = "127.0.0.1:9733".parse().unwrap();
-    assert_eq!(config.metrics.listen, Some(Listen::Loopback(address)));
-    assert!(!config.metrics.app_names);
+    assert_eq!(config.zram["zram1"].zram_size.bytes, 64 << 20);
+    assert!(!config.signals.activity);
     let browser = &config.apps["my browser"];
     assert_eq!(browser.executable.as_deref(), Some("/opt/*/firefox"));
     assert_eq!(config.apps["x"].cgroup.as_deref(), Some("/user.slice/x"));
-    assert_eq!(config.warnings, [""; 0]);
-}
-
-#[test]
-fn what_is_not_known_is_warned_about_and_left_out() {
-    let config = read("[hst]\na = 1\n[host]\nprefetsch = no\nprefetch = no\n[zram]\n").unwrap();
-
-    assert_eq!(
-        config.warnings,
-        [
-            "/etc/warmswap.conf:1: there is no section [hst]; it is ignored",
-            "/etc/warmswap.conf:4: there is no key prefetsch in [host]; it is ignored",
-            "/etc/warmswap.conf:6: there is no section [zram]; it is ignored",
-        ]
-    );
-    assert!(!config.host.prefetch);
 }
 
 #[test]
 fn what_is_wrong_is_named_with_file_and_line() {
     for (text, expected) in [
-        ("[host", "/etc/warmswap.conf:1: a section is written [NAME]"),
-        ("a = 1", "/etc/warmswap.conf:1: a stands in no section"),
+        ("[host", "1: "),
+        ("\nhost = 1", "2: [host]: write it as [host], once"),
+        ("[[zram0]]", "1: [zram0]: write it as [zram0], once"),
         (
-            "\n[host]\nprefetch = maybe",
-            "/etc/warmswap.conf:3: prefetch in [host]: \"maybe\" is neither yes nor no",
+            "[hst]\na = 1",
+            "1: [hst]: there is no such section; did you mean host?",
         ),
         (
-            "[zram0]\nzram-size = 4X",
-            "/etc/warmswap.conf:2: zram-size in [zram0]: \"4X\" has the unknown unit \"X\"",
+            "[zram]",
+            "1: [zram]: there is no such section; did you mean zram0?",
+        ),
+        ("xyzzy = 1", "1: [xyzzy]: there is no such section"),
+        (
+            "[host]\nprefetsch = false",
+            "2: prefetsch in [host]: there is no such key; did you mean prefetch?",
+        ),
+        ("\n[host]\nprefetch = maybe", "3: "),
+        (
+            "\n[host]\nprefetch = \"no\"",
+            "3: prefetch in [host]: invalid type: string \"no\", expected a boolean",
+        ),
+        (
+            "[zram0]\nzram-size = \"4X\"",
+            "2: zram-size in [zram0]: \"4X\" has the unknown unit \"X\"",
         ),
         (
             "[zram0]\nzram-size = 0",
-            "/etc/warmswap.conf:2: zram-size in [zram0]: \"0\" comes to less than 64 KiB",
+            "2: zram-size in [zram0]: \"0\" comes to less than 64 KiB",
         ),
         (
-            "[metrics]\nlisten = 0.0.0.0:80",
-            "/etc/warmswap.conf:2: listen in [metrics]: \"0.0.0.0:80\" is no address of the loopback",
+            "[zram0]\nzram-size = true",
+            "2: zram-size in [zram0]: invalid type: boolean `true`, expected a size, such as 2048",
         ),
         (
-            "[metrics]\nlisten = 9733",
-            "/etc/warmswap.conf:2: listen in [metrics]: \"9733\" is neither an address",
+            "[zram0]\nswap-priority = -1",
+            "2: swap-priority in [zram0]: -1 is less than 0",
         ),
         (
-            "[daemon]\nsocket = here",
-            "/etc/warmswap.conf:2: socket in [daemon]: \"here\" is no path that begins with /",
+            "[zram0]\nswap-priority = 32768",
+            "2: swap-priority in [zram0]: 32768 is no whole number from 0 to 32767",
         ),
         (
-            "[host]\nlaunch-window-ms = 5",
-            "/etc/warmswap.conf:2: launch-window-ms in [host]: \"5\" is no whole number from 100 to",
+            "[zram0]\ncompression-algorithm = \"lz4 zstd\"",
+            "2: compression-algorithm in [zram0]: \"lz4 zstd\" is more than one algorithm",
         ),
         (
-            "[host]\nscheme = zrm",
-            "/etc/warmswap.conf:2: scheme in [host]: ",
+            "[daemon]\nsocket = \"here\"",
+            "2: socket in [daemon]: \"here\" is no path that begins with /",
         ),
         (
-            "[app a/b]",
-            "/etc/warmswap.conf:1: [app a/b]: an application's name has no /",
+            "[app.x]\ncgroup = \"user\"",
+            "2: cgroup in [app.x]: \"user\" is no control group that begins with /",
         ),
         (
-            "[app x]\ncgroup = user",
-            "/etc/warmswap.conf:2: cgroup in [app x]: \"user\" is no control group",
+            "[app]\nexecutable = \"x\"",
+            "2: [app]: an application has a name",
         ),
         (
-            "[app 17]",
-            "/etc/warmswap.conf:1: [app 17]: an application's name is not just a number",
+            "[app.\"a/b\"]",
+            "1: [app.\"a/b\"]: an application's name has no /",
+        ),
+        (
+            "[app.17]",
+            "1: [app.17]: an application's name is not just a number",
         ),
     ] {
         let found = error(text);
-        assert!(found.starts_with(expected), "{text}: {found}");
+        assert!(
+            found.starts_with(&format!("{FILE}:{expected}")),
+            "{text}: {found}"
+        );
     }
 }
 
 #[test]
-fn all_that_is_wrong_is_said_at_once() {
+fn all_values_that_are_wrong_are_said_at_once_by_line() {
     let found = error(
-        "a = 1\n[host\nprefetch = maybe\n[host]\nprefetch = maybe\nhello\nprefetch = no\n[app a/b]\nx = y\n\
-         [zram0]\nzram-size = 4X\n",
+        "[zram0]\nzram-size = \"4X\"\n[host]\nprefetch = 1\nhello = 2\nprefetch-x = 1\n[app.\"a/b\"]\nx = 1\n",
     );
     let starts = [
-        "/etc/warmswap.conf:1: a stands in no section",
-        "/etc/warmswap.conf:2: a section is written [NAME]",
-        "/etc/warmswap.conf:5: prefetch in [host]",
-        "/etc/warmswap.conf:6: neither [SECTION] nor KEY = VALUE",
-        "/etc/warmswap.conf:8: [app a/b]",
-        "/etc/warmswap.conf:11: zram-size in [zram0]",
+        "2: zram-size in [zram0]",
+        "4: prefetch in [host]",
+        "5: hello in [host]",
+        "6: prefetch-x in [host]",
+        "7: [app.\"a/b\"]",
     ];
     let lines: Vec<&str> = found.lines().collect();
     assert_eq!(lines.len(), starts.len(), "{found}");
     for (line, start) in lines.iter().zip(starts) {
-        assert!(line.starts_with(start), "{line}");
+        assert!(line.starts_with(&format!("{FILE}:{start}")), "{line}");
     }
 }
 
 #[test]
-fn later_files_win_and_an_empty_value_is_the_default() {
+fn files_of_other_editors_mean_what_they_say() {
+    let marked = read("\u{feff}[host]\r\nprefetch = false # not now\r\n").unwrap();
+    assert!(!marked.host.prefetch);
+    let quotes = read("[daemon]\nsocket-group = 'a \"b\" # c'\n").unwrap();
+    assert_eq!(quotes.daemon.socket_group.as_deref(), Some("a \"b\" # c"));
+
+    let place = tempfile::tempdir().unwrap();
+    std::fs::create_dir(place.path().join("proc")).unwrap();
+    std::fs::write(place.path().join("proc/meminfo"), "MemTotal: 8388608 kB\n").unwrap();
+    let file = place.path().join("latin.toml");
+    std::fs::write(&file, b"[app.x]\nexecutable = \"/opt/caf\xe9\"\n").unwrap();
+    let error = Config::load(&Root::at(place.path()), Some(&file)).unwrap_err();
+    let expected = format!("{}:2: not UTF-8", file.display());
+    assert!(error.to_string().starts_with(&expected), "{error}");
+}
+
+#[test]
+fn no_limit_is_written_and_never_rounded_to() {
+    for (size, expected) in [("0", None), ("\"\"", None), ("1", Some(1 << 20))] {
+        let config = read(&format!("[zram0]\nzram-resident-limit = {size}\n")).unwrap();
+        let found = config.zram["zram0"].zram_resident_limit.clone();
+        assert_eq!(found.map(|size| size.bytes), expected, "{size}");
+    }
+    for size in ["0.001", "\"1K\"", "\"ram / 100000000\"", "\"1 - 1\""] {
+        let found = error(&format!("[zram0]\nzram-resident-limit = {size}\n"));
+        assert!(found.contains("write 0 for none"), "{found}");
+    }
+}
+
+#[test]
+fn later_files_win() {
     let place = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str| {
         let path = place.path().join(path);
@@ -154,45 +183,55 @@ fn later_files_win_and_an_empty_value_is_the_default() {
         "MemTotal:        8388608 kB\nMemFree: 1 kB\n",
     );
     write(
-        "usr/lib/warmswap.conf",
-        "[zram0]\nzram-size = ram\nswap-priority = 7\n",
+        "usr/lib/warmswap.toml",
+        "[zram0]\nzram-size = \"ram\"\nswap-priority = 7\n",
     );
     write(
-        "etc/warmswap.conf.d/10.conf",
-        "[zram0]\nzram-size = ram / 4\n[host]\nprefetch = no\n",
+        "etc/warmswap.d/10.toml",
+        "[zram0]\nzram-size = \"ram / 4\"\n[host]\nprefetch = false\n",
     );
-    write("run/warmswap.conf.d/20.conf", "[host]\nprefetch =\n");
+    write("run/warmswap.d/20.toml", "[host]\nprefetch = true\n");
+    write("etc/warmswap.conf", "[zram0]\nzram-size = 1\n");
 
     let config = Config::load(&Root::at(place.path()), None).unwrap();
 
     assert_eq!(config.facts.ram_bytes, 8 << 30);
     let zram = &config.zram["zram0"];
-    assert_eq!(zram.zram_size.as_ref().unwrap().bytes, 2 << 30);
+    assert_eq!(zram.zram_size.bytes, 2 << 30);
     assert_eq!(zram.swap_priority, 7);
     assert!(config.host.prefetch);
     assert_eq!(config.files.len(), 3);
+    let [warning] = &config.warnings[..] else {
+        panic!("{:?}", config.warnings);
+    };
+    assert!(
+        warning.contains("etc/warmswap.conf is not read"),
+        "{warning}"
+    );
     let text = config.effective();
-    let from = place.path().join("etc/warmswap.conf.d/10.conf");
-    let expected = format!("# 2048 MiB, {}:2\nzram-size = ram / 4\n", from.display());
+    let from = place.path().join("etc/warmswap.d/10.toml");
+    let expected = format!(
+        "# 2048 MiB, {}:2\nzram-size = \"ram / 4\"\n",
+        from.display()
+    );
     assert!(text.contains(&expected), "{text}");
 
-    let only = place.path().join("etc/warmswap.conf.d/10.conf");
-    let config = Config::load(&Root::at(place.path()), Some(&only)).unwrap();
-    assert_eq!(config.files, [only]);
+    let config = Config::load(&Root::at(place.path()), Some(&from)).unwrap();
+    assert_eq!(config.files, [from]);
     assert!(!config.host.prefetch);
+    assert_eq!(config.warnings, [""; 0], "only this file was asked for");
 }
 
 #[test]
 fn what_is_printed_means_the_same_when_it_is_read() {
     let config = read(
-        "[zram3]\nzram-resident-limit = ram / 3\n[app x]\nexecutable = a b\n[metrics]\nlisten=/run/m.sock\napp-names=yes\n\
-         [daemon]\nsocket-group = wheel\n[signals]\nx11=no\nsway=/run/s\ni3=no\n[discover]\nexclude=a*, b\n",
+        "[zram3]\nzram-resident-limit = \"ram / 3\"\nzram-size = 0.5\n[app.\"x \\\"y\\\" \\u00e9\"]\nexecutable = 'a \\ \"b'\n\
+         [daemon]\nsocket-group = \"wheel\"\n[signals]\nactivity=false\n[discover]\nexclude=[\"a*\", 'b c']\n",
     )
     .unwrap();
 
     let again = read(&config.effective()).unwrap();
 
-    assert_eq!(again.warnings, [""; 0]);
     let plain = |config: &Config| -> Vec<_> {
         let settings = config.settings();
         settings
@@ -205,7 +244,7 @@ fn what_is_printed_means_the_same_when_it_is_read() {
 
 #[test]
 fn the_example_is_the_one_that_is_shipped_and_holds_the_defaults() {
-    let shipped = include_str!("../../../../dist/warmswap.conf");
+    let shipped = include_str!("../../../../dist/warmswap.toml");
     let example = show::example();
     assert_eq!(
         shipped, example,
@@ -220,15 +259,23 @@ fn the_example_is_the_one_that_is_shipped_and_holds_the_defaults() {
         })
         .collect();
     let config = read(&switched_on).unwrap();
-    assert_eq!(config.warnings, [""; 0]);
     let defaults = Config::defaults(facts());
     assert_eq!(config.daemon, defaults.daemon);
     assert_eq!(config.host, defaults.host);
     assert_eq!(config.signals, defaults.signals);
-    assert_eq!(config.metrics, defaults.metrics);
     assert_eq!(config.discover, defaults.discover);
     assert_eq!(config.zram["zram0"], ZramSection::defaults(facts()));
-    assert_eq!(config.apps["NAME"], AppSection::default());
+    assert_eq!(config.apps["NAME"], AppSection::defaults(facts()));
+}
+
+#[test]
+fn the_drop_ins_that_are_shipped_can_be_read() {
+    for text in [
+        include_str!("../../../../dist/50-zram.toml"),
+        include_str!("../../../../dist/50-group.toml"),
+    ] {
+        read(text).unwrap();
+    }
 }
 
 #[test]
@@ -260,9 +307,9 @@ proptest! {
     #[test]
     fn no_likely_text_panics(
         lines in proptest::collection::vec(
-            ("(daemon|host|zram[0-9]?|signals|metrics|discover|app [a-z/ ]{0,5})",
-             "(socket|budget|keep-available|ahead-of-kernel|zram-size|x11|listen|min-size|executable|prefetch)",
-             "[-+0-9a-z:./* ()]{0,12}"),
+            ("(daemon|host|zram[0-9]?|signals|discover|app|app\\.[a-z/ ]{0,5})",
+             "(socket|bring-back|recompress-after-seconds|zram-size|activity|min-size|exclude|executable|prefetch)",
+             "(\"[-+0-9a-z:./* ()]{0,12}\"|[0-9.]{1,4}|true|\\[\"a\"\\])"),
             0..6)
     ) {
         let text: String = lines.iter().map(|(s, k, v)| format!("[{s}]\n{k} = {v}\n")).collect();
@@ -277,7 +324,7 @@ fn defaults_follow_the_memory_that_programs_can_have() {
     let device_mib = |ram_mib: u64| {
         let ram_bytes = ram_mib << 20;
         let zram = ZramSection::defaults(Facts { ram_bytes });
-        zram.zram_size.unwrap().bytes >> 20
+        zram.zram_size.bytes >> 20
     };
     assert_eq!(
         [1, 2, 4, 8, 16].map(|gib| device_mib(gib << 10)),
@@ -290,15 +337,4 @@ fn defaults_follow_the_memory_that_programs_can_have() {
     std::fs::write(dir.path().join("proc/meminfo"), memory).unwrap();
     let config = Config::load(&Root::at(dir.path()), None).unwrap();
     assert_eq!(config.facts.ram_bytes, 2 << 30);
-    assert!(config.host.ahead_of_kernel && config.host.keep_available.is_none());
-}
-
-#[test]
-fn a_readahead_below_a_page_is_refused() {
-    for (kib, is_good) in [(0, true), (1, false), (3, false), (4, true)] {
-        let mut config = Config::defaults(Facts { ram_bytes: 1 << 30 });
-        let text = format!("[host]\nreadahead-kib = {kib}\n");
-        let merged = config.merge(&text, std::path::Path::new("/test"));
-        assert_eq!(merged.is_ok(), is_good, "{kib}");
-    }
 }

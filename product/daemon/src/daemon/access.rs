@@ -4,8 +4,8 @@
 //! The host holds processes by handles (pidfd) and knows when they started. So between the check and what follows from
 //! it another process with the same number is not taken for the one that was checked.
 
-use warmswap_control::{DaemonStatus, Peer, Refusal, RefusalKind};
 use warmswap_kernel::AppId;
+use warmswap_protocol::{DaemonStatus, Peer, Refusal, RefusalKind};
 use warmswap_sys::peer::Owned;
 
 use super::Daemon;
@@ -72,6 +72,20 @@ impl<H: Host> Daemon<H> {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a window's process that is not this user's, or has the rights of another one.
+    pub(super) fn check_window(&self, peer: Peer, pid: u32) -> Result<(), Refusal> {
+        if peer.is_root() {
+            return Ok(());
+        }
+        let process = Owned::read(&self.root, pid)
+            .map_err(|error| Refusal::new(RefusalKind::Failed, error.to_string()))?;
+        if process.is_of(peer.user) {
+            return Ok(());
+        }
+        let message = format!("process {pid} belongs to another user");
+        Err(Refusal::new(RefusalKind::Denied, message))
     }
 
     /// The applications that the user may hear of.

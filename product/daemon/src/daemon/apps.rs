@@ -1,7 +1,9 @@
 //! The applications: those that are configured, launched, and found.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
 
 use warmswap_kernel::application::ProcessId;
 use warmswap_kernel::{AppId, Application, Applications, Members};
@@ -60,22 +62,58 @@ fn runs(application: &Application, root: &Root) -> bool {
     Stat::read(root, pid).is_ok_and(|stat| stat.start_ticks == start_ticks)
 }
 
+/// The processes of an executable that is configured, and a warning where there will be none. A process has the path that a
+/// symbolic link leads to.
+fn of_executable(pattern: &str, root: &Root) -> (Members, Option<String>) {
+    let as_written = Members::Executable(pattern.to_owned());
+    if !pattern.starts_with('/') || pattern.contains('*') {
+        return (as_written, None);
+    }
+    let path = root.path(pattern);
+    let begin = |path: &Path| {
+        let mut begin = [0; 2];
+        let read = File::open(path).and_then(|mut file| file.read_exact(&mut begin));
+        read.map(|()| begin)
+    };
+    let warning = match begin(&path) {
+        Ok([b'#', b'!']) => Some(format!(
+            "{pattern} is a script, whose processes run its interpreter: start it by `warmswap launch`"
+        )),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Some(format!("there is no {pattern} yet"))
+        }
+        _ => None,
+    };
+    let resolved = path.canonicalize().ok();
+    let top = root.path("/").canonicalize().unwrap_or_default();
+    let resolved = resolved
+        .as_deref()
+        .and_then(|path| path.strip_prefix(&top).ok());
+    match resolved {
+        Some(path) => (Members::Path(Path::new("/").join(path)), warning),
+        None => (as_written, warning),
+    }
+}
+
 impl Apps {
     /// Adds those that are configured. Returns warnings.
-    pub fn configure(&mut self, config: &Config, host: &mut impl Host) -> Vec<String> {
+    pub fn configure(&mut self, config: &Config, root: &Root, host: &mut impl Host) -> Vec<String> {
         let mut warnings = Vec::new();
         for (name, section) in &config.apps {
+            if section.executable.is_some() && section.cgroup.is_some() {
+                warnings.push(format!("[app.{name}] has both keys; executable counts"));
+            }
             let members = match (&section.executable, &section.cgroup) {
-                (Some(pattern), None) => Members::Executable(pattern.clone()),
+                (Some(pattern), _) => {
+                    let (members, warning) = of_executable(pattern, root);
+                    warnings.extend(warning.map(|why| format!("[app.{name}]: {why}")));
+                    members
+                }
                 (None, Some(group)) => Members::Group {
                     path: group.into(),
                     without: Vec::new(),
                 },
                 (None, None) => continue,
-                (Some(_), Some(_)) => {
-                    warnings.push(format!("[app {name}] has both keys; executable counts"));
-                    Members::Executable(section.executable.clone().unwrap_or_default())
-                }
             };
             let application = Application {
                 name: name.clone(),
@@ -207,6 +245,7 @@ impl Apps {
         let is_found = |app: &&App| matches!(app.known, Known::Found { .. });
         let room = MAX_FOUND.saturating_sub(self.list.iter().filter(is_found).count());
         for found in found.into_iter().take(room) {
+            self.give_way(&found.name, host);
             let application = Application {
                 name: self.free_name(&found.name),
                 members: found.members,
@@ -279,6 +318,20 @@ impl Apps {
         }
     }
 
+    /// A found application without processes leaves its name to one that was found now: a program that was exchanged comes
+    /// back under another path, and goes on with what was learned.
+    fn give_way(&mut self, name: &str, host: &mut impl Host) {
+        let is_gone = |app: &&App| {
+            // One that was just added has no processes until the host has looked.
+            let is_empty = matches!(app.known, Known::Found { empty_looks } if empty_looks > 0);
+            is_empty && app.application.name == name
+        };
+        let gone = self.list.iter().find(is_gone).map(|app| app.id);
+        if let Some(id) = gone {
+            self.remove(id, host);
+        }
+    }
+
     fn free_name(&self, name: &str) -> String {
         let is_free = |name: &String| self.list.iter().all(|app| app.application.name != *name);
         let numbered = (2..).map(|number| format!("{name} {number}"));
@@ -297,7 +350,7 @@ impl Apps {
             .add(application.clone())
             .map_err(|error| format!("application {}: {error}", application.name))?;
         if let Some(warning) = warning {
-            eprintln!("warmswap daemon: {warning}");
+            warmswap_sys::tell!("warmswap daemon: {warning}");
         }
         self.list.push(App {
             id,
@@ -311,7 +364,7 @@ impl Apps {
         let at = self.list.iter().position(|app| app.id == id)?;
         // What was learned of it outlives it.
         if let Err(error) = host.save_app(id) {
-            eprintln!("warmswap daemon: {error}");
+            warmswap_sys::tell!("warmswap daemon: {error}");
         }
         let _ = host.remove(id);
         self.leave(id);

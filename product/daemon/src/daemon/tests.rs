@@ -5,10 +5,10 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::mpsc::{Sender, channel};
 
-use warmswap_control::Phase;
 use warmswap_kernel::application::ProcessId;
 use warmswap_kernel::host::Tick;
 use warmswap_kernel::{Application, HostError, HostStatus, Members};
+use warmswap_protocol::Phase;
 
 use super::*;
 use crate::config::size::Facts;
@@ -118,7 +118,6 @@ impl Host for Fake {
         });
         HostStatus {
             apps: described.collect(),
-            missing_bytes: 7,
             ..HostStatus::default()
         }
     }
@@ -132,7 +131,8 @@ fn daemon(text: &str) -> (Daemon<Fake>, Fake, Sender<Event>) {
 fn daemon_on(root: Root, text: &str) -> (Daemon<Fake>, Fake, Sender<Event>) {
     let facts = Facts { ram_bytes: 1 << 30 };
     let mut config = Config::defaults(facts);
-    let apps = "[app a]\nexecutable = a\n[app b]\nexecutable = b\n[discover]\nenable = no\n";
+    let apps =
+        "[app.a]\nexecutable = \"a\"\n[app.b]\nexecutable = \"b\"\n[discover]\nenable = false\n";
     config.merge(apps, Path::new("/apps")).unwrap();
     config.merge(text, Path::new("/test")).unwrap();
     let fake = Fake::default();
@@ -143,12 +143,15 @@ fn daemon_on(root: Root, text: &str) -> (Daemon<Fake>, Fake, Sender<Event>) {
     (daemon, fake, events)
 }
 
-fn window(pid: u32) -> Event {
-    Event::Window {
-        source: Source::X11,
-        peer: Peer::ROOT,
-        pid,
-    }
+fn windows(system: WindowSystem, event: WindowEvent) -> Request {
+    Request::Window { system, event }
+}
+
+/// An agent of root's says that a window of this process is looked at.
+fn focus(daemon: &mut Daemon<Fake>, pid: u32) {
+    let event = WindowEvent::Focus { pid };
+    let reply = daemon.carry_out(Peer::ROOT, windows(WindowSystem::X11, event));
+    assert_eq!(reply, Ok(Answer::Done));
 }
 
 fn app(name: &str, event: AppEvent) -> Request {
@@ -167,8 +170,8 @@ fn phases(daemon: &Daemon<Fake>) -> Vec<(String, Phase)> {
 fn a_window_switches_to_its_application_once() {
     let (mut daemon, fake, _events) = daemon("");
 
-    daemon.hear(window(10));
-    daemon.hear(window(10));
+    focus(&mut daemon, 10);
+    focus(&mut daemon, 10);
     assert_eq!(fake.events(), ["switch a"]);
     let (a, b) = ("a".to_owned(), "b".to_owned());
     assert_eq!(
@@ -178,7 +181,7 @@ fn a_window_switches_to_its_application_once() {
             (b.clone(), Phase::Background)
         ]
     );
-    daemon.hear(window(20));
+    focus(&mut daemon, 20);
     assert_eq!(fake.events(), ["switch b"]);
     assert_eq!(
         phases(&daemon),
@@ -194,10 +197,10 @@ fn a_window_switches_to_its_application_once() {
 #[test]
 fn a_window_of_nobody_sends_the_foreground_away_until_it_is_known() {
     let (mut daemon, fake, _events) = daemon("");
-    daemon.hear(window(10));
+    focus(&mut daemon, 10);
     fake.events();
 
-    daemon.hear(window(99));
+    focus(&mut daemon, 99);
     assert_eq!(fake.events(), ["background a"]);
     daemon.tick();
     assert_eq!(fake.events(), [""; 0]);
@@ -259,6 +262,65 @@ fn a_launched_process_becomes_an_application() {
 }
 
 #[test]
+fn executables_are_found_behind_links_and_others_are_told() {
+    let place = tempfile::tempdir().unwrap();
+    let bin = place.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    std::fs::write(bin.join("vim.basic"), "\u{7f}ELF").unwrap();
+    std::fs::write(bin.join("tool"), "#!/usr/bin/python3\n").unwrap();
+    std::os::unix::fs::symlink("vim.basic", bin.join("vi")).unwrap();
+    let text = "[app.vi]\nexecutable = \"/bin/vi\"\n[app.tool]\nexecutable = \"/bin/tool\"\n\
+                [app.later]\nexecutable = \"/bin/later\"\n[app.any]\nexecutable = \"/bin/*\"\n";
+
+    let (daemon, fake, _events) = daemon_on(Root::at(place.path()), text);
+
+    let told = fake.0.borrow();
+    let members = |name: &str| {
+        let app = told.apps.iter().flatten().find(|app| app.name == name);
+        app.unwrap().members.clone()
+    };
+    assert_eq!(members("vi"), Members::Path("/bin/vim.basic".into()));
+    assert_eq!(members("any"), Members::Executable("/bin/*".to_owned()));
+    let warnings = &daemon.warnings;
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(
+        warnings[0].contains("there is no /bin/later yet"),
+        "{warnings:?}"
+    );
+    assert!(
+        warnings[1].contains("/bin/tool is a script"),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn a_program_that_comes_back_under_another_path_keeps_its_name() {
+    let place = tempfile::tempdir().unwrap();
+    let starts = |pid: u32, executable: &str| {
+        let folder = place.path().join(format!("proc/{pid}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let stat = format!("{pid} (p) S 1 1 5 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 1 0 0 0\n");
+        std::fs::write(folder.join("stat"), stat).unwrap();
+        std::fs::write(folder.join("status"), "RssAnon:\t99999 kB\n").unwrap();
+        std::os::unix::fs::symlink(executable, folder.join("exe")).unwrap();
+    };
+    let (mut daemon, _fake, _events) = daemon_on(Root::at(place.path()), "");
+    daemon.config.discover.enable = true;
+    let names = |daemon: &Daemon<Fake>| daemon.apps.names().map(str::to_owned).collect::<Vec<_>>();
+    starts(70, "/opt/1.0/edit");
+    daemon.discover();
+    assert_eq!(names(&daemon), ["a", "b", "edit"]);
+
+    std::fs::remove_dir_all(place.path().join("proc/70")).unwrap();
+    starts(71, "/opt/1.1/edit");
+    daemon.discover();
+    assert_eq!(names(&daemon), ["a", "b", "edit"]);
+    starts(72, "/opt/other/edit");
+    daemon.discover();
+    assert_eq!(names(&daemon), ["a", "b", "edit", "edit 2"], "both run");
+}
+
+#[test]
 fn launched_applications_are_known_to_the_next_daemon_while_they_run() {
     let place = tempfile::tempdir().unwrap();
     let note = place.path().join("launched");
@@ -297,7 +359,13 @@ fn launched_applications_are_known_to_the_next_daemon_while_they_run() {
 #[test]
 fn it_stops_when_it_is_told_and_keeps_what_was_learned() {
     let (mut daemon, fake, events) = daemon("");
-    events.send(window(20)).unwrap();
+    let (answer, _answered) = std::sync::mpsc::sync_channel(1);
+    let switch = Event::Request {
+        peer: Peer::ROOT,
+        request: app("b", AppEvent::Switch),
+        answer,
+    };
+    events.send(switch).unwrap();
     events.send(Event::Stop).unwrap();
 
     daemon.run().unwrap();
@@ -318,14 +386,42 @@ fn the_host_says_when_it_is_called_again() {
 }
 
 #[test]
+fn activity_counts_where_no_window_system_is_followed() {
+    let (mut daemon, _fake, _events) = daemon("");
+    let mut looks = |event| {
+        daemon
+            .carry_out(Peer::ROOT, windows(WindowSystem::I3, event))
+            .unwrap();
+        let due = Instant::now();
+        daemon.due.activity = due;
+        daemon.tick();
+        daemon.due.activity != due
+    };
+    let (place, why) = (String::new(), String::new());
+    assert!(!looks(WindowEvent::Live { place }));
+    assert!(looks(WindowEvent::Absent { why }));
+}
+
+#[test]
+fn what_is_learned_is_saved_soon_after_a_switch() {
+    let (mut daemon, _fake, _events) = daemon("");
+    let idle = daemon.due.save;
+    daemon.work();
+    assert_eq!(daemon.due.save, idle);
+    focus(&mut daemon, 10);
+    let after = daemon.due.save;
+    assert!(after < idle);
+    focus(&mut daemon, 20);
+    assert_eq!(daemon.due.save, after, "no later by another switch");
+}
+
+#[test]
 fn what_only_the_daemon_knows_is_in_its_status() {
-    let (mut daemon, _fake, _events) = daemon("[hst]\n");
+    let (mut daemon, _fake, _events) = daemon("");
     daemon.set_own_devices(vec!["/dev/zram7".to_owned()]);
-    daemon.hear(Event::Source {
-        source: Source::Sway,
-        state: "no socket".to_owned(),
-        is_live: false,
-    });
+    let why = "no socket".to_owned();
+    let absent = windows(WindowSystem::Sway, WindowEvent::Absent { why });
+    daemon.carry_out(Peer::ROOT, absent).unwrap();
     for number in 0..MAX_WARNINGS + 5 {
         daemon.warn(format!("warning {number}"));
         daemon.warn(format!("warning {number}"));
@@ -335,7 +431,6 @@ fn what_only_the_daemon_knows_is_in_its_status() {
 
     assert_eq!(status.pid, std::process::id());
     assert_eq!(status.swap.own_devices, ["/dev/zram7"]);
-    assert_eq!(status.memory.missing_bytes, 7);
     assert!(status.memory.available_bytes > 0);
     let sway = status.signals.iter().find(|signal| signal.name == "sway");
     assert_eq!(sway.unwrap().state, "no socket");

@@ -120,19 +120,18 @@ fn users_launch_own_processes_under_names_that_are_free() {
 fn a_window_system_speaks_for_its_user() {
     let (_place, root) = machine(&[(10, 1000), (20, 1001)]);
     let (mut daemon, fake, _events) = daemon_on(root, "");
-    let of = |peer, pid| Event::Window {
-        source: Source::Sway,
-        peer,
-        pid,
-    };
-    daemon.hear(of(BOB, 10));
-    daemon.tick();
+    let mut hear = |peer, event| daemon.carry_out(peer, windows(WindowSystem::Sway, event));
+    let refused = |reply: Reply| reply.unwrap_err().kind;
+    let foreign = hear(BOB, WindowEvent::Focus { pid: 10 });
+    assert_eq!(refused(foreign), RefusalKind::Denied);
     assert_eq!(fake.events(), [""; 0], "a program of another user");
-    daemon.hear(of(ALICE, 10));
+    hear(ALICE, WindowEvent::Focus { pid: 10 }).unwrap();
     assert_eq!(fake.events(), ["switch a"]);
-    daemon.hear(of(BOB, 77));
+    hear(BOB, WindowEvent::Elsewhere).unwrap();
+    let gone = hear(ALICE, WindowEvent::Focus { pid: 77 });
+    assert_eq!(refused(gone), RefusalKind::Failed);
     assert_eq!(fake.events(), [""; 0], "it is not sent away by another");
-    daemon.hear(of(ALICE, 77));
+    hear(ALICE, WindowEvent::Elsewhere).unwrap();
     assert_eq!(fake.events(), ["background a"]);
 }
 

@@ -9,12 +9,15 @@ use std::time::Duration;
 
 use warmswap_kernel::AppId;
 
+/// How long an application must have rested.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// Share of one processor from which on CPU time is work: timers of programs at rest take less.
+const BUSY_SHARE: f64 = 0.05;
+
 /// Watches the CPU time of applications.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Activity {
-    idle: Duration,
-    /// Of each second, so much CPU time is work.
-    busy_share: f64,
     apps: BTreeMap<AppId, Seen>,
 }
 
@@ -28,16 +31,6 @@ struct Seen {
 }
 
 impl Activity {
-    /// Less than `busy_ms_per_second` of CPU time for at least `idle` is rest.
-    #[must_use]
-    pub fn new(idle: Duration, busy_ms_per_second: u64) -> Self {
-        Self {
-            idle,
-            busy_share: busy_ms_per_second as f64 / 1000.0,
-            apps: BTreeMap::new(),
-        }
-    }
-
     /// An application is gone; another one may have its number from now on.
     pub fn forget(&mut self, app: AppId) {
         self.apps.remove(&app);
@@ -65,8 +58,8 @@ impl Activity {
             // Less than before when one of its processes ended.
             let worked = cpu.saturating_sub(last.cpu);
             let passed = now.saturating_sub(last.at);
-            let is_busy = !worked.is_zero() && worked >= passed.mul_f64(self.busy_share);
-            let rested = last.at.saturating_sub(last.busy_at) >= self.idle;
+            let is_busy = !worked.is_zero() && worked >= passed.mul_f64(BUSY_SHARE);
+            let rested = last.at.saturating_sub(last.busy_at) >= IDLE;
             if is_busy && rested && began.is_none_or(|(most, _)| worked > most) {
                 began = Some((worked, app));
             }
@@ -94,7 +87,7 @@ mod tests {
 
     impl Clock {
         fn new() -> Self {
-            Self(Activity::new(Duration::from_secs(30), 50), Duration::ZERO)
+            Self(Activity::default(), Duration::ZERO)
         }
 
         /// Two seconds later the two have had so many milliseconds.
