@@ -54,7 +54,7 @@ enum {
 typedef struct warmswap_config {
     /* Memory for frames, pool and tables together, in bytes. Must be given. */
     uint64_t budget_bytes;
-    /* A scheme as `warmswap schemes` lists them, or "zram+sizing=adaptive:64k-64k-64k". Default: "warmswap". */
+    /* A scheme as `warmswap-lab schemes` lists them, or "zram+sizing=adaptive:64k-64k-64k". Default: "warmswap". */
     const char *scheme;
     /* A file that takes what the pool does not hold; must not exist. Default: none. */
     const char *backing_path;

@@ -1,20 +1,11 @@
 //! The subcommands.
 
-pub mod bench;
-pub mod calibrate;
-pub mod compare;
+pub mod agent;
 pub mod config;
 pub mod daemon;
 pub mod doctor;
 pub mod launch;
 pub mod man;
-pub mod record;
-pub mod replay;
-pub mod report;
 pub mod run;
-pub mod schemes;
 pub mod status;
-pub mod study;
 pub mod switch;
-pub mod top;
-pub mod trace;

@@ -1,148 +1,116 @@
 //! The `warmswap` command: one file for each subcommand below `commands`.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod commands;
-mod definitions;
-mod exit;
-mod interface;
-mod manual;
-mod output;
-mod progress;
-mod replay_args;
+mod tables;
 
-use crate::output::Gives;
-use clap::{FromArgMatches as _, Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use std::error::Error;
 use std::process::ExitCode;
+use warmswap_output::exit;
+use warmswap_output::manual::{CompletionsArgs, ManArgs};
+use warmswap_policy::PolicyError;
+
+const HELP: &str = "\
+Examples:
+  warmswap doctor
+      what works on this machine, and what would fix the rest
+  warmswap status
+      the daemon: is it working, and does it help?
+  warmswap run --budget 512M -- redis-server
+      one program in less memory
+
+Exit status:
+  0  it did what was asked
+  1  it failed; one line on standard error says why, and what to do
+  2  the arguments, or a file that they name, cannot be used
+
+Files:
+  /etc/warmswap.toml
+      the configuration, see warmswap.toml(5)
+  /run/warmswap/daemon.sock
+      the daemon's control socket
+
+Schemes are compared, and programs recorded and measured, by warmswap-lab(1).";
 
 /// Compressed swap that knows which pages the next launch will need.
 #[derive(Debug, Parser)]
-#[command(name = "warmswap", version, max_term_width = 100)]
+#[command(name = "warmswap", version, max_term_width = 100, after_long_help = HELP)]
 struct Cli {
-    #[command(flatten)]
-    output: output::OutputArgs,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Look into a trace, convert it, or make one
-    #[command(subcommand)]
-    Trace(commands::trace::TraceCommand),
-    /// Record what real programs touch while they are switched (root)
-    Record(commands::record::RecordArgs),
-    /// Run a program with live, compressed, prefetched memory
-    Run(commands::run::RunArgs),
     /// Steer the kernel's swap for programs as they are (root)
     Daemon(commands::daemon::DaemonArgs),
+    /// Tell the daemon which window this user looks at, from a session
+    Agent(commands::agent::AgentArgs),
+    /// Run a program with live, compressed, prefetched memory
+    Run(commands::run::RunArgs),
     /// Start a program as an application that the daemon looks after
     Launch(commands::launch::LaunchArgs),
     /// Say which application, or paged program, its user looks at
     Switch(commands::switch::SwitchArgs),
     /// Show the daemon with its applications, and paged programs
     Status(commands::status::StatusArgs),
-    /// Watch the same live
-    Top(commands::top::TopArgs),
     /// Print the daemon's configuration
     Config(commands::config::ConfigArgs),
     /// Say what works on this machine, and what would fix the rest
     Doctor(commands::doctor::DoctorArgs),
-    /// Replay a trace under one scheme
-    Replay(commands::replay::ReplayCommand),
-    /// Replay traces under several schemes and compare
-    Compare(commands::compare::CompareArgs),
-    /// Compute a figure or table of the papers from traces
-    #[command(subcommand)]
-    Study(commands::study::StudyCommand),
-    /// Make a page of results: charts, and the papers' figures beside ours
-    Report(commands::report::ReportArgs),
-    /// Measure codecs and chunk sizes here, for sizing=measured
-    Calibrate(commands::calibrate::CalibrateArgs),
-    /// Measure live memory beside the kernel's own swap
-    #[command(subcommand)]
-    Bench(commands::bench::BenchCommand),
-    /// Follow a window system for the daemon, which starts this
-    #[command(hide = true)]
-    FollowWindows,
     /// Write the manual pages
     #[command(hide = true)]
-    Man(commands::man::ManArgs),
+    Man(ManArgs),
     /// Print what a shell completes
     #[command(hide = true)]
-    Completions(commands::man::CompletionsArgs),
-    /// List schemes, policies and device presets
-    Schemes,
+    Completions(CompletionsArgs),
 }
 
-impl Command {
-    /// What it has for `--json` and `--csv`; where that is not all, also its name.
-    fn gives(&self) -> (&'static str, Gives) {
-        match self {
-            Self::Daemon(_) => ("daemon", Gives::Nothing),
-            Self::FollowWindows => ("follow-windows", Gives::Nothing),
-            Self::Launch(_) => ("launch", Gives::Nothing),
-            Self::Man(_) => ("man", Gives::Nothing),
-            Self::Completions(_) => ("completions", Gives::Nothing),
-            Self::Top(_) => ("top", Gives::Nothing),
-            Self::Config(args) => args.gives(),
-            Self::Run(_) => ("run", Gives::Result),
-            Self::Switch(_) => ("switch", Gives::Result),
-            Self::Trace(command) => command.gives(),
-            Self::Report(_) => ("report", Gives::Result),
-            Self::Study(command) => command.gives(),
-            _ => ("", Gives::Tables),
-        }
-    }
-}
-
-/// Runs a command line as a part of another command, whose output it shares.
-fn run_part(line: &[String], output: &output::Output) -> anyhow::Result<ExitCode> {
-    let cli = Cli::try_parse_from(line)?;
-    dispatch(cli.command, &output.of_part(cli.output, line.to_vec()))
-}
-
-fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let (name, gives) = cli.command.gives();
-    let output = cli.output.open(name, gives)?;
-    dispatch(cli.command, &output)
-}
-
-fn dispatch(command: Command, output: &output::Output) -> anyhow::Result<ExitCode> {
+fn run(command: Command) -> anyhow::Result<ExitCode> {
     let done = match command {
         // These end as what they ran or found.
-        Command::Run(args) => return commands::run::run(args, output),
-        Command::Doctor(args) => return commands::doctor::run(args, output),
-        Command::Status(args) => return commands::status::run(args, output),
-        Command::Trace(command) => commands::trace::run(command, output),
-        Command::Record(args) => commands::record::run(args, output),
-        Command::Replay(args) => commands::replay::run(args, output),
-        Command::Compare(args) => commands::compare::run(args, output),
-        Command::Study(command) => commands::study::run(command, output),
-        Command::Report(args) => commands::report::run(args, output),
-        Command::Calibrate(args) => commands::calibrate::run(args, output),
-        Command::Bench(command) => commands::bench::run(command, output),
-        Command::Schemes => commands::schemes::run(output),
-        Command::Switch(args) => commands::switch::run(args, output),
+        Command::Run(args) => return commands::run::run(args),
+        Command::Doctor(args) => return commands::doctor::run(args),
+        Command::Status(args) => return commands::status::run(args),
+        Command::Switch(args) => commands::switch::run(args),
         Command::Daemon(args) => commands::daemon::run(args),
-        Command::FollowWindows => commands::daemon::follow_windows(),
+        Command::Agent(args) => commands::agent::run(&args),
         Command::Launch(args) => commands::launch::run(args),
-        Command::Man(args) => commands::man::run(args),
-        Command::Completions(args) => commands::man::completions(&args),
-        Command::Config(args) => commands::config::run(args, output),
-        Command::Top(args) => commands::top::run(args),
+        Command::Config(args) => commands::config::run(args),
+        Command::Man(args) => commands::man::run(&args, Cli::command()),
+        Command::Completions(args) => warmswap_output::manual::completions(&args, Cli::command()),
     };
     done.map(|()| ExitCode::SUCCESS)
 }
 
+/// What the laboratory's command does.
+const MOVED: [&str; 8] = [
+    "trace", "record", "replay", "compare", "study", "report", "bench", "schemes",
+];
+
+fn is_bad_input(cause: &(dyn Error + 'static)) -> bool {
+    cause.is::<PolicyError>()
+}
+
 fn main() -> ExitCode {
-    let matches = interface::command().try_get_matches();
-    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
-        Err(error) => return exit::usage(&error),
-    };
-    match run(cli) {
-        Ok(code) => code,
-        Err(error) => exit::report(&error),
+    match Cli::try_parse() {
+        Err(error) => exit::usage(&error, Some(("warmswap-lab", &MOVED))),
+        Ok(cli) => match run(cli.command) {
+            Ok(code) => code,
+            Err(error) => exit::report("warmswap", &error, is_bad_input),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_and_documents_are_command_lines() {
+        warmswap_testkit::command_lines::check(&Cli::command());
     }
 }

@@ -1,23 +1,35 @@
 //! `warmswap config`: the daemon's configuration.
 
-use crate::exit::{BadInput, BadLines};
-use crate::output::{Gives, Output};
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use std::path::PathBuf;
 use warmswap_daemon::config::show::{Setting, example};
 use warmswap_daemon::config::{Config, ConfigError};
+use warmswap_output::output::ResultArgs;
+use warmswap_output::{BadInput, BadLines, tell};
 use warmswap_sys::Root;
+
+const HELP: &str = "\
+Examples:
+  warmswap config --example
+      every key with its meaning and default, as a file to begin with
+  warmswap config --effective
+      what holds, with the file and line of each value
+
+Exit status: 2 when the configuration is wrong; all that is wrong with it is told, a line each.";
 
 /// What to print.
 #[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
 pub struct ConfigArgs {
     #[command(flatten)]
     what: What,
-    /// Read this file only, in place of /etc/warmswap.conf and the others
+    /// Read this file only, in place of /etc/warmswap.toml and the others
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    output: ResultArgs,
 }
 
 #[derive(Debug, Args)]
@@ -38,17 +50,6 @@ struct Effective {
     warnings: Vec<String>,
 }
 
-impl ConfigArgs {
-    /// What it has for files.
-    pub fn gives(&self) -> (&'static str, Gives) {
-        if self.what.example {
-            ("config --example", Gives::Nothing)
-        } else {
-            ("config --effective", Gives::Result)
-        }
-    }
-}
-
 /// Reads the configuration. What is wrong with it is the fault of who wrote it.
 pub fn load(file: Option<&std::path::Path>) -> Result<Config> {
     match Config::load(&Root::machine(), file) {
@@ -61,13 +62,15 @@ pub fn load(file: Option<&std::path::Path>) -> Result<Config> {
 }
 
 /// Prints it.
-pub fn run(args: ConfigArgs, output: &Output) -> Result<()> {
+pub fn run(args: ConfigArgs) -> Result<()> {
+    let output = args.output.open()?;
     if args.what.example {
+        output.refuse_result("warmswap config --example")?;
         return output.say(example().trim_end());
     }
     let config = load(args.config.as_deref())?;
     for warning in &config.warnings {
-        eprintln!("warmswap: {warning}");
+        tell!("warmswap: {warning}");
     }
     output.say(config.effective().trim_end())?;
     let effective = Effective {

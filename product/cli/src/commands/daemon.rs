@@ -5,16 +5,32 @@ use anyhow::Result;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use warmswap_control::{AppEvent, Client, ClientError, DAEMON_SOCKET, DaemonStatus, Request};
+use warmswap_protocol::{AppEvent, Client, ClientError, DAEMON_SOCKET, DaemonStatus, Request};
 use warmswap_sys::Root;
 
 /// How long the daemon has for its answer: it may be paging out.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+const HELP: &str = "\
+Examples:
+  warmswap daemon
+      until Ctrl-C; with systemd: systemctl enable --now warmswap
+
+Files:
+  /etc/warmswap.toml
+      the configuration, see warmswap.toml(5)
+  /etc/warmswap.d/*.toml
+      drop-ins, which win over it; also in /run, /usr/local/lib and /usr/lib
+  /run/warmswap/daemon.sock
+      the control socket
+  /var/lib/warmswap
+      hot lists and footprints, a file for each application";
+
 /// How it runs.
 #[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
 pub struct DaemonArgs {
-    /// Read this file only, in place of /etc/warmswap.conf and the others
+    /// Read this file only, in place of /etc/warmswap.toml and the others
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -23,11 +39,6 @@ pub struct DaemonArgs {
 pub fn run(args: DaemonArgs) -> Result<()> {
     let config = load(args.config.as_deref())?;
     Ok(warmswap_daemon::run::run(config, &Root::machine())?)
-}
-
-/// The daemon's helper, without rights.
-pub fn follow_windows() -> Result<()> {
-    Ok(warmswap_daemon::signals::helper::serve()?)
 }
 
 /// Where the daemon is.
@@ -75,7 +86,7 @@ pub enum Unreachable {
     /// This user is neither root nor in its group.
     #[error(
         "the daemon's socket {} is not for this user: use sudo, or join its group (usermod -aG warmswap USER, then log \
-         in anew; socket-group in warmswap.conf(5))",
+         in anew; socket-group in warmswap.toml(5))",
         path.display()
     )]
     NotAllowed {

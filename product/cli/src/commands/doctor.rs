@@ -1,18 +1,30 @@
 //! `warmswap doctor`: what of this machine each part needs.
 
-use crate::output::Output;
+use crate::tables::doctor as tables;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use std::process::ExitCode;
 use warmswap_doctor::{Machine, Part, State, diagnose};
-use warmswap_report::tables;
+use warmswap_output::output::TableArgs;
+
+const HELP: &str = "\
+Examples:
+  warmswap doctor
+      all parts
+  warmswap doctor run
+      what `warmswap run` needs, and whether it is there
+
+Exit status: 1 when one of the parts that were named cannot work here.";
 
 /// What is asked.
 #[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
 pub struct DoctorArgs {
     /// Only what these need; exit with 1 if one of them cannot work here [default: all, exit with 0]
     #[arg(value_enum, value_name = "PART")]
     parts: Vec<PartArg>,
+    #[command(flatten)]
+    output: TableArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -25,7 +37,7 @@ enum PartArg {
     Group,
     /// Programs that link the library
     Arena,
-    /// The daemon's work on a zram device of its own, in `warmswap bench`
+    /// The daemon's work on a zram device of its own, in `warmswap-lab bench`
     Kernel,
     /// Traces of real programs
     Record,
@@ -49,7 +61,8 @@ impl PartArg {
 }
 
 /// Looks, and prints what was found. Changes nothing.
-pub fn run(args: DoctorArgs, output: &Output) -> Result<ExitCode> {
+pub fn run(args: DoctorArgs) -> Result<ExitCode> {
+    let output = args.output.open()?;
     let mut diagnosis = diagnose(&Machine::this());
     if !args.parts.is_empty() {
         let parts: Vec<Part> = args

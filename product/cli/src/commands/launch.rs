@@ -8,10 +8,20 @@ use clap::Args;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
-use warmswap_control::AppEvent;
+use warmswap_protocol::AppEvent;
+
+const HELP: &str = "\
+Examples:
+  warmswap launch mail -- thunderbird
+      as a member of the daemon's socket-group
+  sudo warmswap launch mail -- thunderbird
+      as root: thunderbird runs as the user who called sudo
+
+Exit status: that of the program, once it has started.";
 
 /// Which application, and how it is started.
 #[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
 pub struct LaunchArgs {
     #[command(flatten)]
     daemon: DaemonSocket,

@@ -4,10 +4,9 @@ mod child;
 mod host;
 mod kernel;
 mod preload;
-pub mod program;
+mod program;
 
-use crate::exit::{BadInput, no_program};
-use crate::output::{Output, check_file};
+use crate::tables::kernel_program::PagingShare;
 use anyhow::{Context, Result};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -17,18 +16,22 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus};
-use warmswap_control::{ExitState, Mechanism, ProgramStats};
 use warmswap_kernel::program::ProgramUsage;
+use warmswap_output::output::{ResultArgs, check_file};
+use warmswap_output::program::find;
+use warmswap_output::{BadInput, Quantity, SizeExpr, tell};
 use warmswap_policy::SchemeSpec;
-use warmswap_report::size_expr::SizeExpr;
-use warmswap_report::tables::kernel_program::PagingShare;
-use warmswap_report::units::Quantity;
+use warmswap_protocol::{ExitState, Mechanism, ProgramStats};
+use warmswap_sys::cpu_time::ChildrenCpu;
 
 use self::child::Signals;
 use self::host::Choice;
 
-/// A budget below this holds not even the pager's own state.
-const MIN_BUDGET_BYTES: u64 = 8 << 20;
+/// A budget below this holds not even the state of the library's pager.
+const LEAST_PRELOAD_BYTES: u64 = 8 << 20;
+
+/// What the kernel host takes: a group has several MiB in any case.
+const LEAST_KERNEL_BYTES: u64 = 1 << 20;
 
 /// Who pages a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -42,8 +45,29 @@ pub enum HostArg {
     Preload,
 }
 
+const HELP: &str = "\
+Examples:
+  warmswap doctor run
+      can it work here?
+  warmswap run --budget 512M -- redis-server --port 0
+      with 512 MiB for its pages, compressed ones included
+  warmswap run --budget 40% --learned ~/.cache/warmswap -- python3 app.py
+      with what earlier runs taught about it
+  warmswap run --host kernel --budget 50% -- ./static-program
+      by the kernel's own swap, as root; any program
+
+Exit status: that of the program; 128 and the signal's number when a signal ended it. 1 and 2 before the program starts,
+as with every command.
+
+Files:
+  /usr/lib/warmswap/libwarmswap_preload.so
+      the library that is preloaded; WARMSWAP_PRELOAD names another one
+  /run/user/UID/warmswap/PID.sock
+      where a paged program listens";
+
 /// The program, and how it is paged.
 #[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
 pub struct RunArgs {
     /// Who pages the program
     #[arg(long, value_enum, default_value_t = HostArg::Auto)]
@@ -61,20 +85,17 @@ pub struct RunArgs {
     #[command(flatten)]
     library: LibraryArgs,
     /// The program and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "CMD"
-    )]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
+    #[command(flatten)]
+    output: ResultArgs,
 }
 
 /// What only the preloaded library can do.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of the preloaded library")]
 struct LibraryArgs {
-    /// The scheme: a name from `warmswap schemes`, with changes as `zram+codec=zstd` [default: warmswap]
+    /// The scheme: a name from `warmswap-lab schemes`, with changes as `zram+codec=zstd` [default: warmswap]
     #[arg(long)]
     scheme: Option<String>,
     /// Write cold data to this file, which must not exist or be empty; it is removed in the end
@@ -178,8 +199,20 @@ struct RunResult {
     others: Vec<ProgramStats>,
     /// What the kernel host knows of group and pool.
     kernel: Option<ProgramUsage>,
+    /// The most memory that the largest process had, files included; `None` where the command itself had more.
+    peak_bytes: Option<u64>,
     /// How much of the program's time went to paging, where that is known.
     paging_percent: Option<PagingShare>,
+}
+
+/// The most memory that the largest process of the program had: what this process had when it started the program counts,
+/// too, and says nothing of it.
+fn peak_bytes() -> Option<u64> {
+    let own = std::fs::read_to_string("/proc/self/status").ok()?;
+    let own = own.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let own_kib: u64 = own.trim().strip_suffix(" kB")?.parse().ok()?;
+    let bytes = ChildrenCpu::read().peak_bytes;
+    (bytes > own_kib << 10).then_some(bytes)
 }
 
 /// What a host gives back.
@@ -191,7 +224,8 @@ struct Ran {
 }
 
 /// Runs the program to its end, and ends as it did.
-pub fn run(args: RunArgs, output: &Output) -> Result<ExitCode> {
+pub fn run(args: RunArgs) -> Result<ExitCode> {
+    let output = &args.output.open()?;
     if output.is_json_on_stdout() {
         let why = "standard output is the program's; name a file after --json";
         return Err(BadInput(why.to_owned()).into());
@@ -199,17 +233,15 @@ pub fn run(args: RunArgs, output: &Output) -> Result<ExitCode> {
     let [name, arguments @ ..] = args.command.as_slice() else {
         return Err(BadInput("no program is named".to_owned()).into());
     };
-    if name.as_encoded_bytes().starts_with(b"-") {
-        return Err(no_program(&["run"], &name.to_string_lossy()).into());
-    }
     let budget_bytes = budget_bytes(&args)?;
+    check_budget(&args, budget_bytes, args.host)?;
     check_files(&args)?;
     // From here on signals wait until they can be passed on: none ends this process and leaves the program, or what was
     // changed on the machine.
     let mut signals = Signals::catch()?;
     let choice = host::choose(&args)?;
     let program = Program {
-        path: program::find(name, std::env::var_os("PATH"))?,
+        path: find(name, std::env::var_os("PATH"))?,
         name,
         arguments,
         budget_bytes,
@@ -225,8 +257,8 @@ pub fn run(args: RunArgs, output: &Output) -> Result<ExitCode> {
         },
         Choice::Preload { why } => preload::run(&program, &args, why, &mut signals, output)?,
     };
-    eprint!("{}", ran.summary);
-    eprintln!(
+    tell!("{}", ran.summary.trim_end());
+    tell!(
         "  host    {}: {}",
         ran.result.host.name(),
         ran.result.reason
@@ -250,24 +282,30 @@ impl HostArg {
 }
 
 fn budget_bytes(args: &RunArgs) -> Result<u64> {
-    let machine_bytes = warmswap_report::Machine::read()?.memory_bytes;
+    let machine_bytes = warmswap_output::Machine::read()?.memory_bytes;
     // In a container the group's limit is all the memory there is.
     let limit_bytes = warmswap_sys::memcg::own_limit_bytes(&warmswap_sys::Root::machine());
     let memory_bytes = limit_bytes.map_or(machine_bytes, |limit| limit.min(machine_bytes));
     let budget_bytes = args.budget.resolve(memory_bytes);
-    if budget_bytes < MIN_BUDGET_BYTES {
-        let least = Quantity::Bytes(MIN_BUDGET_BYTES).human();
-        let meant = args
-            .budget
-            .meant()
-            .map_or_else(String::new, |asks| format!("; {asks}"));
-        let why = format!(
-            "--budget {}: at least {least} are needed{meant}",
-            args.budget
-        );
-        return Err(BadInput(why).into());
-    }
     Ok(budget_bytes)
+}
+
+/// Checks that a host can do with so little.
+fn check_budget(args: &RunArgs, budget_bytes: u64, host: HostArg) -> Result<(), BadInput> {
+    let least_bytes = match host {
+        HostArg::Preload => LEAST_PRELOAD_BYTES,
+        HostArg::Auto | HostArg::Kernel => LEAST_KERNEL_BYTES,
+    };
+    if budget_bytes >= least_bytes {
+        return Ok(());
+    }
+    let meant = args.budget.meant();
+    let meant = meant.map_or_else(String::new, |asks| format!("; {asks}"));
+    Err(BadInput(format!(
+        "--budget {}: at least {} are needed{meant}",
+        args.budget,
+        Quantity::Bytes(least_bytes).human(),
+    )))
 }
 
 /// Checks the files that are written while the program runs, and at its end.
@@ -295,11 +333,11 @@ fn check_files(args: &RunArgs) -> Result<(), BadInput> {
 ///
 /// # Errors
 /// [`BadInput`] for a clairvoyant one; others of [`SchemeSpec::parse`].
-pub fn live_scheme(text: &str) -> Result<SchemeSpec> {
+fn live_scheme(text: &str) -> Result<SchemeSpec> {
     let scheme = SchemeSpec::parse(text)?;
     if scheme.reclaim.split(':').next() == Some("optimal") {
         let why = format!(
-            "--scheme {text}: it knows the future, which a replay alone has; `warmswap schemes` lists the others"
+            "--scheme {text}: it knows the future, which a replay alone has; `warmswap-lab schemes` lists the others"
         );
         return Err(BadInput(why).into());
     }

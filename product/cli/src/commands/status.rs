@@ -2,34 +2,70 @@
 
 use super::daemon::{DaemonSocket, Unreachable};
 use super::switch::is_program;
-use crate::exit::BadInput;
-use crate::manual::{NOT_ALLOWED, NOTHING_RUNS};
-use crate::output::Output;
+use crate::tables::daemon::{self, Verdict};
+use crate::tables::programs::programs;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
+use std::io::{IsTerminal as _, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use warmswap_control::{Client, ClientError, DaemonStatus, ProgramStats, running, socket_of};
-use warmswap_report::table::Table;
-use warmswap_report::tables::daemon::{self, Verdict};
-use warmswap_report::tables::programs::programs;
+use warmswap_daemon::metrics::openmetrics;
+use warmswap_output::output::TableArgs;
+use warmswap_output::{BadInput, Output, Table, tell};
+use warmswap_protocol::{Client, ClientError, DaemonStatus, ProgramStats, running, socket_of};
 
 /// How long a program has for its answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Neither a daemon nor a paged program was found.
+const NOTHING_RUNS: u8 = 3;
+
+/// This user may not ask the daemon, or cannot see whether there is one.
+const NOT_ALLOWED: u8 = 4;
+
 /// Relaunches that are shown.
 const SHOWN_RELAUNCHES: usize = 10;
 
+/// Time between two looks.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What clears a terminal: to the upper left, and nothing from there on.
+const CLEAR: &str = "\u{1b}[H\u{1b}[J";
+
+const HELP: &str = "\
+Examples:
+  warmswap status
+      the daemon with its applications, and the paged programs
+  warmswap status 4711
+      one paged program
+  warmswap status --watch
+      the same, again each second
+  warmswap status --json -
+      for scripts
+
+Exit status:
+  3  neither a daemon nor a paged program of this user runs
+  4  this user may not connect to the daemon's socket, or not look for it; paged programs are shown all the same";
+
 /// Which programs.
 #[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
 pub struct StatusArgs {
     #[command(flatten)]
     daemon: DaemonSocket,
+    /// Look again each second
+    #[arg(long, conflicts_with_all = ["json", "csv", "openmetrics"])]
+    watch: bool,
+    /// The daemon's status as OpenMetrics text, for Prometheus
+    #[arg(long, conflicts_with_all = ["json", "csv", "targets"])]
+    openmetrics: bool,
     /// Paged programs, by process or socket; default: the daemon, and all of this user
     #[arg(value_name = "PID|SOCKET")]
     targets: Vec<String>,
+    #[command(flatten)]
+    output: TableArgs,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -89,28 +125,85 @@ fn everything(socket: &DaemonSocket) -> (Listing, Option<Unreachable>) {
     (listing, unreachable)
 }
 
-/// Prints the tables, and ends with what was found.
-pub fn run(args: StatusArgs, output: &Output) -> Result<ExitCode> {
-    let (mut listing, unreachable) = if args.targets.is_empty() {
-        everything(&args.daemon)
-    } else {
-        let ask = |target: &String| {
-            let socket = socket(target);
-            if !is_program(target) && !socket.exists() {
-                let why = format!(
-                    "'{target}' is neither a process nor a socket; applications are shown by plain `warmswap status`"
-                );
-                return Err(BadInput(why).into());
-            }
-            Ok(ask(&socket)?)
-        };
-        let programs = args.targets.iter().map(ask).collect::<Result<_>>()?;
-        let listing = Listing {
-            programs,
-            ..Listing::default()
-        };
-        (listing, None)
+/// The programs that are named.
+fn named(targets: &[String]) -> Result<Listing> {
+    let ask = |target: &String| {
+        let socket = socket(target);
+        if !is_program(target) && !socket.exists() {
+            let why = format!(
+                "'{target}' is neither a process nor a socket; applications are shown by plain `warmswap status`"
+            );
+            return Err(BadInput(why).into());
+        }
+        Ok(ask(&socket)?)
     };
+    let programs = targets.iter().map(ask).collect::<Result<_>>()?;
+    Ok(Listing {
+        programs,
+        ..Listing::default()
+    })
+}
+
+/// Prints what was asked for, and ends with what was found.
+pub fn run(args: StatusArgs) -> Result<ExitCode> {
+    let output = &args.output.open()?;
+    if args.openmetrics {
+        return metrics(&args.daemon, output);
+    }
+    if !args.watch {
+        return print(look(&args)?, output);
+    }
+    let clear = if stdout().is_terminal() { CLEAR } else { "" };
+    loop {
+        // All that is to be shown first, so that the screen is never empty for long.
+        let seen = look(&args)?;
+        output.print(|out| out.write_all(clear.as_bytes()))?;
+        let code = print(seen, output)?;
+        if output.is_closed() {
+            return Ok(code);
+        }
+        if clear.is_empty() {
+            output.say("")?;
+        }
+        std::thread::sleep(WATCH_INTERVAL);
+    }
+}
+
+/// The daemon's status for Prometheus.
+fn metrics(daemon: &DaemonSocket, output: &Output) -> Result<ExitCode> {
+    match daemon.status() {
+        Ok(Some(status)) => {
+            output.print(|out| out.write_all(openmetrics(&status).as_bytes()))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(None) => {
+            tell!("warmswap: no daemon runs: start it with `warmswap daemon`");
+            Ok(ExitCode::from(NOTHING_RUNS))
+        }
+        Err(error) => {
+            tell!("warmswap: {error}");
+            Ok(ExitCode::from(code(&error)))
+        }
+    }
+}
+
+/// How the command ends where the daemon does not answer.
+fn code(error: &Unreachable) -> u8 {
+    match error {
+        Unreachable::NotAllowed { .. } | Unreachable::OutOfSight { .. } => NOT_ALLOWED,
+        _ => 1,
+    }
+}
+
+fn look(args: &StatusArgs) -> Result<(Listing, Option<Unreachable>)> {
+    match args.targets.is_empty() {
+        true => Ok(everything(&args.daemon)),
+        false => Ok((named(&args.targets)?, None)),
+    }
+}
+
+fn print(seen: (Listing, Option<Unreachable>), output: &Output) -> Result<ExitCode> {
+    let (mut listing, unreachable) = seen;
     let mut tables: Vec<Table> = Vec::new();
     if let Some(status) = &listing.daemon {
         listing.verdict = Some(daemon::verdict(status, output.style));
@@ -123,18 +216,17 @@ pub fn run(args: StatusArgs, output: &Output) -> Result<ExitCode> {
     tables.retain(|table| table.row_count() > 0);
     let runs = listing.daemon.is_some() || !listing.programs.is_empty();
     let code = match &unreachable {
-        Some(Unreachable::NotAllowed { .. } | Unreachable::OutOfSight { .. }) => NOT_ALLOWED,
-        Some(_) => 1,
+        Some(error) => code(error),
         None if !runs && listing.silent.is_empty() => NOTHING_RUNS,
         None => 0,
     };
     for silent in &listing.silent {
-        eprintln!("warmswap: {}", silent.error);
+        tell!("warmswap: {}", silent.error);
     }
     if let Some(error) = unreachable {
-        eprintln!("warmswap: {error}");
+        tell!("warmswap: {error}");
     } else if code == NOTHING_RUNS {
-        eprintln!(
+        tell!(
             "warmswap: no daemon and no paged program of this user runs: `warmswap daemon` looks after programs as they are (root), \
              `warmswap run -- COMMAND` starts one that is paged"
         );

@@ -2,18 +2,28 @@
 
 use super::daemon::DaemonSocket;
 use super::status::socket;
-use crate::exit::BadInput;
-use crate::output::Output;
 use anyhow::Result;
 use clap::Args;
 use std::time::Duration;
-use warmswap_control::{AppEvent, Client, Request};
+use warmswap_output::output::ResultArgs;
+use warmswap_output::{BadInput, Output};
+use warmswap_protocol::{AppEvent, Client, Request};
 
 /// How long a program has to answer: it may be swapped out.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+const HELP: &str = "\
+Examples:
+  warmswap switch mail
+      its user is back
+  warmswap switch --background mail
+      its user is gone: its pages may leave
+  warmswap switch --foreground 4711
+      of a program under `warmswap run`, by its process";
+
 /// Which application or program, and where it goes.
 #[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
 pub struct SwitchArgs {
     #[command(flatten)]
     direction: Direction,
@@ -22,6 +32,8 @@ pub struct SwitchArgs {
     /// An application that the daemon knows; or a paged program: a process, or the socket that it listens on
     #[arg(value_name = "APP|PID|SOCKET")]
     target: String,
+    #[command(flatten)]
+    output: ResultArgs,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
@@ -44,9 +56,10 @@ pub fn is_program(target: &str) -> bool {
 }
 
 /// Tells the program or the daemon, and waits until it has heard.
-pub fn run(args: SwitchArgs, output: &Output) -> Result<()> {
+pub fn run(args: SwitchArgs) -> Result<()> {
+    let output = args.output.open()?;
     if is_program(&args.target) {
-        return switch_program(&args, output);
+        return switch_program(args.direction, &args.target, &output);
     }
     let event = match args.direction {
         Direction {
@@ -66,8 +79,8 @@ pub fn run(args: SwitchArgs, output: &Output) -> Result<()> {
     )
 }
 
-fn switch_program(args: &SwitchArgs, output: &Output) -> Result<()> {
-    let request = match args.direction {
+fn switch_program(direction: Direction, target: &str, output: &Output) -> Result<()> {
+    let request = match direction {
         Direction {
             background: true, ..
         } => Request::Background,
@@ -82,7 +95,7 @@ fn switch_program(args: &SwitchArgs, output: &Output) -> Result<()> {
             return Err(BadInput(why.to_owned()).into());
         }
     };
-    let mut client = Client::connect(&socket(&args.target), TIMEOUT)?;
+    let mut client = Client::connect(&socket(target), TIMEOUT)?;
     client.tell(&request)?;
     output.save("warmswap.switch", client.status()?)
 }

@@ -1,7 +1,8 @@
 //! The daemon, run as people run it: over this machine's own zram, with one program of ours.
 
-use crate::common::{Ran, assert_refused, folder, json, run, succeed, text, warmswap};
-use crate::schema::assert_described;
+use crate::common::{
+    Ran, assert_misused, assert_refused, folder, json, run, succeed, text, warmswap,
+};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,9 +10,16 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use warmswap_sys::advise::{Advice, PageRange, advise_on_every_cpu};
+use warmswap_sys::maps::{Backing, Mapping, Maps};
+use warmswap_sys::meminfo::Meminfo;
+use warmswap_sys::process::Process;
+use warmswap_sys::undo::Undo;
+use warmswap_sys::zram::{ZramConfig, ZramSwap};
 use warmswap_sys::{Root, swap, zram};
+use warmswap_testkit::schema::assert_described;
 use warmswap_testkit::skip;
 
 /// How long something may take that will happen.
@@ -26,8 +34,7 @@ const HOLDER: &str = "WARMSWAP_TEST_HOLDER";
 /// Bytes that it holds: pages that shrink well, each of its own.
 const HELD_BYTES: usize = 48 << 20;
 
-/// Of them, it touches these, spread evenly, at each line of its input: 20 MB, more than the budget leaves room
-/// for in the end, so that some of them must come back.
+/// Of them, it touches these, spread evenly, at each line of its input.
 const TOUCHED_PAGES: usize = 5000;
 
 /// Not a test of its own: run by the tests below in another process.
@@ -82,12 +89,11 @@ impl Daemon {
     /// Starts one in `folder`, and waits until it answers.
     fn start(folder: TempDir, more: &str) -> Self {
         let socket = Self::socket_in(&folder);
-        let config = folder.path().join("warmswap.conf");
+        let config = folder.path().join("warmswap.toml");
         let text = format!(
-            "[daemon]\nsocket = {}\nstate-folder = {}\nsave-interval-seconds = 1\n\
-             [signals]\nx11 = no\nsway = no\ni3 = no\nactivity = no\n[discover]\nenable = no\n{more}",
-            socket.display(),
-            folder.path().join("learned").display(),
+            "[daemon]\nsocket = {socket:?}\nstate-folder = {:?}\n\
+             [signals]\nactivity = false\n[discover]\nenable = false\n{more}",
+            folder.path().join("learned"),
         );
         fs::write(&config, text).expect("a file can be written");
         let log = fs::File::create(folder.path().join("log")).expect("a log");
@@ -196,6 +202,11 @@ impl Holder {
         }
     }
 
+    /// The program: the command executes it.
+    fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     fn touch(&mut self) {
         let input = self.input.as_mut().expect("a pipe");
         writeln!(input).expect("the program listens");
@@ -218,13 +229,23 @@ fn switch(daemon: &Daemon, args: &[&str]) {
 /// The priority of all swap here: no other test has it.
 const PRIORITY: i32 = 7077;
 
-/// A small device, and so small a budget that what is not used leaves.
-const PRESSED: &str = "[zram0]\nzram-size = 128\nswap-priority = 7077\n[host]\nahead-of-kernel = no\npressure-percent = 0\n\
-                       budget = 24\npage-out-mib-per-second = 2000\nlaunch-window-ms = 2000\n";
+/// A small device.
+const DEVICE: &str = "[zram0]\nzram-size = 128\nswap-priority = 7077\n";
 
-/// The same with another budget, in MiB.
-fn with_budget(mib: u32) -> String {
-    PRESSED.replace("budget = 24", &format!("budget = {mib}"))
+/// With less memory free, nothing comes back.
+const LEAST_FREE_BYTES: u64 = 2 << 30;
+
+/// Has the kernel page out what a process holds.
+fn page_out(pid: u32) {
+    let maps = Maps::read(&Root::machine(), pid).expect("it runs");
+    let own = |mapping: &&Mapping| mapping.backing == Backing::Anonymous && mapping.write;
+    let ranges = maps.as_slice().iter().filter(own).map(|mapping| PageRange {
+        first: mapping.start / 4096,
+        count: mapping.pages(),
+    });
+    let process = Process::open(pid).expect("it runs");
+    let ranges: Vec<_> = ranges.collect();
+    advise_on_every_cpu(&process, Advice::PageOut, &ranges).expect("root may");
 }
 
 /// The swap areas of daemons here.
@@ -267,24 +288,26 @@ fn hindrance() -> Option<String> {
 #[test]
 fn what_holds_is_printed_with_where_it_comes_from() {
     let folder = folder();
-    let file = folder.path().join("a.conf");
-    fs::write(&file, "[zram0]\nzram-size = 1 + 2\n[hst]\n").expect("a file can be written");
+    let file = folder.path().join("a.toml");
+    fs::write(&file, "[zram0]\nzram-size = \"1 + 2\"\n").expect("a file can be written");
     let file = text(&file);
 
     let ran = run(["config", "--effective", "--config", file]);
 
     assert_eq!(ran.code, Some(0));
-    let expected = format!("# 3 MiB, {file}:2\nzram-size = 1 + 2\n");
+    let expected = format!("# 3 MiB, {file}:2\nzram-size = \"1 + 2\"\n");
     assert!(ran.stdout.contains(&expected), "{}", ran.stdout);
-    let warning = format!("warmswap: {file}:3: there is no section [hst]; it is ignored\n");
-    assert_eq!(ran.stderr, warning);
+    assert_eq!(ran.stderr, "");
 
-    fs::write(file, "[zram0]\nzram-size = much\n").expect("a file can be written");
+    fs::write(file, "[hst]\n").expect("a file can be written");
+    let ran = run(["config", "--effective", "--config", file]);
+    assert_refused(&ran, 2, &[&format!("{file}:1"), "did you mean host?"]);
+    fs::write(file, "[zram0]\nzram-size = \"much\"\n").expect("a file can be written");
     let ran = run(["config", "--effective", "--config", file]);
     assert_refused(&ran, 2, &[&format!("{file}:2"), "zram-size", "much"]);
     let ran = run(["daemon", "--config", file]);
     assert_refused(&ran, 2, &[&format!("{file}:2"), "zram-size", "much"]);
-    assert_refused(&run(["config"]), 2, &["--effective"]);
+    assert_misused(&run(["config"]), &["--effective"]);
     let ran = run(["config", "--effective", "--config", "/nonexistent/x"]);
     assert_refused(&ran, 2, &["/nonexistent/x"]);
 }
@@ -292,8 +315,8 @@ fn what_holds_is_printed_with_where_it_comes_from() {
 #[test]
 fn the_configuration_is_data_too() {
     let folder = folder();
-    let file = folder.path().join("a.conf");
-    fs::write(&file, "[host]\nprefetch = no\n").expect("a file can be written");
+    let file = folder.path().join("a.toml");
+    fs::write(&file, "[host]\nprefetch = false\n").expect("a file can be written");
 
     let data = json(
         "warmswap.config",
@@ -305,25 +328,9 @@ fn the_configuration_is_data_too() {
     let prefetch = prefetch.expect("a setting");
     assert_eq!(
         (&prefetch["value"], &prefetch["section"]),
-        (&"no".into(), &"host".into())
+        (&"false".into(), &"host".into())
     );
     assert_eq!(prefetch["origin"], format!("{}:2", file.display()));
-}
-
-#[test]
-fn manual_pages_are_written() {
-    let folder = folder();
-
-    succeed(["man", text(folder.path())]);
-
-    for page in [
-        "man1/warmswap.1",
-        "man1/warmswap-daemon.1",
-        "man5/warmswap.conf.5",
-    ] {
-        let text = fs::read_to_string(folder.path().join(page)).expect(page);
-        assert!(text.contains(".TH"), "{page}");
-    }
 }
 
 // ---- without a daemon ----
@@ -349,11 +356,11 @@ fn a_daemon_that_is_ended_leaves_nothing_behind() {
     }
     let _turn = alone();
     for signal in ["-TERM", "-INT"] {
-        let daemon = Daemon::start(folder(), PRESSED);
+        let daemon = Daemon::start(folder(), DEVICE);
         let areas = own_areas();
         assert_eq!(areas.len(), 1);
         assert_eq!(daemon.devices(), [areas[0].path.as_str()]);
-        let config = daemon.folder.path().join("warmswap.conf");
+        let config = daemon.folder.path().join("warmswap.toml");
         let second = run(["daemon", "--config", text(&config)]);
         assert_refused(&second, 1, &["another daemon"]);
 
@@ -365,13 +372,17 @@ fn a_daemon_that_is_ended_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_relaunch_is_learned_prefetched_and_told_and_survives_a_kill() {
-    let name = "a_relaunch_is_learned_prefetched_and_told_and_survives_a_kill";
+fn what_left_comes_back_and_is_told_also_after_a_kill() {
+    let name = "what_left_comes_back_and_is_told_also_after_a_kill";
     if let Some(why) = hindrance() {
         skip!(name, "{why}");
     }
+    let free = Meminfo::read(&Root::machine()).map_or(0, |memory| memory.free_bytes);
+    if free < LEAST_FREE_BYTES {
+        skip!(name, "too little memory is free");
+    }
     let _turn = alone();
-    let daemon = Daemon::start(folder(), PRESSED);
+    let daemon = Daemon::start(folder(), DEVICE);
     let devices = daemon.devices();
     let mut holder = Holder::launch(&daemon);
     let app = |daemon: &Daemon| {
@@ -380,56 +391,42 @@ fn a_relaunch_is_learned_prefetched_and_told_and_survives_a_kill() {
         let found = apps.iter_mut().find(|app| app["name"] == "hold");
         found.expect("the application is known").take()
     };
-    let bytes = |app: &Value, key: &str| app[key].as_u64().expect("a number");
-    let leave = |daemon: &Daemon, away_bytes: u64| {
+    let number = |value: &Value| value.as_u64().expect("a number");
+    let comes_back = |daemon: &Daemon, holder: &mut Holder| {
         switch(daemon, &["--background", "hold"]);
-        wait_for("pages leave", || {
-            bytes(&app(daemon), "swapped_bytes") > away_bytes
+        page_out(holder.process());
+        wait_for("most of it comes back", || {
+            number(&daemon.status()["given_back"]["bytes"]) > HELD_BYTES as u64 / 2
         });
-    };
-    // When it was: nothing is saved from then on until what is learned of it is known.
-    let come_back = |daemon: &Daemon, holder: &mut Holder| {
         switch(daemon, &["hold"]);
-        let began = SystemTime::now();
         holder.touch();
         switch(daemon, &["--launch-done", "hold"]);
-        began
+        switch(daemon, &["--background", "hold"]);
+        wait_for("it is told what was used", || {
+            number(&daemon.status()["given_back"]["used_pages"]) > 0
+        });
     };
-    switch(&daemon, &["--launch-done", "hold"]);
-    let mut last_began = SystemTime::now();
-    for _ in 0..3 {
-        // Half of all leaves: what is touched of that is seen to be.
-        leave(&daemon, HELD_BYTES as u64 / 2);
-        last_began = come_back(&daemon, &mut holder);
-    }
-    let found = app(&daemon);
-    assert_eq!(bytes(&found, "processes"), 1);
-    assert!(bytes(&found, "relaunch_count") >= 3, "{found}");
-    let last = found["relaunches"].as_array().and_then(|all| all.last());
-    let last = last.expect("a relaunch").clone();
-    assert_eq!(last["is_answered"], true);
-    assert!(bytes(&last, "faults_avoided") > 0, "{last}");
+    comes_back(&daemon, &mut holder);
 
+    let found = app(&daemon);
+    assert_eq!(number(&found["processes"]), 1);
+    assert!(number(&found["relaunch_count"]) >= 1, "{found}");
+    let last = found["relaunches"].as_array().and_then(|all| all.last());
+    assert_eq!(last.expect("a relaunch")["is_answered"], true);
+    let metrics = succeed([
+        "status",
+        "--openmetrics",
+        "--daemon",
+        text(&daemon.socket()),
+    ]);
+    assert!(metrics.contains("warmswap_app_relaunches_total{app=\"hold\"}"));
+    assert!(metrics.ends_with("# EOF\n"), "{metrics}");
     let shown = succeed(["status", "--daemon", text(&daemon.socket())]);
-    for part in [
-        "working: ",
-        "helping: ",
-        "hold",
-        "foreground",
-        "Last relaunches",
-    ] {
+    for part in ["working: ", "gave ", "hold", "Last relaunches"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
 
-    // Learned tables are saved a second after the last relaunch; they, the device and the program outlive the daemon.
-    let wait_for_tables = |daemon: &Daemon, last_began: SystemTime| {
-        let learned = daemon.folder.path().join("learned/hold.learned");
-        wait_for("tables are saved", || {
-            let saved = fs::metadata(&learned).and_then(|file| file.modified());
-            saved.is_ok_and(|saved| saved > last_began)
-        });
-    };
-    wait_for_tables(&daemon, last_began);
+    // The device and the program outlive the daemon.
     let (ended, folder) = daemon.end("-KILL");
     assert_eq!(ended.signal(), Some(9));
     let areas = swap::areas(&Root::machine()).expect("a list of swap");
@@ -437,38 +434,13 @@ fn a_relaunch_is_learned_prefetched_and_told_and_survives_a_kill() {
         areas.iter().any(|area| area.path == devices[0]),
         "its device is still there"
     );
-
-    let is_back = |daemon: &Daemon| {
-        assert_eq!(daemon.devices(), devices, "{}", daemon.log());
-        assert!(daemon.log().contains("goes on with"), "{}", daemon.log());
-        wait_for("the program is found again", || {
-            bytes(&app(daemon), "processes") == 1
-        });
-    };
-    let daemon = Daemon::start(folder, &with_budget(5));
-    is_back(&daemon);
-    // All but 4 MiB leaves, and so does most of what was learned to be hot. What is touched of it twice more is a
-    // target of prepaging.
-    let nearly_all = HELD_BYTES as u64 - (4 << 20);
-    leave(&daemon, nearly_all);
-    for _ in 0..2 {
-        last_began = come_back(&daemon, &mut holder);
-        leave(&daemon, nearly_all);
-    }
-    wait_for_tables(&daemon, last_began);
-    let (_, folder) = daemon.end("-KILL");
-
-    // There is room for it, so it is brought back early.
-    let daemon = Daemon::start(folder, &with_budget(96));
-    is_back(&daemon);
-    come_back(&daemon, &mut holder);
-    let found = app(&daemon);
-    let last = found["relaunches"].as_array().and_then(|all| all.last());
-    let avoided = last.map_or(0, |last| bytes(last, "faults_avoided"));
-    assert!(
-        bytes(&found, "prefetched_pages") > 0 && avoided > 0,
-        "by what was learned before: {found}"
-    );
+    let daemon = Daemon::start(folder, DEVICE);
+    assert_eq!(daemon.devices(), devices, "{}", daemon.log());
+    assert!(daemon.log().contains("goes on with"), "{}", daemon.log());
+    wait_for("the program is found again", || {
+        number(&app(&daemon)["processes"]) == 1
+    });
+    comes_back(&daemon, &mut holder);
 
     let (ended, folder) = daemon.end("-TERM");
     assert_eq!(ended.code(), Some(0));
@@ -502,6 +474,85 @@ fn a_device_that_is_configured_no_more_is_removed() {
 }
 
 #[test]
+fn a_device_that_is_there_only_without_swap_follows_other_swap() {
+    let name = "a_device_that_is_there_only_without_swap_follows_other_swap";
+    if let Some(why) = hindrance() {
+        skip!(name, "{why}");
+    }
+    let _turn = alone();
+    let areas = swap::areas(&Root::machine()).expect("a list of swap");
+    if !areas.is_empty() {
+        skip!(name, "this machine has swap of its own: {areas:?}");
+    }
+    let text =
+        format!("[zram0]\nzram-size = 64\nswap-priority = {PRIORITY}\nonly-without-swap = true\n");
+    let daemon = Daemon::start(folder(), &text);
+    assert_eq!(own_areas().len(), 1);
+    let state = folder();
+    let undo = Undo::open(&Root::machine(), state.path()).expect("a registry");
+    let config = ZramConfig {
+        disk_bytes: 16 << 20,
+        algorithm: "lzo-rle".to_owned(),
+        second_algorithm: None,
+        memory_limit_bytes: None,
+        priority: 1,
+    };
+
+    let other = ZramSwap::create(&undo, &config).expect("a device");
+    wait_for("it goes", || daemon.devices().is_empty());
+    assert!(own_areas().is_empty());
+    drop(other);
+    wait_for("it comes", || !daemon.devices().is_empty());
+    assert_eq!(own_areas().len(), 1);
+    assert!(
+        daemon.log().contains("since there is swap"),
+        "{}",
+        daemon.log()
+    );
+    let (ended, folder) = daemon.end("-TERM");
+    assert_eq!(ended.code(), Some(0));
+    assert_nothing_left(&folder);
+}
+
+#[test]
+fn another_wish_is_another_device_and_one_that_cannot_be_had_takes_none_away() {
+    let name = "another_wish_is_another_device_and_one_that_cannot_be_had_takes_none_away";
+    if let Some(why) = hindrance() {
+        skip!(name, "{why}");
+    }
+    let _turn = alone();
+    let zram = |size: &str, more: &str| {
+        format!("[zram0]\nzram-size = {size}\nswap-priority = {PRIORITY}\n{more}")
+    };
+    let daemon = Daemon::start(folder(), &zram("\"32 + 32\"", ""));
+    let first = daemon.devices();
+    let (_, folder) = daemon.end("-KILL");
+
+    let daemon = Daemon::start(folder, &zram("\"32 + 32\"", "zram-resident-limit = 16\n"));
+    let second = daemon.devices();
+    assert_ne!(first, second, "its limit is another");
+    assert_eq!(own_areas().len(), 1);
+    let (_, folder) = daemon.end("-KILL");
+
+    // What the kernel has not is found out before the device goes.
+    let config = folder.path().join("warmswap.toml");
+    let before = fs::read_to_string(&config).expect("a file");
+    let other = before.replace(
+        "zram-resident-limit = 16",
+        "compression-algorithm = \"nosuch\"",
+    );
+    fs::write(&config, other).expect("a file can be written");
+    let refused = run(["daemon", "--config", text(&config)]);
+    assert_refused(&refused, 1, &["nosuch", "[zram0]"]);
+    assert_eq!(own_areas().len(), 1, "it stays");
+
+    let daemon = Daemon::start(folder, &zram("\"32 + 32\"", "zram-resident-limit = 16\n"));
+    assert_eq!(daemon.devices(), second);
+    let (_, folder) = daemon.end("-TERM");
+    assert_nothing_left(&folder);
+}
+
+#[test]
 fn requests_that_make_no_sense_are_refused_by_the_daemon() {
     if let Some(why) = hindrance() {
         skip!(
@@ -510,7 +561,7 @@ fn requests_that_make_no_sense_are_refused_by_the_daemon() {
         );
     }
     let _turn = alone();
-    let daemon = Daemon::start(folder(), "[app web]\nexecutable = no-such-program\n");
+    let daemon = Daemon::start(folder(), "[app.web]\nexecutable = \"no-such-program\"\n");
     let socket = daemon.socket();
     let socket = text(&socket);
 

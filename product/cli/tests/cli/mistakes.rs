@@ -1,8 +1,7 @@
-//! What people get wrong on the command line: refused before any work, in one line that says what to do.
+//! What people get wrong on the command line: refused before any work, with what to do.
 
-use crate::common::{Ran, assert_refused, folder, json, run, succeed, text, trace, warmswap};
+use crate::common::{assert_misused, assert_refused, folder, run, succeed, text};
 use std::fs;
-use std::process::Command;
 
 #[track_caller]
 fn refused(args: &[&str], parts: &[&str]) {
@@ -11,148 +10,35 @@ fn refused(args: &[&str], parts: &[&str]) {
 
 #[test]
 fn a_misspelt_name_is_asked_about_where_it_stands() {
-    let trace = trace();
-    refused(
-        &["trace", "inf"],
-        &["did you mean 'info'?", "`warmswap trace --help`"],
-    );
-    refused(&["doctor", "rn"], &["did you mean 'run'?"]);
-    refused(
-        &["run", "--budgt", "64M", "--", "true"],
-        &["unexpected argument '--budgt'; did you mean '--budget'?"],
-    );
-    refused(
-        &["bench", "program", "--rouds", "3", "--", "true"],
-        &["unexpected argument '--rouds'; did you mean '--rounds'?"],
-    );
-    refused(
-        &["replay", &trace, "--bugdet", "1G"],
-        &["did you mean '--budget'?"],
-    );
-    refused(
-        &["launch", "mail", "sleep", "1"],
-        &["write -- before the program: warmswap launch mail -- sleep 1"],
-    );
-    let ran = run(["foo"]);
-    assert_refused(&ran, 2, &["'foo'", "`warmswap --help` lists them"]);
-    assert!(!ran.stderr.contains("follow-windows"), "{}", ran.stderr);
-}
-
-#[test]
-fn numbers_are_refused_in_plain_words() {
-    let trace = trace();
-    let head = |number| run(["trace", "head", &trace, "-n", number]);
-    for number in ["-1", "abc"] {
-        let ran = head(number);
-        assert_refused(&ran, 2, &[number, "--events", "it is no whole number"]);
-        assert!(!ran.stderr.contains("tip: "), "{}", ran.stderr);
+    for (args, parts) in [
+        (&["statsu"][..], &["statsu", "'status'"][..]),
+        (&["doctor", "daemom"], &["'daemon'"]),
+        (&["doctor", "brain"], &["'brain'"]),
+        (
+            &["run", "--budgt", "64M", "--", "true"],
+            &["unexpected argument '--budgt'", "'--budget'"],
+        ),
+        (
+            &["launch", "mail", "sleep", "1"],
+            &["'sleep'", "<APP> -- <COMMAND>..."],
+        ),
+    ] {
+        assert_misused(&run(args), parts);
     }
-    let replay = |more: &[&str]| run([&["replay", &trace, "--no-contents"], more].concat());
-    assert_refused(
-        &replay(&["--budget", "-1"]),
-        2,
+    let budget = ["run", "--budget", "3", "--", "true"];
+    refused(&budget, &["did you mean 3M?"]);
+    assert_misused(
+        &run(["run", "--budget=-1", "true"]),
         &["--budget", "\"-1\" is negative"],
     );
-    assert_refused(&replay(&["--budget", "1k"]), 2, &["--budget 1K", "256 KiB"]);
-    assert_refused(&replay(&["--pool", "200%"]), 2, &["--pool 200%", "MiB"]);
-}
-
-#[test]
-fn amounts_have_ranges() {
-    let trace = trace();
-    let folder = folder();
-    let out = text(&folder.path().join("out")).to_owned();
-    refused(
-        &["calibrate", &trace, "--passes", "0"],
-        &["--passes", "1..=1000"],
-    );
-    for amount in ["0", "99999999999999999"] {
-        let range = ["--sample-mib", "1..=65536"];
-        refused(&["calibrate", &trace, "--sample-mib", amount], &range);
-        let study = ["study", "chunk-size", &trace, "--sample-mib", amount];
-        refused(&study, &range);
-    }
-    refused(
-        &["study", "entropy", &trace, "--pages", "0"],
-        &["--pages", "1..="],
-    );
-    refused(
-        &[
-            "record",
-            "--apps",
-            "apps",
-            "--out",
-            &out,
-            "--relaunches",
-            "0",
-        ],
-        &["--relaunches", "1..="],
-    );
-    refused(
-        &["trace", "sample", &trace, "--out", &out, "--share", "0"],
-        &["--share 0", "up to 1"],
-    );
-    assert!(!folder.path().join("out").exists());
-}
-
-#[test]
-fn what_is_named_twice_does_not_count_twice() {
-    let trace = trace();
-    refused(
-        &["compare", &trace, "--schemes", "zram,zram"],
-        &["the scheme zram is named twice"],
-    );
-    refused(
-        &["compare", &trace, &trace],
-        &["mixed.wst is named twice: leave one out"],
-    );
-}
-
-#[test]
-fn traces_of_one_name_are_told_apart_by_their_paths() {
-    let folder = folder();
-    let sampled = |name: &str, seed: &str| {
-        let path = folder.path().join(name).join("z.wst");
-        fs::create_dir(folder.path().join(name)).expect("a folder");
-        let trace = trace();
-        let args = [
-            "trace", "sample", &trace, "--share", "0.1", "--seed", seed, "--out",
-        ];
-        succeed([&args[..], &[text(&path)]].concat());
-        text(&path).to_owned()
-    };
-    let (a, b) = (sampled("a", "1"), sampled("b", "2"));
-    let args = ["compare", &a, &b, "--no-contents", "--schemes", "zram"];
-    let data = json("warmswap.compare", args);
-    let traces = data["traces"].as_array().expect("a list");
-    let names: Vec<_> = traces
-        .iter()
-        .filter_map(|row| row["trace"].as_str())
-        .collect();
-    assert_eq!(names, [a.as_str(), b.as_str()]);
 }
 
 #[test]
 fn files_that_cannot_be_written_are_refused_before_the_work() {
-    let trace = trace();
     let no_folder = "/nonexistent/x";
     let why = "No such file or directory";
     for option in ["--json", "--csv"] {
-        refused(
-            &["replay", &trace, "--no-contents", option, no_folder],
-            &[option, no_folder, why],
-        );
-    }
-    for args in [
-        &["calibrate", &trace][..],
-        &["trace", "sample", &trace],
-        &["trace", "export", &trace],
-        &["trace", "synth"],
-        &["record", "--apps", "apps"],
-        &["report", "x.json"],
-    ] {
-        let args = [args, &["--out", no_folder]].concat();
-        refused(&args, &["--out", no_folder, why]);
+        refused(&["doctor", option, no_folder], &[option, no_folder, why]);
     }
     for option in ["--stats-json", "--control", "--backing"] {
         let args = ["run", "--host", "preload", option, no_folder, "echo", "ran"];
@@ -165,42 +51,10 @@ fn files_that_cannot_be_written_are_refused_before_the_work() {
     let folder = folder();
     let full = folder.path().join("full");
     fs::write(&full, "x").expect("a file");
-    refused(
-        &[
-            "run",
-            "--host",
-            "preload",
-            "--backing",
-            text(&full),
-            "echo",
-            "ran",
-        ],
-        &["it is not empty"],
-    );
-    refused(
-        &["schemes", "--json", text(folder.path())],
-        &["it is a folder"],
-    );
-}
-
-#[test]
-fn a_disk_that_is_full_is_no_bad_input() {
-    let folder = folder();
-    let out = folder.path().join("sample.wst");
-    let mut shell = Command::new("sh");
-    shell.args([
-        "-c",
-        "trap '' XFSZ; ulimit -f 8; exec \"$@\"",
-        "sh",
-        env!("CARGO_BIN_EXE_warmswap"),
-        "trace",
-        "sample",
-        &trace(),
-        "--out",
-        text(&out),
-    ]);
-    let ran = Ran::from(shell.output().expect("a shell starts"));
-    assert_refused(&ran, 1, &[text(&out), "File too large"]);
+    let backing = ["run", "--host", "preload", "--backing", text(&full), "echo"];
+    refused(&backing, &["it is not empty"]);
+    let json = ["doctor", "--json", text(folder.path())];
+    refused(&json, &["it is a folder"]);
 }
 
 #[test]
@@ -209,118 +63,30 @@ fn inputs_that_are_none_are_bad_input() {
         &["config", "--effective", "--config", "/nonexistent"],
         &["/nonexistent", "No such file"],
     );
-    let folder = folder();
-    let out = folder.path().join("x.wst");
-    let import = ["trace", "import", "/nonexistent", "--out", text(&out)];
-    refused(&import, &["/nonexistent/", "No such file or directory"]);
     refused(
         &["status", "abc"],
         &["'abc' is neither a process nor a socket"],
-    );
-    refused(
-        &["bench", "program", "no-such-program-anywhere"],
-        &["no-such-program-anywhere", "PATH"],
     );
     for scheme in ["optimal-windows", "zram+reclaim=optimal"] {
         let args = ["run", "--host", "preload", "--scheme", scheme, "true"];
         refused(&args, &[scheme, "it knows the future"]);
     }
-    let trace = trace();
-    let bad = folder.path().join("b.toml");
-    fs::write(&bad, "\nfoo = 1\n").expect("a file");
-    for args in [
-        &["replay", &trace, "--no-contents", "--device", text(&bad)][..],
-        &[
-            "trace",
-            "synth",
-            "--out",
-            text(&out),
-            "--config",
-            text(&bad),
-        ],
-        &["record", "--out", text(&out), "--apps", text(&bad)],
-    ] {
-        refused(args, &["b.toml:2: ", "unknown field `foo`"]);
-    }
-}
-
-#[test]
-fn a_page_goes_to_standard_output_alone() {
-    let folder = folder();
-    let result = folder.path().join("compare.json");
-    let trace = trace();
-    let args = ["compare", &trace, "--no-contents", "--schemes", "zram"];
-    succeed([&args[..], &["--json", text(&result)]].concat());
-    let mut report = warmswap(["report", text(&result), "-o", "-"]);
-    let output = report.current_dir(folder.path()).output();
-    let ran = Ran::from(output.expect("the command starts"));
-    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
-    assert!(ran.stdout.starts_with("<!"), "{:.80}", ran.stdout);
-    assert!(ran.stdout.trim_end().ends_with("</html>"));
-    assert!(!folder.path().join("-").exists());
 }
 
 #[test]
 fn help_hides_what_is_refused_and_has_output_last() {
-    for (command, hidden) in [
-        (&["launch"][..], &["--json", "--csv"][..]),
-        (&["study", "all"], &["--json", "--csv"]),
-        (&["run"], &["--csv"]),
-        (&["trace", "head"], &["--csv"]),
-        (&["replay"], &[]),
-    ] {
-        let help = succeed([command, &["-h"]].concat());
+    let help = succeed(["launch", "-h"]);
+    assert!(
+        !help.contains("--json") && !help.contains("--csv"),
+        "{help}"
+    );
+    for (command, has_tables) in [("run", false), ("switch", false), ("status", true)] {
+        let help = succeed([command, "-h"]);
         let (before, output) = help.split_once("\nOutput:\n").expect("a group");
         assert!(
-            !before.contains("--bytes") && output.contains("--bytes"),
+            !before.contains("--bytes") && output.contains("--bytes") && output.contains("--json"),
             "{help}"
         );
-        for option in ["--json", "--csv"] {
-            let is_shown = output.contains(option);
-            assert_eq!(is_shown, !hidden.contains(&option), "{command:?}: {help}");
-        }
+        assert_eq!(output.contains("--csv"), has_tables, "{command}: {help}");
     }
-}
-
-#[test]
-fn a_study_without_contents_leaves_out_what_needs_them() {
-    let folder = folder();
-    let (bare, results) = (
-        folder.path().join("bare.wst"),
-        folder.path().join("results"),
-    );
-    let synth = [
-        "trace",
-        "synth",
-        "--scale",
-        "0.01",
-        "--apps",
-        "2",
-        "--relaunches",
-        "3",
-        "--out",
-    ];
-    succeed([&synth[..], &[text(&bare)]].concat());
-    let said = succeed(["study", "all", text(&bare), "-o", text(&results)]);
-    let left = said
-        .lines()
-        .filter(|line| line.starts_with("left out: study "));
-    let left: Vec<&str> = left.collect();
-    assert!(
-        left.iter()
-            .any(|line| line.contains("chunk-size") && line.contains("no page contents")),
-        "{said}"
-    );
-    assert!(results.join("similarity.json").exists(), "{said}");
-    assert!(results.join("prepaging.json").exists(), "{said}");
-    let refused = run([
-        "study",
-        "all",
-        text(&bare),
-        "-o",
-        text(&results),
-        "--json",
-        "-",
-    ]);
-    assert_refused(&refused, 2, &["study all", "--json"]);
 }

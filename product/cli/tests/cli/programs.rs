@@ -1,9 +1,8 @@
 //! Commands about running programs, against one that is played by the test; and the doctor.
 
-use crate::common::{Ran, assert_refused, folder, json, run, text, warmswap};
-use crate::schema::assert_described;
+use crate::common::{Ran, assert_misused, assert_refused, folder, json, run, text, warmswap};
 use serde_json::Value;
-use std::io::Write as _;
+use std::io::Read as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,10 +10,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tempfile::TempDir;
-use warmswap_control::{
+use warmswap_doctor::{Machine, Part, require};
+use warmswap_protocol::{
     Answer, FaultCounts, LatencySummary, Phase, ProgramStats, Refusal, RefusalKind, Request, Server,
 };
-use warmswap_doctor::{Machine, Part, require};
+use warmswap_testkit::schema::assert_described;
 
 fn stats(pid: u32) -> ProgramStats {
     ProgramStats {
@@ -300,63 +300,76 @@ fn a_switch_needs_one_direction_and_a_program() {
     let session = Session::new();
     assert_refused(&session.run(&["switch", "4711"]), 2, &["--background"]);
     let both = ["switch", "--background", "--foreground", "4711"];
-    assert_refused(&session.run(&both), 2, &["cannot be used with"]);
+    assert_misused(&session.run(&both), &["cannot be used with"]);
     let missing = session.run(&["switch", "--background", "4711"]);
     assert_refused(&missing, 1, &["4711.sock", "no such program runs"]);
     let missing = session.run(&["status", "/nonexistent/x.sock"]);
     assert_refused(&missing, 1, &["/nonexistent/x.sock"]);
 }
 
-#[test]
-fn top_needs_a_terminal() {
-    assert_refused(&run(["top"]), 2, &["terminal", "warmswap status"]);
-    assert_refused(&run(["top", "--interval", "1"]), 2, &["--interval"]);
+/// What clears a terminal.
+const CLEAR: &str = "\u{1b}[H\u{1b}[J";
+
+/// Reads what a command writes until `part` has come for the second time, and ends the command.
+fn until_twice(mut command: Command, part: &str) -> Option<String> {
+    let mut child = command.stdout(Stdio::piped()).spawn().ok()?;
+    let mut output = child.stdout.take()?;
+    let (mut written, mut buffer) = (Vec::new(), [0; 4096]);
+    while String::from_utf8_lossy(&written).matches(part).count() < 2 {
+        match output.read(&mut buffer) {
+            Ok(read) if read > 0 => written.extend_from_slice(&buffer[..read]),
+            _ => break,
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    Some(String::from_utf8_lossy(&written).into_owned())
 }
 
-/// Runs `top` in a terminal of its own, with `keys` typed, and gives what it wrote and whether the terminal's
-/// settings were the same afterwards. `None` where no terminal can be made.
-fn top_in_a_terminal(session: &Session, wrapper: &str, keys: &str) -> Option<(String, bool)> {
-    let top = text(Path::new(env!("CARGO_BIN_EXE_warmswap")));
-    let script = format!(
-        "stty cols 100 rows 20; before=$(stty -g); {wrapper} '{top}' top --interval 100; \
-         test \"$before\" = \"$(stty -g)\" && echo as-it-was"
-    );
-    let mut command = Command::new("script");
-    command
-        .args(["-q", "-e", "-c", &script, "/dev/null"])
-        .env("XDG_RUNTIME_DIR", session.0.path())
-        .env("TERM", "xterm")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
-    let mut child = command.spawn().ok()?;
-    let mut stdin = child.stdin.take()?;
-    stdin.write_all(keys.as_bytes()).ok()?;
-    let output = child.wait_with_output().ok()?;
-    drop(stdin);
-    let written = String::from_utf8_lossy(&output.stdout).into_owned();
-    let same = written.contains("as-it-was");
-    Some((written, same))
-}
-
-/// What a terminal is sent to leave its other screen.
-const LEAVE: &str = "\u{1b}[?1049l";
-
 #[test]
-fn top_leaves_the_terminal_as_it_was() {
+fn a_watch_looks_again_and_clears_terminals_only() {
     let session = Session::new();
-    let Some((written, same)) = top_in_a_terminal(&session, "", "sjkq") else {
-        warmswap_testkit::skip!("top_leaves_the_terminal_as_it_was", "needs script(1)");
-    };
-    assert!(
-        written.contains("warmswap top") && written.contains(LEAVE),
-        "{written:?}"
-    );
-    assert!(same, "{written:?}");
+    with_program(&session.socket(&format!("{OWN}.sock")), OWN, || {
+        let own = OWN.to_string();
+        let written = until_twice(
+            session.command(&["status", "--watch", &own]),
+            "redis-server",
+        );
+        let written = written.expect("the command starts");
+        assert_eq!(written.matches("redis-server").count(), 2, "{written}");
+        assert!(!written.contains('\u{1b}'), "{written:?}");
 
-    // And when it is told to end.
-    let ended = top_in_a_terminal(&session, "timeout --foreground 0.5", "");
-    let (written, same) = ended.expect("it worked before");
-    assert!(written.contains(LEAVE) && same, "{written:?}");
+        let warmswap = text(Path::new(env!("CARGO_BIN_EXE_warmswap")));
+        let mut terminal = Command::new("script");
+        terminal
+            .args(["-q", "-e", "-c"])
+            .arg(format!("exec '{warmswap}' status --watch {own}"))
+            .arg("/dev/null")
+            .env("XDG_RUNTIME_DIR", session.0.path())
+            .stdin(Stdio::null());
+        let Some(written) = until_twice(terminal, CLEAR) else {
+            warmswap_testkit::skip!(
+                "a_watch_looks_again_and_clears_terminals_only",
+                "needs script(1)"
+            );
+        };
+        assert_eq!(written.matches(CLEAR).count(), 2, "{written:?}");
+    });
+    let both = session.run(&["status", "--watch", "--json", "-"]);
+    assert_misused(&both, &["--watch", "--json"]);
+}
+
+#[test]
+fn metrics_need_a_daemon() {
+    let session = Session::new();
+    let nowhere = session.socket("daemon.sock");
+    let nothing = session.run(&["status", "--openmetrics", "--daemon", text(&nowhere)]);
+    assert_refused(&nothing, 3, &["no daemon runs"]);
+    with_program(&nowhere, OWN, || {
+        let args = ["status", "--openmetrics", "--daemon", text(&nowhere)];
+        let other = session.run(&args);
+        assert_eq!((other.code, other.stdout.as_str()), (Some(1), ""));
+    });
 }
 
 // ---- doctor ----
@@ -440,5 +453,4 @@ fn the_doctor_names_what_is_missing_and_what_would_help() {
     let widest = tables.lines().map(|line| line.chars().count()).max();
     assert!(widest <= Some(100), "{tables}");
     assert!(fixes.contains("cargo build"), "{fixes}");
-    assert_refused(&run(["doctor", "brain"]), 2, &["'brain'"]);
 }

@@ -1,6 +1,6 @@
 //! `warmswap run --host preload`, with a library in place of the real one that writes statistics and does nothing else.
 
-use crate::common::{Ran, assert_refused, folder, text, warmswap};
+use crate::common::{Ran, assert_misused, assert_refused, folder, text, warmswap};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -111,12 +111,19 @@ fn what_cannot_be_used_is_bad_input() {
     let library = library!("what_cannot_be_used_is_bad_input");
     for (args, parts) in [
         (&["--budget", "12q", "true"][..], &["12q"][..]),
-        (&["--budget", "1k", "true"], &["--budget 1K", "8.00 MiB"]),
-        (&["--budget", "0%", "true"], &["--budget 0%"]),
-        (&["--scheme", "zrm", "true"], &["'zrm'"]),
         (&["--fault-threads", "0", "true"], &["--fault-threads"]),
         (&["--backing-limit", "1G", "true"], &["--backing"]),
         (&[], &["<CMD>"]),
+    ] {
+        assert_misused(&run(library, args), parts);
+    }
+    for (args, parts) in [
+        (
+            &["--budget", "1k", "true"][..],
+            &["--budget 1K", "8.00 MiB"][..],
+        ),
+        (&["--budget", "0%", "true"], &["--budget 0%"]),
+        (&["--scheme", "zrm", "true"], &["'zrm'"]),
         (
             &["/nonexistent/program"],
             &["/nonexistent/program", "No such file"],
@@ -203,10 +210,38 @@ fn the_exit_status_is_the_programs_own() {
     let ran = run(library, &["sh", "-c", "kill -9 $$"]);
     assert_eq!(ran.code, Some(128 + 9));
     assert!(
-        ran.stderr.contains("sh wrote no statistics"),
+        ran.stderr
+            .contains("sh was killed by signal 9 before it wrote statistics"),
         "{}",
         ran.stderr
     );
+}
+
+/// What only the kernel pages is named for what it takes.
+#[test]
+fn the_summary_says_what_a_program_had_that_was_not_paged() {
+    let name = "the_summary_says_what_a_program_had_that_was_not_paged";
+    let library = library!("the_summary_says_what_a_program_had_that_was_not_paged");
+    const SHARED: &str = r#"
+#include <string.h>
+#include <sys/mman.h>
+int main(void) {
+    size_t bytes = 80u << 20;
+    char *all = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    memset(all, 1, bytes);
+    return all[bytes / 2] - 1;
+}
+"#;
+    let folder = folder();
+    let Some(program) = compile(folder.path(), "shared", SHARED, &["-O1"]) else {
+        warmswap_testkit::skip!(name, "there is no C compiler");
+    };
+    let mut command = command(library, &["--budget", "32M", text(&program)]);
+    let output = command.env("STAND_IN_UNPAGED", "left alone").output();
+    let ran = Ran::from(output.expect("the command starts"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let more = "MiB in memory, more than the budget of";
+    assert!(ran.stderr.contains(more), "{}", ran.stderr);
 }
 
 #[test]
@@ -305,7 +340,7 @@ fn the_library_comes_before_others_and_the_settings_with_it() {
     let expected = format!("{}:{}", library.display(), other.display());
     assert_eq!(lines.next(), Some(expected.as_str()));
     let settings = lines.next().expect("settings");
-    let settings = warmswap_control::RunSettings::from_variable(settings.as_ref());
+    let settings = warmswap_protocol::RunSettings::from_variable(settings.as_ref());
     let settings = settings.expect("the library understands");
     assert_eq!(
         (settings.scheme.as_str(), settings.budget_bytes),

@@ -63,6 +63,43 @@ macro_rules! walker {
     }};
 }
 
+/// Fills so many MiB with numbers that do not compress, forks so many times, and checks all of them in each child and in the
+/// end. Ends with 5.
+const STUBBORN: &str = r#"
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static uint64_t value(uint64_t i) {
+    i = (i ^ i >> 30) * 0xbf58476d1ce4e5b9u;
+    i = (i ^ i >> 27) * 0x94d049bb133111ebu;
+    return i ^ i >> 31;
+}
+static size_t words;
+static volatile uint64_t *memory;
+static int is_wrong(size_t step) {
+    for (size_t i = 0; i < words; i += step)
+        if (memory[i] != value(i + 1)) return 1;
+    return 0;
+}
+int main(int argc, char **argv) {
+    int children = atoi(argv[2]), wrong = 0, status;
+    words = (size_t)atoi(argv[1]) << 17;
+    memory = malloc(words * 8);
+    if (!memory) return 1;
+    for (size_t i = 0; i < words; i++) memory[i] = value(i + 1);
+    for (int i = 0; i < children; i++) {
+        pid_t child = fork();
+        if (child < 0) { perror("fork"); return 2; }
+        if (!child) _exit(is_wrong(1 << 16));
+    }
+    while (wait(&status) > 0) wrong += status != 0;
+    printf("%d wrong, %d\n", wrong, is_wrong(1));
+    return 5;
+}
+"#;
+
 fn devices() -> Vec<String> {
     let areas = swap::areas(&Root::machine()).expect("the list can be read");
     areas.into_iter().map(|area| area.path).collect()
@@ -187,6 +224,126 @@ fn a_static_program_keeps_to_its_budget_and_computes_what_it_would() {
     assert_eq!(devices(), before);
 }
 
+/// What does not fit makes the budget larger, and the summary says so.
+#[test]
+fn no_budget_ends_a_program_that_does_not_compress_and_forks() {
+    let folder = folder();
+    let name = "no_budget_ends_a_program_that_does_not_compress_and_forks";
+    needs_kernel_host!("no_budget_ends_a_program_that_does_not_compress_and_forks");
+    let Some(program) = compile(folder.path(), "stubborn", STUBBORN, &["-O2"]) else {
+        warmswap_testkit::skip!(name, "there is no C compiler");
+    };
+    let before = devices();
+    let result = folder.path().join("result.json");
+    for budget in ["1M", "12M"] {
+        let args = ["--json", text(&result), "--budget", budget];
+        let ran = run(&[&args, &[text(&program), "60", "100"][..]].concat());
+        assert_eq!(
+            (ran.code, ran.stdout.as_str()),
+            (Some(5), "0 wrong, 0\n"),
+            "{budget}: {}",
+            ran.stderr
+        );
+        let data = data(&result);
+        assert_eq!(data["kernel"]["oom_kills"], 0, "{budget}: {data}");
+        assert!(ran.stderr.contains(", exceeded by "), "{}", ran.stderr);
+        assert!(ran.stderr.contains("room to go on"), "{}", ran.stderr);
+    }
+    assert_eq!(devices(), before);
+}
+
+/// It would be so with any small device of another program's.
+#[test]
+fn a_small_device_of_another_program_does_not_lift_the_limit() {
+    let folder = folder();
+    let program = walker!(
+        "a_small_device_of_another_program_does_not_lift_the_limit",
+        folder
+    );
+    let device = OthersDevice::new("256M");
+    let limit = format!("/sys/block/zram{}/mem_limit", device.0);
+    fs::write(limit, "1M").expect("a limit");
+    let result = folder.path().join("result.json");
+    let args = ["--json", text(&result), "--budget", "32M"];
+    let ran = run(&[&args, &[text(&program), "64", "2"][..]].concat());
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), "0 wrong\n"));
+    let data = data(&result);
+    assert_eq!(data["kernel"]["lifted_limits"], 0, "{data}");
+    let used = data["kernel"]["used_peak_bytes"].as_u64();
+    assert!(used.expect("a number") <= 38 << 20, "{data}");
+}
+
+#[test]
+fn a_program_of_many_budgets_gets_more_swap() {
+    let folder = folder();
+    let program = walker!("a_program_of_many_budgets_gets_more_swap", folder);
+    let before = devices();
+    let result = folder.path().join("result.json");
+    let args = ["--json", text(&result), "--budget", "16M"];
+    let ran = run(&[&args, &[text(&program), "300", "1"][..]].concat());
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), "0 wrong\n"));
+    let data = data(&result);
+    assert_eq!(data["kernel"]["lifted_limits"], 0, "{data}");
+    assert_eq!(data["kernel"]["added_devices"], 1, "{data}");
+    assert_eq!(devices(), before);
+}
+
+/// A process that has the device open keeps it from going.
+#[test]
+fn a_failed_clean_up_leaves_the_numbers() {
+    needs_kernel_host!("a_failed_clean_up_leaves_the_numbers");
+    let folder = folder();
+    let result = folder.path().join("result.json");
+    let fifo = folder.path().join("end");
+    let script = format!(
+        "mkfifo {0}; device=$(awk '/zram/ {{ last = $1 }} END {{ print last }}' /proc/swaps); \
+         sh -c 'read word < {0}' < /dev/null > /dev/null 2>&1 3< $device & \
+         awk 'BEGIN {{ for (i = 0; i < 300000; i++) a[i] = i \"words\"; print length(a) }}'",
+        text(&fifo)
+    );
+    let args = [
+        "--json",
+        text(&result),
+        "--budget",
+        "16M",
+        "sh",
+        "-c",
+        &script,
+    ];
+    let ran = run(&args);
+    fs::write(&fifo, "end\n").expect("it is read");
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "300000\n"),
+        "{}",
+        ran.stderr
+    );
+    assert!(
+        ran.stderr.contains("the next command tries again"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("pages out"), "{}", ran.stderr);
+    assert!(data(&result)["kernel"]["out_pages"].as_u64() > Some(1000));
+    assert_eq!(run(&["true"]).code, Some(0));
+}
+
+#[test]
+fn a_program_that_leaves_its_group_is_told() {
+    needs_kernel_host!("a_program_that_leaves_its_group_is_told");
+    let mut shell = Shell::start("read word; echo $word; read word");
+    let own = group(std::process::id());
+    let procs = ["memory", ""].map(|name| format!("/sys/fs/cgroup/{name}{own}/cgroup.procs"));
+    let procs = procs.iter().find(|path| Path::new(path).exists());
+    fs::write(procs.expect("a group"), shell.pid.to_string()).expect("it moves");
+    shell.input.write_all(b"there\n").expect("it reads");
+    assert_eq!(shell.line(), "there");
+    // The command looks now and then.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let ran = shell.end();
+    assert!(ran.stderr.contains("left its group"), "{}", ran.stderr);
+}
+
 #[test]
 fn streams_status_and_forks_are_the_programs_own() {
     needs_kernel_host!("streams_status_and_forks_are_the_programs_own");
@@ -201,7 +358,11 @@ fn streams_status_and_forks_are_the_programs_own() {
     assert_eq!(ran.code, Some(7));
     assert!(ran.stderr.contains(&name), "{}", ran.stderr);
     assert!(ran.stderr.contains("exited with 7"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("nothing was paged"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("nothing of it was paged"),
+        "{}",
+        ran.stderr
+    );
     assert_eq!(devices(), before);
     let group = format!("{}/{name}", group(std::process::id()));
     assert!(

@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::exit::BadInput;
+use warmswap_output::BadInput;
 
 /// A user as the machine knows it.
 #[derive(Debug, PartialEq, Eq)]

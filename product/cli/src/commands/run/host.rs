@@ -1,8 +1,8 @@
 //! Who pages a program: the kernel host or the preloaded library.
 
 use super::{HostArg, RunArgs};
-use crate::exit::BadInput;
 use warmswap_doctor::{Machine, Part, Row, Trouble, require};
+use warmswap_output::BadInput;
 
 /// The host, with the reason in words.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,17 +1,17 @@
 //! A program in a control group, under the kernel host.
 
 use super::child::{self, Signals};
-use super::{HostArg, Program, Ran, RunArgs, RunResult, absolute, exit_state};
-use crate::output::Output;
+use super::{HostArg, Program, Ran, RunArgs, RunResult, absolute, exit_state, peak_bytes};
+use crate::tables::kernel_program::{PagingShare, kernel_summary};
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
-use warmswap_control::{
+use warmswap_kernel::program::{ProgramHost, ProgramOptions, ProgramUsage};
+use warmswap_output::{Output, tell};
+use warmswap_protocol::{
     Answer, FaultCounts, ProgramStats, Refusal, RefusalKind, Reply, Request, Server, socket_path,
 };
-use warmswap_kernel::program::{ProgramHost, ProgramOptions, ProgramUsage};
-use warmswap_report::tables::kernel_program::{PagingShare, kernel_summary};
 use warmswap_sys::Root;
 use warmswap_sys::cpu_time::ChildrenCpu;
 use warmswap_sys::undo::Undo;
@@ -26,7 +26,6 @@ pub fn set_up(program: &Program<'_>) -> Result<ProgramHost> {
     let options = ProgramOptions {
         name: format!("run-{}", std::process::id()),
         budget_bytes: program.budget_bytes,
-        ahead: true,
     };
     Ok(ProgramHost::create(&undo, &options)?)
 }
@@ -53,16 +52,17 @@ pub fn run(
     let control = absolute(&args.control)?;
     let before = ChildrenCpu::read();
     let ended = child::run(&mut command, signals, |pid, end| {
+        host.started(pid);
         let socket = control.or_else(|| socket_path(pid).ok());
         listen(socket.as_deref(), &end, &|| told.stats(pid, &host.usage()));
     });
     let ended = ended.with_context(|| program.cannot_run())?;
     let elapsed = told.begin.elapsed();
     let cpu = ChildrenCpu::read();
-    let usage = host.finish().unwrap_or_else(|error| {
-        eprintln!("warmswap: {error}; the next command tries again");
-        ProgramUsage::default()
-    });
+    let (usage, taken_back) = host.finish();
+    if let Err(error) = taken_back {
+        tell!("warmswap: {error}; the next command tries again");
+    }
 
     let user_ns = cpu.user_ns - before.user_ns;
     let system_ns = cpu.system_ns - before.system_ns;
@@ -90,6 +90,7 @@ pub fn run(
             complete: true,
             others: Vec::new(),
             kernel: Some(usage),
+            peak_bytes: peak_bytes(),
             paging_percent: share,
         },
     })

@@ -3,21 +3,23 @@
 use super::child::{self, Signals};
 use super::host::needs;
 use super::{
-    HostArg, Program, Ran, RunArgs, RunResult, absolute, exit_state, live_scheme, program,
+    HostArg, Program, Ran, RunArgs, RunResult, absolute, check_budget, exit_code, exit_state,
+    live_scheme, peak_bytes, program,
 };
-use crate::exit::BadInput;
-use crate::output::Output;
+use crate::tables::programs::summary;
 use anyhow::{Context, Result, anyhow};
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
-use warmswap_control::{
+use warmswap_doctor::{Machine, Part, preload_library, require};
+use warmswap_output::{BadInput, Output, Quantity, Style};
+use warmswap_protocol::{
     Client, DEFAULT_BACKING_LIMIT_BYTES, ProgramStats, RUN_VARIABLE, RunSettings, socket_path,
 };
-use warmswap_doctor::{Machine, Part, preload_library, require};
-use warmswap_report::tables::programs::summary;
 
 /// The dynamic loader's list of libraries that come before all others.
 const LD_PRELOAD: &str = "LD_PRELOAD";
@@ -29,6 +31,9 @@ const FAULT_THREADS: u8 = 2;
 
 /// Ends the name of the file in which the library says why it does not page the program.
 const UNPAGED: &str = "unpaged";
+
+/// Why a program is not paged that was built with a sanitizer.
+const SANITIZER: &str = "its sanitizer replaces what the library would replace";
 
 /// How often the program is asked for its statistics, in case it is killed, and how long it has to answer.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -42,6 +47,7 @@ pub fn run(
     signals: &mut Signals,
     output: &Output,
 ) -> Result<Ran> {
+    check_budget(args, program.budget_bytes, HostArg::Preload)?;
     let mut settings = settings(args, program.budget_bytes)?;
     let machine = Machine::this();
     if let Err(lacking) = require(&machine, Part::Run) {
@@ -62,9 +68,12 @@ pub fn run(
     let folder = folder.context("cannot make a folder for statistics")?;
     settings.stats_json = Some(RunSettings::stats_in(folder.path()));
     let mut command = program.command();
-    command
-        .env(RUN_VARIABLE, settings.to_variable()?)
-        .env(LD_PRELOAD, preloads(&library)?);
+    let has_sanitizer = program::has_sanitizer(&program.path);
+    if !has_sanitizer {
+        command
+            .env(RUN_VARIABLE, settings.to_variable()?)
+            .env(LD_PRELOAD, preloads(&library)?);
+    }
     let control = settings.control.clone();
     let ended = child::run(&mut command, signals, |pid, end| {
         let socket = control.or_else(|| socket_path(pid).ok())?;
@@ -73,12 +82,15 @@ pub fn run(
     let ended = ended.with_context(|| program.cannot_run())?;
 
     let mut result = collect(folder.path(), ended.pid, ended.seen.flatten(), why);
+    if has_sanitizer {
+        result.unpaged = Some(SANITIZER.to_owned());
+    }
     if let Some(stats) = &mut result.program {
         stats.exit = exit_state(ended.status);
     }
     Ok(Ran {
         status: ended.status,
-        summary: summary_of(&result, program, output),
+        summary: summary_of(&result, program, ended.status, output.style),
         result,
     })
 }
@@ -141,6 +153,7 @@ fn collect(folder: &Path, pid: u32, last_stats: Option<ProgramStats>, reason: St
         reason,
         unpaged,
         kernel: None,
+        peak_bytes: peak_bytes(),
         paging_percent: None,
         complete: own.is_some(),
         program: own.or(last_stats),
@@ -149,15 +162,36 @@ fn collect(folder: &Path, pid: u32, last_stats: Option<ProgramStats>, reason: St
 }
 
 /// What is told to people.
-fn summary_of(result: &RunResult, program: &Program<'_>, output: &Output) -> String {
-    let mut text = match &result.program {
-        Some(stats) => summary(stats, result.unpaged.as_deref(), output.style),
-        None => format!(
-            "warmswap: {} wrote no statistics: it was killed at once, or the library was not loaded into it\n",
-            program.name.display()
-        ),
-    };
+fn summary_of(
+    result: &RunResult,
+    program: &Program<'_>,
+    status: ExitStatus,
+    style: Style,
+) -> String {
+    let name = program.name.display();
     // Writing to a string does not fail.
+    let mut text = match (&result.program, status.signal()) {
+        (Some(stats), _) => summary(stats, result.unpaged.as_deref(), style),
+        (None, Some(signal)) => {
+            format!("warmswap: {name} was killed by signal {signal} before it wrote statistics\n")
+        }
+        (None, None) => {
+            let why = "it wrote no statistics: the library was not in it, or not any more (exec)";
+            let why = result.unpaged.as_ref().map_or_else(
+                || why.to_owned(),
+                |reason| format!("it was not paged: {reason}"),
+            );
+            format!(
+                "warmswap: {name} exited with {}; {why}\n",
+                exit_code(status)
+            )
+        }
+    };
+    if result.program.as_ref().is_none_or(|stats| !stats.managed)
+        && let Some(bytes) = result.peak_bytes
+    {
+        text += &peak_line(bytes, program.budget_bytes, style);
+    }
     if result.program.is_some() && !result.complete {
         let _ = writeln!(
             text,
@@ -165,9 +199,22 @@ fn summary_of(result: &RunResult, program: &Program<'_>, output: &Output) -> Str
         );
     }
     for stats in result.others.iter().filter(|stats| stats.managed) {
-        text += &summary(stats, None, output.style);
+        text += &summary(stats, None, style);
     }
     text
+}
+
+/// What a program had that was not paged.
+fn peak_line(peak_bytes: u64, budget_bytes: u64, style: Style) -> String {
+    let show = |bytes| Quantity::Bytes(bytes).show(style);
+    let (peak, budget) = (show(peak_bytes), show(budget_bytes));
+    if peak_bytes <= budget_bytes {
+        return format!("  its largest process had at most {peak} in memory; budget {budget}\n");
+    }
+    format!(
+        "  its largest process had {peak} in memory, more than the budget of {budget}: files, and memory that the library \
+         leaves to the kernel (by brk, shared, locked, executable, or below 4 GiB)\n"
+    )
 }
 
 /// Asks the program for its statistics until it ends, and returns its last answer.
@@ -199,7 +246,7 @@ fn watch(
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;
-    use warmswap_control::{Answer, Request, Server};
+    use warmswap_protocol::{Answer, Request, Server};
 
     /// Watches process 7 while process `pid` listens and answers twice.
     fn watched(pid: u32) -> Option<ProgramStats> {
@@ -235,6 +282,20 @@ mod tests {
         // The second answer may be lost with the socket.
         let last = watched(7).unwrap().swapped_out_pages;
         assert!((1..=2).contains(&last), "{last}");
+    }
+
+    #[test]
+    fn a_program_that_was_not_paged_is_told_by_what_it_had() {
+        let line = |peak| peak_line(peak, 32 << 20, Style::PLAIN);
+        assert_eq!(
+            line(20 << 20),
+            "  its largest process had at most 20.0 MiB in memory; budget 32.0 MiB\n"
+        );
+        let more = line(300 << 20);
+        assert!(
+            more.contains("300 MiB in memory, more than the budget of 32.0 MiB"),
+            "{more}"
+        );
     }
 
     #[test]

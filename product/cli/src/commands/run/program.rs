@@ -1,16 +1,17 @@
-//! Finding a program, and seeing whether a library can be preloaded into it.
+//! Whether a library can be preloaded into a program.
 
-use crate::exit::BadInput;
-use object::elf::{FileHeader64, PT_INTERP};
+use object::elf::{DT_NEEDED, FileHeader64, PT_INTERP};
 use object::read::ReadCache;
-use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
 use object::{Endianness, FileKind};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use warmswap_output::BadInput;
+use warmswap_output::program::{bad, check_executable};
 
 /// Scripts may name scripts as their interpreters; the kernel follows so many.
 const SCRIPT_DEPTH: usize = 5;
@@ -21,28 +22,6 @@ const FIRST_LINE: u64 = 256;
 /// Bits of a mode that give the program other rights than its user's.
 const SET_USER: u32 = 0o4000;
 const SET_GROUP: u32 = 0o2000;
-
-fn bad(path: &Path, why: impl std::fmt::Display) -> BadInput {
-    BadInput(format!("cannot run {}: {why}", path.display()))
-}
-
-/// The file that `name` means: a path, or a file in the folders of `search` (`PATH`).
-pub fn find(name: &OsStr, search: Option<OsString>) -> Result<PathBuf, BadInput> {
-    let path = Path::new(name);
-    if name.as_bytes().contains(&b'/') {
-        check_executable(path)?;
-        return Ok(path.to_owned());
-    }
-    let search = search.unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-    let executable = |path: &PathBuf| {
-        path.metadata()
-            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-    };
-    let found = std::env::split_paths(&search)
-        .map(|folder| folder.join(path))
-        .find(executable);
-    found.ok_or_else(|| bad(path, "no such program in PATH"))
-}
 
 /// Checks that the kernel and the dynamic loader will put a library into the program at `path`.
 pub fn check(path: &Path) -> Result<(), BadInput> {
@@ -57,16 +36,32 @@ pub fn check(path: &Path) -> Result<(), BadInput> {
     Err(bad(&path, "too many interpreters of interpreters"))
 }
 
-/// Checks that it is a file that may be executed.
-fn check_executable(path: &Path) -> Result<std::fs::Metadata, BadInput> {
-    let found = path.metadata().map_err(|error| bad(path, error))?;
-    if !found.is_file() {
-        return Err(bad(path, "it is no file"));
-    }
-    if found.mode() & 0o111 == 0 {
-        return Err(bad(path, "it is not executable"));
-    }
-    Ok(found)
+/// How names of libraries begin that must come first in a program, and replace what the preloaded library replaces.
+const SANITIZERS: [&[u8]; 5] = [
+    b"libasan.so",
+    b"libtsan.so",
+    b"liblsan.so",
+    b"libhwasan.so",
+    b"libclang_rt.",
+];
+
+/// Whether the program at `path` was built with a sanitizer. What cannot be read was not.
+pub fn has_sanitizer(path: &Path) -> bool {
+    let names = || {
+        let data = ReadCache::new(File::open(path).ok()?);
+        let header = FileHeader64::<Endianness>::parse(&data).ok()?;
+        let endian = header.endian().ok()?;
+        let sections = header.sections(endian, &data).ok()?;
+        let (entries, link) = sections.dynamic(endian, &data).ok()??;
+        let strings = sections.strings(endian, &data, link).ok()?;
+        let needed = entries
+            .iter()
+            .filter(|entry| entry.tag(endian) == DT_NEEDED)
+            .filter_map(|entry| entry.string(endian, strings).ok());
+        Some(needed.map(<[u8]>::to_vec).collect::<Vec<_>>())
+    };
+    let is_one = |name: &Vec<u8>| SANITIZERS.iter().any(|known| name.starts_with(known));
+    names().is_some_and(|names| names.iter().any(is_one))
 }
 
 fn check_rights(path: &Path) -> Result<(), BadInput> {
@@ -150,6 +145,7 @@ fn check_elf(path: &Path) -> Result<(), BadInput> {
 mod tests {
     use super::*;
     use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
 
     const INTERP: u32 = 3;
 
@@ -209,6 +205,27 @@ mod tests {
     }
 
     #[test]
+    fn programs_with_a_sanitizer_are_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("main.c");
+        fs::write(&source, "int main(void) { return 0; }").unwrap();
+        for (flag, expected) in [("-fsanitize=address", true), ("-O1", false)] {
+            let path = folder.path().join(flag);
+            let mut compiler = std::process::Command::new("cc");
+            compiler.arg(flag).arg(&source).arg("-o").arg(&path);
+            match compiler.output() {
+                Ok(output) if output.status.success() => {}
+                _ => {
+                    let why = "there is no C compiler with this sanitizer";
+                    warmswap_testkit::skip!("programs_with_a_sanitizer_are_known", "{why}");
+                }
+            }
+            assert_eq!(has_sanitizer(&path), expected, "{flag}");
+        }
+        assert!(!has_sanitizer(Path::new("/bin/sh")) && !has_sanitizer(&source));
+    }
+
+    #[test]
     fn scripts_are_as_their_interpreters() {
         let (_folder, path) = program(b"#! /bin/sh -e\necho\n", 0o755);
         check(&path).unwrap();
@@ -230,31 +247,5 @@ mod tests {
         std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
         assert!(check(&path).unwrap_err().0.contains("set-uid"));
-    }
-
-    #[test]
-    fn programs_are_found_as_a_shell_finds_them() {
-        let (folder, path) = program(b"", 0o755);
-        let search = || {
-            Some(OsString::from(format!(
-                "/nonexistent:{}",
-                folder.path().display()
-            )))
-        };
-        assert_eq!(find(OsStr::new("program"), search()).unwrap(), path);
-        assert_eq!(find(path.as_os_str(), None).unwrap(), path);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(
-            find(OsStr::new("program"), search())
-                .unwrap_err()
-                .0
-                .contains("PATH")
-        );
-        assert!(
-            find(OsStr::new("./missing"), None)
-                .unwrap_err()
-                .0
-                .contains("./missing")
-        );
     }
 }

@@ -1,0 +1,216 @@
+//! `warmswap-lab bench return`: how fast programs come back after something else took their memory.
+
+use super::relaunch::{SetArg, SizeArg, product_command};
+use crate::definitions;
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use warmswap_apps::{AppSpec, Place, Size};
+use warmswap_bench::relaunch::SwapKind;
+use warmswap_bench::returns::{HogKind, ReturnArm, ReturnStep};
+use warmswap_bench::{ReturnOptions, returns};
+use warmswap_kernel::HostConfig;
+use warmswap_output::{BadInput, Output};
+use warmswap_results::tables;
+use warmswap_sys::{Root, undo::Undo};
+
+/// What is measured, and how often.
+#[derive(Debug, Args)]
+pub struct ReturnArgs {
+    /// Application definitions (TOML), or folders of them; separated by commas [default: chromium, cpython, h2, node,
+    /// redis and sqlite of the folder apps, as far as they are installed; all of the folder with --set]
+    #[arg(long, value_delimiter = ',', value_name = "FILE")]
+    apps: Vec<PathBuf>,
+    /// Only installed programs of this set
+    #[arg(long, value_enum)]
+    set: Option<SetArg>,
+    /// How much memory the programs take
+    #[arg(long, value_enum, default_value = "normal")]
+    size: SizeArg,
+    /// What brings pages back; separated by commas. Without a limit is always measured, too
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "kernel,daemon"
+    )]
+    arms: Vec<ArmArg>,
+    /// What pages are swapped to; separated by commas
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "zram,file,zswap"
+    )]
+    swaps: Vec<SwapArg>,
+    /// Seconds between the hog's end and the first return; separated by commas, with a hog for each
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "0,2,10,60",
+        value_name = "SECONDS"
+    )]
+    waits: Vec<f64>,
+    /// What takes the memory
+    #[arg(long, value_enum, default_value = "anonymous")]
+    hog: HogArg,
+    /// How long the hog runs at least
+    #[arg(long, default_value_t = 20.0, value_name = "SECONDS")]
+    hog_seconds: f64,
+    /// The hog stays while programs are returned to
+    #[arg(long)]
+    hog_stays: bool,
+    /// Pause after each return, in milliseconds
+    #[arg(long, default_value_t = 2000, value_name = "MS")]
+    pause_ms: u64,
+    /// How often all is measured, in rotated order
+    #[arg(long, default_value_t = 1)]
+    blocks: u32,
+    /// Decides the order of returns, and how requests vary
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Compression algorithm of the zram devices
+    #[arg(long, default_value = "lz4")]
+    algorithm: String,
+    /// Take memory away from the whole machine, in place of limiting a control group. Nothing else should run
+    #[arg(long)]
+    machine: bool,
+    /// Small programs, one wait of 3 s over zram, for a first look (about a minute)
+    #[arg(long)]
+    quick: bool,
+    /// Measure although other programs take the processor
+    #[arg(long)]
+    allow_busy: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ArmArg {
+    /// The kernel alone
+    Kernel,
+    /// The daemon, told of switches
+    Daemon,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SwapArg {
+    /// Compressed in memory
+    Zram,
+    /// A file on disk
+    File,
+    /// The kernel's compressed cache before such a file
+    Zswap,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum HogArg {
+    /// Memory with contents of real files, all of which it touches twice a second
+    Anonymous,
+    /// Copies of many files
+    Files,
+    /// Compilations on all processors
+    Compiler,
+}
+
+/// Measures and shows.
+pub fn run(args: ReturnArgs, output: &Output) -> Result<()> {
+    let options = options(args)?;
+    let root = Root::machine();
+    let undo = Undo::open(&root, &Undo::default_folder(&root))?;
+    undo.on_signals()?;
+    let report = returns(&options, &undo, &mut narrate)?;
+    let tables = tables::returns(&report)?;
+    output.emit("warmswap.bench.return", report, &tables)
+}
+
+fn options(args: ReturnArgs) -> Result<ReturnOptions> {
+    let is_time = |seconds: &f64| (0.0..=3600.0).contains(seconds);
+    if args.blocks == 0 || !args.waits.iter().chain([&args.hog_seconds]).all(is_time) {
+        let why = "at least one block is needed, and waits and the hog's time of 0 to 3600 s";
+        return Err(BadInput(why.to_owned()).into());
+    }
+    let apps = definitions(&args)?;
+    let ms = |seconds: f64| (seconds * 1000.0) as u64;
+    let arm = |arm: &ArmArg| match arm {
+        ArmArg::Kernel => ReturnArm::Kernel,
+        ArmArg::Daemon => ReturnArm::Daemon,
+    };
+    let swap = |swap: &SwapArg| match swap {
+        SwapArg::Zram => SwapKind::Zram,
+        SwapArg::File => SwapKind::File,
+        SwapArg::Zswap => SwapKind::Zswap,
+    };
+    let is_small = args.quick || matches!(args.size, SizeArg::Small);
+    let options = ReturnOptions {
+        apps,
+        size: if is_small { Size::Small } else { Size::Normal },
+        place: Place::default(),
+        arms: args.arms.iter().map(arm).collect(),
+        swaps: args.swaps.iter().map(swap).collect(),
+        waits_ms: args.waits.iter().copied().map(ms).collect(),
+        hog: match args.hog {
+            HogArg::Anonymous => HogKind::Anonymous,
+            HogArg::Files => HogKind::Files,
+            HogArg::Compiler => HogKind::Compiler,
+        },
+        hog_ms: ms(args.hog_seconds),
+        hog_stays: args.hog_stays,
+        pause_ms: args.pause_ms,
+        warm_up: 3,
+        blocks: args.blocks,
+        seed: args.seed,
+        algorithm: args.algorithm,
+        is_machine: args.machine,
+        host: HostConfig::default(),
+        command: product_command(),
+        allow_busy: args.allow_busy,
+    };
+    Ok(if args.quick { quick(options) } else { options })
+}
+
+/// For a first look: few programs, one short hog.
+fn quick(options: ReturnOptions) -> ReturnOptions {
+    ReturnOptions {
+        apps: options.apps.into_iter().take(3).collect(),
+        swaps: vec![SwapKind::Zram],
+        waits_ms: vec![3000],
+        hog_ms: 2000,
+        pause_ms: 100,
+        blocks: 1,
+        ..options
+    }
+}
+
+fn definitions(args: &ReturnArgs) -> Result<Vec<AppSpec>> {
+    let mut specs = if args.apps.is_empty() && args.set.is_some() {
+        definitions::load(&["apps".into()])?
+    } else {
+        definitions::load_or_default(&args.apps)?
+    };
+    if let Some(set) = args.set {
+        specs.retain(|spec| spec.set == set.into());
+    }
+    if args.apps.is_empty() || args.set.is_some() {
+        definitions::retain_installed(&mut specs, &Place::default().cache);
+    }
+    if specs.is_empty() {
+        let why = "none of the programs is installed: apps/install brings them";
+        return Err(BadInput(why.to_owned()).into());
+    }
+    Ok(specs)
+}
+
+fn narrate(step: ReturnStep<'_>) {
+    match step {
+        ReturnStep::Arm { arm, swap, block } => {
+            let over = swap.map_or(String::new(), |swap| format!(" over {}", swap.name()));
+            warmswap_output::tell!("block {}: {}{over}", block + 1, arm.name());
+        }
+        ReturnStep::Started { app } => warmswap_output::tell!("  {app} started"),
+        ReturnStep::Hog { swapped_bytes } => {
+            warmswap_output::tell!(
+                "  the hog has run; {} MiB of programs are in swap",
+                swapped_bytes >> 20
+            );
+        }
+    }
+}

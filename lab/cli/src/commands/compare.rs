@@ -1,0 +1,61 @@
+//! `warmswap-lab compare`: schemes side by side.
+
+use crate::progress::Bar;
+use crate::replay_args::{ReplayArgs, schemes};
+use anyhow::Result;
+use clap::Args;
+use std::path::PathBuf;
+use warmswap_output::Output;
+use warmswap_policy::SchemeSpec;
+use warmswap_results::tables;
+use warmswap_study::compare::{as_in_its_paper, with_limits};
+use warmswap_study::{Options, compare};
+
+const HELP: &str = "\
+Examples:
+  warmswap-lab compare traces/mixed.wst --schemes dram,zram,warmswap
+      three schemes, with half of the memory that was recorded";
+
+/// Which traces, and which schemes. All of them have the same memory, pool limit and backing file; but ezswap has pages of
+/// files and a pool of 10% of its budget, as in its paper, unless --pool or --files says otherwise.
+#[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
+pub struct CompareArgs {
+    /// The traces
+    #[arg(required = true)]
+    traces: Vec<PathBuf>,
+    /// The schemes, by name; a slot is exchanged behind a plus sign: `zram+codec=zstd`
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "dram,swap,zram,zswap,ezswap,asap,ariadne-al-1k-2k-16k,ariadne-ehl-1k-2k-16k,warmswap"
+    )]
+    schemes: Vec<String>,
+    /// Exchange a slot of every scheme: `--set prefetch=none`
+    #[arg(long, value_name = "SLOT=POLICY")]
+    set: Vec<String>,
+    #[command(flatten)]
+    replay: ReplayArgs,
+}
+
+/// Replays and prints.
+pub fn run(args: CompareArgs, output: &Output) -> Result<()> {
+    let specs = with_limits(schemes(&args.schemes, &args.set)?)?;
+    let options = args.replay.options()?;
+    let subjects = args.replay.open(&args.traces)?;
+    let bar = Bar::new("replaying");
+    let options_of = |scheme: &SchemeSpec, options: Options| {
+        if args.replay.is_as_in_papers() {
+            as_in_its_paper(scheme, options)
+        } else {
+            options
+        }
+    };
+    let on_progress = |progress| bar.set(progress);
+    let (comparison, _) = compare(&subjects, &specs, &options, options_of, &on_progress)?;
+    drop(bar);
+    let tables = tables::comparison(&comparison)?;
+    let verdict = tables::compare::verdict(&comparison);
+    output.emit("warmswap.compare", comparison, &tables)?;
+    verdict.map_or(Ok(()), |line| output.say(&line))
+}

@@ -1,0 +1,125 @@
+//! `warmswap-lab record`: real programs, recorded as they are switched.
+
+use crate::definitions;
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use warmswap_apps::Size;
+use warmswap_output::BadInput;
+use warmswap_output::Output;
+use warmswap_output::output::check_file;
+use warmswap_output::units::Quantity;
+use warmswap_record::{Progress, RecordConfig, Step, record};
+use warmswap_results::tables;
+use warmswap_sys::{Root, undo::Undo};
+use warmswap_trace::TraceReader;
+use warmswap_trace::stats::stats;
+
+const HELP: &str = "\
+Examples:
+  warmswap-lab record --apps apps/redis.toml,apps/cpython.toml --out mine.wst
+      two programs, switched between, as root";
+
+/// What to record.
+#[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
+pub struct RecordArgs {
+    /// Application definitions (TOML), or folders of them; separated by commas [default: chromium, cpython, h2, node,
+    /// redis and sqlite of the folder apps]
+    #[arg(long, value_delimiter = ',', value_name = "FILE")]
+    apps: Vec<PathBuf>,
+    /// The trace to write
+    #[arg(long, value_name = "TRACE")]
+    out: PathBuf,
+    /// How much memory the applications take
+    #[arg(long, value_enum, default_value = "small")]
+    size: SizeArg,
+    /// Relaunches of each application
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    relaunches: u32,
+    /// Use in the foreground after each launch, in milliseconds
+    #[arg(long, default_value_t = 500, value_name = "MS")]
+    foreground_ms: u64,
+    /// In use, page out again this often, to see what is touched again
+    #[arg(long, default_value_t = 100, value_name = "MS")]
+    repage_ms: u64,
+    /// Decides the order of relaunches, and how the requests vary
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Leave pages of files out
+    #[arg(long)]
+    no_files: bool,
+    /// Leave out applications that are not installed, in place of stopping
+    #[arg(long)]
+    installed_only: bool,
+    /// Little use between the relaunches, for a first look
+    #[arg(long)]
+    quick: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SizeArg {
+    /// 30 to 60 MB each
+    Small,
+    /// 150 to 300 MB each
+    Normal,
+}
+
+/// Tells each step on standard error.
+struct Narrator;
+
+impl Progress for Narrator {
+    fn step(&mut self, step: Step<'_>) {
+        match step {
+            Step::Started { app, pages } => {
+                warmswap_output::tell!("{app}: started, {}", Quantity::Bytes(pages * 4096).human());
+            }
+            Step::Relaunched {
+                app,
+                relaunch,
+                of,
+                latency_ns,
+                pages,
+            } => {
+                let latency = Quantity::nanoseconds(latency_ns).human();
+                warmswap_output::tell!(
+                    "{app}: relaunch {relaunch} of {of}: {pages} pages, {latency} from swap"
+                );
+            }
+            Step::Written => warmswap_output::tell!("trace written"),
+        }
+    }
+}
+
+/// Records, and shows what the trace holds.
+pub fn run(args: RecordArgs, output: &Output) -> Result<()> {
+    check_file("--out", &args.out)?;
+    let mut config = RecordConfig::new(&args.out, definitions::load_or_default(&args.apps)?);
+    config.size = match args.size {
+        SizeArg::Small => Size::Small,
+        SizeArg::Normal => Size::Normal,
+    };
+    config.relaunches = args.relaunches;
+    config.foreground_ms = if args.quick {
+        args.foreground_ms.min(100)
+    } else {
+        args.foreground_ms
+    };
+    config.repage_interval_ms = args.repage_ms;
+    config.seed = args.seed;
+    config.files = !args.no_files;
+    if args.installed_only {
+        definitions::retain_installed(&mut config.apps, &config.place.cache);
+    }
+    if config.apps.is_empty() {
+        return Err(BadInput("there is no application to record".to_owned()).into());
+    }
+    let root = Root::machine();
+    let undo = Undo::open(&root, &Undo::default_folder(&root))?;
+    undo.on_signals()?;
+    record(&config, &undo, &mut Narrator)?;
+    let reader = TraceReader::open(&args.out)?;
+    let stats = stats(&reader)?;
+    let tables = tables::trace_info(&stats)?;
+    output.emit("warmswap.trace_info", stats, &tables)
+}

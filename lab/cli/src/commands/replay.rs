@@ -1,0 +1,48 @@
+//! `warmswap-lab replay`: one trace under one scheme, relaunch by relaunch.
+
+use crate::progress::Bar;
+use crate::replay_args::{ReplayArgs, schemes};
+use anyhow::Result;
+use clap::Args;
+use std::path::PathBuf;
+use warmswap_output::Output;
+use warmswap_results::tables;
+use warmswap_study::replay_all;
+
+const HELP: &str = "\
+Examples:
+  warmswap-lab replay traces/mixed.wst --scheme ariadne --budget 40%
+      relaunch by relaunch, with 40 % of the memory that was recorded
+  warmswap-lab replay traces/mixed.wst --set prefetch=none
+      our scheme without its prefetching";
+
+/// Which trace, and which scheme.
+#[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
+pub struct ReplayCommand {
+    /// The trace
+    trace: PathBuf,
+    /// The scheme, by name; a slot is exchanged behind a plus sign: `zram+codec=zstd`
+    #[arg(long, default_value = "warmswap")]
+    scheme: String,
+    /// Exchange a slot: `--set prefetch=none`
+    #[arg(long, value_name = "SLOT=POLICY")]
+    set: Vec<String>,
+    #[command(flatten)]
+    replay: ReplayArgs,
+}
+
+/// Replays and prints.
+pub fn run(args: ReplayCommand, output: &Output) -> Result<()> {
+    let specs = schemes(&[args.scheme], &args.set)?;
+    let options = args.replay.options()?;
+    let subjects = args.replay.open(&[args.trace])?;
+    let bar = Bar::new("replaying");
+    let runs = replay_all(&subjects, &specs, &options, &|progress| bar.set(progress))?;
+    drop(bar);
+    for run in runs {
+        let tables = tables::replay(&run.result)?;
+        output.emit("warmswap.replay", run.result, &tables)?;
+    }
+    Ok(())
+}

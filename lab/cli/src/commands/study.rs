@@ -1,0 +1,328 @@
+//! `warmswap-lab study`: the figures and tables of the papers.
+
+mod all;
+
+use crate::progress::Bar;
+use crate::replay_args::{open, schemes};
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use std::path::PathBuf;
+use warmswap_codec::Codec;
+use warmswap_output::Output;
+use warmswap_output::table::Table;
+use warmswap_results::tables::{self, asap, studies};
+use warmswap_study::{
+    Amount, Dumps, Options, Progress, Sample, Subject, ablation, chunk_sizes, compression,
+    coverage, entropy_study, ezswap, heap_study, hotness_order, launches, locality, prepaging,
+    residency, sensitivity, similarity, switches,
+};
+
+/// Examples.
+pub const HELP: &str = "\
+Examples:
+  warmswap-lab study similarity traces/mixed.wst
+      Figure 5 of the Ariadne paper
+  warmswap-lab study heap dump.hprof
+      what Fleet would keep of a Java program
+  warmswap-lab study all traces/mixed.wst -o results/
+      every study and the papers' comparisons, for `warmswap-lab report`";
+
+#[derive(Debug, Subcommand)]
+pub enum StudyCommand {
+    /// Hot, warm and cold data in each tenth of what is swapped out (Figure 4)
+    HotnessOrder(StudyArgs),
+    /// How much two consecutive relaunches have in common (Figure 5)
+    Similarity(StudyArgs),
+    /// Codecs over chunk sizes: ratio and speed (Figure 6)
+    ChunkSize(ChunkSizeArgs),
+    /// Whether neighbours in the pool come back together (Table 3)
+    Locality(StudyArgs),
+    /// Compression time and ratio of the size configurations (Figures 11, 12 and 13)
+    Compression(StudyArgs),
+    /// How well the hot list predicts a relaunch (Figure 14)
+    Coverage(StudyArgs),
+    /// Unsuitable chunk sizes (Figure 15)
+    Sensitivity(StudyArgs),
+    /// Whether entropy tells how a page compresses (ezswap Figures 5 and 6)
+    Entropy(EntropyArgs),
+    /// The parts of ezswap (ezswap Figures 8 to 11 and Table 3)
+    Ezswap(EzswapArgs),
+    /// A scheme with each of its slots exchanged, one at a time
+    Ablation(AblationArgs),
+    /// How many of ten relaunches touch a page (ASAP Figures 5 to 7)
+    Switches(StudyArgs),
+    /// How well footprints predict a relaunch (ASAP Figure 12)
+    Prepaging(StudyArgs),
+    /// Cold launches beside relaunches, and how memory grows (Ariadne Table 1, ASAP Figure 1, Fleet Figure 2)
+    Launches(StudyArgs),
+    /// Where each application's memory is over time: hot, warm, cold, compressed, written back
+    Residency(ResidencyArgs),
+    /// Every study, and the comparisons of the papers: a folder of results for `warmswap-lab report`
+    All(all::AllArgs),
+    /// Sizes, depths and launch sets of the objects in heap dumps of the JVM (Fleet Figures 6b and 7)
+    Heap(HeapArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct HeapArgs {
+    /// The dumps, as `jcmd PID GC.heap_dump` makes them; compressed by gzip or not
+    #[arg(required = true)]
+    dumps: Vec<PathBuf>,
+    /// The largest D: objects fewer than D references from a root are near it
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100))]
+    depth: u32,
+    /// Of a file with several dumps: first, last, each by itself, or one by its number
+    #[arg(long, default_value = "first", value_name = "WHICH")]
+    dump: Dumps,
+    /// Objects with higher addresses than the last instance of this class are young
+    #[arg(long, value_name = "CLASS")]
+    young_after: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct EntropyArgs {
+    /// The trace
+    trace: PathBuf,
+    /// Distinct pages to take from it
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pages: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct EzswapArgs {
+    /// The traces
+    #[arg(required = true)]
+    traces: Vec<PathBuf>,
+    /// Memory for resident pages and pool together, in percent of the trace's footprint
+    #[arg(long, default_value_t = 50, value_name = "PERCENT")]
+    budget: u32,
+    /// Of it, at most this for the pool, in percent
+    #[arg(long, default_value_t = 10.0, value_name = "PERCENT")]
+    pool: f64,
+}
+
+#[derive(Debug, Args)]
+pub struct AblationArgs {
+    /// The traces
+    #[arg(required = true)]
+    traces: Vec<PathBuf>,
+    /// The scheme whose slots are exchanged
+    #[arg(long, default_value = "warmswap")]
+    scheme: String,
+    /// Memory for resident pages and pool together, in percent of the trace's footprint
+    #[arg(long, default_value_t = 50.0, value_name = "PERCENT")]
+    budget: f64,
+    /// Of it, at most this for the pool, in percent: so little that pages are evicted from it
+    #[arg(long, default_value_t = 10.0, value_name = "PERCENT")]
+    pool: f64,
+}
+
+#[derive(Debug, Args)]
+pub struct StudyArgs {
+    /// The traces
+    #[arg(required = true)]
+    traces: Vec<PathBuf>,
+    /// Other schemes than the paper's, where the study replays
+    #[arg(long, value_delimiter = ',')]
+    schemes: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ResidencyArgs {
+    #[command(flatten)]
+    study: StudyArgs,
+    /// Memory for resident pages and pool together, in percent of the trace's footprint
+    #[arg(long, default_value_t = 60.0, value_name = "PERCENT")]
+    budget: f64,
+}
+
+#[derive(Debug, Args)]
+pub struct ChunkSizeArgs {
+    /// The trace
+    trace: PathBuf,
+    /// Passes over the data; the median counts
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    passes: u32,
+    /// Contents to take from the trace, in MiB
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    sample_mib: u64,
+}
+
+/// Carries out a study.
+pub fn run(command: StudyCommand, output: &Output) -> Result<()> {
+    let bar = Bar::new("studying");
+    let progress = |progress: Progress| bar.set(progress);
+    match command {
+        StudyCommand::HotnessOrder(args) => {
+            let result = hotness_order(
+                &args.open()?,
+                &args.schemes("zram")?,
+                &Options::default(),
+                &progress,
+            )?;
+            show(
+                "warmswap.study.hotness_order",
+                &result,
+                &studies::hotness_order(&result)?,
+                output,
+            )
+        }
+        StudyCommand::Similarity(args) => {
+            let result = similarity(&open(&args.traces, false)?)?;
+            show(
+                "warmswap.study.similarity",
+                &result,
+                &[studies::similarity(&result)?],
+                output,
+            )
+        }
+        StudyCommand::ChunkSize(args) => {
+            let subject = &open(&[args.trace], true)?[0];
+            let sample = Sample::of(subject, args.sample_mib << 20)?;
+            let result = chunk_sizes(&sample, &Codec::ALL, args.passes, &progress)?;
+            show(
+                "warmswap.study.chunk_size",
+                &result,
+                &[studies::chunk_sizes(&result)?],
+                output,
+            )
+        }
+        StudyCommand::Locality(args) => {
+            let options = Options::full_pressure();
+            let result = locality(&args.open()?, &args.schemes("zram")?, &options, &progress)?;
+            show(
+                "warmswap.study.locality",
+                &result,
+                &[studies::locality(&result)?],
+                output,
+            )
+        }
+        StudyCommand::Compression(args) => {
+            let options = Options::full_pressure();
+            let schemes = args.schemes(&compression::SCHEMES.join(","))?;
+            let result = compression(&args.open()?, &schemes, &options, &progress)?;
+            show(
+                "warmswap.study.compression",
+                &result,
+                &studies::compression(&result)?,
+                output,
+            )
+        }
+        StudyCommand::Coverage(args) => {
+            let result = coverage(
+                &args.open()?,
+                &args.schemes("ariadne")?,
+                &Options::default(),
+                &progress,
+            )?;
+            show(
+                "warmswap.study.coverage",
+                &result,
+                &[studies::coverage(&result)?],
+                output,
+            )
+        }
+        StudyCommand::Sensitivity(args) => {
+            let options = Options::full_pressure();
+            let schemes = args.schemes(&sensitivity::SCHEMES.join(","))?;
+            let result = compression(&args.open()?, &schemes, &options, &progress)?;
+            show(
+                "warmswap.study.sensitivity",
+                &result,
+                &studies::compression(&result)?,
+                output,
+            )
+        }
+        StudyCommand::Entropy(args) => {
+            let subject = &open(&[args.trace], true)?[0];
+            let result = entropy_study(subject, args.pages, &progress)?;
+            let tables = tables::ezswap::entropy(&result)?;
+            show("warmswap.study.entropy", &result, &tables, output)
+        }
+        StudyCommand::Ezswap(args) => {
+            let subjects = open(&args.traces, true)?;
+            let result = ezswap(&subjects, args.budget, args.pool, &progress)?;
+            let tables = tables::ezswap::ezswap(&result)?;
+            show("warmswap.study.ezswap", &result, &tables, output)
+        }
+        StudyCommand::Ablation(args) => {
+            let scheme = &schemes(&[args.scheme], &[])?[0];
+            let percent = (args.budget, args.pool);
+            let result = ablation(&open(&args.traces, true)?, scheme, percent, &progress)?;
+            let table = tables::ablation(&result)?;
+            show("warmswap.study.ablation", &result, &[table], output)
+        }
+        StudyCommand::Switches(args) => {
+            let result = switches(&open(&args.traces, false)?)?;
+            let table = asap::switches(&result)?;
+            show("warmswap.study.switches", &result, &[table], output)
+        }
+        StudyCommand::Prepaging(args) => {
+            let options = Options {
+                file_pages: true,
+                ..Options::full_pressure()
+            };
+            let schemes = args.schemes(warmswap_study::prepaging::SCHEME)?;
+            let result = prepaging(&args.open()?, &schemes, &options, &progress)?;
+            let table = asap::prepaging(&result)?;
+            show("warmswap.study.prepaging", &result, &[table], output)
+        }
+        StudyCommand::Launches(args) => {
+            let result = launches(&open(&args.traces, false)?)?;
+            let table = studies::launches(&result)?;
+            show("warmswap.study.launches", &result, &[table], output)
+        }
+        StudyCommand::Residency(args) => {
+            let options = Options {
+                budget: Amount::Percent(args.budget),
+                ..Options::default()
+            };
+            let schemes = args.study.schemes(&residency::SCHEMES.join(","))?;
+            let subjects = args.study.open()?;
+            let result = warmswap_study::residency(&subjects, &schemes, &options, &progress)?;
+            let table = studies::residency(&result)?;
+            show("warmswap.study.residency", &result, &[table], output)
+        }
+        StudyCommand::All(args) => {
+            drop(bar);
+            all::run(&args, output)
+        }
+        StudyCommand::Heap(args) => {
+            let mut result = Vec::new();
+            for dump in &args.dumps {
+                let young_after = args.young_after.as_deref();
+                result.extend(heap_study(dump, args.dump, args.depth, young_after)?);
+            }
+            show(
+                "warmswap.study.heap",
+                &result,
+                &tables::heap(&result)?,
+                output,
+            )
+        }
+    }
+}
+
+fn show<T: Serialize>(
+    name: &'static str,
+    data: &T,
+    tables: &[Table],
+    output: &Output,
+) -> Result<()> {
+    output.emit(name, data, tables)
+}
+
+impl StudyArgs {
+    fn open(&self) -> Result<Vec<Subject>> {
+        open(&self.traces, true)
+    }
+
+    fn schemes(&self, paper: &str) -> Result<Vec<warmswap_policy::SchemeSpec>> {
+        if self.schemes.is_empty() {
+            let paper: Vec<_> = paper.split(',').map(str::to_owned).collect();
+            return schemes(&paper, &[]);
+        }
+        schemes(&self.schemes, &[])
+    }
+}

@@ -1,0 +1,124 @@
+//! `warmswap-lab study all`: every study, and the comparisons of the papers, into a folder.
+//!
+//! Each result is that of a command line, which the result names and which makes it again alone.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use warmswap_output::Output;
+use warmswap_study::StudyError;
+
+/// What to study, and where results go.
+#[derive(Debug, Args)]
+pub struct AllArgs {
+    /// The traces
+    #[arg(required = true)]
+    traces: Vec<PathBuf>,
+    /// The folder for the results, one JSON file each
+    #[arg(short, long, value_name = "FOLDER")]
+    out: PathBuf,
+    /// Heap dumps of the JVM, separated by commas, for Fleet's figures about objects
+    #[arg(long, value_delimiter = ',', value_name = "DUMP")]
+    dumps: Vec<PathBuf>,
+}
+
+/// A result: the name of its file, the words of its command, and what it reads.
+type Part = (&'static str, &'static str, Source);
+
+#[derive(Clone, Copy)]
+enum Source {
+    /// All traces together.
+    Traces,
+    /// The first trace, where a study takes one.
+    FirstTrace,
+    /// The heap dumps, if there are any.
+    Dumps,
+}
+
+/// The comparisons first: what the page begins with.
+const PARTS: &[Part] = &[
+    (
+        "compare-full",
+        "compare --budget 200% --pressure full --schemes dram,swap,zram,ariadne-ehl-1k-2k-16k,\
+         ariadne-al-1k-2k-16k,ariadne-ehl-1k-4k-16k,ariadne-al-1k-4k-16k,ariadne-ehl-512-2k-16k,\
+         ariadne-al-512-2k-16k,ariadne-ehl-256-2k-32k,ariadne-al-256-2k-32k,warmswap",
+        Source::Traces,
+    ),
+    (
+        "compare-files",
+        "compare --budget 200% --pressure full --files --schemes dram,zram,asap,asap-anon,asap-file",
+        Source::Traces,
+    ),
+    (
+        "compare-budget",
+        "compare --budget 60% --schemes dram,swap,zram,zswap,asap,ariadne-ehl-1k-2k-16k,warmswap",
+        Source::Traces,
+    ),
+    ("launches", "study launches", Source::Traces),
+    ("residency", "study residency", Source::Traces),
+    ("hotness-order", "study hotness-order", Source::Traces),
+    ("similarity", "study similarity", Source::Traces),
+    (
+        "chunk-size",
+        "study chunk-size --sample-mib 16",
+        Source::FirstTrace,
+    ),
+    ("locality", "study locality", Source::Traces),
+    ("compression", "study compression", Source::Traces),
+    ("coverage", "study coverage", Source::Traces),
+    ("sensitivity", "study sensitivity", Source::Traces),
+    ("entropy", "study entropy", Source::FirstTrace),
+    ("ezswap", "study ezswap", Source::Traces),
+    ("switches", "study switches", Source::Traces),
+    ("prepaging", "study prepaging", Source::Traces),
+    ("heap", "study heap", Source::Dumps),
+];
+
+/// Runs every part, one after the other.
+pub fn run(args: &AllArgs, output: &Output) -> Result<()> {
+    // Each study writes its own file.
+    output.refuse_result("warmswap-lab study all")?;
+    std::fs::create_dir_all(&args.out)
+        .with_context(|| format!("cannot make {}", args.out.display()))?;
+    for part in PARTS {
+        let Some(line) = line(part, args) else {
+            output.say(&format!("left out: study {}: no --dumps", part.0))?;
+            continue;
+        };
+        output.say(&line.join(" "))?;
+        match crate::run_part(&line, output) {
+            Err(error) if lacks_contents(&error) => {
+                output.say(&format!("left out: {}: {error}", part.1))?;
+            }
+            done => done?,
+        }
+    }
+    let folder = args.out.display();
+    output.say(&format!(
+        "the page: warmswap-lab report {folder}/*.json -o report.html"
+    ))
+}
+
+/// Whether a study needs page contents, which a trace does not have. Others do without.
+fn lacks_contents(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(StudyError::NoContents { .. }))
+}
+
+/// The command line of a part; `None` without what it is computed from.
+fn line(&(name, words, source): &Part, args: &AllArgs) -> Option<Vec<String>> {
+    let of: &[PathBuf] = match source {
+        Source::Traces => &args.traces,
+        Source::FirstTrace => &args.traces[..1],
+        Source::Dumps => &args.dumps,
+    };
+    if of.is_empty() {
+        return None;
+    }
+    let text = |path: &Path| path.display().to_string();
+    let mut line = vec!["warmswap-lab".to_owned()];
+    line.extend(words.split(' ').map(str::to_owned));
+    line.extend(of.iter().map(|path| text(path)));
+    line.push("--json".to_owned());
+    line.push(text(&args.out.join(format!("{name}.json"))));
+    Some(line)
+}

@@ -1,0 +1,330 @@
+//! `warmswap-lab trace`: look into a trace, or convert it.
+
+use crate::definitions::shipped;
+use crate::progress::Bar;
+use anyhow::Result;
+use clap::{Args, Subcommand, ValueEnum};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use warmswap_output::BadInput;
+use warmswap_output::Output;
+use warmswap_output::output::check_file;
+use warmswap_output::units::grouped as count;
+use warmswap_page::{AppId, LaunchKind, PageAddr};
+use warmswap_results::tables;
+use warmswap_study::Progress;
+use warmswap_trace::import::ariadne;
+use warmswap_trace::sample::{SampleOptions, sample};
+use warmswap_trace::stats::stats;
+use warmswap_trace::{Event, EventKind, TraceReader, export, oracle_general};
+
+/// Examples.
+pub const HELP: &str = "\
+Examples:
+  warmswap-lab trace info --verify mine.wst
+      applications, pages and relaunches; every block is checked
+  warmswap-lab trace head -n 5 --from 1000 traces/mixed.wst
+      events 1000 to 1004
+  warmswap-lab trace export traces/mixed.wst --out mixed.parquet
+      for data tools
+  warmswap-lab trace export mine.wst --format oracleGeneral --out mine.bin
+      for libCacheSim
+  warmswap-lab trace import artifact/ --out ariadne.wst
+      from the Ariadne artifact
+  warmswap-lab trace sample mine.wst --out small.wst --share 0.1
+      a tenth of the pages
+
+Exit status: 2 when the file is no trace, or damaged; the line says at which byte.";
+
+#[derive(Debug, Subcommand)]
+pub enum TraceCommand {
+    /// What a trace holds
+    Info(InfoArgs),
+    /// The first events of a trace, or some from the middle
+    Head(HeadArgs),
+    /// The events as a Parquet file, or the accesses for libCacheSim
+    Export(ExportArgs),
+    /// A trace from the files of the Ariadne authors' artifact
+    Import(ImportArgs),
+    /// A smaller trace: a spatial sample of a large one
+    Sample(SampleArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    /// The trace
+    trace: PathBuf,
+    /// Check every block, too
+    #[arg(long)]
+    verify: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct HeadArgs {
+    /// The trace
+    trace: PathBuf,
+    /// How many events
+    #[arg(short = 'n', long, default_value_t = 20)]
+    events: usize,
+    /// Begin with this event, counted from 0
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// The trace
+    trace: PathBuf,
+    /// The file to write
+    #[arg(long)]
+    out: PathBuf,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = ExportFormat::Parquet)]
+    format: ExportFormat,
+    /// For libCacheSim, accesses to pages of files, too
+    #[arg(long)]
+    files: bool,
+}
+
+/// What a trace can be exported as.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ExportFormat {
+    /// All events, as a table
+    Parquet,
+    /// Accesses to anonymous pages with the next one to each, as libCacheSim reads them
+    #[value(name = "oracleGeneral")]
+    OracleGeneral,
+}
+
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// The folder with swapout_trace.txt (or its .meta and .data), swapin_trace.txt, ttid_swapin_trace.txt
+    /// and lru_list.txt
+    folder: PathBuf,
+    /// The trace to write
+    #[arg(long)]
+    out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct SampleArgs {
+    /// The trace
+    trace: PathBuf,
+    /// The trace to write
+    #[arg(long)]
+    out: PathBuf,
+    /// Share of the pages that is kept, in aligned blocks of 16
+    #[arg(long, default_value_t = 1.0)]
+    share: f64,
+    /// Another share for an application's anonymous pages: `--app-share redis=0.1`
+    #[arg(long, value_name = "APP=SHARE")]
+    app_share: Vec<String>,
+    /// Decides which
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Stop after so many events
+    #[arg(long)]
+    max_events: Option<u64>,
+    /// Keep only these applications, by name
+    #[arg(long, value_delimiter = ',')]
+    apps: Option<Vec<String>>,
+    /// Zstandard level of the contents
+    #[arg(long, default_value_t = 12)]
+    level: i32,
+}
+
+/// Carries out a subcommand.
+pub fn run(command: TraceCommand, output: &Output) -> Result<()> {
+    match command {
+        TraceCommand::Info(args) => info(&args, output),
+        TraceCommand::Head(args) => head(&args, output),
+        TraceCommand::Export(args) => {
+            output.refuse_tables("warmswap-lab trace export")?;
+            check_file("--out", &args.out)?;
+            let trace = TraceReader::open(shipped(&args.trace))?;
+            let (events, what) = match args.format {
+                ExportFormat::Parquet => (export::to_parquet(&trace, &args.out)?, "events"),
+                ExportFormat::OracleGeneral => {
+                    let accesses = oracle_general::export(&trace, &args.out, args.files)?;
+                    (accesses, "accesses")
+                }
+            };
+            output.say(&format!(
+                "{} {what} written to {}",
+                count(events),
+                args.out.display()
+            ))?;
+            let exported = Exported {
+                events,
+                file: args.out,
+            };
+            output.save("warmswap.trace_export", exported)
+        }
+        TraceCommand::Import(args) => import(&args, output),
+        TraceCommand::Sample(args) => {
+            check_file("--out", &args.out)?;
+            let reader = TraceReader::open(shipped(&args.trace))?;
+            let app_shares = app_shares(&reader, &args.app_share)?;
+            if args.share == 0.0 && app_shares.iter().all(|&(_, share)| share == 0.0) {
+                let why = "--share 0 keeps nothing: give more than 0, up to 1";
+                return Err(BadInput(why.to_owned()).into());
+            }
+            let options = SampleOptions {
+                share: args.share,
+                app_shares,
+                seed: args.seed,
+                max_events: args.max_events,
+                apps: args
+                    .apps
+                    .map(|names| app_ids(&reader, &names))
+                    .transpose()?,
+                content_level: args.level,
+            };
+            sample(&reader, &args.out, &options)?;
+            show(&args.out, output)
+        }
+    }
+}
+
+fn app_ids(reader: &TraceReader, names: &[String]) -> Result<Vec<AppId>> {
+    let find = |name: &String| {
+        let index = reader.apps().iter().position(|app| app.name == *name);
+        index.map(|index| AppId(index as u16)).ok_or_else(|| {
+            let known: Vec<_> = reader.apps().iter().map(|app| app.name.as_str()).collect();
+            BadInput(format!(
+                "the trace has no application '{name}'; it has {}",
+                known.join(", ")
+            ))
+            .into()
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+fn app_shares(reader: &TraceReader, texts: &[String]) -> Result<Vec<(AppId, f64)>> {
+    let parse = |text: &String| {
+        let parsed = text
+            .split_once('=')
+            .and_then(|(name, share)| Some((name, share.parse().ok()?)));
+        let (name, share) = parsed.ok_or_else(|| BadInput(format!("'{text}' is not APP=SHARE")))?;
+        Ok((app_ids(reader, &[name.to_owned()])?[0], share))
+    };
+    texts.iter().map(parse).collect()
+}
+
+fn show(trace: &Path, output: &Output) -> Result<()> {
+    let reader = TraceReader::open(shipped(trace))?;
+    let stats = stats(&reader)?;
+    let tables = tables::trace_info(&stats)?;
+    output.emit("warmswap.trace_info", stats, &tables)
+}
+
+fn info(args: &InfoArgs, output: &Output) -> Result<()> {
+    if args.verify {
+        let bar = Bar::new("verifying");
+        TraceReader::open(shipped(&args.trace))?
+            .verify(|done, total| bar.set(Progress { done, total }))?;
+    }
+    show(&args.trace, output)
+}
+
+/// What was written.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Exported {
+    /// Events of the trace.
+    events: u64,
+    /// The file.
+    file: PathBuf,
+}
+
+/// One event of a trace.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown<'a> {
+    /// From 0.
+    number: u64,
+    /// Nanoseconds since the trace began.
+    time_ns: u64,
+    /// The application.
+    app: &'a str,
+    /// What happened, in words.
+    what: String,
+}
+
+fn head(args: &HeadArgs, output: &Output) -> Result<()> {
+    output.refuse_tables("warmswap-lab trace head")?;
+    let reader = TraceReader::open(shipped(&args.trace))?;
+    let name = |app: AppId| reader.app(app).map_or("?", |info| &info.name);
+    let mut events = Vec::new();
+    for (event, number) in reader
+        .events_from(args.from)?
+        .take(args.events)
+        .zip(args.from..)
+    {
+        if output.is_closed() {
+            break;
+        }
+        let Event { time_ns, app, kind } = event?;
+        let (app, what) = (name(app), words(&reader, kind));
+        let seconds = time_ns as f64 / 1e9;
+        output.say(&format!("{seconds:>14.6} s  {app:<12} {what}"))?;
+        if output.saves() {
+            events.push(Shown {
+                number,
+                time_ns,
+                app,
+                what,
+            });
+        }
+    }
+    output.save("warmswap.trace_head", events)
+}
+
+fn place(reader: &TraceReader, page: PageAddr) -> String {
+    match page {
+        PageAddr::Anon { .. } => page.to_string(),
+        PageAddr::File { file, number } => {
+            let path = reader.file(file).map_or("?", |info| &info.path);
+            format!("{path} page {number}")
+        }
+    }
+}
+
+fn words(reader: &TraceReader, kind: EventKind) -> String {
+    match kind {
+        EventKind::Access {
+            page,
+            write,
+            content,
+        } => {
+            let verb = if write { "write" } else { "read" };
+            let content = content.map_or(String::new(), |id| format!("  content {}", id.0));
+            format!("{verb} {}{content}", place(reader, page))
+        }
+        EventKind::Content { page, content } => {
+            format!("holds {}  content {}", place(reader, page), content.0)
+        }
+        EventKind::LaunchBegin(LaunchKind::Cold) => "launch".to_owned(),
+        EventKind::LaunchBegin(LaunchKind::Relaunch) => "relaunch".to_owned(),
+        EventKind::LaunchEnd => "has answered".to_owned(),
+        EventKind::Background => "to the background".to_owned(),
+        EventKind::Free { page, pages } => {
+            format!("frees {pages} pages at {}", place(reader, page))
+        }
+        EventKind::Exit => "exits".to_owned(),
+    }
+}
+
+fn import(args: &ImportArgs, output: &Output) -> Result<()> {
+    check_file("--out", &args.out)?;
+    let (imported, _) = ariadne::import(&args.folder, &args.out)?;
+    output.say(&format!(
+        "{} swap-outs, {} swap-ins in the relaunch window, {} after it, {} from unknown sectors, {} pages on LRU lists",
+        count(imported.swap_outs),
+        count(imported.launch_swap_ins),
+        count(imported.execution_swap_ins),
+        count(imported.unknown_swap_ins),
+        count(imported.resident_pages),
+    ))?;
+    show(&args.out, output)
+}

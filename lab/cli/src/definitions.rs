@@ -1,0 +1,68 @@
+//! What is shipped with the command, definitions of applications and a trace: from the paths that are given, or installed
+//! with the command.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use warmswap_apps::{AppSpec, check, load_all};
+
+use warmswap_output::BadInput;
+
+/// What is recorded and measured where nothing else is asked for.
+const DEFAULT: [&str; 6] = ["chromium", "cpython", "h2", "node", "redis", "sqlite"];
+
+/// The definitions at these paths; of the default programs where there are none.
+pub fn load_or_default(paths: &[PathBuf]) -> Result<Vec<AppSpec>> {
+    let default = || DEFAULT.map(|name| Path::new("apps").join(format!("{name}.toml")));
+    match paths {
+        [] => load(&default()),
+        _ => load(paths),
+    }
+}
+
+/// Leaves out the applications that are not installed, and says which. Their files are looked for in `cache`, too.
+pub fn retain_installed(specs: &mut Vec<AppSpec>, cache: &Path) {
+    specs.retain(|spec| match check(spec, cache) {
+        Some(missing) => {
+            warmswap_output::tell!("{}: left out: {missing}", spec.name);
+            false
+        }
+        None => true,
+    });
+}
+
+/// All applications that files, or the files of folders, define, [`shipped`] ones included.
+pub fn load(paths: &[PathBuf]) -> Result<Vec<AppSpec>> {
+    let mut specs = Vec::new();
+    for path in paths {
+        let path = shipped(path);
+        let loaded = if path.is_dir() {
+            load_all(&path)
+        } else {
+            AppSpec::load(&path).map(|spec| vec![spec])
+        };
+        specs.extend(loaded.map_err(|error| BadInput(error.to_string()))?);
+    }
+    Ok(specs)
+}
+
+/// Where a file is: a relative path that is not in the working directory is looked for in `share/warmswap` beside the folder
+/// of the command. As it is given where it is at neither place, so that messages name that.
+pub fn shipped(path: &Path) -> Cow<'_, Path> {
+    installed(path).map_or(Cow::Borrowed(path), Cow::Owned)
+}
+
+fn installed(path: &Path) -> Option<PathBuf> {
+    if path.exists() {
+        return None;
+    }
+    let command = std::env::current_exe().ok()?;
+    // An absolute path replaces all before it.
+    let installed = command
+        .parent()?
+        .parent()?
+        .join("share/warmswap")
+        .join(path);
+    installed.exists().then_some(installed)
+}

@@ -1,0 +1,238 @@
+//! What people get wrong on the command line: refused before any work, with what to do.
+
+use crate::common::{
+    Ran, assert_misused, assert_refused, folder, json, lab, run, succeed, text, trace,
+};
+use std::fs;
+use std::process::Command;
+use warmswap_trace::synth::{SynthConfig, synthesize};
+
+#[track_caller]
+fn refused(args: &[&str], parts: &[&str]) {
+    assert_refused(&run(args), 2, parts);
+}
+
+#[test]
+fn a_misspelt_name_is_asked_about_where_it_stands() {
+    let trace = trace();
+    for (args, parts) in [
+        (&["trace", "inf"][..], &["'inf'", "'info'"][..]),
+        (
+            &["bench", "program", "--rouds", "3", "--", "true"],
+            &["unexpected argument '--rouds'", "'--rounds'"],
+        ),
+        (&["replay", &trace, "--bugdet", "1G"], &["'--budget'"]),
+        (&["foo"], &["'foo'"]),
+    ] {
+        assert_misused(&run(args), parts);
+    }
+}
+
+#[test]
+fn files_that_cannot_be_written_are_refused_before_the_work() {
+    let trace = trace();
+    let no_folder = "/nonexistent/x";
+    let why = "No such file or directory";
+    for option in ["--json", "--csv"] {
+        refused(
+            &["replay", &trace, "--no-contents", option, no_folder],
+            &[option, no_folder, why],
+        );
+    }
+    for args in [
+        &["trace", "sample", &trace][..],
+        &["trace", "export", &trace],
+        &["record", "--apps", "apps"],
+        &["report", "x.json"],
+    ] {
+        let args = [args, &["--out", no_folder]].concat();
+        refused(&args, &["--out", no_folder, why]);
+    }
+    let folder = folder();
+    refused(
+        &["schemes", "--json", text(folder.path())],
+        &["it is a folder"],
+    );
+}
+
+#[test]
+fn inputs_that_are_none_are_bad_input() {
+    let folder = folder();
+    let out = folder.path().join("x.wst");
+    let import = ["trace", "import", "/nonexistent", "--out", text(&out)];
+    refused(&import, &["/nonexistent/", "No such file or directory"]);
+    refused(
+        &["bench", "program", "no-such-program-anywhere"],
+        &["no-such-program-anywhere", "PATH"],
+    );
+    let trace = trace();
+    let bad = folder.path().join("b.toml");
+    fs::write(&bad, "\nfoo = 1\n").expect("a file");
+    for args in [
+        &["replay", &trace, "--no-contents", "--device", text(&bad)][..],
+        &["record", "--out", text(&out), "--apps", text(&bad)],
+    ] {
+        refused(args, &["b.toml:2: ", "unknown field `foo`"]);
+    }
+}
+
+#[test]
+fn numbers_are_refused() {
+    let trace = trace();
+    let head = |number| run(["trace", "head", &trace, "-n", number]);
+    for number in ["-1", "abc"] {
+        let ran = head(number);
+        assert_misused(&ran, &[number]);
+    }
+    let replay = |more: &[&str]| run([&["replay", &trace, "--no-contents"], more].concat());
+    assert_misused(
+        &replay(&["--budget=-1"]),
+        &["--budget", "\"-1\" is negative"],
+    );
+    assert_refused(&replay(&["--budget", "1k"]), 2, &["--budget 1K", "256 KiB"]);
+    assert_refused(&replay(&["--pool", "200%"]), 2, &["--pool 200%", "MiB"]);
+}
+
+#[test]
+fn amounts_have_ranges() {
+    let misused = |args: &[&str], parts: &[&str]| assert_misused(&run(args), parts);
+    let trace = trace();
+    let folder = folder();
+    let out = text(&folder.path().join("out")).to_owned();
+    for amount in ["0", "99999999999999999"] {
+        let range = ["--sample-mib", "1..=65536"];
+        let study = ["study", "chunk-size", &trace, "--sample-mib", amount];
+        misused(&study, &range);
+    }
+    misused(
+        &["study", "entropy", &trace, "--pages", "0"],
+        &["--pages", "1..="],
+    );
+    misused(
+        &[
+            "record",
+            "--apps",
+            "apps",
+            "--out",
+            &out,
+            "--relaunches",
+            "0",
+        ],
+        &["--relaunches", "1..="],
+    );
+    refused(
+        &["trace", "sample", &trace, "--out", &out, "--share", "0"],
+        &["--share 0", "up to 1"],
+    );
+    assert!(!folder.path().join("out").exists());
+}
+
+#[test]
+fn what_is_named_twice_does_not_count_twice() {
+    let trace = trace();
+    refused(
+        &["compare", &trace, "--schemes", "zram,zram"],
+        &["the scheme zram is named twice"],
+    );
+    refused(
+        &["compare", &trace, &trace],
+        &["mixed.wst is named twice: leave one out"],
+    );
+}
+
+#[test]
+fn traces_of_one_name_are_told_apart_by_their_paths() {
+    let folder = folder();
+    let sampled = |name: &str, seed: &str| {
+        let path = folder.path().join(name).join("z.wst");
+        fs::create_dir(folder.path().join(name)).expect("a folder");
+        let trace = trace();
+        let args = [
+            "trace", "sample", &trace, "--share", "0.1", "--seed", seed, "--out",
+        ];
+        succeed([&args[..], &[text(&path)]].concat());
+        text(&path).to_owned()
+    };
+    let (a, b) = (sampled("a", "1"), sampled("b", "2"));
+    let args = ["compare", &a, &b, "--no-contents", "--schemes", "zram"];
+    let data = json("warmswap.compare", args);
+    let traces = data["traces"].as_array().expect("a list");
+    let names: Vec<_> = traces
+        .iter()
+        .filter_map(|row| row["trace"].as_str())
+        .collect();
+    assert_eq!(names, [a.as_str(), b.as_str()]);
+}
+
+#[test]
+fn a_disk_that_is_full_is_no_bad_input() {
+    let folder = folder();
+    let out = folder.path().join("sample.wst");
+    let mut shell = Command::new("sh");
+    shell.args([
+        "-c",
+        "trap '' XFSZ; ulimit -f 8; exec \"$@\"",
+        "sh",
+        env!("CARGO_BIN_EXE_warmswap-lab"),
+        "trace",
+        "sample",
+        &trace(),
+        "--out",
+        text(&out),
+    ]);
+    let ran = Ran::from(shell.output().expect("a shell starts"));
+    assert_refused(&ran, 1, &[text(&out), "File too large"]);
+}
+
+#[test]
+fn a_page_goes_to_standard_output_alone() {
+    let folder = folder();
+    let result = folder.path().join("compare.json");
+    let trace = trace();
+    let args = ["compare", &trace, "--no-contents", "--schemes", "zram"];
+    succeed([&args[..], &["--json", text(&result)]].concat());
+    let mut report = lab(["report", text(&result), "-o", "-"]);
+    let output = report.current_dir(folder.path()).output();
+    let ran = Ran::from(output.expect("the command starts"));
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    assert!(ran.stdout.starts_with("<!"), "{:.80}", ran.stdout);
+    assert!(ran.stdout.trim_end().ends_with("</html>"));
+    assert!(!folder.path().join("-").exists());
+}
+
+#[test]
+fn a_study_without_contents_leaves_out_what_needs_them() {
+    let folder = folder();
+    let (bare, results) = (
+        folder.path().join("bare.wst"),
+        folder.path().join("results"),
+    );
+    let config = SynthConfig {
+        scale: 0.01,
+        relaunches: 3,
+        ..SynthConfig::default().with_apps(2)
+    };
+    synthesize(&bare, &config, None).expect("a trace can be written");
+    let said = succeed(["study", "all", text(&bare), "-o", text(&results)]);
+    let left = said
+        .lines()
+        .filter(|line| line.starts_with("left out: study "));
+    let left: Vec<&str> = left.collect();
+    assert!(
+        left.iter()
+            .any(|line| line.contains("chunk-size") && line.contains("no page contents")),
+        "{said}"
+    );
+    assert!(results.join("similarity.json").exists(), "{said}");
+    assert!(results.join("prepaging.json").exists(), "{said}");
+    let refused = run([
+        "study",
+        "all",
+        text(&bare),
+        "-o",
+        text(&results),
+        "--json",
+        "-",
+    ]);
+    assert_refused(&refused, 2, &["study all", "--json"]);
+}

@@ -1,0 +1,171 @@
+//! `warmswap-lab study` on the shipped trace.
+
+use crate::common::{assert_refused, json, run, shipped_trace, succeed};
+use serde_json::Value;
+
+/// Runs a study twice, for people and for machines.
+#[track_caller]
+fn study(name: &str, title: &str, more: &[&str]) -> Value {
+    let trace = shipped_trace();
+    let trace = trace.to_str().expect("the path is UTF-8");
+    let args = [&["study", name, trace], more].concat();
+    let tables = succeed(&args);
+    assert!(tables.contains(title), "no {title:?} in {tables}");
+    for line in tables.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    json(&format!("warmswap.study.{}", name.replace('-', "_")), &args)
+}
+
+/// Entries of a list of results, of which each must name an application.
+#[track_caller]
+fn apps(rows: &Value) -> Vec<&str> {
+    let rows = rows.as_array().expect("a list");
+    rows.iter()
+        .map(|row| row["app"].as_str().expect("an application"))
+        .collect()
+}
+
+const ALL: [&str; 6] = ["chromium", "cpython", "h2", "node", "redis", "sqlite"];
+
+#[test]
+fn hotness_order_is_figure_4() {
+    let rows = study("hotness-order", "(Figure 4), mixed under zram\n", &[]);
+    assert_eq!(apps(&rows), ALL);
+}
+
+#[test]
+fn similarity_is_figure_5() {
+    let rows = study("similarity", "Consecutive relaunches (Figure 5)\n", &[]);
+    assert_eq!(apps(&rows), ALL);
+}
+
+#[test]
+fn chunk_size_is_figure_6() {
+    let small = ["--passes", "1", "--sample-mib", "1"];
+    let data = study("chunk-size", "Codecs by chunk size (Figure 6)\n", &small);
+    let rows = data["rows"].as_array().expect("a list");
+    for codec in ["lz4", "lzo", "zstd", "bdi"] {
+        assert!(rows.iter().any(|row| row["codec"] == codec), "{codec}");
+    }
+}
+
+#[test]
+fn entropy_is_figures_5_and_6_of_ezswap() {
+    let data = study("entropy", "(Figures 5 and 6), mixed\n", &["--pages", "500"]);
+    assert_eq!(data["pages"], 500);
+    assert!(data["head_512"].as_f64().expect("a coefficient") > 0.5);
+}
+
+#[test]
+fn ezswap_is_figures_8_to_11_and_table_3() {
+    let data = study(
+        "ezswap",
+        "Parts of ezswap beside swap (Figure 8, Table 3)",
+        &[],
+    );
+    assert_eq!(data["rows"].as_array().map(Vec::len), Some(7));
+    assert_eq!(data["pressure"].as_array().map(Vec::len), Some(16));
+}
+
+#[test]
+fn locality_is_table_3() {
+    let rows = study("locality", "that a relaunch uses (Table 3)\n", &[]);
+    assert_eq!(apps(&rows), ALL);
+}
+
+#[test]
+fn compression_is_figures_11_to_13() {
+    let schemes = ["--schemes", "zram,ariadne-ehl-1k-2k-16k"];
+    let data = study("compression", "(Figures 11 to 13, 15)\n", &schemes);
+    assert_eq!(
+        data["schemes"],
+        serde_json::json!(["zram", "ariadne-ehl-1k-2k-16k"])
+    );
+    assert_eq!(apps(&data["rows"]).len(), 12);
+}
+
+#[test]
+fn coverage_is_figure_14() {
+    let rows = study("coverage", "by the hot list (Figure 14)\n", &[]);
+    assert_eq!(
+        apps(&rows),
+        [ALL, ALL].concat(),
+        "with all touches, and with faults"
+    );
+}
+
+#[test]
+fn sensitivity_is_figure_15() {
+    let data = study("sensitivity", "(Figures 11 to 13, 15)\n", &[]);
+    assert_eq!(data["schemes"][0], "zram");
+}
+
+#[test]
+fn switches_are_figures_5_to_7_of_asap() {
+    let rows = study("switches", "that touch them (Figures 5 to 7)\n", &[]);
+    let named = apps(&rows);
+    assert!(ALL.iter().all(|app| named.contains(app)), "{named:?}");
+}
+
+#[test]
+fn prepaging_is_figure_12_of_asap() {
+    let rows = study("prepaging", "Footprints of launches (Figure 12)\n", &[]);
+    assert_eq!(apps(&rows), ALL);
+    let rows = rows.as_array().expect("a list");
+    let used = |row: &Value| row["anon"]["used"].as_u64().expect("a count");
+    assert!(rows.iter().all(|row| used(row) > 0), "{rows:?}");
+}
+
+/// The dump that the fuzzer of heap dumps starts from.
+#[test]
+fn heap_is_figures_6_and_7_of_fleet() {
+    let dump = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../fuzz/seeds/hprof/small-8.hprof"
+    );
+    let args = ["study", "heap", dump, "--young-after", "a.Node"];
+    let tables = succeed(args);
+    for title in ["(Figure 7)", "(Figure 6b, memory)"] {
+        assert!(tables.contains(title), "no {title:?} in {tables}");
+    }
+    for line in tables.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    let rows = json("warmswap.study.heap", args);
+    assert_eq!(rows[0]["heap"]["objects"], 7);
+    assert_eq!(rows[0]["launch_sets"].as_array().map(Vec::len), Some(6));
+    let ran = run(["study", "heap", dump, "--young-after", "a.Nobody"]);
+    assert_refused(&ran, 2, &["a.Nobody"]);
+}
+
+#[test]
+fn ablation_exchanges_every_slot() {
+    let data = study(
+        "ablation",
+        "Each slot of warmswap exchanged, mixed",
+        &["--pool", "10"],
+    );
+    let rows = data["rows"].as_array().expect("a list");
+    assert!(rows[0]["change"].is_null());
+    let evicted = |row: &Value| row["written_back_chunks"].as_u64().expect("a count");
+    assert!(evicted(&rows[0]) > 0, "{:?}", rows[0]);
+    let changes: Vec<_> = rows
+        .iter()
+        .filter_map(|row| row["change"].as_str())
+        .collect();
+    for slot in ["reclaim", "sizing", "admission", "eviction", "prefetch"] {
+        assert!(
+            changes.iter().any(|change| change.starts_with(slot)),
+            "{changes:?}"
+        );
+    }
+}
+
+#[test]
+fn studies_refuse_what_they_cannot_use() {
+    let trace = shipped_trace();
+    let trace = trace.to_str().expect("the path is UTF-8");
+    let ran = run(["study", "coverage", trace, "--schemes", "nobody"]);
+    assert_refused(&ran, 2, &["'nobody'"]);
+}

@@ -1,0 +1,73 @@
+//! How a command ends: 2 for bad usage or input, 1 for failure, and one line that says why.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
+
+use crate::size_expr::SizeError;
+use crate::tell;
+
+/// An argument, or a file that an argument names, cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadInput(pub String);
+
+/// A file that a person wrote has several faults: a line for each.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadLines(pub String);
+
+/// Prints what clap says of a command line, and gives the exit code. Subcommands that are now of another command are
+/// those of `moved`, with that command.
+#[must_use]
+pub fn usage(error: &clap::Error, moved: Option<(&str, &[&str])>) -> ExitCode {
+    let named = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(name)) if error.kind() == ErrorKind::InvalidSubcommand => name,
+        _ => "",
+    };
+    match moved.filter(|(_, commands)| commands.contains(&named)) {
+        Some((command, _)) => tell!(
+            "warmswap: `warmswap {named}` is `{command} {named}` now, of the package {command}"
+        ),
+        // Dropped where nothing reads it.
+        None => drop(error.print()),
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Prints the error to standard error, in one line behind the command's `name`, and gives the exit code. Input with
+/// several faults has a line for each. `is_bad_input` knows errors besides those of this crate that are bad input.
+pub fn report(
+    name: &str,
+    error: &anyhow::Error,
+    is_bad_input: impl Fn(&(dyn Error + 'static)) -> bool,
+) -> ExitCode {
+    if is_broken_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
+    if let Some(BadLines(text)) = error.downcast_ref() {
+        text.lines().for_each(|line| tell!("{name}: {line}"));
+        return ExitCode::from(2);
+    }
+    let mut line = String::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        // A transparent error repeats its source.
+        if !line.ends_with(&text) {
+            line += if line.is_empty() { "" } else { ": " };
+            line += &text;
+        }
+    }
+    tell!("{name}: {}", line.replace('\n', " "));
+    let is_bad = |cause: &(dyn Error + 'static)| {
+        cause.is::<BadInput>() || cause.is::<SizeError>() || is_bad_input(cause)
+    };
+    ExitCode::from(if error.chain().any(is_bad) { 2 } else { 1 })
+}
+
+/// Whether the reader of what a command writes has closed it.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let cause: Option<&io::Error> = error.root_cause().downcast_ref();
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,295 @@
+//! The options for results, and where results go.
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use rustix::fs::{Access, access};
+use rustix::termios::tcgetwinsize;
+use serde::Serialize;
+use std::io::{ErrorKind, IsTerminal as _, Write, stdout};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crate::exit::{BadInput, is_broken_pipe};
+use crate::json::{Envelope, Schema};
+use crate::machine::Machine;
+use crate::table::Table;
+use crate::units::Style;
+
+/// The options of a command that has a result and no tables.
+#[derive(Debug, Args)]
+pub struct ResultArgs {
+    /// The result as JSON; `-` for standard output, without text
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Output")]
+    json: Option<PathBuf>,
+    /// Raw numbers (bytes, nanoseconds) instead of human units
+    #[arg(long, global = true, help_heading = "Output")]
+    bytes: bool,
+}
+
+/// The options of a command that has a result and tables of it.
+#[derive(Debug, Args)]
+pub struct TableArgs {
+    #[command(flatten)]
+    result: ResultArgs,
+    /// The tables as CSV in base units; `-` for standard output
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Output")]
+    csv: Option<PathBuf>,
+}
+
+/// Columns of text where output is no terminal.
+const WIDTH: usize = 100;
+
+/// Narrower and wider terminals are taken for so wide.
+const WIDTHS: std::ops::RangeInclusive<usize> = 40..=120;
+
+/// Where results go.
+#[derive(Debug)]
+pub struct Output {
+    json: Option<PathBuf>,
+    csv: Option<PathBuf>,
+    /// The command that results say they are of; `None` for this one.
+    command: Option<Vec<String>>,
+    /// How tables look.
+    pub style: Style,
+    /// The reader of standard output has closed it.
+    is_closed: AtomicBool,
+}
+
+impl ResultArgs {
+    /// Looks at the terminal, and whether the file can be written.
+    ///
+    /// # Errors
+    /// [`BadInput`] where it cannot.
+    pub fn open(&self) -> Result<Output, BadInput> {
+        self.with_csv(None)
+    }
+
+    fn with_csv(&self, csv: Option<&PathBuf>) -> Result<Output, BadInput> {
+        let json = self.json.as_ref();
+        if json.is_some() && json == csv {
+            let why = "--json and --csv name the same file";
+            return Err(BadInput(why.to_owned()));
+        }
+        for (option, file) in [("--json", json), ("--csv", csv)] {
+            if let Some(path) = file.filter(|path| !is_stdout(path)) {
+                check_file(option, path)?;
+            }
+        }
+        let colour = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        Ok(Output {
+            json: json.cloned(),
+            csv: csv.cloned(),
+            command: None,
+            style: Style {
+                raw: self.bytes,
+                colour,
+                width: width(self.bytes),
+            },
+            is_closed: AtomicBool::new(false),
+        })
+    }
+}
+
+impl TableArgs {
+    /// Looks at the terminal, and whether the files can be written.
+    ///
+    /// # Errors
+    /// [`BadInput`] where they cannot.
+    pub fn open(&self) -> Result<Output, BadInput> {
+        self.result.with_csv(self.csv.as_ref())
+    }
+}
+
+/// What `$COLUMNS` says, else what the terminal is. Raw numbers that go elsewhere are for programs, which need all columns.
+fn width(is_raw: bool) -> usize {
+    let said = std::env::var("COLUMNS").ok();
+    let said = said.and_then(|columns| columns.parse::<usize>().ok());
+    let is_terminal = stdout().is_terminal();
+    let terminal = || {
+        let size = tcgetwinsize(stdout()).ok();
+        size.filter(|_| is_terminal)
+            .map(|size| usize::from(size.ws_col))
+    };
+    match said.or_else(terminal).filter(|&columns| columns > 0) {
+        Some(columns) => columns.clamp(*WIDTHS.start(), *WIDTHS.end()),
+        None if is_raw && !is_terminal => usize::MAX,
+        None => WIDTH,
+    }
+}
+
+impl Output {
+    /// Of a command that is a part of this one: its result goes to the file that it names, and its tables nowhere.
+    #[must_use]
+    pub fn of_part(&self, args: TableArgs, command: Vec<String>) -> Self {
+        Self {
+            json: args.result.json,
+            csv: args.csv,
+            command: Some(command),
+            style: self.style,
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Refuses `--json` and `--csv` for a command without a result.
+    ///
+    /// # Errors
+    /// [`BadInput`] where one of them is given.
+    pub fn refuse_result(&self, command: &str) -> Result<(), BadInput> {
+        self.refuse_tables(command)?;
+        refuse(self.json.is_some(), command, "result", "--json")
+    }
+
+    /// Refuses `--csv` for a command without tables.
+    ///
+    /// # Errors
+    /// [`BadInput`] where it is given.
+    pub fn refuse_tables(&self, command: &str) -> Result<(), BadInput> {
+        refuse(self.csv.is_some(), command, "tables", "--csv")
+    }
+
+    /// Whether the reader of standard output has closed it: more text reaches nothing.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Relaxed)
+    }
+
+    /// Writes to standard output, and drops what is left once its reader has closed it.
+    ///
+    /// # Errors
+    /// It cannot be written for another reason.
+    pub fn print(&self, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<()> {
+        if self.is_closed() {
+            return Ok(());
+        }
+        let mut out = stdout().lock();
+        let written = write(&mut out).and_then(|()| out.flush());
+        match written.map_err(anyhow::Error::from) {
+            Err(error) if is_broken_pipe(&error) => {
+                self.is_closed.store(true, Relaxed);
+                Ok(())
+            }
+            written => written,
+        }
+    }
+
+    /// Shows tables to people, or the data to machines, or both.
+    ///
+    /// # Errors
+    /// A file or standard output cannot be written.
+    pub fn emit<T: Serialize>(&self, name: &'static str, data: T, tables: &[Table]) -> Result<()> {
+        if let Some(path) = &self.csv {
+            // A blank line stands between tables.
+            let texts: Vec<String> = tables.iter().map(Table::csv).collect();
+            let text = texts.join("\r\n");
+            if is_stdout(path) {
+                self.print(|out| out.write_all(text.as_bytes()))?;
+            } else {
+                std::fs::write(path, text)
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+            }
+        }
+        if !self.is_quiet() {
+            let texts: Vec<String> = tables.iter().map(|table| table.text(self.style)).collect();
+            self.print(|out| out.write_all(texts.join("\n").as_bytes()))?;
+        }
+        self.save(name, data)
+    }
+
+    /// Whether the result is to go to standard output as JSON.
+    #[must_use]
+    pub fn is_json_on_stdout(&self) -> bool {
+        self.json.as_deref().is_some_and(is_stdout)
+    }
+
+    /// Whether the result is wanted as data.
+    #[must_use]
+    pub fn saves(&self) -> bool {
+        self.json.is_some()
+    }
+
+    /// Whether standard output is for machines.
+    fn is_quiet(&self) -> bool {
+        self.is_json_on_stdout()
+            || self.csv.as_deref().is_some_and(is_stdout)
+            || self.command.is_some()
+    }
+
+    /// Writes the data where it was asked for, and nothing else.
+    ///
+    /// # Errors
+    /// That cannot be written, or the machine cannot be described.
+    pub fn save<T: Serialize>(&self, name: &'static str, data: T) -> Result<()> {
+        let Some(path) = &self.json else {
+            return Ok(());
+        };
+        let this = || std::env::args().collect();
+        let command = self.command.clone().unwrap_or_else(this);
+        let version = schema_version(name);
+        let envelope = Envelope::new(Schema { name, version }, Machine::read()?, command, data);
+        if self.is_json_on_stdout() {
+            self.print(|mut out| envelope.write_to(&mut out))
+        } else {
+            Ok(envelope.save(path)?)
+        }
+    }
+
+    /// Prints a line to people.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub fn say(&self, line: &str) -> Result<()> {
+        if self.is_quiet() {
+            return Ok(());
+        }
+        self.print(|out| writeln!(out, "{line}"))
+    }
+}
+
+fn refuse(is_given: bool, command: &str, what: &str, option: &str) -> Result<(), BadInput> {
+    if is_given {
+        let why = format!("`{command}` has no {what}: leave {option} out");
+        return Err(BadInput(why));
+    }
+    Ok(())
+}
+
+/// Whether a file is named that stands for standard output.
+#[must_use]
+pub fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Checks that a file can be written, so that what `option` asks for is not refused when the work is done. Changes
+/// nothing.
+///
+/// # Errors
+/// [`BadInput`] with the reason.
+pub fn check_file(option: &str, path: &Path) -> Result<(), BadInput> {
+    let cannot = |why: String| {
+        let path = path.display();
+        Err(BadInput(format!("cannot write {option} {path}: {why}")))
+    };
+    if is_stdout(path) {
+        return cannot("standard output does not take it; name a file".to_owned());
+    }
+    match path.metadata() {
+        Ok(found) if found.is_dir() => cannot("it is a folder; name a file".to_owned()),
+        Ok(_) => access(path, Access::WRITE_OK).or_else(|error| cannot(error.to_string())),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let folder = path.parent().filter(|folder| *folder != Path::new(""));
+            let folder = folder.unwrap_or(Path::new("."));
+            let usable = access(folder, Access::WRITE_OK | Access::EXEC_OK);
+            usable.or_else(|error| cannot(format!("its folder: {error}")))
+        }
+        Err(error) => cannot(error.to_string()),
+    }
+}
+
+/// How often the shape of a result has changed, from 1. Since version 2, relaunches after a kill are in the figures about
+/// relaunches.
+fn schema_version(name: &str) -> u32 {
+    match name {
+        "warmswap.compare" | "warmswap.replay" => 2,
+        _ => 1,
+    }
+}
