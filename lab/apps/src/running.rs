@@ -5,10 +5,10 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use warmswap_sys::process::Stat;
+use warmswap_sys::session::{Session, SessionError};
 use warmswap_sys::undo::{Action, Pending, Undo};
 use warmswap_sys::{FileError, Root, monotonic_ns, tree};
 
@@ -73,12 +73,11 @@ pub struct Response {
 pub struct RunningApp {
     spec: AppSpec,
     root: Root,
-    child: Child,
     stdin: Option<ChildStdin>,
     lines: LineReader<ChildStdout>,
     home: PathBuf,
     // Dropped in this order: first the processes end, then their folder goes.
-    session: Option<Pending>,
+    session: Session,
     folder: Option<Pending>,
 }
 
@@ -115,42 +114,29 @@ impl RunningApp {
         let folder = undo.register(Action::RemoveFolder { path: home.clone() })?;
         std::fs::create_dir(&home).map_err(|e| FileError::new("make", &home, e))?;
         let folders = furnish(spec, &place.cache, &home)?;
-        let session = undo.register(Action::Nothing)?;
-
         let (mut command, program) = build_command(spec, size, &folders, &home)?;
         command.envs(environment(&home));
         let stderr = stderr_in(&home);
         let stderr_file = File::create(&stderr).map_err(|e| FileError::new("make", &stderr, e))?;
-        let failed = |source| AppError::Start {
-            app: spec.name.clone(),
-            program: program.clone(),
-            source,
-        };
-        let mut child = command.stderr(stderr_file).spawn().map_err(failed)?;
-        // From here on the child must not be lost: its session is registered, or it is ended at once.
-        let registered = Stat::read(&Root::machine(), child.id())
-            .map_err(AppError::from)
-            .and_then(|s| {
-                Ok(session.amend(Action::EndSession {
-                    leader: s.pid,
-                    start_ticks: s.start_ticks,
-                })?)
-            });
-        if let Err(e) = registered {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(e);
-        }
-        let stdin = child.stdin.take();
-        let lines = LineReader::new(child.stdout.take().expect("a piped stdout"));
+        let mut session =
+            Session::start(undo, command.stderr(stderr_file)).map_err(|error| match error {
+                SessionError::Start(source) => AppError::Start {
+                    app: spec.name.clone(),
+                    program,
+                    source,
+                },
+                SessionError::File(error) => error.into(),
+                SessionError::Undo(error) => error.into(),
+            })?;
+        let stdin = session.child().stdin.take();
+        let lines = LineReader::new(session.child().stdout.take().expect("a piped stdout"));
         let mut app = Self {
             spec: spec.clone(),
             root: Root::machine(),
-            child,
             stdin,
             lines,
             home,
-            session: Some(session),
+            session,
             folder: Some(folder),
         };
         let answer = app.read_line("start", spec.start.ready_limit_s)?;
@@ -169,7 +155,7 @@ impl RunningApp {
     /// The process that was started: the application, or the driver that speaks to it.
     #[must_use]
     pub fn process(&self) -> u32 {
-        self.child.id()
+        self.session.pid()
     }
 
     /// Its folder: working folder, `HOME` and `TMPDIR`. It goes with the application.
@@ -221,8 +207,8 @@ impl RunningApp {
     /// # Errors
     /// [`FileError`] when `/proc` cannot be listed.
     pub fn pids(&self) -> Result<Vec<u32>, FileError> {
-        let family = tree::descendants(&self.root, self.child.id())?;
-        let driver = self.child.id();
+        let family = tree::descendants(&self.root, self.process())?;
+        let driver = self.process();
         let wanted = |pid: &u32| self.spec.start.measured == Measured::Tree || *pid != driver;
         Ok(family.into_iter().map(|s| s.pid).filter(wanted).collect())
     }
@@ -238,8 +224,7 @@ impl RunningApp {
     fn end(&mut self) -> Result<(), AppError> {
         // A closed input asks the driver to end; whatever does not is killed.
         drop(self.stdin.take());
-        let ended = self.session.take().map_or(Ok(()), Pending::finish);
-        let _ = self.child.wait();
+        let ended = self.session.end();
         let removed = self.folder.take().map_or(Ok(()), Pending::finish);
         Ok(ended.and(removed)?)
     }
@@ -339,7 +324,6 @@ fn build_command(
         .current_dir(home)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
-    warmswap_sys::process::in_new_session(&mut command);
     Ok((command, program))
 }
 

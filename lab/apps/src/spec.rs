@@ -214,19 +214,6 @@ impl AppSpec {
             .collect()
     }
 
-    /// The same application with one size only, whichever it is started with.
-    #[must_use]
-    pub fn with_only(&self, size: Size) -> Self {
-        let mut spec = self.clone();
-        let amount = self.amount.of(size);
-        (spec.amount.small, spec.amount.normal) = (amount, amount);
-        for value in spec.start.variables.values_mut() {
-            let only = value.of(size).to_owned();
-            (value.small, value.normal) = (only.clone(), only);
-        }
-        spec
-    }
-
     /// The folder `drivers` beside the definition.
     #[must_use]
     pub fn drivers(&self) -> PathBuf {
@@ -346,18 +333,6 @@ programs = ["prog"]
         assert_eq!(normal[1..4], ["-m2", "/d/x.py", "20"]);
         assert_eq!(spec.drivers(), Path::new("/a/drivers"));
         assert_eq!(spec.start.measured, Measured::Children);
-    }
-
-    #[test]
-    fn one_size_stands_in_for_the_other() {
-        let spec = AppSpec::parse(TEXT, Path::new("/a/thing.toml")).unwrap();
-        let folders = Folders::default();
-
-        let only = spec.with_only(Size::Normal);
-
-        let normal = spec.command(Size::Normal, &folders);
-        assert_eq!(only.command(Size::Small, &folders), normal);
-        assert_eq!(only.command(Size::Normal, &folders), normal);
     }
 
     #[test]

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use warmswap_apps::AppError;
 use warmswap_arena::ArenaError;
 use warmswap_codec::ChunkError;
-use warmswap_control::{ClientError, SettingsError};
 use warmswap_kernel::HostError;
 use warmswap_kernel::program::ProgramError;
 use warmswap_policy::PolicyError;
-use warmswap_sys::huge_pages::HugePagesError;
+use warmswap_protocol::{ClientError, SettingsError};
 use warmswap_sys::lock::LockError;
 use warmswap_sys::memcg::MemcgError;
+use warmswap_sys::taken::TakeError;
 use warmswap_sys::tunable::TunableError;
 use warmswap_sys::undo::UndoError;
 use warmswap_sys::zram::ZramError;
@@ -83,15 +83,6 @@ pub enum BenchError {
         #[source]
         source: std::io::Error,
     },
-    /// A program, or its folder, cannot be used.
-    #[error("cannot {action}: {source}")]
-    Io {
-        /// What was tried, as a verb.
-        action: &'static str,
-        /// The system's answer.
-        #[source]
-        source: std::io::Error,
-    },
     /// The library is in none of an application's processes.
     #[error(
         "{} is not in {app} after its start: say `preload = false` under [start] of its definition, or have its \
@@ -127,7 +118,7 @@ pub enum BenchError {
     Control(#[from] ClientError),
     /// Memory cannot be taken away from the machine, or ran out.
     #[error(transparent)]
-    HugePages(#[from] HugePagesError),
+    Taken(#[from] TakeError),
     /// A setting of the kernel cannot be changed.
     #[error(transparent)]
     Tunable(#[from] TunableError),
@@ -175,6 +166,12 @@ pub enum BenchError {
         /// The end of what it said.
         said: String,
     },
+    /// The program that takes memory away failed, or was killed.
+    #[error("the program that takes memory away failed: {said}")]
+    Hog {
+        /// The last thing that it said.
+        said: String,
+    },
     /// An application was killed before it was measured.
     #[error(
         "the kernel killed {app} for want of memory at its start: give the programs more memory"
@@ -189,26 +186,6 @@ pub enum BenchError {
     /// The settings of a paged program cannot be handed over.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The Redis server does not answer, or with an error.
-    #[error("redis-server: {0}")]
-    Redis(#[from] redis::RedisError),
-    /// The Redis server gave back something else than was stored.
-    #[error("redis-server gave back a wrong value for {key}: its memory is damaged")]
-    WrongAnswer {
-        /// The key.
-        key: String,
-    },
-    /// A server cannot be brought down to the memory that it is to be measured with.
-    #[error(
-        "the kernel does not bring the server down to {total_bytes} bytes: its zram device is full, or slow"
-    )]
-    NotSqueezed {
-        /// Memory that it was to have, with what it takes on the device.
-        total_bytes: u64,
-    },
-    /// There is nothing to ask for.
-    #[error("at least one key is needed")]
-    NoKeys,
     /// A measuring thread ended early.
     #[error("a measuring thread ended early")]
     Thread,
@@ -243,9 +220,5 @@ impl BenchError {
             action,
             source: errno.into(),
         }
-    }
-
-    pub(crate) fn io(action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
-        move |source| Self::Io { action, source }
     }
 }

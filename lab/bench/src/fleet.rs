@@ -23,7 +23,8 @@ pub mod programs;
 mod subject;
 pub mod working_set;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use warmswap_arena::ArenaError;
 use warmswap_heap::HeapError;
 use warmswap_policy::PolicyError;
@@ -86,7 +87,8 @@ pub enum FleetError {
 }
 
 /// All experiments of one run; those that were not asked for are missing.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct FleetReport {
     /// Lifetimes, and what background collections access.
     pub working_set: Option<working_set::WorkingSetReport>,

@@ -1,17 +1,19 @@
 //! How long the program waits for a page, on the wall.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use warmswap_page::quantile::Sorted;
 
 use crate::memory::Touch;
 
 /// Waiting times of single touches.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Who brought the pages.
-    pub who: &'static str,
+    pub who: Cow<'static, str>,
     /// Touches.
     pub touches: usize,
     /// Median, in nanoseconds.
@@ -28,7 +30,7 @@ impl Latency {
         let sorted = Sorted::by(samples, u64::cmp);
         let at = |per_mille| sorted.per_mille(per_mille).unwrap_or_default();
         Self {
-            who,
+            who: Cow::Borrowed(who),
             touches: sorted.samples().len(),
             p50_ns: at(500),
             p99_ns: at(990),

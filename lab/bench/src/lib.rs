@@ -5,9 +5,6 @@
 //! the work is done in the calling thread, `CLOCK_PROCESS_CPUTIME_ID` where threads of the arena do it), which
 //! other programs stretch far less than the time on the wall; waiting times are reported beside it.
 //!
-//! [`redis`](mod@redis) asks a Redis server that has half the memory it needs, under the preloaded library and
-//! under zram.
-//!
 //! [`program`](mod@program) runs any program with a part of the memory that it needs, under a limit alone and under the
 //! kernel host.
 //!
@@ -15,6 +12,8 @@
 //!
 //! [`relaunch`](mod@relaunch) measures how fast real applications come back when memory is short, with the kernel by itself and
 //! with the kernel host.
+//!
+//! [`returns`](mod@returns) measures how fast they come back when memory is free again, after something else took it.
 
 mod arena_side;
 mod clock;
@@ -27,11 +26,12 @@ mod latency;
 mod memory;
 mod pages;
 pub mod program;
-pub mod redis;
 pub mod relaunch;
+pub mod returns;
 
 pub use error::BenchError;
 pub use faults::{FaultsOptions, FaultsReport, Measure, faults};
 pub use latency::Latency;
 pub use pages::Pages;
 pub use relaunch::{RelaunchOptions, RelaunchReport, relaunch};
+pub use returns::{ReturnOptions, ReturnReport, returns};

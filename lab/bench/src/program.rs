@@ -1,14 +1,14 @@
-//! One program with a part of the memory that it needs: under a limit alone, and under the kernel host.
+//! One program with a part of the memory that it needs.
 //!
-//! The program runs to its end again and again: with all its memory, in a group whose limit and pool are the budget
-//! together and that the kernel reclaims by itself, and in the same group with reclaim ahead of need, as `warmswap run
-//! --host kernel` has it. Arms alternate, and who begins changes.
+//! The program runs to its end again and again: with all its memory, and in a group whose limit and pool are the budget
+//! together, as `warmswap run --host kernel` has it. Arms alternate.
 
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use warmswap_kernel::program::{ProgramHost, ProgramOptions, ProgramUsage};
 use warmswap_sys::cpu_time::ChildrenCpu;
 use warmswap_sys::undo::Undo;
@@ -39,33 +39,28 @@ pub enum Budget {
 }
 
 /// Who has the memory of the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProgramArm {
     /// Nobody takes any of it.
     Dram,
-    /// The kernel by itself, with zram.
+    /// The kernel, with zram and a limit that follows the pool.
     Zram,
-    /// The kernel host over the same zram.
-    Kernel,
 }
 
 impl ProgramArm {
-    const LIMITED: [Self; 2] = [Self::Zram, Self::Kernel];
-
     /// Its name in tables and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Dram => "dram",
             Self::Zram => "zram",
-            Self::Kernel => "kernel",
         }
     }
 }
 
 /// One run of the program.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramRun {
     /// Who had its memory.
     pub arm: ProgramArm,
@@ -74,11 +69,12 @@ pub struct ProgramRun {
     /// CPU time of the program with its children.
     pub program_cpu_ns: u64,
     /// What it used.
+    #[schemars(with = "schemars::Schema")]
     pub usage: ProgramUsage,
 }
 
 /// What came of one arm; medians of its runs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramRow {
     /// Who had the memory.
     pub arm: ProgramArm,
@@ -99,7 +95,7 @@ pub struct ProgramRow {
 }
 
 /// All of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramReport {
     /// What the program needs: its anonymous memory at most.
     pub needed_bytes: u64,
@@ -123,7 +119,7 @@ pub fn program(
     progress: &dyn Fn(u64, u64),
 ) -> Result<ProgramReport, BenchError> {
     let cpu_share = busy_share(Duration::from_millis(300), options.allow_busy)?;
-    let steps = (1 + 3 * options.rounds) as u64;
+    let steps = (1 + 2 * options.rounds) as u64;
     // Once for the files that it reads, and to see what it needs.
     let first = run(options, undo, ProgramArm::Dram, all_memory(undo)?)?;
     let needed_bytes = first.usage.needed_peak_bytes;
@@ -133,12 +129,8 @@ pub fn program(
     };
     progress(1, steps);
     let mut runs: Vec<ProgramRun> = Vec::new();
-    for round in 0..options.rounds {
-        let mut arms = ProgramArm::LIMITED;
-        if round % 2 == 1 {
-            arms.reverse();
-        }
-        for arm in [ProgramArm::Dram, arms[0], arms[1]] {
+    for _ in 0..options.rounds {
+        for arm in [ProgramArm::Dram, ProgramArm::Zram] {
             let budget_bytes = match arm {
                 ProgramArm::Dram => all_memory(undo)?,
                 _ => budget_bytes,
@@ -173,7 +165,6 @@ fn run(
     let group = ProgramOptions {
         name: format!("bench-{}-{}", arm.name(), std::process::id()),
         budget_bytes,
-        ahead: arm == ProgramArm::Kernel,
     };
     let host = ProgramHost::create(undo, &group)?;
     let mut command = Command::new(name);
@@ -193,7 +184,8 @@ fn run(
         .map_err(|error| failed(error.to_string()))?;
     let elapsed_ns = begin.elapsed().as_nanos() as u64;
     let cpu = ChildrenCpu::read();
-    let usage = host.finish()?;
+    let (usage, taken_back) = host.finish();
+    taken_back?;
     if !status.success() {
         return Err(failed(status.to_string()));
     }
@@ -207,7 +199,7 @@ fn run(
 
 fn rows(runs: &[ProgramRun]) -> Vec<ProgramRow> {
     let of = |arm| runs.iter().filter(move |run| run.arm == arm);
-    let arms = [ProgramArm::Dram, ProgramArm::Zram, ProgramArm::Kernel];
+    let arms = [ProgramArm::Dram, ProgramArm::Zram];
     let row = |arm| {
         let middle = |number: fn(&ProgramRun) -> u64| median(of(arm).map(|run| number(run) as f64));
         let beside = of(arm).zip(of(ProgramArm::Zram));
@@ -245,17 +237,15 @@ mod tests {
             },
         };
         let mut runs = Vec::new();
-        for (zram, kernel) in [(100, 80), (200, 200), (400, 240)] {
-            runs.push(run(ProgramArm::Dram, 50, 0));
+        for (dram, zram) in [(50, 100), (160, 200), (80, 400)] {
+            runs.push(run(ProgramArm::Dram, dram, 0));
             runs.push(run(ProgramArm::Zram, zram, 7));
-            runs.push(run(ProgramArm::Kernel, kernel, 5));
         }
         let rows = rows(&runs);
-        let kernel = &rows[2];
-        assert_eq!((kernel.ratio, kernel.elapsed_ns), (0.8, 200.0));
-        assert_eq!((kernel.out_pages, kernel.used_peak_bytes), (5.0, 240));
-        assert_eq!(kernel.program_cpu_ns, 2000.0);
-        assert_eq!((rows[1].arm, rows[1].ratio), (ProgramArm::Zram, 1.0));
-        assert_eq!(rows[0].ratio, 0.25);
+        let (dram, zram) = (&rows[0], &rows[1]);
+        assert_eq!((dram.ratio, dram.elapsed_ns), (0.5, 80.0));
+        assert_eq!((zram.out_pages, zram.used_peak_bytes), (7.0, 400));
+        assert_eq!(zram.program_cpu_ns, 2000.0);
+        assert_eq!((zram.arm, zram.ratio), (ProgramArm::Zram, 1.0));
     }
 }

@@ -47,8 +47,8 @@
 //! # A whole machine
 //!
 //! The arms `zram-default`, `zram-tuned`, `daemon` and `daemon-untold` have no control group. Memory is taken away from
-//! the machine by reserving huge pages until so much is available as the other limited arms may use, so that kswapd
-//! works as on a small machine; then the daemon and the applications are started. The zram device's memory is part of
+//! the machine by a process that maps and locks it, until so much is available as the other limited arms may use, so that
+//! kswapd works as on a small machine; then the daemon and the applications are started. The zram device's memory is part of
 //! what is left, as in fact. A thread gives everything back when memory runs out, and the run ends with the reason.
 //!
 //! Settings of the kernel's reclaim are set for each arm, whatever the machine had: the kernel's own, or those of distributions
@@ -72,31 +72,30 @@
 //! counts for nobody, but takes time of a processor all the same: compare latencies of runs without.
 
 mod arenas;
-mod arm;
+pub(crate) mod arm;
 mod arm_result;
 pub mod capacity;
-mod daemon;
-mod host_thread;
+pub(crate) mod daemon;
+pub(crate) mod host_thread;
 mod keeper;
 mod kills;
-mod limit;
-mod mix;
+pub(crate) mod limit;
 mod options;
-mod order;
-mod pager;
+pub(crate) mod order;
+pub(crate) mod pager;
 mod quantiles;
 mod readahead;
 mod result;
 mod sampler;
-mod swap;
+pub(crate) mod swap;
 mod switch_use;
-mod targets;
-mod usage;
+pub(crate) mod usage;
 mod value;
 
 use std::time::Duration;
 
-use warmswap_control::{Client, DAEMON_SOCKET};
+use warmswap_protocol::{Client, DAEMON_SOCKET};
+use warmswap_sys::Root;
 use warmswap_sys::lock::MachineLock;
 use warmswap_sys::undo::Undo;
 
@@ -106,13 +105,11 @@ use crate::clock::busy_share;
 pub use arenas::Footprints;
 pub use arm_result::{AppResult, ArenaPart, ArmResult, CpuParts, HostPart};
 pub use limit::{Conditions, Setting};
-pub use mix::{Mix, MixProgram, MixResult, MixSum, MixesReport};
 pub use options::{Arm, Preload, RelaunchOptions, Scope, Step, SwapKind, Total};
 pub use quantiles::Quantiles;
 pub use result::RelaunchReport;
 pub use sampler::Slice;
 pub use switch_use::{SwitchUse, TimelinePart};
-pub use targets::Target;
 pub use value::RelaunchValue;
 
 /// Measures. What is changed on the machine is noted in `undo` and taken back on every way out.
@@ -128,11 +125,7 @@ pub fn relaunch(
     warmswap_sys::check_page_size().map_err(BenchError::PageSize)?;
     warmswap_sys::zram::probe(undo.root())?;
     let root = undo.root();
-    // It would steer the programs, too, and restore settings in the middle of an arm.
-    let socket = root.path(DAEMON_SOCKET);
-    if Client::connect(&socket, Duration::from_secs(1)).is_ok() {
-        return Err(BenchError::DaemonRuns { socket });
-    }
+    check_no_daemon(root)?;
     let is_machine = has(options, Scope::Machine).is_some();
     if is_machine {
         let total = match options.total {
@@ -182,6 +175,15 @@ pub fn relaunch(
     report.footprints = footprints;
     report.conclude();
     Ok(report)
+}
+
+/// A daemon that runs would steer the programs, too, and restore settings in the middle of an arm.
+pub(crate) fn check_no_daemon(root: &Root) -> Result<(), BenchError> {
+    let socket = root.path(DAEMON_SOCKET);
+    match Client::connect(&socket, Duration::from_secs(1)) {
+        Ok(_) => Err(BenchError::DaemonRuns { socket }),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Whether there is something to measure, and all that it takes.

@@ -4,18 +4,26 @@
 
 mod common;
 
-use common::{Machine, SETTINGS, as_child, options, stop_in_the_middle};
+use common::{Machine, as_child, options, stop_in_the_middle};
 use rustix::process::Signal;
 use warmswap_apps::AppError;
 use warmswap_bench::relaunch::{Arm, Total};
 use warmswap_bench::{BenchError, RelaunchOptions, RelaunchReport, relaunch};
-use warmswap_sys::huge_pages::HugePagesError;
 use warmswap_sys::meminfo::Meminfo;
+use warmswap_sys::taken::TakeError;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::{Root, file, swap};
 use warmswap_testkit::skip;
 
 const GIB: u64 = 1 << 30;
+
+/// Memory that processes of this machine have locked.
+fn locked_bytes() -> u64 {
+    let text = file::read("/proc/meminfo".as_ref()).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("Mlocked:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap() * 1024
+}
 
 /// All but 2 GiB of what is available are left.
 fn machine_options(arms: &[Arm]) -> RelaunchOptions {
@@ -35,7 +43,7 @@ fn measure(
 ) -> Result<RelaunchReport, BenchError> {
     loop {
         match relaunch(&make(), undo, &mut |_| step()) {
-            Err(BenchError::HugePages(HugePagesError::TooLittle { .. })) => {}
+            Err(BenchError::Taken(TakeError::TooLittle { .. })) => {}
             done => return done,
         }
     }
@@ -46,9 +54,6 @@ fn missing() -> Option<String> {
     let root = Root::machine();
     if Meminfo::read(&root).unwrap().available_bytes < 5 * GIB {
         return Some("needs 5 GiB of available memory".to_owned());
-    }
-    if file::read(SETTINGS[0].as_ref()).is_err() {
-        return Some("this kernel has no huge pages".to_owned());
     }
     if let Some(area) = swap::areas(&root).unwrap().first() {
         return Some(format!("{} is in use as swap", area.path));
@@ -64,17 +69,17 @@ fn memory_is_taken_away_while_programs_run_and_given_back() {
     }
     let machine = Machine::alone();
     let memory = || Meminfo::read(&Root::machine()).unwrap();
-    let huge_pages = memory().huge_pages_bytes;
+    let before = locked_bytes();
     let mut taken = 0;
 
     let arms = [Arm::Dram, Arm::ZramDefault, Arm::ZramTuned];
     let report = measure(|| machine_options(&arms), &machine.undo, &mut || {
-        taken = taken.max(memory().huge_pages_bytes - huge_pages);
+        taken = taken.max(locked_bytes().saturating_sub(before));
     })
     .unwrap();
 
     machine.assert_restored();
-    assert!(taken > 0);
+    assert!(taken > GIB, "{taken}");
     assert_eq!(report.values.len(), 3 * 2 * 2);
     assert!(!report.features.is_empty());
     let arm = |arm| report.arm(arm).expect("it was measured");
@@ -94,11 +99,7 @@ fn memory_is_taken_away_while_programs_run_and_given_back() {
         assert!(result.latency.count == 4 && result.kills == 0);
     }
     let machine = |of| arm(of).conditions.usable_bytes.expect("it was limited");
-    let (first, second) = (machine(Arm::ZramDefault), machine(Arm::ZramTuned));
-    assert!(
-        first.abs_diff(second) <= memory().huge_page_bytes,
-        "machines of {first} and {second} bytes"
-    );
+    assert_eq!(machine(Arm::ZramDefault), machine(Arm::ZramTuned));
     let swappiness = |of| arm(of).conditions.settings[0].value.clone();
     assert_eq!(swappiness(Arm::ZramDefault), "60");
     assert_eq!(swappiness(Arm::ZramTuned), "180");
@@ -131,10 +132,9 @@ fn a_program_that_fails_ends_the_run_and_leaves_nothing_behind() {
 /// Not a test of its own: run by the one below in a process of its own.
 #[test]
 fn child() {
-    let huge_pages = || Meminfo::read(&Root::machine()).unwrap().huge_pages_bytes;
-    let before = huge_pages();
+    let before = locked_bytes();
     as_child(
-        || huge_pages() > before,
+        || locked_bytes() > before + GIB,
         |undo, step| {
             let long = || RelaunchOptions {
                 blocks: 1000,

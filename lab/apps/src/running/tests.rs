@@ -1,4 +1,5 @@
 use super::*;
+use warmswap_sys::process::Stat;
 
 /// An application made of a shell script that speaks the protocol.
 fn script(text: &str) -> AppSpec {

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use warmswap_heap::{Collector, FleetConfig, Kind, MarvinConfig};
 
 /// Timers are expired by the benchmark, so that nothing waits and nothing depends on the time.
 const NEVER: Duration = Duration::from_secs(1 << 30);
 
 /// One side of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arm {
     /// The native collector with memory for everything: what a launch takes when nothing is swapped.
@@ -116,7 +117,7 @@ impl Arm {
 }
 
 /// Where pages go that leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Swap {
     /// The compressed pool; part of the budget.

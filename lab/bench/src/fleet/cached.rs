@@ -5,8 +5,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use warmswap_arena::Arena;
-use warmswap_control::Latencies;
 use warmswap_heap::{ArenaMemory, Checked, Heap, HeapConfig, HeapStats, Kind, Mutator};
+use warmswap_page::latency::Latencies;
 use warmswap_sys::cpu_time::CpuClock;
 
 use super::FleetError;

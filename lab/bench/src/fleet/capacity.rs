@@ -13,7 +13,8 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::arm::{Arm, Swap};
 use super::flash::READ_BYTES_PER_SECOND;
@@ -56,7 +57,7 @@ pub struct CapacityOptions {
 }
 
 /// Why no more programs could be cached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Killed {
     /// Memory and swap were used up.
@@ -68,7 +69,7 @@ pub enum Killed {
 }
 
 /// One arm's capacity.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ArmCapacity {
     /// The arm.
     pub arm: Arm,
@@ -81,7 +82,7 @@ pub struct ArmCapacity {
 }
 
 /// Capacities, arm beside arm.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CapacityReport {
     /// What the programs are called.
     pub name: String,

@@ -1,6 +1,7 @@
 //! What launches access, and what launch regions hold, by D (Figure 6).
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use warmswap_heap::Kind;
 
 use super::arm::{Arm, Swap};
@@ -20,7 +21,7 @@ pub struct DepthOptions {
 }
 
 /// Which objects a grouping takes for launch objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
     /// Near-root objects.
@@ -34,7 +35,7 @@ pub enum Choice {
 }
 
 /// One program with one D.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DepthRow {
     /// The program.
     pub program: String,
@@ -51,7 +52,7 @@ pub struct DepthRow {
 }
 
 /// Coverage and footprint of launch objects.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DepthReport {
     /// By program, choice and D.
     pub rows: Vec<DepthRow>,

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
-use serde::Serialize;
-use warmswap_control::{Latencies, LatencySummary};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use warmswap_page::latency::{Latencies, LatencySummary};
 use warmswap_sys::cpu_time::CpuClock;
 
 use super::arm::{Arm, Swap};
@@ -49,7 +50,7 @@ pub struct LaunchesOptions {
 }
 
 /// What one arm took.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ArmLaunches {
     /// The arm.
     pub arm: Arm,
@@ -77,6 +78,7 @@ pub struct ArmLaunches {
     /// Collections, by kind.
     pub collections: Vec<Collections>,
     /// Times that programs waited at safepoints.
+    #[schemars(with = "std::collections::BTreeMap<String, u64>")]
     pub pauses: LatencySummary,
     /// Faults in launches.
     pub launch_faults: u64,
@@ -95,7 +97,7 @@ pub struct ArmLaunches {
 }
 
 /// Actions in the foreground.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Actions {
     /// How many.
     pub count: u64,
@@ -106,9 +108,10 @@ pub struct Actions {
 }
 
 /// Collections of one kind.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Collections {
     /// The kind.
+    #[schemars(with = "String")]
     pub kind: warmswap_heap::Kind,
     /// How many.
     pub count: u64,
@@ -119,7 +122,7 @@ pub struct Collections {
 }
 
 /// Hot launches, arm beside arm.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LaunchesReport {
     /// Names of the programs.
     pub programs: Vec<String>,

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use super::Subject;
 use super::programs::{
-    Corpus, Graph, Index, IndexOptions, Mail, MailOptions, ObjectShapes, Synthetic,
-    SyntheticOptions,
+    Corpus, Graph, Index, IndexOptions, ObjectShapes, Synthetic, SyntheticOptions,
 };
 
 /// What a program of the paper takes (section 6: 180 MB).
@@ -48,22 +47,6 @@ pub fn index(corpus: &Arc<Corpus>, bytes: usize) -> Subject {
     }
 }
 
-/// A mail store of about this size.
-#[must_use]
-pub fn mail(corpus: &Arc<Corpus>, bytes: usize) -> Subject {
-    let corpus = Arc::clone(corpus);
-    Subject {
-        make: Arc::new(move |seed| {
-            Box::new(Mail::new(MailOptions {
-                corpus: Arc::clone(&corpus),
-                text_bytes: bytes * 10 / 17,
-                seed,
-            }))
-        }),
-        max_bytes: (MOST_GROWTH * bytes).max(LEAST_ROOM),
-    }
-}
-
 /// A program with the objects of a heap dump.
 #[must_use]
 pub fn graph(name: &str, shapes: &Arc<ObjectShapes>) -> Subject {
@@ -82,15 +65,12 @@ pub fn one_of_each(corpus: &Arc<Corpus>, bytes: usize) -> Vec<Subject> {
         synthetic(512, bytes),
         synthetic(2048, bytes),
         index(corpus, bytes),
-        mail(corpus, bytes),
     ]
 }
 
 /// About ten cached programs (section 7.2).
 #[must_use]
 pub fn ten(corpus: &Arc<Corpus>, bytes: usize) -> Vec<Subject> {
-    let mut subjects = one_of_each(corpus, bytes);
-    subjects.extend(one_of_each(corpus, bytes));
-    subjects.extend([synthetic(512, bytes), index(corpus, bytes)]);
-    subjects
+    let each = one_of_each(corpus, bytes).into_iter().cycle();
+    each.take(10).collect()
 }

@@ -1,6 +1,7 @@
 //! What a background collection accesses (Figure 12), and how long objects live (Figure 5).
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use warmswap_heap::Kind;
 
 use super::arm::{Arm, Swap};
@@ -30,7 +31,7 @@ pub struct WorkingSetOptions {
 }
 
 /// What collections of a program accessed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WorkingSetRow {
     /// The program.
     pub program: String,
@@ -49,7 +50,7 @@ pub struct WorkingSetRow {
 }
 
 /// How many objects survive collections in the background, in per mille.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Lifetimes {
     /// The program.
     pub program: String,
@@ -62,7 +63,7 @@ pub struct Lifetimes {
 }
 
 /// Working sets and lifetimes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WorkingSetReport {
     /// Bytes allocated between two collections.
     pub background_bytes: usize,

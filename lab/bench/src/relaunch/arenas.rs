@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use warmswap_apps::RunningApp;
-use warmswap_control::{Client, ClientError, ProgramStats, RUN_VARIABLE, Request, RunSettings};
+use warmswap_protocol::{Client, ClientError, ProgramStats, RUN_VARIABLE, Request, RunSettings};
 use warmswap_sys::{Root, file};
 
 use super::options::{Arm, Preload};
@@ -340,7 +340,7 @@ fn sockets(folder: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
     use std::sync::Mutex;
-    use warmswap_control::{Answer, FaultCounts, Server};
+    use warmswap_protocol::{Answer, FaultCounts, Server};
 
     #[test]
     fn a_budget_is_the_programs_part_of_the_total() {

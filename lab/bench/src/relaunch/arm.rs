@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use warmswap_apps::{AppSpec, Request, RunningApp};
-use warmswap_kernel::Goal;
-use warmswap_sys::huge_pages::Left;
 use warmswap_sys::meminfo::SwapTraffic;
+use warmswap_sys::taken::Left;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::{Root, file, monotonic_ns};
 
@@ -80,7 +79,7 @@ impl Run<'_> {
         let root = self.undo.root();
         drop_caches(root)?;
         // Before any program starts: open files keep the setting with which they were opened.
-        let _readahead = Readahead::set(self.undo, self.arm, self.options.readahead_kib)?;
+        let _readahead = Readahead::set(self.undo, self.options.readahead_kib)?;
         let mut limit = self.limit()?;
         let daemon = self.daemon()?;
         let budgets = self.budgets();
@@ -93,7 +92,7 @@ impl Run<'_> {
         if !self.options.is_limited_at_start {
             limit.impose();
         }
-        let pager = self.pager(&*limit, daemon, &apps, &budgets)?;
+        let pager = self.pager(daemon, &apps, &budgets)?;
         let mut block = Block {
             kills: Kills::new(root, apps.len())?,
             apps,
@@ -135,10 +134,9 @@ impl Run<'_> {
         let swap = Swap::create(self.undo, kind, place, size)?;
         Ok(match self.arm.scope() {
             Scope::Machine => {
-                let zram = swap.into_zram().ok_or(BenchError::NothingToMeasure)?;
                 let left = self.machine_bytes.map(Left::Machine);
                 let left = left.unwrap_or(Left::Available(total_bytes));
-                let limit = MachineLimit::create(self.undo, self.arm, (left, total_bytes), zram)?;
+                let limit = MachineLimit::create(self.undo, self.arm, left, swap)?;
                 Box::new(limit)
             }
             _ => {
@@ -180,7 +178,6 @@ impl Run<'_> {
     /// Who is told of switches.
     fn pager(
         &self,
-        limit: &dyn MemoryLimit,
         daemon: Option<DaemonProcess>,
         apps: &[RunningApp],
         budgets: &[Option<u64>],
@@ -189,7 +186,7 @@ impl Run<'_> {
             return Ok(Pager::Daemon(daemon));
         }
         Ok(match self.arm {
-            arm if arm.has_host() => Pager::Host(self.host(limit, apps)?),
+            arm if arm.has_host() => Pager::Host(self.host(apps)?),
             arm if arm.is_preloaded() => {
                 let folders = apps.iter().zip(budgets);
                 let folders = folders.map(|(app, budget)| budget.map(|_| app.folder().to_owned()));
@@ -242,20 +239,9 @@ impl Run<'_> {
         Ok(app)
     }
 
-    fn host(&self, limit: &dyn MemoryLimit, apps: &[RunningApp]) -> Result<HostThread, BenchError> {
+    fn host(&self, apps: &[RunningApp]) -> Result<HostThread, BenchError> {
         let root = self.undo.root();
-        let mut config = self.options.host.clone();
-        if let Some(scheme) = self.arm.published_scheme() {
-            scheme.clone_into(&mut config.scheme);
-            // As published it does not stand aside, and locks nothing.
-            config.may_stand_aside = false;
-            config.mlock_files = false;
-        }
-        config.goal = Goal {
-            budget_bytes: self.total_bytes,
-            group: limit.group().map(|group| group.path().to_owned()),
-            ..config.goal
-        };
+        let config = self.options.host.clone();
         let applications = apps.iter().map(|app| application(app, root));
         let applications = applications.collect::<Result<_, BenchError>>()?;
         HostThread::start(config, root, applications)
@@ -491,7 +477,7 @@ fn footprints(
 }
 
 /// Writes dirty pages out and drops what is cached, so that every arm begins alike.
-fn drop_caches(root: &Root) -> Result<(), BenchError> {
+pub fn drop_caches(root: &Root) -> Result<(), BenchError> {
     rustix::fs::sync();
     file::write(&root.path("/proc/sys/vm/drop_caches"), "3")?;
     Ok(())

@@ -1,6 +1,7 @@
 //! What an arm comes to.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use warmswap_kernel::Counters;
 
 use super::arenas::ArenaCounts;
@@ -10,7 +11,8 @@ use super::quantiles::Quantiles;
 use super::switch_use::SwitchUse;
 
 /// CPU time of an arm, all blocks, without warm-up, in nanoseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct CpuParts {
     /// The applications, with what the kernel does in them: faults and direct reclaim. Without the arenas' threads.
     pub programs_ns: u64,
@@ -28,6 +30,12 @@ pub struct CpuParts {
 }
 
 impl CpuParts {
+    /// The kernel's own threads, and the one in which it reclaims when the limit falls.
+    #[must_use]
+    pub fn reclaim_ns(&self) -> u64 {
+        self.kernel_threads_ns + self.limit_ns
+    }
+
     /// All that the arm is known to have caused.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
@@ -36,7 +44,7 @@ impl CpuParts {
 }
 
 /// What the kernel host, the daemon, or the arenas together, did; all blocks, without warm-up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostPart {
     /// Pages brought back ahead of use.
     pub prefetched: u64,
@@ -57,7 +65,7 @@ pub struct HostPart {
 }
 
 /// The arenas of one application; all blocks, without warm-up.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ArenaPart {
     /// The application.
     pub app: String,
@@ -82,7 +90,7 @@ pub struct ArenaPart {
 }
 
 /// One application in one arm.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AppResult {
     /// Its name.
     pub app: String,
@@ -93,7 +101,8 @@ pub struct AppResult {
 }
 
 /// One arm.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct ArmResult {
     /// Which.
     pub arm: Arm,
@@ -140,41 +149,21 @@ impl ArmResult {
     pub(super) fn none(arm: Arm) -> Self {
         Self {
             arm,
-            latency: Quantiles::default(),
-            use_time: Quantiles::default(),
-            use_major_faults: Quantiles::default(),
-            major_faults: Quantiles::default(),
-            minor_faults: Quantiles::default(),
-            apps: Vec::new(),
-            cpu: CpuParts::default(),
-            mean_bytes: 0,
-            peak_bytes: 0,
-            kills: 0,
-            oom_kills: 0,
-            conditions: Conditions::default(),
-            file_bytes: 0,
-            out_pages: 0,
-            in_pages: 0,
-            host: None,
-            arenas: Vec::new(),
-            switches: None,
+            ..Self::default()
         }
     }
 
     /// Adds what the kernel host did in a block.
     pub(super) fn add_host(&mut self, before: &Counters, after: &Counters) {
         self.cpu.host_ns += after.host_cpu_ns - before.host_cpu_ns;
-        self.cpu.host_ns += after.mlock_cpu_ns - before.mlock_cpu_ns;
-        self.cpu.prepage_ns += after.prepage_cpu_ns - before.prepage_cpu_ns;
+        self.cpu.prepage_ns += after.bring_cpu_ns - before.bring_cpu_ns;
         let host = self.host.get_or_insert_default();
-        host.prefetched += after.prepage_asked - before.prepage_asked;
-        *host.prefetch_used.get_or_insert_default() += after.prepage_used - before.prepage_used;
-        host.paged_out += after.page_out_done - before.page_out_done;
-        host.file_pages_locked += after.file_pages_locked - before.file_pages_locked;
-        host.left_by_kernel += after.left_by_kernel - before.left_by_kernel;
-        host.kept += after.page_out_kept - before.page_out_kept;
-        host.switches_aside += after.switches_aside - before.switches_aside;
-        host.page_out_cpu_ns += after.page_out_cpu_ns - before.page_out_cpu_ns;
+        let brought = |counters: &Counters| {
+            let idle = counters.brought_pages + counters.brought_shared_pages;
+            idle + counters.brought_file_pages + counters.switch_pages
+        };
+        host.prefetched += brought(after) - brought(before);
+        *host.prefetch_used.get_or_insert_default() += after.used_pages - before.used_pages;
     }
 
     /// Adds what the arenas of an application did in a block.

@@ -5,7 +5,8 @@
 //! killed or did not answer in time, or once relaunches take [`TOO_SLOW`] times as long as with the fewest programs: nobody
 //! would say that they run.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use warmswap_apps::AppSpec;
 use warmswap_sys::undo::Undo;
 
@@ -33,7 +34,7 @@ pub struct CapacityOptions {
 }
 
 /// One arm with so many programs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CapacityRow {
     /// Programs that were started.
     pub programs: usize,
@@ -52,7 +53,7 @@ pub struct CapacityRow {
 }
 
 /// How many programs an arm keeps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CapacityMost {
     /// The arm.
     pub arm: Arm,
@@ -63,7 +64,7 @@ pub struct CapacityMost {
 }
 
 /// All rows of a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CapacityReport {
     /// The programs, in the order in which they are added; they begin again where there are more.
     pub apps: Vec<String>,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -18,12 +18,12 @@ use parking_lot::Mutex;
 use serde::Deserialize as _;
 use serde::de::value::MapDeserializer;
 use warmswap_apps::RunningApp;
-use warmswap_control::{AppEvent, Client, ClientError, Request};
 use warmswap_kernel::{Counters, HostConfig, HostStatus};
+use warmswap_protocol::{AppEvent, Client, ClientError, Request};
 use warmswap_sys::cpu_time::CpuClock;
-use warmswap_sys::process::{Stat, in_new_session};
+use warmswap_sys::session::{Session, SessionError};
 use warmswap_sys::undo::{Action, Pending, Undo};
-use warmswap_sys::{FileError, Root, file};
+use warmswap_sys::{FileError, file};
 
 use crate::BenchError;
 
@@ -35,18 +35,17 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// A daemon that runs. Dropping it ends it.
 #[derive(Debug)]
 pub struct DaemonProcess {
-    child: Child,
     socket: PathBuf,
     clock: CpuClock,
     teller: Option<Teller>,
     // Dropped in this order: first its processes end, then their folder goes.
-    session: Option<Pending>,
+    _session: Session,
     _folder: Pending,
 }
 
 impl DaemonProcess {
     /// Starts `command` as a daemon whose files are in a new folder below `temporary`, and waits until it answers. If it
-    /// `is_told`, it hears of launches and switches. Whether it may stand aside and lock pages of files is that of `host`.
+    /// `is_told`, it hears of launches and switches. Whether it brings pages back and reads ahead is that of `host`.
     pub fn start(
         undo: &Undo,
         command: &Path,
@@ -65,12 +64,11 @@ impl DaemonProcess {
         let mut builder = std::fs::DirBuilder::new();
         let made = builder.mode(0o700).create(&folder);
         made.map_err(failed("make", &folder))?;
-        let config = folder.join("warmswap.conf");
+        let config = folder.join("warmswap.toml");
         let text = configuration(&folder, host);
         std::fs::write(&config, text).map_err(failed("write", &config))?;
         let said = folder.join("said");
         let stderr = File::create(&said).map_err(failed("make", &said))?;
-        let session = undo.register(Action::Nothing)?;
         let mut daemon = Command::new(command);
         daemon
             .arg("daemon")
@@ -79,30 +77,18 @@ impl DaemonProcess {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(stderr);
-        in_new_session(&mut daemon);
-        let mut child = daemon.spawn().map_err(failed("start", command))?;
-        let registered = Stat::read(&Root::machine(), child.id())
-            .map_err(BenchError::from)
-            .and_then(|stat| {
-                Ok(session.amend(Action::EndSession {
-                    leader: stat.pid,
-                    start_ticks: stat.start_ticks,
-                })?)
-            });
-        if let Err(error) = registered {
-            // From its start on it must not be lost.
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(error);
-        }
+        let mut session = Session::start(undo, &mut daemon).map_err(|error| match error {
+            SessionError::Start(source) => failed("start", command)(source),
+            SessionError::File(error) => error.into(),
+            SessionError::Undo(error) => error.into(),
+        })?;
         let socket = folder.join("daemon.sock");
-        let clock = wait_until_up(&mut child, &socket, &said)?;
+        let clock = wait_until_up(&mut session, &socket, &said)?;
         Ok(Self {
             clock,
             teller: is_told.then(|| Teller::start(socket.clone())),
-            child,
             socket,
-            session: Some(session),
+            _session: session,
             _folder: pending,
         })
     }
@@ -141,8 +127,7 @@ impl DaemonProcess {
         Ok(HostStatus {
             counters: Counters {
                 host_cpu_ns: self.clock.read_ns().unwrap_or_default(),
-                prepage_cpu_ns: 0,
-                mlock_cpu_ns: 0,
+                bring_cpu_ns: 0,
                 ..counters(&status.counters)
             },
             ..HostStatus::default()
@@ -156,11 +141,9 @@ impl DaemonProcess {
 
 impl Drop for DaemonProcess {
     fn drop(&mut self) {
+        // Its session is ended, not asked: settings of the kernel that it changed are set back along with the arm's own, and
+        // what it learned is not kept.
         drop(self.teller.take());
-        // Ended, not asked: settings of the kernel that it changed are set back along with the arm's own, and what it
-        // learned is not kept.
-        drop(self.session.take());
-        let _ = self.child.wait();
     }
 }
 
@@ -168,21 +151,22 @@ impl Drop for DaemonProcess {
 fn configuration(folder: &Path, host: &HostConfig) -> String {
     let folder = folder.display();
     let mut keys = String::new();
-    for (key, is_default) in [
-        ("stand-aside", host.may_stand_aside),
-        ("mlock-files", host.mlock_files),
-    ] {
+    for (key, is_default) in [("bring-back", host.bring_back), ("prefetch", host.prefetch)] {
         if !is_default {
-            keys += &format!("{key} = no\n");
+            keys += &format!("{key} = false\n");
         }
     }
     format!(
-        "[host]\n{keys}[daemon]\nsocket = {folder}/daemon.sock\nstate-folder = {folder}/learned\n"
+        "[host]\n{keys}[daemon]\nsocket = \"{folder}/daemon.sock\"\nstate-folder = \"{folder}/learned\"\n"
     )
 }
 
 /// Waits for its first answer; its clock.
-fn wait_until_up(child: &mut Child, socket: &Path, said: &Path) -> Result<CpuClock, BenchError> {
+fn wait_until_up(
+    session: &mut Session,
+    socket: &Path,
+    said: &Path,
+) -> Result<CpuClock, BenchError> {
     let what_it_said = || {
         let text = file::read(said).unwrap_or_default();
         let lines: Vec<_> = text.lines().collect();
@@ -194,12 +178,13 @@ fn wait_until_up(child: &mut Child, socket: &Path, said: &Path) -> Result<CpuClo
     loop {
         let is_up = Client::connect(socket, PATIENCE).and_then(|mut client| client.daemon());
         if is_up.is_ok() {
-            return CpuClock::of_process(child.id()).ok_or_else(what_it_said);
+            return CpuClock::of_process(session.pid()).ok_or_else(what_it_said);
         }
-        let has_ended = child.try_wait().is_ok_and(|status| status.is_some());
+        let has_ended = session
+            .child()
+            .try_wait()
+            .is_ok_and(|status| status.is_some());
         if has_ended || begin.elapsed() > PATIENCE {
-            let _ = child.kill();
-            let _ = child.wait();
             return Err(what_it_said());
         }
         std::thread::sleep(INTERVAL);
@@ -282,18 +267,19 @@ fn tell(
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
+    use warmswap_sys::Root;
 
     #[test]
     fn counters_are_known_by_their_names() {
         let told = [
-            ("page_out_done", 7),
-            ("prepage_used", 3),
+            ("brought_pages", 7),
+            ("used_pages", 3),
             ("of_a_later_version", 9),
         ];
         let told = told.map(|(name, count)| (name.to_owned(), count)).into();
         let expected = Counters {
-            page_out_done: 7,
-            prepage_used: 3,
+            brought_pages: 7,
+            used_pages: 3,
             ..Counters::default()
         };
         assert_eq!(counters(&told), expected);

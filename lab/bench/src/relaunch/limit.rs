@@ -5,11 +5,12 @@ mod group;
 mod guest;
 mod machine;
 mod settings;
+mod watch;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use warmswap_apps::RunningApp;
 use warmswap_sys::cpu_time::CpuClock;
-use warmswap_sys::memcg::Group;
 
 use super::keeper::Kept;
 use crate::BenchError;
@@ -20,7 +21,7 @@ pub use machine::{MachineLimit, check_machine};
 pub use settings::features;
 
 /// A setting of the kernel, or a part of it that is on or off.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Setting {
     /// Its name, such as `vm.swappiness`.
     pub name: String,
@@ -29,7 +30,7 @@ pub struct Setting {
 }
 
 /// Under which conditions an arm ran; most are there only where the whole machine was limited.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conditions {
     /// Memory that was left to all programs and the kernel, in bytes.
     pub usable_bytes: Option<u64>,
@@ -85,9 +86,6 @@ pub trait MemoryLimit {
 
     /// The CPU time of the thread that keeps the limit.
     fn clock(&self) -> Option<CpuClock>;
-
-    /// The control group, if there is one.
-    fn group(&self) -> Option<&Group>;
 
     /// Under which conditions the arm ran so far.
     fn conditions(&self) -> Conditions;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_apps::{AppSpec, Place, Size};
 use warmswap_kernel::HostConfig;
@@ -10,10 +11,13 @@ use warmswap_kernel::HostConfig;
 use super::arenas::Footprints;
 
 /// Who pages the applications.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arm {
     /// Nothing is paged: memory without a limit.
+    #[default]
     Dram,
     /// The kernel by itself, over zram.
     Zram,
@@ -25,8 +29,6 @@ pub enum Arm {
     Swap,
     /// The kernel by itself, over zswap and a swap file behind it.
     Zswap,
-    /// ASAP as published, as far as the kernel host can: its footprints prepaged, over zram.
-    Asap,
     /// Ariadne as published, by the preloaded library: hot data excluded from compression at first.
     AriadneEhl,
     /// The same, all lists compressed.
@@ -43,8 +45,9 @@ pub enum Arm {
     DaemonUntold,
 }
 
-/// What the memory of an arm in a control group is swapped to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the memory of an arm is swapped to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum SwapKind {
     /// A zram device.
     Zram,
@@ -52,6 +55,18 @@ pub enum SwapKind {
     File,
     /// zswap, with a file behind it.
     Zswap,
+}
+
+impl SwapKind {
+    /// One word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Zram => "zram",
+            Self::File => "file",
+            Self::Zswap => "zswap",
+        }
+    }
 }
 
 /// Where the memory of an arm is limited.
@@ -76,7 +91,6 @@ impl Arm {
             Self::Preload => "preload",
             Self::Swap => "swap",
             Self::Zswap => "zswap",
-            Self::Asap => "asap",
             Self::AriadneEhl => "ariadne-ehl",
             Self::AriadneAl => "ariadne-al",
             Self::Ezswap => "ezswap",
@@ -118,7 +132,7 @@ impl Arm {
     /// Whether the kernel host steers it.
     #[must_use]
     pub const fn has_host(self) -> bool {
-        matches!(self, Self::Kernel | Self::Asap)
+        matches!(self, Self::Kernel)
     }
 
     /// Whether the library is preloaded into its programs.
@@ -134,7 +148,6 @@ impl Arm {
     #[must_use]
     pub const fn published_scheme(self) -> Option<&'static str> {
         match self {
-            Self::Asap => Some("asap"),
             Self::AriadneEhl => Some("ariadne-ehl-1k-2k-16k"),
             Self::AriadneAl => Some("ariadne-al-1k-2k-16k"),
             Self::Ezswap => Some("ezswap"),
@@ -210,7 +223,7 @@ pub struct RelaunchOptions {
     pub seed: u64,
     /// The zram devices' compression algorithm.
     pub algorithm: String,
-    /// Readahead of disks in all arms, in KiB; none for this machine's. Host and daemon lower it.
+    /// Readahead of disks in all arms, in KiB; none for this machine's.
     pub readahead_kib: Option<u64>,
     /// How the kernel host works; its goal is set by the benchmark.
     pub host: HostConfig,

@@ -1,10 +1,11 @@
 //! Quantiles of measured values.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use warmswap_page::quantile::Sorted;
 
 /// Quantiles (see [`warmswap_page::quantile`]), extremes and mean.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantiles {
     /// Number of values.
     pub count: usize,

@@ -1,12 +1,11 @@
 //! Readahead of files while an arm runs.
 
 use warmswap_sys::Root;
-use warmswap_sys::readahead::{Disk, KERNELS_KIB};
+use warmswap_sys::readahead::Disk;
 use warmswap_sys::tunable::{Tunable, TunableError};
 use warmswap_sys::undo::Undo;
 
 use super::limit::Setting;
-use super::options::Arm;
 use crate::BenchError;
 
 /// Readahead of programs that start while this lives. Dropping it restores the setting.
@@ -34,19 +33,15 @@ fn disks(root: &Root) -> Result<Vec<Disk>, BenchError> {
 }
 
 impl Readahead {
-    /// Sets it to `kib`, or leaves it as it is. Arms of the kernel host get at most what the daemon sets.
+    /// Sets it to `kib`, or leaves it as it is.
     ///
     /// # Errors
     /// [`BenchError`]; the settings are then as before.
-    pub fn set(undo: &Undo, arm: Arm, kib: Option<u64>) -> Result<Self, BenchError> {
+    pub fn set(undo: &Undo, kib: Option<u64>) -> Result<Self, BenchError> {
         let mut kept = Vec::new();
         for disk in disks(undo.root())? {
-            let mut wanted = kib.unwrap_or(disk.readahead_kib);
-            if arm.has_host() {
-                wanted = wanted.min(KERNELS_KIB);
-            }
-            // The daemon is killed at the end of its arm and restores nothing, so an unchanged value is registered, too.
-            if wanted == disk.readahead_kib && !arm.has_daemon() {
+            let wanted = kib.unwrap_or(disk.readahead_kib);
+            if wanted == disk.readahead_kib {
                 continue;
             }
             match disk.read_ahead(undo, wanted) {
@@ -65,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arms_get_what_is_asked_for_and_the_host_at_most_the_daemons_bound() {
+    fn arms_get_what_is_asked_for() {
         let dir = tempfile::tempdir().unwrap();
         let entry = dir.path().join("sys/class/bdi/253:0/read_ahead_kb");
         let queue = dir.path().join("sys/dev/block/253:0/queue");
@@ -75,29 +70,12 @@ mod tests {
         std::fs::write(&entry, "8192\n").unwrap();
         std::fs::write(queue.join("rotational"), "0\n").unwrap();
         let undo = Undo::open(&Root::at(dir.path()), &dir.path().join("state")).unwrap();
-        for (arm, kib, expected) in [
-            (Arm::Zram, None, 8192),
-            (Arm::Zram, Some(128), 128),
-            (Arm::Zram, Some(32), 32),
-            (Arm::Asap, None, 128),
-            (Arm::Daemon, None, 8192),
-            (Arm::Kernel, None, 128),
-            (Arm::Kernel, Some(256), 128),
-            (Arm::Kernel, Some(32), 32),
-        ] {
-            let set = Readahead::set(&undo, arm, kib).unwrap();
-            assert_eq!(
-                now(undo.root()).unwrap()[0].value,
-                expected.to_string(),
-                "{arm:?}"
-            );
-            assert_eq!(file::read_u64(&entry).unwrap(), expected, "{arm:?}");
-            if arm.has_daemon() {
-                // As the daemon does.
-                std::fs::write(&entry, "128\n").unwrap();
-            }
+        for (kib, expected) in [(None, 8192), (Some(8192), 8192), (Some(128), 128)] {
+            let set = Readahead::set(&undo, kib).unwrap();
+            assert_eq!(now(undo.root()).unwrap()[0].value, expected.to_string());
+            assert_eq!(file::read_u64(&entry).unwrap(), expected);
             drop(set);
-            assert_eq!(file::read_u64(&entry).unwrap(), 8192, "{arm:?}");
+            assert_eq!(file::read_u64(&entry).unwrap(), 8192);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the values come to.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use warmswap_kernel::HostStatus;
 
 use super::arenas::Footprints;
@@ -10,11 +11,11 @@ use super::limit::Setting;
 use super::options::{Arm, RelaunchOptions};
 use super::quantiles::Quantiles;
 use super::switch_use::{Sampling, SwitchUse};
-use super::targets::{self, Target};
 use super::value::RelaunchValue;
 
 /// Everything.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct RelaunchReport {
     /// Names of the applications.
     pub apps: Vec<String>,
@@ -30,8 +31,6 @@ pub struct RelaunchReport {
     pub seed: u64,
     /// The zram devices' algorithm.
     pub algorithm: String,
-    /// The kernel host's scheme.
-    pub scheme: String,
     /// The arenas' scheme, with the arm `preload`.
     pub preload_scheme: Option<String>,
     /// Time between samples of a switch, in milliseconds.
@@ -46,8 +45,6 @@ pub struct RelaunchReport {
     pub total_bytes: Option<u64>,
     /// The arms.
     pub arms: Vec<ArmResult>,
-    /// Kernel against zram, and the daemon against zram, where both were measured.
-    pub targets: Vec<Target>,
     /// Parts of the kernel that reclaim by themselves or tell which pages are used, where arms over the whole machine
     /// were measured.
     pub features: Vec<Setting>,
@@ -68,7 +65,6 @@ impl RelaunchReport {
             rest_ms: options.rest_ms,
             seed: options.seed,
             algorithm: options.algorithm.clone(),
-            scheme: options.host.scheme_here().to_owned(),
             preload_scheme: options.preload.as_ref().map(|p| p.scheme.clone()),
             sample_ms: options.sample_every.map(|every| every.as_millis() as u64),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
@@ -76,7 +72,6 @@ impl RelaunchReport {
             footprint_bytes: None,
             total_bytes: None,
             arms: Vec::new(),
-            targets: Vec::new(),
             features: Vec::new(),
             values: Vec::new(),
             footprints: None,
@@ -152,7 +147,6 @@ impl RelaunchReport {
         }
         self.arms.sort_by_key(|result| result.arm);
         self.sum_up_switches();
-        self.targets = targets::all(self);
     }
 
     /// Sums up what was sampled.
@@ -198,8 +192,16 @@ fn note_prefetch(values: &mut [RelaunchValue], status: &HostStatus) {
             .filter(|value| value.app == app.name);
         for (value, relaunch) in of.zip(app.relaunches.iter().rev()) {
             value.prefetched = Some(relaunch.prefetched);
-            value.prefetch_used = Some(relaunch.prefetch_used);
         }
+    }
+}
+
+impl RelaunchReport {
+    /// Latencies of an application in an arm, in nanoseconds.
+    #[must_use]
+    pub fn latencies(&self, arm: Arm, app: &str) -> Vec<f64> {
+        let own = self.values.iter().filter(|v| v.arm == arm && v.app == app);
+        own.map(|v| v.latency_ns as f64).collect()
     }
 }
 

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::cpu_time::{CpuClock, ThreadTime};
 use warmswap_sys::meminfo::{BlockTraffic, VmstatFile};
@@ -21,7 +22,7 @@ use crate::BenchError;
 const ARENA_THREADS: &str = "warmswap";
 
 /// One slice of a switch. CPU times are those of all processors together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Slice {
     /// Begin, in nanoseconds from the switch.
     pub begin_ns: u64,

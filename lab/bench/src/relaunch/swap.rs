@@ -113,14 +113,6 @@ impl Swap {
         }
     }
 
-    /// The zram device, where it is one.
-    pub fn into_zram(self) -> Option<ZramSwap> {
-        match self.area {
-            Area::Zram(zram) => Some(zram),
-            Area::File { .. } => None,
-        }
-    }
-
     /// What zswap compresses by, where it is used.
     pub fn setting(&self, root: &Root) -> Option<Setting> {
         let path = root.path(Path::new(ZSWAP)).join("compressor");

@@ -1,6 +1,7 @@
 //! What the slices of all switches of an arm come to (ASAP, Figures 13 and 14).
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use warmswap_page::PAGE_BYTES;
 
 use super::sampler::Slice;
@@ -10,7 +11,7 @@ use super::value::RelaunchValue;
 const PARTS: usize = 10;
 
 /// CPU time and I/O of an arm's switches, from the request to the answer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SwitchUse {
     /// What part of all processors was in use: mean of the switches.
     pub cpu: f64,
@@ -38,7 +39,7 @@ pub struct SwitchUse {
 }
 
 /// One part of the timeline; means of the switches for which it was sampled as a whole.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimelinePart {
     /// Switches.
     pub switches: usize,

@@ -1,12 +1,14 @@
 //! What is measured of a relaunch.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::options::Arm;
 use super::sampler::Slice;
 
 /// One relaunch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct RelaunchValue {
     /// In which arm.
     pub arm: Arm,

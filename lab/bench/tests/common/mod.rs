@@ -1,4 +1,5 @@
 //! Tiny programs, what runs change on the machine, and runs that are stopped in the middle.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -39,11 +40,7 @@ pub fn options(arms: &[Arm]) -> RelaunchOptions {
         seed: 3,
         algorithm: "lz4".to_owned(),
         readahead_kib: None,
-        // There are too few switches to find out what it is worth.
-        host: HostConfig {
-            may_stand_aside: false,
-            ..HostConfig::default()
-        },
+        host: HostConfig::default(),
         preload: None,
         footprints: None,
         command: None,
@@ -108,9 +105,8 @@ pub struct MachineState {
     pub disks: Vec<Disk>,
 }
 
-/// Settings that arms change; the first is the number of huge pages.
-pub const SETTINGS: [&str; 8] = [
-    "/proc/sys/vm/nr_hugepages",
+/// Settings that arms change.
+const SETTINGS: [&str; 7] = [
     "/proc/sys/vm/swappiness",
     "/proc/sys/vm/page-cluster",
     "/proc/sys/vm/watermark_scale_factor",

@@ -4,10 +4,8 @@
 //! |---|---|---|
 //! | [`Synthetic`] | objects of one size | nothing: the paper's manually created applications (section 6) |
 //! | [`Index`] | an inverted index over documents, with their texts | texts, data structures, use by a person is drawn |
-//! | [`Mail`] | messages, threads, folders with B-trees | texts, data structures; headers and use are drawn |
 //! | [`Graph`] | the objects of a heap dump of a JVM | sizes, references, roots; data and use are drawn |
 
-mod btree;
 mod common;
 mod corpus;
 mod dictionary;
@@ -16,10 +14,7 @@ mod graph;
 mod html;
 mod index;
 mod index_store;
-mod letters;
 mod made_up;
-mod mail;
-mod mail_store;
 mod object_shapes;
 mod synthetic;
 mod words;
@@ -27,6 +22,5 @@ mod words;
 pub use corpus::{Corpus, Document};
 pub use graph::Graph;
 pub use index::{Index, IndexOptions};
-pub use mail::{Mail, MailOptions};
 pub use object_shapes::ObjectShapes;
 pub use synthetic::{Synthetic, SyntheticOptions};

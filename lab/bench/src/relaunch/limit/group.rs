@@ -83,10 +83,6 @@ impl MemoryLimit for GroupLimit {
         self.keeper.as_ref().and_then(Keeper::clock)
     }
 
-    fn group(&self) -> Option<&Group> {
-        Some(&self.group)
-    }
-
     fn conditions(&self) -> Conditions {
         let swap = self.limited.as_ref().map(|(_, swap)| swap);
         Conditions {

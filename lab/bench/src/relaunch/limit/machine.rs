@@ -4,25 +4,24 @@
 //! Programs that run beside the applications count as on any machine: what they hold when an arm begins is left to
 //! them, and what they take meanwhile is missing to the applications.
 
-use std::path::Path;
-
 use warmswap_apps::RunningApp;
 use warmswap_sys::cpu_time::CpuClock;
-use warmswap_sys::huge_pages::guard::{Bounds, Seen};
-use warmswap_sys::huge_pages::{Left, Reservation};
-use warmswap_sys::memcg::{Group, own_limit_bytes};
+use warmswap_sys::memcg::own_limit_bytes;
 use warmswap_sys::meminfo::{Meminfo, VmstatFile};
+use warmswap_sys::taken::{Left, TakenMemory};
 use warmswap_sys::undo::Undo;
-use warmswap_sys::zram::ZramSwap;
 use warmswap_sys::{Root, swap, tree};
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use super::settings::Settings;
+use super::watch::{Seen, Watch};
 use super::{Conditions, Guest, MemoryLimit};
 use crate::BenchError;
 use crate::relaunch::keeper::Kept;
 use crate::relaunch::options::Arm;
+use crate::relaunch::swap::Swap;
 
 /// A machine with less memory.
 #[derive(Debug)]
@@ -34,8 +33,9 @@ pub struct MachineLimit {
     seen: RefCell<Seen>,
     // Dropped in this order: memory comes back first, so that there is room for what comes back from the swap.
     settings: Option<Settings>,
-    reservation: Option<Reservation>,
-    zram: Option<ZramSwap>,
+    watch: Option<Watch>,
+    taken: Option<Arc<TakenMemory>>,
+    swap: Option<Swap>,
 }
 
 /// Whether memory can be taken away here, and what is measured then is what is said.
@@ -53,42 +53,28 @@ pub fn check_machine(root: &Root, total_bytes: Option<u64>) -> Result<(), BenchE
     {
         return Err(BenchError::LimitedHere { limit_bytes });
     }
-    let setting = root.path(Path::new("/proc/sys/vm/nr_hugepages"));
-    if !setting.exists() {
-        return Err(warmswap_sys::huge_pages::HugePagesError::Missing { path: setting }.into());
-    }
     Ok(())
 }
 
 impl MachineLimit {
-    /// Takes memory away until `left` is left, about `total_bytes` of it available; what `zram` takes of that is its
-    /// pool's.
-    pub fn create(
-        undo: &Undo,
-        arm: Arm,
-        (left, total_bytes): (Left, u64),
-        zram: ZramSwap,
-    ) -> Result<Self, BenchError> {
-        let mut limit = Self {
+    /// Takes memory away until `left` is left; what the swap takes of that is its pool's.
+    pub fn create(undo: &Undo, arm: Arm, left: Left, swap: Swap) -> Result<Self, BenchError> {
+        let taken = Arc::new(TakenMemory::take(undo.root(), left)?);
+        Ok(Self {
             undo: undo.clone(),
-            usable_bytes: 0,
-            available_bytes: 0,
+            usable_bytes: taken.usable_bytes(),
+            available_bytes: taken.available_bytes(),
             seen: RefCell::default(),
-            settings: None,
-            reservation: None,
-            zram: Some(zram),
-        };
-        let reservation = Reservation::take(undo, left, Bounds::of(total_bytes))?;
-        limit.available_bytes = reservation.available_bytes();
-        limit.reservation = Some(reservation);
-        limit.settings = Some(Settings::set(undo, arm)?);
-        limit.usable_bytes = Meminfo::read(undo.root())?.usable_bytes();
-        Ok(limit)
+            settings: Some(Settings::set(undo, arm, taken.taken_bytes())?),
+            watch: Some(Watch::start(undo.root(), Arc::clone(&taken))),
+            taken: Some(taken),
+            swap: Some(swap),
+        })
     }
 
     /// Takes over what was seen since the last time.
     fn look(&self) -> Seen {
-        let new = self.reservation.as_ref().map(Reservation::take_seen);
+        let new = self.watch.as_ref().map(Watch::take_seen);
         let new = new.unwrap_or_default();
         let mut all = self.seen.borrow_mut();
         *all = all.and(new);
@@ -140,10 +126,6 @@ impl MemoryLimit for MachineLimit {
         None
     }
 
-    fn group(&self) -> Option<&Group> {
-        None
-    }
-
     fn conditions(&self) -> Conditions {
         self.look();
         let seen = self.seen.borrow();
@@ -162,20 +144,20 @@ impl MemoryLimit for MachineLimit {
     }
 
     fn check(&self) -> Result<(), BenchError> {
-        let reservation = self.reservation.as_ref();
-        Ok(reservation.map_or(Ok(()), Reservation::check)?)
+        let taken = self.taken.as_deref();
+        Ok(taken.map_or(Ok(()), TakenMemory::check)?)
     }
 
     fn lift(&mut self) -> Result<(), BenchError> {
         self.look();
         self.settings = None;
-        let reservation = self.reservation.take();
-        Ok(reservation.map_or(Ok(()), Reservation::give_back)?)
+        self.watch = None;
+        self.taken = None;
+        Ok(())
     }
 
     fn remove(mut self: Box<Self>) -> Result<(), BenchError> {
         self.lift()?;
-        let zram = self.zram.take();
-        Ok(zram.map_or(Ok(()), ZramSwap::remove)?)
+        self.swap.take().map_or(Ok(()), Swap::remove)
     }
 }

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use warmswap_sys::tunable::{Tunable, TunableError, sysctl_path};
 use warmswap_sys::undo::Undo;
-use warmswap_sys::{Root, file, vm};
+use warmswap_sys::zones::Zones;
+use warmswap_sys::{FileError, Root, file};
 
 use super::Setting;
 use crate::BenchError;
@@ -12,6 +13,26 @@ use crate::relaunch::options::Arm;
 
 /// Swap that is compressed in memory by itself, before it comes to zram.
 const ZSWAP: &str = "/sys/module/zswap/parameters/enabled";
+
+/// Low and high watermark are so many ten-thousandths of memory apart; see [`scaled`].
+const WATERMARK_SCALE: &str = "vm.watermark_scale_factor";
+
+/// What the kernel sets by itself (`mm/vmscan.c`, `mm/swap.c`, `mm/page_alloc.c`).
+const KERNEL: [(&str, u64); 4] = [
+    ("vm.swappiness", 60),
+    ("vm.page-cluster", 3),
+    (WATERMARK_SCALE, 10),
+    ("vm.watermark_boost_factor", 15_000),
+];
+
+/// What suits swap that is compressed in memory, where a page comes back in microseconds and its neighbours cost as
+/// much again: as distributions set it (Pop!_OS, and others after it; ArchWiki, "zram").
+const COMPRESSED: [(&str, u64); 4] = [
+    ("vm.swappiness", 180),
+    ("vm.page-cluster", 0),
+    (WATERMARK_SCALE, 125),
+    ("vm.watermark_boost_factor", 0),
+];
 
 /// The settings of an arm. Whatever the machine had before comes back when they are dropped.
 #[derive(Debug)]
@@ -21,14 +42,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Sets them for what is left of the machine now.
-    pub fn set(undo: &Undo, arm: Arm) -> Result<Self, BenchError> {
+    /// Sets them for a machine from which so much was taken away.
+    pub fn set(undo: &Undo, arm: Arm, taken_bytes: u64) -> Result<Self, BenchError> {
         let root = undo.root();
         let mut settings = Self {
             kept: Vec::new(),
             names: Vec::new(),
         };
-        for (name, value) in vm::scaled(root, values(arm))? {
+        for (name, value) in scaled(root, taken_bytes, values(arm))? {
             match Tunable::sysctl(undo, name, &value.to_string()) {
                 Ok(tunable) => settings.kept.push(tunable),
                 // Kernels before 5.0 do not boost watermarks.
@@ -57,9 +78,28 @@ impl Settings {
 
 fn values(arm: Arm) -> [(&'static str, u64); 4] {
     match arm {
-        Arm::ZramTuned => vm::COMPRESSED,
-        _ => vm::KERNEL,
+        Arm::ZramTuned => COMPRESSED,
+        _ => KERNEL,
     }
+}
+
+/// The kernel computes watermarks from all memory that it manages, what was taken away included, so that the factor is
+/// lessened for the watermarks of a machine that has no more than what is left.
+fn scaled(
+    root: &Root,
+    taken_bytes: u64,
+    settings: [(&'static str, u64); 4],
+) -> Result<[(&'static str, u64); 4], FileError> {
+    let managed = Zones::read(root)?.managed_bytes;
+    if managed == 0 {
+        let path = root.path("/proc/zoneinfo");
+        return Err(FileError::unexpected(&path, "no managed pages"));
+    }
+    let left = managed.saturating_sub(taken_bytes) as f64 / managed as f64;
+    Ok(settings.map(|(name, value)| match name {
+        WATERMARK_SCALE => (name, ((value as f64 * left).round() as u64).max(1)),
+        _ => (name, value),
+    }))
 }
 
 /// Parts of the kernel that reclaim by themselves, or tell which pages are used.
@@ -119,7 +159,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// A machine of 8 GiB, 6 of them reserved, with all settings at values of its own.
+    /// A machine of 8 GiB, with all settings at values of its own.
     fn machine() -> (tempfile::TempDir, Undo) {
         let dir = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
@@ -131,10 +171,6 @@ mod tests {
         write("proc/sys/vm/page-cluster", "1\n");
         write("proc/sys/vm/watermark_scale_factor", "77\n");
         write("proc/sys/vm/watermark_boost_factor", "99\n");
-        write(
-            "proc/meminfo",
-            "MemTotal: 8388608 kB\nHugetlb: 6291456 kB\n",
-        );
         let pages = 8 * GIB / 4096;
         write(
             "proc/zoneinfo",
@@ -168,7 +204,7 @@ mod tests {
             (Arm::ZramTuned, ["180", "0", "31", "0"]),
             (Arm::Daemon, ["60", "3", "3", "15000"]),
         ] {
-            let settings = Settings::set(&undo, arm).unwrap();
+            let settings = Settings::set(&undo, arm, 6 * GIB).unwrap();
 
             assert_eq!(vm(&dir), expected, "{arm:?}");
             let now: Vec<_> = settings
@@ -188,13 +224,13 @@ mod tests {
     fn a_signal_or_a_panic_in_between_restores_them() {
         let (dir, undo) = machine();
         let outcome = std::panic::catch_unwind(|| {
-            let _settings = Settings::set(&undo, Arm::ZramTuned).unwrap();
+            let _settings = Settings::set(&undo, Arm::ZramTuned, 6 * GIB).unwrap();
             panic!("on purpose");
         });
         assert!(outcome.is_err());
         assert_eq!(vm(&dir), ["133", "1", "77", "99"]);
 
-        let settings = Settings::set(&undo, Arm::ZramTuned).unwrap();
+        let settings = Settings::set(&undo, Arm::ZramTuned, 6 * GIB).unwrap();
         undo.run_all().unwrap();
         assert_eq!(vm(&dir), ["133", "1", "77", "99"]);
         drop(settings);
@@ -205,14 +241,14 @@ mod tests {
     fn a_setting_that_this_kernel_does_not_have_is_left_out_and_another_error_undoes_the_rest() {
         let (dir, undo) = machine();
         std::fs::remove_file(dir.path().join("proc/sys/vm/watermark_boost_factor")).unwrap();
-        let settings = Settings::set(&undo, Arm::ZramTuned).unwrap();
+        let settings = Settings::set(&undo, Arm::ZramTuned, 6 * GIB).unwrap();
         assert_eq!(settings.now(undo.root()).len(), 3);
         drop(settings);
 
         let cluster = dir.path().join("proc/sys/vm/page-cluster");
         std::fs::remove_file(&cluster).unwrap();
         std::fs::create_dir(&cluster).unwrap();
-        Settings::set(&undo, Arm::ZramTuned).unwrap_err();
+        Settings::set(&undo, Arm::ZramTuned, 6 * GIB).unwrap_err();
         assert_eq!(value(&dir, "proc/sys/vm/swappiness"), "133");
     }
 

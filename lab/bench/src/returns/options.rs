@@ -1,0 +1,125 @@
+//! What is measured.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use warmswap_apps::{AppSpec, Place, Size};
+use warmswap_kernel::HostConfig;
+
+use crate::relaunch::SwapKind;
+
+/// Who brings pages back.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReturnArm {
+    /// Memory has no limit: nothing leaves.
+    NoLimit,
+    /// The kernel alone, a page at each fault.
+    Kernel,
+    /// The daemon, which is told of switches: the kernel host in a thread, or the command with `--machine`.
+    Daemon,
+}
+
+impl ReturnArm {
+    /// One word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoLimit => "no-limit",
+            Self::Kernel => "kernel",
+            Self::Daemon => "daemon",
+        }
+    }
+}
+
+/// What takes the memory away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HogKind {
+    /// Anonymous memory with contents of real files, all of which it touches twice a second.
+    Anonymous,
+    /// Copies of many files.
+    Files,
+    /// Compilations on all processors.
+    Compiler,
+}
+
+impl HogKind {
+    /// One word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Anonymous => "anonymous",
+            Self::Files => "files",
+            Self::Compiler => "compiler",
+        }
+    }
+}
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub struct ReturnOptions {
+    /// The programs.
+    pub apps: Vec<AppSpec>,
+    /// Their footprint.
+    pub size: Size,
+    /// Where they find and put their files.
+    pub place: Place,
+    /// The limited arms; the one without a limit always runs first, since the others are compared with it.
+    pub arms: Vec<ReturnArm>,
+    /// What they swap to: each arm runs over each.
+    pub swaps: Vec<SwapKind>,
+    /// Between the hog's end and the first return, in milliseconds; a hog for each.
+    pub waits_ms: Vec<u64>,
+    /// What takes the memory away.
+    pub hog: HogKind,
+    /// How long it runs at least, in milliseconds.
+    pub hog_ms: u64,
+    /// Whether it stays while programs are returned to.
+    pub hog_stays: bool,
+    /// Between two returns, in milliseconds.
+    pub pause_ms: u64,
+    /// How often each program is used before the first hog.
+    pub warm_up: u32,
+    /// How often all is measured.
+    pub blocks: u32,
+    /// Decides the order of returns, and how requests vary.
+    pub seed: u64,
+    /// The zram devices' compression algorithm.
+    pub algorithm: String,
+    /// Whether memory is taken away from the whole machine, in place of limiting a control group.
+    pub is_machine: bool,
+    /// How the kernel host works.
+    pub host: HostConfig,
+    /// The command that runs the daemon, which the arm `daemon` needs on a whole machine.
+    pub command: Option<PathBuf>,
+    /// Measure although other programs take the processor.
+    pub allow_busy: bool,
+}
+
+/// Progress of a run.
+#[derive(Debug, Clone, Copy)]
+pub enum ReturnStep<'a> {
+    /// An arm of a block begins; blocks count from 0.
+    Arm {
+        /// Which.
+        arm: ReturnArm,
+        /// Over which swap; none without a limit.
+        swap: Option<SwapKind>,
+        /// In which block.
+        block: u32,
+    },
+    /// A program was started.
+    Started {
+        /// Its name.
+        app: &'a str,
+    },
+    /// The hog ended, or has all that it wants and stays.
+    Hog {
+        /// Memory of programs that is in swap now, in bytes.
+        swapped_bytes: u64,
+    },
+}
