@@ -1,14 +1,341 @@
-//! Another program takes this one's place: no thread is bound any more, and limits are the kernel's to keep.
+//! Another program takes this one's place, or is started beside it: no thread is bound any more, limits are the kernel's to
+//! keep, and a program that cannot take this library ([`target`](crate::target)) does not get it.
 
-use crate::real::interpose;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::transmute;
+use std::ptr;
+
+use libc::pid_t;
+
+use crate::real::RealSymbol;
+use crate::target::{self, Refusal};
 use crate::{limits, unbound};
+
+/// Arguments, or an environment: texts, and null at the end.
+pub type Words = *const *const c_char;
+
+type Execve = unsafe extern "C" fn(*const c_char, Words, Words) -> c_int;
+type Fexecve = unsafe extern "C" fn(c_int, Words, Words) -> c_int;
+type Execveat = unsafe extern "C" fn(c_int, *const c_char, Words, Words, c_int) -> c_int;
+type Spawn = unsafe extern "C" fn(
+    *mut pid_t,
+    *const c_char,
+    *const c_void,
+    *const c_void,
+    Words,
+    Words,
+) -> c_int;
+
+static EXECVE: RealSymbol = RealSymbol::new(c"execve");
+static EXECVPE: RealSymbol = RealSymbol::new(c"execvpe");
+static FEXECVE: RealSymbol = RealSymbol::new(c"fexecve");
+static EXECVEAT: RealSymbol = RealSymbol::new(c"execveat");
+static SPAWN: RealSymbol = RealSymbol::new(c"posix_spawn");
+static SPAWNP: RealSymbol = RealSymbol::new(c"posix_spawnp");
+
+/// The most words of an environment that is changed, and the longest list of libraries: all of it lies on the stack, since a
+/// child of `vfork` has its parent's memory.
+const MOST_WORDS: usize = 2048;
+const MOST_TEXT: usize = 4096;
+
+const LD_PRELOAD: &CStr = c"LD_PRELOAD=";
+
+unsafe extern "C" {
+    static environ: Words;
+}
+
+/// Finds the C library's functions while there is only one thread.
+pub fn start() {
+    for function in [&EXECVE, &EXECVPE, &FEXECVE, &EXECVEAT, &SPAWN, &SPAWNP] {
+        function.function();
+    }
+    target::start();
+}
 
 fn hand_over() {
     unbound::unbind();
     limits::hand_over();
 }
 
-interpose! {
-    hand_over:
-    execve execv execvp execvpe execl execlp execle fexecve execveat
+/// The program's environment.
+fn own_environment() -> Words {
+    // SAFETY: the C library's variable; the program changes it at its own risk.
+    unsafe { environ }
 }
+
+/// Goes on with the environment for the program at `path`, where that is known.
+///
+/// # Safety
+/// The texts end with a zero, and the list with null.
+unsafe fn with_environment<R>(
+    path: *const c_char,
+    environment: Words,
+    go_on: impl FnOnce(Words) -> R,
+) -> R {
+    // SAFETY: passed on to the caller.
+    let refusal =
+        unsafe { (!path.is_null()).then(|| refusal_of(CStr::from_ptr(path), environment)) };
+    match refusal.flatten() {
+        None => go_on(environment),
+        // SAFETY: passed on to the caller.
+        Some(refusal) => unsafe { without_library(refusal, environment, go_on) },
+    }
+}
+
+/// Why a program does not get this library, if its environment would have it loaded.
+///
+/// # Safety
+/// As of [`with_environment`].
+unsafe fn refusal_of(path: &CStr, environment: Words) -> Option<Refusal> {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        find(environment, LD_PRELOAD)?;
+        match find(environment, c"VALGRIND_LAUNCHER=") {
+            Some(_) => Some(Refusal::Valgrind),
+            None => target::refusal(path),
+        }
+    }
+}
+
+/// The value of the first word with that beginning, and its place.
+///
+/// # Safety
+/// As of [`with_environment`].
+unsafe fn find<'a>(words: Words, beginning: &CStr) -> Option<(usize, &'a CStr)> {
+    let mut index = 0;
+    // SAFETY: passed on to the caller: no word behind the last is read.
+    unsafe {
+        while !words.is_null() && !(*words.add(index)).is_null() {
+            let word = CStr::from_ptr(*words.add(index));
+            if word.to_bytes().starts_with(beginning.to_bytes()) {
+                let value = (*words.add(index)).add(beginning.count_bytes());
+                return Some((index, CStr::from_ptr(value)));
+            }
+            index += 1;
+        }
+    }
+    None
+}
+
+/// Goes on with the environment but for this library. An environment that is too large stays as it is.
+///
+/// # Safety
+/// As of [`with_environment`].
+#[inline(never)]
+unsafe fn without_library<R>(
+    refusal: Refusal,
+    environment: Words,
+    go_on: impl FnOnce(Words) -> R,
+) -> R {
+    let mut words = [ptr::null(); MOST_WORDS];
+    let mut text = [0u8; MOST_TEXT];
+    // SAFETY: passed on to the caller.
+    let Some((place, list)) = (unsafe { find(environment, LD_PRELOAD) }) else {
+        return go_on(environment);
+    };
+    let Some(left) = target::list_without_library(list.to_bytes(), LD_PRELOAD, &mut text) else {
+        return go_on(environment);
+    };
+    let (mut from, mut to) = (0, 0);
+    loop {
+        // SAFETY: passed on to the caller.
+        let word = unsafe { *environment.add(from) };
+        if word.is_null() {
+            break;
+        }
+        if to + 1 == MOST_WORDS {
+            return go_on(environment);
+        }
+        if from != place {
+            words[to] = word;
+            to += 1;
+        } else if left > 0 {
+            words[to] = text.as_ptr().cast();
+            to += 1;
+        }
+        from += 1;
+    }
+    refusal.say();
+    go_on(words.as_ptr())
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn execve(path: *const c_char, arguments: Words, environment: Words) -> c_int {
+    hand_over();
+    // SAFETY: the C library's function of that type; passed on to the caller.
+    unsafe {
+        let execve: Execve = transmute(EXECVE.or_abort());
+        with_environment(path, environment, |environment| {
+            execve(path, arguments, environment)
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn execv(path: *const c_char, arguments: Words) -> c_int {
+    // SAFETY: passed on to the caller.
+    unsafe { execve(path, arguments, own_environment()) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn execvpe(file: *const c_char, arguments: Words, environment: Words) -> c_int {
+    hand_over();
+    let mut place = target::Place::new();
+    // SAFETY: the C library's function of that type; passed on to the caller.
+    unsafe {
+        let execvpe: Execve = transmute(EXECVPE.or_abort());
+        with_environment(place.find(file), environment, |environment| {
+            execvpe(file, arguments, environment)
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn execvp(file: *const c_char, arguments: Words) -> c_int {
+    // SAFETY: passed on to the caller.
+    unsafe { execvpe(file, arguments, own_environment()) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fexecve(file: c_int, arguments: Words, environment: Words) -> c_int {
+    hand_over();
+    let place = target::Place::of_descriptor(file);
+    // SAFETY: the C library's function of that type; passed on to the caller.
+    unsafe {
+        let fexecve: Fexecve = transmute(FEXECVE.or_abort());
+        with_environment(place.path(), environment, |environment| {
+            fexecve(file, arguments, environment)
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn execveat(
+    folder: c_int,
+    path: *const c_char,
+    arguments: Words,
+    environment: Words,
+    flags: c_int,
+) -> c_int {
+    hand_over();
+    let place = target::Place::of_descriptor(folder);
+    // SAFETY: the C library's function of that type; passed on to the caller.
+    unsafe {
+        let execveat: Execveat = transmute(EXECVEAT.or_abort());
+        let is_whole = folder == libc::AT_FDCWD || path.is_null() || *path == b'/' as c_char;
+        let known = match flags & libc::AT_EMPTY_PATH != 0 && !path.is_null() && *path == 0 {
+            true => place.path(),
+            false if is_whole => path,
+            // In a folder that has no name here.
+            false => ptr::null(),
+        };
+        with_environment(known, environment, |environment| {
+            execveat(folder, path, arguments, environment, flags)
+        })
+    }
+}
+
+/// `posix_spawn`, which starts another program beside this one.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_spawn(
+    child: *mut pid_t,
+    path: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    arguments: Words,
+    environment: Words,
+) -> c_int {
+    unbound::unbind();
+    // SAFETY: the C library's function of that type; passed on to the caller.
+    unsafe {
+        let spawn: Spawn = transmute(SPAWN.or_abort());
+        with_environment(path, environment, |environment| {
+            spawn(child, path, actions, attributes, arguments, environment)
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_spawnp(
+    child: *mut pid_t,
+    file: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    arguments: Words,
+    environment: Words,
+) -> c_int {
+    unbound::unbind();
+    let mut place = target::Place::new();
+    // SAFETY: the C library's function of that type; passed on to the caller.
+    unsafe {
+        let spawn: Spawn = transmute(SPAWNP.or_abort());
+        with_environment(place.find(file), environment, |environment| {
+            spawn(child, file, actions, attributes, arguments, environment)
+        })
+    }
+}
+
+unsafe extern "C" fn list_of_execl(path: *const c_char, arguments: Words) -> c_int {
+    // SAFETY: passed on to the caller.
+    unsafe { execve(path, arguments, own_environment()) }
+}
+
+unsafe extern "C" fn list_of_execlp(file: *const c_char, arguments: Words) -> c_int {
+    // SAFETY: passed on to the caller.
+    unsafe { execvpe(file, arguments, own_environment()) }
+}
+
+/// The environment comes behind the end of the arguments.
+unsafe extern "C" fn list_of_execle(path: *const c_char, arguments: Words) -> c_int {
+    let mut end = 0;
+    // SAFETY: passed on to the caller.
+    unsafe {
+        while !(*arguments.add(end)).is_null() {
+            end += 1;
+        }
+        execve(path, arguments, (*arguments.add(end + 1)).cast())
+    }
+}
+
+/// A function whose arguments are a list: those in registers are put before those on the stack.
+macro_rules! with_list {
+    ($name:ident, $list:ident) => {
+        // SAFETY: the stack is as it was when the function returns, which it does where the call fails.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                "pop rax",
+                "push r9", "push r8", "push rcx", "push rdx", "push rsi",
+                "mov rsi, rsp",
+                "push rax",
+                "call {list}",
+                "pop rcx",
+                "add rsp, 40",
+                "push rcx",
+                "ret",
+                list = sym $list,
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!(
+                "sub sp, sp, 80",
+                "stp x29, x30, [sp]",
+                "stp x1, x2, [sp, 24]",
+                "stp x3, x4, [sp, 40]",
+                "stp x5, x6, [sp, 56]",
+                "str x7, [sp, 72]",
+                "add x1, sp, 24",
+                "bl {list}",
+                "ldp x29, x30, [sp]",
+                "add sp, sp, 80",
+                "ret",
+                list = sym $list,
+            );
+        }
+    };
+}
+
+with_list!(execl, list_of_execl);
+with_list!(execlp, list_of_execlp);
+with_list!(execle, list_of_execle);

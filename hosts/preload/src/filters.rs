@@ -9,7 +9,7 @@ use std::ffi::c_void;
 
 use libc::{c_int, c_long, c_ulong};
 use warmswap_sys::fork::survives;
-use warmswap_sys::uffd::{Features, Reach, Uffd};
+use warmswap_uffd::{Features, Reach, Uffd};
 
 use crate::kernel::fail;
 use crate::real::RealSymbol;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use libc::c_int;
 use rustix::fs::{Mode, OFlags};
-use warmswap_control::{Answer, Phase, Reply, Request, Server, socket_path};
 use warmswap_process::Space;
+use warmswap_protocol::{Answer, Phase, Reply, Request, Server, socket_path};
 use warmswap_sys::process::run_like_main_thread;
 
 use crate::reentrancy::ReentrancyGuard;
@@ -422,8 +422,8 @@ impl Keeper {
                 self.launch_done(Instant::now());
                 Ok(Answer::Done)
             }
-            _ => Err(warmswap_control::Refusal::new(
-                warmswap_control::RefusalKind::Unknown,
+            _ => Err(warmswap_protocol::Refusal::new(
+                warmswap_protocol::RefusalKind::Unknown,
                 "not known to paged programs of this version",
             )),
         }

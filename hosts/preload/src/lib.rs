@@ -5,9 +5,11 @@
 //! |---|---|
 //! | `settings` | what the command asked for, and the space that it asked for |
 //! | `malloc` | `malloc` and friends, by mimalloc, whose memory comes from `mmap` |
+//! | `mallinfo` | what the program is told of its allocator |
 //! | `mapping`, `remap` | `mmap`, `munmap`, `mprotect`, `madvise`, `mremap`: large private anonymous mappings are made in the space |
 //! | `asks` | calls that say what is mapped |
 //! | `go` | programs with a Go runtime are not paged |
+//! | `handles` | functions that are looked up by a handle of the C library are this one's |
 //! | `loading` | libraries that are loaded call this one, too |
 //! | `hints` | programs that insist on the addresses that they hint at |
 //! | `shm` | System V shared memory that the program attaches over its memory |
@@ -19,7 +21,7 @@
 //! | `report` | what the program reports |
 //! | `heap` | memory of this library's own, which is never paged |
 //! | `limits` | limits of the program under which it is not paged, or that are kept here |
-//! | `exec` | before another program takes this one's place |
+//! | `exec`, `target` | before another program takes this one's place, or is started: one that cannot take this library does not get it |
 //! | `locked` | a program that locks all of its memory is not paged |
 //! | `threads` | threads of this library are known from their first instruction, and have stacks of their own |
 //! | `attributes` | what the kernel keeps of addresses beside their protection |
@@ -51,6 +53,7 @@ mod filters;
 mod fork;
 mod gate;
 mod go;
+mod handles;
 mod heap;
 mod hints;
 mod keeper;
@@ -59,6 +62,7 @@ mod kernel;
 mod limits;
 mod loading;
 mod locked;
+mod mallinfo;
 mod malloc;
 mod mapping;
 mod mover;
@@ -72,6 +76,7 @@ mod rights;
 mod settings;
 mod shm;
 mod stacks;
+mod target;
 mod thread_words;
 mod threads;
 mod uffds;
@@ -84,6 +89,8 @@ static HEAP: heap::Heap = heap::Heap::new();
 extern "C" fn start() {
     {
         let _within = reentrancy::ReentrancyGuard::enter();
+        handles::start();
+        malloc::know_foreign_blocks();
         gate::start();
         fork::start();
         threads::start();

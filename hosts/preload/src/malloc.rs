@@ -1,13 +1,16 @@
 //! `malloc` and friends: the program's from mimalloc, the library's own from its heap.
 
 use std::ffi::c_void;
+use std::mem::transmute;
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{c_int, size_t};
 use libmimalloc_sys as mi;
 
 use crate::heap::Heap;
 use crate::kernel::fail;
+use crate::real::RealSymbol;
 use crate::reentrancy::ReentrancyGuard;
 use crate::{HEAP, gate, limits, mapping};
 
@@ -70,6 +73,42 @@ pub fn serves_c_library() -> bool {
         unsafe { free(copy.cast()) };
     }
     is_here
+}
+
+/// The start of the C library's own heap; 0 before it is known.
+static FOREIGN_START: AtomicUsize = AtomicUsize::new(0);
+/// No heap is as large.
+const MOST_FOREIGN_BYTES: usize = 1 << 40;
+
+static REAL_FREE: RealSymbol = RealSymbol::new(c"free");
+static REAL_REALLOC: RealSymbol = RealSymbol::new(c"realloc");
+static REAL_USABLE_SIZE: RealSymbol = RealSymbol::new(c"malloc_usable_size");
+
+/// Libraries that look for the next function of a name (`RTLD_NEXT`) get blocks from the C library. Has it take all memory from
+/// its heap, by which its blocks are known.
+pub fn know_foreign_blocks() {
+    const M_MMAP_MAX: c_int = -4;
+    const M_ARENA_MAX: c_int = -8;
+    unsafe extern "C" {
+        fn mallopt(option: c_int, value: c_int) -> c_int;
+    }
+    // SAFETY: there is one thread, and the C library has given out nothing by mapping yet.
+    let end = unsafe {
+        mallopt(M_ARENA_MAX, 1);
+        mallopt(M_MMAP_MAX, 0);
+        libc::sbrk(0)
+    };
+    FOREIGN_START.store(end.addr(), Ordering::Relaxed);
+}
+
+/// Whether the C library gave this block out: it is in its heap, from which mimalloc takes nothing.
+#[inline]
+fn is_foreign(memory: *mut c_void) -> bool {
+    let start = FOREIGN_START.load(Ordering::Relaxed);
+    memory.addr().wrapping_sub(start) < MOST_FOREIGN_BYTES && start != 0 && {
+        // SAFETY: it changes nothing.
+        memory.addr() < unsafe { libc::sbrk(0) }.addr()
+    }
 }
 
 fn null(errno: c_int) -> *mut c_void {
@@ -142,6 +181,12 @@ unsafe extern "C" fn free(memory: *mut c_void) {
     if memory.is_null() {
         return;
     }
+    if is_foreign(memory) {
+        // SAFETY: the C library's function of that type, which gave it out.
+        let free: unsafe extern "C" fn(*mut c_void) = unsafe { transmute(REAL_FREE.or_abort()) };
+        // SAFETY: passed on to the caller.
+        return unsafe { free(memory) };
+    }
     let _inside = gate::enter();
     // SAFETY: mimalloc gave it out, and the caller gives it up.
     unsafe { mi::mi_free(memory) }
@@ -182,6 +227,13 @@ unsafe extern "C" fn realloc(memory: *mut c_void, size: size_t) -> *mut c_void {
         // SAFETY: passed on to the caller.
         unsafe { free(memory) };
         return ptr::null_mut();
+    }
+    if is_foreign(memory) {
+        type Realloc = unsafe extern "C" fn(*mut c_void, size_t) -> *mut c_void;
+        // SAFETY: the C library's function of that type, which gave it out.
+        let realloc: Realloc = unsafe { transmute(REAL_REALLOC.or_abort()) };
+        // SAFETY: passed on to the caller.
+        return unsafe { realloc(memory, size) };
     }
     let is_own = Heap::owns(memory.addr());
     if !(is_own || ReentrancyGuard::is() && memory.is_null()) {
@@ -273,6 +325,13 @@ unsafe extern "C" fn malloc_usable_size(memory: *mut c_void) -> size_t {
     if Heap::owns(memory.addr()) {
         // SAFETY: the heap gave it out.
         return unsafe { Heap::usable(memory.cast()) };
+    }
+    if is_foreign(memory) {
+        type UsableSize = unsafe extern "C" fn(*mut c_void) -> size_t;
+        // SAFETY: the C library's function of that type, which gave it out.
+        let usable_size: UsableSize = unsafe { transmute(REAL_USABLE_SIZE.or_abort()) };
+        // SAFETY: passed on to the caller.
+        return unsafe { usable_size(memory) };
     }
     // SAFETY: mimalloc gave it out, or it is null.
     unsafe { mi::mi_usable_size(memory) }

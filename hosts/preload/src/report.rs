@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
 use libc::c_int;
-use warmswap_control::{ExitState, FaultCounts, FileStats, LatencyHistogram, ProgramStats};
+use warmswap_page::latency::LatencyHistogram;
 use warmswap_process::Space;
+use warmswap_protocol::{ExitState, FaultCounts, FileStats, ProgramStats};
 
 use crate::keeper;
 use crate::reentrancy::ReentrancyGuard;

@@ -7,11 +7,11 @@ use std::sync::OnceLock;
 
 use libmimalloc_sys as mi;
 use warmswap_arena::ArenaConfig;
-use warmswap_control::{Mechanism, RUN_VARIABLE, RunSettings};
 use warmswap_policy::SchemeSpec;
 use warmswap_process::Space;
+use warmswap_protocol::{Mechanism, RUN_VARIABLE, RunSettings};
 
-use crate::{filters, go, keeper, limits, pins, report};
+use crate::{filters, go, handles, keeper, limits, pins, report};
 
 /// Where the space is, if nothing else is there: low enough for runtimes that like addresses of 35 bits.
 const SPACE_ADDRESS: usize = 4 << 30;
@@ -85,6 +85,9 @@ fn make(settings: RunSettings) -> Result<Program, String> {
     }
     if go::is_loaded_at_start() {
         return Err(go::REASON.to_owned());
+    }
+    if handles::is_preceded() {
+        return Err("it maps memory by functions of its own (a sanitizer does)".to_owned());
     }
     let scheme = SchemeSpec::parse(&settings.scheme).map_err(|error| error.to_string())?;
     let config = ArenaConfig {

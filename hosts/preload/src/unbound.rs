@@ -1,6 +1,6 @@
 //! Functions before which no thread of the program may be bound to a processor ([`Space::unbind`]): those that create
-//! processes, or deal with where threads may run. (Threads are created in `threads`, and `exec` has those that make another
-//! program of this one.)
+//! processes, or deal with where threads may run. (Threads are created in `threads`, and `exec` has those that make or start
+//! another program.)
 //!
 //! [`Space::unbind`]: warmswap_process::Space::unbind
 
@@ -21,6 +21,6 @@ pub fn unbind() {
 
 interpose! {
     unbind:
-    vfork clone posix_spawn posix_spawnp system popen
+    vfork clone system popen
     sched_getaffinity sched_setaffinity pthread_getaffinity_np pthread_setaffinity_np
 }

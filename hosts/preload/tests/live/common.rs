@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use warmswap_control::{Mechanism, ProgramStats, RUN_VARIABLE, RunSettings};
+use warmswap_protocol::{Mechanism, ProgramStats, RUN_VARIABLE, RunSettings};
 use warmswap_testkit::{preload_library, skip};
 
 /// Memory for a program.
@@ -49,7 +49,7 @@ pub struct Run {
 }
 
 fn why_not(case: &Case) -> Option<String> {
-    use warmswap_sys::uffd::{Feature, Features, Reach, Uffd};
+    use warmswap_uffd::{Feature, Features, Reach, Uffd};
     let needs = match case.mechanism {
         "copy" => Features::of(&[Feature::WriteProtect]),
         // Without a word of how, a program is paged by moving its pages, or not at all.

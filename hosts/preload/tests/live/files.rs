@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use warmswap_control::FileStats;
+use warmswap_protocol::FileStats;
 use warmswap_testkit::skip;
 
 use crate::common::{Budget, Case, program, run};

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use warmswap_control::{Client, Request};
+use warmswap_protocol::{Client, Request};
 
 use crate::common::{Budget, Case, program_while};
 
@@ -96,7 +96,7 @@ fn run(learned: Option<&Path>, meanwhile: impl FnOnce(&mut Running)) -> bool {
 
 /// Pages that are known to be used at launches.
 fn known(folder: &Path) -> usize {
-    let learned = warmswap_policy::learned::load(folder, NAME).expect("a whole file");
+    let learned = warmswap_learned::load(folder, NAME).expect("a whole file");
     learned.map_or(0, |learned| learned.anon_targets.len())
 }
 
@@ -113,7 +113,7 @@ fn a_footprint_is_known_in_the_next_run() {
             program.launch();
         }
         assert!(known(folder) >= USED as usize, "it is saved meanwhile");
-        std::fs::remove_file(warmswap_policy::learned::path_of(folder, NAME)).expect("it is there");
+        std::fs::remove_file(warmswap_learned::path_of(folder, NAME)).expect("it is there");
         program.launch();
     });
     if !could_run {

@@ -26,3 +26,9 @@ fn libraries_with_a_go_runtime() {
 fn plugins_that_are_to_prefer_what_they_need_themselves() {
     in_every_way("deepbind");
 }
+
+/// As `ctypes`, LuaJIT and JNA call the C library.
+#[test]
+fn functions_that_are_looked_up_by_a_handle() {
+    in_every_way("handle");
+}

@@ -2,6 +2,7 @@
 //! answers are compared with those of a run without it.
 
 mod anything;
+mod children;
 mod common;
 mod crowded;
 mod files;

@@ -125,8 +125,30 @@ static void check_growth(void) {
     free(block);
 }
 
+/* The numbers are of the allocator that the program has. */
+static void check_numbers(void) {
+    enum { BYTES = 48 << 20 };
+    struct mallinfo2 before = mallinfo2();
+    char *volatile block = malloc(BYTES);
+    CHECK(block);
+    memset(block, 1, BYTES);
+    struct mallinfo2 with = mallinfo2();
+    CHECK(with.uordblks >= before.uordblks + BYTES && with.arena >= with.uordblks);
+    char *text = NULL;
+    size_t length = 0, system = 0;
+    FILE *stream = open_memstream(&text, &length);
+    CHECK(stream && malloc_info(0, stream) == 0 && fclose(stream) == 0);
+    char *current = strstr(text, "<system type=\"current\" size=\"");
+    CHECK(current && sscanf(current, "<system type=\"current\" size=\"%zu\"", &system) == 1);
+    CHECK(system >= BYTES);
+    free(text);
+    free(block);
+    CHECK(mallinfo2().uordblks <= with.uordblks - BYTES / 2);
+}
+
 int main(void) {
     check_growth();
+    check_numbers();
     check_sizes_that_overflow();
     check_alignments();
     check_names();

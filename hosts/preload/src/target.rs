@@ -1,0 +1,335 @@
+//! Programs that cannot take this library: of another word size or machine, with another loader (musl), in a mount namespace
+//! without the library's file, with a sanitizer, or under valgrind. The loader would complain in their output, or they would
+//! end.
+//!
+//! All of this runs in children of `fork` and `vfork`, too: it allocates nothing.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::os::fd::OwnedFd;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{Elf64_Ehdr as Header, Elf64_Phdr as Segment};
+use rustix::fs::{Access, Mode, OFlags};
+
+/// The longest path.
+const MOST_PATH: usize = 4096;
+/// Scripts may name scripts as their interpreters; the kernel follows so many.
+const MOST_SCRIPTS: usize = 5;
+const MOST_SEGMENTS: usize = 32;
+const MOST_ENTRIES: usize = 128;
+
+/// 64 bits.
+const ELFCLASS64: u8 = 2;
+
+const DT_NEEDED: i64 = 1;
+const DT_STRTAB: i64 = 5;
+
+/// How names of libraries begin that must come first, and replace what this one replaces.
+const SANITIZERS: [&[u8]; 5] = [
+    b"libasan.so",
+    b"libtsan.so",
+    b"liblsan.so",
+    b"libhwasan.so",
+    b"libclang_rt.",
+];
+
+/// The path of this library as the loader has it, and of the loader itself; null before the start.
+static LIBRARY: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
+static LOADER: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
+
+/// Why a program does not get this library.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The loader would say that it cannot load it, and go on.
+    NotLoadable,
+    Sanitizer,
+    Valgrind,
+}
+
+impl Refusal {
+    /// What the user is told.
+    pub fn say(self) {
+        let line: &[u8] = match self {
+            // It runs as it would otherwise.
+            Self::NotLoadable => return,
+            Self::Sanitizer => b"warmswap: a program with a sanitizer runs without paging\n",
+            Self::Valgrind => b"warmswap: a program under valgrind runs without paging\n",
+        };
+        let _ = rustix::io::write(rustix::stdio::stderr(), line);
+    }
+}
+
+/// Finds the paths of this library and of the loader.
+pub fn start() {
+    let mut own = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: the call fills the structure in where it does not fail; the name stays as long as the library.
+    unsafe {
+        if libc::dladdr(start as fn() as *const _, own.as_mut_ptr()) != 0 {
+            LIBRARY.store(own.assume_init().dli_fname.cast_mut(), Ordering::Relaxed);
+        }
+    }
+    LOADER.store(own_loader().cast_mut(), Ordering::Relaxed);
+}
+
+/// The path of the loader in the program's own segments; null where there is none.
+fn own_loader() -> *const c_char {
+    // SAFETY: the kernel's table of the program's segments.
+    let (table, count) = unsafe {
+        let table: *const Segment =
+            ptr::with_exposed_provenance(libc::getauxval(libc::AT_PHDR) as usize);
+        (table, libc::getauxval(libc::AT_PHNUM) as usize)
+    };
+    if table.is_null() {
+        return ptr::null();
+    }
+    // SAFETY: as above.
+    let segments = unsafe { std::slice::from_raw_parts(table, count) };
+    let own = segments.iter().find(|s| s.p_type == libc::PT_PHDR);
+    let base = own.map_or(0, |own| table.addr().wrapping_sub(own.p_vaddr as usize));
+    let loader = segments.iter().find(|s| s.p_type == libc::PT_INTERP);
+    loader.map_or(ptr::null(), |loader| {
+        ptr::with_exposed_provenance(base.wrapping_add(loader.p_vaddr as usize))
+    })
+}
+
+fn known(path: &AtomicPtr<c_char>) -> Option<&'static CStr> {
+    let path = path.load(Ordering::Relaxed);
+    // SAFETY: it was found at the start, ends with a zero, and stays.
+    (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) })
+}
+
+/// Why the program at `path` does not get this library. None where it is not known: the kernel or the loader say then what
+/// there is to say.
+pub fn refusal(path: &CStr) -> Option<Refusal> {
+    let library = known(&LIBRARY)?;
+    if rustix::fs::access(library, Access::READ_OK).is_err() {
+        return Some(Refusal::NotLoadable);
+    }
+    let mut place = Place::new();
+    place.set(path.to_bytes())?;
+    for _ in 0..MOST_SCRIPTS {
+        let file = open(place.text()?)?;
+        let mut head = [0u8; 256];
+        let bytes = rustix::io::pread(&file, &mut head, 0).ok()?;
+        match head[..bytes].strip_prefix(b"#!") {
+            Some(line) => place.set(interpreter(line)?)?,
+            None => return refusal_of_elf(&file),
+        }
+    }
+    None
+}
+
+fn open(path: &CStr) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    rustix::fs::open(path, flags, Mode::empty()).ok()
+}
+
+/// The interpreter in a script's first line, behind `#!`.
+fn interpreter(line: &[u8]) -> Option<&[u8]> {
+    let line = line.split(|&byte| byte == b'\n').next()?;
+    let mut words = line.split(|&byte| byte == b' ' || byte == b'\t');
+    words.find(|word| !word.is_empty())
+}
+
+fn refusal_of_elf(file: &OwnedFd) -> Option<Refusal> {
+    let header: Header = read(file, 0)?;
+    if header.e_ident[..4] != *b"\x7fELF" {
+        return None;
+    }
+    let is_same = header.e_ident[4] == ELFCLASS64
+        && header.e_machine
+            == if cfg!(target_arch = "x86_64") {
+                62
+            } else {
+                183
+            };
+    if !is_same {
+        return Some(Refusal::NotLoadable);
+    }
+    let count = usize::from(header.e_phnum).min(MOST_SEGMENTS);
+    let segment =
+        |i: usize| read::<Segment>(file, header.e_phoff + (i * size_of::<Segment>()) as u64);
+    let of_type = |wanted: u32| (0..count).filter_map(segment).find(|s| s.p_type == wanted);
+    // Without a loader nothing is preloaded.
+    let loader = of_type(libc::PT_INTERP)?;
+    let mut place = Place::new();
+    let path = place.read(file, loader.p_offset, loader.p_filesz)?;
+    if !is_own_loader(path) {
+        return Some(Refusal::NotLoadable);
+    }
+    let dynamic = of_type(libc::PT_DYNAMIC)?;
+    let entry = |i: usize| {
+        let entry: Entry = read(file, dynamic.p_offset + (i * size_of::<Entry>()) as u64)?;
+        (entry.d_tag != 0).then_some(entry)
+    };
+    let entries = || (0..MOST_ENTRIES).map_while(entry);
+    let names = entries().find(|entry| entry.d_tag == DT_STRTAB)?.d_val;
+    let holds = |s: &Segment| (s.p_vaddr..s.p_vaddr + s.p_filesz).contains(&names);
+    let of_names = (0..count)
+        .filter_map(segment)
+        .find(|s| s.p_type == libc::PT_LOAD && holds(s))?;
+    let names = names - of_names.p_vaddr + of_names.p_offset;
+    let is_sanitizer = |entry: Entry| {
+        let name: Option<[u8; 12]> = read(file, names + entry.d_val);
+        name.is_some_and(|name| SANITIZERS.iter().any(|known| name.starts_with(known)))
+    };
+    entries()
+        .filter(|entry| entry.d_tag == DT_NEEDED)
+        .any(is_sanitizer)
+        .then_some(Refusal::Sanitizer)
+}
+
+/// Whether this is the loader that loaded this program, by whatever name.
+fn is_own_loader(path: &CStr) -> bool {
+    let Some(own) = known(&LOADER).filter(|own| *own != path) else {
+        return true;
+    };
+    match (rustix::fs::stat(own), rustix::fs::stat(path)) {
+        (Ok(own), Ok(other)) => (own.st_dev, own.st_ino) == (other.st_dev, other.st_ino),
+        _ => false,
+    }
+}
+
+/// An entry of a dynamic section.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Entry {
+    d_tag: i64,
+    d_val: u64,
+}
+
+/// What can be read from a file as it is.
+trait Plain: Copy {}
+impl Plain for Header {}
+impl Plain for Segment {}
+impl Plain for Entry {}
+impl Plain for [u8; 12] {}
+
+fn read<T: Plain>(file: &OwnedFd, offset: u64) -> Option<T> {
+    let mut value = std::mem::MaybeUninit::<T>::zeroed();
+    // SAFETY: the bytes of the value, all of which are zeros; any bytes will do for it.
+    let bytes =
+        unsafe { std::slice::from_raw_parts_mut(value.as_mut_ptr().cast::<u8>(), size_of::<T>()) };
+    let read = rustix::io::pread(file, &mut *bytes, offset).ok()?;
+    // SAFETY: as above.
+    (read == size_of::<T>()).then(|| unsafe { value.assume_init() })
+}
+
+/// A path on the stack.
+pub struct Place([u8; MOST_PATH]);
+
+impl Place {
+    pub fn new() -> Self {
+        Self([0; MOST_PATH])
+    }
+
+    /// The file of a descriptor.
+    pub fn of_descriptor(file: c_int) -> Self {
+        let mut place = Self::new();
+        let mut digits = [0u8; 10];
+        let mut first = digits.len();
+        let mut rest = file.max(0) as u32;
+        loop {
+            first -= 1;
+            digits[first] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        place.join(b"/proc/self/fd", &digits[first..]);
+        place
+    }
+
+    /// The path, for the C library.
+    pub fn path(&self) -> *const c_char {
+        self.0.as_ptr().cast()
+    }
+
+    fn text(&self) -> Option<&CStr> {
+        CStr::from_bytes_until_nul(&self.0).ok()
+    }
+
+    fn set(&mut self, path: &[u8]) -> Option<()> {
+        let place = self.0.get_mut(..path.len() + 1)?;
+        // It may be a part of what is there.
+        let (last, text) = place.split_last_mut()?;
+        text.copy_from_slice(path);
+        *last = 0;
+        Some(())
+    }
+
+    fn join(&mut self, folder: &[u8], name: &[u8]) -> Option<()> {
+        let bytes = folder.len() + 1 + name.len();
+        let place = self.0.get_mut(..bytes + 1)?;
+        place[..folder.len()].copy_from_slice(folder);
+        place[folder.len()] = b'/';
+        place[folder.len() + 1..bytes].copy_from_slice(name);
+        place[bytes] = 0;
+        Some(())
+    }
+
+    fn read(&mut self, file: &OwnedFd, offset: u64, bytes: u64) -> Option<&CStr> {
+        let place = self.0.get_mut(..usize::try_from(bytes).ok()?)?;
+        rustix::io::pread(file, place, offset).ok()?;
+        self.text()
+    }
+
+    /// The file that the C library would find in the folders of `PATH`; null where it would find none.
+    ///
+    /// # Safety
+    /// The name ends with a zero.
+    pub unsafe fn find(&mut self, file: *const c_char) -> *const c_char {
+        if file.is_null() {
+            return file;
+        }
+        // SAFETY: passed on to the caller; the value stays until the program changes it.
+        let (name, folders) = unsafe {
+            let folders = libc::getenv(c"PATH".as_ptr());
+            let folders = if folders.is_null() {
+                c"/bin:/usr/bin"
+            } else {
+                CStr::from_ptr(folders)
+            };
+            (CStr::from_ptr(file).to_bytes(), folders.to_bytes())
+        };
+        if name.contains(&b'/') {
+            return file;
+        }
+        for folder in folders.split(|&byte| byte == b':') {
+            let folder: &[u8] = if folder.is_empty() { b"." } else { folder };
+            let is_there = self.join(folder, name).is_some()
+                && self
+                    .text()
+                    .is_some_and(|path| rustix::fs::access(path, Access::EXEC_OK).is_ok());
+            if is_there {
+                return self.path();
+            }
+        }
+        ptr::null()
+    }
+}
+
+/// Writes `name` and what a list of libraries has beside this one, with a zero at the end: how many bytes of the list are left.
+/// None where this library is not in it, or there is no room.
+pub fn list_without_library(list: &[u8], name: &CStr, text: &mut [u8]) -> Option<usize> {
+    let library = known(&LIBRARY)?.to_bytes();
+    let start = name.count_bytes();
+    text.get_mut(..start)?.copy_from_slice(name.to_bytes());
+    let mut end = start;
+    let mut is_in = false;
+    for one in list.split(|&byte| byte == b':' || byte == b' ') {
+        if one == library {
+            is_in = true;
+        } else if !one.is_empty() {
+            let separator = usize::from(end > start);
+            let place = text.get_mut(end..end + separator + one.len())?;
+            place[..separator].fill(b':');
+            place[separator..].copy_from_slice(one);
+            end += separator + one.len();
+        }
+    }
+    *text.get_mut(end)? = 0;
+    is_in.then_some(end - start)
+}

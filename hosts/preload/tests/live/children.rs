@@ -1,0 +1,106 @@
+//! Programs that a paged one starts, and that cannot take the library.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use warmswap_testkit::skip;
+
+use crate::SMALL;
+use crate::common::{Case, compile, run};
+
+/// Compiles a program that prints what it is told, and with `-DTELL` which libraries it is to load; `None` where the compiler
+/// cannot.
+fn hello(folder: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
+    let (source, file) = (folder.join("hello.c"), folder.join(name));
+    let text = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
+        int main(int n, char **a) {\n\
+            char *copy = strdup(a[n - 1]); puts(copy); free(copy);\n\
+            #ifdef TELL\n\
+            const char *list = getenv(\"LD_PRELOAD\"); puts(list ? list : \"none\");\n\
+            #endif\n\
+            return 0;\n\
+        }\n";
+    std::fs::write(&source, text).expect("a new file");
+    let mut compiler = Command::new("cc");
+    let compiled = compiler.args(flags).arg(&source).arg("-o").arg(&file);
+    let output = compiled.output().ok()?;
+    output.status.success().then_some(file)
+}
+
+/// What the starter prints and says when it starts `program` in every way there is. `None` where it cannot run.
+fn started(program: &Path) -> Option<String> {
+    let (_folder, starter) = compile("starter")?;
+    let words = [&starter, program].map(|path| path.to_str().expect("text"));
+    let (plain, paged) = run(&Case::new(SMALL), &words)?;
+    assert_eq!(plain.answer, paged.answer, "{}", paged.errors);
+    assert!(plain.answer.lines().count() >= 10, "{}", plain.answer);
+    Some(paged.errors)
+}
+
+#[test]
+fn children_without_the_loader_of_the_library_run_without_it() {
+    let name = "children_without_the_loader_of_the_library_run_without_it";
+    let folder = tempfile::tempdir().expect("a folder");
+    // The same loader by another path is the same; a copy is another one, as musl is.
+    let loader = folder.path().join("loader.so");
+    let own = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
+    let Some(own) = own.iter().find(|path| Path::new(path).exists()) else {
+        skip!(name, "the loader is elsewhere");
+    };
+    std::fs::copy(own, &loader).expect("it can be read");
+    let flag = format!("-Wl,--dynamic-linker={}", loader.display());
+    let Some(program) = hello(folder.path(), "other", &["-DTELL", &flag]) else {
+        skip!(name, "there is no C compiler");
+    };
+    let Some(errors) = started(&program) else {
+        return;
+    };
+    assert!(!errors.contains("LD_PRELOAD"), "{errors}");
+}
+
+#[test]
+fn children_with_a_sanitizer_run_unpaged_with_a_line() {
+    let name = "children_with_a_sanitizer_run_unpaged_with_a_line";
+    let folder = tempfile::tempdir().expect("a folder");
+    for flags in [
+        &["-fsanitize=address"][..],
+        &["-fsanitize=address", "-static-libasan"],
+        &["-fsanitize=thread"],
+    ] {
+        let program = hello(folder.path(), "sanitized", flags);
+        let works = program.filter(|program| {
+            let output = Command::new(program).arg("works").output();
+            output.is_ok_and(|output| output.status.success())
+        });
+        let Some(program) = works else {
+            skip!(name, "there is no compiler with {flags:?}");
+        };
+        let Some(errors) = started(&program) else {
+            return;
+        };
+        assert!(errors.contains("without paging"), "{flags:?}: {errors}");
+        assert!(!errors.contains("ERROR"), "{flags:?}: {errors}");
+    }
+}
+
+#[test]
+fn a_child_that_cannot_see_the_library_runs_without_it() {
+    let name = "a_child_that_cannot_see_the_library_runs_without_it";
+    if !warmswap_sys::is_root() {
+        skip!(name, "it takes root to mount");
+    }
+    // A shell makes a namespace in which the library's folder is empty, and starts a program there.
+    let library = warmswap_testkit::preload_library();
+    let folder = library.parent().expect("a folder").display();
+    let script = format!("mount -t tmpfs none {folder} && exec /bin/echo there");
+    let command = ["unshare", "-m", "sh", "-c", &script];
+    let works = Command::new("unshare").args(["-m", "true"]).status();
+    if !works.is_ok_and(|status| status.success()) {
+        skip!(name, "no mount namespaces here");
+    }
+    let Some((plain, paged)) = run(&Case::new(SMALL), &command) else {
+        return;
+    };
+    assert_eq!(plain.answer, paged.answer);
+    assert!(!paged.errors.contains("LD_PRELOAD"), "{}", paged.errors);
+}
