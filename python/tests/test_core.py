@@ -155,6 +155,83 @@ assert alive[0].itself is alive[0]
     assert "within its own call" in out
 
 
+def test_weak_references_die_as_they_do_without(script):
+    script(
+        """
+import gc, threading, weakref, warmswap
+class Big:
+    pass
+def away():
+    warmswap.background(); warmswap.foreground(); warmswap.launch_done(); warmswap.settle(60)
+def of_function():
+    big = Big(); away()
+    return weakref.ref(big)
+def of_cell():
+    big = Big()
+    def inner():
+        return big
+    away()
+    return weakref.ref(inner())
+def of_generator():
+    def steps():
+        big = Big()
+        yield weakref.ref(big)
+    generator = steps(); ref = next(generator)
+    away(); generator.close()
+    return ref
+def of_thread():
+    found, started, leave = [], threading.Event(), threading.Event()
+    def work():
+        big = Big(); found.append(weakref.ref(big)); started.set(); leave.wait()
+    thread = threading.Thread(target=work); thread.start(); started.wait()
+    away(); leave.set(); thread.join()
+    return found[0]
+def of_list():
+    kept = [Big()]; ref = weakref.ref(kept[0])
+    warmswap.background(keep=kept)
+    kept.clear()
+    assert ref() is None
+    warmswap.foreground(); warmswap.launch_done()
+    return ref
+gc.disable()
+for make in (of_function, of_cell, of_generator, of_thread, of_list):
+    assert make()() is None, make.__name__
+# And in the background itself.
+found = []
+def idle():
+    big = Big(); found.append(weakref.ref(big)); warmswap.background()
+idle()
+assert found[0]() is None
+"""
+    )
+
+
+def test_objects_that_other_threads_build_are_not_held(script):
+    script(
+        """
+import sys, threading, warmswap
+sys.setswitchinterval(1e-5)
+errors, done = [], threading.Event()
+made = [0, 0]
+def work(mine):
+    while not done.is_set():
+        try:
+            assert len(tuple(i for i in range(20_000))) == 20_000
+            made[mine] += 1
+        except BaseException as error:
+            errors.append(error)
+            return
+threads = [threading.Thread(target=work, args=(mine,)) for mine in range(2)]
+for thread in threads: thread.start()
+while not errors and min(made) < 200:
+    warmswap.background(wait=False); warmswap.foreground()
+done.set()
+for thread in threads: thread.join()
+assert not errors, errors
+"""
+    )
+
+
 def test_other_threads_go_on(script):
     script(
         """

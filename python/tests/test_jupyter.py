@@ -89,6 +89,28 @@ def test_a_kernel_that_goes_to_the_background_computes_the_same(swap):
     assert len(gave) >= 4, lines
 
 
+def test_what_a_cell_drops_after_a_background_is_gone(swap):
+    first = """
+import numpy as np, weakref
+a = np.ones(8_000_000); w = weakref.ref(a); total = a.sum()
+"""
+    outputs = run([LOAD, first, "del a\nw() is None"], idle=True)
+    results = [output for output in outputs[2] if output["output_type"] == "execute_result"]
+    assert results[0]["data"]["text/plain"] == "True"
+
+
+def test_a_kernel_that_loads_it_by_configuration_goes_to_the_background(swap, tmp_path, monkeypatch):
+    profile = tmp_path / "profile_default"
+    profile.mkdir()
+    line = "c = get_config()\nc.InteractiveShellApp.extensions = ['warmswap']\n"
+    (profile / "ipython_kernel_config.py").write_text(line)
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    # The second cell is told what the first gave back.
+    cells = ["0", "%warmswap idle 0.2\nx = bytearray(b'x') * (64 << 20)", "x.count(b'x')"]
+    outputs = run(cells, idle=True)
+    assert any("this kernel gave back" in line for line in told(outputs[2])), outputs
+
+
 @pytest.fixture
 def shell(swap):
     from IPython.core.interactiveshell import InteractiveShell
@@ -96,6 +118,25 @@ def shell(swap):
     shell = InteractiveShell()
     yield shell
     shell.run_line_magic("unload_ext", "warmswap")
+
+
+def test_what_the_shell_does_says_whether_it_is_idle(shell):
+    """It is loaded outside of a cell, and a cell runs others within."""
+    import warmswap
+
+    shell.extension_manager.load_extension("warmswap")
+    shell.run_line_magic("warmswap", "idle 0.05")
+    shell.push({"shell": shell, "warmswap": warmswap, "time": time})
+    shell.run_cell("0")
+    while warmswap.status().phase == "foreground":
+        time.sleep(0.01)
+    # The cell within is done, this one is not; nor is it idle when an empty one ends.
+    shell.run_cell(
+        "shell.run_cell('1'); shell.run_cell(' '); time.sleep(0.5); seen = warmswap.status().phase"
+    )
+    assert shell.user_ns["seen"] == "foreground"
+    while warmswap.status().phase == "foreground":
+        time.sleep(0.01)
 
 
 def test_a_shell_without_a_loop(shell, capsys):

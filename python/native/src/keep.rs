@@ -1,5 +1,9 @@
 //! Which pages hold young objects and objects near roots.
 //!
+//! Objects of the program are asked for and let go of within one call, in which no code of Python runs and no other thread
+//! does: a tuple that another thread builds may have one reference, an array that it resizes too. No list that Python sees
+//! ever holds a frame, which would keep all that its function names.
+//!
 //! An object's address is its identity in CPython, and its type says how long its fixed part is. Buffers that
 //! containers hold elsewhere (a list's items, a dictionary's table, an array's data) are out of sight; what of them
 //! a return needs is learned.
@@ -52,9 +56,33 @@ impl Keep {
         Self::default()
     }
 
-    /// Notes the objects of the young generations, and what they refer to. Returns how many were noted.
-    fn add_young(&mut self, objects: &Bound<'_, PyList>, max_objects: usize) -> PyResult<usize> {
-        self.walk(objects, 1, max_objects, Kind::Young)
+    /// Notes the objects of these generations of the collector, and what they refer to. Returns how many were noted.
+    fn add_young(
+        &mut self,
+        py: Python<'_>,
+        generations: Vec<usize>,
+        max_objects: usize,
+    ) -> PyResult<usize> {
+        let asking = Asking::new(py)?;
+        let mut noted = 0;
+        for generation in generations {
+            let objects = asking.objects(generation)?;
+            noted += self.walk(&asking, objects, 1, max_objects, Kind::Young)?;
+        }
+        Ok(noted)
+    }
+
+    /// Notes what lies within `depth` references of modules and of the frames of all threads. Returns how many objects were
+    /// noted.
+    fn add_near_roots(
+        &mut self,
+        py: Python<'_>,
+        depth: usize,
+        max_objects: usize,
+    ) -> PyResult<usize> {
+        let asking = Asking::new(py)?;
+        let roots = asking.roots()?;
+        self.walk(&asking, roots, depth, max_objects, Kind::Near)
     }
 
     /// Notes what lies within `depth` references of `roots`. Returns how many objects were noted.
@@ -64,7 +92,14 @@ impl Keep {
         depth: usize,
         max_objects: usize,
     ) -> PyResult<usize> {
-        self.walk(roots, depth, max_objects, Kind::Near)
+        let asking = Asking::new(roots.py())?;
+        self.walk(
+            &asking,
+            roots.iter().collect(),
+            depth,
+            max_objects,
+            Kind::Near,
+        )
     }
 
     /// Notes data that was used shortly before, by address and length in bytes.
@@ -85,6 +120,70 @@ impl Keep {
     }
 }
 
+/// Asks the interpreter for objects. Its collector is off meanwhile: finalizers are code of the program.
+struct Asking<'py> {
+    gc: Bound<'py, PyModule>,
+    sys: Bound<'py, PyModule>,
+    referents: Bound<'py, PyAny>,
+    /// `type.__basicsize__` itself.
+    base_size: Bound<'py, PyAny>,
+    was_enabled: bool,
+}
+
+impl<'py> Asking<'py> {
+    fn new(py: Python<'py>) -> PyResult<Self> {
+        let gc = py.import("gc")?;
+        let asking = Self {
+            sys: py.import("sys")?,
+            referents: gc.getattr("get_referents")?,
+            base_size: py
+                .get_type::<PyType>()
+                .getattr("__dict__")?
+                .get_item("__basicsize__")?
+                .getattr("__get__")?,
+            was_enabled: gc.call_method0("isenabled")?.is_truthy()?,
+            gc,
+        };
+        asking.gc.call_method0("disable")?;
+        Ok(asking)
+    }
+
+    /// The objects of a generation.
+    fn objects(&self, generation: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let all = self.gc.call_method1("get_objects", (generation,))?;
+        Ok(all.cast::<PyList>()?.iter().collect())
+    }
+
+    /// Modules, and the frames of all threads.
+    fn roots(&self) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let modules = self.sys.getattr("modules")?;
+        let mut roots: Vec<_> = modules.cast::<PyDict>()?.values().iter().collect();
+        for mut frame in frames(&self.sys)? {
+            while !frame.is_none() {
+                let back = frame.getattr("f_back")?;
+                roots.push(frame);
+                frame = back;
+            }
+        }
+        Ok(roots)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if self.was_enabled {
+            // It fails for no collector that could be switched off.
+            let _ = self.gc.call_method0("enable");
+        }
+    }
+}
+
+/// The frames in which threads are, innermost ones.
+pub fn frames<'py>(sys: &Bound<'py, PyModule>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let frames = sys.call_method0("_current_frames")?;
+    Ok(frames.cast::<PyDict>()?.values().iter().collect())
+}
+
 impl Keep {
     /// The pages, as a request without a budget.
     pub fn take(&mut self) -> OutRequest {
@@ -97,28 +196,28 @@ impl Keep {
     }
 
     /// Notes objects by distance from `roots`, nearest first, until `max_objects` are noted.
-    fn walk(
+    fn walk<'py>(
         &mut self,
-        roots: &Bound<'_, PyList>,
+        asking: &Asking<'py>,
+        roots: Vec<Bound<'py, PyAny>>,
         depth: usize,
         max_objects: usize,
         kind: Kind,
     ) -> PyResult<usize> {
-        let py = roots.py();
-        let referents = py.import("gc")?.getattr("get_referents")?;
-        let base_size = py
-            .get_type::<PyType>()
-            .getattr("__dict__")?
-            .get_item("__basicsize__")?
-            .getattr("__get__")?;
+        let py = asking.gc.py();
+        let Asking {
+            referents,
+            base_size,
+            ..
+        } = asking;
         let mut noted = 0;
         // Objects noted are held until the walk ends, so that no address is another object's meanwhile.
         let mut levels: Vec<Vec<Bound<'_, PyAny>>> = vec![Vec::new()];
-        for object in roots.iter() {
+        for object in roots {
             if noted == max_objects {
                 return Ok(noted);
             }
-            noted += usize::from(self.note(&object, kind, &base_size)?);
+            noted += usize::from(self.note(&object, kind, base_size)?);
             levels[0].push(object);
         }
         for _ in 0..depth {
@@ -141,7 +240,7 @@ impl Keep {
                     .map_err(|_| PyValueError::new_err("gc.get_referents gives no list"))?;
                 found.extend(referents.iter());
                 for object in found {
-                    if !self.note(&object, kind, &base_size)? {
+                    if !self.note(&object, kind, base_size)? {
                         continue;
                     }
                     noted += 1;

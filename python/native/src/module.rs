@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 use warmswap_page::PAGE_BYTES;
 use warmswap_pager::own::{Counters, Own};
 use warmswap_pager::{OutReport, OutRequest, PagerError, ReturnReport, Settings, Worker};
 
-use crate::keep::Keep;
+use crate::keep::{Keep, frames};
 
 /// How long the interpreter waits for a page-out before it looks whether the user pressed Ctrl-C.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
@@ -117,6 +117,21 @@ fn stop() {
     if let Some(worker) = pager().worker {
         worker.stop();
     }
+}
+
+/// Whether a thread runs one of these code objects, or something that it called.
+#[pyfunction]
+fn is_running(py: Python<'_>, codes: &Bound<'_, PyList>) -> PyResult<bool> {
+    for mut frame in frames(&py.import("sys")?)? {
+        while !frame.is_none() {
+            let code = frame.getattr("f_code")?;
+            if codes.iter().any(|asked| asked.is(&code)) {
+                return Ok(true);
+            }
+            frame = frame.getattr("f_back")?;
+        }
+    }
+    Ok(false)
 }
 
 /// Begins to bring back what earlier returns needed, on another thread.
@@ -225,8 +240,8 @@ mod native {
     use super::Keep;
     #[pymodule_export]
     use super::{
-        after_fork, bring_back, configure, counters, last_out, last_return, launch_done, page_out,
-        settle, stop,
+        after_fork, bring_back, configure, counters, is_running, last_out, last_return,
+        launch_done, page_out, settle, stop,
     };
 
     #[pymodule_init]

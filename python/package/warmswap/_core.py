@@ -123,10 +123,21 @@ def background(
         raise ValueError("depth must be 0 or more")
     if not 0 <= keep_share <= 1:
         raise ValueError("keep_share must be between 0 and 1")
+    return background_but(data_ranges(keep), depth, keep_share, collect, wait)
+
+
+def background_but(
+    ranges: list[tuple[int, int]],
+    depth: int = DEPTH,
+    keep_share: float = KEEP_SHARE,
+    collect: bool = True,
+    wait: bool = True,
+) -> Background:
+    """The same, with the addresses and lengths of data that stays. No object of the program is held meanwhile."""
     with _alone() as state:
         pages = _native.Keep()
         state.noted = _note(state, pages, depth, collect)
-        pages.add_data(data_ranges(keep))
+        pages.add_data(ranges)
         state.is_background = True
         state.went_at = time.monotonic()
         try:
@@ -145,7 +156,7 @@ def _note(state: _State, keep: _native.Keep, depth: int, collect: bool) -> _Note
     noted.young_objects = _note_young(keep)
     if collect and gc.isenabled():
         noted.collected = _collect(state)
-    noted.near_objects = keep.add_near(_roots(), depth, MAX_NOTED)
+    noted.near_objects = keep.add_near_roots(depth, MAX_NOTED)
     if not state.is_frozen and not state.is_program_freezing:
         state.is_program_freezing = gc.get_freeze_count() > MAX_FROZEN_AT_START
     if state.is_program_freezing:
@@ -164,10 +175,7 @@ def _note_young(keep: _native.Keep) -> int:
         return 0
     # The increments of 3.14 make of generation 1 all that is old.
     generations = (0,) if sys.version_info >= (3, 14) else (0, 1)
-    noted = 0
-    for generation in generations:
-        noted += keep.add_young(gc.get_objects(generation=generation), MAX_NOTED)
-    return noted
+    return keep.add_young(generations, MAX_NOTED)
 
 
 def _collect(state: _State) -> str:
@@ -184,17 +192,6 @@ def _collect(state: _State) -> str:
         return "young"
     gc.collect()
     return "all"
-
-
-def _roots() -> list[Any]:
-    """Modules, and the frames of all threads."""
-    roots: list[Any] = list(sys.modules.values())
-    for frame in sys._current_frames().values():
-        at: Any = frame
-        while at is not None:
-            roots.append(at)
-            at = at.f_back
-    return roots
 
 
 def foreground(*, keep_frozen: bool = False) -> Foreground:
@@ -332,6 +329,7 @@ os.register_at_fork(after_in_child=_in_child)
 __all__ = [
     "Error",
     "background",
+    "background_but",
     "configure",
     "foreground",
     "launch_done",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 import threading
+import weakref
 from collections import deque
+from types import CodeType
 from typing import Any, Callable, Optional
 
-from . import _core
-from ._data import data_named, words
+from . import _core, _native
+from ._data import data_named, data_ranges, words
 from ._errors import Error
 from ._results import duration
 
@@ -46,29 +49,45 @@ class Watch:
         self.is_on = True
         self.is_quiet = False
         self.goes_now = False
-        self.running = 0
+        self.codes = cell_codes(shell)
         self.away_s: Optional[float] = None
         self.cancel: Optional[Callable[[], None]] = None
         self.told_problem = ""
         self.loop: Optional[asyncio.AbstractEventLoop] = None
         self.loop_thread = 0
+        # All loops that ran cells: those of subshells too.
+        self.loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
         # What the last cells name, the newest first.
         self.cells: deque[frozenset[str]] = deque(maxlen=CELLS)
 
     def start(self) -> None:
-        """Registers for the shell's events. The cell that loads the extension is running."""
+        """Registers for the shell's events. The extension is loaded by a cell, or by the configuration."""
         events = self.shell.events
         events.register("pre_execute", self.pre_execute)
         events.register("pre_run_cell", self.pre_run_cell)
         events.register("post_execute", self.post_execute)
         self.shell.register_magic_function(self.magic, "line", "warmswap")
+        with self.lock:
+            self.find_loop()
+            if not self.is_executing():
+                self.arm(self.idle_s)
+
+    def find_loop(self) -> None:
+        """Notes the loop that runs code. A shell in a terminal has none: a thread counts the time."""
         try:
-            self.loop = asyncio.get_running_loop()
-            self.loop_thread = threading.get_ident()
+            loop = asyncio.get_running_loop()
         except RuntimeError:
-            # A shell in a terminal: a thread counts the time.
-            self.loop = None
-        self.running = 1
+            return
+        self.loops.add(loop)
+        # Configuration is read before there is one; a subshell's is not the kernel's.
+        if self.loop is None and threading.current_thread() is threading.main_thread():
+            self.loop, self.loop_thread = loop, threading.get_ident()
+
+    def is_executing(self) -> bool:
+        """Whether the shell runs code now: on some thread, or in a cell that awaits something."""
+        return _native.is_running(self.codes) or any(
+            code in self.codes for loop in list(self.loops) for code in awaiting(loop)
+        )
 
     def end(self) -> None:
         """Takes all of it back."""
@@ -86,7 +105,7 @@ class Watch:
     def pre_execute(self) -> None:
         """Code is about to run: a cell, or something that a front end asks for."""
         with self.lock:
-            self.running += 1
+            self.find_loop()
             self.disarm()
             try:
                 back = _core.foreground(keep_frozen=True)
@@ -123,12 +142,11 @@ class Watch:
     def post_execute(self) -> None:
         """Code has run."""
         with self.lock:
-            self.running = max(0, self.running - 1)
             try:
                 _core.launch_done()
             except Error as error:
                 self.give_up(error)
-            if self.running == 0 and (self.is_on or self.goes_now):
+            if not self.is_executing() and (self.is_on or self.goes_now):
                 self.arm(0.0 if self.goes_now else self.idle_s)
             self.goes_now = False
 
@@ -151,7 +169,7 @@ class Watch:
     def arm_again(self, seconds: float) -> None:
         """On the loop's thread."""
         with self.lock:
-            if self.running == 0 and self.is_on:
+            if self.is_on and not self.is_executing():
                 self.arm(seconds)
 
     def disarm(self) -> None:
@@ -163,11 +181,12 @@ class Watch:
     def go(self) -> None:
         """The kernel is idle."""
         with self.lock:
-            if self.running or self.cancel is None:
+            if self.cancel is None or self.is_executing():
                 return
             self.cancel = None
             try:
-                _core.background(wait=False, keep=data_named(self.shell.user_ns, self.cells))
+                ranges = data_ranges(data_named(self.shell.user_ns, self.cells))
+                _core.background_but(ranges, wait=False)
             except Exception as error:  # Objects of the user are looked at; no defect of theirs may end the loop.
                 self.give_up(error)
 
@@ -207,6 +226,26 @@ class Watch:
             print(f"warmswap: {text!r} is no number of seconds above 0")
             return
         self.idle_s, self.is_on = seconds, True
+
+
+def cell_codes(shell: Any) -> list[CodeType]:
+    """What runs while a cell does, and not when it is done."""
+    functions = (getattr(shell, name, None) for name in ("run_cell_async", "run_code"))
+    found = (getattr(inspect.unwrap(one), "__code__", None) for one in functions if one is not None)
+    return [code for code in found if code is not None]
+
+
+def awaiting(loop: asyncio.AbstractEventLoop) -> list[CodeType]:
+    """The code of all coroutines that tasks of a loop are in."""
+    codes = []
+    for task in asyncio.all_tasks(loop):
+        at: Any = task.get_coro()
+        while at is not None:
+            code = getattr(at, "cr_code", None) or getattr(at, "gi_code", None)
+            if code is not None:
+                codes.append(code)
+            at = getattr(at, "cr_await", None) or getattr(at, "gi_yieldfrom", None)
+    return codes
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use warmswap_control::{AppEvent, DAEMON_SOCKET};
+use warmswap_protocol::{AppEvent, DAEMON_SOCKET};
 
 use crate::PagerError;
 use crate::advise::{self, Adviser};

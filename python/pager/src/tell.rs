@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use warmswap_control::{AppEvent, Client, ClientError, Request};
+use warmswap_protocol::{AppEvent, Client, ClientError, Request};
 
 /// How long the daemon has for an answer. Only the worker waits for it.
 const TIMEOUT: Duration = Duration::from_millis(500);
