@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let program = build(&mut mutator, 20_000)?;
     heap.launch_done();
 
-    heap.background(); // nobody looks at it any more
+    heap.background(); // its user looks at something else
     mutator.blocking(|| std::thread::sleep(Duration::from_secs(4)));
     mutator.collect(Kind::Background); // does not bring anything back
     let away = arena.stats();

@@ -22,7 +22,7 @@ const NONE: u8 = 0;
 #[derive(Debug)]
 pub struct CardTable {
     marks: Box<[AtomicU8]>,
-    /// Granule, within its card, of the first header. Written by whoever copies objects into the region.
+    /// Granule, within its card, of the first header. Written by the thread that copies objects into the region.
     starts: Box<[AtomicU8]>,
 }
 
@@ -37,7 +37,7 @@ impl CardTable {
 
     /// The write barrier's half: the field at this byte of the heap was written to.
     ///
-    /// Relaxed is enough: whoever reads the mark as dirty does so with all mutators stopped, which orders it after
+    /// Relaxed is enough: the mark is read as dirty with all mutators stopped, which orders it after
     /// the write.
     #[inline]
     pub fn mark(&self, byte: usize) {

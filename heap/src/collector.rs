@@ -15,6 +15,7 @@
 
 pub mod collection;
 mod control;
+mod grouping;
 pub mod plan;
 mod report;
 mod session;
@@ -76,7 +77,7 @@ pub fn start(heap: Arc<Inner>) -> io::Result<JoinHandle<()>> {
     })
 }
 
-/// A collector that stops half-way leaves mutators with a heap that nobody can use.
+/// A collector that stops half-way leaves mutators with a heap that cannot be used.
 struct AbortOnPanic;
 
 impl Drop for AbortOnPanic {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
-use warmswap_control::Latencies;
+use warmswap_page::latency::Latencies;
 
 use crate::collector::{self, Control, Kind, SharedCopies};
 use crate::config::{Collector, HeapConfig};

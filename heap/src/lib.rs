@@ -45,7 +45,7 @@
 //!   are not mixed, which panics.
 //! - Mutators are stopped three times in a collection, each time for as long as a walk over the region table takes.
 //!   Everything else is done while they run.
-//! - An object is moved by whoever needs it first, the collector or a mutator (through the read barrier), and never
+//! - An object is moved by the first thread that needs it, the collector or a mutator (through the read barrier), and never
 //!   written to in its old place.
 //!
 //! On an arena that serves faults by signal, system calls cannot be given bytes of the heap, and no lock that a thread

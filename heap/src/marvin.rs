@@ -167,7 +167,7 @@ impl Bookmarks {
             let end = at + REGION_GRANULES;
             let unused = Addr::new(at + info.used()).filter(|unused| unused.granule() < end);
             if let Some(unused) = unused {
-                // Nobody fills the region from its start any more.
+                // No thread fills the region from its start any more.
                 fill(space, unused, end - unused.granule());
                 info.set_used(REGION_GRANULES);
             }

@@ -401,7 +401,7 @@ impl Drop for Mutator {
     fn drop(&mut self) {
         self.rest();
         let address = Arc::as_ptr(&self.heap).addr();
-        // At the end of a thread its list may be gone already; then nobody asks any more.
+        // At the end of a thread its list may be gone already; then no thread asks any more.
         let _ = ATTACHED.try_with(|attached| attached.borrow_mut().retain(|&a| a != address));
     }
 }

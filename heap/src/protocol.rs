@@ -131,7 +131,7 @@ struct Model {
     root: AtomicU32,
     is_collecting: AtomicU8,
     collector_top: AtomicUsize,
-    /// What mutators copied and nobody has scanned; their next room.
+    /// What mutators copied and is still to be scanned; their next room.
     shared: Mutex<(Vec<u32>, usize)>,
 }
 

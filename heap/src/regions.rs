@@ -109,7 +109,7 @@ impl RegionInfo {
     }
 }
 
-/// Who asks for a region.
+/// The use that a region is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asker {
     /// A mutator, for new objects: leaves what a collection may need.

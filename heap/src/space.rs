@@ -1,12 +1,12 @@
 //! The heap's bytes and their tables. All raw access to objects is in this file.
 //!
-//! Who may touch what:
+//! Which thread may touch what:
 //!
 //! - An object that mutators can reach is written to through its atomic fields only, so that shared references to it
 //!   are sound.
 //! - An object in an evacuated region is not written to any more, but for its header, which is atomic: no mutator holds
 //!   a reference into such a region (the read barrier gave it the copy's). So it can be read and copied by anybody.
-//! - Room that was reserved in a [`Bump`] belongs to whoever reserved it until an address of it is published.
+//! - Room that was reserved in a [`Bump`] belongs to the thread that reserved it until an address of it is published.
 #![allow(unsafe_code)] // Objects are bytes at computed addresses.
 
 use std::cell::Cell;
@@ -92,7 +92,7 @@ impl Space {
     /// Writes a new object.
     ///
     /// # Safety
-    /// The calling thread has reserved room in this space for the header and a `T` at `object`, and nobody else knows of
+    /// The calling thread has reserved room in this space for the header and a `T` at `object`, and no other thread knows of
     /// it. `T` is aligned to at most 8.
     #[inline]
     pub unsafe fn write_object<T>(&self, object: Addr, header: Header, value: T) {
@@ -205,7 +205,7 @@ impl Space {
             .for_each(visit);
     }
 
-    /// Copies an object of an evacuated region to where `reserve` says (granules → room for as many), unless somebody
+    /// Copies an object of an evacuated region to where `reserve` says (granules → room for as many), unless another thread
     /// has done so before. The copy, and whether it is this call's. `None` when there is no room.
     ///
     /// `undo` is told when the room is not needed, since another thread was first.
@@ -227,7 +227,7 @@ impl Space {
         let granules = self.granules(object, header, shapes);
         let to = reserve(granules)?;
         let bytes = (granules as usize - 1) * GRANULE_BYTES;
-        // SAFETY: the object lies in an evacuated region with all its granules, and nobody writes to it (see the
+        // SAFETY: the object lies in an evacuated region with all its granules, and no thread writes to it (see the
         // module); `to` is room for as many granules that is this thread's alone. They do not overlap, since a region
         // that is copied to is not evacuated.
         unsafe {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use warmswap_control::{LatencyHistogram, LatencySummary};
+use warmswap_page::latency::{LatencyHistogram, LatencySummary};
 
 use crate::collector::CollectionReport;
 use crate::error::HeapError;

@@ -11,7 +11,7 @@ struct State {
     is_stopping: bool,
 }
 
-/// Who runs, and whether they are to stop.
+/// Mutators that run, and whether they are to stop.
 ///
 /// A mutator runs, or it rests: at a safepoint, in a blocking section, or before its first and after its last use. The
 /// collector changes what all mutators rely on (region states, phases, cards) only while all rest.

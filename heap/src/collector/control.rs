@@ -1,4 +1,4 @@
-//! What the collector's thread is asked to do, and who waits for it.
+//! What the collector's thread is asked to do, and the threads that wait for it.
 
 use std::collections::VecDeque;
 use std::thread::ThreadId;

@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustc_hash::FxHashMap;
-
 use crate::bitmap::Bitmap;
 use crate::config::LaunchDepth;
 use crate::header::Header;
@@ -11,28 +9,11 @@ use crate::heap::heal;
 use crate::layout::{Addr, CARD_GRANULES, GRANULE_BYTES, PAGE_BYTES};
 use crate::marvin::Bookmarks;
 use crate::regions::{Asker, Flags, RegionState};
-use crate::space::{Bump, Forwarded, Space, fill};
+use crate::space::{Bump, Forwarded, Space};
 use crate::types::{Shape, Shapes};
 
+use super::grouping::{CLASS_FLAGS, Class, Grouping};
 use super::report::CollectionReport;
-
-/// What a grouping collection copies an object as (section 5.3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// NRO, FYO, and what was learned.
-    Launch = 0,
-    /// Accessed by a mutator while the collection ran.
-    WorkingSet = 1,
-    /// All others.
-    Cold = 2,
-}
-
-/// Flags of the regions of each class.
-pub const CLASS_FLAGS: [Flags; 3] = [
-    Flags::FOREGROUND.with(Flags::LAUNCH),
-    Flags::FOREGROUND.with(Flags::WORKING_SET),
-    Flags::FOREGROUND.with(Flags::COLD),
-];
 
 /// Where copies go: a region for each class, and others for objects without one.
 #[derive(Debug)]
@@ -74,7 +55,7 @@ pub struct SharedCopies {
     copies: Copies,
     shapes: Shapes,
     is_grouping: bool,
-    /// Objects whose references nobody has followed yet.
+    /// Objects whose references are still to be followed.
     found: Vec<Addr>,
     objects: u64,
     bytes: u64,
@@ -147,17 +128,6 @@ fn copy_to(space: &Space, shapes: &mut Shapes, object: Addr, bump: &Bump) -> For
     copied
 }
 
-/// How far a grouping collection looks for launch objects.
-#[derive(Debug)]
-pub struct Grouping {
-    depth: LaunchDepth,
-    /// References from the roots to the objects that are being found.
-    found_at: u32,
-    /// Learned objects that were not found yet, with room for them and its granules. Mutators may copy such an object
-    /// elsewhere, so that the room is beyond what copies need; `None` when there is none left.
-    learned: FxHashMap<Addr, Option<(Addr, u32)>>,
-}
-
 /// One collection's tracing, on the collector's thread.
 #[derive(Debug)]
 pub struct Tracer<'a> {
@@ -191,29 +161,12 @@ impl<'a> Tracer<'a> {
 
     /// Groups objects. Those learned get room in launch regions, in this order, which they fill when they are found.
     pub fn group(&mut self, depth: LaunchDepth, learned: impl Iterator<Item = Addr>) {
-        let mut rooms = FxHashMap::default();
-        let ahead = Bump::new(CLASS_FLAGS[Class::Launch as usize], Asker::Ahead);
-        for object in learned {
-            let state = self.space.regions.state(object.region());
-            if state != RegionState::Evacuated || rooms.contains_key(&object) {
-                continue;
-            }
-            let header = self.space.header(object);
-            if header.forwarding().is_some() {
-                // A mutator has accessed it since the flip.
-                continue;
-            }
-            self.touch(object.byte(), GRANULE_BYTES);
-            let granules = self.space.granules(object, header, &mut self.shapes);
-            let room = ahead.reserve(self.space, granules);
-            rooms.insert(object, room.map(|room| (room, granules)));
-        }
-        self.copies.classes[Class::Launch as usize].take_over(&ahead);
-        self.grouping = Some(Grouping {
-            depth,
-            found_at: 0,
-            learned: rooms,
+        let (space, pages) = (self.space, &self.touched_pages);
+        let (grouping, ahead) = Grouping::new(space, &mut self.shapes, depth, learned, |object| {
+            touch(pages, object.byte(), GRANULE_BYTES);
         });
+        self.copies.classes[Class::Launch as usize].take_over(&ahead);
+        self.grouping = Some(grouping);
     }
 
     /// Follows a reference outside the heap.
@@ -311,7 +264,7 @@ impl<'a> Tracer<'a> {
             // Those found first are followed first.
             self.queue.reverse();
             if let Some(grouping) = &mut self.grouping {
-                grouping.found_at += 1;
+                grouping.next_depth();
             }
         }
     }
@@ -325,7 +278,7 @@ impl<'a> Tracer<'a> {
     /// reference away from a root.
     pub fn roots_done(&mut self) {
         if let Some(grouping) = &mut self.grouping {
-            grouping.found_at = 1;
+            grouping.roots_done();
             std::mem::swap(&mut self.queue, &mut self.later);
             self.queue.reverse();
         }
@@ -414,24 +367,16 @@ impl<'a> Tracer<'a> {
                 (copy_to(space, &mut self.shapes, object, bump), None)
             }
             Some(grouping) => {
-                let learned = grouping.learned.remove(&object);
-                if let Some(Some(room)) = learned {
-                    let copied = copy_to_room(space, &mut self.shapes, object, room);
-                    (copied, Some(Class::Launch))
-                } else {
-                    let launch_bytes = self.report.grouped_bytes[Class::Launch as usize];
-                    let is_near = match grouping.depth {
-                        LaunchDepth::References(depth) => grouping.found_at < depth,
-                        LaunchDepth::Bytes(bytes) => launch_bytes < bytes as u64,
-                    };
-                    let class = if is_near || learned.is_some() || from.has(Flags::YOUNG) {
-                        Class::Launch
-                    } else {
-                        Class::Cold
-                    };
-                    let bump = &self.copies.classes[class as usize];
-                    (copy_to(space, &mut self.shapes, object, bump), Some(class))
-                }
+                let launch_bytes = self.report.grouped_bytes[Class::Launch as usize];
+                let (class, room) = grouping.class_of(object, from, launch_bytes);
+                let copied = match room {
+                    Some(room) => room.fill_with(space, &mut self.shapes, object),
+                    None => {
+                        let bump = &self.copies.classes[class as usize];
+                        copy_to(space, &mut self.shapes, object, bump)
+                    }
+                };
+                (copied, Some(class))
             }
         };
         if copied.granules > 0 {
@@ -452,9 +397,7 @@ impl<'a> Tracer<'a> {
     /// The end of the tracing: regions are filled no further, and room that no object was found for is marked as such.
     pub fn finish(&mut self) {
         if let Some(grouping) = &mut self.grouping {
-            for (room, granules) in grouping.learned.drain().filter_map(|(_, room)| room) {
-                fill(self.space, room, granules);
-            }
+            grouping.fill_rooms(self.space);
         }
         self.copies.retire(self.space);
         self.report.touched_pages = self.touched_pages.count() as u64;
@@ -478,27 +421,13 @@ impl<'a> Tracer<'a> {
 
     /// Bytes of the heap were accessed.
     fn touch(&self, byte: usize, bytes: usize) {
-        for page in byte / PAGE_BYTES..(byte + bytes).div_ceil(PAGE_BYTES) {
-            self.touched_pages.set(page);
-        }
+        touch(&self.touched_pages, byte, bytes);
     }
 }
 
-/// Copies an object to room that was kept for it.
-fn copy_to_room(
-    space: &Space,
-    shapes: &mut Shapes,
-    object: Addr,
-    (room, granules): (Addr, u32),
-) -> Forwarded {
-    let Some(copied) = space.forward(object, shapes, |_| Some(room), |_, _| {}) else {
-        unreachable!("there is room");
-    };
-    if copied.to == room {
-        space.cards.note_start(room);
-    } else {
-        // A mutator copied it first.
-        fill(space, room, granules);
+/// Notes the pages of bytes that were accessed.
+fn touch(pages: &Bitmap, byte: usize, bytes: usize) {
+    for page in byte / PAGE_BYTES..(byte + bytes).div_ceil(PAGE_BYTES) {
+        pages.set(page);
     }
-    copied
 }

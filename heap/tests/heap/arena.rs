@@ -33,7 +33,7 @@ fn len_of(number: u64) -> usize {
 
 /// Whether userfaultfd works here; if not, the test says by name that it is skipped.
 fn can_run(test: &str) -> bool {
-    use warmswap_sys::uffd::{Feature, Uffd};
+    use warmswap_uffd::{Feature, Uffd};
     match Uffd::probe() {
         Err(error) => warmswap_testkit::record_skip(test, &error.to_string()),
         Ok(features) if !features.has(Feature::Sigbus) => {

@@ -140,7 +140,7 @@ fn what_a_mutator_loads_meanwhile_is_the_working_set() {
         .map(|i| list(&mutator, i * 1000, 1000, 20))
         .collect();
     mutator.collect(Kind::Minor);
-    // Who is first, collector or mutator, is chance: some attempts.
+    // Whether collector or mutator is first is chance: some attempts.
     for _ in 0..200 {
         heap.background();
         let is_done = AtomicBool::new(false);

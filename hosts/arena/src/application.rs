@@ -1,4 +1,4 @@
-//! Applications: who uses the arena, and when.
+//! Applications: the users of the arena, and when they use it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

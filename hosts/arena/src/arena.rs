@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warmswap_backing::{Backing, Storage};
 use warmswap_page::PAGE_BYTES;
-use warmswap_sys::uffd::Addresses;
+use warmswap_uffd::Addresses;
 
 use crate::application::Application;
 use crate::config::ArenaConfig;

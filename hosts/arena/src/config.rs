@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use warmswap_backing::BackingConfig;
-use warmswap_control::Mechanism;
+use warmswap_page::Mechanism;
 use warmswap_policy::SchemeSpec;
 
-/// Who serves a fault.
+/// Which thread resolves a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultMode {
@@ -37,7 +37,7 @@ pub struct ArenaConfig {
     pub backing_limit_bytes: u64,
     /// How frames come and go.
     pub mechanism: Mechanism,
-    /// Who serves a fault.
+    /// Which thread resolves a fault.
     pub fault_mode: FaultMode,
     /// Threads that serve faults in [`FaultMode::Thread`].
     pub handler_threads: usize,

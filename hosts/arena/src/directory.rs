@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_policy::ChunkId;
 use warmswap_policy::reclaim::Arrival;
-use warmswap_sys::uffd::{AtomicTable, Slots, is_idle};
+use warmswap_uffd::{AtomicTable, Slots, is_idle};
 
 use crate::error::say;
 
@@ -440,7 +440,7 @@ mod tests {
         let directory = Directory::new(4096, false).expect("address space");
         let fresh = Word::of(State::Fresh);
         directory.update(7, |_| Some(fresh));
-        if warmswap_sys::uffd::be_idle().is_err() {
+        if warmswap_uffd::be_idle().is_err() {
             panic!("this kernel has no idle priority");
         }
         let _ = directory.claim(7, fresh);

@@ -1,7 +1,7 @@
 //! What can go wrong in making an arena and its regions.
 
 use warmswap_backing::BackingError;
-use warmswap_sys::uffd::PagedError;
+use warmswap_uffd::PagedError;
 
 /// An arena cannot be made, or cannot give what is asked for.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,7 @@ pub enum ArenaError {
     Backing(#[from] BackingError),
     /// The handler of SIGBUS cannot be installed.
     #[error(transparent)]
-    Handler(#[from] warmswap_sys::uffd::sigbus::RegisterError),
+    Handler(#[from] warmswap_uffd::sigbus::RegisterError),
     /// No memory for tables, or no thread.
     #[error("cannot {action}: {source}")]
     System {
@@ -99,7 +99,7 @@ pub enum FaultError {
     Store(#[from] warmswap_store::StoreError),
     /// The kernel refuses.
     #[error(transparent)]
-    Uffd(#[from] warmswap_sys::uffd::UffdError),
+    Uffd(#[from] warmswap_uffd::UffdError),
     /// The kernel refuses.
     #[error(transparent)]
     Memory(#[from] PagedError),

@@ -7,7 +7,7 @@
 //!    the pool that are held for one copy at most, input from the backing file, and system calls.
 //!
 //! The pager waits for a claimed page nowhere but in the freeing of a region, so it always gets on, and with
-//! it those who wait in step 2.
+//! it threads that wait in step 2.
 #![allow(unsafe_code)] // The promise that the fault path keeps the rules of a signal handler.
 
 mod file;
@@ -20,13 +20,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use warmswap_codec::Scratch;
-use warmswap_control::LatencyHistogram;
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_page::PAGE_BYTES;
+use warmswap_page::latency::LatencyHistogram;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_store::{ChunkStore, MEMBER_BYTES};
-use warmswap_sys::uffd::sigbus::FaultService;
-use warmswap_sys::uffd::{Mechanism, PagedMemory};
+use warmswap_uffd::sigbus::FaultService;
+use warmswap_uffd::{Mechanism, PagedMemory};
 
 use crate::arrivals::ArrivalQueue;
 use crate::directory::{Claim, Directory, State, Word};

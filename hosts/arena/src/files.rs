@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 use warmswap_page::PAGE_BYTES;
-use warmswap_sys::uffd::Twin;
+use warmswap_uffd::Twin;
 
 /// Where the content of a file's pages comes from.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::Duration;
 
 use rustix::thread::futex;
-use warmswap_sys::uffd::{PagedError, PagedMemory, SlotBag, Slots};
+use warmswap_uffd::{PagedError, PagedMemory, SlotBag, Slots};
 
 /// Counts and bags of frames, for any number of threads.
 #[derive(Debug)]
@@ -392,7 +392,7 @@ impl Frames {
         self.pager_sleeps.store(0, Ordering::SeqCst);
     }
 
-    /// The pager found nothing for those who wait: it lets other threads run, which may have something, until it is called
+    /// The pager found nothing for the threads that wait: it lets other threads run, which may have something, until it is called
     /// or for `timeout`.
     pub fn sleep_while_stuck(&self, timeout: Duration) {
         self.pager_sleeps.store(1, Ordering::SeqCst);

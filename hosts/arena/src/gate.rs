@@ -54,7 +54,7 @@ impl Gate {
     /// Goes inside; waits while the gate is closing or closed.
     pub fn enter(&self) -> Inside<'_> {
         debug_assert!(
-            !warmswap_sys::uffd::is_idle(),
+            !warmswap_uffd::is_idle(),
             "forks would wait for a thread at idle priority"
         );
         // Before it is inside, so that no fault of a thread inside is one of an unknown thread.
@@ -150,7 +150,7 @@ impl Gate {
             let close = |found| (found == word).then_some(CLOSED);
             if self.word.update(close).is_ok() {
                 self.closer.store(seat, Ordering::Relaxed);
-                // Those who wait can do without now.
+                // The threads that wait can do without now.
                 self.word.wake();
                 return;
             }

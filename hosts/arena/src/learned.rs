@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use warmswap_policy::learned::{LoadError, SaveError, load, save};
+use warmswap_learned::{LoadError, SaveError, load, save};
 
 use crate::address_map::AddressMap;
 use crate::application::{AppInner, Application};

@@ -109,4 +109,4 @@ pub use pager::PagerCounts;
 pub use region::{Advice, Pinned, Region};
 pub use stats::ArenaStats;
 pub use tape::{Replayed, TapeError, replay_tape};
-pub use warmswap_control::Mechanism;
+pub use warmswap_page::Mechanism;

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{MutexGuard, PoisonError};
 
-/// A mutex that a thread can give up for those who wait.
+/// A mutex that a thread can give up for threads that wait.
 #[derive(Debug, Default)]
 pub struct Mutex<T> {
     inner: std::sync::Mutex<T>,
@@ -35,7 +35,7 @@ impl<T> Mutex<T> {
         guard
     }
 
-    /// Lets those go first who wait now. Not to be called by who has the lock.
+    /// Lets threads that wait now go first. Not to be called by the holder of the lock.
     pub fn give_way(&self) {
         for _ in 0..YIELDS {
             if self.waiting.load(Ordering::Acquire) == 0 {

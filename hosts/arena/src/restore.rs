@@ -13,7 +13,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use warmswap_policy::ChunkId;
 use warmswap_policy::reclaim::Arrival;
-use warmswap_sys::uffd::be_idle;
+use warmswap_uffd::be_idle;
 
 use crate::error::die;
 use crate::fault::Core;
@@ -86,7 +86,7 @@ impl Job {
         !rest.is_empty()
     }
 
-    /// The pages of the next step, and those behind them; `None` when all are taken. Nobody works on those of a job that
+    /// The pages of the next step, and those behind them; `None` when all are taken. No thread works on those of a job that
     /// was cancelled: they are one step.
     fn take(&self) -> Option<(&[u32], &[u32])> {
         let most = if self.is_cancelled() {

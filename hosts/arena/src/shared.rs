@@ -7,15 +7,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard};
 
 use warmswap_backing::Backing;
-use warmswap_control::Mechanism;
 use warmswap_engine::calls::Call;
 use warmswap_engine::{Engine, Limits, Watermarks};
+use warmswap_page::Mechanism;
 use warmswap_page::PAGE_BYTES;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_pool::{Pool, PoolConfig};
 use warmswap_store::ChunkStore;
-use warmswap_sys::uffd::{
-    self, Addresses, FaultDelivery, Feature, PagedConfig, PagedMemory, Slots, Uffd, sigbus,
+use warmswap_uffd::{
+    self as uffd, Addresses, FaultDelivery, Feature, PagedConfig, PagedMemory, Slots, Uffd, sigbus,
 };
 
 use crate::address_map::AddressMap;
@@ -51,7 +51,7 @@ pub struct Shared<M> {
     pub process: AtomicU32,
 }
 
-/// The engine with all that only the holder of its lock uses. Who has this is inside the gate.
+/// The engine with all that only the holder of its lock uses. Its holder is inside the gate.
 pub struct PagerGuard<'a, M> {
     pager: MutexGuard<'a, Pager<M>>,
     _inside: Inside<'a>,
@@ -71,7 +71,7 @@ impl<M> DerefMut for PagerGuard<'_, M> {
     }
 }
 
-/// The arena's threads. Who has this is inside the gate.
+/// The arena's threads. Its holder is inside the gate.
 pub struct WorkersGuard<'a> {
     threads: MutexGuard<'a, Threads>,
     _inside: Inside<'a>,
@@ -181,7 +181,7 @@ impl<M: AddressMap> Shared<M> {
         }
     }
 
-    /// The arena's threads. Who has this is inside the gate.
+    /// The arena's threads. Its holder is inside the gate.
     pub fn workers(&self) -> WorkersGuard<'_> {
         let _inside = self.core.gate.enter();
         WorkersGuard {

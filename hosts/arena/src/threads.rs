@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use warmswap_sys::uffd::{Event, Waiter};
+use warmswap_uffd::{Event, Waiter};
 
 use crate::address_map::AddressMap;
 use crate::error::{AbortOnPanic, FaultError, die};
@@ -184,7 +184,7 @@ fn run_pager<M: AddressMap>(
         } else {
             (stuck_since, stuck_turns) = (None, 0);
         }
-        // Nobody has to wait for that: what is beyond the budget is to leave all the same.
+        // No thread has to wait for that: what is beyond the budget is to leave all the same.
         let has_more = has_more || guard.let_pool_grow(core);
         // Few frames are free, and nothing can be given up for more: it will not be otherwise at once.
         let is_in_vain = !has_more && core.frames.generation() == generation;

@@ -129,7 +129,7 @@ fn a_file_is_looked_up_in_the_pool_and_leaves_it_when_it_is_written() {
                 .write_all_at(&page_of(page, 2), (page * PAGE) as u64)
                 .expect("written");
         }
-        // Nobody said so: the pool still has what was there.
+        // The arena was not told: the pool still has what was there.
         (0..32).for_each(|page| check(&map, page, 1));
         assert_eq!(arena.stats().file_reads, reads, "{mechanism:?}");
         // Half of them are in their places now, the others in the pool.

@@ -46,7 +46,7 @@ impl Launched {
         self.app.background();
     }
 
-    /// Somebody else needs more memory than there is.
+    /// Another application needs more memory than there is.
     fn crowd(&self, round: u64) {
         let pages = self.other.len() / PAGE;
         (0..pages).for_each(|page| write_page(words(&self.other), page, round));

@@ -19,7 +19,7 @@ fn idle_threads() -> usize {
     tasks.filter_map(is_idle).filter(|&is_idle| is_idle).count()
 }
 
-/// A thread of that class takes long to end on a busy machine, and with it whoever waits for the process.
+/// A thread of that class takes long to end on a busy machine, and with it the process that waits for this one.
 #[test]
 fn threads_take_the_idle_class_with_their_first_work() {
     let name = "threads_take_the_idle_class_with_their_first_work";
@@ -38,7 +38,7 @@ fn threads_take_the_idle_class_with_their_first_work() {
     app.foreground();
     let begin = std::time::Instant::now();
     while idle_threads() == 0 {
-        assert!(begin.elapsed().as_secs() < 60, "nobody restores");
+        assert!(begin.elapsed().as_secs() < 60, "no thread restores");
         std::thread::yield_now();
     }
     app.launch_done();

@@ -58,11 +58,11 @@ fn a_footprint_is_known_after_a_restart_and_damage_costs_only_that() {
     let second = start("asap", Some(folder));
     assert_eq!(relaunch(&second), used, "the first relaunch already");
     second.1.background();
-    let learned = warmswap_policy::learned::load(folder, NAME).expect("a whole file");
+    let learned = warmswap_learned::load(folder, NAME).expect("a whole file");
     assert_eq!(learned.expect("a file").anon_targets.len() as u64, used);
     drop(second);
 
-    let file = warmswap_policy::learned::path_of(folder, NAME);
+    let file = warmswap_learned::path_of(folder, NAME);
     let mut bytes = std::fs::read(&file).expect("the file");
     let last = bytes.len() - 10;
     bytes[last] ^= 1;
@@ -72,7 +72,7 @@ fn a_footprint_is_known_after_a_restart_and_damage_costs_only_that() {
     assert_eq!(relaunch(&third), 0, "nothing of a damaged file is used");
     relaunch(&third);
     third.1.background();
-    let learned = warmswap_policy::learned::load(folder, NAME).expect("a whole file again");
+    let learned = warmswap_learned::load(folder, NAME).expect("a whole file again");
     assert_eq!(learned.expect("a file").anon_targets.len() as u64, used);
 }
 

@@ -39,7 +39,7 @@ impl Switches {
         }
     }
 
-    /// The application goes to the background, and somebody else needs all the memory. What is left of it in
+    /// The application goes to the background, and another one needs all the memory. What is left of it in
     /// its place afterwards is sent away.
     fn leave(&self, round: u64) {
         self.app.background();

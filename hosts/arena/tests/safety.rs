@@ -279,7 +279,7 @@ fn pinned_pages_can_be_given_to_the_kernel() {
         leave(&region);
         let range = region.as_mut_ptr().cast_const()
             ..region.as_mut_ptr().cast_const().wrapping_add(region.len());
-        // SAFETY: the region lives, and nobody writes to it now.
+        // SAFETY: the region lives, and no thread writes to it now.
         let bytes = unsafe { std::slice::from_raw_parts(range.start, region.len()) };
         let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
         let refused = rustix::io::write(&writer, &bytes[..PAGE]);
@@ -308,7 +308,7 @@ fn pinned_pages_can_be_given_to_the_kernel() {
         leave(&region);
         {
             let _pinned = region.pin(0..region.len()).expect("in the region");
-            // SAFETY: the region lives, and nobody else uses it now.
+            // SAFETY: the region lives, and no other thread uses it now.
             let bytes =
                 unsafe { std::slice::from_raw_parts_mut(region.as_mut_ptr(), region.len()) };
             let mut read = 0;
@@ -335,7 +335,7 @@ impl KernelHold {
         if fd < 0 {
             return None;
         }
-        // SAFETY: the call gave this descriptor to nobody else.
+        // SAFETY: the call gave this descriptor to no other code.
         let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
         let buffer = libc::iovec {
             iov_base: start.cast(),

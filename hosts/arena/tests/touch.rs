@@ -89,7 +89,7 @@ fn random_touch_while(
                         write_page(memory, page, version + 1);
                         versions[page].store(version + 1, Ordering::Relaxed);
                     }
-                    // Somebody else's page is only read; its owner may be writing.
+                    // Another thread's page is only read; its owner may be writing.
                     let other = random.below(pages);
                     std::hint::black_box(memory[other * 512 + 9].load(Ordering::Relaxed));
                 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use warmswap_arena::mechanism::{Core, FaultError, Pager, State, Word, die};
 use warmswap_policy::reclaim::Arrival;
-use warmswap_sys::uffd::{Failure, PagedError, Protection};
+use warmswap_uffd::{Failure, PagedError, Protection};
 
 use crate::fork::{Forked, Link};
 use crate::program::{APP, Mapped, Program};

@@ -391,7 +391,7 @@ mod tests {
             assert!(binding.hold_off());
             binding.release();
             assert!(!is_bound());
-            // Who asked where it may run is not bound again at once.
+            // A thread that asked where it may run is not bound again at once.
             assert!(!serve(thread, FAULTS_IN_A_ROW) && serve(thread, 1));
             assert!(!serve(thread + 1, 1));
             assert_eq!(home.cpu(), None);

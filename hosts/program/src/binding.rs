@@ -42,7 +42,7 @@ impl Binding {
         if !before.is_set(cpu) || before.count() == 1 {
             return false;
         }
-        // It says so before it is so, and until it is not: who sees it waits for the lock.
+        // Published before the affinity changes, cleared after it is restored: a thread that sees it waits for the lock.
         self.thread.store(number, Ordering::Release);
         let is_bound = sched_setaffinity(Some(thread), &only(cpu)).is_ok();
         if is_bound {

@@ -1,7 +1,7 @@
 //! What can go wrong in a program's address space.
 
 use warmswap_arena::mechanism::FaultError;
-use warmswap_sys::uffd::PagedError;
+use warmswap_uffd::PagedError;
 
 /// A program cannot map, protect or discard what it wants to.
 #[derive(Debug, thiserror::Error)]

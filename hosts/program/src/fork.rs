@@ -11,19 +11,23 @@
 
 #![allow(unsafe_code)] // One place: what is known of a fork is read without a lock.
 
+mod link;
+
+pub use link::Link;
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use warmswap_arena::mechanism::{Core, FaultError, Mutex, State, Wanted, die};
 use warmswap_page::PAGE_BYTES;
-use warmswap_sys::fork::{SharedWord, reap, spawn_copy};
-use warmswap_sys::uffd::{Event, Failure, ForkedMemory, UffdError};
+use warmswap_sys::fork::{reap, spawn_copy};
+use warmswap_uffd::{Event, Failure, ForkedMemory, UffdError};
 
 use crate::space::SpaceFile;
 
@@ -37,50 +41,11 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// How often a process looks for what no other process wakes it for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How long a parent tries to get the child's descriptor, of which the fork waits for, while it may open no more files.
+/// How long a parent tries to get the child's descriptor, which the fork waits for, while it may open no more files.
 const DESCRIPTOR_TRIES: u32 = 5000;
 
 /// Stand-ins whose ends the parent sees to at a time. With more children that make no progress it waits for one of them.
 const MOST_STAND_INS: usize = 64;
-
-/// How far parent and child are. The value of the word that they share.
-mod step {
-    /// The child may need pages from the parent.
-    pub const NEEDS: u32 = 0;
-    /// The child needs the parent no more: its next access to the space is after it has registered its memory.
-    pub const CAN_DO: u32 = 1;
-    /// The faults of the child were resolved up to then.
-    pub const LET_GO: u32 = 2;
-}
-
-/// What a child says to its parent, or to the stand-in.
-#[derive(Debug, Clone)]
-pub struct Link(Arc<SharedWord>);
-
-impl Link {
-    /// A new one.
-    ///
-    /// # Errors
-    /// The system's answer: no memory, or too many mappings.
-    pub fn new() -> io::Result<Self> {
-        SharedWord::new().map(|word| Self(Arc::new(word)))
-    }
-
-    /// In the child: it needs the parent no more.
-    pub fn can_do(&self) {
-        self.0.set(step::CAN_DO);
-    }
-
-    /// In the child, after its memory was let go: whether all of its faults were resolved until then. They were not if the
-    /// parent was killed.
-    pub fn was_let_go(&self) -> bool {
-        self.0.load() == step::LET_GO
-    }
-
-    fn needs(&self) -> bool {
-        self.0.load() == step::NEEDS
-    }
-}
 
 /// A child that may need pages.
 #[derive(Debug)]
@@ -99,7 +64,7 @@ impl Child {
     /// The child has been let go, or is about to be.
     fn let_go(&self) {
         if let Some(link) = &self.link {
-            link.0.set(step::LET_GO);
+            link.let_go();
         }
     }
 }
@@ -178,7 +143,7 @@ impl Forked {
         let link = self.link.lock().clone();
         while self.is_awaited.load(Ordering::Acquire) {
             match &link {
-                Some(link) if link.needs() => link.0.wait(step::NEEDS, LOOK_EVERY),
+                Some(link) if link.needs() => link.wait(LOOK_EVERY),
                 Some(_) => return,
                 None => std::thread::sleep(LOOK_EVERY),
             }
@@ -219,7 +184,7 @@ impl Forked {
     fn wait_no_more(&self, child: &Child) {
         self.is_awaited.store(false, Ordering::Release);
         if let Some(link) = &child.link {
-            link.0.wake();
+            link.wake();
         }
     }
 

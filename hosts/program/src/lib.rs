@@ -20,4 +20,4 @@ mod space;
 
 pub use error::SpaceError;
 pub use space::{Over, Space, SpaceUsage};
-pub use warmswap_sys::uffd::{Protection, Twin};
+pub use warmswap_uffd::{Protection, Twin};

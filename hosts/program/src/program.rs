@@ -13,7 +13,7 @@ use std::ops::Range;
 use rangemap::{RangeMap, RangeSet};
 use warmswap_arena::mechanism::AddressMap;
 use warmswap_page::AppId;
-use warmswap_sys::uffd::Protection;
+use warmswap_uffd::Protection;
 
 use self::passed::Passed;
 

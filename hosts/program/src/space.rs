@@ -27,9 +27,9 @@ use std::time::Duration;
 use warmswap_arena::mechanism::{AddressKind, FrameSource, Mutex, Pager, Shared};
 use warmswap_arena::{Application, ArenaConfig, ArenaError, ArenaStats, FaultMode, Mechanism};
 use warmswap_backing::Backing;
-use warmswap_control::LatencySummary;
 use warmswap_page::PAGE_BYTES;
-use warmswap_sys::uffd::{self, Protection, Reach};
+use warmswap_page::latency::LatencySummary;
+use warmswap_uffd::{self as uffd, Protection, Reach};
 
 use crate::addresses::Addresses;
 use crate::error::SpaceError;

@@ -1,5 +1,5 @@
 //! Files in a program's space. One test: the space closes its descriptors and opens them under the same numbers, which
-//! nobody else may have got meanwhile.
+//! no other caller may have got meanwhile.
 
 mod common;
 
@@ -135,11 +135,11 @@ fn a_file_in_a_space() {
     (0..PAGES).for_each(|page| check(moved, page));
 
     // A file that becomes longer than the part that is mapped of it, and discarded content.
-    // Every page is read again after that, by whoever is first.
+    // Every page is read again after that, by the first thread that needs it.
     let reads = space.stats().file_reads;
     space.discard(second, PAGES * PAGE).expect("mapped");
     (0..PAGES).for_each(|page| check(second, page));
-    // The last ones are counted after whoever waits for them goes on.
+    // The last ones are counted after the thread that waits for them goes on.
     let again = || space.stats().file_reads - reads;
     let begin = Instant::now();
     while again() < PAGES as u64 && begin.elapsed() < PATIENCE {

@@ -7,7 +7,7 @@ use warmswap_codec::{ChunkPlan, Codec, Scratch};
 use warmswap_engine::Refusal;
 use warmswap_policy::ChunkId;
 use warmswap_pool::{self as pool, Content, Handle, Pool};
-use warmswap_sys::uffd::AtomicTable;
+use warmswap_uffd::AtomicTable;
 
 use crate::chunk::Chunk;
 use crate::encoder::{Encoded, Encoder};

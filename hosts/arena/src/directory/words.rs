@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use warmswap_page::PAGE_BYTES;
-use warmswap_sys::uffd::AtomicTable;
+use warmswap_uffd::AtomicTable;
 
 use super::{State, Word};
 
@@ -181,7 +181,7 @@ impl Words {
             let Some(cell) = self.grains.get(number) else {
                 break;
             };
-            // Those who still see the grain split find unmapped pages.
+            // Threads that still see the grain split find unmapped pages.
             let grain = cell.swap(0, Ordering::AcqRel);
             if is_split(grain) {
                 self.split_grains.fetch_sub(1, Ordering::Relaxed);

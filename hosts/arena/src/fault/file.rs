@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use warmswap_page::PAGE_BYTES;
 use warmswap_policy::reclaim::Arrival;
-use warmswap_sys::uffd::Twin;
+use warmswap_uffd::Twin;
 
 use super::Core;
 use super::fresh::WINDOW_PAGES;

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use warmswap_page::PAGE_BYTES;
 use warmswap_policy::reclaim::Arrival;
-use warmswap_sys::uffd::{Failure, Mechanism, Slots, UffdError};
+use warmswap_uffd::{Failure, Mechanism, Slots, UffdError};
 
 use super::Core;
 use crate::directory::Claim;

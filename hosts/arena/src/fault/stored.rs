@@ -8,7 +8,7 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_policy::ChunkId;
 use warmswap_policy::reclaim::Arrival;
 use warmswap_store::Chunk;
-use warmswap_sys::uffd::{Mechanism, Slots};
+use warmswap_uffd::{Mechanism, Slots};
 
 use super::{Core, FaultScratch, Wanted};
 use crate::directory::{Claim, State};

@@ -114,7 +114,7 @@ impl<M: AddressMap> Pager<M> {
         }
     }
 
-    /// Pages of a chunk for which no frame was found are stored as before. Who holds one of them may be reading the chunk,
+    /// Pages of a chunk for which no frame was found are stored as before. A thread that holds one of them may be reading the chunk,
     /// which the engine frees once it takes all of them for loaded: so that is waited for. They do not wait for us.
     fn brought(&mut self, core: &Core, chunk: ChunkId) {
         let is_away = |&(page, id)| {

@@ -8,7 +8,7 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_policy::admission::{SAMPLE_BYTES, estimate_for};
 use warmswap_policy::{ChunkId, PageId, PageState};
 use warmswap_store::Encoded;
-use warmswap_sys::uffd::{Mechanism, Slots};
+use warmswap_uffd::{Mechanism, Slots};
 
 use super::Pager;
 use super::leave::empty_slots;
@@ -138,7 +138,7 @@ impl<M: AddressMap> Pager<M> {
     }
 
     /// Reads the pages of a chunk that leave; holes, which are never read, stand for the others. With a plan a single
-    /// page is encoded where it is, and who touches it meanwhile waits for that.
+    /// page is encoded where it is, and a thread that touches it meanwhile waits for that.
     fn take(
         &mut self,
         core: &Core,
@@ -214,7 +214,7 @@ impl<M: AddressMap> Pager<M> {
         self.free_frames(core, freed)
     }
 
-    /// Frames came free: first the budget gets what the pool took, then those who wait.
+    /// Frames came free: first the budget gets what the pool took, then the threads that wait.
     pub(super) fn free_frames(&mut self, core: &Core, freed: Vec<Slots>) -> Result<(), FaultError> {
         self.report(core);
         for slot in freed {
@@ -321,7 +321,7 @@ impl<M: AddressMap> Pager<M> {
     }
 }
 
-/// Claims a page if it is stored in that place of that chunk. Who holds it meanwhile may be reading the chunk,
+/// Claims a page if it is stored in that place of that chunk. A thread that holds it meanwhile may be reading the chunk,
 /// which the engine may free once it takes the page for loaded: so that is waited for. They do not wait for us.
 fn claim_stored(core: &Core, page: usize, chunk: ChunkId, index: usize) -> Option<Claim<'_>> {
     loop {
@@ -374,7 +374,7 @@ mod tests {
     use warmswap_engine::{Outcome, Place};
     use warmswap_page::{AppId, PageAddr};
     use warmswap_policy::reclaim::Arrival;
-    use warmswap_sys::uffd::Mechanism;
+    use warmswap_uffd::Mechanism;
 
     use super::super::testing::arena;
     use crate::directory::{State, Word};

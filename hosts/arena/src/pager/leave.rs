@@ -2,7 +2,7 @@
 
 use warmswap_engine::{Action, Decision};
 use warmswap_page::PAGE_BYTES;
-use warmswap_sys::uffd::{Failure, Mechanism, Slots, UffdError};
+use warmswap_uffd::{Failure, Mechanism, Slots, UffdError};
 
 use super::Pager;
 use crate::address_map::AddressMap;
@@ -231,7 +231,7 @@ fn protect(core: &Core, claims: Vec<Claim<'_>>) -> Result<(), FaultError> {
 
 #[cfg(test)]
 mod tests {
-    use warmswap_sys::uffd::Mechanism;
+    use warmswap_uffd::Mechanism;
 
     use super::super::testing::arena;
     use super::{PAGE_BYTES, State, move_to};

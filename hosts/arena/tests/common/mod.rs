@@ -24,7 +24,7 @@ pub fn config(budget_bytes: usize, scheme: &str) -> ArenaConfig {
 
 /// Whether userfaultfd works here at all; if not, the test says by name that it is skipped.
 pub fn can_run(test: &str, mechanism: Mechanism) -> bool {
-    use warmswap_sys::uffd::{Feature, Uffd};
+    use warmswap_uffd::{Feature, Uffd};
     match Uffd::probe() {
         Err(error) => warmswap_testkit::record_skip(test, &error.to_string()),
         Ok(features) if mechanism == Mechanism::Move && !features.has(Feature::Move) => {
@@ -55,7 +55,7 @@ pub fn words(region: &Region) -> &[AtomicU64] {
 /// The pages of a file, the last one up to its end.
 pub fn bytes(region: &FileRegion) -> &[u8] {
     let len = region.len().next_multiple_of(PAGE);
-    // SAFETY: the region lives as long as the borrow, its last page is mapped as a whole, and nobody writes to it.
+    // SAFETY: the region lives as long as the borrow, its last page is mapped as a whole, and no thread writes to it.
     unsafe { std::slice::from_raw_parts(region.as_ptr(), len) }
 }
 
@@ -66,7 +66,7 @@ pub fn write_page(words: &[AtomicU64], page: usize, version: u64) {
     }
 }
 
-/// Checks a page that nobody writes to now.
+/// Checks a page that no thread writes to now.
 pub fn check_page(words: &[AtomicU64], page: usize, version: u64) {
     for (i, word) in words[page * 512..][..512].iter().enumerate() {
         let found = word.load(Ordering::Relaxed);
@@ -92,7 +92,7 @@ fn pattern(page: usize, version: u64, word: usize) -> u64 {
     }
 }
 
-/// Checks the account of an arena where nobody is at work: frames add up, and the budget holds.
+/// Checks the account of an arena where no thread is at work: frames add up, and the budget holds.
 pub fn check_account(arena: &Arena) {
     // A fault may have been told twice, so that its second service is still under way.
     let adds_up = |stats: &ArenaStats| {

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use warmswap_arena::mechanism::{Directory, FaultError, FileMap, Source, State, Word};
 use warmswap_page::{PAGE_BYTES, PageAddr};
-use warmswap_sys::uffd::{Protection, Twin};
+use warmswap_uffd::{Protection, Twin};
 
 use super::Addresses;
 use crate::error::SpaceError;

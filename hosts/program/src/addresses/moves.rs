@@ -8,7 +8,7 @@ use std::ops::Range;
 use warmswap_arena::mechanism::{Core, FaultError, State, Word};
 use warmswap_engine::calls::Call;
 use warmswap_policy::reclaim::Arrival;
-use warmswap_sys::uffd::{PagedError, Protection};
+use warmswap_uffd::{PagedError, Protection};
 
 use super::Addresses;
 use super::kernel::hold_in_place;
@@ -53,7 +53,7 @@ impl Addresses<'_> {
         Ok(())
     }
 
-    /// Moves the content of paged memory to such memory from page `to` on, in place of what is there; the range reads as
+    /// Moves the content of paged memory to such memory from page `to` on, in place of its content; the range reads as
     /// zeros then. By a thread of the space's own.
     pub fn relocate(&mut self, from: Range<usize>, to: usize) -> Result<(), FaultError> {
         let touched: Vec<_> = self.core.directory.touched(from.clone()).collect();

@@ -1,5 +1,5 @@
-use warmswap_sys::uffd::Protection;
 use warmswap_testkit::Random;
+use warmswap_uffd::Protection;
 
 use super::{Mapped, Program};
 

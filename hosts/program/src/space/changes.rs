@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use warmswap_arena::mechanism::Pager;
 use warmswap_page::PAGE_BYTES;
-use warmswap_sys::uffd::{self, Protection};
+use warmswap_uffd::{self as uffd, Protection};
 
 use super::Space;
 use crate::error::SpaceError;
@@ -176,7 +176,7 @@ impl Space {
         Ok(())
     }
 
-    /// Moves the content of a range of memory that is not paged to addresses from `to` on, in place of what is there; the
+    /// Moves the content of a range of memory that is not paged to addresses from `to` on, in place of their content; the
     /// range reads as zeros then. Other threads find it in one place or the other, and lose no write. False if some of
     /// either is something else, or the kernel cannot: then the caller copies. `None` if the memory is paged
     /// ([`Self::relocate`]).

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use warmswap_page::PAGE_BYTES;
-use warmswap_sys::uffd::Twin;
+use warmswap_uffd::Twin;
 
 use super::Space;
 use crate::error::SpaceError;

@@ -16,7 +16,7 @@ pub fn pages_at(address: usize, pages: usize) -> &'static [u8] {
 pub fn write_at(address: usize, pages: usize, byte: u8) {
     for page in 0..pages {
         let start = std::ptr::with_exposed_provenance_mut::<u8>(address + page * PAGE);
-        // SAFETY: the test maps them, and nobody else looks at them meanwhile.
+        // SAFETY: the test maps them, and no other thread looks at them meanwhile.
         unsafe { start.write_bytes(byte, PAGE) };
     }
 }
