@@ -3,7 +3,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install uninstall deb tarball package-test crates test soak suites kernels cross traces bench demo book clean
+.PHONY: help setup build lab install uninstall deb tarball package-test crates test soak suites kernels cross traces bench demo book clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -14,19 +14,22 @@ setup: ## install what building and testing needs (Debian, Ubuntu)
 build: setup ## build the command and the library that it preloads: target/release/
 	cargo build --release --package warmswap --package warmswap-preload
 
-install: ## install what was built to PREFIX=/usr/local: command, library, systemd unit, configuration, man pages, completions
+lab: setup ## build the laboratory's command, which records, replays, compares and measures: target/release/warmswap-lab
+	cargo build --release --package warmswap-lab
+
+install: ## install what was built to PREFIX=/usr/local: commands, library, systemd unit, configuration, man pages, completions
 	@scripts/install
 
 uninstall: ## take that away again
 	@scripts/install remove
 
-deb: build ## a Debian package of it: target/packages/
+deb: build lab ## Debian packages, one of the product and one of the laboratory: target/packages/
 	@scripts/deb
 
-tarball: build ## an archive of it for other distributions: target/packages/
+tarball: build lab ## an archive of both for other distributions: target/packages/
 	@scripts/tarball
 
-package-test: build ## install the Debian package into a clean Debian, use it there, purge it; boot another with it (root)
+package-test: build lab ## install the Debian package into a clean Debian, use it there, purge it; boot another with it (root)
 	@scripts/package-test
 	@scripts/boot-test
 
@@ -49,7 +52,7 @@ kernels: setup ## the live tests on the kernels of Debian's releases, in virtual
 cross: setup ## build all for another processor: ARCH=aarch64
 	@scripts/cross $(or $(ARCH),aarch64) build --locked --workspace --exclude warmswap-python --all-targets
 
-traces: build ## record the programs of apps/ for studies, an hour at most, to target/traces; SEEDS, SIZES, RELAUNCHES, MINUTES
+traces: lab ## record the programs of apps/ for studies, an hour at most, to target/traces; SEEDS, SIZES, RELAUNCHES, MINUTES
 	@scripts/traces
 
 bench: setup ## microbenchmarks of all crates
