@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
-use warmswap_control::{
+use warmswap_protocol::{
     Answer, Client, ClientError, MAX_REQUEST_BYTES, PROTOCOL_VERSION, ProgramStats, Refusal,
     RefusalKind, Reply, Request, Server,
 };

@@ -6,10 +6,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use warmswap_engine::{Engine, Limits};
+use warmswap_learned::format::{MAGIC, VERSION};
+use warmswap_learned::{FormatError, decode, encode};
 use warmswap_page::{AppId, FileId, LaunchKind};
-use warmswap_policy::SchemeSpec;
-use warmswap_policy::learned::format::{MAGIC, VERSION};
-use warmswap_policy::learned::{FormatError, Learned, decode, encode};
+use warmswap_policy::{Learned, SchemeSpec};
 
 /// Schemes whose policies learn something: a hot list, a footprint.
 const SCHEMES: [&str; 2] = ["ariadne", "zram+prefetch=footprint:profile=1"];

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use libfuzzer_sys::fuzz_target;
-use warmswap_control::RunSettings;
+use warmswap_protocol::RunSettings;
 use warmswap_policy::SchemeSpec;
 
 fuzz_target!(|data: &[u8]| {

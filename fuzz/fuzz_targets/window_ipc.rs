@@ -1,4 +1,4 @@
-//! Speaks as a window manager, sway or i3, to the daemon's thread that listens to it.
+//! Speaks as a window manager, sway or i3, to the agent's thread that listens to it.
 //!
 //! The input is what the window manager sends, in records of a length (2 bytes, little endian) and as many bytes: one for
 //! the subscription, one for the tree, then events. Records that begin with the magic word go out as they are, which
@@ -13,15 +13,15 @@ use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 
 use libfuzzer_sys::fuzz_target;
-use warmswap_daemon::signals::x11::X11Error;
-use warmswap_daemon::signals::{Heard, ipc};
+use warmswap_agent::x11::X11Error;
+use warmswap_agent::{Heard, ipc};
 
 const MAGIC: &[u8] = b"i3-ipc";
 const SUBSCRIBE: u32 = 2;
 const GET_TREE: u32 = 4;
 const WINDOW_EVENT: u32 = 0x8000_0003;
 
-/// What is told at most before the daemon hangs up.
+/// What is told at most before the agent hangs up.
 const MAX_TOLD: usize = 16;
 
 /// What the window manager sends to a client that subscribes, and to one that asks for the tree.

@@ -1,4 +1,4 @@
-//! Speaks as an X server to the daemon's thread that listens to it.
+//! Speaks as an X server to the agent's thread that listens to it.
 //!
 //! The input is what the server sends, in records of a length (2 bytes, little endian) and as many bytes: the first one
 //! for the connection's setup, then one for each request (empty where a request has no reply), with the number of its
@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use warmswap_daemon::signals::{Heard, x11};
+use warmswap_agent::{Heard, x11};
 
-/// What is told at most before the daemon hangs up.
+/// What is told at most before the agent hangs up.
 const MAX_TOLD: usize = 16;
 
 /// Bit of a record's length: it is an event.
@@ -50,7 +50,7 @@ fn remove_dead_sockets() {
 fn display() -> &'static str {
     static DISPLAY: OnceLock<String> = OnceLock::new();
     DISPLAY.get_or_init(|| {
-        // The daemon ignores the signal from its start on, as every program whose `main` is Rust's; the fuzzer's is not.
+        // The agent ignores the signal from its start on, as every program whose `main` is Rust's; the fuzzer's is not.
         let is_raised = Arc::default();
         signal_hook::flag::register(signal_hook::consts::SIGPIPE, is_raised).expect("a handler");
         fs::create_dir_all(SOCKETS).expect("the folder of sockets");

@@ -15,6 +15,11 @@
 //! # pages_out_to_zram();
 //! ```
 
+pub mod book;
+pub mod cli;
+pub mod command_lines;
+pub mod install;
+pub mod schema;
 pub mod shell;
 
 use std::fs::OpenOptions;

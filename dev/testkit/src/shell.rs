@@ -220,7 +220,7 @@ mod tests {
         let document = Document {
             path: PathBuf::new(),
             text: "See `warmswap run`.\n\n```sh,run\nA=1 warmswap help\n```\n```rust\n`x`\n```\n\
-                   ```console\n$ warmswap schemes\nSchemes\n```\nAnd `this`.\n"
+                   ```console\n$ warmswap-lab schemes\nSchemes\n```\nAnd `this`.\n"
                 .to_owned(),
         };
         let blocks = document.blocks();
@@ -230,7 +230,7 @@ mod tests {
             blocks[0].commands("warmswap"),
             words(&[&["warmswap", "help"]])
         );
-        assert_eq!(blocks[1].text, "warmswap schemes\n");
+        assert_eq!(blocks[1].text, "warmswap-lab schemes\n");
         assert_eq!(document.code_spans(), ["warmswap run", "this"]);
     }
 }
