@@ -75,7 +75,7 @@ pub struct ReturnArgs {
     /// Take memory away from the whole machine, in place of limiting a control group. Nothing else should run
     #[arg(long)]
     machine: bool,
-    /// Small programs, one wait of 3 s over zram, for a first look (about a minute)
+    /// Small programs, one wait of 10 s over zram, for a first look (about a minute)
     #[arg(long)]
     quick: bool,
     /// Measure although other programs take the processor
@@ -172,7 +172,7 @@ fn quick(options: ReturnOptions) -> ReturnOptions {
     ReturnOptions {
         apps: options.apps.into_iter().take(3).collect(),
         swaps: vec![SwapKind::Zram],
-        waits_ms: vec![3000],
+        waits_ms: vec![10_000],
         hog_ms: 2000,
         pause_ms: 100,
         blocks: 1,
