@@ -3,23 +3,23 @@
 //! There is none until the program has mapped more than its budget (files included where they are asked for), unless
 //! a client wants to talk to it: a program that fits has nothing of this library running.
 
+mod descriptors;
+
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsRawFd as _;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use libc::c_int;
-use rustix::fs::{Mode, OFlags};
 use warmswap_process::Space;
 use warmswap_protocol::{Answer, Phase, Reply, Request, Server, socket_path};
 use warmswap_sys::process::run_like_main_thread;
 
+use self::descriptors::{check_stderr, close_all_but, have_own_folders};
 use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{Program, program, say};
-use crate::{ends, fork, go, mover, report};
+use crate::{fork, go, mover, report};
 
 /// How often the keeper looks at what the program uses, until it is taken over.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -36,9 +36,6 @@ const LAUNCH_QUIET: Duration = Duration::from_millis(500);
 const LAUNCH_LONGEST: Duration = Duration::from_secs(5);
 /// CPU time in a tick below which a program does nothing.
 const IDLE_CPU: Duration = Duration::from_micros(500);
-
-/// What is written there is gone.
-const NOWHERE: &str = "/dev/null";
 
 /// Whether there is a keeper.
 static IS_STARTED: AtomicBool = AtomicBool::new(false);
@@ -264,59 +261,6 @@ fn try_spawn(
         }
     });
     started.map(drop)
-}
-
-/// Gives the thread a table of descriptors of its own, with standard error and these, which ascend.
-fn close_all_but(mut kept: Vec<c_int>) {
-    const CLOSE_RANGE_UNSHARE: libc::c_int = 1 << 1;
-    let stderr = libc::STDERR_FILENO;
-    kept.push(stderr);
-    kept.sort_unstable();
-    let mut first = 0;
-    for last in kept.iter().map(|kept| kept - 1).chain([c_int::MAX]) {
-        let (from, flags) = (first, CLOSE_RANGE_UNSHARE);
-        first = last.saturating_add(2);
-        // SAFETY: no descriptor of the new table is in use by anybody. Once it is there, it is not shared any more.
-        if from <= last && unsafe { libc::syscall(libc::SYS_close_range, from, last, flags) } != 0 {
-            die(&format!(
-                "no table of descriptors of its own (Linux 5.9): {}",
-                std::io::Error::last_os_error()
-            ));
-        }
-    }
-    // SAFETY: it changes nothing.
-    if unsafe { libc::fcntl(stderr, libc::F_GETFD) } < 0 {
-        let_go_of_stderr();
-    }
-}
-
-/// Gives the thread folders of its own: a process whose threads share theirs cannot enter another mount namespace, and the
-/// program may have one thread.
-fn have_own_folders() {
-    // SAFETY: no thread of ours uses relative paths. Where it is refused, the program is like one with threads.
-    unsafe { libc::unshare(libc::CLONE_FS) };
-}
-
-/// Lets go of the program's standard error once the program has let go of it. Its number stays taken: files of ours that
-/// got it would be closed with it.
-fn check_stderr() {
-    let what = |folder: &str| std::fs::read_link(format!("/proc/{folder}/fd/2")).ok();
-    let (own, theirs) = (what("thread-self"), what("self"));
-    // What the first thread has cannot be seen once it has ended.
-    if own == theirs || own.is_some_and(|own| own == Path::new(NOWHERE)) || ends::has_first_ended()
-    {
-        return;
-    }
-    let_go_of_stderr();
-}
-
-/// Takes the number of standard error for nothing.
-fn let_go_of_stderr() {
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    if let Ok(nowhere) = rustix::fs::open(NOWHERE, flags, Mode::empty()) {
-        // SAFETY: the number means standard error in this table, and nothing else.
-        unsafe { libc::dup3(nowhere.as_raw_fd(), libc::STDERR_FILENO, libc::O_CLOEXEC) };
-    }
 }
 
 struct Keeper {

@@ -5,7 +5,8 @@ use std::ptr;
 use libc::{c_int, c_uint, iovec, size_t, ssize_t};
 
 use crate::kernel::{self, errno, fail};
-use crate::mapping::{madvise, space};
+use crate::mapping::advice::madvise;
+use crate::mapping::space;
 
 /// Advice on ranges of the process that `process` refers to; the bytes that were advised.
 #[unsafe(no_mangle)]

@@ -1,12 +1,12 @@
 //! Writing a trace.
 
+mod blocks;
 mod spool;
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use crc32fast::Hasher;
 use rustc_hash::FxHashMap;
 use tempfile::NamedTempFile;
 use xxhash_rust::xxh3::xxh3_128;
@@ -16,9 +16,8 @@ use crate::describe::{AppInfo, Description, FileInfo, Summary};
 use crate::error::{Result, TraceError};
 use crate::event::{ContentId, Event};
 use crate::format::{
-    CONTENTS_PER_BLOCK, ContentBlockHeader, ContentEntry, EventBlockHeader, EventEntry, Head,
-    MAX_BLOCK_EVENTS, MAX_JSON_BYTES, Packing, Tables, Trailer, content_block_bytes, encode_header,
-    header_crc,
+    CONTENTS_PER_BLOCK, Head, MAX_BLOCK_EVENTS, MAX_JSON_BYTES, Tables, Trailer,
+    content_block_bytes, encode_header, header_crc,
 };
 use crate::writer::spool::Spool;
 use warmswap_page::{AppId, FileId, PAGE_BYTES};
@@ -348,116 +347,6 @@ impl TraceWriter {
             last_ns: trailer.last_ns,
             file_bytes: self.offset,
         })
-    }
-
-    fn flush_events(&mut self) -> Result<()> {
-        let count = self.columns.len();
-        if count == 0 {
-            return Ok(());
-        }
-        let (first_ns, last_ns) = (self.columns.first_ns, self.columns.last_ns);
-        let mut raw = std::mem::take(&mut self.raw);
-        let mut packed = std::mem::take(&mut self.packed);
-        self.columns.drain_into(&mut raw);
-        packed.resize(lz4::block::compress_bound(raw.len()).unwrap_or(0), 0);
-        let (payload, packing) =
-            match lz4::block::compress_to_buffer(&raw, None, false, &mut packed) {
-                Ok(bytes) if bytes < raw.len() => (&packed[..bytes], Packing::Lz4),
-                _ => (&raw[..], Packing::Raw),
-            };
-        let first_event = self.events - count as u64;
-        let mut header = EventBlockHeader {
-            crc: 0,
-            count: count as u32,
-            payload_bytes: payload.len() as u32,
-            packing: packing as u32,
-            first_event,
-            first_ns,
-            last_ns,
-        };
-        let sealed = header.seal(payload);
-        let entry = EventEntry {
-            offset: self.offset,
-            first_event,
-            first_ns,
-            count: count as u32,
-            block_crc: header.crc,
-            block_bytes: (sealed.len() + payload.len()) as u32,
-        };
-        self.append(&[&sealed, payload])?;
-        self.spool(|w| &mut w.event_index, |place| entry.encode(place))?;
-        (self.raw, self.packed) = (raw, packed);
-        Ok(())
-    }
-
-    fn flush_contents(&mut self) -> Result<()> {
-        if self.pages.is_empty() {
-            return Ok(());
-        }
-        let mut pages = std::mem::take(&mut self.pages);
-        let mut packed = std::mem::take(&mut self.packed);
-        packed.resize(zstd::zstd_safe::compress_bound(pages.len()), 0);
-        let (payload, packing) = match self.compressor.compress_to_buffer(&pages, &mut packed[..]) {
-            Ok(bytes) if bytes < pages.len() => (&packed[..bytes], Packing::Zstd),
-            _ => (&pages[..], Packing::Raw),
-        };
-        let count = (pages.len() / PAGE_BYTES) as u32;
-        let mut header = ContentBlockHeader {
-            crc: 0,
-            count,
-            payload_bytes: payload.len() as u32,
-            packing: packing as u32,
-            first_content: self.content_index.entries * CONTENTS_PER_BLOCK as u64,
-        };
-        let sealed = header.seal(payload);
-        let entry = ContentEntry {
-            offset: self.offset,
-            count,
-            block_crc: header.crc,
-            block_bytes: (sealed.len() + payload.len()) as u32,
-        };
-        self.append(&[&sealed, payload])?;
-        self.spool(|w| &mut w.content_index, |place| entry.encode(place))?;
-        pages.clear();
-        (self.pages, self.packed) = (pages, packed);
-        Ok(())
-    }
-
-    fn append(&mut self, parts: &[&[u8]]) -> Result<()> {
-        self.guarded("write", |w| {
-            for part in parts {
-                w.file.as_file_mut().write_all(part)?;
-                w.offset += part.len() as u64;
-            }
-            Ok(())
-        })
-    }
-
-    fn spool(
-        &mut self,
-        which: fn(&mut Self) -> &mut Spool,
-        encode: impl Fn(u64) -> Vec<u8>,
-    ) -> Result<()> {
-        self.guarded("write the index of", |w| which(w).push(encode))
-    }
-
-    /// Appends a whole index; returns its CRC.
-    fn append_index(&mut self, which: fn(&mut Self) -> &mut Spool) -> Result<u32> {
-        let mut crc = Hasher::new();
-        self.guarded("write the index of", |w| {
-            let mut index = which(w).rewind()?;
-            let mut buffer = vec![0; 64 * 1024];
-            loop {
-                let bytes = index.read(&mut buffer)?;
-                if bytes == 0 {
-                    return Ok(());
-                }
-                crc.update(&buffer[..bytes]);
-                w.file.as_file_mut().write_all(&buffer[..bytes])?;
-                w.offset += bytes as u64;
-            }
-        })?;
-        Ok(crc.finalize())
     }
 
     /// Runs a file operation; after one has failed the file's state is unknown, so all later ones fail.
