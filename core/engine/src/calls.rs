@@ -122,8 +122,6 @@ calls! {
     CopyIsStale(page: PageId) => copy_is_stale;
     /// [`Engine::kill_refused`].
     KillRefused() => kill_refused;
-    /// [`Engine::presume_touched`].
-    PresumeTouched(app: AppId, addr: PageAddr) => presume_touched;
     /// [`Engine::retire`].
     Retire(app: AppId) => retire;
 }

@@ -49,4 +49,3 @@ pub use chunks::Place;
 pub use counters::Counters;
 pub use decision::{Action, Cause, Decision, Refusal};
 pub use engine::{ANTICIPATED_PAGES, ConfigError, Engine, MINIMUM_BUDGET_BYTES, Outcome, Touch};
-pub use prepage::Unseen;

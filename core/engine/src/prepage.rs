@@ -34,19 +34,8 @@ pub(crate) struct Prepaging {
     brought_pages: u64,
     /// The policy hears of windows and of accesses in them.
     watches: bool,
-    /// Of which pages in their places the host does not see touches.
-    unseen: Unseen,
-}
-
-/// Pages that a host does not see to be touched while they are in their places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unseen {
-    /// It sees all touches.
-    None,
-    /// It sees those of anonymous pages.
-    Files,
-    /// It sees only touches of pages that are not there.
-    All,
+    /// The host does not see touches of pages in their places.
+    touches_are_unseen: bool,
 }
 
 /// Pages of a file that are to be read.
@@ -80,7 +69,7 @@ impl Prepaging {
             most_pages: half.min(policy.footprint_pages() as u64),
             brought_pages: 0,
             watches: policy.watches_launches(),
-            unseen: Unseen::None,
+            touches_are_unseen: false,
         }
     }
 
@@ -120,7 +109,7 @@ impl Engine {
     /// first to leave.
     pub(crate) fn close_window(&mut self, app: AppId) {
         if self.prepaging.watches && std::mem::take(&mut self.app(app).in_window) {
-            if self.prepaging.unseen != Unseen::None {
+            if self.prepaging.touches_are_unseen {
                 self.tell_unseen(app);
             }
             self.stop_for(app);
@@ -132,40 +121,17 @@ impl Engine {
     /// neither that they were of use nor that they were not. To be said before the first event; a reclaim policy that
     /// lives on touches is exchanged for the one that it names for such hosts.
     pub fn touches_are_unseen(&mut self) {
-        self.prepaging.unseen = Unseen::All;
+        self.prepaging.touches_are_unseen = true;
         if let Some(other) = self.scheme.reclaim.where_touches_are_unseen() {
             self.scheme.reclaim = other;
         }
     }
 
-    /// From now on the host passes pages of this application over. Where the reclaim policy can, it names them last.
-    pub fn spare(&mut self, app: Option<AppId>) {
-        self.scheme.reclaim.spare(app);
-    }
-
-    /// Of which pages in their places the host does not see in the open window that they are touched; otherwise as
-    /// [`Self::touches_are_unseen`].
-    pub fn set_unseen(&mut self, unseen: Unseen) {
-        self.prepaging.unseen = unseen;
-    }
-
-    /// There is reason to think that a page of a file was touched in the open window, though it was in its place and it was
-    /// not seen: that makes it one that a profile has. Of a page of the footprint it says nothing, and neither does
-    /// reclaim hear of it.
-    pub fn presume_file_touched(&mut self, app: AppId, file: FileId, number: u64) {
-        let addr = PageAddr::File { file, number };
-        let page = self.table.find(app, addr);
-        if page.is_none_or(|page| self.table[page].state == PageState::Absent) {
-            self.note_access(app, addr, Outcome::Hit);
-        }
-    }
-
     /// A page in its place may have been touched or not; one that waits in the prefetch buffer was not.
     fn tell_unseen(&mut self, app: AppId) {
-        let (table, unseen) = (&mut self.table, self.prepaging.unseen);
+        let table = &mut self.table;
         let mut is_in_place = |addr| {
-            let is_seen = unseen == Unseen::Files && matches!(addr, PageAddr::Anon { .. });
-            let page = table.find(app, addr).filter(|_| !is_seen);
+            let page = table.find(app, addr);
             page.is_some_and(|page| table[page].state == PageState::Resident)
         };
         self.scheme.prefetch.unseen(app, &mut is_in_place);

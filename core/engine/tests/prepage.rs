@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Event, Host, anon, app, file, host, host_with, pages};
-use warmswap_engine::{Action, Cause, Decision, Outcome, Unseen};
-use warmswap_page::{FileId, LaunchKind, PageAddr};
+use warmswap_engine::{Action, Cause, Decision, Outcome};
+use warmswap_page::{LaunchKind, PageAddr};
 use warmswap_policy::PageState;
 use warmswap_policy::reclaim::Arrival;
 
@@ -167,40 +167,19 @@ fn next_works_behind_the_footprint() {
 }
 
 #[test]
-fn pages_of_files_that_are_presumed_to_be_touched_are_in_the_profile_and_are_no_targets() {
-    let mut h = host(SCHEME, 1024);
-    for kind in [LaunchKind::Cold, LaunchKind::Relaunch, LaunchKind::Relaunch] {
-        h.apply(Event::LaunchBegin(0, kind));
-        for number in 0..4 {
-            h.engine.presume_file_touched(app(0), FileId(0), number);
-        }
-        h.apply(Event::LaunchEnd(0));
-        assert!(!(0..4).any(|number| h.engine.expects(app(0), file(number))));
-    }
-    // One that was missing then is a target, since the profile has it; another that was is none.
-    launch(&mut h, LaunchKind::Relaunch, true, &[file(2), file(900)]);
-    let is_target = |number: &u64| h.engine.expects(app(0), file(*number));
-    assert_eq!((0..1000).filter(is_target).collect::<Vec<_>>(), [2]);
-}
-
-#[test]
-fn what_is_not_seen_of_files_says_nothing_against_them_though_other_pages_are_seen() {
-    for (unseen, is_target, is_doubted) in [
-        (Unseen::None, false, true),
-        (Unseen::Files, true, true),
-        (Unseen::All, true, false),
-    ] {
+fn what_is_not_seen_says_nothing_against_pages_in_their_places() {
+    for (is_unseen, is_target, is_doubted) in [(false, false, true), (true, true, false)] {
         let mut h = learned(SCHEME, &[file(0), anon(0)]);
-        h.engine.set_unseen(unseen);
+        if is_unseen {
+            h.engine.touches_are_unseen();
+        }
         h.apply(Event::LaunchBegin(0, LaunchKind::Relaunch));
         h.apply(Event::Idle);
-        // Both are in their places, untouched as far as anybody saw.
+        // Both are in their places, and no touch of them was seen.
         h.engine.served(app(0), file(0), Arrival::Untouched);
         h.engine.served(app(0), anon(0), Arrival::Untouched);
-        // That a page of the footprint was touched is not presumed.
-        h.engine.presume_file_touched(app(0), FileId(0), 0);
         h.apply(Event::LaunchEnd(0));
-        assert_eq!(h.engine.expects(app(0), file(0)), is_target, "{unseen:?}");
-        assert_eq!(h.engine.doubts(app(0), anon(0)), is_doubted, "{unseen:?}");
+        assert_eq!(h.engine.expects(app(0), file(0)), is_target, "{is_unseen}");
+        assert_eq!(h.engine.doubts(app(0), anon(0)), is_doubted, "{is_unseen}");
     }
 }

@@ -160,19 +160,3 @@ impl AppStatus {
         self.hot_bytes + self.warm_bytes + self.cold_bytes
     }
 }
-
-impl DaemonStatus {
-    /// Over all applications: pages brought back ahead of use, of them touched, of them not.
-    #[must_use]
-    pub fn prefetch_pages(&self) -> (u64, u64, u64) {
-        self.apps
-            .iter()
-            .fold((0, 0, 0), |(all, used, wasted), app| {
-                (
-                    all + app.prefetched_pages,
-                    used + app.prefetch_used_pages,
-                    wasted + app.prefetch_wasted_pages,
-                )
-            })
-    }
-}

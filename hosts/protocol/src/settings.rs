@@ -57,9 +57,6 @@ pub struct RunSettings {
 /// The settings cannot be passed on, or not be understood.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The program was not started by `warmswap run`.
-    #[error("{RUN_VARIABLE} is not set: start the program with `warmswap run`")]
-    Missing,
     /// The text is not what this version writes.
     #[error("{RUN_VARIABLE} cannot be understood: {0}; command and library must be of one version")]
     Malformed(#[source] serde_json::Error),
@@ -113,15 +110,6 @@ impl RunSettings {
             return Err(SettingsError::Range("fault_threads is 0"));
         }
         Ok(settings)
-    }
-
-    /// Reads [`RUN_VARIABLE`] of this process.
-    ///
-    /// # Errors
-    /// [`SettingsError::Missing`], and those of [`RunSettings::from_variable`].
-    pub fn from_environment() -> Result<Self, SettingsError> {
-        let value = std::env::var_os(RUN_VARIABLE).ok_or(SettingsError::Missing)?;
-        Self::from_variable(&value)
     }
 
     /// Where the process `pid` writes its statistics.

@@ -4,11 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use crate::process::Stat;
-use crate::{FileError, Root, file, tree};
-
-/// The process whose children are the kernel's threads.
-const KTHREADD: u32 = 2;
+use crate::{FileError, Root, file};
 
 /// The kernel's limit of process numbers (`PID_MAX_LIMIT`).
 const MOST_PROCESSES: i32 = 4 << 20;
@@ -132,20 +128,6 @@ impl ThreadTime {
             .filter(is_wanted)
             .filter_map(|folder| File::open(folder.join("schedstat")).ok().map(Self))
             .collect()
-    }
-
-    /// Those threads of the kernel whose names begin with `prefix`; none in a container that does not see them.
-    ///
-    /// # Errors
-    /// [`FileError`] when `/proc` cannot be listed.
-    pub fn of_kernel(root: &Root, prefix: &str) -> Result<Vec<Self>, FileError> {
-        let mut threads = tree::all(root)?;
-        threads.retain(|stat| stat.parent == KTHREADD && stat.command.starts_with(prefix));
-        let schedstat = |stat: &Stat| root.proc_file(stat.pid, "schedstat");
-        let opened = threads
-            .iter()
-            .filter_map(|stat| File::open(schedstat(stat)).ok());
-        Ok(opened.map(Self).collect())
     }
 
     /// CPU time so far. Costs about 1 µs. `None` when the thread has ended.

@@ -42,7 +42,6 @@ pub mod touch;
 pub mod tree;
 pub mod tunable;
 pub mod undo;
-pub mod vm;
 pub mod zones;
 pub mod zram;
 

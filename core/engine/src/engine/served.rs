@@ -58,16 +58,6 @@ impl Engine {
         }
     }
 
-    /// There is reason to think that a page in its frame was touched, though it was not seen: it counts as touched for
-    /// what leaves next, and the prefetch policy hears nothing of it. Of other pages it says nothing.
-    pub fn presume_touched(&mut self, app: AppId, addr: PageAddr) {
-        if let Some(page) = self.table.find(app, addr)
-            && self.table[page].state == PageState::Resident
-        {
-            self.scheme.reclaim.touch(&mut self.table, page);
-        }
-    }
-
     /// A page came along that was in no chunk. One of a file was read: for a launch that counts as touched, since
     /// a touch of it now is not seen.
     fn served_fresh(&mut self, app: AppId, page: PageId, arrival: Arrival) -> Outcome {
@@ -195,7 +185,7 @@ mod tests {
     use super::*;
     use crate::{Action, Limits, Place};
     use warmswap_page::LaunchKind;
-    use warmswap_policy::{Hotness, SchemeSpec};
+    use warmswap_policy::SchemeSpec;
 
     const APP: AppId = AppId(0);
     const ADDR: PageAddr = PageAddr::Anon { number: 7 };
@@ -375,24 +365,6 @@ mod tests {
             outcome
         });
         assert_eq!(outcomes, [Outcome::FileRead; 2]);
-    }
-
-    #[test]
-    fn a_touch_that_nobody_saw_keeps_a_page_and_is_no_use_of_a_footprint() {
-        let (mut engine, page, _) = stored("asap+reclaim=hotness");
-        engine.served(APP, ADDR, Arrival::Touched);
-        let hotness = |engine: &Engine| engine.scheme.reclaim.hotness(&engine.table, page);
-        engine.launch_begin(APP, LaunchKind::Relaunch);
-        assert_ne!(hotness(&engine), Hotness::Hot);
-        engine.presume_touched(APP, ADDR);
-        assert_eq!(hotness(&engine), Hotness::Hot);
-        engine.presume_touched(APP, OTHER);
-        engine.touch(APP, PageAddr::Anon { number: 9 }, false);
-        engine.launch_end(APP);
-        assert!(engine.learned(APP).anon_targets.is_empty());
-        let candidates = engine.learned(APP).anon_candidates;
-        assert_eq!(candidates, [9], "the one that was seen to fault");
-        engine.check().expect("invariants");
     }
 
     /// An engine in whose open window a stored page of the footprint is on its way back; the page and its chunk.

@@ -214,10 +214,6 @@ impl Reclaim for Adaptive {
         }
     }
 
-    fn spare(&mut self, app: Option<AppId>) {
-        self.board.spare(app);
-    }
-
     fn retire(&mut self, app: AppId) {
         self.board.retire(app);
         if let Some(miniature) = &mut self.miniature {

@@ -155,11 +155,6 @@ pub trait Reclaim: Send + std::fmt::Debug {
         let _ = app;
     }
 
-    /// From now on no page of this application leaves as long as others have any, where the policy can see to that.
-    fn spare(&mut self, app: Option<AppId>) {
-        let _ = app;
-    }
-
     /// A page that is not resident is forgotten (freed, or its application ended).
     fn forget(&mut self, table: &PageTable, page: PageId) {
         let _ = (table, page);

@@ -92,8 +92,6 @@ pub struct Board {
     clock: u32,
     launches: u32,
     foreground: usize,
-    /// The application whose pages leave last; rules that know no classes do not look at it.
-    spared: Option<usize>,
     window: Window,
     recency: PageList,
     ring: Vec<PageList>,
@@ -118,7 +116,6 @@ impl Board {
             clock: 0,
             launches: 0,
             foreground: usize::MAX,
-            spared: None,
             window: Window::Closed,
             recency: PageList::default(),
             ring: vec![PageList::default(); RING],
@@ -392,14 +389,8 @@ impl Board {
         });
     }
 
-    /// No page of this application leaves as long as others have any.
-    pub fn spare(&mut self, app: Option<AppId>) {
-        self.spared = app.map(|app| usize::from(app.0));
-    }
-
     /// The application's number is another's from now on.
     pub fn retire(&mut self, app: AppId) {
-        self.spared = self.spared.filter(|&spared| spared != usize::from(app.0));
         if let Some(app) = self.apps.get_mut(usize::from(app.0)) {
             app.history.forget_experience();
             app.is_taught = false;

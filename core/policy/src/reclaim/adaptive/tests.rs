@@ -328,35 +328,3 @@ fn a_page_that_was_taught_and_never_touched_leaves_nothing_to_the_next_owner_of_
     }
     assert_eq!(memory.policy.hot_pages(AppId(1)), 0);
 }
-
-#[test]
-fn pages_of_an_application_that_is_spared_leave_when_others_have_none() {
-    for rule in ["history", "windows"] {
-        let mut memory = Memory::new(rule, 1000);
-        memory.session(0, 0..20, 20..20);
-        memory.session(1, 0..0, 0..20);
-        memory.session(2, 0..0, 0..0);
-        let owners = |memory: &mut Memory, want| {
-            let mut out = Vec::new();
-            memory
-                .policy
-                .victims(&mut memory.table, want, Urgency::Direct, &mut out);
-            out.iter()
-                .for_each(|&page| memory.table[page].state = PageState::Stored);
-            memory.resident -= out.len();
-            let owners = out.iter().map(|&page| memory.table.owner(page).0);
-            owners.collect::<Vec<u16>>()
-        };
-        // It would be the first.
-        memory.policy.spare(Some(AppId(1)));
-        assert_eq!(owners(&mut memory, 8), [0; 8], "{rule}");
-        assert_eq!(
-            owners(&mut memory, 14),
-            [[0; 12].as_slice(), &[1; 2]].concat(),
-            "{rule}"
-        );
-        memory.session(0, 0..4, 20..20);
-        memory.policy.spare(None);
-        assert_eq!(owners(&mut memory, 8), [1; 8], "{rule}");
-    }
-}

@@ -1,6 +1,6 @@
 //! What pages are worth to rules that know classes.
 
-use super::{App, Board, Window};
+use super::{Board, Window};
 use crate::page::{PageId, PageTable};
 use crate::reclaim::adaptive::history::{CLASSES, UNTOUCHED, after};
 
@@ -17,15 +17,7 @@ impl Board {
     ) {
         let mut least = (f32::INFINITY, 0, 0);
         let mut second = f32::INFINITY;
-        let has_pages = |app: &App| app.lists.occupied().next().is_some();
-        let mut others = self.apps.iter().enumerate();
-        let spared = self
-            .spared
-            .filter(|&spared| others.any(|(app, of_app)| app != spared && has_pages(of_app)));
         for (app, of_app) in self.apps.iter().enumerate() {
-            if Some(app) == spared {
-                continue;
-            }
             for list in of_app.lists.occupied() {
                 let value = self.value(app, list);
                 if value < least.0 {
