@@ -161,3 +161,45 @@ fn assert_ended(ran: &Ran, code: i32, parts: &[&str]) {
         assert!(reason.contains(part), "no {part:?} in {reason:?}");
     }
 }
+
+/// Functions of a command under test, as its tests call them: `COMMAND` (the command, not yet run), `run`, `succeed` and
+/// `assert_refused`; see [`Program`].
+#[macro_export]
+macro_rules! command_under_test {
+    ($command:ident, $name:literal, $path:expr) => {
+        const PROGRAM: $crate::cli::Program = $crate::cli::Program {
+            name: $name,
+            path: $path,
+        };
+
+        pub fn $command<I, S>(args: I) -> ::std::process::Command
+        where
+            I: IntoIterator<Item = S>,
+            S: AsRef<::std::ffi::OsStr>,
+        {
+            PROGRAM.command(args)
+        }
+
+        pub fn run<I, S>(args: I) -> $crate::cli::Ran
+        where
+            I: IntoIterator<Item = S>,
+            S: AsRef<::std::ffi::OsStr>,
+        {
+            PROGRAM.run(args)
+        }
+
+        #[track_caller]
+        pub fn succeed<I, S>(args: I) -> String
+        where
+            I: IntoIterator<Item = S>,
+            S: AsRef<::std::ffi::OsStr>,
+        {
+            PROGRAM.succeed(args)
+        }
+
+        #[track_caller]
+        pub fn assert_refused(ran: &$crate::cli::Ran, code: i32, parts: &[&str]) {
+            PROGRAM.assert_refused(ran, code, parts);
+        }
+    };
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use warmswap_sys::FileError;
 
@@ -33,7 +34,7 @@ pub struct AppSpec {
 }
 
 /// What an application's figures are for. A coin decides it once for each shipped definition (CONTRIBUTING.md).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Set {
     /// For development: policies and defaults may be chosen by it.
@@ -119,7 +120,7 @@ pub struct BySize {
 }
 
 /// The footprint of an application.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Size {
     /// About 30 to 60 MB, as far as the program can be that small.

@@ -233,7 +233,7 @@ pub(crate) fn live_cpu(of: &RelaunchReport) -> Bars {
         group: String::new(),
         label: arms::name(arm.arm.name()),
         values: [
-            arm.cpu.programs_ns,
+            arm.cpu.programs_ns.unwrap_or(0),
             arm.cpu.kernel_threads_ns,
             arm.cpu.limit_ns,
             arm.cpu.host_ns,

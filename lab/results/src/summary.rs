@@ -78,7 +78,7 @@ fn against_zram(latencies: &Latencies, ours: &str, how: &str) -> Option<Fact> {
 }
 
 fn cpu(results: &Results) -> Option<Fact> {
-    let total = |arm: &ArmResult| Some(arm.cpu.total_ns() as f64);
+    let total = |arm: &ArmResult| Some(arm.cpu.total_ns()? as f64);
     let ratio = results.live_ratio(total, Arm::Kernel, Arm::Zram)?;
     Some(Fact {
         number: Quantity::Ratio(ratio).human(),

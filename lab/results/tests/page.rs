@@ -44,7 +44,7 @@ fn live_in(part: f64, total_bytes: u64) -> String {
     let arms = arms.map(|(arm, ms)| ArmResult {
         arm,
         cpu: CpuParts {
-            programs_ns: ms as u64,
+            programs_ns: Some(ms as u64),
             ..CpuParts::default()
         },
         mean_bytes: 1 << 20,

@@ -209,6 +209,8 @@ pub struct Stat {
     pub major_faults: u64,
     /// CPU time in user and kernel mode, in clock ticks.
     pub cpu_ticks: u64,
+    /// The same of children that ended and were waited for, and of theirs.
+    pub children_cpu_ticks: u64,
     /// Start, in clock ticks since boot; with the number it identifies a process for ever.
     pub start_ticks: u64,
     /// Resident pages, anonymous and of files; the kernel lets it lag by some dozens.
@@ -246,6 +248,7 @@ impl Stat {
             minor_faults: number(10)?,
             major_faults: number(12)?,
             cpu_ticks: number(14)? + number(15)?,
+            children_cpu_ticks: number(16)? + number(17)?,
             start_ticks: number(22)?,
             resident_pages: number(24)?,
         })

@@ -20,7 +20,7 @@ use super::pager::{Pager, PagerCounts};
 use super::readahead::{self, Readahead};
 use super::sampler::{Sampled, Sampler};
 use super::swap::Swap;
-use super::usage::{CpuNow, Faults, anonymous_bytes, faults, kernel_threads};
+use super::usage::{CpuNow, CpuUsed, Faults, anonymous_bytes, faults, kernel_threads};
 use super::value::RelaunchValue;
 use crate::BenchError;
 
@@ -46,7 +46,7 @@ pub struct Run<'a> {
 pub struct Done {
     pub values: Vec<RelaunchValue>,
     pub usage: Kept,
-    pub cpu: CpuNow,
+    pub cpu: CpuUsed,
     pub swap: SwapTraffic,
     /// Page cache at the end, in bytes.
     pub file_bytes: u64,

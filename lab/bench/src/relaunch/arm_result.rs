@@ -11,11 +11,12 @@ use super::quantiles::Quantiles;
 use super::switch_use::SwitchUse;
 
 /// CPU time of an arm, all blocks, without warm-up, in nanoseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CpuParts {
-    /// The applications, with what the kernel does in them: faults and direct reclaim. Without the arenas' threads.
-    pub programs_ns: u64,
+    /// The applications, with what the kernel does in them: faults and direct reclaim. Without the arenas' threads. None where
+    /// it could not be measured in one of the blocks.
+    pub programs_ns: Option<u64>,
     /// Threads of the kernel.
     pub kernel_threads_ns: u64,
     /// The thread that keeps the limit, in which the kernel reclaims when it falls.
@@ -29,6 +30,20 @@ pub struct CpuParts {
     pub machine_ns: u64,
 }
 
+impl Default for CpuParts {
+    /// Nothing yet.
+    fn default() -> Self {
+        Self {
+            programs_ns: Some(0),
+            kernel_threads_ns: 0,
+            limit_ns: 0,
+            host_ns: 0,
+            prepage_ns: 0,
+            machine_ns: 0,
+        }
+    }
+}
+
 impl CpuParts {
     /// The kernel's own threads, and the one in which it reclaims when the limit falls.
     #[must_use]
@@ -36,10 +51,11 @@ impl CpuParts {
         self.kernel_threads_ns + self.limit_ns
     }
 
-    /// All that the arm is known to have caused.
+    /// All that the arm is known to have caused; none where a part of it is not known.
     #[must_use]
-    pub fn total_ns(&self) -> u64 {
-        self.programs_ns + self.kernel_threads_ns + self.limit_ns + self.host_ns + self.prepage_ns
+    pub fn total_ns(&self) -> Option<u64> {
+        let others = self.kernel_threads_ns + self.limit_ns + self.host_ns + self.prepage_ns;
+        Some(self.programs_ns? + others)
     }
 }
 
@@ -50,18 +66,10 @@ pub struct HostPart {
     pub prefetched: u64,
     /// Of these, touched in their launch window; not known of arenas.
     pub prefetch_used: Option<u64>,
-    /// Pages paged out.
+    /// Pages that arenas paged out.
     pub paged_out: u64,
-    /// Pages of files that were locked in memory, since programs had to read them again.
-    pub file_pages_locked: u64,
-    /// Pages that the kernel paged out by itself.
+    /// Pages that the kernel paged out beside arenas.
     pub left_by_kernel: u64,
-    /// Pages that a page-out left in memory.
-    pub kept: u64,
-    /// Switches while the kernel host stood aside, since programs wait no longer without it.
-    pub switches_aside: u64,
-    /// CPU time of the kernel host's thread in calls in which the kernel pages out, in nanoseconds; 0 for others.
-    pub page_out_cpu_ns: u64,
 }
 
 /// The arenas of one application; all blocks, without warm-up.
@@ -169,7 +177,8 @@ impl ArmResult {
     /// Adds what the arenas of an application did in a block.
     pub(super) fn add_arena(&mut self, app: &str, budget_bytes: u64, now: ArenaCounts) {
         // Their threads are threads of the programs, which were counted as a whole, and in ticks.
-        self.cpu.programs_ns = self.cpu.programs_ns.saturating_sub(now.cpu_ns);
+        let programs_ns = self.cpu.programs_ns;
+        self.cpu.programs_ns = programs_ns.map(|ns| ns.saturating_sub(now.cpu_ns));
         self.cpu.host_ns += now.cpu_ns;
         self.out_pages += now.out_pages;
         self.in_pages += now.in_pages;
@@ -204,7 +213,7 @@ mod tests {
     #[test]
     fn what_arenas_do_counts_for_them_and_not_for_their_programs() {
         let mut result = ArmResult::none(Arm::Preload);
-        result.cpu.programs_ns = 100;
+        result.cpu.programs_ns = Some(100);
         let block = |resident_bytes| ArenaCounts {
             cpu_ns: 30,
             prefetched: 5,
@@ -218,7 +227,7 @@ mod tests {
         result.add_arena("b", 2000, block(800));
         result.add_arena("a", 1000, block(600));
 
-        assert_eq!((result.cpu.programs_ns, result.cpu.host_ns), (10, 90));
+        assert_eq!((result.cpu.programs_ns, result.cpu.host_ns), (Some(10), 90));
         assert_eq!((result.in_pages, result.out_pages), (27, 24));
         let host = result.host.unwrap();
         assert_eq!((host.prefetched, host.prefetch_used), (15, None));

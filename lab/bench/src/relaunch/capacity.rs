@@ -45,7 +45,7 @@ pub struct CapacityRow {
     /// Latency of relaunches, starts of killed programs among them, in nanoseconds.
     pub latency: Quantiles,
     /// CPU time of everything, in nanoseconds.
-    pub cpu_ns: u64,
+    pub cpu_ns: Option<u64>,
     /// Pages that left memory.
     pub out_pages: u64,
     /// Why it could not be measured.
@@ -170,7 +170,7 @@ fn row(
         arm,
         alive: 0,
         latency: Quantiles::default(),
-        cpu_ns: 0,
+        cpu_ns: None,
         out_pages: 0,
         failure: None,
     };
@@ -241,7 +241,7 @@ mod tests {
                 p50,
                 ..Quantiles::default()
             },
-            cpu_ns: 0,
+            cpu_ns: None,
             out_pages: 0,
             failure: None,
         }

@@ -87,7 +87,8 @@ impl RelaunchReport {
         });
         let mut values = done.values;
         let result = &mut self.arms[at];
-        result.cpu.programs_ns += done.cpu.programs_ns;
+        let both = result.cpu.programs_ns.zip(done.cpu.programs_ns);
+        result.cpu.programs_ns = both.map(|(before, now)| before + now);
         result.cpu.kernel_threads_ns += done.cpu.kernel_threads_ns;
         result.cpu.limit_ns += done.usage.cpu_ns;
         result.cpu.machine_ns += done.cpu.machine_ns;

@@ -48,6 +48,7 @@ pub fn kernel_threads(root: &Root) -> Result<Vec<u32>, FileError> {
 /// CPU time so far, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuNow {
+    /// Children that ended count with the parent that waited for them.
     pub programs_ns: u64,
     pub kernel_threads_ns: u64,
     /// Of all processors, whatever they did but idle.
@@ -63,26 +64,35 @@ impl CpuNow {
             ..Self::default()
         };
         for stat in tree::all(root)? {
-            let ns = stat.cpu_ticks * tick_ns;
             if pids.contains(&stat.pid) {
-                now.programs_ns += ns;
+                now.programs_ns += (stat.cpu_ticks + stat.children_cpu_ticks) * tick_ns;
             } else if stat.parent == KTHREADD {
-                now.kernel_threads_ns += ns;
+                now.kernel_threads_ns += stat.cpu_ticks * tick_ns;
             }
         }
         Ok(now)
     }
 
     /// What was used since `before`.
-    pub fn since(self, before: Self) -> Self {
-        Self {
-            programs_ns: self.programs_ns.saturating_sub(before.programs_ns),
+    pub fn since(self, before: Self) -> CpuUsed {
+        let programs_ns = self.programs_ns.checked_sub(before.programs_ns);
+        CpuUsed {
+            programs_ns: programs_ns.filter(|&ns| ns > 0),
             kernel_threads_ns: self
                 .kernel_threads_ns
                 .saturating_sub(before.kernel_threads_ns),
             machine_ns: self.machine_ns.saturating_sub(before.machine_ns),
         }
     }
+}
+
+/// CPU time between two looks, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CpuUsed {
+    /// None where it is not known: no program was found, or one ended whose time went with it.
+    pub programs_ns: Option<u64>,
+    pub kernel_threads_ns: u64,
+    pub machine_ns: u64,
 }
 
 #[cfg(test)]
@@ -96,12 +106,30 @@ mod tests {
         let before = CpuNow::read(&root, &own).unwrap();
 
         // Reading it takes time itself, which is to be seen.
-        while CpuNow::read(&root, &own).unwrap().since(before).programs_ns == 0 {}
+        while CpuNow::read(&root, &own)
+            .unwrap()
+            .since(before)
+            .programs_ns
+            .is_none()
+        {}
 
         assert!(faults(&root, &own).minor > 0);
         let filled = std::hint::black_box(vec![1u8; 8 << 20]);
         assert!(anonymous_bytes(&root, &own) >= filled.len() as u64);
         assert_eq!(anonymous_bytes(&root, &[i32::MAX as u32]), 0);
         assert_eq!(faults(&root, &[i32::MAX as u32]), Faults::default());
+    }
+
+    #[test]
+    fn time_of_programs_that_went_or_were_not_found_is_not_known() {
+        let root = Root::machine();
+        let none = CpuNow::read(&root, &[]).unwrap();
+        assert_eq!(none.since(none).programs_ns, None);
+        let some = CpuNow {
+            programs_ns: 30,
+            ..none
+        };
+        assert_eq!(none.since(some).programs_ns, None);
+        assert_eq!(some.since(none).programs_ns, Some(30));
     }
 }

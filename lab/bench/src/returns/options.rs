@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_apps::{AppSpec, Place, Size};
@@ -11,11 +12,22 @@ use crate::relaunch::SwapKind;
 
 /// Who brings pages back.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    ValueEnum,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum ReturnArm {
     /// Memory has no limit: nothing leaves.
+    #[value(skip)]
     NoLimit,
     /// The kernel alone, a page at each fault.
     Kernel,
@@ -36,7 +48,7 @@ impl ReturnArm {
 }
 
 /// What takes the memory away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum HogKind {
     /// Anonymous memory with contents of real files, all of which it touches twice a second.

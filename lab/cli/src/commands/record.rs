@@ -2,7 +2,7 @@
 
 use crate::definitions;
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use std::path::PathBuf;
 use warmswap_apps::Size;
 use warmswap_output::BadInput;
@@ -33,7 +33,7 @@ pub struct RecordArgs {
     out: PathBuf,
     /// How much memory the applications take
     #[arg(long, value_enum, default_value = "small")]
-    size: SizeArg,
+    size: Size,
     /// Relaunches of each application
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     relaunches: u32,
@@ -55,14 +55,6 @@ pub struct RecordArgs {
     /// Little use between the relaunches, for a first look
     #[arg(long)]
     quick: bool,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum SizeArg {
-    /// 30 to 60 MB each
-    Small,
-    /// 150 to 300 MB each
-    Normal,
 }
 
 /// Tells each step on standard error.
@@ -95,10 +87,7 @@ impl Progress for Narrator {
 pub fn run(args: RecordArgs, output: &Output) -> Result<()> {
     check_file("--out", &args.out)?;
     let mut config = RecordConfig::new(&args.out, definitions::load_or_default(&args.apps)?);
-    config.size = match args.size {
-        SizeArg::Small => Size::Small,
-        SizeArg::Normal => Size::Normal,
-    };
+    config.size = args.size;
     config.relaunches = args.relaunches;
     config.foreground_ms = if args.quick {
         args.foreground_ms.min(100)

@@ -39,7 +39,7 @@ fn by_number(report: &CapacityReport) -> Result<Table, TableError> {
             unless_failed(|row| Quantity::Nanoseconds(row.latency.p50)),
             unless_failed(|row| Quantity::Nanoseconds(row.latency.p90)),
             unless_failed(|row| Quantity::Nanoseconds(row.latency.mean)),
-            unless_failed(|row| Quantity::nanoseconds(row.cpu_ns)),
+            unless_failed(|row| row.cpu_ns.map_or(Quantity::Missing, Quantity::nanoseconds)),
             unless_failed(|row| Quantity::Pages(row.out_pages)),
         ])?;
         if let Some(failure) = &row.failure {

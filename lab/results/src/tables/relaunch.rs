@@ -4,7 +4,7 @@ mod machine;
 mod switches;
 
 use warmswap_bench::RelaunchReport;
-use warmswap_bench::relaunch::{Arm, ArmResult, HostPart};
+use warmswap_bench::relaunch::{Arm, HostPart};
 
 use super::cells::{fraction, names, text};
 use warmswap_result::table::{Column, Origin, Table, TableError};
@@ -195,32 +195,28 @@ fn cpu(report: &RelaunchReport) -> Result<Table, TableError> {
         time("kernel_threads_ns", "kernel threads"),
         time("limit_ns", "limit"),
         time("host_ns", "host"),
-        time("page_out_ns", "of it page-out"),
         time("prepage_ns", "prepaging"),
         time("total_ns", "together"),
         time("machine_ns", "machine"),
     ]);
+    let known = |ns: Option<u64>| ns.map_or(Quantity::Missing, Quantity::nanoseconds);
     let mut table = Table::new("CPU time of all relaunches and use", columns);
     for result in &report.arms {
         let cpu = &result.cpu;
-        let host = result.host.filter(|_| result.arm.has_host());
-        let page_out_ns = host.map(|host| host.page_out_cpu_ns);
         table.row([
             arm(result.arm),
-            Quantity::nanoseconds(cpu.programs_ns),
+            known(cpu.programs_ns),
             Quantity::nanoseconds(cpu.kernel_threads_ns),
             Quantity::nanoseconds(cpu.limit_ns),
             Quantity::nanoseconds(cpu.host_ns),
-            page_out_ns.map_or(Quantity::Missing, Quantity::nanoseconds),
             Quantity::nanoseconds(cpu.prepage_ns),
-            Quantity::nanoseconds(cpu.total_ns()),
+            known(cpu.total_ns()),
             Quantity::nanoseconds(cpu.machine_ns),
         ])?;
     }
     table.footnote(
         "Programs include what the kernel does in them: faults and direct reclaim. The thread that keeps limit + \
-         pool = total reclaims when the limit falls. Page-out is what the kernel spends on pages that the host \
-         lets go. In the arm preload, the host is the library's threads, prepaging \
+         pool = total reclaims when the limit falls. In the arm preload, the host is the library's threads, prepaging \
          included, and the thread that tells them of switches; programs are without them. The machine is all that \
          its processors did but idle, with others' programs.",
     );
@@ -251,16 +247,16 @@ fn swap_traffic(report: &RelaunchReport) -> Result<Table, TableError> {
     columns.extend([
         measured("out_pages", "out", Kind::Pages),
         measured("in_pages", "in", Kind::Pages),
-        measured("paged_out", "by the host", Kind::Pages),
+        measured("paged_out", "by arenas", Kind::Pages),
         measured("left_by_kernel", "by the kernel", Kind::Pages),
         measured("prefetched", "prefetched", Kind::Pages),
         measured("prefetch_used", "of it used", Kind::Percent),
-        measured("switches_aside", "aside", Kind::Count),
     ]);
     let mut table = Table::new("Swap traffic", columns);
     for result in &report.arms {
-        let host = |value: fn(&HostPart) -> u64| {
-            let host = result.host.as_ref();
+        let host = result.host.as_ref();
+        let arenas = |value: fn(&HostPart) -> u64| {
+            let host = host.filter(|_| result.arm.is_preloaded());
             host.map_or(Quantity::Missing, |host| Quantity::Pages(value(host)))
         };
         let used = result.host.filter(|host| host.prefetched > 0);
@@ -269,25 +265,15 @@ fn swap_traffic(report: &RelaunchReport) -> Result<Table, TableError> {
             arm(result.arm),
             Quantity::Pages(result.out_pages),
             Quantity::Pages(result.in_pages),
-            host(|host| host.paged_out),
-            host(|host| host.left_by_kernel),
-            host(|host| host.prefetched),
+            arenas(|host| host.paged_out),
+            arenas(|host| host.left_by_kernel),
+            host.map_or(Quantity::Missing, |host| Quantity::Pages(host.prefetched)),
             fraction(used),
-            match &result.host {
-                Some(host) if !result.arm.is_preloaded() => Quantity::Count(host.switches_aside),
-                _ => Quantity::Missing,
-            },
         ])?;
-    }
-    let is_host = |result: &ArmResult| result.host.is_some() && !result.arm.is_preloaded();
-    if report.arms.iter().any(is_host) {
-        table.footnote(
-            "Aside: switches while the host left all to the kernel, since programs wait no longer for memory without it.",
-        );
     }
     if report.arms.iter().any(|result| result.arm.is_preloaded()) {
         table.footnote(
-            "In arms of the preloaded library, out and in are the library's pages and the kernel's together; by the host is by the \
+            "In arms of the preloaded library, out and in are the library's pages and the kernel's together; by arenas is by the \
              library, which does not see a touch of a page that it prefetched.",
         );
     }

@@ -2,39 +2,12 @@
 
 use serde_json::Value;
 use std::ffi::OsStr;
-use std::process::Command;
-use warmswap_testkit::cli::Program;
 pub use warmswap_testkit::cli::{Ran, assert_misused, folder, text};
 
-const PROGRAM: Program = Program {
-    name: "warmswap",
-    path: env!("CARGO_BIN_EXE_warmswap"),
-};
+warmswap_testkit::command_under_test!(warmswap, "warmswap", env!("CARGO_BIN_EXE_warmswap"));
 
-/// The command, not yet run.
-pub fn warmswap<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(args: I) -> Command {
-    PROGRAM.command(args)
-}
-
-/// See [`Program::run`].
-pub fn run<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(args: I) -> Ran {
-    PROGRAM.run(args)
-}
-
-/// See [`Program::succeed`].
-#[track_caller]
-pub fn succeed<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(args: I) -> String {
-    PROGRAM.succeed(args)
-}
-
-/// See [`Program::json`].
+/// See [`Program::json`](warmswap_testkit::cli::Program::json).
 #[track_caller]
 pub fn json<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(schema: &str, args: I) -> Value {
     PROGRAM.json(schema, args)
-}
-
-/// See [`Program::assert_refused`].
-#[track_caller]
-pub fn assert_refused(ran: &Ran, code: i32, parts: &[&str]) {
-    PROGRAM.assert_refused(ran, code, parts);
 }

@@ -1,6 +1,6 @@
 //! `warmswap-lab bench capacity`: how many programs stay alive in a given memory.
 
-use super::relaunch::{ArmArg, narrate, preload};
+use super::relaunch::{narrate, preload};
 use crate::definitions;
 use anyhow::Result;
 use clap::Args;
@@ -33,7 +33,7 @@ pub struct CapacityArgs {
         value_delimiter = ',',
         default_value = "zram,kernel,preload"
     )]
-    arms: Vec<ArmArg>,
+    arms: Vec<Arm>,
     /// Memory for all of them, the compressed pool included
     #[arg(long, default_value = "512M", value_name = "SIZE")]
     memory: SizeExpr,
@@ -82,7 +82,7 @@ pub fn run(args: &CapacityArgs, output: &Output) -> Result<()> {
 }
 
 fn options(args: &CapacityArgs) -> Result<CapacityOptions> {
-    let arms: Vec<Arm> = args.arms.iter().map(|&arm| arm.into()).collect();
+    let arms = args.arms.clone();
     if let Some(arm) = arms.iter().find(|arm| arm.scope() != Scope::Group) {
         let why = format!("the arm {} has no memory of its own to fill", arm.name());
         return Err(BadInput(why).into());

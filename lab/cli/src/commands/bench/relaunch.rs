@@ -2,7 +2,7 @@
 
 use crate::definitions;
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 use warmswap_apps::{AppSpec, Place, Set, Size};
@@ -27,13 +27,13 @@ pub struct RelaunchArgs {
     apps: Vec<PathBuf>,
     /// Only installed programs of this set
     #[arg(long, value_enum)]
-    set: Option<SetArg>,
+    set: Option<Set>,
     /// How much memory the applications take
     #[arg(long, value_enum, default_value = "normal")]
-    size: SizeArg,
+    size: Size,
     /// Who pages them; separated by commas [default: all that this machine can run]
     #[arg(long, value_enum, value_delimiter = ',')]
-    arms: Option<Vec<ArmArg>>,
+    arms: Option<Vec<Arm>>,
     /// Take memory away from the whole machine, in place of limiting a control group: plain zram with the kernel's settings
     /// and with those of distributions, beside the daemon as shipped, told of switches and not. Nothing else should run
     #[arg(long)]
@@ -90,81 +90,6 @@ pub struct RelaunchArgs {
     allow_busy: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum SizeArg {
-    /// 30 to 60 MB each
-    Small,
-    /// 150 to 300 MB each
-    Normal,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum SetArg {
-    /// Programs by which policies and defaults may be chosen
-    Tuning,
-    /// Programs for final figures alone
-    Judging,
-}
-
-impl From<SetArg> for Set {
-    fn from(set: SetArg) -> Self {
-        match set {
-            SetArg::Tuning => Self::Tuning,
-            SetArg::Judging => Self::Judging,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum ArmArg {
-    /// Memory without a limit
-    Dram,
-    /// The kernel by itself, over zram
-    Zram,
-    /// The kernel host, over the same zram
-    Kernel,
-    /// The preloaded library, in the programs that allow it; the others over the same zram
-    Preload,
-    /// The kernel by itself, over a swap file on disk
-    Swap,
-    /// The kernel by itself, over zswap and such a file behind it
-    Zswap,
-    /// Ariadne as published (EHL), by the preloaded library
-    AriadneEhl,
-    /// Ariadne as published (AL), by the preloaded library
-    AriadneAl,
-    /// ezswap as published, by the preloaded library
-    Ezswap,
-    /// The whole machine: the kernel by itself with its own settings, over zram
-    ZramDefault,
-    /// The whole machine: the same with the settings of distributions that swap to zram
-    ZramTuned,
-    /// The whole machine: the daemon as shipped, told of switches
-    Daemon,
-    /// The whole machine: the daemon, told nothing
-    DaemonUntold,
-}
-
-impl From<ArmArg> for Arm {
-    fn from(arm: ArmArg) -> Self {
-        match arm {
-            ArmArg::Dram => Self::Dram,
-            ArmArg::Zram => Self::Zram,
-            ArmArg::Kernel => Self::Kernel,
-            ArmArg::Preload => Self::Preload,
-            ArmArg::Swap => Self::Swap,
-            ArmArg::Zswap => Self::Zswap,
-            ArmArg::AriadneEhl => Self::AriadneEhl,
-            ArmArg::AriadneAl => Self::AriadneAl,
-            ArmArg::Ezswap => Self::Ezswap,
-            ArmArg::ZramDefault => Self::ZramDefault,
-            ArmArg::ZramTuned => Self::ZramTuned,
-            ArmArg::Daemon => Self::Daemon,
-            ArmArg::DaemonUntold => Self::DaemonUntold,
-        }
-    }
-}
-
 /// Measures and shows.
 pub fn run(args: RelaunchArgs, output: &Output) -> Result<()> {
     let options = options(args)?;
@@ -183,10 +108,9 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
         return Err(BadInput(why.to_owned()).into());
     }
     let (arms, preload) = arms(&args, &apps)?;
-    let is_small = args.quick || matches!(args.size, SizeArg::Small);
     Ok(RelaunchOptions {
         apps,
-        size: if is_small { Size::Small } else { Size::Normal },
+        size: if args.quick { Size::Small } else { args.size },
         place: Place::default(),
         arms,
         total: args
@@ -245,7 +169,7 @@ const MACHINE_ARMS: [Arm; 5] = [
 /// these applications do not allow it.
 fn arms(args: &RelaunchArgs, apps: &[AppSpec]) -> Result<(Vec<Arm>, Option<Preload>)> {
     if let Some(named) = &args.arms {
-        let arms: Vec<Arm> = named.iter().map(|&arm| arm.into()).collect();
+        let arms: Vec<Arm> = named.clone();
         let other = if args.machine {
             Scope::Group
         } else {
@@ -321,7 +245,7 @@ fn definitions(args: &RelaunchArgs) -> Result<Vec<AppSpec>> {
         definitions::load_or_default(&args.apps)?
     };
     if let Some(set) = args.set {
-        specs.retain(|spec| spec.set == set.into());
+        specs.retain(|spec| spec.set == set);
     }
     if args.installed_only || args.set.is_some() {
         definitions::retain_installed(&mut specs, &Place::default().cache);

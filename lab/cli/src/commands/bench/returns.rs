@@ -1,11 +1,11 @@
 //! `warmswap-lab bench return`: how fast programs come back after something else took their memory.
 
-use super::relaunch::{SetArg, SizeArg, product_command};
+use super::relaunch::product_command;
 use crate::definitions;
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use std::path::PathBuf;
-use warmswap_apps::{AppSpec, Place, Size};
+use warmswap_apps::{AppSpec, Place, Set, Size};
 use warmswap_bench::relaunch::SwapKind;
 use warmswap_bench::returns::{HogKind, ReturnArm, ReturnStep};
 use warmswap_bench::{ReturnOptions, returns};
@@ -23,10 +23,10 @@ pub struct ReturnArgs {
     apps: Vec<PathBuf>,
     /// Only installed programs of this set
     #[arg(long, value_enum)]
-    set: Option<SetArg>,
+    set: Option<Set>,
     /// How much memory the programs take
     #[arg(long, value_enum, default_value = "normal")]
-    size: SizeArg,
+    size: Size,
     /// What brings pages back; separated by commas. Without a limit is always measured, too
     #[arg(
         long,
@@ -34,7 +34,7 @@ pub struct ReturnArgs {
         value_delimiter = ',',
         default_value = "kernel,daemon"
     )]
-    arms: Vec<ArmArg>,
+    arms: Vec<ReturnArm>,
     /// What pages are swapped to; separated by commas
     #[arg(
         long,
@@ -42,7 +42,7 @@ pub struct ReturnArgs {
         value_delimiter = ',',
         default_value = "zram,file,zswap"
     )]
-    swaps: Vec<SwapArg>,
+    swaps: Vec<SwapKind>,
     /// Seconds between the hog's end and the first return; separated by commas, with a hog for each
     #[arg(
         long,
@@ -53,7 +53,7 @@ pub struct ReturnArgs {
     waits: Vec<f64>,
     /// What takes the memory
     #[arg(long, value_enum, default_value = "anonymous")]
-    hog: HogArg,
+    hog: HogKind,
     /// How long the hog runs at least
     #[arg(long, default_value_t = 20.0, value_name = "SECONDS")]
     hog_seconds: f64,
@@ -83,34 +83,6 @@ pub struct ReturnArgs {
     allow_busy: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ArmArg {
-    /// The kernel alone
-    Kernel,
-    /// The daemon, told of switches
-    Daemon,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum SwapArg {
-    /// Compressed in memory
-    Zram,
-    /// A file on disk
-    File,
-    /// The kernel's compressed cache before such a file
-    Zswap,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum HogArg {
-    /// Memory with contents of real files, all of which it touches twice a second
-    Anonymous,
-    /// Copies of many files
-    Files,
-    /// Compilations on all processors
-    Compiler,
-}
-
 /// Measures and shows.
 pub fn run(args: ReturnArgs, output: &Output) -> Result<()> {
     let options = options(args)?;
@@ -130,28 +102,14 @@ fn options(args: ReturnArgs) -> Result<ReturnOptions> {
     }
     let apps = definitions(&args)?;
     let ms = |seconds: f64| (seconds * 1000.0) as u64;
-    let arm = |arm: &ArmArg| match arm {
-        ArmArg::Kernel => ReturnArm::Kernel,
-        ArmArg::Daemon => ReturnArm::Daemon,
-    };
-    let swap = |swap: &SwapArg| match swap {
-        SwapArg::Zram => SwapKind::Zram,
-        SwapArg::File => SwapKind::File,
-        SwapArg::Zswap => SwapKind::Zswap,
-    };
-    let is_small = args.quick || matches!(args.size, SizeArg::Small);
     let options = ReturnOptions {
         apps,
-        size: if is_small { Size::Small } else { Size::Normal },
+        size: args.size,
         place: Place::default(),
-        arms: args.arms.iter().map(arm).collect(),
-        swaps: args.swaps.iter().map(swap).collect(),
+        arms: args.arms,
+        swaps: args.swaps,
         waits_ms: args.waits.iter().copied().map(ms).collect(),
-        hog: match args.hog {
-            HogArg::Anonymous => HogKind::Anonymous,
-            HogArg::Files => HogKind::Files,
-            HogArg::Compiler => HogKind::Compiler,
-        },
+        hog: args.hog,
         hog_ms: ms(args.hog_seconds),
         hog_stays: args.hog_stays,
         pause_ms: args.pause_ms,
@@ -171,6 +129,7 @@ fn options(args: ReturnArgs) -> Result<ReturnOptions> {
 fn quick(options: ReturnOptions) -> ReturnOptions {
     ReturnOptions {
         apps: options.apps.into_iter().take(3).collect(),
+        size: Size::Small,
         swaps: vec![SwapKind::Zram],
         waits_ms: vec![10_000],
         hog_ms: 2000,
@@ -187,7 +146,7 @@ fn definitions(args: &ReturnArgs) -> Result<Vec<AppSpec>> {
         definitions::load_or_default(&args.apps)?
     };
     if let Some(set) = args.set {
-        specs.retain(|spec| spec.set == set.into());
+        specs.retain(|spec| spec.set == set);
     }
     if args.apps.is_empty() || args.set.is_some() {
         definitions::retain_installed(&mut specs, &Place::default().cache);

@@ -21,7 +21,7 @@ fn result(arm: Arm, host: Option<HostPart>) -> ArmResult {
             major_faults: Quantiles::of([100]),
         }],
         cpu: CpuParts {
-            programs_ns: 5,
+            programs_ns: Some(5),
             host_ns: 7,
             ..CpuParts::default()
         },
