@@ -58,7 +58,7 @@ traces: lab ## record the programs of apps/ for studies, an hour at most, to tar
 bench: setup ## microbenchmarks of all crates
 	cargo bench --workspace
 
-demo: setup ## build, then compare the schemes on a recorded trace and on live programs
+demo: setup ## build, take memory from programs and return to them, page one, compare schemes on a recorded trace
 	@scripts/demo
 
 book: setup ## the book, with the reference of the command: target/book/index.html
