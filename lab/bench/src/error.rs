@@ -215,6 +215,17 @@ pub enum BenchError {
 }
 
 impl BenchError {
+    /// Whether a program of the measurement failed, and not the measurement.
+    #[must_use]
+    pub const fn is_of_a_program(&self) -> bool {
+        matches!(
+            self,
+            Self::App(_) | Self::Hog { .. } | Self::KilledAtStart { .. }
+        )
+    }
+}
+
+impl BenchError {
     pub(crate) fn system(action: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
         move |errno| Self::System {
             action,

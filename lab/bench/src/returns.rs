@@ -2,18 +2,20 @@
 //!
 //! # Method
 //!
-//! Programs are started and used, and fit in memory. A *hog* takes what it wants, so that most of them is swapped out, and
-//! ends. After a while they are returned to in an order that the seed decides, half of them twice, with pauses between. A
-//! return is a relaunch request, timed to the program's own answer, and the use that follows. Then comes the next hog, with
-//! the next wait.
+//! Programs are started and used, and fit in memory. A *hog* takes what it wants, so that much of them is swapped out or
+//! dropped, and ends; it does the same work in every arm. After a while they are returned to in an order that the seed
+//! decides, half of them twice, with pauses between. A return is a relaunch request, timed to the program's own answer, and
+//! the use that follows. Then comes the next hog, with the next wait.
 //!
 //! Each block runs every arm once over every swap, and the one without a limit before them, which says what the programs
-//! take. Its returns are the measure of the others: what memory *adds* is what a return and its use take beyond the mean of
-//! the same program there. The limited arms have half as much memory again as the programs take, the compressed pool
-//! included; the hog wants as much as the programs take.
+//! take (their proportional set size). Its returns are the measure of the others: what memory *adds* is what a first return
+//! and its use take beyond the mean of the same program there. The limited arms have half as much memory again as the
+//! programs take, the compressed pool and the daemon with all that it reads ahead included; the hog wants as much as the
+//! programs take. The daemon is the command as shipped, and hears of switches, not of answers.
 //!
 //! CPU time is that of all processors from before the hog to after the last return, so that nothing is left out that is
-//! done in idle time; other programs on the machine are in it.
+//! done in idle time; other programs on the machine are in it. Limited arms take turns at being the first, so that what the
+//! disk's own cache does is the same for all where there are as many blocks as such arms.
 
 mod back;
 mod hog;
@@ -34,7 +36,7 @@ use crate::relaunch::{SwapKind, check_no_daemon};
 use self::run::Run;
 
 pub use options::{HogKind, ReturnArm, ReturnOptions, ReturnStep};
-pub use result::{HogValue, ReturnReport, ReturnRow, ReturnValue};
+pub use result::{HogValue, ReturnFailure, ReturnReport, ReturnRow, ReturnValue};
 
 /// Measures. What is changed on the machine is noted in `undo` and taken back on every way out.
 ///
@@ -74,7 +76,21 @@ pub fn returns(
                 sizes,
                 machine_bytes,
             };
-            let mut done = run.measure(progress)?;
+            let mut done = match run.measure(progress) {
+                Ok(done) => done,
+                // What was measured before is kept; without a measure of the programs there is nothing yet.
+                Err(error) if sizes.is_some() && error.is_of_a_program() => {
+                    let why = error.to_string();
+                    report.failures.push(ReturnFailure {
+                        arm,
+                        swap,
+                        block,
+                        why,
+                    });
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             sizes = Some(done.sizes);
             machine_bytes = machine_bytes.or(done.machine_bytes);
             report.footprint_bytes = done.sizes.footprint_bytes;

@@ -121,9 +121,9 @@ impl Run<'_> {
 
     /// Where the memory of this arm is limited.
     fn limit(&self) -> Result<Box<dyn MemoryLimit>, BenchError> {
-        let name = self.arm.name();
+        let name = format!("relaunch-{}", self.arm.name());
         let Some(total_bytes) = self.total_bytes else {
-            return Ok(Box::new(GroupLimit::create(self.undo, name, None)?));
+            return Ok(Box::new(GroupLimit::create(self.undo, &name, None)?));
         };
         let place = (
             self.options.place.temporary.as_path(),
@@ -141,7 +141,7 @@ impl Run<'_> {
             }
             _ => {
                 let limited = Some((total_bytes, swap));
-                Box::new(GroupLimit::create(self.undo, name, limited)?)
+                Box::new(GroupLimit::create(self.undo, &name, limited)?)
             }
         })
     }
@@ -175,7 +175,7 @@ impl Run<'_> {
         .collect()
     }
 
-    /// Who is told of switches.
+    /// What is told of switches.
     fn pager(
         &self,
         daemon: Option<DaemonProcess>,
@@ -192,7 +192,7 @@ impl Run<'_> {
                 let folders = folders.map(|(app, budget)| budget.map(|_| app.folder().to_owned()));
                 Pager::Arenas(Arenas::start(folders.collect()))
             }
-            _ => Pager::Nobody,
+            _ => Pager::None,
         })
     }
 

@@ -1,4 +1,4 @@
-//! Who pages the applications of an arm, and is told of switches.
+//! What pages the applications of an arm, and is told of switches.
 
 use warmswap_apps::RunningApp;
 use warmswap_kernel::HostStatus;
@@ -9,11 +9,11 @@ use super::daemon::DaemonProcess;
 use super::host_thread::{HostThread, application};
 use crate::BenchError;
 
-/// Who is told.
+/// What is told.
 #[derive(Debug)]
 pub enum Pager {
-    /// Nobody: memory without a limit, or the kernel by itself.
-    Nobody,
+    /// Memory without a limit, or the kernel by itself.
+    None,
     /// The kernel host.
     Host(HostThread),
     /// The arenas of the programs.
@@ -37,7 +37,7 @@ impl Pager {
     /// An application comes to the foreground. Does not wait.
     pub fn switch(&self, app: usize) {
         match self {
-            Self::Nobody => {}
+            Self::None => {}
             Self::Host(host) => host.switch(app),
             Self::Arenas(arenas) => arenas.switch(app),
             Self::Daemon(daemon) => daemon.switch(app),
@@ -48,7 +48,7 @@ impl Pager {
     pub fn done(&self, app: usize) {
         match self {
             // A user's desktop tells the daemon of switches, and not of answers.
-            Self::Nobody | Self::Daemon(_) => {}
+            Self::None | Self::Daemon(_) => {}
             Self::Host(host) => host.done(app),
             Self::Arenas(arenas) => arenas.done(app),
         }
@@ -57,7 +57,7 @@ impl Pager {
     /// It was killed, and started again.
     pub fn restarted(&self, at: usize, app: &RunningApp, root: &Root) -> Result<(), BenchError> {
         match self {
-            Self::Nobody => {}
+            Self::None => {}
             Self::Host(host) => host.replace(at, application(app, root)?),
             Self::Arenas(arenas) => arenas.replace(at, app.folder().to_owned()),
             Self::Daemon(daemon) => daemon.launched(at, app)?,
@@ -76,7 +76,7 @@ impl Pager {
     /// What it did, with so many applications.
     pub fn counts(&self, apps: usize) -> Result<PagerCounts, BenchError> {
         Ok(match self {
-            Self::Nobody => PagerCounts::default(),
+            Self::None => PagerCounts::default(),
             Self::Host(host) => PagerCounts {
                 host: Some(host.status()),
                 ..PagerCounts::default()

@@ -26,12 +26,21 @@ pub fn faults(root: &Root, pids: &[u32]) -> Faults {
 /// Anonymous memory of a set of processes, in bytes; of what several share, each has its part. Those that end
 /// meanwhile are left out.
 pub fn anonymous_bytes(root: &Root, pids: &[u32]) -> u64 {
+    // Before Linux 5.14 only the whole was said.
+    sum_of(root, pids, &["Pss_Anon:", "Anonymous:"])
+}
+
+/// The same for all that they map.
+pub fn footprint_bytes(root: &Root, pids: &[u32]) -> u64 {
+    sum_of(root, pids, &["Pss:"])
+}
+
+/// The sum of the first of these fields of `smaps_rollup` that there is.
+fn sum_of(root: &Root, pids: &[u32], fields: &[&str]) -> u64 {
     let of = |pid: u32| {
         let text = file::read(&root.proc_file(pid, "smaps_rollup")).ok()?;
-        // Before Linux 5.14 only the whole was said.
-        let lines = || text.lines();
-        let parts = lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
-        let value = parts.or_else(|| lines().find_map(|line| line.strip_prefix("Anonymous:")))?;
+        let value = |field: &&str| text.lines().find_map(|line| line.strip_prefix(field));
+        let value = fields.iter().find_map(value)?;
         let kib = value.trim().strip_suffix(" kB")?.parse::<u64>().ok()?;
         Some(kib * 1024)
     };
@@ -116,6 +125,7 @@ mod tests {
         assert!(faults(&root, &own).minor > 0);
         let filled = std::hint::black_box(vec![1u8; 8 << 20]);
         assert!(anonymous_bytes(&root, &own) >= filled.len() as u64);
+        assert!(footprint_bytes(&root, &own) >= filled.len() as u64);
         assert_eq!(anonymous_bytes(&root, &[i32::MAX as u32]), 0);
         assert_eq!(faults(&root, &[i32::MAX as u32]), Faults::default());
     }

@@ -1,7 +1,7 @@
-"""Takes memory as other programs do: hog.py anonymous|files|compiler BYTES SECONDS FOLDER
+"""Takes memory as other programs do: hog.py anonymous|files|compiler BYTES ROUNDS FOLDER
 
-It says "full" once it has taken all that it wants, keeps at it until SECONDS have passed, and ends. With SECONDS below 0
-it stays until it is ended.
+It says "full" once it has taken all that it wants, does ROUNDS more rounds of its work, and ends: as much work however
+long that takes. With ROUNDS below 0 it stays until it is ended.
 """
 import os
 import shutil
@@ -9,8 +9,7 @@ import subprocess
 import sys
 import time
 
-kind, wanted, seconds, folder = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
-begin = time.monotonic()
+kind, wanted, rounds, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 
 
 def real_files():
@@ -41,12 +40,15 @@ def contents(size):
 def anonymous():
     """Holds memory with real contents, and touches every page of it again and again."""
     block = 4 << 20
-    source = contents(min(32 << 20, wanted // 4))
+    source = memoryview(contents(max(block, min(32 << 20, wanted // 4))))
     held = []
     while len(held) * block < wanted - len(source):
         # Each block begins elsewhere in the source, so that no two are the same.
         at = len(held) * 1_234_577 % len(source)
-        data = bytearray((source[at:] + source[:at])[:block])
+        data = bytearray(block)
+        end = min(block, len(source) - at)
+        data[:end] = source[at : at + end]
+        data[end:] = source[: block - end]
         data[:8] = len(held).to_bytes(8, "little")
         held.append(data)
     yield
@@ -64,22 +66,24 @@ def files():
         target = os.path.join(folder, "copies")
         shutil.rmtree(target, ignore_errors=True)
         os.makedirs(target)
-        copied = 0
-        for number, path in enumerate(real_files()):
-            try:
-                copied += os.path.getsize(path)
-                shutil.copyfile(path, os.path.join(target, str(number)))
-            except OSError:
-                continue
-            if copied >= wanted:
-                break
+        copied, number = 0, 0
+        while copied < wanted:
+            for path in real_files():
+                try:
+                    shutil.copyfile(path, os.path.join(target, str(number)))
+                    copied += os.path.getsize(path)
+                except OSError:
+                    continue
+                number += 1
+                if copied >= wanted:
+                    break
         yield
 
 
 def compiler():
-    """Compiles C files with many functions on all processors, again and again."""
-    # One compilation takes about 60 MiB.
-    jobs = max(1, wanted // (60 << 20))
+    """Compiles C files with many functions, as many at a time as take so many bytes, again and again."""
+    # One compilation takes about 100 MiB.
+    jobs = max(1, wanted // (100 << 20))
     source = os.path.join(folder, "unit.c")
     with open(source, "w") as file:
         for number in range(800):
@@ -101,5 +105,6 @@ def compiler():
 work = {"anonymous": anonymous, "files": files, "compiler": compiler}[kind]()
 next(work)
 print("full", flush=True)
-while seconds < 0 or time.monotonic() - begin < seconds:
+while rounds != 0:
     next(work)
+    rounds -= 1

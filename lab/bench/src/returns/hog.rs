@@ -13,13 +13,24 @@ use crate::BenchError;
 
 const SCRIPT: &str = include_str!("hog.py");
 
-/// How much it takes, and for how long.
+/// How much it takes, and how much work it does then.
 #[derive(Debug, Clone, Copy)]
 pub struct HogSize {
     pub kind: HogKind,
     pub bytes: u64,
-    /// How long it runs at least; none for one that stays.
+    /// How long it works about; none for one that stays.
     pub length_ms: Option<u64>,
+}
+
+impl HogSize {
+    /// As many rounds as that takes about, so that every arm's hog does the same; -1 for one that stays.
+    fn rounds(self) -> i64 {
+        let round_ms = match self.kind {
+            HogKind::Anonymous => 500,
+            HogKind::Files | HogKind::Compiler => 10_000,
+        };
+        self.length_ms.map_or(-1, |ms| (ms / round_ms) as i64)
+    }
 }
 
 /// A hog that runs. Dropping it ends it and removes its files.
@@ -38,17 +49,21 @@ impl Hog {
     pub fn start(undo: &Undo, temporary: &Path, size: HogSize) -> Result<Self, BenchError> {
         let name = format!("{}hog-{}", Action::FOLDER_PREFIX, std::process::id());
         let folder = temporary.join(name);
+        if size.kind == HogKind::Files && is_in_memory(temporary) {
+            let folder = temporary.display();
+            let said = format!("{folder} is in memory, where copies are no page cache: set TMPDIR");
+            return Err(BenchError::Hog { said });
+        }
         let pending = undo.register(Action::RemoveFolder {
             path: folder.clone(),
         })?;
         std::fs::create_dir(&folder).map_err(|e| FileError::new("make", &folder, e))?;
         let said = folder.join("said");
         let stderr = std::fs::File::create(&said).map_err(|e| FileError::new("make", &said, e))?;
-        let seconds = size.length_ms.map_or(-1.0, |ms| ms as f64 / 1000.0);
         let mut command = Command::new("python3");
         command
             .args(["-c", SCRIPT, size.kind.name()])
-            .args([size.bytes.to_string(), seconds.to_string()])
+            .args([size.bytes.to_string(), size.rounds().to_string()])
             .arg(&folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -80,8 +95,8 @@ impl Hog {
         }
     }
 
-    /// Waits until it ends.
-    pub fn wait_until_ended(mut self) -> Result<(), BenchError> {
+    /// Waits until it ends; what it wrote stays.
+    pub fn wait_until_ended(&mut self) -> Result<(), BenchError> {
         let _ = self.stdout.read_to_end(&mut Vec::new());
         match self.session.child().wait() {
             Ok(status) if status.success() => Ok(()),
@@ -96,6 +111,12 @@ impl Hog {
             said: last.to_owned(),
         }
     }
+}
+
+/// Whether files of the folder are memory (`tmpfs`).
+fn is_in_memory(folder: &Path) -> bool {
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    rustix::fs::statfs(folder).is_ok_and(|of| of.f_type == TMPFS_MAGIC)
 }
 
 #[cfg(test)]
@@ -129,10 +150,44 @@ mod tests {
             let (dir, mut hog) = start(kind).unwrap();
             assert!(hog.wait_until_full().unwrap() > 0);
             hog.wait_until_ended().unwrap();
+            drop(hog);
             let left = std::fs::read_dir(dir.path()).unwrap().flatten();
             let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
             assert_eq!(left, ["state"]);
         }
+    }
+
+    #[test]
+    fn a_hog_does_as_much_work_in_every_arm() {
+        let rounds = |kind, length_ms| {
+            let bytes = 1;
+            HogSize {
+                kind,
+                bytes,
+                length_ms,
+            }
+            .rounds()
+        };
+        assert_eq!(rounds(HogKind::Anonymous, Some(20_000)), 40);
+        assert_eq!(rounds(HogKind::Compiler, Some(20_000)), 2);
+        assert_eq!(rounds(HogKind::Files, Some(2000)), 0);
+        assert_eq!(rounds(HogKind::Files, None), -1);
+    }
+
+    #[test]
+    fn copies_in_memory_are_refused() {
+        if !is_in_memory(Path::new("/dev/shm")) {
+            warmswap_testkit::skip!("copies_in_memory_are_refused", "/dev/shm is no tmpfs");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let undo = Undo::open(&Root::machine(), &dir.path().join("state")).unwrap();
+        let size = HogSize {
+            kind: HogKind::Files,
+            bytes: 1,
+            length_ms: Some(0),
+        };
+        let error = Hog::start(&undo, Path::new("/dev/shm"), size).unwrap_err();
+        assert!(error.to_string().ends_with("set TMPDIR"), "{error}");
     }
 
     #[test]

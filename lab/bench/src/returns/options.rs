@@ -31,8 +31,10 @@ pub enum ReturnArm {
     NoLimit,
     /// The kernel alone, a page at each fault.
     Kernel,
-    /// The daemon, which is told of switches: the kernel host in a thread, or the command with `--machine`.
+    /// The daemon as shipped, which is told of switches.
     Daemon,
+    /// The daemon as shipped, which is told nothing.
+    DaemonUntold,
 }
 
 impl ReturnArm {
@@ -43,7 +45,13 @@ impl ReturnArm {
             Self::NoLimit => "no-limit",
             Self::Kernel => "kernel",
             Self::Daemon => "daemon",
+            Self::DaemonUntold => "daemon-untold",
         }
+    }
+
+    /// Whether a daemon runs.
+    pub(super) const fn has_daemon(self) -> bool {
+        matches!(self, Self::Daemon | Self::DaemonUntold)
     }
 }
 
@@ -53,9 +61,9 @@ impl ReturnArm {
 pub enum HogKind {
     /// Anonymous memory with contents of real files, all of which it touches twice a second.
     Anonymous,
-    /// Copies of many files.
+    /// Copies of many files, which stay until the last return.
     Files,
-    /// Compilations on all processors.
+    /// Compilations, as many at a time as take the memory.
     Compiler,
 }
 
@@ -88,7 +96,7 @@ pub struct ReturnOptions {
     pub waits_ms: Vec<u64>,
     /// What takes the memory away.
     pub hog: HogKind,
-    /// How long it runs at least, in milliseconds.
+    /// How long it works about once it has the memory, in milliseconds: every arm's does as much work.
     pub hog_ms: u64,
     /// Whether it stays while programs are returned to.
     pub hog_stays: bool,
@@ -104,9 +112,9 @@ pub struct ReturnOptions {
     pub algorithm: String,
     /// Whether memory is taken away from the whole machine, in place of limiting a control group.
     pub is_machine: bool,
-    /// How the kernel host works.
+    /// Whether the daemon brings pages back, and reads ahead.
     pub host: HostConfig,
-    /// The command that runs the daemon, which the arm `daemon` needs on a whole machine.
+    /// The command that runs the daemon, for the arms that have one.
     pub command: Option<PathBuf>,
     /// Measure although other programs take the processor.
     pub allow_busy: bool,

@@ -15,7 +15,7 @@ pub struct ReturnReport {
     pub hog: HogKind,
     /// How much it wanted, in bytes.
     pub hog_bytes: u64,
-    /// How long it ran at least, in milliseconds.
+    /// How long it worked about once it had that, in milliseconds.
     pub hog_ms: u64,
     /// Whether it stayed while programs were returned to.
     pub hog_stays: bool,
@@ -39,6 +39,8 @@ pub struct ReturnReport {
     pub total_bytes: u64,
     /// By swap, wait and arm.
     pub rows: Vec<ReturnRow>,
+    /// What could not be measured.
+    pub failures: Vec<ReturnFailure>,
     /// Every hog.
     pub hogs: Vec<HogValue>,
     /// Every single return.
@@ -54,27 +56,33 @@ pub struct ReturnRow {
     pub swap: Option<SwapKind>,
     /// Between the hog's end and the first return, in milliseconds.
     pub wait_ms: u64,
-    /// Returns, to the program's own answer, in nanoseconds.
+    /// First returns after a hog, to the program's own answer, in nanoseconds.
     pub answer: Quantiles,
     /// The use after them, in nanoseconds.
     pub use_time: Quantiles,
-    /// What memory adds to a return and the use after it, in nanoseconds: the mean beyond that without a limit.
+    /// Second returns with the use after them, in nanoseconds: mean; none where no program was returned to twice.
+    pub again_ns: Option<f64>,
+    /// What memory adds to a first return and the use after it, in nanoseconds: the mean beyond that without a limit.
     pub added_ns: f64,
     /// The 90th percentile of the same, each return beside the mean of its program.
     pub added_p90_ns: f64,
     /// What it adds as a part of what it adds with the kernel alone over the same swap; none where that adds nothing.
     pub added_ratio: Option<f64>,
-    /// Major faults of a return and the use after it: mean.
+    /// Major faults of a first return and the use after it: mean.
     pub major_faults: f64,
     /// Mean over the hogs: until it had all that it wanted, in nanoseconds.
     pub hog_ns: f64,
-    /// The same for memory of programs that was in swap when it ended, in bytes.
+    /// The same for anonymous memory of programs that was in swap when it ended, in bytes.
     pub swapped_bytes: f64,
     /// The same until all of that was back, in nanoseconds; none where it was not after one of the hogs.
     pub back_ns: Option<f64>,
+    /// The same for what was in swap after the last return, in bytes.
+    pub left_bytes: f64,
     /// The same for CPU time of everything, from before the hog to after the last return, in nanoseconds; none where it
     /// was not measured.
     pub cpu_ns: Option<f64>,
+    /// Of it what is beyond the arm without a limit, whose hog does the same work.
+    pub added_cpu_ns: Option<f64>,
     /// Of it that of the daemon; none in the other arms.
     pub daemon_cpu_ns: Option<f64>,
     /// Pages read from swap in that time.
@@ -100,10 +108,15 @@ pub struct HogValue {
     pub wait_ms: u64,
     /// Until it had all that it wanted, in nanoseconds.
     pub hog_ns: u64,
-    /// Memory of programs that was in swap when it ended, in bytes.
+    /// Anonymous memory of programs that was in swap when it ended, in bytes.
     pub swapped_bytes: u64,
-    /// Until all of that was back, in nanoseconds; none where it was not when the last program had been returned to.
+    /// Until all of that was back, in nanoseconds; none where it was not when the last program had been returned to, or a
+    /// process had ended.
     pub back_ns: Option<u64>,
+    /// What was in swap then, in bytes.
+    pub left_bytes: u64,
+    /// Processes that the kernel killed for want of memory.
+    pub oom_kills: u64,
     /// CPU time of everything, in nanoseconds; none where it was not measured.
     pub cpu_ns: Option<u64>,
     /// Of it that of the daemon; none in the other arms.
@@ -116,6 +129,19 @@ pub struct HogValue {
     pub read_bytes: u64,
     /// Bytes of files written.
     pub written_bytes: u64,
+}
+
+/// An arm of a block that was not measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReturnFailure {
+    /// Which arm.
+    pub arm: ReturnArm,
+    /// Over which swap; none without a limit.
+    pub swap: Option<SwapKind>,
+    /// In which block, from 0.
+    pub block: u32,
+    /// Why.
+    pub why: String,
 }
 
 /// One return.
@@ -165,6 +191,7 @@ impl ReturnReport {
             footprint_bytes: 0,
             total_bytes: 0,
             rows: Vec::new(),
+            failures: Vec::new(),
             hogs: Vec::new(),
             values: Vec::new(),
         }
@@ -185,7 +212,17 @@ impl ReturnReport {
             .filter(|row| row.arm == ReturnArm::Kernel)
             .map(|row| (row.swap, row.wait_ms, row.added_ns))
             .collect();
+        let unlimited: Vec<_> = rows
+            .iter()
+            .filter(|row| row.arm == ReturnArm::NoLimit)
+            .map(|row| (row.wait_ms, row.cpu_ns))
+            .collect();
         for row in &mut rows {
+            let cpu_ns = unlimited.iter().find(|of| of.0 == row.wait_ms);
+            row.added_cpu_ns = row
+                .cpu_ns
+                .zip(cpu_ns.and_then(|of| of.1))
+                .map(|(a, b)| a - b);
             let same = kernel
                 .iter()
                 .find(|of| (of.0, of.1) == (row.swap, row.wait_ms));
@@ -197,18 +234,17 @@ impl ReturnReport {
 
     fn row(&self, (swap, wait_ms, arm): (Option<SwapKind>, u64, ReturnArm)) -> ReturnRow {
         let values = self.values.iter();
-        let values: Vec<_> = values
+        let (again, values): (Vec<_>, Vec<_>) = values
             .filter(|v| (v.swap, v.wait_ms, v.arm) == (swap, wait_ms, arm))
-            .collect();
+            .partition(|value| value.is_second);
         let hogs = self.hogs.iter();
         let hogs: Vec<_> = hogs
             .filter(|h| (h.swap, h.wait_ms, h.arm) == (swap, wait_ms, arm))
             .collect();
         let added = values.iter().filter_map(|value| {
-            let without = self
-                .values
-                .iter()
-                .filter(|other| other.arm == ReturnArm::NoLimit && other.app == value.app);
+            let without = self.values.iter().filter(|other| {
+                other.arm == ReturnArm::NoLimit && other.app == value.app && !other.is_second
+            });
             Some(value.both_ns() - mean(without.map(ReturnValue::both_ns))?)
         });
         let mut added: Vec<f64> = added.collect();
@@ -225,6 +261,7 @@ impl ReturnReport {
             wait_ms,
             answer: Quantiles::of(values.iter().map(|value| value.answer_ns)),
             use_time: Quantiles::of(values.iter().map(|value| value.use_ns)),
+            again_ns: mean(again.iter().map(|value| value.both_ns())),
             added_ns: mean(added.iter().copied()).unwrap_or(0.0),
             added_p90_ns: p90.map_or(0.0, |at| added[at]),
             added_ratio: None,
@@ -232,7 +269,9 @@ impl ReturnReport {
             hog_ns: of(|hog| hog.hog_ns).unwrap_or(0.0),
             swapped_bytes: of(|hog| hog.swapped_bytes).unwrap_or(0.0),
             back_ns: known(|hog| hog.back_ns),
+            left_bytes: of(|hog| hog.left_bytes).unwrap_or(0.0),
             cpu_ns: known(|hog| hog.cpu_ns),
+            added_cpu_ns: None,
             daemon_cpu_ns: known(|hog| hog.daemon_cpu_ns),
             in_pages: of(|hog| hog.in_pages).unwrap_or(0.0),
             out_pages: of(|hog| hog.out_pages).unwrap_or(0.0),
@@ -275,7 +314,9 @@ mod tests {
             hog_ns: 7,
             swapped_bytes: 1 << 20,
             back_ns,
-            cpu_ns: None,
+            left_bytes: 5,
+            oom_kills: 0,
+            cpu_ns: back_ns.map(|ns| 10 * ns),
             daemon_cpu_ns: None,
             in_pages: 1,
             out_pages: 2,
@@ -306,7 +347,13 @@ mod tests {
             value(Daemon, "a", 30, 0),
             value(Daemon, "b", 130, 60),
         ];
-        let hogs = [NoLimit, Kernel, Daemon].map(|arm| hog(arm, Some(1)));
+        let again = ReturnValue {
+            is_second: true,
+            ..value(Daemon, "a", 900, 90)
+        };
+        let values = [values, vec![again]].concat();
+        let hogs = [(NoLimit, 1), (Kernel, 3), (Daemon, 4)];
+        let hogs = hogs.map(|(arm, ns)| hog(arm, Some(ns)));
         let report = report(values, hogs.into());
 
         let [none, kernel, daemon] = report.rows.as_slice() else {
@@ -317,6 +364,9 @@ mod tests {
         assert_eq!((daemon.added_ns, daemon.added_ratio), (25.0, Some(0.125)));
         assert_eq!((kernel.answer.mean, kernel.use_time.mean), (200.0, 85.0));
         assert_eq!(kernel.major_faults, 200.0);
+        assert_eq!((daemon.again_ns, kernel.again_ns), (Some(990.0), None));
+        let added = [none, kernel, daemon].map(|row| row.added_cpu_ns);
+        assert_eq!(added, [Some(0.0), Some(20.0), Some(30.0)]);
     }
 
     #[test]
@@ -326,10 +376,13 @@ mod tests {
         let row = all(vec![hog(arm, Some(10)), hog(arm, Some(20))]);
         assert_eq!(
             (row.back_ns, row.cpu_ns, row.hog_ns),
-            (Some(15.0), None, 7.0)
+            (Some(15.0), Some(150.0), 7.0)
         );
         let row = all(vec![hog(arm, Some(10)), hog(arm, None)]);
-        assert_eq!(row.back_ns, None);
+        assert_eq!(
+            (row.back_ns, row.cpu_ns, row.added_cpu_ns),
+            (None, None, None)
+        );
         // Without the other arms nothing can be said of what memory adds.
         assert_eq!((row.added_ns, row.added_ratio), (0.0, None));
     }

@@ -1,27 +1,26 @@
 //! One arm of one block.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warmswap_apps::{Request, RunningApp};
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::cpu_time::machine_busy_ns;
-use warmswap_sys::meminfo::{BlockTraffic, VmstatFile};
+use warmswap_sys::meminfo::{BlockTraffic, SwapTraffic, VmstatFile, oom_kills};
 use warmswap_sys::taken::Left;
 use warmswap_sys::undo::Undo;
 
-use super::back::{BackWatch, swapped_bytes};
+use super::back::{Away, BackWatch};
 use super::hog::{Hog, HogSize};
 use super::options::{ReturnArm, ReturnOptions, ReturnStep};
 use super::result::{HogValue, ReturnValue};
 use crate::BenchError;
 use crate::relaunch::arm::drop_caches;
 use crate::relaunch::daemon::DaemonProcess;
-use crate::relaunch::host_thread::{HostThread, application};
 use crate::relaunch::limit::{GroupLimit, MachineLimit, MemoryLimit};
 use crate::relaunch::order::{order, request_seed};
 use crate::relaunch::pager::Pager;
 use crate::relaunch::swap::Swap;
-use crate::relaunch::usage::faults;
+use crate::relaunch::usage::{faults, footprint_bytes};
 use crate::relaunch::{Arm, SwapKind};
 
 /// Programs are at rest for so long before memory is limited.
@@ -39,8 +38,8 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Half as much again as the programs take, of which the hog wants two thirds: with a pool that compresses to a third,
-    /// three quarters of the programs leave.
+    /// Half as much again as the programs take, of which the hog wants two thirds: half of the programs, and the compressed
+    /// pool's part besides, has to leave, be it to swap or, where it is of files, to be read again.
     pub fn of(footprint_bytes: u64) -> Self {
         Self {
             footprint_bytes,
@@ -87,7 +86,7 @@ impl Run<'_> {
     pub fn measure(&self, progress: &mut dyn FnMut(ReturnStep<'_>)) -> Result<Done, BenchError> {
         drop_caches(self.undo.root())?;
         let mut limit = self.limit()?;
-        let daemon = self.daemon()?;
+        let daemon = self.daemon(&*limit)?;
         let mut apps = self.start_all(&*limit, daemon.as_ref(), progress)?;
         for round in 0..self.options.warm_up {
             for (place, app) in apps.iter_mut().enumerate() {
@@ -99,10 +98,10 @@ impl Run<'_> {
         std::thread::sleep(SETTLE);
         let sizes = match self.sizes {
             Some(sizes) => sizes,
-            None => Sizes::of(limit.used_bytes()?),
+            None => Sizes::of(footprint_bytes(self.undo.root(), &pids(&apps)?)),
         };
         limit.impose();
-        let pager = self.pager(daemon, &apps)?;
+        let pager = daemon.map_or(Pager::None, Pager::Daemon);
         let mut running = Running {
             apps,
             limit: &*limit,
@@ -151,15 +150,17 @@ impl Run<'_> {
         Ok(Box::new(GroupLimit::create(self.undo, &name, limited)?))
     }
 
-    /// The daemon of a whole machine, which is up before the programs are.
-    fn daemon(&self) -> Result<Option<DaemonProcess>, BenchError> {
+    /// The daemon, which is up before the programs are, and under their limit: its own memory and the pages of files that it
+    /// reads ahead count like all else.
+    fn daemon(&self, limit: &dyn MemoryLimit) -> Result<Option<DaemonProcess>, BenchError> {
         let options = self.options;
-        if self.arm != ReturnArm::Daemon || !options.is_machine {
+        if !self.arm.has_daemon() {
             return Ok(None);
         }
         let command = options.command.as_deref().ok_or(BenchError::NoCommand)?;
-        let temporary = &options.place.temporary;
-        DaemonProcess::start(self.undo, command, temporary, true, &options.host).map(Some)
+        let (temporary, is_told) = (&options.place.temporary, self.arm == ReturnArm::Daemon);
+        let _guest = limit.admit()?;
+        DaemonProcess::start(self.undo, command, temporary, is_told, &options.host).map(Some)
     }
 
     fn start_all(
@@ -180,25 +181,6 @@ impl Run<'_> {
         .collect()
     }
 
-    /// What is told of switches.
-    fn pager(
-        &self,
-        daemon: Option<DaemonProcess>,
-        apps: &[RunningApp],
-    ) -> Result<Pager, BenchError> {
-        if let Some(daemon) = daemon {
-            return Ok(Pager::Daemon(daemon));
-        }
-        if self.arm != ReturnArm::Daemon {
-            return Ok(Pager::Nobody);
-        }
-        let root = self.undo.root();
-        let applications = apps.iter().map(|app| application(app, root));
-        let applications = applications.collect::<Result<_, _>>()?;
-        let host = HostThread::start(self.options.host.clone(), root, applications)?;
-        Ok(Pager::Host(host))
-    }
-
     /// A hog for each wait, with the returns after it.
     fn hogs(
         &self,
@@ -206,8 +188,8 @@ impl Run<'_> {
         progress: &mut dyn FnMut(ReturnStep<'_>),
     ) -> Result<(Vec<HogValue>, Vec<ReturnValue>), BenchError> {
         let (mut hogs, mut values) = (Vec::new(), Vec::new());
-        for (at, &wait_ms) in self.options.waits_ms.iter().enumerate() {
-            let done = self.hog(running, (at as u32, wait_ms), progress);
+        for &wait_ms in &self.options.waits_ms {
+            let done = self.hog(running, wait_ms, progress);
             // A failure where memory ran out is no failure of its own.
             running.limit.check()?;
             let (hog, mut returns) = done?;
@@ -221,13 +203,13 @@ impl Run<'_> {
     fn hog(
         &self,
         running: &mut Running<'_>,
-        (at, wait_ms): (u32, u64),
+        wait_ms: u64,
         progress: &mut dyn FnMut(ReturnStep<'_>),
     ) -> Result<(HogValue, Vec<ReturnValue>), BenchError> {
         let (options, root) = (self.options, self.undo.root());
         let apps = running.apps.len();
         for place in order(options.seed, self.block, running.round, apps) {
-            self.switch(running, place)?;
+            self.switch(running, place, false)?;
         }
         running.round += 1;
         let before = self.counts(running.pager, apps)?;
@@ -241,34 +223,33 @@ impl Run<'_> {
             Hog::start(self.undo, &options.place.temporary, size)?
         };
         let hog_ns = hog.wait_until_full()?;
-        let stays = if options.hog_stays {
+        if options.hog_stays {
             std::thread::sleep(Duration::from_millis(options.hog_ms));
-            Some(hog)
         } else {
             hog.wait_until_ended()?;
-            None
-        };
-        let pids = pids(&running.apps)?;
-        let away_bytes = swapped_bytes(root, &pids);
-        progress(ReturnStep::Hog {
-            swapped_bytes: away_bytes,
-        });
-        let back = (away_bytes > 0).then(|| BackWatch::start(root, pids, away_bytes));
-        std::thread::sleep(Duration::from_millis(wait_ms));
+        }
+        let end = Instant::now();
+        let programs = running
+            .apps
+            .iter()
+            .map(|app| Ok(Away::read(root, app.pids()?)));
+        let programs = programs.collect::<Result<Vec<_>, BenchError>>()?;
+        let swapped_bytes = programs.iter().map(|program| program.swapped_bytes).sum();
+        progress(ReturnStep::Hog { swapped_bytes });
+        let back = (swapped_bytes > 0).then(|| BackWatch::start(root, programs));
+        std::thread::sleep(Duration::from_millis(wait_ms).saturating_sub(end.elapsed()));
         let mut values: Vec<ReturnValue> = Vec::new();
-        for place in some_twice(options.seed, self.block, at, apps) {
-            let value = self.switch(running, place)?;
-            let is_second = values.iter().any(|of| of.app == value.app);
-            values.push(ReturnValue {
-                wait_ms,
-                is_second,
-                ..value
-            });
+        for place in some_twice(&order(options.seed, self.block, running.round, apps)) {
+            let app = &running.apps[place].spec().name;
+            let is_second = values.iter().any(|of| of.app == *app);
+            let value = self.switch(running, place, is_second)?;
+            values.push(ReturnValue { wait_ms, ..value });
             std::thread::sleep(Duration::from_millis(options.pause_ms));
         }
-        running.round += 1;
+        // A second request is not that of the first.
+        running.round += 2;
         let back_ns = back.and_then(BackWatch::finish);
-        drop(stays);
+        let left_bytes = Away::read(root, pids(&running.apps)?).swapped_bytes;
         let after = self.counts(running.pager, apps)?;
         let since = |number: fn(&Counts) -> u64| number(&after).saturating_sub(number(&before));
         let hog = HogValue {
@@ -277,15 +258,17 @@ impl Run<'_> {
             block: self.block,
             wait_ms,
             hog_ns,
-            swapped_bytes: away_bytes,
+            swapped_bytes,
             back_ns,
+            left_bytes,
+            oom_kills: since(|counts| counts.oom_kills),
             cpu_ns: Some(since(|counts| counts.machine_ns)).filter(|&ns| ns > 0),
             daemon_cpu_ns: after
                 .daemon_ns
                 .zip(before.daemon_ns)
                 .map(|(a, b)| a.saturating_sub(b)),
-            in_pages: since(|counts| counts.blocks.in_pages),
-            out_pages: since(|counts| counts.blocks.out_pages),
+            in_pages: since(|counts| counts.swap.in_pages),
+            out_pages: since(|counts| counts.swap.out_pages),
             read_bytes: since(|counts| files(counts.blocks.read_bytes, counts.blocks.in_pages)),
             written_bytes: since(|counts| {
                 files(counts.blocks.written_bytes, counts.blocks.out_pages)
@@ -295,15 +278,20 @@ impl Run<'_> {
     }
 
     /// A program comes to the foreground, answers, and is used.
-    fn switch(&self, running: &mut Running<'_>, place: usize) -> Result<ReturnValue, BenchError> {
+    fn switch(
+        &self,
+        running: &mut Running<'_>,
+        place: usize,
+        is_second: bool,
+    ) -> Result<ReturnValue, BenchError> {
         let root = self.undo.root();
-        let seed = request_seed(self.options.seed, self.block, running.round, place);
+        let round = running.round + u32::from(is_second);
+        let seed = request_seed(self.options.seed, self.block, round, place);
         let app = &mut running.apps[place];
         let pids = app.pids()?;
         let before = faults(root, &pids).major;
         running.pager.switch(place);
         let answer = app.request(Request::Relaunch, seed)?;
-        running.pager.done(place);
         let used = app.request(Request::Use, seed)?;
         Ok(ReturnValue {
             arm: self.arm,
@@ -311,7 +299,7 @@ impl Run<'_> {
             block: self.block,
             wait_ms: 0,
             app: app.spec().name.clone(),
-            is_second: false,
+            is_second,
             answer_ns: answer.latency_ns,
             use_ns: used.latency_ns,
             major_faults: faults(root, &pids).major.saturating_sub(before),
@@ -324,7 +312,9 @@ impl Run<'_> {
         Ok(Counts {
             machine_ns: machine_busy_ns(root)?,
             daemon_ns: host.map(|host| host.counters.host_cpu_ns + host.counters.bring_cpu_ns),
+            swap: SwapTraffic::read(root)?,
             blocks: VmstatFile::open(root)?.read()?,
+            oom_kills: oom_kills(root)?,
         })
     }
 }
@@ -334,7 +324,9 @@ struct Counts {
     /// Of all processors, whatever they did but idle.
     machine_ns: u64,
     daemon_ns: Option<u64>,
+    swap: SwapTraffic,
     blocks: BlockTraffic,
+    oom_kills: u64,
 }
 
 /// Of so many bytes that block devices moved those that were not pages of swap.
@@ -351,12 +343,14 @@ fn pids(apps: &[RunningApp]) -> Result<Vec<u32>, BenchError> {
     Ok(pids)
 }
 
-/// The places of programs in the order in which they are returned to: each once, and half of them twice.
-fn some_twice(seed: u64, block: u32, at: u32, apps: usize) -> Vec<usize> {
-    let again = order(!seed, block, at, apps);
-    let places = order(seed, block, at, apps + apps / 2);
-    let app = |place: usize| place.checked_sub(apps).map_or(place, |extra| again[extra]);
-    places.into_iter().map(app).collect()
+/// The programs in this order, half of them once more: after two programs the one that was returned to once and longest ago.
+fn some_twice(order: &[usize]) -> Vec<usize> {
+    let pairs = order.chunks(2).zip(order);
+    let returns = pairs.flat_map(|(pair, &again)| match *pair {
+        [first, second] => vec![first, second, again],
+        _ => pair.to_vec(),
+    });
+    returns.collect()
 }
 
 #[cfg(test)]
@@ -364,19 +358,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_program_is_returned_to_and_half_of_them_twice() {
-        for (seed, apps) in [(1, 5), (2, 1), (3, 8)] {
-            let places = some_twice(seed, 0, 1, apps);
-            assert_eq!(places.len(), apps + apps / 2);
-            let times = |app| places.iter().filter(|&&place| place == app).count();
-            let times: Vec<_> = (0..apps).map(times).collect();
-            assert!(
-                times.iter().all(|&times| times == 1 || times == 2),
-                "{times:?}"
-            );
+    fn every_program_is_returned_to_and_half_of_them_twice_never_in_a_row() {
+        for apps in 1..9 {
+            let returns = some_twice(&order(1, 0, 3, apps));
+            assert_eq!(returns.len(), apps + apps / 2);
+            let times = |app| returns.iter().filter(|&&of| of == app).count();
+            assert!((0..apps).all(|app| matches!(times(app), 1 | 2)));
+            assert!(returns.windows(2).all(|of| of[0] != of[1]), "{returns:?}");
         }
-        assert_ne!(some_twice(1, 0, 0, 8), some_twice(2, 0, 0, 8));
-        assert_eq!(some_twice(1, 0, 0, 8), some_twice(1, 0, 0, 8));
+        assert_eq!(some_twice(&[4, 2, 0, 1]), [4, 2, 4, 0, 1, 2]);
     }
 
     #[test]

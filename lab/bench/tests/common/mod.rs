@@ -121,7 +121,7 @@ pub fn machine_state() -> MachineState {
     let list = |path: &str| std::fs::read_dir(path).into_iter().flatten().flatten();
     let is_ours = |entry: &std::fs::DirEntry| {
         let name = entry.file_name();
-        name.to_string_lossy().starts_with("warmswap-relaunch")
+        name.to_string_lossy().starts_with("warmswap-")
     };
     let groups = list("/sys/fs/cgroup").chain(list("/sys/fs/cgroup/memory"));
     let root = Root::machine();

@@ -1,5 +1,7 @@
 //! How fast programs come back after a hog took their memory.
 
+use std::collections::BTreeSet;
+
 use warmswap_bench::returns::{ReturnArm, ReturnReport, ReturnRow};
 use warmswap_page::PAGE_BYTES;
 
@@ -69,18 +71,43 @@ fn latencies(report: &ReturnReport) -> Result<Table, TableError> {
     }
     let bytes = |bytes| Quantity::Bytes(bytes).human();
     table.footnote(format!(
-        "Median, p90 and mean: from the switch to the program's own answer. Use: what follows, mean. Added: to both, beyond \
-         the same programs without a limit, mean; then as a part of what the kernel alone adds. Faults: major ones of a \
-         return and its use. Programs take {}, the limited arms have {} with the compressed pool, the hog wanted {}. {} {}; \
-         the measuring thread got {} of a processor before.",
+        "Median, p90 and mean: from the switch to the program's own answer, at the first return after a hog. Use: what follows, \
+         mean. Added: to both, beyond the same programs without a limit, mean; then as a part of what the kernel alone adds. \
+         Faults: major ones of both. Programs take {}, the limited arms have {} with the compressed pool, the hog wanted {}. \
+         {} {}{}; the measuring thread got {} of a processor before.",
         bytes(report.footprint_bytes),
         bytes(report.total_bytes),
         bytes(report.hog_bytes),
         report.blocks,
         if report.blocks == 1 { "block" } else { "blocks" },
+        if is_balanced(report) {
+            ""
+        } else {
+            ", in which the arms were not first equally often"
+        },
         Quantity::Fraction(report.cpu_share).human(),
     ));
+    for of in &report.failures {
+        let over = of
+            .swap
+            .map_or(String::new(), |swap| format!(" over {}", swap.name()));
+        let (block, arm) = (of.block + 1, of.arm.name());
+        table.footnote(format!(
+            "Block {block}: {arm}{over} was not measured: {}.",
+            of.why
+        ));
+    }
     Ok(table)
+}
+
+/// Whether each limited arm was first in as many blocks.
+fn is_balanced(report: &ReturnReport) -> bool {
+    let arms: BTreeSet<_> = report.rows.iter().map(|row| row.arm).collect();
+    let limited = arms
+        .iter()
+        .filter(|&&arm| arm != ReturnArm::NoLimit)
+        .count();
+    (report.blocks as usize).is_multiple_of(limited.max(1))
 }
 
 fn costs(report: &ReturnReport) -> Result<Table, TableError> {
@@ -88,7 +115,9 @@ fn costs(report: &ReturnReport) -> Result<Table, TableError> {
     columns.extend([
         measured("swapped_bytes", "swapped", Kind::Bytes),
         time("back_ns", "all back"),
+        measured("left_bytes", "left", Kind::Bytes),
         time("cpu_ns", "CPU time"),
+        time("added_cpu_ns", "added"),
         time("daemon_cpu_ns", "of it daemon"),
         time("hog_ns", "hog"),
     ]);
@@ -98,17 +127,25 @@ fn costs(report: &ReturnReport) -> Result<Table, TableError> {
         cells.extend([
             Quantity::Bytes(row.swapped_bytes as u64),
             known(row.back_ns),
+            Quantity::Bytes(row.left_bytes as u64),
             known(row.cpu_ns),
+            known(row.added_cpu_ns),
             known(row.daemon_cpu_ns),
             Quantity::Nanoseconds(row.hog_ns),
         ]);
         table.row(cells)?;
     }
     table.footnote(
-        "Swapped: memory of the programs when the hog ended, and after how long 19 of 20 bytes of it were back. CPU time: of \
-         all processors from before the hog to after the last return, other programs' included. Hog: until it had all that \
-         it wanted.",
+        "Swapped: anonymous memory of the programs when the hog ended, after how long 19 of 20 bytes of each program were back, \
+         and what was left in swap after the last return. CPU time: of all processors from before the hog to after the last \
+         return, other programs' included; then what is beyond the arm without a limit. Hog: until it had all that it wanted.",
     );
+    let killed: u64 = report.hogs.iter().map(|hog| hog.oom_kills).sum();
+    if killed > 0 {
+        table.footnote(format!(
+            "The kernel killed {killed} processes for want of memory: what they held did not come back."
+        ));
+    }
     Ok(table)
 }
 
@@ -139,7 +176,7 @@ fn traffic(report: &ReturnReport) -> Result<Table, TableError> {
 mod tests {
     use super::*;
     use warmswap_bench::relaunch::{Quantiles, SwapKind};
-    use warmswap_bench::returns::HogKind;
+    use warmswap_bench::returns::{HogKind, ReturnFailure};
     use warmswap_result::units::Style;
 
     fn row(arm: ReturnArm, added_ratio: Option<f64>) -> ReturnRow {
@@ -149,6 +186,7 @@ mod tests {
             wait_ms: 10_000,
             answer: Quantiles::of([151_000_000, 1_250_000_000, 2_345_000_000]),
             use_time: Quantiles::of([98_700_000]),
+            again_ns: Some(45_600_000.0),
             added_ns: 123_456_789.0,
             added_p90_ns: 223_456_789.0,
             added_ratio,
@@ -156,7 +194,9 @@ mod tests {
             hog_ns: 4.56e9,
             swapped_bytes: 770.0 * 1_048_576.0,
             back_ns: added_ratio.map(|_| 3.21e9),
+            left_bytes: 12.0 * 1_048_576.0,
             cpu_ns: Some(12.3e9),
+            added_cpu_ns: Some(3.1e9),
             daemon_cpu_ns: added_ratio.filter(|&ratio| ratio < 1.0).map(|_| 2.1e9),
             in_pages: 200_000.0,
             out_pages: 200_000.0,
@@ -187,6 +227,12 @@ mod tests {
                 row(ReturnArm::Kernel, Some(1.0)),
                 row(ReturnArm::Daemon, Some(0.09)),
             ],
+            failures: vec![ReturnFailure {
+                arm: ReturnArm::Daemon,
+                swap: Some(SwapKind::File),
+                block: 0,
+                why: "the kernel killed it".to_owned(),
+            }],
             hogs: Vec::new(),
             values: Vec::new(),
         };
@@ -197,6 +243,13 @@ mod tests {
             let text = table.text(Style::PLAIN);
             let widest = text.lines().map(|line| line.chars().count()).max();
             assert!(widest <= Some(100), "{text}");
+        }
+        let text = tables[0].text(Style::PLAIN);
+        for said in [
+            "not first equally often",
+            "Block 1: daemon over file was not measured: the kernel killed it.",
+        ] {
+            assert!(text.contains(said), "{text}");
         }
         let returns = tables[0].json()["rows"].clone();
         assert!(returns[0]["added_ns"].is_null() && returns[0]["added_ratio"].is_null());

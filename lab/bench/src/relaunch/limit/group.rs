@@ -32,7 +32,7 @@ impl GroupLimit {
         name: &str,
         limited: Option<(u64, Swap)>,
     ) -> Result<Self, BenchError> {
-        let memcg = Memcg::create(undo, &format!("relaunch-{name}"))?;
+        let memcg = Memcg::create(undo, name)?;
         Ok(Self {
             undo: undo.clone(),
             group: memcg.group(),

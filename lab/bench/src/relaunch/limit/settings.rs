@@ -58,10 +58,6 @@ impl Settings {
             }
             settings.names.push(name);
         }
-        let zswap = root.path(ZSWAP);
-        if file::read(&zswap).is_ok_and(|text| text.trim() == "Y") {
-            settings.kept.push(Tunable::set(undo, &zswap, "N")?);
-        }
         Ok(settings)
     }
 
@@ -213,10 +209,10 @@ mod tests {
                 .map(|s| s.value)
                 .collect();
             assert_eq!(now, expected);
-            assert_eq!(value(&dir, "sys/module/zswap/parameters/enabled"), "N");
+            // The swap of the arm decides whether zswap stands before it.
+            assert_eq!(value(&dir, "sys/module/zswap/parameters/enabled"), "Y");
             drop(settings);
             assert_eq!(vm(&dir), ["133", "1", "77", "99"], "{arm:?}");
-            assert_eq!(value(&dir, "sys/module/zswap/parameters/enabled"), "Y");
         }
     }
 

@@ -27,7 +27,8 @@ pub struct ReturnArgs {
     /// How much memory the programs take
     #[arg(long, value_enum, default_value = "normal")]
     size: Size,
-    /// What brings pages back; separated by commas. Without a limit is always measured, too
+    /// What brings pages back; separated by commas. Without a limit is always measured, too. The daemon is the command
+    /// `warmswap` beside this one, or of the PATH
     #[arg(
         long,
         value_enum,
@@ -54,7 +55,7 @@ pub struct ReturnArgs {
     /// What takes the memory
     #[arg(long, value_enum, default_value = "anonymous")]
     hog: HogKind,
-    /// How long the hog runs at least
+    /// How long the hog works about once it has the memory; every arm's does as much work
     #[arg(long, default_value_t = 20.0, value_name = "SECONDS")]
     hog_seconds: f64,
     /// The hog stays while programs are returned to
@@ -63,9 +64,9 @@ pub struct ReturnArgs {
     /// Pause after each return, in milliseconds
     #[arg(long, default_value_t = 2000, value_name = "MS")]
     pause_ms: u64,
-    /// How often all is measured, in rotated order
-    #[arg(long, default_value_t = 1)]
-    blocks: u32,
+    /// How often all is measured; the arms take turns at being first [default: as many as there are arms]
+    #[arg(long)]
+    blocks: Option<u32>,
     /// Decides the order of returns, and how requests vary
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -75,8 +76,8 @@ pub struct ReturnArgs {
     /// Take memory away from the whole machine, in place of limiting a control group. Nothing else should run
     #[arg(long)]
     machine: bool,
-    /// Small programs, one wait of 10 s over zram, for a first look (about a minute)
-    #[arg(long)]
+    /// Three small programs, one wait of 10 s over zram, for a first look (about two minutes)
+    #[arg(long, conflicts_with_all = ["size", "swaps", "waits", "hog_seconds", "pause_ms", "blocks"])]
     quick: bool,
     /// Measure although other programs take the processor
     #[arg(long)]
@@ -96,7 +97,8 @@ pub fn run(args: ReturnArgs, output: &Output) -> Result<()> {
 
 fn options(args: ReturnArgs) -> Result<ReturnOptions> {
     let is_time = |seconds: &f64| (0.0..=3600.0).contains(seconds);
-    if args.blocks == 0 || !args.waits.iter().chain([&args.hog_seconds]).all(is_time) {
+    let blocks = args.blocks.unwrap_or(args.arms.len() as u32);
+    if blocks == 0 || !args.waits.iter().chain([&args.hog_seconds]).all(is_time) {
         let why = "at least one block is needed, and waits and the hog's time of 0 to 3600 s";
         return Err(BadInput(why.to_owned()).into());
     }
@@ -114,7 +116,7 @@ fn options(args: ReturnArgs) -> Result<ReturnOptions> {
         hog_stays: args.hog_stays,
         pause_ms: args.pause_ms,
         warm_up: 3,
-        blocks: args.blocks,
+        blocks,
         seed: args.seed,
         algorithm: args.algorithm,
         is_machine: args.machine,
