@@ -9,7 +9,7 @@ use warmswap_policy::reclaim::Arrival;
 
 use crate::application::AppInner;
 use crate::directory::{State, Word};
-use crate::error::{ArenaError, die};
+use crate::error::{ArenaError, FaultError, die};
 use crate::fault::{Core, Wanted};
 use crate::regions::Regions;
 use crate::shared::Shared;
@@ -228,26 +228,51 @@ impl Drop for Region {
 #[derive(Debug)]
 pub struct Pinned {
     shared: Arc<Shared<Regions>>,
-    pages: Range<usize>,
+    /// Those that were mapped, in order.
+    pages: Vec<Range<usize>>,
 }
 
 impl Pinned {
+    /// Pages that are not mapped are left out.
     pub(crate) fn new(shared: Arc<Shared<Regions>>, pages: Range<usize>) -> Self {
-        for page in pages.clone() {
-            shared.pager().map.pin(page);
-            // Also of a page that was pinned before: the thread that pinned it may still be bringing it.
-            loop {
-                shared.bring(page, Wanted::Demand);
-                let pin = |word: Word| {
-                    let is_there = word.state == State::Resident;
-                    is_there.then_some(word.pinned(true))
-                };
-                if shared.core.directory.update(page, pin).is_some() {
-                    break;
-                }
+        let mut pinned = Self {
+            shared,
+            pages: Vec::new(),
+        };
+        for page in pages {
+            if !pinned.pin(page) {
+                continue;
+            }
+            match pinned.pages.last_mut() {
+                Some(last) if last.end == page => last.end += 1,
+                _ => pinned.pages.push(page..page + 1),
             }
         }
-        Self { shared, pages }
+        pinned
+    }
+
+    /// Whether the page is mapped.
+    fn pin(&self, page: usize) -> bool {
+        let core = &self.shared.core;
+        self.shared.pager().map.pin(page);
+        // Also of a page that was pinned before: the thread that pinned it may still be bringing it.
+        loop {
+            match core.fault_in(page, Wanted::Demand) {
+                Ok(_) => {}
+                Err(FaultError::NotMapped) => {
+                    self.shared.pager().map.unpin(page);
+                    return false;
+                }
+                Err(error) => die(core.memory.address(page), &error),
+            }
+            let pin = |word: Word| {
+                let is_there = word.state == State::Resident;
+                is_there.then_some(word.pinned(true))
+            };
+            if core.directory.update(page, pin).is_some() {
+                return true;
+            }
+        }
     }
 }
 
@@ -256,7 +281,7 @@ impl Drop for Pinned {
         if self.shared.is_in_child() {
             return;
         }
-        for page in self.pages.clone() {
+        for page in self.pages.iter().cloned().flatten() {
             let mut pager = self.shared.pager();
             if pager.map.unpin(page) == 0 {
                 let unpin = |word: Word| {
@@ -288,5 +313,29 @@ mod tests {
         assert!(word.state == State::Resident && word.pinned);
         drop(pinned);
         assert!(arena.shared.core.directory.word(region.first).pinned);
+    }
+
+    #[test]
+    fn what_is_not_mapped_is_not_pinned() {
+        let Some(arena) = arena("what is not mapped is not pinned", "zram") else {
+            return;
+        };
+        let app = arena.application("regions").expect("an application");
+        let regions = [1, 2].map(|pages| app.region(pages * PAGE_BYTES).expect("a region"));
+        let freed = app.region(PAGE_BYTES).expect("a region");
+        let (first, behind) = (regions[0].first, freed.first + 1);
+        drop(freed);
+        let address = |page| arena.shared.core.memory.address(page) as *const u8;
+        // Guards between the regions, one that was freed, and addresses behind.
+        let pinned = arena.touch_for_kernel(address(first)..address(behind + 1));
+        let mapped: Vec<usize> = pinned.pages.iter().cloned().flatten().collect();
+        let second = regions[1].first;
+        assert_eq!(mapped, [first, second, second + 1]);
+        let is_pinned = |page| arena.shared.core.directory.word(page).pinned;
+        assert!(mapped.iter().all(|&page| is_pinned(page)));
+        drop(pinned);
+        assert!(!mapped.iter().any(|&page| is_pinned(page)));
+        assert_eq!(arena.shared.pager().map.pin(behind), 1);
+        arena.shared.pager().map.unpin(behind);
     }
 }

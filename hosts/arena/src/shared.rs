@@ -22,7 +22,7 @@ use crate::address_map::AddressMap;
 use crate::config::{ArenaConfig, FaultMode};
 use crate::directory::{Directory, MAX_SLOTS, State};
 use crate::error::{ArenaError, die};
-use crate::fault::{Core, Wanted};
+use crate::fault::Core;
 use crate::frames::{FrameSource, Frames};
 use crate::gate::Inside;
 use crate::hooks::FaultHooks;
@@ -302,7 +302,8 @@ impl<M: AddressMap> Shared<M> {
     }
 
     /// Brings a page to its place, or ends the process.
-    pub fn bring(&self, page: usize, wanted: Wanted) {
+    #[cfg(test)]
+    pub fn bring(&self, page: usize, wanted: crate::fault::Wanted) {
         if let Err(error) = self.core.fault_in(page, wanted) {
             die(self.core.memory.address(page), &error);
         }

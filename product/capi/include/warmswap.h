@@ -113,8 +113,8 @@ size_t warmswap_region_bytes(const warmswap_region *region);
 /* Says what `bytes` bytes at `offset` are needed for: WARMSWAP_COLD, _HOT or _WORKING_SET. */
 int warmswap_region_advise(const warmswap_region *region, size_t offset, size_t bytes, int advice);
 
-/* Brings a range of addresses to its place and keeps it there, so that a system call can be given it. Addresses of
- * other memory are passed over. */
+/* Brings a range of addresses to its place and keeps it there, so that a system call can be given it. Addresses that
+ * no region has are passed over. Unpin before the region is freed. */
 int warmswap_pin(const warmswap_arena *arena, const void *start, size_t bytes, warmswap_pinned **pinned);
 void warmswap_unpin(warmswap_pinned *pinned);
 

@@ -303,7 +303,7 @@ pub unsafe extern "C" fn warmswap_pin(
         // SAFETY: passed on to the caller.
         let arena = unsafe { object(arena, "arena")? };
         let start = start.cast::<u8>();
-        let range = start..start.wrapping_add(bytes);
+        let range = start..start.wrapping_add(bytes.min(usize::MAX - start.addr()));
         Ok(PinnedHandle(arena.0.touch_for_kernel(range)))
     };
     // SAFETY: passed on to the caller.
