@@ -104,13 +104,18 @@ impl Keep {
 
     /// Notes data that was used shortly before, by address and length in bytes.
     fn add_data(&mut self, ranges: Vec<(u64, u64)>) {
-        for (address, bytes) in ranges.into_iter().filter(|(_, bytes)| *bytes > 0) {
-            let page_bytes = PAGE_BYTES as u64;
-            let end = address.saturating_add(bytes).div_ceil(page_bytes);
-            let mut run = PageSet::default();
-            run.push(address / page_bytes..end);
-            self.data = self.data.or(&run);
-        }
+        let page_bytes = PAGE_BYTES as u64;
+        let filled = ranges.into_iter().filter(|(_, bytes)| *bytes > 0);
+        let mut runs: Vec<_> = filled
+            .map(|(address, bytes)| {
+                let end = address.saturating_add(bytes).div_ceil(page_bytes);
+                address / page_bytes..end
+            })
+            .collect();
+        runs.sort_unstable_by_key(|run| run.start);
+        let mut data = PageSet::default();
+        runs.into_iter().for_each(|run| data.push(run));
+        self.data = self.data.or(&data);
     }
 
     /// Containers that were too long to be looked into.

@@ -242,6 +242,8 @@ impl Session {
         let _ = self
             .adviser
             .advise(advise::Own::Populate, &ahead.ranges(), stop);
+        // Being stopped, or a kernel without the advice, leaves pages out.
+        let ahead = ahead.and(&self.came_back()?);
         let ahead_took = start.elapsed();
         self.teller.tell(AppEvent::Switch);
         let report = ReturnReport {
@@ -304,5 +306,33 @@ impl Session {
     /// [`PagerError`].
     pub fn counters(&self) -> Result<Counters, PagerError> {
         Ok(self.own.counters()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warmswap_page::PAGE_BYTES;
+
+    #[test]
+    fn what_did_not_come_is_not_said_to_have_come_ahead() {
+        let mut session = Session::new(Settings::default()).unwrap();
+        // Pages that have no frame yet stand for pages in swap.
+        let mut memory: Vec<u8> = Vec::with_capacity(64 << 20);
+        let first = (memory.as_ptr().addr() as u64).div_ceil(PAGE_BYTES as u64);
+        let mut away = PageSet::default();
+        away.push(first + 1..first + 17);
+        while session.learned.confirmed().is_empty() {
+            let none = PageSet::default();
+            session.learned.learn(&away, &away, &none);
+        }
+        session.out = away;
+        let expected = session.learned.confirmed().len();
+
+        let stopped = session.bring_back(&AtomicBool::new(true)).unwrap();
+        assert_eq!(stopped.ahead_pages, 0);
+        memory.resize(memory.capacity(), 1);
+        let whole = session.bring_back(&AtomicBool::new(false)).unwrap();
+        assert_eq!(whole.ahead_pages, expected);
     }
 }
