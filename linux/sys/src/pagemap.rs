@@ -2,7 +2,7 @@
 
 mod regions;
 
-pub use regions::{Region, Residence, Whose};
+pub use regions::{Region, Residence};
 
 pub use regions::scan_used;
 
@@ -40,12 +40,6 @@ impl Entry {
     #[must_use]
     pub const fn file(self) -> bool {
         self.0 >> 61 & 1 == 1
-    }
-
-    /// The page is mapped by this process only.
-    #[must_use]
-    pub const fn exclusive(self) -> bool {
-        self.0 >> 56 & 1 == 1
     }
 
     /// The number of the frame of a page that is present; 0 without CAP_SYS_ADMIN.
@@ -135,7 +129,7 @@ mod tests {
         let present_file = Entry::from_bits(1 << 63 | 1 << 61);
         let swapped = Entry::from_bits(1 << 62 | 12345);
 
-        assert!(present_file.present() && present_file.file() && !present_file.exclusive());
+        assert!(present_file.present() && present_file.file());
         assert!(swapped.swapped() && !swapped.present() && !swapped.empty());
         assert!(Entry::from_bits(1 << 55).empty());
     }

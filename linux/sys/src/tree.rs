@@ -2,11 +2,10 @@
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::process::{Process, ProcessError, Stat};
-use crate::{FileError, Root, file};
+use crate::{FileError, Root};
 
 /// The status of every process on the machine. Processes that end meanwhile are left out.
 ///
@@ -108,64 +107,6 @@ pub fn kill_session(root: &Root, leader: u32, start_ticks: u64) -> Result<(), Fi
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(())
-}
-
-/// Waits until the processes `pids` together use no CPU time for `quiet`, at most `limit`. Returns
-/// whether they became quiet. CPU time is counted by the scheduler in nanoseconds (`schedstat`).
-///
-/// # Errors
-/// [`FileError`] when the counters cannot be read; a process that ended counts as quiet.
-pub fn wait_quiet(
-    root: &Root,
-    pids: &[u32],
-    quiet: Duration,
-    limit: Duration,
-) -> Result<bool, FileError> {
-    let begin = Instant::now();
-    let mut last = cpu_ns(root, pids)?;
-    let mut since = Instant::now();
-    while since.elapsed() < quiet {
-        if begin.elapsed() >= limit {
-            return Ok(false);
-        }
-        std::thread::sleep((quiet / 4).max(Duration::from_millis(1)));
-        let now = cpu_ns(root, pids)?;
-        if now != last {
-            (last, since) = (now, Instant::now());
-        }
-    }
-    Ok(true)
-}
-
-/// Nanoseconds of CPU time that all threads of `pids` have used; threads that ended no longer count.
-///
-/// # Errors
-/// [`FileError`] when a living thread's counter cannot be read.
-pub fn cpu_ns(root: &Root, pids: &[u32]) -> Result<u64, FileError> {
-    let mut sum = 0;
-    for &pid in pids {
-        let Ok(tasks) = std::fs::read_dir(root.proc_file(pid, "task")) else {
-            continue;
-        };
-        let paths: Vec<PathBuf> = tasks
-            .flatten()
-            .map(|t| t.path().join("schedstat"))
-            .collect();
-        for path in paths {
-            match file::read(&path) {
-                Ok(text) => {
-                    sum += text
-                        .split(' ')
-                        .next()
-                        .and_then(|n| n.parse::<u64>().ok())
-                        .unwrap_or(0)
-                }
-                Err(e) if e.is_gone() => {}
-                Err(e) => return Err(e),
-            }
-        }
-    }
-    Ok(sum)
 }
 
 /// Processes that stand still (SIGSTOP) until this is dropped.
@@ -288,24 +229,5 @@ mod tests {
 
         assert!(session_members(&root, pid, start).unwrap().is_empty());
         child.wait().unwrap();
-    }
-
-    #[test]
-    fn a_sleeper_is_quiet_and_a_busy_loop_is_not() {
-        let root = Root::machine();
-        let (mut sleeper, start) = shell_with_child();
-        let mut busy = Command::new("sh")
-            .args(["-c", "while :; do :; done"])
-            .spawn()
-            .unwrap();
-        let (quiet, limit) = (Duration::from_millis(20), Duration::from_millis(200));
-
-        assert!(wait_quiet(&root, &[sleeper.id()], quiet, Duration::from_secs(60)).unwrap());
-        assert!(!wait_quiet(&root, &[busy.id()], Duration::from_secs(10), limit).unwrap());
-
-        busy.kill().unwrap();
-        busy.wait().unwrap();
-        kill_session(&root, sleeper.id(), start).unwrap();
-        sleeper.wait().unwrap();
     }
 }

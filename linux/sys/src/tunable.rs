@@ -19,9 +19,7 @@ pub enum TunableError {
 /// A setting that goes back to its old value when this is dropped.
 #[derive(Debug)]
 pub struct Tunable {
-    path: PathBuf,
-    before: String,
-    pending: Pending,
+    _pending: Pending,
 }
 
 impl Tunable {
@@ -30,18 +28,12 @@ impl Tunable {
     /// # Errors
     /// [`TunableError`]; the setting is then as before.
     pub fn set(undo: &Undo, path: &Path, value: &str) -> Result<Self, TunableError> {
-        let before = chosen(&file::read(path)?).to_owned();
         let pending = undo.register(Action::Restore {
             path: path.to_owned(),
-            value: before.clone(),
-            changed: None,
+            value: chosen(&file::read(path)?).to_owned(),
         })?;
         pending.change(|| file::write(path, value))??;
-        Ok(Self {
-            path: path.to_owned(),
-            before,
-            pending,
-        })
+        Ok(Self { _pending: pending })
     }
 
     /// Writes `value` into the sysctl `name` ("vm.page-cluster").
@@ -50,33 +42,6 @@ impl Tunable {
     /// [`TunableError`]; the setting is then as before.
     pub fn sysctl(undo: &Undo, name: &str, value: &str) -> Result<Self, TunableError> {
         Self::set(undo, &sysctl_path(undo.root(), name), value)
-    }
-
-    /// From now on what somebody else makes of the setting stays.
-    ///
-    /// # Errors
-    /// [`TunableError`]; the setting is then as before.
-    pub fn yielding(self) -> Result<Self, TunableError> {
-        // As the kernel writes it, which may round it.
-        let changed = chosen(&file::read(&self.path)?).to_owned();
-        self.pending.amend(Action::Restore {
-            path: self.path.clone(),
-            value: self.before.clone(),
-            changed: Some(changed),
-        })?;
-        Ok(self)
-    }
-
-    /// The value before the change.
-    #[must_use]
-    pub fn before(&self) -> &str {
-        &self.before
-    }
-
-    /// The control file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 }
 
@@ -87,7 +52,7 @@ pub fn sysctl_path(root: &Root, name: &str) -> PathBuf {
 }
 
 /// The value in the text of a control file; of a list of choices, the one in brackets.
-pub(crate) fn chosen(text: &str) -> &str {
+fn chosen(text: &str) -> &str {
     let text = text.trim();
     text.split_ascii_whitespace()
         .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
@@ -109,26 +74,8 @@ mod tests {
         let tunable = Tunable::sysctl(&undo, "vm.page-cluster", "0").unwrap();
 
         assert!(std::fs::read_to_string(&path).unwrap().starts_with('0'));
-        assert_eq!(tunable.before(), "3");
         drop(tunable);
         assert!(std::fs::read_to_string(&path).unwrap().starts_with('3'));
-    }
-
-    #[test]
-    fn what_somebody_else_chose_meanwhile_stays() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("setting");
-        let undo = Undo::open(&Root::at(dir.path()), &dir.path().join("state")).unwrap();
-        let read = || std::fs::read_to_string(&path).unwrap();
-        // What the file holds in the meantime, and at the end.
-        for (meanwhile, end) in [("180\n", "60"), ("100\n", "100"), ("60\n", "60")] {
-            std::fs::write(&path, "60\n").unwrap();
-            let tunable = Tunable::set(&undo, &path, "180").unwrap();
-            let tunable = tunable.yielding().unwrap();
-            std::fs::write(&path, meanwhile).unwrap();
-            drop(tunable);
-            assert_eq!(read().trim(), end, "{meanwhile}");
-        }
     }
 
     #[test]

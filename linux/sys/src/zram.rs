@@ -5,7 +5,7 @@
 
 mod device;
 
-pub use device::{Device, Upkeep, WriteBackStats};
+pub use device::{Device, Upkeep};
 
 use std::path::{Path, PathBuf};
 

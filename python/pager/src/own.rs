@@ -5,7 +5,7 @@ use std::path::Path;
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::maps::{Backing, Mapping, Maps};
 use warmswap_sys::meminfo::Meminfo;
-use warmswap_sys::pagemap::{Pagemap, Region, Residence, Whose};
+use warmswap_sys::pagemap::{Pagemap, Region, Residence};
 use warmswap_sys::{FileError, Root, check_page_size, file};
 
 use crate::PagerError;
@@ -120,7 +120,7 @@ impl Own {
             }
         };
         if self.can_scan {
-            self.pagemap.scan_pages(Whose::Own, 0..END, note)?;
+            self.pagemap.scan_pages(0..END, note)?;
         } else {
             self.pagemap.read_anonymous(mappings, 0..END, note)?;
         }

@@ -18,15 +18,6 @@ pub enum Residence {
     Swapped,
 }
 
-/// Whose pages a scan finds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
-    /// Anonymous ones, which are the process's own.
-    Own,
-    /// Those of files and of shared memory, too: the kernel need not look up what each page belongs to.
-    Any,
-}
-
 /// Neighbouring pages in the same state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
@@ -94,26 +85,21 @@ impl Pagemap {
         self.ioctl(&mut none).is_ok()
     }
 
-    /// Calls `visit` for every region of pages that are in memory or in swap within the addresses `start..end`,
-    /// ascending. The zero page does not count: it takes no memory. Costs about 10 ns a page that exists, a quarter of
-    /// that where it is not asked whose it is, and nothing for what is not mapped.
+    /// Calls `visit` for every region of the process's own (anonymous) pages that are in memory or in swap within the
+    /// `addresses`, ascending. The zero page does not count: it takes no memory. Costs about 10 ns a page that exists, and
+    /// nothing for what is not mapped.
     ///
     /// # Errors
     /// [`FileError`], with `ENOTTY` where the kernel has no such call ([`Self::can_scan`]). A process that
     /// ended reads as empty.
     pub fn scan_pages(
         &self,
-        whose: Whose,
         addresses: Range<u64>,
         visit: impl FnMut(Region),
     ) -> Result<(), FileError> {
-        let unwanted = match whose {
-            Whose::Own => PAGE_IS_FILE | PAGE_IS_PFNZERO,
-            Whose::Any => PAGE_IS_PFNZERO,
-        };
         let wanted = ScanArg {
-            category_inverted: unwanted,
-            category_mask: unwanted,
+            category_inverted: PAGE_IS_FILE | PAGE_IS_PFNZERO,
+            category_mask: PAGE_IS_FILE | PAGE_IS_PFNZERO,
             category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
             ..ScanArg::default()
         };
@@ -206,7 +192,7 @@ impl Pagemap {
         Ok(())
     }
 
-    /// As [`Self::scan_pages`] of the process's own, by reading the page table of the `mappings` within the addresses `span` entry by
+    /// As [`Self::scan_pages`], by reading the page table of the `mappings` within the addresses `span` entry by
     /// entry: for kernels without the call. Costs about 50 ns a page that is mapped, whether it exists or not.
     ///
     /// # Errors

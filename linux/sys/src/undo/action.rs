@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::tunable::chosen;
 use crate::{FileError, Root, file, memcg, mount, swap, tree, zram};
 
 /// How one change is taken back. Paths are complete (they include the root's prefix).
@@ -22,9 +21,6 @@ pub enum Action {
         path: PathBuf,
         /// Its value before.
         value: String,
-        /// What it was changed to, where another value is somebody else's and stays; `None` where any is to go back.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        changed: Option<String>,
     },
     /// Swap off and remove the zram device `id`, unless it holds another swap area than `uuid`.
     RemoveZram {
@@ -96,11 +92,7 @@ impl Action {
     pub(super) fn perform(&self, root: &Root) -> Result<(), FileError> {
         match self {
             Self::Nothing => Ok(()),
-            Self::Restore {
-                path,
-                value,
-                changed,
-            } => accept_gone(restore(path, value, changed.as_deref())),
+            Self::Restore { path, value } => accept_gone(file::write(path, value)),
             Self::RemoveZram {
                 id, uuid, serial, ..
             } => zram::remove(root, *id, uuid, *serial),
@@ -120,7 +112,7 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => write!(f, "do nothing"),
-            Self::Restore { path, value, .. } => {
+            Self::Restore { path, value } => {
                 write!(f, "set {} back to {value}", path.display())
             }
             Self::RemoveZram { id, .. } => write!(f, "remove the swap device /dev/zram{id}"),
@@ -166,15 +158,6 @@ fn is_for_now(error: &FileError) -> bool {
     let transient = [libc::EBUSY, libc::EINTR, libc::ENOMEM];
     let errno = error.source.raw_os_error();
     errno.is_some_and(|errno| transient.contains(&errno))
-}
-
-fn restore(path: &Path, value: &str, changed: Option<&str>) -> Result<(), FileError> {
-    if let Some(changed) = changed
-        && chosen(&file::read(path)?) != changed
-    {
-        return Ok(());
-    }
-    file::write(path, value)
 }
 
 fn remove_group(root: &Root, path: &Path, to: Option<&Path>) -> Result<(), FileError> {

@@ -10,7 +10,6 @@ fn restore(path: &Path, value: &str) -> Action {
     Action::Restore {
         path: path.to_owned(),
         value: value.to_owned(),
-        changed: None,
     }
 }
 

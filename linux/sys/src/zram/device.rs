@@ -14,17 +14,6 @@ pub struct Device {
     folder: PathBuf,
 }
 
-/// What a device wrote back (`bd_stat`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WriteBackStats {
-    /// Bytes in the backing device.
-    pub stored_bytes: u64,
-    /// Bytes read from it.
-    pub read_bytes: u64,
-    /// Bytes written to it.
-    pub written_bytes: u64,
-}
-
 /// What upkeep a device can do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Upkeep {
@@ -121,20 +110,6 @@ impl Device {
     pub fn write_back_idle(&self) -> Result<(), FileError> {
         file::write(&self.folder.join("writeback"), "idle")
     }
-
-    /// What it wrote back so far.
-    ///
-    /// # Errors
-    /// [`FileError`]; gone where the kernel has no write-back.
-    pub fn write_back_stats(&self) -> Result<WriteBackStats, FileError> {
-        // In units of 4 KiB, whatever the page size.
-        let n = numbers(&self.folder.join("bd_stat"), 3)?;
-        Ok(WriteBackStats {
-            stored_bytes: n[0] * 4096,
-            read_bytes: n[1] * 4096,
-            written_bytes: n[2] * 4096,
-        })
-    }
 }
 
 #[cfg(test)]
@@ -173,14 +148,12 @@ mod tests {
         assert_eq!(device.memory_limit_bytes().unwrap(), Some(65536));
         assert_eq!(device.upkeep(), Upkeep::default());
         assert!(device.mark_idle(None).unwrap_err().is_gone());
-        assert!(device.write_back_stats().unwrap_err().is_gone());
     }
 
     #[test]
     fn a_device_with_everything_is_told_what_to_do() {
         let (dir, device) = machine(&[
             ("mm_stat", "8192 100 12288 0 16384 1 0 0\n"),
-            ("bd_stat", "       3       1        7\n"),
             ("backing_dev", "/dev/vdb\n"),
             ("recomp_algorithm", "#1: lzo [zstd]\n"),
             ("idle", ""),
@@ -201,7 +174,6 @@ mod tests {
         assert_eq!(written(&dir, "idle"), "600");
         assert_eq!(written(&dir, "recompress"), "type=idle");
         assert_eq!(written(&dir, "writeback"), "idle");
-        assert_eq!(device.write_back_stats().unwrap().written_bytes, 7 * 4096);
     }
 
     #[test]

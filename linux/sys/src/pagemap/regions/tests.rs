@@ -23,7 +23,7 @@ fn many_regions_ascend_and_none_comes_twice() {
     let mut regions = Vec::new();
     let space = 0..SPACE_END;
     pagemap
-        .scan_pages(Whose::Own, space, |region| regions.push(region))
+        .scan_pages(space, |region| regions.push(region))
         .unwrap();
     assert!(regions.len() > 800);
     let ascend = |pair: &[Region]| pair[0].first + pair[0].count <= pair[1].first;
@@ -107,7 +107,7 @@ fn both_ways_see_written_pages_as_present() {
     }
     let mut scanned = Vec::new();
     pagemap
-        .scan_pages(Whose::Own, 0..u64::MAX, |r| scanned.push(r))
+        .scan_pages(0..u64::MAX, |r| scanned.push(r))
         .unwrap();
     assert!(holds(&scanned));
     assert!(
@@ -165,9 +165,7 @@ fn a_scan_keeps_to_its_addresses() {
 
     let mut scanned = Vec::new();
     let range = (first + 3) * page..(first + 10) * page;
-    pagemap
-        .scan_pages(Whose::Own, range, |r| scanned.push(r))
-        .unwrap();
+    pagemap.scan_pages(range, |r| scanned.push(r)).unwrap();
 
     let expected = Region {
         first: first + 3,
