@@ -85,14 +85,6 @@ impl Bound {
         file::write(&self.group.path().join("memory.high"), &bytes.to_string())
     }
 
-    /// How often members met the bound by now.
-    pub fn hits(&self) -> Result<u64, FileError> {
-        match self.group.version() {
-            Version::V1 => self.group.limit_hits(),
-            Version::V2 => self.number_in("memory.events", "high"),
-        }
-    }
-
     /// Memory of the kernel on behalf of the group, which cannot be reclaimed: page tables, stacks of threads, and the rest.
     pub fn kernel_bytes(&self) -> Result<u64, FileError> {
         match self.group.version() {

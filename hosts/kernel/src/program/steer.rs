@@ -383,7 +383,7 @@ impl Steer {
             usage.out_pages = traffic.out_pages.saturating_sub(self.traffic.out_pages);
             usage.in_pages = traffic.in_pages.saturating_sub(self.traffic.in_pages);
         }
-        if let Ok(hits) = self.bound.hits() {
+        if let Ok(hits) = self.bound.group().limit_hits() {
             usage.limit_hits = hits;
         }
         if let Some(peak) = self.bound.peak_bytes() {

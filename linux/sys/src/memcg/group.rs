@@ -189,25 +189,13 @@ impl Group {
         file::write(&self.path.join(name), &value)
     }
 
-    /// Lowers its limit from `limit_bytes` to `bytes`, and reclaims before that in the calling thread. Unlike
-    /// [`Self::set_limit`] it never has the kernel end a member: where too little can be reclaimed, the limit stays.
+    /// Lowers the limit of a group of version 1 from `from_bytes` to `bytes`: at once to what is in use, and from there in
+    /// steps. The calling thread reclaims, and the kernel ends no member: where too little can be reclaimed, the limit stays
+    /// where it is by then.
     ///
     /// # Errors
     /// [`FileError`]; busy when the kernel cannot reclaim enough.
-    pub fn lower_limit(&self, bytes: u64, limit_bytes: u64) -> Result<(), FileError> {
-        if self.version == Version::V2 {
-            // A `memory.max` below what is charged ends members when reclaim fails; version 1 refuses it.
-            self.reclaim_to(bytes, limit_bytes)?;
-            if self.usage_bytes()? > bytes {
-                let source = std::io::Error::from_raw_os_error(libc::EBUSY);
-                return Err(FileError::new("lower the limit of", &self.path, source));
-            }
-        }
-        self.lower_in_steps(bytes, limit_bytes)
-    }
-
-    /// At once to what is in use, and from there in steps.
-    fn lower_in_steps(&self, bytes: u64, from_bytes: u64) -> Result<(), FileError> {
+    pub fn lower_limit(&self, bytes: u64, from_bytes: u64) -> Result<(), FileError> {
         let used = self.usage_bytes()?;
         let mut limit_bytes = from_bytes.min(used.max(bytes));
         if limit_bytes < from_bytes {
@@ -220,39 +208,8 @@ impl Group {
         Ok(())
     }
 
-    /// Reclaims until at most `bytes` are charged, in the calling thread, and leaves `limit_bytes` as the limit. The
-    /// kernel chooses the pages; members of the group go on meanwhile. Costs what it takes to compress the pages.
-    ///
-    /// Version 2 has a file for it since Linux 5.19 (`memory.reclaim`); before that, and in version 1, a limit that is
-    /// lowered for the purpose makes the kernel reclaim.
-    ///
-    /// # Errors
-    /// [`FileError`]; busy when the kernel finds too little to reclaim. The limit is `limit_bytes` all the same.
-    pub fn reclaim_to(&self, bytes: u64, limit_bytes: u64) -> Result<(), FileError> {
-        match self.version {
-            Version::V1 => {
-                let lowered = self.lower_in_steps(bytes, limit_bytes);
-                let raised = self.set_limit(Some(limit_bytes));
-                lowered.and(raised)
-            }
-            Version::V2 => {
-                let missing = self.usage_bytes()?.saturating_sub(bytes);
-                let path = self.path.join("memory.reclaim");
-                if path.exists() {
-                    return match missing {
-                        0 => Ok(()),
-                        missing => file::write(&path, &missing.to_string()).map_err(busy_if_again),
-                    };
-                }
-                // Above `memory.high` the kernel reclaims and kills nothing.
-                let high = self.path.join("memory.high");
-                let lowered = file::write(&high, &bytes.to_string());
-                lowered.and(file::write(&high, "max"))
-            }
-        }
-    }
-
-    /// How often the group reached its limit, so that a member had to reclaim.
+    /// How often the group reached its limit, or in version 2 the bytes above which it is slowed down (`memory.high`), so that
+    /// a member had to reclaim.
     ///
     /// # Errors
     /// [`FileError`].
@@ -262,9 +219,12 @@ impl Group {
             Version::V2 => {
                 let path = self.path.join("memory.events");
                 let text = file::read(&path)?;
-                let hits = text.lines().find_map(|line| line.strip_prefix("max "));
-                hits.and_then(|hits| hits.trim().parse().ok())
-                    .ok_or_else(|| FileError::unexpected(&path, "no field max"))
+                let hits = text.lines().filter_map(|line| {
+                    let (event, count) = line.split_once(' ')?;
+                    matches!(event, "max" | "high").then(|| count.trim().parse::<u64>().ok())?
+                });
+                hits.reduce(|sum, hits| sum + hits)
+                    .ok_or_else(|| FileError::unexpected(&path, "no field max or high"))
             }
         }
     }
@@ -350,15 +310,6 @@ impl Group {
 /// By how much version 1 lowers a limit at a time. The kernel frees 128 KiB and looks whether less than the new limit is used,
 /// until it is: where members take back meanwhile what is freed, a call for more does not end before they do.
 const LOWERED_BYTES: u64 = 32 << 10;
-
-/// `memory.reclaim` says "try again" where a limit says "busy".
-fn busy_if_again(error: FileError) -> FileError {
-    if error.source.raw_os_error() == Some(libc::EAGAIN) {
-        let source = std::io::Error::from_raw_os_error(libc::EBUSY);
-        return FileError { source, ..error };
-    }
-    error
-}
 
 fn collect(folder: &Path, pids: &mut Vec<u32>) -> Result<(), FileError> {
     let text = file::read(&folder.join("cgroup.procs"))?;

@@ -110,7 +110,7 @@ fn both_versions_say_what_is_in_swap_and_how_often_the_limit_was_reached() {
         ],
     );
     assert_eq!(second.swapped_bytes().unwrap(), Some(301));
-    assert_eq!(second.limit_hits().unwrap(), 5);
+    assert_eq!(second.limit_hits().unwrap(), 14);
     for version in [Version::V1, Version::V2] {
         let (_dir, none) = group(version, &[]);
         assert_eq!(none.swapped_bytes().unwrap(), None);
@@ -119,27 +119,16 @@ fn both_versions_say_what_is_in_swap_and_how_often_the_limit_was_reached() {
 }
 
 #[test]
-fn reclaim_asks_by_what_the_version_has_and_leaves_the_limit() {
-    let read = |dir: &tempfile::TempDir, name: &str| {
-        std::fs::read_to_string(dir.path().join(name)).unwrap()
-    };
+fn a_limit_is_lowered_to_what_is_asked() {
     let files = [
-        ("memory.limit_in_bytes", "1000\n"),
-        ("memory.usage_in_bytes", "900\n"),
+        ("memory.limit_in_bytes", "900000\n"),
+        ("memory.usage_in_bytes", "700000\n"),
     ];
-    let (dir, first) = group(Version::V1, &files);
-    first.reclaim_to(600, 1000).unwrap();
-    assert_eq!(read(&dir, "memory.limit_in_bytes"), "1000");
-
-    let files = [("memory.current", "900\n"), ("memory.reclaim", "")];
-    let (dir, second) = group(Version::V2, &files);
-    second.reclaim_to(600, 1000).unwrap();
-    assert_eq!(read(&dir, "memory.reclaim"), "300");
-
-    let files = [("memory.current", "900\n"), ("memory.high", "5\n")];
-    let (dir, old) = group(Version::V2, &files);
-    old.reclaim_to(600, 1000).unwrap();
-    assert_eq!(read(&dir, "memory.high"), "max");
+    let (_dir, first) = group(Version::V1, &files);
+    for (bytes, from_bytes) in [(800_000, 900_000), (600_000, 800_000)] {
+        first.lower_limit(bytes, from_bytes).unwrap();
+        assert_eq!(first.limit_bytes().unwrap(), Some(bytes));
+    }
 }
 
 #[test]
