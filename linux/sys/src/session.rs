@@ -37,28 +37,27 @@ impl Session {
     pub fn start(undo: &Undo, command: &mut Command) -> Result<Self, SessionError> {
         let pending = undo.register(Action::Nothing)?;
         in_new_session(command);
-        let child = command.spawn().map_err(SessionError::Start)?;
-        let mut session = Self {
-            child,
-            pending: None,
-        };
-        match session.register(&pending) {
-            Ok(()) => session.pending = Some(pending),
-            Err(error) => {
-                // From its start on it must not be lost.
-                let _ = session.child.kill();
-                return Err(error);
+        let child = pending.make(|| {
+            let mut child = command.spawn().map_err(SessionError::Start)?;
+            match Stat::read(&Root::machine(), child.id()) {
+                Ok(stat) => {
+                    let (leader, start_ticks) = (stat.pid, stat.start_ticks);
+                    let action = Action::EndSession {
+                        leader,
+                        start_ticks,
+                    };
+                    Ok((child, action))
+                }
+                Err(error) => {
+                    let _ = child.kill().and_then(|()| child.wait());
+                    Err(SessionError::File(error))
+                }
             }
-        }
-        Ok(session)
-    }
-
-    fn register(&self, pending: &Pending) -> Result<(), SessionError> {
-        let stat = Stat::read(&Root::machine(), self.child.id())?;
-        Ok(pending.amend(Action::EndSession {
-            leader: stat.pid,
-            start_ticks: stat.start_ticks,
-        })?)
+        })?;
+        Ok(Self {
+            child,
+            pending: Some(pending),
+        })
     }
 
     /// The child.

@@ -323,6 +323,27 @@ impl Pending {
         Ok(made)
     }
 
+    /// Makes the change, and notes how it is taken back, where that is not known before. No signal comes in between.
+    ///
+    /// # Errors
+    /// That of `make`, which leaves nothing then. [`UndoError::Interrupted`] when a signal has come: then nothing was done.
+    /// [`UndoError::State`] when it cannot be written down: dropping this takes the change back.
+    pub fn make<R, E: From<UndoError>>(
+        &self,
+        make: impl FnOnce() -> Result<(R, Action), E>,
+    ) -> Result<R, E> {
+        let mut list = self.undo.0.lock();
+        if list.interrupted {
+            return Err(UndoError::Interrupted.into());
+        }
+        let (made, action) = make()?;
+        if let Some(entry) = list.actions.iter_mut().find(|(i, _)| Some(*i) == self.id) {
+            entry.1 = action;
+        }
+        self.undo.0.save(&list)?;
+        Ok(made)
+    }
+
     /// Replaces what is to be done, when more is known than at registration.
     ///
     /// # Errors

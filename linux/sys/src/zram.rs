@@ -149,18 +149,18 @@ impl ZramSwap {
         let uuid = Uuid::random()?;
         let pending = undo.register(Action::Nothing)?;
         let add = root.path("/sys/class/zram-control/hot_add");
-        let id = file::read_u64(&add)?;
-        let id = u32::try_from(id).map_err(|_| FileError::unexpected(&add, "no device number"))?;
-        let serial = serial(&root, id);
-        if let Err(e) = pending.amend(Action::RemoveZram {
-            id,
-            uuid: uuid.clone(),
-            serial,
-            asked: None,
-        }) {
-            let _ = remove(&root, id, &uuid, serial);
-            return Err(e.into());
-        }
+        let id = pending.make(|| {
+            let id = file::read_u64(&add)?;
+            let id =
+                u32::try_from(id).map_err(|_| FileError::unexpected(&add, "no device number"))?;
+            let action = Action::RemoveZram {
+                id,
+                uuid: uuid.clone(),
+                serial: serial(&root, id),
+                asked: None,
+            };
+            Ok::<_, ZramError>((id, action))
+        })?;
         let device = Self {
             id,
             root,

@@ -427,3 +427,45 @@ fn what_the_kernel_cannot_do_just_then_is_tried_again() {
     }
     assert_eq!(tries(libc::EPERM), (1, false));
 }
+
+/// A signal that comes while the child begins: it takes the list's lock at once, or waits until the child is in the list.
+#[test]
+fn a_session_that_begins_as_a_signal_comes_is_ended() {
+    use crate::session::Session;
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+    use std::os::unix::process::CommandExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let undo = open(dir.path());
+    let (mut begins, in_child) = UnixStream::pair().unwrap();
+    let mut command = std::process::Command::new("sleep");
+    command.arg("60");
+    // SAFETY: between fork and exec only read and write are called, on a descriptor and a byte of the child's own.
+    unsafe {
+        command.pre_exec(move || {
+            let mut byte = [0];
+            rustix::io::write(&in_child, &byte)?;
+            rustix::io::read(&in_child, &mut byte)?;
+            Ok(())
+        })
+    };
+    let run = |mut list: MutexGuard<'_, List>| {
+        list.interrupted = true;
+        undo.0.run_all(&mut list).unwrap();
+    };
+    let session = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            begins.read_exact(&mut [0]).unwrap();
+            if let Ok(list) = undo.0.list.try_lock() {
+                run(list);
+            }
+            begins.write_all(&[0]).unwrap();
+            run(undo.0.lock());
+        });
+        Session::start(&undo, &mut command)
+    });
+    let pid = session.as_ref().unwrap().pid();
+    let stat = Stat::read(&Root::machine(), pid).unwrap();
+    assert_eq!(stat.state, 'Z', "it runs");
+    assert!(Session::start(&undo, &mut command).is_err());
+}
