@@ -76,6 +76,18 @@ fn type_in(line: &str) -> Option<(String, String)> {
     Some((device, system.split(' ').next()?.to_owned()))
 }
 
+/// The device number, as in memory maps, of memory that processes share and that no mounted file system has: memfd, System V,
+/// anonymous mappings, buffers of graphics drivers. The kernel keeps all of it in a file system of its own.
+///
+/// # Errors
+/// [`std::io::Error`], as when descriptors ran out.
+pub fn shared_memory_device() -> std::io::Result<String> {
+    let memory = rustix::fs::memfd_create("warmswap", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let device = rustix::fs::fstat(&memory)?.st_dev;
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    Ok(format!("{major:02x}:{minor:02x}"))
+}
+
 /// The first mount point of a file system of type `kind`, from `/proc/self/mounts`.
 ///
 /// # Errors
@@ -118,6 +130,25 @@ mod tests {
         assert_eq!(type_in("36 35 254 / /mnt rw - ext4 x rw"), None);
         let own = types_of(&Root::machine(), std::process::id()).unwrap();
         assert!(own.values().any(|kind| kind == "proc"), "{own:?}");
+    }
+
+    #[test]
+    fn shared_memory_without_a_mount_is_on_one_device() {
+        use crate::maps::{Backing, Maps};
+        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+        let (access, bytes) = (ProtFlags::READ | ProtFlags::WRITE, 4096);
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let shared = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::SHARED).unwrap()
+        };
+        let maps = Maps::read(&Root::machine(), std::process::id()).unwrap();
+        let found = maps.find(shared as u64).unwrap().backing.clone();
+        // SAFETY: the mapping that was just made, of which nothing is kept.
+        unsafe { munmap(shared, bytes).unwrap() };
+        let Backing::File(identity) = found else {
+            panic!("{found:?}")
+        };
+        assert_eq!(identity.device, shared_memory_device().unwrap());
     }
 
     #[test]

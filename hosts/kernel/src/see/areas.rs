@@ -1,9 +1,12 @@
 //! The mappings of a process that may be read without harm: what they are backed by is memory, swap, or a disk of this machine.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
-use warmswap_sys::maps::Backing;
+use warmswap_sys::maps::{Backing, Mapping};
+use warmswap_sys::mount::{shared_memory_device, types_of};
 use warmswap_sys::smaps::{self, MemoryArea};
-use warmswap_sys::{FileError, Root, file};
+use warmswap_sys::{FileError, Root};
 
 /// File systems whose pages come from a disk of this machine. Others are answered by a program or over a network,
 /// and may never answer.
@@ -47,19 +50,46 @@ pub struct Areas {
 /// [`FileError`]; [`FileError::is_gone`] when the process ended.
 pub fn read(root: &Root, pid: u32) -> Result<Areas, FileError> {
     let areas = smaps::read(root, pid)?;
-    let file_systems = file_systems(root, pid);
-    let mut found = Areas::default();
+    Ok(sorted_out(areas, &kinds_by_device(root, pid)))
+}
+
+fn sorted_out(areas: Vec<MemoryArea>, kinds: &KindsByDevice) -> Areas {
+    let (mut found, mut shown) = (Areas::default(), Shown::default());
     for area in areas {
-        match kind(&area, &file_systems) {
+        match kind(&area, kinds) {
+            // Its pages come back with the other mapping's, of which a touch here costs a minor fault.
+            Some(Kind::Shared) if shows_again(&mut shown, &area.mapping) => {}
             Some(kind) => found.readable.push(Readable { area, kind }),
             None => found.skipped += 1,
         }
     }
-    Ok(found)
+    found
+}
+
+/// Parts of shared memory that were seen, in bytes, by device and inode.
+type Shown = FxHashMap<(String, u64), Vec<Range<u64>>>;
+
+/// Whether a mapping shows what a mapping that was seen shows, too: ZGC maps its heap three times.
+fn shows_again(shown: &mut Shown, mapping: &Mapping) -> bool {
+    let Backing::File(file) = &mapping.backing else {
+        return false;
+    };
+    // A private one may have pages of its own.
+    if !mapping.shared {
+        return false;
+    }
+    let (start, bytes) = (mapping.offset_bytes, mapping.end - mapping.start);
+    let parts = shown.entry((file.device.clone(), file.inode)).or_default();
+    let is_seen = |part: &Range<u64>| part.start <= start && start + bytes <= part.end;
+    let is_again = parts.iter().any(is_seen);
+    if !is_again {
+        parts.push(start..start + bytes);
+    }
+    is_again
 }
 
 /// What is behind a mapping; none where it is not to be touched.
-fn kind(area: &MemoryArea, file_systems: &FxHashMap<String, Option<Kind>>) -> Option<Kind> {
+fn kind(area: &MemoryArea, kinds: &KindsByDevice) -> Option<Kind> {
     let mapping = &area.mapping;
     if !mapping.read || !area.is_ordinary() {
         return None;
@@ -69,41 +99,27 @@ fn kind(area: &MemoryArea, file_systems: &FxHashMap<String, Option<Kind>>) -> Op
         Backing::Kernel => return None,
         Backing::File(identity) => identity,
     };
-    let path = identity.path.to_string_lossy();
-    let unmounted = ["/memfd:", "/SYSV", "/dev/zero (deleted)"];
-    if unmounted.iter().any(|start| path.starts_with(start)) {
-        return Some(Kind::Shared);
-    }
-    let kind = file_systems.get(&identity.device).copied().flatten();
-    let is_device = path.starts_with("/dev/") && kind != Some(Kind::Shared);
+    let kind = kinds.get(&identity.device).copied();
+    let is_device = identity.path.starts_with("/dev") && kind == Some(Kind::File);
     kind.filter(|_| !is_device)
 }
 
-/// What mappings of files on a file system are, by device number as in `/proc/PID/maps`: of those that the process sees, and this
-/// process.
-fn file_systems(root: &Root, pid: u32) -> FxHashMap<String, Option<Kind>> {
-    let mut kinds: FxHashMap<String, Option<Kind>> = FxHashMap::default();
-    let own = root.path("/proc/self/mountinfo");
-    for path in [own, root.proc_file(pid, "mountinfo")] {
-        for line in file::read(&path).unwrap_or_default().lines() {
-            if let Some((device, kind)) = mount(line) {
-                kinds.insert(device, kind);
-            }
-        }
+/// What mappings of files on a file system are, by device number as in `/proc/PID/maps`; those that are not to be touched are
+/// left out.
+type KindsByDevice = FxHashMap<String, Kind>;
+
+/// Of file systems that this process sees, or that one.
+fn kinds_by_device(root: &Root, pid: u32) -> KindsByDevice {
+    let seen = [std::process::id(), pid].map(|pid| types_of(root, pid).unwrap_or_default());
+    let kind = |(device, name): (String, String)| match name.as_str() {
+        "tmpfs" => Some((device, Kind::Shared)),
+        name => LOCAL.contains(&name).then_some((device, Kind::File)),
+    };
+    let mut kinds: KindsByDevice = seen.into_iter().flatten().filter_map(kind).collect();
+    if let Ok(device) = shared_memory_device() {
+        kinds.insert(device, Kind::Shared);
     }
     kinds
-}
-
-/// A line of mountinfo: `ID PARENT MAJOR:MINOR ROOT PLACE OPTIONS… - TYPE …`, numbers decimal.
-fn mount(line: &str) -> Option<(String, Option<Kind>)> {
-    let (before, after) = line.split_once(" - ")?;
-    let (major, minor) = before.split(' ').nth(2)?.split_once(':')?;
-    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
-    let kind = match after.split(' ').next()? {
-        "tmpfs" => Some(Kind::Shared),
-        name => LOCAL.contains(&name).then_some(Kind::File),
-    };
-    Some((format!("{major:02x}:{minor:02x}"), kind))
 }
 
 #[cfg(test)]
@@ -112,24 +128,31 @@ mod tests {
 
     use super::*;
 
-    fn kind_of(line: &str, flags: &str) -> Option<Kind> {
+    fn area(line: &str, flags: &str) -> MemoryArea {
         let two = |flag: &str| <[u8; 2]>::try_from(flag.as_bytes()).unwrap();
-        let area = MemoryArea {
+        MemoryArea {
             mapping: Maps::parse(line).unwrap().as_slice()[0].clone(),
             resident_bytes: 0,
             swapped_bytes: 4096,
             referenced_bytes: 0,
             flags: flags.split(' ').map(two).collect(),
-        };
-        let lines = [
-            "30 1 253:1 / / rw,relatime shared:1 - ext4 /dev/vda rw",
-            "31 1 0:45 / /home/a/remote rw - fuse.sshfs a@b rw",
-            "32 1 0:28 / /run rw - tmpfs tmpfs rw",
+        }
+    }
+
+    fn kinds() -> KindsByDevice {
+        let kinds = [
+            ("fd:01", Kind::File),
+            ("00:1c", Kind::Shared),
+            ("00:01", Kind::Shared),
         ];
-        kind(
-            &area,
-            &lines.iter().filter_map(|line| mount(line)).collect(),
-        )
+        kinds
+            .map(|(device, kind)| (device.to_owned(), kind))
+            .into_iter()
+            .collect()
+    }
+
+    fn kind_of(line: &str, flags: &str) -> Option<Kind> {
+        kind(&area(line, flags), &kinds())
     }
 
     #[test]
@@ -140,11 +163,33 @@ mod tests {
             ("1000-2000 r-xp 0 fd:01 7 /usr/bin/a b", Kind::File),
             ("1000-2000 rw-s 0 00:01 7 /memfd:x (deleted)", Kind::Shared),
             ("1000-2000 rw-s 0 00:01 7 /dev/zero (deleted)", Kind::Shared),
+            ("1000-2000 rw-s 0 00:01 7 /i915 (deleted)", Kind::Shared),
+            ("1000-2000 r--p 0 fd:01 7 /memfd:x", Kind::File),
             ("1000-2000 rw-s 0 00:1c 7 /dev/shm/x", Kind::Shared),
             ("1000-2000 rw-s 0 00:1c 7 /run/x", Kind::Shared),
         ] {
             assert_eq!(kind_of(line, "rd mr"), Some(expected), "{line}");
         }
+    }
+
+    #[test]
+    fn memory_that_is_mapped_several_times_counts_once() {
+        let lines = [
+            "40000-80000 rw-s 10000 00:01 7 /memfd:java_heap (deleted)",
+            "140000-180000 rw-s 10000 00:01 7 /memfd:java_heap (deleted)",
+            "240000-250000 rw-s 20000 00:01 7 /memfd:java_heap (deleted)",
+            "340000-390000 rw-s 10000 00:01 7 /memfd:java_heap (deleted)",
+            "440000-480000 rw-s 10000 00:01 8 /memfd:java_heap (deleted)",
+            "540000-580000 rw-p 10000 00:01 7 /memfd:java_heap (deleted)",
+        ];
+        let areas = lines.map(|line| area(line, "rd mr")).into_iter().collect();
+        let found = sorted_out(areas, &kinds()).readable;
+        let starts: Vec<u64> = found.iter().map(|r| r.area.mapping.start).collect();
+        assert_eq!(
+            starts,
+            [0x4_0000, 0x34_0000, 0x44_0000, 0x54_0000],
+            "more of it, another file, and one that may have pages of its own"
+        );
     }
 
     #[test]

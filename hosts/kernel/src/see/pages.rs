@@ -62,11 +62,12 @@ pub fn mapped(pagemap: &Pagemap, areas: &[Readable]) -> Result<Vec<PageRange>, F
     Ok(found)
 }
 
-/// The part of `pages` that lies in the mappings; both ascend.
+/// The part of `pages` that lies in mappings of files and of shared memory; both ascend.
 #[must_use]
 pub fn within(pages: &[PageRange], areas: &[Readable]) -> Vec<PageRange> {
     let mut inside = Vec::new();
-    let mut areas = areas.iter().map(|r| &r.area.mapping).peekable();
+    let areas = areas.iter().filter(|r| r.kind != Kind::Private);
+    let mut areas = areas.map(|r| &r.area.mapping).peekable();
     for range in pages {
         let (first, end) = (range.first, range.first + range.count);
         while areas.next_if(|m| m.end / PAGE <= first).is_some() {}
@@ -138,7 +139,16 @@ mod tests {
 
     #[test]
     fn pages_outside_of_the_mappings_are_left_out() {
-        let areas = [readable(10, 20), readable(20, 25), readable(40, 50)];
+        let private = Readable {
+            kind: Kind::Private,
+            ..readable(30, 35)
+        };
+        let areas = [
+            readable(10, 20),
+            readable(20, 25),
+            private,
+            readable(40, 50),
+        ];
         let pages = [range(5, 8), range(18, 4), range(24, 20), range(60, 1)];
         assert_eq!(
             within(&pages, &areas),
