@@ -23,7 +23,7 @@ use std::path::Path;
 use warmswap_page::PAGE_BYTES;
 
 use crate::pagemap::Pagemap;
-use crate::{FileError, Root};
+use crate::{FileError, Root, file};
 use bpf::KernelReader;
 use walk::Layout;
 
@@ -204,8 +204,7 @@ pub type Bits = [u64; (TABLE_PAGES / 64) as usize];
 /// # Errors
 /// [`FileError`] when the process is gone, or may not be written to.
 pub fn clear(root: &Root, pid: u32) -> Result<(), FileError> {
-    let path = root.proc_file(pid, "clear_refs");
-    std::fs::write(&path, "2").map_err(|e| FileError::new("write", &path, e))
+    file::write(&root.proc_file(pid, "clear_refs"), "2")
 }
 
 #[cfg(test)]

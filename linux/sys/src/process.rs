@@ -116,21 +116,24 @@ pub fn idle_priority() -> io::Result<()> {
     }
 }
 
-/// Has the kernel read and write for the calling thread when no other thread wants the disk (ionice's idle class).
+/// Has the kernel read and write for the calling thread after other programs (ionice's lowest level of best effort). The idle
+/// class would wait for as long as a disk is busy, and what waits may hold a lock of another process.
 ///
 /// # Errors
 /// [`io::Error`]; no privilege is needed.
-pub fn idle_io_priority() -> io::Result<()> {
-    const WHO_PROCESS: libc::c_int = 1;
-    const CLASS_IDLE: libc::c_int = 3 << 13;
+pub fn background_io_priority() -> io::Result<()> {
     // SAFETY: three numbers; 0 is the calling thread. Nothing but its I/O priority changes.
-    let result = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE) };
+    let result = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, LEAST_BEST_EFFORT) };
     if result == 0 {
         Ok(())
     } else {
         Err(io::Error::last_os_error())
     }
 }
+
+/// From the kernel's include/uapi/linux/ioprio.h.
+const WHO_PROCESS: libc::c_int = 1;
+const LEAST_BEST_EFFORT: libc::c_int = 2 << 13 | 7;
 
 /// Lets the calling thread run where and how the process's main thread does, whichever thread created it: processors, scheduling
 /// class, nice value. As far as that is allowed; without rights a thread does not rise.
@@ -311,6 +314,17 @@ impl MemoryUse {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_in_the_background_still_reads_from_a_busy_disk() {
+        let priority = std::thread::spawn(|| {
+            background_io_priority().unwrap();
+            // SAFETY: two numbers; 0 is the calling thread, of which the kernel tells a number.
+            unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, 0) }
+        });
+        let priority = priority.join().unwrap();
+        assert_eq!((priority >> 13, priority & 7), (2, 7), "best effort, last");
+    }
 
     #[test]
     fn a_name_with_parentheses_does_not_shift_the_fields() {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
 use warmswap_sys::accessed::Accessed;
-use warmswap_sys::process::{Stat, idle_io_priority, idle_priority};
+use warmswap_sys::process::{Stat, background_io_priority, idle_priority};
 use warmswap_sys::{Root, file};
 
 use super::brake::{Brake, Groups};
@@ -28,8 +28,9 @@ use crate::learn::Judged;
 use crate::see::application::ProcessId;
 use crate::see::swap::used_bytes;
 
-/// A process does not answer when a thread has waited for it for so long: a disk that is busy answers before.
-const DEADLINE: Duration = Duration::from_secs(5);
+/// A process does not answer when a thread has waited for it for so long: a page of a busy disk takes seconds at the last level of
+/// I/O priority.
+const DEADLINE: Duration = Duration::from_secs(15);
 
 /// So many threads are replaced at most: each holds memory as long as its process does not answer.
 const MOST_ABANDONED: u32 = 16;
@@ -294,7 +295,7 @@ impl Thread {
             Priority::Idle => {
                 // Without them the work is done at normal priority.
                 let _ = idle_priority();
-                let _ = idle_io_priority();
+                let _ = background_io_priority();
             }
             Priority::Normal => match Accessed::open(&self.root) {
                 Ok(accessed) => self.accessed = Some(accessed),

@@ -100,3 +100,12 @@ fn what_is_missing_is_named() {
         assert!(error.to_string().contains("x86-64"), "{error}");
     }
 }
+
+#[test]
+fn a_process_that_ended_is_not_written_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = Root::at(dir.path());
+    std::fs::create_dir_all(dir.path().join("proc/7")).unwrap();
+    assert!(clear(&root, 7).unwrap_err().is_gone());
+    assert!(!root.proc_file(7, "clear_refs").exists());
+}
