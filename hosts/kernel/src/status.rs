@@ -107,6 +107,17 @@ pub struct GivenBack {
     pub used_pages: u64,
 }
 
+/// A process that does not answer.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Unanswering {
+    /// The name of its program.
+    pub name: String,
+    /// Its number.
+    pub pid: u32,
+    /// Its start in clock ticks since boot.
+    pub start_ticks: u64,
+}
+
 /// A host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -117,8 +128,8 @@ pub struct HostStatus {
     pub given_back: GivenBack,
     /// What pages cost.
     pub costs: CostStatus,
-    /// Processes that do not answer, as `NAME (PID)`.
-    pub unanswering: Vec<String>,
+    /// Processes that do not answer, by name.
+    pub unanswering: Vec<Unanswering>,
     /// Why accesses are not seen by page; none where accessed bits are read.
     pub accesses_unseen: Option<String>,
     /// Programs, in the order in which they were added.

@@ -73,9 +73,6 @@ pub enum WindowSystem {
 }
 
 impl WindowSystem {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::X11, Self::Sway, Self::I3];
-
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -5,11 +5,12 @@ mod apps;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use warmswap_kernel::AppId;
 use warmswap_kernel::host::AFTER_SWITCH;
+use warmswap_kernel::{AppId, HostStatus};
 use warmswap_protocol::{
     Answer, AppEvent, DaemonStatus, MemoryStatus, Peer, Refusal, RefusalKind, Reply, Request,
     WINDOWS_HEARD_FOR, WindowEvent, WindowSystem,
@@ -24,6 +25,7 @@ use crate::activity::Activity;
 use crate::config::Config;
 use crate::event::{Event, Source};
 use crate::host::Host;
+use crate::seats::Seats;
 use crate::status::{Signals, of_host};
 
 /// Least time between two looks at CPU time, which is counted in steps of 10 ms.
@@ -59,8 +61,18 @@ pub struct Daemon<H> {
     /// Devices that are its own, by path.
     own_devices: Vec<String>,
     warnings: Vec<String>,
-    /// Of a window whose process belongs to no application yet.
-    unknown_window: Option<(Source, Peer, u32)>,
+    /// The window that each user looks at.
+    windows: BTreeMap<u32, Window>,
+}
+
+/// A window that a user looks at.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    source: Source,
+    pid: u32,
+    /// Its application is the one that is switched to. Not so while its process belongs to none, or another user's session is in
+    /// front.
+    is_followed: bool,
 }
 
 /// When something is to be done next.
@@ -91,7 +103,7 @@ impl<H: Host> Daemon<H> {
             },
             own_devices: Vec::new(),
             warnings: config.warnings.clone(),
-            unknown_window: None,
+            windows: BTreeMap::new(),
             config,
             root,
             host,
@@ -165,15 +177,9 @@ impl<H: Host> Daemon<H> {
         let tick = self.host.tick();
         let now = Instant::now();
         self.due.tick = now + tick.wait;
-        if let Some((source, peer, pid)) = self.unknown_window
-            && let Some(app) = self.apps.owner(&self.host, pid)
-            && self.may_steer(peer, app)
-        {
-            self.unknown_window = None;
-            self.switch_to(app, source);
-        }
-        let mut systems = WindowSystem::ALL.into_iter();
-        let has_windows = systems.any(|system| self.signals.is_live(Source::Windows(system), now));
+        let seats = Seats::read(&self.root);
+        self.follow_windows(&seats);
+        let has_windows = self.signals.followed(now).any(|user| !seats.is_away(user));
         if self.config.signals.activity && !has_windows && now >= self.due.activity {
             self.due.activity = now + ACTIVITY;
             self.look_for_activity();
@@ -288,19 +294,35 @@ impl<H: Host> Daemon<H> {
 
     /// An agent of this user tells of a window system.
     fn heard_windows(&mut self, peer: Peer, system: WindowSystem, event: WindowEvent) -> Reply {
-        let source = Source::Windows(system);
+        let source = Source::Windows(system, peer.user);
         match event {
             WindowEvent::Live { place } => {
                 let until = Instant::now() + WINDOWS_HEARD_FOR;
                 self.signals.set(source, &place, Some(until));
             }
-            WindowEvent::Absent { why } => self.signals.set(source, &why, None),
+            WindowEvent::Absent { why } => {
+                self.signals.set(source, &why, None);
+                self.windows.retain(|_, window| window.source != source);
+            }
             WindowEvent::Focus { pid } => {
                 self.check_window(peer, pid)?;
-                self.looked_at(source, peer, pid);
+                let is_followed = false;
+                let window = Window {
+                    source,
+                    pid,
+                    is_followed,
+                };
+                self.windows.insert(peer.user, window);
+                let seats = Seats::read(&self.root);
+                self.follow_windows(&seats);
+                // It may be one that was just started, and will be found.
+                let is_unknown = self.windows.get(&peer.user).is_some_and(|w| !w.is_followed);
+                if is_unknown && !seats.is_away(peer.user) {
+                    self.look_away(peer);
+                }
             }
             WindowEvent::Elsewhere => {
-                self.unknown_window = None;
+                self.windows.remove(&peer.user);
                 self.look_away(peer);
             }
             _ => return Err(Refusal::new(RefusalKind::Unknown, "no such event")),
@@ -316,18 +338,19 @@ impl<H: Host> Daemon<H> {
         }
     }
 
-    /// A window of this process is looked at, as a window system of this user says.
-    fn looked_at(&mut self, source: Source, peer: Peer, pid: u32) {
-        self.unknown_window = None;
-        let app = self.apps.owner(&self.host, pid);
-        match app.filter(|&app| self.may_steer(peer, app)) {
-            Some(app) if self.apps.foreground() == Some(app) => {}
-            Some(app) => self.switch_to(app, source),
-            None => {
-                // It may be one that was just started, and will be found.
-                self.unknown_window = Some((source, peer, pid));
-                self.look_away(peer);
+    /// Switches to the applications of windows that are not followed yet, of users whose session is in front.
+    fn follow_windows(&mut self, seats: &Seats) {
+        for (user, mut window) in self.windows.clone() {
+            let app = self.apps.owner(&self.host, window.pid);
+            let app = app.filter(|&app| self.may_steer(Peer { user }, app));
+            let is_in_front = !seats.is_away(user);
+            if let Some(app) = app.filter(|_| is_in_front && !window.is_followed)
+                && self.apps.foreground() != Some(app)
+            {
+                self.switch_to(app, window.source);
             }
+            window.is_followed = is_in_front && (window.is_followed || app.is_some());
+            self.windows.insert(user, window);
         }
     }
 
@@ -370,7 +393,10 @@ impl<H: Host> Daemon<H> {
     /// All that it knows.
     #[must_use]
     pub fn status(&self) -> DaemonStatus {
-        let host = self.host.status();
+        self.status_for(Peer::ROOT)
+    }
+
+    fn status_of(&self, host: HostStatus, peer: Peer) -> DaemonStatus {
         let mut status = of_host(host, |name| self.apps.is_discovered(name), monotonic_ns());
         status.pid = std::process::id();
         status.version = env!("CARGO_PKG_VERSION").to_owned();
@@ -385,7 +411,7 @@ impl<H: Host> Daemon<H> {
             };
         }
         status.swap.own_devices.clone_from(&self.own_devices);
-        status.signals = self.signals.list(Instant::now());
+        status.signals = self.signals.list(peer, Instant::now());
         status.warnings.clone_from(&self.warnings);
         status
     }

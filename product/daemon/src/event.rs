@@ -36,8 +36,8 @@ pub enum Event {
 pub enum Source {
     /// `warmswap switch` and `warmswap launch`.
     Command,
-    /// The window that is looked at, as an agent says.
-    Windows(WindowSystem),
+    /// The window that is looked at, as the agent of this user says.
+    Windows(WindowSystem, u32),
     /// Work after rest.
     Activity,
 }
@@ -48,27 +48,41 @@ impl Source {
     pub fn name(self) -> &'static str {
         match self {
             Self::Command => "command",
-            Self::Windows(system) => system.name(),
+            Self::Windows(system, _) => system.name(),
             Self::Activity => "activity",
+        }
+    }
+
+    /// The user whose source it is; none for one that is the machine's.
+    #[must_use]
+    pub fn user(self) -> Option<u32> {
+        match self {
+            Self::Windows(_, user) => Some(user),
+            Self::Command | Self::Activity => None,
         }
     }
 }
 
 /// The sending end. Clones tell the same daemon.
 #[derive(Clone, Debug)]
-pub struct Events(Sender<Event>);
+pub struct Events {
+    sender: Sender<Event>,
+    /// How long an answer may take.
+    deadline: Duration,
+}
 
 impl Events {
     /// Both ends.
     #[must_use]
     pub fn new() -> (Self, Receiver<Event>) {
         let (sender, receiver) = channel();
-        (Self(sender), receiver)
+        let deadline = DEADLINE;
+        (Self { sender, deadline }, receiver)
     }
 
     /// Tells; false when the daemon listens no more.
     pub fn tell(&self, event: Event) -> bool {
-        self.0.send(event).is_ok()
+        self.sender.send(event).is_ok()
     }
 
     /// Asks, and waits for the answer.
@@ -86,13 +100,40 @@ impl Events {
         if !asked {
             return Err(ending());
         }
-        match answered.recv_timeout(DEADLINE) {
+        match answered.recv_timeout(self.deadline) {
             Ok(reply) => reply,
             Err(RecvTimeoutError::Disconnected) => Err(ending()),
             Err(RecvTimeoutError::Timeout) => Err(Refusal::new(
                 RefusalKind::NotNow,
-                format!("the daemon has been at work for {DEADLINE:?}: ask again"),
+                format!(
+                    "the daemon has been at work for {:?}: ask again",
+                    self.deadline
+                ),
             )),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_told_that_the_daemon_is_at_work() {
+        let (mut events, heard) = Events::new();
+        events.deadline = Duration::ZERO;
+
+        let refused = events.ask(Peer::ROOT, Request::Daemon).unwrap_err();
+
+        assert_eq!(refused.kind, RefusalKind::NotNow);
+        assert!(refused.message.contains("at work"), "{refused}");
+        // The daemon comes to it later, and nothing waits for its answer any more.
+        let Event::Request { answer, .. } = heard.recv().unwrap() else {
+            panic!("a request")
+        };
+        let _ = answer.send(Err(refused));
+        drop(heard);
+        let refused = events.ask(Peer::ROOT, Request::Daemon).unwrap_err();
+        assert!(refused.message.contains("ending"), "{refused}");
     }
 }

@@ -22,6 +22,7 @@
 //! | [`keeper`] | devices of its own while swap of the machine comes and goes |
 //! | [`metrics`] | the status as OpenMetrics text |
 //! | [`mod@run`] | the daemon from its start to its end |
+//! | [`seats`] | which users sit in front of the machine |
 //! | [`status`] | what it reports |
 
 #![forbid(unsafe_code)]
@@ -38,6 +39,7 @@ pub mod host;
 pub mod keeper;
 pub mod metrics;
 pub mod run;
+pub mod seats;
 pub mod status;
 
 pub use daemon::Daemon;

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde::Serialize;
+use warmswap_kernel::status::Unanswering;
 use warmswap_kernel::{HostStatus, Relaunch};
 use warmswap_protocol::{
-    AppStatus, DaemonStatus, GivenBack, KEPT_RELAUNCHES, Phase, RelaunchStatus, SignalStatus,
+    AppStatus, DaemonStatus, GivenBack, KEPT_RELAUNCHES, Peer, Phase, RelaunchStatus, SignalStatus,
     SwapStatus,
 };
 
@@ -64,7 +65,7 @@ pub fn of_host(
             judged_pages: host.given_back.judged_pages,
             used_pages: host.given_back.used_pages,
         },
-        unanswering: host.unanswering,
+        unanswering: host.unanswering.iter().map(named).collect(),
         accesses_unseen: host.accesses_unseen,
         state_bytes: host.state_bytes,
         swap: SwapStatus {
@@ -78,6 +79,10 @@ pub fn of_host(
         counters: numbers(&host.counters),
         ..DaemonStatus::default()
     }
+}
+
+fn named(process: &Unanswering) -> String {
+    format!("{} ({})", process.name, process.pid)
 }
 
 fn of_relaunch(relaunch: &Relaunch, now_ns: u64) -> RelaunchStatus {
@@ -146,24 +151,30 @@ impl Signals {
         self.0.entry(source).or_default().switches += 1;
     }
 
-    /// Whether it is listened to.
-    #[must_use]
-    pub fn is_live(&self, source: Source, now: Instant) -> bool {
-        self.0
-            .get(&source)
-            .is_some_and(|signal| signal.is_live(now))
+    /// The users whose windows are followed.
+    pub fn followed(&self, now: Instant) -> impl Iterator<Item = u32> {
+        let live = self.0.iter().filter(move |(_, signal)| signal.is_live(now));
+        live.filter_map(|(source, _)| source.user())
     }
 
-    /// All of them.
+    /// All of them that this user may hear of: the machine's, and own ones; root of all, with the user's number.
     #[must_use]
-    pub fn list(&self, now: Instant) -> Vec<SignalStatus> {
-        let status = |(source, signal): (&Source, &Signal)| SignalStatus {
-            name: source.name().to_owned(),
-            state: signal.state.clone(),
-            is_live: signal.is_live(now),
-            switches: signal.switches,
+    pub fn list(&self, peer: Peer, now: Instant) -> Vec<SignalStatus> {
+        let status = |(source, signal): (&Source, &Signal)| {
+            let other = source.user().filter(|&user| user != peer.user);
+            if other.is_some() && !peer.is_root() {
+                return None;
+            }
+            let name = source.name();
+            Some(SignalStatus {
+                name: other
+                    .map_or_else(|| name.to_owned(), |user| format!("{name} of user {user}")),
+                state: signal.state.clone(),
+                is_live: signal.is_live(now),
+                switches: signal.switches,
+            })
         };
-        self.0.iter().map(status).collect()
+        self.0.iter().filter_map(status).collect()
     }
 }
 
@@ -237,14 +248,42 @@ mod tests {
     #[test]
     fn a_source_is_live_until_its_time_has_passed() {
         let mut signals = Signals::default();
-        let (x11, now) = (Source::Windows(WindowSystem::X11), Instant::now());
+        let (x11, now) = (Source::Windows(WindowSystem::X11, 7), Instant::now());
         let until = now + Duration::from_secs(90);
         signals.set(x11, "display :0", Some(until));
         signals.set_always(Source::Command, "commands");
-        assert!(signals.is_live(x11, now) && !signals.is_live(x11, until));
-        assert!(signals.is_live(Source::Command, until));
+        let followed = |signals: &Signals, now| signals.followed(now).collect::<Vec<_>>();
+        assert_eq!(followed(&signals, now), [7]);
+        assert_eq!(followed(&signals, until), [0; 0]);
+        assert!(signals.list(Peer::ROOT, until)[0].is_live, "commands");
         signals.set(x11, "closed", None);
-        assert!(!signals.is_live(x11, now));
+        assert_eq!(followed(&signals, now), [0; 0]);
+    }
+
+    #[test]
+    fn users_have_sources_of_their_own_and_hear_of_no_others() {
+        let (mut signals, now) = (Signals::default(), Instant::now());
+        let x11 = |user| Source::Windows(WindowSystem::X11, user);
+        signals.set_always(Source::Command, "commands");
+        signals.set(x11(7), "display :0", Some(now));
+        signals.set(x11(8), "display :1", None);
+        signals.count(x11(8));
+        let list = |user| {
+            let list = signals.list(Peer { user }, now).into_iter();
+            list.map(|signal| (signal.name, signal.state, signal.switches))
+                .collect::<Vec<_>>()
+        };
+        let is = |name: &str, state: &str, switches| (name.to_owned(), state.to_owned(), switches);
+        let command = is("command", "commands", 0);
+        assert_eq!(list(7), [command.clone(), is("x11", "display :0", 0)]);
+        assert_eq!(list(8), [command.clone(), is("x11", "display :1", 1)]);
+        assert_eq!(list(9), std::slice::from_ref(&command));
+        let all = [
+            command,
+            is("x11 of user 7", "display :0", 0),
+            is("x11 of user 8", "display :1", 1),
+        ];
+        assert_eq!(list(0), all);
     }
 
     #[test]

@@ -53,8 +53,10 @@ impl Host {
                 watched.bound = bound_of(&self.root, id.pid);
             }
         }
-        self.unanswering
-            .retain(|id, _| Stat::read(&self.root, id.pid).is_ok());
+        self.unanswering.retain(|id, _| {
+            let stat = Stat::read(&self.root, id.pid);
+            stat.is_ok_and(|stat| stat.start_ticks == id.start_ticks)
+        });
         self.swap_gauge.find_devices();
     }
 

@@ -5,7 +5,7 @@ use warmswap_page::PAGE_BYTES;
 use super::Host;
 use super::app::App;
 use crate::counters::Counters;
-use crate::status::{AppStatus, CostStatus, HostStatus};
+use crate::status::{AppStatus, CostStatus, HostStatus, Unanswering};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -28,8 +28,12 @@ impl Host {
         let apps = self.in_order();
         let state_bytes: usize = apps.clone().map(state_bytes).sum();
         let unanswering = self.unanswering.iter();
-        let mut unanswering: Vec<String> = unanswering
-            .map(|(id, name)| format!("{name} ({})", id.pid))
+        let mut unanswering: Vec<Unanswering> = unanswering
+            .map(|(id, name)| Unanswering {
+                name: name.clone(),
+                pid: id.pid,
+                start_ticks: id.start_ticks,
+            })
             .collect();
         unanswering.sort_unstable();
         HostStatus {

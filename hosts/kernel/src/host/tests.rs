@@ -156,10 +156,26 @@ fn a_process_that_does_not_answer_is_named_once_and_left_alone() {
     let folder = place.path().join(format!("proc/{}", id.pid));
     assert!(!folder.exists(), "this machine does not know it");
     let status = host.status();
-    assert_eq!(status.unanswering, [format!("? ({})", id.pid)]);
+    assert_eq!(status.unanswering[0].name, "?");
+    assert_eq!(status.unanswering[0].pid, id.pid);
     assert_eq!(status.counters.process_unanswering, 1);
     let app = &status.apps[0];
     assert_eq!((app.processes, app.unreadable_processes), (0, 1));
+}
+
+#[test]
+fn a_later_process_of_its_number_answers() {
+    let (place, mut host) = host(3000, 0);
+    let id = own_process();
+    host.leave_alone(id);
+    let folder = place.path().join(format!("proc/{}", id.pid));
+    std::fs::create_dir_all(&folder).unwrap();
+    for (start_ticks, unanswering) in [(id.start_ticks, 1), (id.start_ticks + 1, 0)] {
+        let line = format!("1 (p) S 1 1 5 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 {start_ticks} 0 0 0\n");
+        std::fs::write(folder.join("stat"), line).unwrap();
+        host.find_processes(0);
+        assert_eq!(host.status().unanswering.len(), unanswering);
+    }
 }
 
 #[test]

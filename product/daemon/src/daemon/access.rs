@@ -5,6 +5,7 @@
 //! it another process with the same number is not taken for the one that was checked.
 
 use warmswap_kernel::AppId;
+use warmswap_kernel::application::ProcessId;
 use warmswap_protocol::{DaemonStatus, Peer, Refusal, RefusalKind};
 use warmswap_sys::peer::Owned;
 
@@ -27,14 +28,23 @@ impl<H: Host> Daemon<H> {
     fn share(&self, user: u32, app: AppId) -> Share {
         let mut share = Share::Empty;
         for id in self.apps.processes(&self.host, app) {
-            match Owned::read(&self.root, id.pid) {
-                Err(error) if error.is_gone() => {}
-                Ok(process) if process.stat.start_ticks != id.start_ticks => {}
-                Ok(process) if process.is_of(user) => share = Share::Own,
-                Ok(_) | Err(_) => return Share::Foreign,
+            match self.share_of(user, id) {
+                Share::Empty => {}
+                Share::Own => share = Share::Own,
+                Share::Foreign => return Share::Foreign,
             }
         }
         share
+    }
+
+    /// The same of one process.
+    fn share_of(&self, user: u32, id: ProcessId) -> Share {
+        match Owned::read(&self.root, id.pid) {
+            Err(error) if error.is_gone() => Share::Empty,
+            Ok(process) if process.stat.start_ticks != id.start_ticks => Share::Empty,
+            Ok(process) if process.is_of(user) => Share::Own,
+            Ok(_) | Err(_) => Share::Foreign,
+        }
     }
 
     /// Whether the user may see the application, and say that it is looked at.
@@ -100,10 +110,15 @@ impl<H: Host> Daemon<H> {
 
     /// All that the daemon knows and that the user may hear of. Warnings name programs, so that only root gets them.
     pub(super) fn status_for(&self, peer: Peer) -> DaemonStatus {
-        let mut status = self.status();
+        let mut host = self.host.status();
         if peer.is_root() {
-            return status;
+            return self.status_of(host, peer);
         }
+        host.unanswering.retain(|process| {
+            let (pid, start_ticks) = (process.pid, process.start_ticks);
+            self.share_of(peer.user, ProcessId { pid, start_ticks }) == Share::Own
+        });
+        let mut status = self.status_of(host, peer);
         let all = status.apps.len();
         let names = self.names_for(peer);
         status.apps.retain(|app| names.contains(&app.name.as_str()));

@@ -7,7 +7,8 @@ use std::sync::mpsc::{Sender, channel};
 
 use warmswap_kernel::application::ProcessId;
 use warmswap_kernel::host::Tick;
-use warmswap_kernel::{Application, HostError, HostStatus, Members};
+use warmswap_kernel::status::Unanswering;
+use warmswap_kernel::{Application, HostError, Members};
 use warmswap_protocol::Phase;
 
 use super::*;
@@ -23,6 +24,7 @@ struct Told {
     /// The application in the foreground.
     front: Option<AppId>,
     tick: Tick,
+    unanswering: Vec<Unanswering>,
 }
 
 /// A host that writes down what it is told.
@@ -118,6 +120,7 @@ impl Host for Fake {
         });
         HostStatus {
             apps: described.collect(),
+            unanswering: told.unanswering.clone(),
             ..HostStatus::default()
         }
     }

@@ -88,6 +88,72 @@ fn users_hear_of_own_applications_only() {
 }
 
 #[test]
+fn users_hear_of_own_processes_that_do_not_answer() {
+    let (_place, root) = machine(&[(10, 1000), (20, 1001)]);
+    let (mut daemon, fake, _events) = daemon_on(root, "");
+    // The last one was alice's before another process got its number.
+    let stuck = [("edit", 10, 1), ("bank", 20, 1), ("mail", 10, 7)];
+    fake.0.borrow_mut().unanswering = stuck
+        .map(|(name, pid, start_ticks)| Unanswering {
+            name: name.to_owned(),
+            pid,
+            start_ticks,
+        })
+        .into();
+    let mut unanswering = |peer| match daemon.carry_out(peer, Request::Daemon) {
+        Ok(Answer::Daemon(status)) => status.unanswering,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(unanswering(ALICE), ["edit (10)"]);
+    assert_eq!(unanswering(BOB), ["bank (20)"]);
+    let all = ["edit (10)", "bank (20)", "mail (10)"];
+    assert_eq!(unanswering(Peer::ROOT), all);
+}
+
+#[test]
+fn the_user_in_front_is_followed_and_the_other_when_that_one_comes_back() {
+    let (place, root) = machine(&[(10, 1000), (20, 1001)]);
+    let in_front = |user: u32| {
+        let folder = place.path().join("run/systemd/seats");
+        std::fs::create_dir_all(&folder).unwrap();
+        let seat = format!("ACTIVE_UID={user}\nUIDS=1000 1001\n");
+        std::fs::write(folder.join("seat0"), seat).unwrap();
+    };
+    in_front(1000);
+    let (mut daemon, fake, _events) = daemon_on(root, "");
+    for (peer, pid) in [(ALICE, 10), (BOB, 20)] {
+        let place = String::new();
+        for event in [WindowEvent::Live { place }, WindowEvent::Focus { pid }] {
+            let told = daemon.carry_out(peer, windows(WindowSystem::X11, event));
+            assert_eq!(told, Ok(Answer::Done));
+        }
+    }
+    daemon.tick();
+    assert_eq!(fake.events(), ["switch a"], "bob is away");
+    in_front(1001);
+    daemon.tick();
+    daemon.tick();
+    assert_eq!(fake.events(), ["switch b"]);
+    in_front(1000);
+    daemon.tick();
+    assert_eq!(fake.events(), ["switch a"]);
+
+    // An agent of a user who is away does not say what is in front.
+    let looks = |daemon: &mut Daemon<Fake>, user| {
+        in_front(user);
+        let due = Instant::now();
+        daemon.due.activity = due;
+        daemon.tick();
+        daemon.due.activity != due
+    };
+    assert!(!looks(&mut daemon, 1000));
+    let why = String::new();
+    let absent = windows(WindowSystem::X11, WindowEvent::Absent { why });
+    daemon.carry_out(ALICE, absent).unwrap();
+    assert!(looks(&mut daemon, 1000) && !looks(&mut daemon, 1001));
+}
+
+#[test]
 fn users_launch_own_processes_under_names_that_are_free() {
     let (place, root) = machine(&[(10, 1000), (20, 1001), (30, 1000), (40, 1001)]);
     let (mut daemon, fake, _events) = daemon_on(root, "");
