@@ -10,87 +10,63 @@ use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use warmswap_sys::undo::{Inherited, Undo, UndoError};
+use warmswap_sys::undo::UndoError;
+use warmswap_sys::{FileError, Root};
 
-use crate::config::Config;
-use crate::devices::{DeviceError, Devices};
+use crate::devices::Devices;
 use crate::event::{Event, Events};
 
-/// What the daemon set up for swap. Dropping it takes all of it back.
+/// The list of swap areas. What changes from its opening on is seen: it is opened before the first look at swap.
 #[derive(Debug)]
-pub struct SwapKeeper {
-    devices: Devices,
-    undo: Undo,
-}
+pub struct SwapList(File);
 
-impl SwapKeeper {
-    /// Makes what is configured; `inherited` is what a killed daemon left. Says in `notices` what it did.
+impl SwapList {
+    /// Opens it.
     ///
     /// # Errors
-    /// [`DeviceError`].
-    pub fn set_up(
-        config: &Config,
-        undo: &Undo,
-        inherited: Vec<Inherited>,
-        notices: &mut Vec<String>,
-    ) -> Result<Self, DeviceError> {
-        let devices = Devices::set_up(&config.zram, undo, inherited, notices)?;
-        Ok(Self {
-            devices,
-            undo: undo.clone(),
-        })
+    /// [`FileError`].
+    pub fn open(root: &Root) -> Result<Self, FileError> {
+        let path = root.path("/proc/swaps");
+        let list = File::open(&path).map_err(|error| FileError::new("open", &path, error))?;
+        Ok(Self(list))
     }
 
-    /// The devices that are its own, by path.
-    #[must_use]
-    pub fn paths(&self) -> Vec<String> {
-        self.devices.paths()
-    }
-
-    /// Swap of the machine changed. Returns what was done.
-    pub fn look_again(&mut self) -> Vec<String> {
-        let mut notices = Vec::new();
-        self.devices.follow(&mut notices);
-        notices
-    }
-
-    /// Follows swap from a thread of its own, and tells the daemon what it did.
+    /// Has `devices` follow what changes, from a thread of its own, which tells the daemon what it did.
     ///
     /// # Errors
     /// The system's, for a thread or descriptors. All is taken back then.
-    pub fn follow(self, events: Events) -> std::io::Result<Following> {
+    pub fn follow(self, devices: Devices, events: Events) -> std::io::Result<Following> {
         let (end, ended) = UnixStream::pair()?;
-        let list = File::open(self.undo.root().path("/proc/swaps"))?;
         let thread = std::thread::Builder::new().name("swap".to_owned());
-        let thread = thread.spawn(move || self.run(&list, &ended, &events))?;
+        let thread = thread.spawn(move || self.run(devices, &ended, &events))?;
         Ok(Following(Some((thread, end))))
     }
 
-    fn run(mut self, list: &File, ended: &UnixStream, events: &Events) -> Self {
+    fn run(self, mut devices: Devices, ended: &UnixStream, events: &Events) -> Devices {
         loop {
             let mut fds = [
-                PollFd::new(list, PollFlags::PRI | PollFlags::ERR),
+                PollFd::new(&self.0, PollFlags::PRI | PollFlags::ERR),
                 PollFd::new(ended, PollFlags::IN),
             ];
             match poll(&mut fds, None) {
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,
                 // For want of memory: what is there stays as it is.
-                Err(_) => return self,
+                Err(_) => return devices,
             }
             // The other end is closed.
             if !fds[1].revents().is_empty() {
-                return self;
+                return devices;
             }
             // The kernel counts a change as seen once it was polled.
-            let notices = self.look_again();
-            let own_devices = self.paths();
+            let mut notices = Vec::new();
+            devices.follow(&mut notices);
             let told = events.tell(Event::Swap {
-                own_devices,
+                own_devices: devices.paths(),
                 notices,
             });
             if !told {
-                return self;
+                return devices;
             }
         }
     }
@@ -98,10 +74,10 @@ impl SwapKeeper {
 
 /// The thread that follows swap. Dropping it ends the thread and takes all back.
 #[derive(Debug)]
-pub struct Following(Option<(JoinHandle<SwapKeeper>, UnixStream)>);
+pub struct Following(Option<(JoinHandle<Devices>, UnixStream)>);
 
 impl Following {
-    fn keeper(&mut self) -> Option<SwapKeeper> {
+    fn devices(&mut self) -> Option<Devices> {
         let (thread, end) = self.0.take()?;
         drop(end);
         // After a panic all was taken back when the thread ended.
@@ -113,15 +89,13 @@ impl Following {
     /// # Errors
     /// [`UndoError`].
     pub fn end(mut self, notices: &mut Vec<String>) -> Result<(), UndoError> {
-        let Some(keeper) = self.keeper() else {
-            return Ok(());
-        };
-        keeper.devices.remove(notices)
+        let devices = self.devices();
+        devices.map_or(Ok(()), |devices| devices.remove(notices))
     }
 }
 
 impl Drop for Following {
     fn drop(&mut self) {
-        drop(self.keeper());
+        drop(self.devices());
     }
 }

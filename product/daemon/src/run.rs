@@ -5,15 +5,15 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use warmswap_kernel::HostError;
 use warmswap_sys::undo::{Undo, UndoError};
-use warmswap_sys::{Root, heap};
+use warmswap_sys::{FileError, Root, heap};
 
 use crate::config::Config;
 use crate::control::{ControlError, Socket};
 use crate::daemon::Daemon;
-use crate::devices::{DeviceError, is_without_swap, state_folder};
+use crate::devices::{DeviceError, Devices, is_without_swap, state_folder};
 use crate::event::{Event, Events};
 use crate::host::{Host, kernel_host};
-use crate::keeper::SwapKeeper;
+use crate::keeper::SwapList;
 
 /// The daemon cannot start, or could not clean up behind itself.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,9 @@ pub enum DaemonError {
     /// A swap device.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The list of swap areas.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The host.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -74,14 +77,16 @@ pub fn run_over<H: Host>(
     let state = state_folder(&config.daemon.socket);
     let (undo, inherited) = Undo::inherit(root, &state)?;
     let mut notices = Vec::new();
-    let swap = SwapKeeper::set_up(&config, &undo, inherited, &mut notices);
+    let swap_list = SwapList::open(root)?;
+    let devices = Devices::set_up(&config.zram, &undo, inherited, &mut notices);
     notices.iter().for_each(|notice| say(notice));
-    let swap = swap?;
+    let devices = devices?;
     let host = make_host(&config)?;
 
     let control = socket.serve(events.clone())?;
-    let paths = swap.paths();
-    let keeper = swap.follow(events.clone()).map_err(DaemonError::Thread)?;
+    let paths = devices.paths();
+    let following = swap_list.follow(devices, events.clone());
+    let following = following.map_err(DaemonError::Thread)?;
     drop(events);
 
     // Last, so that it goes first on every way out: no client waits for an answer then.
@@ -99,7 +104,7 @@ pub fn run_over<H: Host>(
     drop(control);
     say("ends: pages come back from its devices");
     let mut notices = Vec::new();
-    let removed = keeper.end(&mut notices);
+    let removed = following.end(&mut notices);
     notices.iter().for_each(|notice| say(notice));
     removed?;
     saved.map_err(DaemonError::NotSaved)
