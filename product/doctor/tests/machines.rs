@@ -218,6 +218,19 @@ fn an_ordinary_user_is_told_what_to_run() {
 }
 
 #[test]
+fn page_fault_events_are_needed_for_recording_alone() {
+    let kernel = Answers {
+        events: false,
+        ..Answers::all()
+    };
+    let found = diagnosis(&[], kernel);
+    assert!(found.parts.iter().all(|part| part.better_with.is_empty()));
+    let lacking = found.parts.iter().filter(|part| !part.works);
+    let lacking: Vec<_> = lacking.map(|part| part.part.name()).collect();
+    assert_eq!(lacking, ["record"]);
+}
+
+#[test]
 fn an_old_kernel_is_told_from_a_filter() {
     let explain = |errno| {
         let kernel = Answers {

@@ -11,11 +11,7 @@ pub(super) const CHECKS: &[Check] = &[
         key: "page_fault_events",
         title: "page-fault events",
         purpose: "tell which page was touched when",
-        needs: &[
-            (Part::Daemon, Need::Better),
-            (Part::Kernel, Need::Better),
-            (Part::Record, Need::Must),
-        ],
+        needs: &[(Part::Record, Need::Must)],
         look: events,
     },
     Check {
