@@ -13,7 +13,8 @@ pub enum Advice {
     /// Reclaim now: anonymous pages go to swap, clean file pages are dropped. Pages that another process
     /// maps too are left alone, and so is a file that the caller neither owns nor may write.
     PageOut,
-    /// Read into the swap cache or the page cache; the page table changes at the first touch only.
+    /// Read into the swap cache or the page cache; the page table changes at the first touch only. Before Linux 5.15 the kernel
+    /// refuses it for other processes: all ranges are unsuitable then, and [`Advised::pages`] is 0.
     WillNeed,
 }
 
