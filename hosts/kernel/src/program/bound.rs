@@ -92,9 +92,9 @@ impl Bound {
             Version::V2 => {
                 // One number since Linux 5.18.
                 let parts = ["kernel_stack", "pagetables", "percpu", "slab", "sock"];
-                let part = |name: &&str| self.number_in("memory.stat", name);
-                let sum = || parts.iter().filter_map(|name| part(name).ok()).sum();
-                Ok(part(&"kernel").unwrap_or_else(|_| sum()))
+                let text = file::read(&self.path("memory.stat"))?;
+                let sum = || parts.iter().filter_map(|name| number(&text, name)).sum();
+                Ok(number(&text, "kernel").unwrap_or_else(sum))
             }
         }
     }
@@ -165,12 +165,16 @@ impl Bound {
     fn number_in(&self, name: &str, word: &str) -> Result<u64, FileError> {
         let path = self.path(name);
         let text = file::read(&path)?;
-        let value = text.lines().find_map(|line| {
-            let number = line.strip_prefix(word)?.strip_prefix(' ')?;
-            number.trim().parse().ok()
-        });
-        value.ok_or_else(|| FileError::unexpected(&path, &format!("no field {word}")))
+        number(&text, word).ok_or_else(|| FileError::unexpected(&path, &format!("no field {word}")))
     }
+}
+
+/// The number behind a word at the begin of a line.
+fn number(text: &str, word: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let number = line.strip_prefix(word)?.strip_prefix(' ')?;
+        number.trim().parse().ok()
+    })
 }
 
 /// Version 1: has members wait where the kernel would end one. What becomes readable then.
@@ -184,4 +188,31 @@ fn hold_off_killer(group: &Group) -> Result<OwnedFd, FileError> {
     file::write(&group.path().join("cgroup.event_control"), &pair)?;
     file::write(&control, "1")?;
     Ok(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use warmswap_sys::Root;
+
+    use super::*;
+
+    #[test]
+    fn memory_of_the_kernel_is_one_number_or_the_sum_of_its_parts() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("proc/self/mounts", "none /cg cgroup2 rw 0 0\n");
+        write("cg/cgroup.controllers", "memory\n");
+        write("cg/p/memory.current", "0\n");
+        let parts = "anon 9\nkernel_stack 1\nslab_reclaimable 8\nslab 2\npagetables 4\n";
+        write("cg/p/memory.stat", parts);
+        let group = Group::open(&Root::at(dir.path()), "/p".as_ref()).unwrap();
+        let bound = Bound::new(group);
+        assert_eq!(bound.kernel_bytes().unwrap(), 7);
+        write("cg/p/memory.stat", &format!("kernel 30\n{parts}"));
+        assert_eq!(bound.kernel_bytes().unwrap(), 30);
+    }
 }
