@@ -2,12 +2,12 @@
 //!
 //! The kernel chooses well which pages leave, and brings back nothing by itself: after a build or a large program has ended,
 //! memory is free, and each program pays for every page at its next use. [`Host`] watches *programs* (a process tree, a control
-//! group, or all processes of an executable), hears which of them comes to the foreground ([`Host::switch_to`],
+//! group, or all processes of an executable), is told which of them comes to the foreground ([`Host::switch_to`],
 //! [`Host::launch_done`], [`Host::background`]), and is given a moment now and then ([`Host::tick`]).
 //!
 //! # What it does
 //!
-//! - *In idle time*: when memory is free again, pages come back at idle priority, mapped in place: of the program in the foreground,
+//! - *In idle time*: when memory is free again, pages come back at low priority, mapped in place: of the program in the foreground,
 //!   then of the others by how lately they were used; first what launches touch. It takes free memory only, keeps a reserve, and
 //!   stops at the first sign of pressure.
 //! - *At a switch*: what the program is going to use is read in bulk beside it, where memory is free; where it is short, only from

@@ -91,7 +91,7 @@ impl Default for CostStatus {
 }
 
 /// What was given back in idle time since the host began: "gave 742 MiB back to 5 programs in 3.1 s of idle time; their next uses
-/// found 97 % in place".
+/// touched 97 % of it".
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GivenBack {

@@ -106,7 +106,7 @@ pub fn is_labelled(path: &Path) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// All zeros: nothing was written yet.
-    Nobody,
+    Unwritten,
     /// The swap area asked about.
     Asked,
     /// Anything else.
@@ -120,7 +120,7 @@ pub(crate) fn owner(path: &Path, uuid: &Uuid) -> Result<Owner, FileError> {
         .and_then(|mut f| f.read_exact(&mut page))
         .map_err(|e| FileError::new("read", path, e))?;
     if page.iter().all(|&b| b == 0) {
-        return Ok(Owner::Nobody);
+        return Ok(Owner::Unwritten);
     }
     let asked = page[SIGNATURE_AT..] == *SIGNATURE && page[UUID_AT..UUID_AT + 16] == uuid.bytes();
     Ok(if asked { Owner::Asked } else { Owner::Another })
@@ -325,7 +325,7 @@ mod tests {
         let other = Uuid("ff".repeat(16));
 
         std::fs::write(&path, vec![0u8; 20 * PAGE_BYTES]).unwrap();
-        assert_eq!(owner(&path, &uuid()).unwrap(), Owner::Nobody);
+        assert_eq!(owner(&path, &uuid()).unwrap(), Owner::Unwritten);
         assert!(!is_labelled(&path));
         format(&path, 20 * PAGE_BYTES as u64, &uuid()).unwrap();
         assert!(is_labelled(&path) && !is_labelled(dir.path()));

@@ -274,7 +274,7 @@ fn write_state(path: &Path, state: &State) -> Result<(), UndoError> {
     let fresh = path.with_extension("new");
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
-    // One that an earlier version left may be readable by others.
+    // An existing one may be readable by others.
     let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     options
         .open(&fresh)

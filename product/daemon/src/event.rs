@@ -1,4 +1,4 @@
-//! What the daemon's one thread hears from the others.
+//! What other threads tell the daemon's one thread.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;

@@ -14,10 +14,10 @@
 //! | [`activity`] | an application that begins to work after it rested |
 //! | [`config`] | what is configured: files, sections, sizes |
 //! | [`control`] | the control socket |
-//! | [`daemon`] | the daemon's one thread: it hears, steers the host, and answers |
+//! | [`daemon`] | the daemon's one thread: it takes events, steers the host, and answers |
 //! | [`devices`] | the swap devices that the daemon makes |
 //! | [`discover`] | applications without a configuration |
-//! | [`event`] | what the daemon's one thread hears from the others |
+//! | [`event`] | what other threads tell the daemon's one thread |
 //! | [`mod@host`] | what it needs of a host |
 //! | [`keeper`] | devices of its own while swap of the machine comes and goes |
 //! | [`metrics`] | the status as OpenMetrics text |

@@ -1,4 +1,4 @@
-//! The end of a launch that nobody tells: the application rests.
+//! The end of a launch that is not told: the application rests.
 //!
 //! What a window system says is when a launch begins. A launch window that stayed open for its longest time after that
 //! would take what is done with the application for its launch, and hold all of its memory meanwhile.

@@ -160,8 +160,8 @@ pub fn verdict(status: &DaemonStatus, style: Style) -> Verdict {
         text += "; none of them was used since";
         return of(Benefit::NotKnown, &text);
     };
-    let found = Quantity::Fraction(share).show(style);
-    let _ = write!(text, "; their next uses found {found} in place");
+    let used = Quantity::Fraction(share).show(style);
+    let _ = write!(text, "; their next uses touched {used} of it");
     match share >= HELPS {
         true => of(Benefit::Helping, &text),
         false => of(Benefit::NotHelping, &format!("little: {text}")),
@@ -339,7 +339,7 @@ mod tests {
             [
                 "daemon: working: rest; 2 applications, 450 MiB resident, 900 MiB in swap; 1.00 GiB of memory \
                  available (process 77, up 100 s)",
-                "helping: gave 742 MiB back to 5 programs in 3.10 s of idle time; their next uses found 97.0 % in place",
+                "helping: gave 742 MiB back to 5 programs in 3.10 s of idle time; their next uses touched 97.0 % of it",
                 "cost: 0.5 % of one processor, 3.00 MiB of memory",
                 "switches: heard from x11",
                 "warning: something is odd",
