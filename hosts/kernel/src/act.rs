@@ -1,25 +1,29 @@
 //! What the host does: bring pages back in idle time, read in bulk at a switch, and look at page tables.
 //!
 //! All of it takes locks of other processes' address spaces, which they may hold for long. So it is done by two threads
-//! ([`worker`]): one of idle priority that brings back, and one of normal priority that looks and reads ahead when programs come
+//! ([`worker`]): one of low priority that brings back, and one of normal priority that looks and reads ahead when programs come
 //! and go. A process for which one of them waits too long is left alone from then on, and the thread is replaced.
 //!
 //! | module | subject |
 //! |---|---|
 //! | [`worker`] | the threads, and what becomes of one that is stuck |
+//! | [`job`] | what they are to do, and what they tell |
 //! | [`bring`] | pages of one process come back |
+//! | [`ahead`] | pages of one process are asked for at a switch |
 //! | [`brake`] | when to stop |
 //! | [`look`] | what launches and sessions touched |
 
+pub mod ahead;
 pub mod brake;
 pub mod bring;
+pub mod job;
 pub mod look;
 pub mod worker;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use warmswap_sys::memcg::Group;
 
 use crate::decide::switch::Cost;
 use crate::learn::ProcessMemory;
@@ -34,8 +38,8 @@ pub struct Target {
     pub id: ProcessId,
     /// What is known of it. Never held over a call into the kernel.
     pub memory: Arc<Mutex<ProcessMemory>>,
-    /// The group that bounds its memory, and that bound.
-    pub bound: Option<(Group, u64)>,
+    /// The group that had no room for its pages when they were to come back last.
+    pub held_by: Option<PathBuf>,
 }
 
 /// What was done, as counts.

@@ -20,7 +20,7 @@ pub struct Counters {
     pub wasted_pages: u64,
     /// Pages that stayed away when others came back, since they came back in vain before.
     pub cold_pages: u64,
-    /// Times that bringing back was begun.
+    /// Times that pages of all programs were to come back.
     pub turns: u64,
     /// Times that it stopped since the kernel reclaimed.
     pub stopped_short: u64,

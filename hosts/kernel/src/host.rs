@@ -9,7 +9,8 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -18,7 +19,7 @@ use warmswap_sys::{Root, monotonic_ns};
 
 use self::app::App;
 use crate::act::Costs;
-use crate::act::worker::{Priority, Report, Worker};
+use crate::act::worker::{Priority, Worker};
 use crate::config::HostConfig;
 use crate::counters::Counters;
 use crate::decide::Controller;
@@ -35,6 +36,8 @@ pub use self::step::AFTER_SWITCH;
 pub struct Tick {
     /// How long the next tick can wait, if nothing happens before.
     pub wait: Duration,
+    /// What is wrong, for people.
+    pub warning: Option<&'static str>,
 }
 
 /// The kernel host. One thread drives it, and never waits for another process: what may wait is done by threads of its own.
@@ -56,7 +59,8 @@ pub struct Host {
     bringer: Worker,
     /// Looks at page tables, and reads ahead.
     looker: Worker,
-    reports: Receiver<Report>,
+    /// What both brought back or asked for.
+    brought_bytes: Arc<AtomicU64>,
     turn: step::Turn,
     costs: Costs,
     /// Processes that did not answer, with the names of their programs.
@@ -79,7 +83,7 @@ impl Host {
     /// is seen when they are found.
     pub fn new(config: HostConfig, root: &Root) -> Result<Self, HostError> {
         warmswap_sys::check_page_size()?;
-        let (sender, reports) = channel();
+        let brought_bytes = Arc::default();
         let upkeeper = match config.upkeep.is_nothing() {
             false => Some(Upkeeper::start(root, config.upkeep)?),
             true => None,
@@ -92,9 +96,9 @@ impl Host {
             foreground: None,
             found_ns: None,
             machine: Controller::default(),
-            bringer: Worker::start(root, Priority::Idle, sender.clone())?,
-            looker: Worker::start(root, Priority::Normal, sender)?,
-            reports,
+            bringer: Worker::start(root, Priority::Low, &brought_bytes)?,
+            looker: Worker::start(root, Priority::Normal, &brought_bytes)?,
+            brought_bytes,
             turn: step::Turn::default(),
             costs: Costs::default(),
             unanswering: FxHashMap::default(),
@@ -145,6 +149,7 @@ impl Host {
             self.foreground = None;
         }
         self.apps[at] = None;
+        self.turn.waiting.retain(|target| target.app != at);
         self.order.retain(|&other| other != at);
         Ok(())
     }
@@ -231,7 +236,7 @@ impl Host {
         Ok(())
     }
 
-    /// One step: hears what the threads did, looks at what is free, and has pages come back when it is time. Costs about 200 µs,
+    /// One step: takes in what the threads did, looks at what is free, and has pages come back when it is time. Costs about 200 µs,
     /// and now and then 20 µs for each process of the machine.
     pub fn tick(&mut self) -> Tick {
         self.timed(Self::step)

@@ -2,10 +2,21 @@
 
 mod common;
 
+use std::path::Path;
+use std::sync::Arc;
+
 use common::{Machine, Program, Swap, program_with_a_file, reclaim_file, tick_for, tick_until};
-use warmswap_kernel::{AppId, Host, HostConfig};
+use warmswap_kernel::act::Target;
+use warmswap_kernel::act::ahead::Ahead;
+use warmswap_kernel::act::brake::{Brake, Groups};
+use warmswap_kernel::act::worker::Beat;
+use warmswap_kernel::application::ProcessId;
+use warmswap_kernel::decide::switch::Cost;
+use warmswap_kernel::decide::{Seen, State};
+use warmswap_kernel::see::bounds;
+use warmswap_kernel::{AppId, Application, Host, HostConfig, Members};
 use warmswap_sys::Root;
-use warmswap_sys::process::Process;
+use warmswap_sys::process::{Process, Stat};
 use warmswap_sys::smaps;
 use warmswap_testkit::skip;
 
@@ -209,8 +220,9 @@ fn what_came_back_in_vain_twice_stays_away() {
     assert!(wasted > PAGES / 2, "{:?}", host.counters());
 
     drop(push_out(&machine, &program));
+    // A turn counts what it leaves away; other pages than before left, of which some were never judged.
     tick_until(&mut host, "it is cold", |host| {
-        host.counters().cold_pages > PAGES / 4
+        host.counters().cold_pages > PAGES / 8
     });
 
     assert!(program.swapped_pages() > PAGES / 8);
@@ -286,23 +298,136 @@ fn a_switch_reads_ahead_from_a_disk_where_memory_is_free() {
     assert_eq!(program.damaged(), 0);
 }
 
+/// Has a host know the launch of a program, and switches to it when its group has room for few pages; how many were asked for.
+fn switch_while_short(machine: &Machine) -> u64 {
+    let mut program = machine.program(PAGES);
+    let mut host = host(HostConfig {
+        bring_back: false,
+        ..HostConfig::default()
+    });
+    let app = add(&mut host, &program, "a");
+    let looked = |host: &mut Host, what: &str| {
+        let before = host.counters().bring_cpu_ns;
+        tick_until(host, what, |host| host.counters().bring_cpu_ns > before);
+        tick_for(host, 10);
+    };
+    host.tick();
+    let hog = push_out(machine, &program);
+    host.switch_to(app).expect("it is known");
+    looked(&mut host, "what is away is noted");
+    program.touch(0, PAGES);
+    host.launch_done(app).expect("it is known");
+    tick_until(&mut host, "the launch is learned", |host| {
+        host.status().apps[0].hot_bytes > 0
+    });
+    host.background(app).expect("it is known");
+    looked(&mut host, "the session is judged");
+    drop(hog);
+    let _hog = push_out(machine, &program);
+    // Less than a 64th of the limit, which is kept.
+    let group = machine.memcg.group();
+    let limit = group.usage_bytes().expect("a group") + FEW_PAGES * 4096;
+    machine.memcg.limit(Some(limit)).expect("a limit");
+    let before = host.counters().switch_pages;
+
+    host.switch_to(app).expect("it is known");
+    looked(&mut host, "the switch is looked at");
+
+    host.counters().switch_pages - before
+}
+
+const FEW_PAGES: u64 = 100;
+
 #[test]
 fn a_switch_reads_nothing_from_zram_while_memory_is_short() {
     let name = "a_switch_reads_nothing_from_zram_while_memory_is_short";
     let machine = machine!(name, Swap::Zram);
-    let program = machine.program(PAGES);
-    let mut host = host(HostConfig::default());
-    let app = add(&mut host, &program, "a");
-    let _hog = push_out(&machine, &program);
-    host.tick();
+    assert_eq!(switch_while_short(&machine), 0);
+}
+
+#[test]
+fn a_switch_reads_from_a_disk_what_launches_touch_while_memory_is_short() {
+    let name = "a_switch_reads_from_a_disk_what_launches_touch_while_memory_is_short";
+    let machine = machine!(name, Swap::File);
+    let pages = switch_while_short(&machine);
+    assert!((1..=FEW_PAGES).contains(&pages), "{pages}");
+}
+
+#[test]
+fn processes_of_one_program_share_what_is_free_at_a_switch() {
+    let name = "processes_of_one_program_share_what_is_free_at_a_switch";
+    let machine = machine!(name, Swap::File);
+    let programs = [machine.program(PAGES), machine.program(PAGES)];
+    drop(machine.hog(HOG_PAGES, ROOM / 2));
+    let away = programs.each_ref().map(Program::swapped_pages);
+    assert!(away.iter().all(|&pages| pages > PAGES / 8), "{away:?}");
+    // A machine that has room for the pages of one beyond its reserve, by what it says.
+    let room_kib = away[0].max(away[1]) * 4 + 1024;
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = common::machine_with_free(folder.path(), room_kib);
+    let config = HostConfig {
+        bring_back: false,
+        ..HostConfig::default()
+    };
+    let mut host = Host::new(config, &root).expect("a host");
+    let group = machine.memcg.path().file_name().expect("a name");
+    let application = Application {
+        name: "a".to_owned(),
+        members: Members::Group {
+            path: Path::new("/").join(group),
+            without: Vec::new(),
+        },
+    };
+    let app = host.add(application).expect("a name");
+    tick_until(&mut host, "they are found", |host| {
+        host.processes(app).is_ok_and(|found| found.len() == 2)
+    });
 
     host.switch_to(app).expect("it is known");
-    tick_until(&mut host, "the switch is looked at", |host| {
-        host.counters().bring_cpu_ns > 0
-    });
-    tick_for(&mut host, 10);
 
-    assert_eq!(host.counters().switch_pages, 0);
+    tick_until(&mut host, "it is asked for", |host| {
+        host.counters().switch_pages > 0
+    });
+    tick_for(&mut host, 25);
+    let asked = host.counters().switch_pages;
+    assert!(asked <= room_kib / 4, "{asked} of {away:?}");
+}
+
+#[test]
+fn a_switch_stops_at_the_first_sign_of_pressure() {
+    let name = "a_switch_stops_at_the_first_sign_of_pressure";
+    let machine = machine!(name, Swap::File);
+    let program = machine.program(PAGES);
+    drop(push_out(&machine, &program));
+    let root = Root::machine();
+    let pid = program.pid();
+    let start_ticks = Stat::read(&root, pid).expect("it runs").start_ticks;
+    let target = Target {
+        app: 0,
+        id: ProcessId { pid, start_ticks },
+        memory: Arc::default(),
+        held_by: None,
+    };
+    let now = bounds::brief(&root).expect("a machine");
+    let ask = |begin: Seen| {
+        let (beat, mut groups) = (Beat::default(), Groups::default());
+        let mut ahead = Ahead {
+            root: &root,
+            brake: Brake::new(&root, &beat, &mut groups, begin, 0),
+            state: State::Rest,
+            room_bytes: begin.room_bytes(0),
+            free_bytes: begin.room_bytes(0),
+            disk: Cost::DISK,
+        };
+        ahead.begin(&target, true).expect("it runs")
+    };
+    let reclaimed = Seen {
+        reclaims: now.reclaims.wrapping_sub(1),
+        ..now
+    };
+    assert_eq!(ask(reclaimed), 0);
+    let asked = ask(now);
+    assert!(asked > PAGES / 8, "{asked}");
 }
 
 #[test]
@@ -326,9 +451,9 @@ fn dropped_pages_of_files_come_back() {
     tick_for(&mut host, 20);
     reclaim_file(&program, &path);
 
-    // Another program makes it look again.
-    let other = machine.program(100);
-    add(&mut host, &other, "b");
+    // More in swap makes it look again.
+    let other = machine.program(PAGES);
+    drop(push_out(&machine, &other));
     tick_until(&mut host, "its pages come back", |host| {
         host.counters().brought_file_pages >= 1900
     });

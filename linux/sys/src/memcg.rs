@@ -2,7 +2,7 @@
 
 mod group;
 
-pub use group::{Group, bound_of, own_group, own_limit_bytes};
+pub use group::{Group, bounds_of, own_group, own_limit_bytes};
 
 use std::path::{Path, PathBuf};
 

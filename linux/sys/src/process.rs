@@ -100,15 +100,31 @@ impl AsFd for Process {
     }
 }
 
+/// Gives the calling thread the least share of a processor that others want, and has it interrupt none of them. Unlike under the
+/// idle policy ([`idle_priority`]) it is not held up for long, so that it may hold a lock that other threads wait for.
+///
+/// # Errors
+/// [`io::Error`]; no privilege is needed.
+pub fn background_priority() -> io::Result<()> {
+    set_policy(libc::SCHED_BATCH)?;
+    rustix::process::setpriority_process(None, 19)?;
+    Ok(())
+}
+
 /// Gives the calling thread the idle policy: it runs when no other thread wants the processor, and may be
 /// held up for long when others do.
 ///
 /// # Errors
 /// [`io::Error`]; no privilege is needed.
 pub fn idle_priority() -> io::Result<()> {
+    set_policy(libc::SCHED_IDLE)
+}
+
+/// Gives the calling thread a policy without priorities.
+fn set_policy(policy: libc::c_int) -> io::Result<()> {
     let parameter = libc::sched_param { sched_priority: 0 };
     // SAFETY: 0 is the calling thread; `parameter` is a live `sched_param`, which the kernel only reads.
-    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter) };
+    let result = unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) };
     if result == 0 {
         Ok(())
     } else {

@@ -1,4 +1,4 @@
-//! The daemon's one thread: it hears, steers the host, and answers.
+//! The daemon's one thread: it takes events, steers the host, and answers.
 
 mod access;
 mod apps;
@@ -143,7 +143,7 @@ impl<H: Host> Daemon<H> {
             let wait = self.next_due().saturating_duration_since(Instant::now());
             match self.heard.recv_timeout(wait) {
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => break,
-                Ok(event) => self.hear(event),
+                Ok(event) => self.handle(event),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             self.work();
@@ -177,6 +177,9 @@ impl<H: Host> Daemon<H> {
         let tick = self.host.tick();
         let now = Instant::now();
         self.due.tick = now + tick.wait;
+        if let Some(warning) = tick.warning {
+            self.warn(warning.to_owned());
+        }
         let seats = Seats::read(&self.root);
         self.follow_windows(&seats);
         let has_windows = self.signals.followed(now).any(|user| !seats.is_away(user));
@@ -223,7 +226,7 @@ impl<H: Host> Daemon<H> {
         found.into_iter().for_each(|warning| self.warn(warning));
     }
 
-    fn hear(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
             Event::Request {
                 peer,

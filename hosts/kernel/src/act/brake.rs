@@ -1,11 +1,13 @@
-//! When to stop bringing back: the machine and the group are looked at between batches.
+//! When to stop bringing back: the machine and the groups are looked at between batches.
 
 use std::path::PathBuf;
 
 use rustc_hash::FxHashMap;
+use warmswap_page::PAGE_BYTES;
 use warmswap_sys::Root;
 use warmswap_sys::memcg::Group;
 
+use super::worker::Beat;
 use crate::decide::{Controller, Seen, State, Stop, stop};
 use crate::see::bounds;
 
@@ -17,59 +19,107 @@ pub struct Groups(FxHashMap<PathBuf, Controller>);
 const MOST_GROUPS: usize = 256;
 
 impl Groups {
-    /// Whether the memory of a group forbids to go on with its processes, where `brought_bytes` came back so far.
-    pub fn stop(&mut self, bound: Option<&(Group, u64)>, brought_bytes: u64) -> Option<Stop> {
-        let (group, bound_bytes) = bound?;
-        let Ok(seen) = bounds::group(group, *bound_bytes) else {
-            // It is gone, and its processes with it.
-            return Some(Stop::Reserve);
+    /// The group above a process whose memory forbids to go on with it, where `brought_bytes` came back so far. Each of `bounds`
+    /// has to allow it.
+    pub fn full(&mut self, bounds: &[(Group, u64)], brought_bytes: u64) -> Option<PathBuf> {
+        let is_full = |(group, bound_bytes): &&(Group, u64)| {
+            // One that cannot be read is gone, and its processes with it.
+            let Ok(seen) = bounds::group(group, *bound_bytes) else {
+                return true;
+            };
+            if self.0.len() == MOST_GROUPS && !self.0.contains_key(group.path()) {
+                self.0.clear();
+            }
+            let controller = self.0.entry(group.path().to_owned()).or_default();
+            let seen = Seen {
+                brought_bytes,
+                ..seen
+            };
+            controller.see(seen, true) != State::Calm
         };
-        if self.0.len() == MOST_GROUPS && !self.0.contains_key(group.path()) {
-            self.0.clear();
-        }
-        let controller = self.0.entry(group.path().to_owned()).or_default();
-        let seen = Seen {
-            brought_bytes,
-            ..seen
-        };
-        match controller.see(seen, true) {
-            State::Calm => None,
-            State::Short => Some(Stop::Pressure),
-            State::Rest => Some(Stop::Reserve),
-        }
+        let full = bounds.iter().find(is_full);
+        full.map(|(group, _)| group.path().to_owned())
     }
 }
 
-/// Stops at the first sign of pressure on the machine, and at the reserve.
+/// What forbids to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Halt {
+    /// The machine's memory, or the host: no process goes on.
+    All(Stop),
+    /// This group's memory: processes of others go on.
+    Group(PathBuf),
+}
+
+/// Stops at the first sign of pressure on the machine or in a group, and at their reserves.
 #[derive(Debug)]
-pub struct Brake {
-    root: Root,
+pub struct Brake<'a> {
+    root: &'a Root,
+    beat: &'a Beat,
+    groups: &'a mut Groups,
     begin: Seen,
     reserve_bytes: u64,
+    brought_bytes: u64,
 }
 
-impl Brake {
-    /// A brake for what begins when the machine is as `begin` says.
+impl<'a> Brake<'a> {
+    /// A brake for what begins when the machine is as `begin` says, in a thread that beats.
     #[must_use]
-    pub fn new(root: &Root, begin: Seen, reserve_bytes: u64) -> Self {
+    pub fn new(
+        root: &'a Root,
+        beat: &'a Beat,
+        groups: &'a mut Groups,
+        begin: Seen,
+        reserve_bytes: u64,
+    ) -> Self {
         Self {
-            root: root.clone(),
+            root,
+            beat,
+            groups,
             begin,
             reserve_bytes,
+            brought_bytes: 0,
         }
     }
 
-    /// Whether the machine's memory forbids to go on. A machine that cannot be read does.
+    /// The thread goes on.
+    pub fn beat(&self) {
+        self.beat.beat();
+    }
+
+    /// So many pages came back, or were asked for.
+    pub fn brought(&mut self, pages: u64) {
+        let bytes = pages * PAGE_BYTES as u64;
+        self.brought_bytes += bytes;
+        self.beat.brought(bytes);
+    }
+
+    /// Whether nothing is free any more: that alone stops what is worth it though memory is short.
     #[must_use]
-    pub fn stop(&self) -> Option<Stop> {
-        let Ok(seen) = bounds::brief(&self.root) else {
-            return Some(Stop::Pressure);
+    pub fn is_exhausted(&self) -> bool {
+        let has_room = |seen: Seen| seen.room_bytes(0) > 0;
+        self.beat.stop().is_some() || !self.machine().is_some_and(has_room)
+    }
+
+    /// What forbids to go on with a process below groups with these bounds. A machine that cannot be read does.
+    pub fn halt(&mut self, bounds: &[(Group, u64)]) -> Option<Halt> {
+        let of_machine = || match self.machine() {
+            Some(seen) => stop(&self.begin, &seen, self.reserve_bytes),
+            None => Some(Stop::Pressure),
         };
-        let seen = Seen {
+        if let Some(stop) = self.beat.stop().or_else(of_machine) {
+            return Some(Halt::All(stop));
+        }
+        let full = self.groups.full(bounds, self.brought_bytes);
+        full.map(Halt::Group)
+    }
+
+    fn machine(&self) -> Option<Seen> {
+        let seen = bounds::brief(self.root).ok()?;
+        Some(Seen {
             floor_bytes: self.begin.floor_bytes,
             ..seen
-        };
-        stop(&self.begin, &seen, self.reserve_bytes)
+        })
     }
 }
 
@@ -78,31 +128,73 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_group_stops_and_one_that_reclaims_waits() {
+    fn a_full_group_stops_one_that_reclaims_waits_and_all_above_count() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = dir.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        let set = |used_mib: u64, hits: u64| {
-            write("cg/apps/memory.current", &(used_mib << 20).to_string());
-            write("cg/apps/memory.events", &format!("max {hits}\n"));
+        let set = |name: &str, used_mib: u64, hits: u64| {
+            let file = |file: &str| format!("cg/{name}/{file}");
+            write(&file("memory.current"), &(used_mib << 20).to_string());
+            write(&file("memory.events"), &format!("max {hits}\n"));
         };
         write("proc/self/mounts", "none /cg cgroup2 rw 0 0\n");
         write("cg/cgroup.controllers", "memory\n");
-        set(100, 7);
-        let group = Group::open(&Root::at(dir.path()), "/apps".as_ref()).unwrap();
-        let bound = (group, 400u64 << 20);
+        set("apps", 100, 7);
+        set("apps/one", 50, 0);
+        let open = |name: &str| Group::open(&Root::at(dir.path()), name.as_ref()).unwrap();
+        // The lower group has the lesser bound, and far more room.
+        let bounds = [
+            (open("/apps/one"), 300u64 << 20),
+            (open("/apps"), 400 << 20),
+        ];
+        let upper = Some(bounds[1].0.path().to_owned());
+
         let mut groups = Groups::default();
-        assert_eq!(groups.stop(None, 0), None);
-        assert_eq!(groups.stop(Some(&bound), 0), None);
-        set(100, 8);
-        assert_eq!(groups.stop(Some(&bound), 0), Some(Stop::Pressure));
+        assert_eq!(groups.full(&[], 0), None);
+        assert_eq!(groups.full(&bounds, 0), None);
+        set("apps", 100, 8);
+        assert_eq!(groups.full(&bounds, 0), upper, "it reclaimed");
         let mut others = Groups::default();
-        set(398, 8);
-        assert_eq!(others.stop(Some(&bound), 0), Some(Stop::Reserve));
+        set("apps", 398, 8);
+        assert_eq!(others.full(&bounds, 0), upper, "only its reserve is left");
         std::fs::remove_dir_all(dir.path().join("cg")).unwrap();
-        assert_eq!(others.stop(Some(&bound), 0), Some(Stop::Reserve));
+        let lower = Some(bounds[0].0.path().to_owned());
+        assert_eq!(others.full(&bounds, 0), lower, "it is gone");
+    }
+
+    #[test]
+    fn reclaim_stops_it_and_what_is_worth_it_stops_where_nothing_is_free() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("proc")).unwrap();
+        let set = |free_kib: u64, reclaimed: u64| {
+            let memory = format!("MemTotal: 4194304 kB\nMemFree: {free_kib} kB\n");
+            std::fs::write(dir.path().join("proc/meminfo"), memory).unwrap();
+            let text = format!("pgsteal_direct {reclaimed}\n");
+            std::fs::write(dir.path().join("proc/vmstat"), text).unwrap();
+        };
+        let root = Root::at(dir.path());
+        let begin = Seen {
+            reclaims: 7,
+            floor_bytes: 1 << 20,
+            ..Seen::default()
+        };
+        let (beat, mut groups) = (Beat::default(), Groups::default());
+        let mut brake = Brake::new(&root, &beat, &mut groups, begin, 1 << 20);
+        for (free_kib, reclaimed, halt, is_exhausted) in [
+            (3072, 7, None, false),
+            (2048, 7, Some(Stop::Reserve), false),
+            (3072, 8, Some(Stop::Pressure), false),
+            (1024, 7, Some(Stop::Reserve), true),
+        ] {
+            set(free_kib, reclaimed);
+            assert_eq!(brake.halt(&[]), halt.map(Halt::All), "{free_kib}");
+            assert_eq!(brake.is_exhausted(), is_exhausted, "{free_kib}");
+        }
+        std::fs::remove_file(dir.path().join("proc/meminfo")).unwrap();
+        assert_eq!(brake.halt(&[]), Some(Halt::All(Stop::Pressure)));
+        assert!(brake.is_exhausted());
     }
 }

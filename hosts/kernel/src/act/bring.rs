@@ -7,18 +7,16 @@ use std::time::Instant;
 
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::advise::{Advice, PageRange, advise};
+use warmswap_sys::memcg::{Group, bounds_of};
 use warmswap_sys::pagemap::Pagemap;
 use warmswap_sys::prepage::prepage;
 use warmswap_sys::process::{Process, ProcessError, Stat};
-use warmswap_sys::{FileError, Root, accessed};
+use warmswap_sys::{FileError, Root};
 
-use super::brake::{Brake, Groups};
-use super::worker::Beat;
+use super::brake::{Brake, Halt};
 use super::{Costs, Done, Target};
-use crate::decide::Stop;
-use crate::decide::order::{count, pages, without};
-use crate::decide::switch::{Cost, Fetch, fetch};
-use crate::decide::{Seen, State};
+use crate::decide::order::{pages, without};
+use crate::decide::switch::Cost;
 use crate::see::areas::{self, Areas, Kind};
 use crate::see::pages::{mapped, shared, swapped, within};
 use crate::see::swap::Kinds;
@@ -68,17 +66,10 @@ pub(super) struct Opened {
 impl Opened {
     /// Opens a process, and reads its mappings. None for one that is stopped or traced: nothing waits for its pages.
     pub fn open(root: &Root, target: &Target) -> Result<Option<Self>, TargetError> {
-        let pid = target.id.pid;
-        let process = Process::open(pid)?;
-        let stat = Stat::read(root, pid)?;
-        if stat.start_ticks != target.id.start_ticks || matches!(stat.state, 'Z' | 'X') {
-            return Err(TargetError::Gone);
-        }
-        if matches!(stat.state, 'T' | 't') {
+        let Some((process, pagemap)) = open(root, target)? else {
             return Ok(None);
-        }
-        let pagemap = Pagemap::open(root, pid)?;
-        let areas = areas::read(root, pid)?;
+        };
+        let areas = areas::read(root, target.id.pid)?;
         Ok(Some(Self {
             process,
             pagemap,
@@ -87,7 +78,7 @@ impl Opened {
     }
 
     /// Pages of files and of shared memory that the program used before, and that are not mapped now.
-    fn unmapped(&self, target: &Target) -> Result<Vec<PageRange>, TargetError> {
+    pub fn unmapped(&self, target: &Target) -> Result<Vec<PageRange>, TargetError> {
         let known = within(target.memory.lock().mapped(), &self.areas.readable);
         if known.is_empty() {
             return Ok(known);
@@ -99,40 +90,52 @@ impl Opened {
     }
 }
 
+/// The same without its mappings.
+pub(super) fn open(
+    root: &Root,
+    target: &Target,
+) -> Result<Option<(Process, Pagemap)>, TargetError> {
+    let pid = target.id.pid;
+    let process = Process::open(pid)?;
+    let stat = Stat::read(root, pid)?;
+    if stat.start_ticks != target.id.start_ticks || matches!(stat.state, 'Z' | 'X') {
+        return Err(TargetError::Gone);
+    }
+    if matches!(stat.state, 'T' | 't') {
+        return Ok(None);
+    }
+    Ok(Some((process, Pagemap::open(root, pid)?)))
+}
+
 /// One turn of bringing back.
 #[derive(Debug)]
 pub struct Turn<'a> {
     /// The machine.
     pub root: &'a Root,
     /// When to stop.
-    pub brake: Brake,
-    /// Groups that bound programs.
-    pub groups: &'a mut Groups,
-    /// Tells that the thread goes on.
-    pub beat: &'a Beat,
+    pub brake: Brake<'a>,
     /// What pages cost, as it is measured meanwhile.
     pub costs: &'a mut Costs,
     /// What came back so far.
     pub done: Done,
-    /// Bytes that came back in this turn.
-    pub brought_bytes: u64,
 }
 
 impl Turn<'_> {
     /// Brings back what is away of a process and not cold: hot pages of its own memory, the others, shared memory, and pages of files.
-    /// Why it stopped before the end, if it did.
+    /// What stopped it before the end, if anything did.
     ///
     /// # Errors
     /// [`TargetError`]; what came back is in [`Self::done`].
-    pub fn bring(&mut self, target: &Target) -> Result<Option<Stop>, TargetError> {
+    pub fn bring(&mut self, target: &Target) -> Result<Option<Halt>, TargetError> {
+        let bounds = bounds_of(self.root, target.id.pid);
         // Where there is no room nothing is looked at.
-        if let Some(stop) = self.stop(target) {
-            return Ok(Some(stop));
+        if let Some(halt) = self.brake.halt(&bounds) {
+            return Ok(Some(halt));
         }
         let Some(opened) = Opened::open(self.root, target)? else {
             return Ok(None);
         };
-        self.beat.beat();
+        self.brake.beat();
         self.done.skipped_regions += opened.areas.skipped;
         let away = swapped(&opened.pagemap, &opened.areas.readable)?;
         let wanted = {
@@ -141,28 +144,25 @@ impl Turn<'_> {
             pages(&away, &memory)
         };
         self.done.cold_pages += wanted.cold_pages;
-        let before = self.done.private_pages;
-        let mut stopped = None;
         for list in [&wanted.hot, &wanted.warm] {
-            stopped = stopped.or(self.read(&opened, target, list, Source::Private)?);
-        }
-        if self.done.private_pages > before {
-            // From now on the bits tell what the program itself touches.
-            let _ = accessed::clear(self.root, target.id.pid);
-        }
-        if stopped.is_some() {
-            return Ok(stopped);
+            let halt = self.read(&opened, target, &bounds, list, Source::Private)?;
+            if halt.is_some() {
+                return Ok(halt);
+            }
         }
         for readable in &opened.areas.readable {
             let area = &readable.area;
             if readable.kind == Kind::Shared && area.swapped_bytes > 0 {
                 // Without the right to see the file behind it, it stays where it is.
                 let found = shared(self.root, target.id.pid, &area.mapping).unwrap_or_default();
-                stopped = stopped.or(self.read(&opened, target, &found, Source::Shared)?);
+                let halt = self.read(&opened, target, &bounds, &found, Source::Shared)?;
+                if halt.is_some() {
+                    return Ok(halt);
+                }
             }
         }
         let dropped = opened.unmapped(target)?;
-        Ok(stopped.or(self.read(&opened, target, &dropped, Source::File)?))
+        self.read(&opened, target, &bounds, &dropped, Source::File)
     }
 
     /// Reads pages in batches, as long as memory is free.
@@ -170,15 +170,16 @@ impl Turn<'_> {
         &mut self,
         opened: &Opened,
         target: &Target,
+        bounds: &[(Group, u64)],
         list: &[PageRange],
         source: Source,
-    ) -> Result<Option<Stop>, TargetError> {
+    ) -> Result<Option<Halt>, TargetError> {
         let kinds = Kinds::in_use(self.root);
         let is_ahead = source != Source::Private || kinds.disk;
         let batches = batches(list);
         for (turn, batch) in batches.iter().enumerate() {
-            if let Some(stop) = self.stop(target) {
-                return Ok(Some(stop));
+            if let Some(halt) = self.brake.halt(bounds) {
+                return Ok(Some(halt));
             }
             let pages = |range: &PageRange| range.first..range.first + range.count;
             let numbers: Vec<u64> = batch.iter().flat_map(pages).collect();
@@ -198,14 +199,14 @@ impl Turn<'_> {
             let mut read = 0;
             for some in numbers.chunks(READ_PAGES) {
                 read += prepage(pid, some)?;
-                self.beat.beat();
+                self.brake.beat();
             }
             if let Some(fault_ns) = sampled {
                 let bulk_ns = begin.elapsed().as_nanos() as u64 / numbers.len() as u64;
                 self.measured(kinds, Cost { fault_ns, bulk_ns });
             }
             self.done.refused_pages += numbers.len() as u64 - read;
-            self.brought_bytes += read * PAGE_BYTES as u64;
+            self.brake.brought(read);
             *match source {
                 Source::Private => &mut self.done.private_pages,
                 Source::Shared => &mut self.done.shared_pages,
@@ -216,13 +217,6 @@ impl Turn<'_> {
             }
         }
         Ok(None)
-    }
-
-    /// Whether memory forbids to go on with this process.
-    fn stop(&mut self, target: &Target) -> Option<Stop> {
-        let stop = self.beat.stop().or_else(|| self.brake.stop());
-        let bound = target.bound.as_ref();
-        stop.or_else(|| self.groups.stop(bound, self.brought_bytes))
     }
 
     /// Where several kinds of swap are in use, no page tells which one it came from.
@@ -261,70 +255,8 @@ enum Source {
     File,
 }
 
-/// At a switch: notes what is away, and asks for what is worth it, beside the program. Pages that were asked for.
-///
-/// # Errors
-/// [`TargetError`].
-pub fn fetch_ahead(
-    root: &Root,
-    target: &Target,
-    (state, machine, reserve_bytes): (State, Seen, u64),
-    costs: &Costs,
-    may_fetch: bool,
-) -> Result<u64, TargetError> {
-    let Some(opened) = Opened::open(root, target)? else {
-        return Ok(0);
-    };
-    let away = swapped(&opened.pagemap, &opened.areas.readable)?;
-    target.memory.lock().begin(away.clone());
-    if !may_fetch {
-        return Ok(0);
-    }
-    let mut wanted = pages(&away, &target.memory.lock());
-    let mut files = opened.unmapped(target)?;
-    let asked = wanted.hot.iter().chain(&wanted.warm).chain(&files);
-    let away_bytes = asked.map(|range| range.count).sum::<u64>() * PAGE_BYTES as u64;
-    let (mut room, mut free) = (machine.room_bytes(reserve_bytes), machine.room_bytes(0));
-    if let Some((group, bound)) = &target.bound {
-        let seen = crate::see::bounds::group(group, *bound)?;
-        let reserve = crate::decide::reserve::least_bytes(seen.total_bytes);
-        room = room.min(seen.room_bytes(reserve));
-        free = free.min(seen.room_bytes(0));
-    }
-    let kinds = Kinds::in_use(root);
-    let cost = if kinds.disk { costs.disk } else { costs.memory };
-    match fetch(state, room, free, away_bytes, cost) {
-        Fetch::Nothing => return Ok(0),
-        Fetch::All => wanted.hot.append(&mut wanted.warm),
-        Fetch::Footprint(bytes) => {
-            files.clear();
-            wanted.hot = first(&wanted.hot, bytes / PAGE_BYTES as u64);
-        }
-    }
-    // They stay in the swap cache until they are touched, so that the page table tells whether they were.
-    target.memory.lock().note_asked(&wanted.hot);
-    advise(&opened.process, Advice::WillNeed, &wanted.hot)?;
-    advise(&opened.process, Advice::WillNeed, &files)?;
-    Ok(count(&wanted.hot) + count(&files))
-}
-
-/// The first pages of a list.
-fn first(list: &[PageRange], mut pages: u64) -> Vec<PageRange> {
-    let mut taken = Vec::new();
-    for range in list {
-        let count = range.count.min(pages);
-        if count == 0 {
-            break;
-        }
-        let first = range.first;
-        taken.push(PageRange { first, count });
-        pages -= count;
-    }
-    taken
-}
-
 /// Pages in pieces that are read between two looks.
-fn batches(list: &[PageRange]) -> Vec<Vec<PageRange>> {
+pub(super) fn batches(list: &[PageRange]) -> Vec<Vec<PageRange>> {
     let (mut batches, mut batch, mut left) = (Vec::new(), Vec::new(), BATCH_PAGES);
     for range in list {
         let (mut first, end) = (range.first, range.first + range.count);
@@ -376,13 +308,5 @@ mod tests {
                 vec![range(1524, 76), range(5000, 1)],
             ]
         );
-    }
-
-    #[test]
-    fn the_first_pages_of_a_list_are_no_more_than_asked_for() {
-        let list = [range(10, 5), range(20, 5)];
-        assert_eq!(first(&list, 7), [range(10, 5), range(20, 2)]);
-        assert_eq!(first(&list, 99), list);
-        assert_eq!(first(&list, 0), []);
     }
 }

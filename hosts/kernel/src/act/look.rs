@@ -1,11 +1,11 @@
 //! What launches and sessions touched: a look at the page tables of a program's processes.
 
 use rustc_hash::FxHashMap;
-use warmswap_sys::accessed::{Accessed, TABLE_PAGES};
+use warmswap_sys::accessed::{self, Accessed, TABLE_PAGES};
 use warmswap_sys::pagemap::Pagemap;
 
 use super::Target;
-use super::bring::{Opened, TargetError};
+use super::bring::{Opened, TargetError, open};
 use crate::learn::{Judged, REGION_PAGES};
 use crate::see::areas::Readable;
 use crate::see::pages::{mapped, swapped};
@@ -53,6 +53,30 @@ pub fn look(
         }
     }
     Ok(judged)
+}
+
+/// Clears the accessed bits of a process to which pages came back, and takes in before what they tell of pages that came earlier.
+/// Where bits of single pages are not seen that is nothing: the host's own reads set those of whole mappings.
+///
+/// The kernel holds the lock of the process's address space for writing meanwhile, so that this is for a thread that need not wait
+/// for a processor.
+///
+/// # Errors
+/// [`TargetError`].
+pub fn clear(
+    root: &Root,
+    target: &Target,
+    accessed: Option<&mut Accessed>,
+) -> Result<(), TargetError> {
+    let Some((_process, pagemap)) = open(root, target)? else {
+        return Ok(());
+    };
+    let unjudged = target.memory.lock().unjudged();
+    let found = accessed.and_then(|accessed| bits(accessed, &pagemap, &unjudged));
+    let found = found.unwrap_or_default();
+    let touched = |region: u64| found.get(&region).copied().unwrap_or(0);
+    target.memory.lock().note_used(touched);
+    Ok(accessed::clear(root, target.id.pid)?)
 }
 
 /// Accessed bits of regions, which ascend; none where they cannot be read now.

@@ -1,8 +1,8 @@
 //! The threads that wait in the host's place.
 //!
 //! A job works on one process after another, and beats as it goes. A thread that did not beat for long and sleeps in the kernel
-//! waits for a lock of that process: it is abandoned, and ends by itself if it ever comes back. A thread of idle priority that
-//! waits for a processor is ready to run, and not abandoned.
+//! waits for a lock of that process: it is abandoned, what it still tells is lost, and it ends by itself if it ever comes back. A
+//! thread of low priority that waits for a processor is ready to run, and not abandoned.
 
 #[cfg(test)]
 mod tests;
@@ -14,108 +14,28 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
 use warmswap_sys::accessed::Accessed;
-use warmswap_sys::process::{Stat, background_io_priority, idle_priority};
+use warmswap_sys::meminfo::Meminfo;
+use warmswap_sys::process::{Stat, background_io_priority, background_priority};
 use warmswap_sys::{Root, file};
 
-use super::brake::{Brake, Groups};
-use super::bring::{TargetError, Turn, fetch_ahead};
-use super::look::{End, look};
+use super::ahead::Ahead;
+use super::brake::{Brake, Groups, Halt};
+use super::bring::{TargetError, Turn};
+use super::job::{Job, Report};
+use super::look::{End, clear, look};
 use super::{Costs, Done, Target};
-use crate::decide::{Seen, State, Stop};
+use crate::decide::{Seen, Stop};
 use crate::error::HostError;
 use crate::host::thread_cpu_ns;
-use crate::learn::Judged;
 use crate::see::application::ProcessId;
-use crate::see::swap::used_bytes;
+use crate::see::swap::swapped_bytes;
 
 /// A process does not answer when a thread has waited for it for so long: a page of a busy disk takes seconds at the last level of
 /// I/O priority.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// So many threads are replaced at most: each holds memory as long as its process does not answer.
-const MOST_ABANDONED: u32 = 16;
-
-/// What a thread is to do.
-#[derive(Debug)]
-pub enum Job {
-    /// Bring pages back, process by process, while memory is free beyond the reserve.
-    Bring {
-        /// In this order.
-        targets: Vec<Target>,
-        /// The machine as the job begins.
-        machine: Seen,
-        /// What stays free.
-        reserve_bytes: u64,
-    },
-    /// A session begins: note what is away, and read ahead what is worth it.
-    Begin {
-        /// The program's processes.
-        targets: Vec<Target>,
-        /// The machine's state.
-        state: State,
-        /// The machine.
-        machine: Seen,
-        /// What stays free.
-        reserve_bytes: u64,
-        /// Whether anything is read ahead.
-        may_fetch: bool,
-        /// What pages cost.
-        costs: Costs,
-    },
-    /// A launch or a session ends: see what was touched.
-    End {
-        /// The program's processes.
-        targets: Vec<Target>,
-        /// Which of them.
-        end: End,
-    },
-}
-
-/// What a thread tells of its jobs.
-#[derive(Debug)]
-pub enum Report {
-    /// Pages of a program came back.
-    Brought {
-        /// The program.
-        app: usize,
-        /// How many.
-        done: Done,
-        /// In this time.
-        elapsed: Duration,
-    },
-    /// A job to bring pages back is over.
-    Finished {
-        /// Why, if it did not come to its end.
-        stop: Option<Stop>,
-        /// What pages cost, as it was measured meanwhile.
-        costs: Costs,
-        /// What swap of the machine held then.
-        swapped_bytes: Option<u64>,
-    },
-    /// Pages were asked for at a switch.
-    Fetched {
-        /// To this program.
-        app: usize,
-        /// How many.
-        pages: u64,
-    },
-    /// A session's end was looked at.
-    Judged {
-        /// Of this program.
-        app: usize,
-        /// What was found.
-        judged: Judged,
-    },
-    /// A process could not be worked on.
-    Failed {
-        /// It has ended.
-        is_gone: bool,
-    },
-    /// Why accessed bits are not seen.
-    Unseen(String),
-    /// CPU time that a job took, in nanoseconds.
-    Spent(u64),
-}
+/// So many threads are abandoned at one time at most: each holds memory as long as its process does not answer.
+const MOST_ABANDONED: usize = 16;
 
 /// What a thread does now, for the thread that watches it.
 #[derive(Debug, Default)]
@@ -125,6 +45,8 @@ pub struct Beat {
     pid: AtomicU32,
     start_ticks: AtomicU64,
     is_abandoned: AtomicBool,
+    /// What all threads of the host brought back or asked for.
+    brought_bytes: Arc<AtomicU64>,
 }
 
 impl Beat {
@@ -138,6 +60,11 @@ impl Beat {
     pub fn stop(&self) -> Option<Stop> {
         let is_abandoned = self.is_abandoned.load(Ordering::Relaxed);
         is_abandoned.then_some(Stop::Pressure)
+    }
+
+    /// So many bytes came back, or were asked for.
+    pub fn brought(&self, bytes: u64) {
+        self.brought_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     fn begin(&self, id: ProcessId) {
@@ -163,8 +90,9 @@ impl Beat {
 /// How a thread runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
-    /// Processor and disk are had when nothing else wants them.
-    Idle,
+    /// The least share of a busy processor, and the disk when nothing else wants it. Not the idle policy: a thread that reads
+    /// a process's pages holds a lock of its address space, and must not wait for long for a processor meanwhile.
+    Low,
     /// As other programs.
     Normal,
 }
@@ -175,23 +103,27 @@ pub struct Worker {
     root: Root,
     priority: Priority,
     jobs: Sender<Job>,
-    reports: Sender<Report>,
+    /// Of the present thread: what an abandoned one still tells is about a job that was given up.
+    reports: Receiver<Report>,
     beat: Arc<Beat>,
     seen: (u64, Instant),
-    abandoned: u32,
+    /// Held by each thread, the abandoned ones included.
+    threads: Arc<()>,
+    is_exhausted: bool,
 }
 
 impl Worker {
-    /// Starts the thread, which tells of its work by `reports`.
+    /// Starts the thread, which adds to `brought_bytes` what it brings back or asks for.
     ///
     /// # Errors
     /// [`HostError::Thread`].
     pub fn start(
         root: &Root,
         priority: Priority,
-        reports: Sender<Report>,
+        brought_bytes: &Arc<AtomicU64>,
     ) -> Result<Self, HostError> {
-        let (jobs, beat) = spawn(root, priority, &reports)?;
+        let threads = Arc::default();
+        let (jobs, reports, beat) = spawn(root, priority, &threads, brought_bytes)?;
         Ok(Self {
             root: root.clone(),
             priority,
@@ -199,7 +131,8 @@ impl Worker {
             reports,
             beat,
             seen: (0, Instant::now()),
-            abandoned: 0,
+            threads,
+            is_exhausted: false,
         })
     }
 
@@ -209,18 +142,41 @@ impl Worker {
         let _ = self.jobs.send(job);
     }
 
+    /// What the thread told next. Does not wait.
+    pub fn report(&self) -> Option<Report> {
+        self.reports.try_recv().ok()
+    }
+
     /// Replaces the thread if a process does not answer to it; which one. The jobs that it had left are lost.
     pub fn unstick(&mut self) -> Option<ProcessId> {
-        let id = self.stuck(Instant::now(), DEADLINE)?;
-        if self.abandoned == MOST_ABANDONED {
+        self.unstick_at(Instant::now())
+    }
+
+    fn unstick_at(&mut self, now: Instant) -> Option<ProcessId> {
+        let stuck = self.stuck(now, DEADLINE);
+        let replaced = stuck.and_then(|_| self.replace());
+        self.is_exhausted = stuck.is_some() && replaced.is_none();
+        replaced.and(stuck)
+    }
+
+    /// A process does not answer, and no more threads are begun before one of the abandoned ones comes back.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.is_exhausted
+    }
+
+    fn replace(&mut self) -> Option<()> {
+        // This worker and the present thread hold it besides.
+        if Arc::strong_count(&self.threads) >= MOST_ABANDONED + 2 {
             return None;
         }
+        let brought_bytes = &self.beat.brought_bytes;
         // Without a new thread the old one may come back.
-        let (jobs, beat) = spawn(&self.root, self.priority, &self.reports).ok()?;
+        let started = spawn(&self.root, self.priority, &self.threads, brought_bytes);
+        let (jobs, reports, beat) = started.ok()?;
         self.beat.is_abandoned.store(true, Ordering::Relaxed);
-        (self.jobs, self.beat) = (jobs, beat);
-        self.abandoned += 1;
-        Some(id)
+        (self.jobs, self.reports, self.beat) = (jobs, reports, beat);
+        Some(())
     }
 
     fn stuck(&mut self, now: Instant, deadline: Duration) -> Option<ProcessId> {
@@ -249,30 +205,38 @@ fn sleeps(thread: u32) -> bool {
     stat.is_some_and(|stat| stat.state != 'R')
 }
 
+type Started = (Sender<Job>, Receiver<Report>, Arc<Beat>);
+
 fn spawn(
     root: &Root,
     priority: Priority,
-    reports: &Sender<Report>,
-) -> Result<(Sender<Job>, Arc<Beat>), HostError> {
+    threads: &Arc<()>,
+    brought_bytes: &Arc<AtomicU64>,
+) -> Result<Started, HostError> {
     let (jobs, receiver) = channel();
-    let beat = Arc::new(Beat::default());
+    let (sender, reports) = channel();
+    let beat = Arc::new(Beat {
+        brought_bytes: Arc::clone(brought_bytes),
+        ..Beat::default()
+    });
     let thread = Thread {
         root: root.clone(),
-        reports: reports.clone(),
+        reports: sender,
         beat: Arc::clone(&beat),
         costs: Costs::default(),
         groups: Groups::default(),
         accessed: None,
+        _place: Arc::clone(threads),
     };
     let name = match priority {
-        Priority::Idle => "bring-back",
+        Priority::Low => "bring-back",
         Priority::Normal => "look",
     };
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || thread.run(priority, &receiver))
         .map_err(HostError::Thread)?;
-    Ok((jobs, beat))
+    Ok((jobs, reports, beat))
 }
 
 /// The thread's own side.
@@ -283,6 +247,7 @@ struct Thread {
     costs: Costs,
     groups: Groups,
     accessed: Option<Accessed>,
+    _place: Arc<()>,
 }
 
 impl Thread {
@@ -292,9 +257,9 @@ impl Thread {
             .thread
             .store(own.cast_unsigned(), Ordering::Relaxed);
         match priority {
-            Priority::Idle => {
+            Priority::Low => {
                 // Without them the work is done at normal priority.
-                let _ = idle_priority();
+                let _ = background_priority();
                 let _ = background_io_priority();
             }
             Priority::Normal => match Accessed::open(&self.root) {
@@ -314,7 +279,7 @@ impl Thread {
     }
 
     fn tell(&self, report: Report) {
-        // The host may have gone.
+        // The host may have gone, or have given this thread up.
         let _ = self.reports.send(report);
     }
 
@@ -324,19 +289,28 @@ impl Thread {
                 targets,
                 machine,
                 reserve_bytes,
-            } => self.bring(&targets, machine, reserve_bytes),
+            } => self.bring(targets, machine, reserve_bytes),
             Job::Begin {
                 targets,
                 state,
                 machine,
                 reserve_bytes,
                 may_fetch,
-                costs,
+                disk,
             } => {
+                let mut groups = std::mem::take(&mut self.groups);
+                let brake = Brake::new(&self.root, &self.beat, &mut groups, machine, reserve_bytes);
+                let mut ahead = Ahead {
+                    root: &self.root,
+                    brake,
+                    state,
+                    room_bytes: machine.room_bytes(reserve_bytes),
+                    free_bytes: machine.room_bytes(0),
+                    disk,
+                };
                 for target in &targets {
                     self.beat.begin(target.id);
-                    let of_machine = (state, machine, reserve_bytes);
-                    match fetch_ahead(&self.root, target, of_machine, &costs, may_fetch) {
+                    match ahead.begin(target, may_fetch) {
                         Ok(0) => {}
                         Ok(pages) => self.tell(Report::Fetched {
                             app: target.app,
@@ -344,6 +318,13 @@ impl Thread {
                         }),
                         Err(error) => self.failed(&error),
                     }
+                }
+                self.groups = groups;
+            }
+            Job::Clear(target) => {
+                self.beat.begin(target.id);
+                if let Err(error) = clear(&self.root, &target, self.accessed.as_mut()) {
+                    self.failed(&error);
                 }
             }
             Job::End { targets, end } => {
@@ -362,50 +343,51 @@ impl Thread {
         }
     }
 
-    fn bring(&mut self, targets: &[Target], machine: Seen, reserve_bytes: u64) {
+    fn bring(&mut self, targets: Vec<Target>, machine: Seen, reserve_bytes: u64) {
         let (mut costs, mut groups) = (self.costs, std::mem::take(&mut self.groups));
+        let brake = Brake::new(&self.root, &self.beat, &mut groups, machine, reserve_bytes);
         let mut turn = Turn {
             root: &self.root,
-            brake: Brake::new(&self.root, machine, reserve_bytes),
-            beat: &self.beat,
-            groups: &mut groups,
+            brake,
             costs: &mut costs,
             done: Done::default(),
-            brought_bytes: 0,
         };
-        let (mut stopped, mut full) = (None, FxHashSet::default());
-        for target in targets {
-            let group = target.bound.as_ref().map(|(group, _)| group.path());
-            if group.is_some_and(|group| full.contains(group)) {
+        let (mut stop, mut full, mut held) = (None, FxHashSet::default(), Vec::new());
+        for mut target in targets {
+            // One process of a group tells whether it has room again.
+            if target.held_by.as_ref().is_some_and(|by| full.contains(by)) {
+                held.push(target);
                 continue;
             }
             self.beat.begin(target.id);
             let begin = Instant::now();
-            let result = turn.bring(target);
+            let result = turn.bring(&target);
             self.tell(Report::Brought {
-                app: target.app,
+                target: target.clone(),
                 done: std::mem::take(&mut turn.done),
                 elapsed: begin.elapsed(),
             });
             match result {
                 Ok(None) => {}
-                Ok(Some(stop)) => {
-                    stopped = Some(stop);
-                    // The group of one process may be full while others have room.
-                    if self.beat.stop().is_some() || turn.brake.stop().is_some() {
-                        break;
-                    }
-                    full.extend(group);
+                Ok(Some(Halt::All(why))) => {
+                    stop = Some(why);
+                    break;
+                }
+                Ok(Some(Halt::Group(group))) => {
+                    full.insert(group.clone());
+                    target.held_by = Some(group);
+                    held.push(target);
                 }
                 Err(error) => self.failed(&error),
             }
         }
         (self.costs, self.groups) = (costs, groups);
-        let stop = stopped;
-        // Read here: what leaves before the host hears of the end is work for another turn.
-        let swapped_bytes = used_bytes(&self.root).ok();
+        // Read here: what leaves before the host is told of the end is work for another turn.
+        let memory = Meminfo::read(&self.root);
+        let swapped_bytes = memory.ok().map(|memory| swapped_bytes(&memory));
         self.tell(Report::Finished {
             stop,
+            held,
             costs,
             swapped_bytes,
         });

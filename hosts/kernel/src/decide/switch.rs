@@ -42,7 +42,7 @@ impl Cost {
 /// What is read at a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fetch {
-    /// Nothing: the program's faults are as cheap.
+    /// Nothing: the program's faults are about as cheap.
     Nothing,
     /// Pages that launches touched, so many bytes at most.
     Footprint(u64),
@@ -51,17 +51,22 @@ pub enum Fetch {
 }
 
 /// Decides that for a program of which `away_bytes` are away, where `room_bytes` are free beyond the reserve and `free_bytes`
-/// beyond the kernel's watermarks.
+/// beyond the kernel's watermarks. `disk`: what pages of a disk cost; none where swap is compressed memory alone.
 #[must_use]
-pub fn fetch(state: State, room_bytes: u64, free_bytes: u64, away_bytes: u64, cost: Cost) -> Fetch {
+pub fn fetch(
+    state: State,
+    room_bytes: u64,
+    free_bytes: u64,
+    away_bytes: u64,
+    disk: Option<Cost>,
+) -> Fetch {
     if state != State::Short && away_bytes <= room_bytes {
         return Fetch::All;
     }
-    let is_worth = cost.fault_ns >= cost.bulk_ns.saturating_mul(LEAST_GAIN);
-    match free_bytes {
-        0 => Fetch::Nothing,
-        _ if is_worth => Fetch::Footprint(free_bytes),
-        _ => Fetch::Nothing,
+    let is_worth = |cost: Cost| cost.fault_ns >= cost.bulk_ns.saturating_mul(LEAST_GAIN);
+    match free_bytes > 0 && disk.is_some_and(is_worth) {
+        true => Fetch::Footprint(free_bytes),
+        false => Fetch::Nothing,
     }
 }
 
@@ -71,27 +76,28 @@ mod tests {
 
     #[test]
     fn all_comes_where_memory_is_free_whatever_the_device() {
-        for cost in [Cost::MEMORY, Cost::DISK] {
-            assert_eq!(fetch(State::Rest, 100, 200, 100, cost), Fetch::All);
-            assert_eq!(fetch(State::Calm, 100, 200, 0, cost), Fetch::All);
+        for disk in [None, Some(Cost::DISK)] {
+            assert_eq!(fetch(State::Rest, 100, 200, 100, disk), Fetch::All);
+            assert_eq!(fetch(State::Calm, 100, 200, 0, disk), Fetch::All);
         }
     }
 
     #[test]
     fn where_memory_is_short_only_the_footprint_comes_and_only_from_a_disk() {
-        let short = |free, cost| fetch(State::Short, 1000, free, 100, cost);
-        assert_eq!(short(40, Cost::DISK), Fetch::Footprint(40));
-        assert_eq!(short(0, Cost::DISK), Fetch::Nothing);
-        assert_eq!(short(40, Cost::MEMORY), Fetch::Nothing);
+        let disk = Some(Cost::DISK);
+        let short = |free, disk| fetch(State::Short, 1000, free, 100, disk);
+        assert_eq!(short(40, disk), Fetch::Footprint(40));
+        assert_eq!(short(0, disk), Fetch::Nothing);
+        assert_eq!(short(40, None), Fetch::Nothing);
         assert_eq!(
-            fetch(State::Rest, 99, 150, 100, Cost::DISK),
+            fetch(State::Rest, 99, 150, 100, disk),
             Fetch::Footprint(150)
         );
         let slow_in_bulk = Cost {
             bulk_ns: 40_000,
             ..Cost::DISK
         };
-        assert_eq!(short(40, slow_in_bulk), Fetch::Nothing);
+        assert_eq!(short(40, Some(slow_in_bulk)), Fetch::Nothing);
     }
 
     #[test]

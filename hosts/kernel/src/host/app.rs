@@ -7,7 +7,6 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use warmswap_page::AppId;
 use warmswap_sys::Root;
-use warmswap_sys::memcg::Group;
 use warmswap_sys::process::{MemoryUse, Stat};
 
 use crate::act::Target;
@@ -25,7 +24,6 @@ const KEPT_RELAUNCHES: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Watched {
     pub memory: Arc<Mutex<ProcessMemory>>,
-    pub bound: Option<(Group, u64)>,
 }
 
 /// An open launch window.
@@ -89,15 +87,20 @@ impl App {
 
     /// Its processes for a job.
     pub fn targets(&self) -> Vec<Target> {
-        let target = |(&id, watched): (&ProcessId, &Watched)| Target {
-            app: usize::from(self.id.0),
-            id,
-            memory: Arc::clone(&watched.memory),
-            bound: watched.bound.clone(),
-        };
+        let target = |(&id, watched)| self.target(id, watched);
         let mut targets: Vec<Target> = self.processes.iter().map(target).collect();
         targets.sort_by_key(|target| target.id);
         targets
+    }
+
+    /// One of them.
+    pub fn target(&self, id: ProcessId, watched: &Watched) -> Target {
+        Target {
+            app: usize::from(self.id.0),
+            id,
+            memory: Arc::clone(&watched.memory),
+            held_by: None,
+        }
     }
 
     pub fn recency(&self) -> Recency {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use warmswap_sys::memcg::bound_of;
 use warmswap_sys::process::Stat;
 
 use super::app::Watched;
@@ -40,17 +39,11 @@ impl Host {
                     continue;
                 }
                 let memory = app.taught.remove(&id).unwrap_or_default();
-                let watched = Watched {
-                    memory: std::sync::Arc::new(parking_lot::Mutex::new(memory)),
-                    bound: bound_of(&self.root, id.pid),
-                };
+                let memory = std::sync::Arc::new(parking_lot::Mutex::new(memory));
+                let watched = Watched { memory };
+                // It may have been pushed out before.
+                self.turn.waiting.push(app.target(id, &watched));
                 app.processes.insert(id, watched);
-                // A program that is new may have been pushed out before.
-                self.turn.is_due = true;
-            }
-            // A limit may have been set since something came back last.
-            for (id, watched) in app.processes.iter_mut().filter(|_| self.turn.is_due) {
-                watched.bound = bound_of(&self.root, id.pid);
             }
         }
         self.unanswering.retain(|id, _| {

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::app::Window;
 use super::{Host, is_due};
+use crate::act::job::Job;
 use crate::act::look::End;
-use crate::act::worker::Job;
 use crate::learn::rest::Rest;
 use crate::status::Relaunch;
+use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::monotonic_ns;
 
 /// A launch ends after so long at most: a program that works on has been used for a while.
@@ -24,7 +25,9 @@ impl Host {
         }
         self.foreground = Some(at);
         self.switched_ns = Some(now_ns);
-        self.look_at_memory();
+        if let Ok(memory) = Meminfo::read(&self.root) {
+            self.look_at_memory(&memory);
+        }
         let Some(app) = &mut self.apps[at] else {
             return;
         };
@@ -46,7 +49,7 @@ impl Host {
                 machine,
                 reserve_bytes: self.machine.reserve_bytes(),
                 may_fetch: self.config.prefetch,
-                costs: self.costs,
+                disk: self.costs.disk,
             });
         }
     }

@@ -1,18 +1,20 @@
 //! One step of the host: what is free, and whether pages come back now.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::process::Stat;
 use warmswap_sys::{Root, monotonic_ns};
 
 use super::{Host, Tick, is_due};
-use crate::act::worker::{Job, Report};
+use crate::act::job::{Job, Report};
 use crate::act::{Costs, Target};
 use crate::decide::order::programs;
 use crate::decide::{QUIET, Seen, State, Stop};
 use crate::see::application::ProcessId;
 use crate::see::bounds;
-use crate::see::swap::used_bytes;
+use crate::see::swap::swapped_bytes;
 use warmswap_page::PAGE_BYTES;
 
 /// How often processes and swap devices are looked for.
@@ -24,52 +26,67 @@ pub const AFTER_SWITCH: Duration = Duration::from_millis(50);
 /// Between looks while pages come back.
 const BUSY: Duration = Duration::from_millis(250);
 
-/// A turn that was stopped is tried again after so long: the group of a program may be full while the machine has room.
+/// A turn that was stopped, or processes whose groups had no room, are tried again after so long.
 const RETRY: Duration = Duration::from_secs(2);
 
 /// Between looks at rest.
-const AT_REST: Duration = Duration::from_secs(2);
+pub(super) const AT_REST: Duration = Duration::from_secs(2);
 
-/// When swap holds so much more than after the last turn, there may be something to bring back.
+/// When swap holds so much more than at its least since the last turn, there may be something to bring back.
 const MORE_SWAPPED_BYTES: u64 = 1 << 20;
 
 /// A turn that found nothing more to do is repeated after so long: shared memory and dropped pages of files are counted nowhere.
 const REPEAT: Duration = Duration::from_secs(60);
 
+/// What is told when no more threads are begun.
+const TOO_MANY_STUCK: &str = "too many processes do not answer: until one of them does, nothing is brought back or looked at";
+
 /// Bringing back.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    /// There may be something to bring back.
+    /// There may be something to bring back, of any program.
     pub is_due: bool,
+    /// Processes of which something may come back though nothing else is due: new ones, and those whose group had no room.
+    pub waiting: Vec<Target>,
     /// It is under way.
     pub is_running: bool,
-    /// What swap held after the last turn that came to its end.
+    /// It is about all programs.
+    is_whole: bool,
+    /// The least that swap held since the last whole turn came to its end.
     swapped_bytes: u64,
     /// When it did.
     ended_ns: Option<u64>,
-    /// When one was stopped last.
+    /// When one was stopped, or held up by a group, last.
     pub stopped_ns: Option<u64>,
+}
+
+impl Turn {
+    fn is_any_due(&self) -> bool {
+        self.is_due || !self.waiting.is_empty()
+    }
 }
 
 impl Host {
     pub(super) fn step(&mut self) -> Tick {
         let now_ns = monotonic_ns();
-        self.hear();
+        self.drain_reports();
         self.unstick();
         if is_due(self.found_ns, FIND_INTERVAL, now_ns) {
             self.find_processes(now_ns);
             self.keep_up(now_ns);
         }
         let is_launch = self.close_windows(now_ns);
-        if let Ok(swap) = self.swap_gauge.swap() {
-            self.swap = swap;
-        }
-        if let Ok(swapped_bytes) = used_bytes(&self.root) {
-            self.note_swapped(swapped_bytes, now_ns);
-        }
-        let state = self.look_at_memory();
+        // A machine that cannot be read is left alone.
+        let state = match Meminfo::read(&self.root) {
+            Ok(memory) => {
+                self.swap = self.swap_gauge.swap(&memory);
+                self.note_swapped(swapped_bytes(&memory), now_ns);
+                self.look_at_memory(&memory)
+            }
+            Err(_) => State::Rest,
+        };
         let is_ready = !self.turn.is_running && is_due(self.turn.stopped_ns, RETRY, now_ns);
-        if state == State::Calm && is_ready && self.config.bring_back {
+        if state == State::Calm && is_ready && self.turn.is_any_due() {
             self.begin_turn();
         }
         let wait = match () {
@@ -78,45 +95,58 @@ impl Host {
             () if self.turn.is_due => QUIET,
             () => AT_REST,
         };
-        Tick { wait }
+        let is_exhausted = self.bringer.is_exhausted() || self.looker.is_exhausted();
+        let warning = is_exhausted.then_some(TOO_MANY_STUCK);
+        Tick { wait, warning }
     }
 
     fn note_swapped(&mut self, swapped_bytes: u64, now_ns: u64) {
-        let is_more = swapped_bytes > self.turn.swapped_bytes + MORE_SWAPPED_BYTES;
-        self.turn.is_due |= is_more || is_due(self.turn.ended_ns, REPEAT, now_ns);
+        // A turn that is under way is about what swap holds now.
+        if !self.turn.is_running {
+            let is_more = swapped_bytes > self.turn.swapped_bytes + MORE_SWAPPED_BYTES;
+            self.turn.is_due |= is_more || is_due(self.turn.ended_ns, REPEAT, now_ns);
+            self.turn.swapped_bytes = self.turn.swapped_bytes.min(swapped_bytes);
+        }
+        if !self.config.bring_back {
+            self.turn.is_due = false;
+            self.turn.waiting.clear();
+        }
     }
 
     /// Looks at the machine; what it is about.
-    pub(super) fn look_at_memory(&mut self) -> State {
-        // A machine that cannot be read is left alone.
-        let Ok(seen) = bounds::machine(&self.root) else {
+    pub(super) fn look_at_memory(&mut self, memory: &Meminfo) -> State {
+        let Ok(seen) = bounds::machine(&self.root, memory) else {
             return State::Rest;
         };
         let seen = Seen {
-            brought_bytes: self.given_back.bytes,
+            brought_bytes: self.brought_bytes.load(Ordering::Relaxed),
             ..seen
         };
-        let is_away = self.turn.is_due || self.turn.is_running;
+        let is_away = self.turn.is_any_due() || self.turn.is_running;
         let state = self.machine.see(seen, is_away);
         self.turn.is_due |= state == State::Short;
         state
     }
 
-    /// Has pages of all programs come back, in their order.
+    /// Has pages of all programs come back, in their order, or of the processes that wait.
     fn begin_turn(&mut self) {
         let Some(machine) = self.machine.last() else {
             return;
         };
-        let apps: Vec<_> = self.in_order().collect();
-        let recencies: Vec<_> = apps.iter().map(|app| app.recency()).collect();
-        let order = programs(&recencies);
-        let targets: Vec<Target> = order.iter().flat_map(|&at| apps[at].targets()).collect();
-        self.turn.is_due = false;
-        if targets.is_empty() {
-            return self.turn_ended(used_bytes(&self.root).ok());
+        let mut targets = std::mem::take(&mut self.turn.waiting);
+        self.turn.is_whole = std::mem::take(&mut self.turn.is_due);
+        if self.turn.is_whole {
+            let apps: Vec<_> = self.in_order().collect();
+            let recencies: Vec<_> = apps.iter().map(|app| app.recency()).collect();
+            let order = programs(&recencies);
+            targets = order.iter().flat_map(|&at| apps[at].targets()).collect();
+            if targets.is_empty() {
+                let memory = Meminfo::read(&self.root).ok();
+                return self.turn_ended(memory.map(|memory| swapped_bytes(&memory)));
+            }
+            self.counters.turns += 1;
         }
         self.turn.is_running = true;
-        self.counters.turns += 1;
         self.bringer.push(Job::Bring {
             targets,
             machine,
@@ -124,50 +154,62 @@ impl Host {
         });
     }
 
-    /// Takes in what the threads tell.
-    pub(super) fn hear(&mut self) {
-        while let Ok(report) = self.reports.try_recv() {
-            match report {
-                Report::Brought { app, done, elapsed } => {
-                    self.counters.brought_pages += done.private_pages;
-                    self.counters.brought_shared_pages += done.shared_pages;
-                    self.counters.brought_file_pages += done.file_pages;
-                    self.counters.refused_pages += done.refused_pages;
-                    self.counters.skipped_regions += done.skipped_regions;
-                    self.counters.cold_pages += done.cold_pages;
-                    self.given_back.bytes += done.pages() * PAGE_BYTES as u64;
-                    if done.pages() > 0 {
-                        self.given_back.idle_ns += elapsed.as_nanos() as u64;
-                        self.given(app, done.pages());
-                    }
+    /// Takes in what the threads told.
+    fn drain_reports(&mut self) {
+        while let Some(report) = self.bringer.report().or_else(|| self.looker.report()) {
+            self.take_in(report);
+        }
+    }
+
+    pub(super) fn take_in(&mut self, report: Report) {
+        match report {
+            Report::Brought {
+                target,
+                done,
+                elapsed,
+            } => {
+                self.counters.brought_pages += done.private_pages;
+                self.counters.brought_shared_pages += done.shared_pages;
+                self.counters.brought_file_pages += done.file_pages;
+                self.counters.refused_pages += done.refused_pages;
+                self.counters.skipped_regions += done.skipped_regions;
+                self.counters.cold_pages += done.cold_pages;
+                self.given_back.bytes += done.pages() * PAGE_BYTES as u64;
+                if done.pages() > 0 {
+                    self.given_back.idle_ns += elapsed.as_nanos() as u64;
+                    self.given(target.app, done.pages());
                 }
-                Report::Finished {
-                    stop,
-                    costs,
-                    swapped_bytes,
-                } => self.finished(stop, costs, swapped_bytes),
-                Report::Fetched { app, pages } => {
-                    self.counters.switch_pages += pages;
-                    if let Some(Some(app)) = self.apps.get_mut(app) {
-                        app.brought += pages;
-                        app.window.iter_mut().for_each(|w| w.prefetched += pages);
-                    }
+                if done.private_pages > 0 {
+                    self.looker.push(Job::Clear(target));
                 }
-                Report::Judged { app, judged } => {
-                    self.counters.used_pages += judged.used;
-                    self.counters.wasted_pages += judged.wasted;
-                    self.given_back.used_pages += judged.used;
-                    self.given_back.judged_pages += judged.used + judged.wasted;
-                    if let Some(Some(app)) = self.apps.get_mut(app) {
-                        app.used += judged.used;
-                        app.wasted += judged.wasted;
-                    }
-                }
-                Report::Failed { is_gone: true } => self.counters.process_gone += 1,
-                Report::Failed { is_gone: false } => self.counters.process_unreadable += 1,
-                Report::Unseen(why) => self.accesses_unseen = Some(why),
-                Report::Spent(cpu_ns) => self.counters.bring_cpu_ns += cpu_ns,
             }
+            Report::Finished {
+                stop,
+                held,
+                costs,
+                swapped_bytes,
+            } => self.finished(stop, held, costs, swapped_bytes),
+            Report::Fetched { app, pages } => {
+                self.counters.switch_pages += pages;
+                if let Some(Some(app)) = self.apps.get_mut(app) {
+                    app.brought += pages;
+                    app.window.iter_mut().for_each(|w| w.prefetched += pages);
+                }
+            }
+            Report::Judged { app, judged } => {
+                self.counters.used_pages += judged.used;
+                self.counters.wasted_pages += judged.wasted;
+                self.given_back.used_pages += judged.used;
+                self.given_back.judged_pages += judged.used + judged.wasted;
+                if let Some(Some(app)) = self.apps.get_mut(app) {
+                    app.used += judged.used;
+                    app.wasted += judged.wasted;
+                }
+            }
+            Report::Failed { is_gone: true } => self.counters.process_gone += 1,
+            Report::Failed { is_gone: false } => self.counters.process_unreadable += 1,
+            Report::Unseen(why) => self.accesses_unseen = Some(why),
+            Report::Spent(cpu_ns) => self.counters.bring_cpu_ns += cpu_ns,
         }
     }
 
@@ -184,6 +226,7 @@ impl Host {
     pub(super) fn finished(
         &mut self,
         stop: Option<Stop>,
+        held: Vec<Target>,
         costs: Costs,
         swapped_bytes: Option<u64>,
     ) {
@@ -195,8 +238,10 @@ impl Host {
             None => {}
         }
         self.turn.is_due |= stop.is_some();
-        self.turn.stopped_ns = stop.map(|_| monotonic_ns());
-        if stop.is_none() {
+        let is_over = stop.is_none() && held.is_empty();
+        self.turn.stopped_ns = (!is_over).then(monotonic_ns);
+        self.turn.waiting.extend(held);
+        if stop.is_none() && self.turn.is_whole {
             self.turn_ended(swapped_bytes);
         }
     }
@@ -225,6 +270,7 @@ impl Host {
             app.processes.remove(&id);
             app.unreadable.insert(id);
         }
+        self.turn.waiting.retain(|target| target.id != id);
         self.counters.process_unanswering += 1;
         let name = name_of(&self.root, id);
         self.unanswering.insert(id, name);

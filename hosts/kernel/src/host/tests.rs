@@ -5,6 +5,7 @@ use warmswap_sys::process::Stat;
 
 use super::*;
 use crate::act::Done;
+use crate::act::job::Report;
 use crate::decide::{State, Stop};
 use crate::see::application::Members;
 
@@ -42,6 +43,29 @@ fn application(name: &str) -> Application {
         members: Members::Executable(name.to_owned()),
     }
 }
+
+/// A program with a process of this number on a made-up machine; on this one there is none.
+fn program(place: &Path, host: &mut Host, name: &str, pid: u32) {
+    let folder = place.join(format!("proc/{pid}"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let stat = format!("{pid} (p) S 1 1 5 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 70 0 0");
+    std::fs::write(folder.join("stat"), stat).unwrap();
+    std::fs::write(folder.join("pagemap"), "").unwrap();
+    std::os::unix::fs::symlink(format!("/bin/{name}"), folder.join("exe")).unwrap();
+    host.add(application(name)).unwrap();
+}
+
+/// Goes on until a turn is over.
+fn tick_to_the_end(host: &mut Host) {
+    host.tick();
+    while host.turn.is_running {
+        std::thread::yield_now();
+        host.tick();
+    }
+}
+
+/// No process of this machine has them.
+const PIDS: [u32; 2] = [u32::MAX / 2, u32::MAX / 2 + 1];
 
 fn own_process() -> ProcessId {
     let pid = std::process::id();
@@ -87,25 +111,102 @@ fn it_is_watchful_while_there_is_something_to_bring_back() {
 }
 
 #[test]
+fn a_host_that_must_not_bring_back_has_nothing_to_do() {
+    let (place, mut host) = host(3000, 500);
+    host.config.bring_back = false;
+    program(place.path(), &mut host, "a", PIDS[0]);
+    for _ in 0..2 {
+        let tick = host.tick();
+        assert_eq!(tick.wait, step::AT_REST);
+    }
+    assert_eq!(host.status().state, State::Rest);
+    assert_eq!(host.counters().turns, 0);
+}
+
+#[test]
 fn a_turn_that_was_stopped_is_tried_again_later() {
-    let (_place, mut host) = host(3000, 500);
+    let (place, mut host) = host(3000, 500);
+    program(place.path(), &mut host, "a", PIDS[0]);
     host.turn.is_running = true;
-    host.finished(Some(Stop::Pressure), Costs::default(), None);
+    host.finished(Some(Stop::Pressure), Vec::new(), Costs::default(), None);
     assert!(host.turn.is_due && !host.turn.is_running);
-    host.add(application("a")).unwrap();
     host.tick();
     assert_eq!(host.counters().turns, 0, "not at once");
     assert_eq!(host.counters().stopped_short, 1);
-    host.finished(None, Costs::default(), None);
+    host.turn.stopped_ns = Some(0);
+    host.tick();
+    assert_eq!(host.counters().turns, 1);
+    host.finished(None, Vec::new(), Costs::default(), None);
     assert!(host.turn.stopped_ns.is_none());
+}
+
+#[test]
+fn processes_of_a_full_group_are_tried_again_later_and_alone() {
+    let (place, mut host) = host(3000, 500);
+    program(place.path(), &mut host, "a", PIDS[0]);
+    program(place.path(), &mut host, "b", PIDS[1]);
+    tick_to_the_end(&mut host);
+    assert_eq!(host.counters().turns, 1);
+    let held = host.apps[1].as_ref().unwrap().targets();
+    host.finished(None, held, Costs::default(), Some(500 << 20));
+    assert!(!host.turn.is_due, "the others are done");
+    host.tick();
+    assert_eq!(host.turn.waiting.len(), 1, "not at once");
+    assert_eq!(host.status().state, State::Calm);
+
+    host.turn.stopped_ns = Some(0);
+    host.tick();
+
+    assert!(host.turn.is_running && host.turn.waiting.is_empty());
+    assert_eq!(host.counters().turns, 1, "nothing else is looked at");
+}
+
+#[test]
+fn what_the_host_takes_itself_does_not_raise_its_reserve() {
+    const MIB: u64 = 1 << 20;
+    let (place, mut host) = host(3000, 500);
+    host.tick();
+    let least = host.machine.reserve_bytes();
+    // It goes on with one process, and told of none.
+    host.brought_bytes
+        .store(200 * MIB, std::sync::atomic::Ordering::Relaxed);
+    machine(place.path(), 2800, 300);
+    host.tick();
+    assert_eq!(host.machine.reserve_bytes(), least);
+    machine(place.path(), 2600, 300);
+    host.tick();
+    assert_eq!(
+        host.machine.reserve_bytes(),
+        200 * MIB,
+        "programs took that"
+    );
+}
+
+#[test]
+fn a_new_process_is_looked_at_alone() {
+    let (place, mut host) = host(3000, 500);
+    program(place.path(), &mut host, "a", PIDS[0]);
+    tick_to_the_end(&mut host);
+    assert_eq!(host.counters().turns, 1);
+    let gone = host.counters().process_gone;
+    program(place.path(), &mut host, "b", PIDS[1]);
+
+    tick_to_the_end(&mut host);
+
+    assert_eq!(host.counters().process_gone, gone + 1, "one was looked at");
+    assert_eq!(host.counters().turns, 1);
 }
 
 #[test]
 fn what_came_back_is_told_in_one_line_of_numbers() {
     let (_place, mut host) = host(3000, 0);
     let app = usize::from(host.add(application("a")).unwrap().0);
-    let (sender, receiver) = channel();
-    host.reports = receiver;
+    let target = crate::act::Target {
+        app,
+        id: own_process(),
+        memory: Arc::default(),
+        held_by: None,
+    };
     for _ in 0..2 {
         let done = Done {
             private_pages: 100,
@@ -113,14 +214,18 @@ fn what_came_back_is_told_in_one_line_of_numbers() {
             ..Done::default()
         };
         let elapsed = Duration::from_millis(3);
-        sender.send(Report::Brought { app, done, elapsed }).unwrap();
+        let target = target.clone();
+        host.take_in(Report::Brought {
+            target,
+            done,
+            elapsed,
+        });
     }
     let judged = crate::learn::Judged {
         used: 90,
         wasted: 10,
     };
-    sender.send(Report::Judged { app, judged }).unwrap();
-    host.hear();
+    host.take_in(Report::Judged { app, judged });
 
     let expected = GivenBack {
         bytes: 256 * 4096,
@@ -210,13 +315,30 @@ fn relaunches_are_remembered_and_a_first_start_is_none() {
 }
 
 #[test]
+fn what_leaves_after_more_came_back_is_looked_for() {
+    let (place, mut host) = host(3000, 500);
+    program(place.path(), &mut host, "a", PIDS[0]);
+    for (swapped_mib, turns) in [(500, 1), (100, 1), (200, 2)] {
+        machine(place.path(), 3000, swapped_mib);
+        tick_to_the_end(&mut host);
+        assert_eq!(host.counters().turns, turns, "{swapped_mib} MiB");
+    }
+}
+
+#[test]
 fn a_step_does_not_wait_for_the_threads() {
-    let (_place, mut host) = host(3000, 500);
+    let (place, mut host) = host(3000, 500);
+    program(place.path(), &mut host, "a", PIDS[0]);
     // A turn that never ends.
     host.turn.is_running = true;
+    host.tick();
+    assert!(!host.turn.is_due, "it is about what is in swap");
     host.turn.is_due = true;
     for _ in 0..100 {
         host.tick();
     }
     assert_eq!(host.counters().turns, 0, "one at a time");
+    host.turn.is_running = false;
+    host.tick();
+    assert_eq!(host.counters().turns, 1);
 }

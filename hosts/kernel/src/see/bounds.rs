@@ -8,17 +8,17 @@ use warmswap_sys::{FileError, Root, monotonic_ns};
 
 use crate::decide::Seen;
 
-/// Looks at the machine. Costs about 150 µs.
+/// Looks at the machine, of which `memory` was just read. Costs about 130 µs.
 ///
 /// # Errors
 /// [`FileError`].
-pub fn machine(root: &Root) -> Result<Seen, FileError> {
+pub fn machine(root: &Root, memory: &Meminfo) -> Result<Seen, FileError> {
     let zones = Zones::read(root)?;
     let pressure = MemoryPressure::read(root)?;
     Ok(Seen {
         floor_bytes: zones.reclaim_begins_bytes,
         stalled_us: pressure.map(|pressure| pressure.some.total_us),
-        ..brief(root)?
+        ..with(root, memory)?
     })
 }
 
@@ -27,7 +27,10 @@ pub fn machine(root: &Root) -> Result<Seen, FileError> {
 /// # Errors
 /// [`FileError`].
 pub fn brief(root: &Root) -> Result<Seen, FileError> {
-    let memory = Meminfo::read(root)?;
+    with(root, &Meminfo::read(root)?)
+}
+
+fn with(root: &Root, memory: &Meminfo) -> Result<Seen, FileError> {
     Ok(Seen {
         now_ns: monotonic_ns(),
         // Free pages that processors hold for themselves are left out: they are few while memory is short.
@@ -75,14 +78,16 @@ mod tests {
         write(&dir, "proc/zoneinfo", zone);
         let root = Root::at(dir.path());
 
-        let seen = machine(&root).unwrap();
+        let seen = || machine(&root, &Meminfo::read(&root).unwrap()).unwrap();
+        let before = seen();
 
-        assert_eq!((seen.free_bytes, seen.total_bytes), (200 << 20, 1 << 30));
-        assert_eq!((seen.floor_bytes, seen.reclaims), (150 * 4096, 42));
-        assert_eq!(seen.stalled_us, None, "this kernel does not tell");
+        let bytes = (before.free_bytes, before.total_bytes);
+        assert_eq!(bytes, (200 << 20, 1 << 30));
+        assert_eq!((before.floor_bytes, before.reclaims), (150 * 4096, 42));
+        assert_eq!(before.stalled_us, None, "this kernel does not tell");
         let stall = "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\n";
         write(&dir, "proc/pressure/memory", stall);
-        assert_eq!(machine(&root).unwrap().stalled_us, Some(77));
+        assert_eq!(seen().stalled_us, Some(77));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Swap areas by what they are on, and what compressed memory holds.
 
+use warmswap_sys::Root;
 use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::swap::{Area, areas};
 use warmswap_sys::zram::Device;
-use warmswap_sys::{FileError, Root};
 
 use crate::status::SwapStatus;
 
@@ -31,12 +31,9 @@ impl SwapGauge {
         self.devices = Device::in_swap(&self.root).unwrap_or_default();
     }
 
-    /// Swap and pool as they are now. Costs about 50 µs.
-    ///
-    /// # Errors
-    /// [`FileError`].
-    pub fn swap(&self) -> Result<SwapStatus, FileError> {
-        let memory = Meminfo::read(&self.root)?;
+    /// Swap and pool as they are now, by what was just read. Costs about 20 µs a device.
+    #[must_use]
+    pub fn swap(&self, memory: &Meminfo) -> SwapStatus {
         let mut status = SwapStatus {
             total_bytes: memory.swap_total_bytes,
             free_bytes: memory.swap_free_bytes,
@@ -54,7 +51,7 @@ impl SwapGauge {
                 status.free_bytes = status.free_bytes.min(room);
             }
         }
-        Ok(status)
+        status
     }
 }
 
@@ -87,14 +84,11 @@ impl Kinds {
 }
 
 /// Bytes that all swap of the machine holds.
-///
-/// # Errors
-/// [`FileError`].
-pub fn used_bytes(root: &Root) -> Result<u64, FileError> {
-    let memory = Meminfo::read(root)?;
-    Ok(memory
+#[must_use]
+pub fn swapped_bytes(memory: &Meminfo) -> u64 {
+    memory
         .swap_total_bytes
-        .saturating_sub(memory.swap_free_bytes))
+        .saturating_sub(memory.swap_free_bytes)
 }
 
 #[cfg(test)]
@@ -136,7 +130,8 @@ mod tests {
         let stat = format!("{} 1 {} {} 0 0 0\n", 40 * mib, 10 * mib, 30 * mib);
         write("sys/block/zram3/mm_stat", &stat);
 
-        let swap = SwapGauge::new(&Root::at(dir.path())).swap().unwrap();
+        let root = Root::at(dir.path());
+        let swap = SwapGauge::new(&root).swap(&Meminfo::read(&root).unwrap());
 
         let expected = SwapStatus {
             total_bytes: 80 * mib,

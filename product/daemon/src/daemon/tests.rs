@@ -389,6 +389,16 @@ fn the_host_says_when_it_is_called_again() {
 }
 
 #[test]
+fn what_the_host_warns_of_is_told_once() {
+    let (mut daemon, fake, _events) = daemon("");
+    daemon.warnings.clear();
+    fake.0.borrow_mut().tick.warning = Some("odd");
+    daemon.tick();
+    daemon.tick();
+    assert_eq!(daemon.status().warnings, ["odd"]);
+}
+
+#[test]
 fn activity_counts_where_no_window_system_is_followed() {
     let (mut daemon, _fake, _events) = daemon("");
     let mut looks = |event| {

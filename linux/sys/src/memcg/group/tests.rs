@@ -34,15 +34,21 @@ fn the_least_limit_above_a_process_holds_for_it() {
         assert_eq!(own_limit_bytes(&root), Some(9000));
         write(&format!("cg/a/{file}"), "7000\n");
         assert_eq!(own_limit_bytes(&root), Some(7000));
-        let bound = || bound_of(&root, 77).map(|(_, bytes)| bytes);
-        assert_eq!(bound(), None);
+        let bounds = || -> Vec<(PathBuf, u64)> {
+            let bounds = bounds_of(&root, 77).into_iter();
+            bounds
+                .map(|(group, bytes)| (group.path().to_owned(), bytes))
+                .collect()
+        };
+        let (lower, upper) = (dir.path().join("cg/a/b"), dir.path().join("cg/a"));
+        assert_eq!(bounds(), []);
         std::fs::create_dir_all(dir.path().join("proc/77")).unwrap();
         write("proc/77/cgroup", own);
-        assert_eq!(bound(), Some(7000));
+        assert_eq!(bounds(), [(lower.clone(), 9000), (upper.clone(), 7000)]);
         write("cg/a/memory.high", "6000\n");
         let is_slowed = file == "memory.max";
         let least = if is_slowed { 6000 } else { 7000 };
-        assert_eq!(bound(), Some(least));
+        assert_eq!(bounds(), [(lower.clone(), 9000), (upper.clone(), least)]);
         assert_eq!(own_limit_bytes(&root), Some(7000));
         // Without swap of its own nothing can leave.
         let (name, none) = match is_slowed {
@@ -50,11 +56,7 @@ fn the_least_limit_above_a_process_holds_for_it() {
             false => ("memory.memsw.limit_in_bytes", "9000\n"),
         };
         write(&format!("cg/a/b/{name}"), none);
-        let (group, bytes) = bound_of(&root, 77).unwrap();
-        assert_eq!(
-            (group.path(), bytes),
-            (dir.path().join("cg/a/b").as_path(), 0)
-        );
+        assert_eq!(bounds(), [(lower, 0), (upper, least)]);
         std::fs::remove_file(dir.path().join(format!("cg/a/b/{name}"))).unwrap();
         std::fs::remove_dir_all(dir.path().join("proc/77")).unwrap();
         // Of another machine's group the part that is mounted here is left.
