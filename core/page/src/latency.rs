@@ -155,6 +155,7 @@ impl Latencies {
 
 /// The usual figures of latencies. All are 0 when there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct LatencySummary {
     /// How many there are.

@@ -148,7 +148,7 @@ impl Says {
     }
 }
 
-/// A column of no field: `key = expression`, and what is said of it.
+/// A column of no field: `key = expression`, and what is said of it, if anything.
 struct Computed {
     name: Ident,
     value: Expr,
@@ -160,7 +160,9 @@ impl Parse for Computed {
         let name = input.parse()?;
         input.parse::<Token![=]>()?;
         let value = input.parse()?;
-        input.parse::<Token![,]>()?;
+        if !input.is_empty() {
+            input.parse::<Token![,]>()?;
+        }
         let says = input.parse()?;
         Ok(Self { name, value, says })
     }

@@ -19,7 +19,8 @@ use crate::units::{Kind, Quantity};
 /// | `with = path` | what the cell shows, as a function of the field |
 /// | `paper = expression` | the published value, in a column of its own beside it |
 ///
-/// `#[column(key = expression, …)]` before the struct is a column that is computed of `self`; it needs a kind.
+/// `#[column(key = expression, …)]` before the struct is a column that is computed of `self`. Where its key
+/// names no unit, it needs a kind.
 pub trait Described {
     /// The columns.
     fn columns() -> Vec<Column>;

@@ -1,5 +1,5 @@
-//! Results against the JSON Schemas in the tree: that their kind is there, and that it has these fields. Kinds of the
-//! laboratory follow from the structs that write them, so that types need no check.
+//! Results against the JSON Schemas in the tree: that their kind is there, and that it has these fields. The schemas follow
+//! from the structs that are written, so that types need no check.
 
 use serde_json::Value;
 

@@ -87,6 +87,7 @@ pub struct ProgramOptions {
 
 /// What a program used, since its group was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ProgramUsage {
     /// The devices that its pages went to, such as `zram0`.

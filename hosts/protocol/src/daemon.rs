@@ -11,6 +11,7 @@ pub const KEPT_RELAUNCHES: usize = 16;
 
 /// All that the daemon reports. Counts go from its start on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct DaemonStatus {
     /// Its process.
@@ -19,6 +20,8 @@ pub struct DaemonStatus {
     pub version: String,
     /// What it is about: `calm`, `short` or `rest`.
     pub state: String,
+    /// Whether it helps.
+    pub verdict: Verdict,
     /// What it gave back to programs in idle time.
     pub given_back: GivenBack,
     /// Processes that do not answer, as `NAME (PID)`; they are left alone.
@@ -45,8 +48,31 @@ pub struct DaemonStatus {
     pub warnings: Vec<String>,
 }
 
+/// Whether the daemon helps, as far as is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It cannot: the machine has no swap.
+    NoSwap,
+    /// Nothing has been swapped, so that every relaunch was as fast as without it.
+    NotTested,
+    /// Nothing came back so far: programs wait for memory, and pages come back when it is free again.
+    NotNow,
+    /// Nothing came back so far.
+    #[default]
+    NotKnown,
+    /// Pages came back, and no session of their programs has ended since.
+    NotUsed,
+    /// Most pages that came back were used by the next session of their program.
+    Helping,
+    /// Most of them were not.
+    NotHelping,
+}
+
 /// The machine's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MemoryStatus {
     /// All of it.
@@ -57,6 +83,7 @@ pub struct MemoryStatus {
 
 /// What came back in idle time since the daemon's start, and what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct GivenBack {
     /// Bytes that came back.
@@ -73,6 +100,7 @@ pub struct GivenBack {
 
 /// The machine's swap.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct SwapStatus {
     /// All swap areas.
@@ -89,6 +117,7 @@ pub struct SwapStatus {
 
 /// One application.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct AppStatus {
     /// Its name.
@@ -125,6 +154,7 @@ pub struct AppStatus {
 
 /// One relaunch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct RelaunchStatus {
     /// How long ago it began.
@@ -141,6 +171,7 @@ pub struct RelaunchStatus {
 
 /// One source of switch signals.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct SignalStatus {
     /// Its name: `x11`, `sway`, `i3`, `activity`, `command`.

@@ -25,7 +25,7 @@ mod stats;
 pub use client::{Client, ClientError};
 pub use daemon::{
     AppStatus, DaemonStatus, GivenBack, KEPT_RELAUNCHES, MemoryStatus, RelaunchStatus,
-    SignalStatus, SwapStatus,
+    SignalStatus, SwapStatus, Verdict,
 };
 pub use peer::Peer;
 pub use places::{

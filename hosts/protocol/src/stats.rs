@@ -6,6 +6,7 @@ use warmswap_page::latency::LatencySummary;
 
 /// Where a program stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// In use.
@@ -19,6 +20,7 @@ pub enum Phase {
 
 /// A short answer to "what are you doing?".
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ProgramStatus {
     /// Process.
@@ -39,6 +41,7 @@ pub struct ProgramStatus {
 
 /// Faults by where the page was found. The kinds add up to `total`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct FaultCounts {
     /// Faults that found work to do.
@@ -57,6 +60,7 @@ pub struct FaultCounts {
 
 /// Files that a program maps and that are paged; see [`RunSettings::files`](crate::RunSettings::files).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct FileStats {
     /// What is mapped of them.
@@ -73,6 +77,7 @@ pub struct FileStats {
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ExitState {
     /// Not at all yet.
@@ -93,6 +98,7 @@ pub enum ExitState {
 /// All that a paged program reports. Fields that the program does not know are 0 or `None`; peaks are the
 /// largest values since its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ProgramStats {
     /// Process.

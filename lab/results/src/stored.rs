@@ -10,7 +10,7 @@ use warmswap_bench::program::ProgramReport;
 use warmswap_bench::relaunch::capacity::CapacityReport;
 use warmswap_bench::relaunch::{Arm, ArmResult};
 use warmswap_bench::{FaultsReport, RelaunchReport, ReturnReport};
-use warmswap_output::Machine;
+use warmswap_output::{Envelope, Machine};
 use warmswap_page::quantile::Sorted;
 use warmswap_replay::ReplayResult;
 use warmswap_result::schema::Document;
@@ -105,7 +105,7 @@ macro_rules! schemas {
             /// The JSON Schema of these kinds.
             #[must_use]
             pub fn schema() -> Document {
-                Document::default()$(.with::<$data>($schema, $doc))*
+                Document::of::<Envelope<Value>>()$(.with::<$data>($schema, $doc))*
             }
 
             /// What `data` of a kind is once it was read and written again; `None` for a kind that is not here.

@@ -44,10 +44,13 @@ const SIZE_LIMITS_BYTES: [u64; 10] = [16, 24, 32, 48, 64, 128, 256, 512, 1024, 4
 
 /// A layout by which fewer objects end where the next one begins is none that the virtual machine used, or objects lie
 /// scattered.
-const LAYOUT_FITS: f64 = 0.5;
+const FITS: f64 = 0.9;
 
 /// More references or roots than this without an object are no oddity of one writer: the dump lacks a part of the heap.
-const FEW_DANGLING: f64 = 0.01;
+const MANY_DANGLING: f64 = 0.01;
+
+/// From this share of the bytes on, what no path leads to changes every figure by depth.
+const MANY_UNREACHED: f64 = 0.5;
 
 /// The depth of objects that no path leads to.
 const UNREACHED: u32 = u32::MAX;
@@ -166,15 +169,6 @@ pub struct HeapStudy {
     pub launch_sets: Vec<LaunchSet>,
 }
 
-/// Below this share of objects that fit, sizes were computed for another virtual machine, or other options of it.
-const FITS: f64 = 0.9;
-
-/// From this share of the bytes on, what no path leads to changes every figure by depth.
-const MANY_UNREACHED: f64 = 0.5;
-
-/// From this share of the references on, dangling ones say that the dump is damaged or of no kind that is known.
-const MANY_DANGLING: f64 = 0.01;
-
 impl HeapStudy {
     /// The dump's name, with its number in a file of several.
     #[must_use]
@@ -183,42 +177,6 @@ impl HeapStudy {
             0 | 1 => self.dump.clone(),
             _ => format!("{} #{}", self.dump, self.dump_number),
         }
-    }
-
-    /// Why its figures are not to be relied on, a sentence each; none where they are.
-    #[must_use]
-    pub fn doubts(&self) -> Vec<String> {
-        let unreached = share(self.unreached.bytes, self.heap.bytes).unwrap_or(0.0);
-        let dangling = share(self.dangling_references, self.references).unwrap_or(0.0);
-        let doubts = [
-            (
-                self.layout_fit.is_some_and(|fit| fit < FITS),
-                format!(
-                    "Sizes and pages of {} mislead: only {:.1} % of its objects end where the next one begins under the layout {}.",
-                    self.dump,
-                    self.layout_fit.unwrap_or(0.0) * 100.0,
-                    self.layout
-                ),
-            ),
-            (
-                unreached >= MANY_UNREACHED,
-                format!(
-                    "Depths of {} mislead: no path leads to {:.1} % of its bytes.",
-                    self.dump,
-                    unreached * 100.0
-                ),
-            ),
-            (
-                dangling >= MANY_DANGLING,
-                format!(
-                    "{} is not whole: {:.1} % of its references lead to no object.",
-                    self.dump,
-                    dangling * 100.0
-                ),
-            ),
-        ];
-        let doubts = doubts.into_iter().filter(|(is_so, _)| *is_so);
-        doubts.map(|(_, why)| why).collect()
     }
 }
 
@@ -308,6 +266,7 @@ pub fn heap_graph(
     let depths = depths(graph);
     let depth = |object: ObjectId| depths[object.index()];
     let heap = extent(graph, |_| true);
+    let unreached = extent(graph, |object| depth(object) == UNREACHED);
     let reached = depths.iter().copied().filter(|depth| *depth != UNREACHED);
     let launch_sets = (1..=depth_max).map(|limit| LaunchSet {
         depth: limit,
@@ -324,7 +283,7 @@ pub fn heap_graph(
         roots: graph.roots().len() as u64,
         layout: graph.layout().to_string(),
         layout_fit: graph.has_addresses().then(|| graph.layout_fit()),
-        notes: notes(graph),
+        notes: notes(graph, heap, unreached),
         sizes: sizes(graph, heap),
         depths: (0..depth_max)
             .map(|wanted| DepthRow {
@@ -336,14 +295,14 @@ pub fn heap_graph(
             depth(object) >= depth_max && depth(object) != UNREACHED
         }),
         deepest: reached.max().unwrap_or_default(),
-        unreached: extent(graph, |object| depth(object) == UNREACHED),
+        unreached,
         young: mark.map(|mark| extent(graph, |object| object > mark)),
         launch_sets: launch_sets.collect(),
     }
 }
 
-/// What figures of this dump cannot be trusted for, and which of several dumps it is.
-fn notes(graph: &ObjectGraph) -> Vec<String> {
+/// Which of several dumps it is, and what of its figures misleads.
+fn notes(graph: &ObjectGraph, heap: Extent, unreached: Extent) -> Vec<String> {
     let mut notes = Vec::new();
     if graph.dumps_in_file() > 1 {
         let (number, all) = (graph.dump_number(), graph.dumps_in_file());
@@ -352,26 +311,41 @@ fn notes(graph: &ObjectGraph) -> Vec<String> {
     if graph.is_empty() {
         return notes;
     }
+    let layout = graph.layout();
     if !graph.has_addresses() {
-        let layout = graph.layout();
         notes.push(format!(
             "identifiers are no addresses: sizes are by fields, as in {layout}, and pages are unknown"
         ));
-    } else if graph.layout_fit() < LAYOUT_FITS {
-        notes.push("no known layout fits: sizes are estimates".to_owned());
+    } else if graph.layout_fit() < FITS {
+        notes.push(format!(
+            "sizes and pages mislead: only {:.1} % of the objects end where the next one begins under the layout {layout}",
+            graph.layout_fit() * 100.0
+        ));
     }
-    let share = |part: u64, found: u64| part as f64 / (part + found).max(1) as f64;
-    let dangling = [
+    let (references, roots) = (graph.reference_count(), graph.roots().len() as u64);
+    let (no_reference, no_root) = (graph.dangling_references(), graph.dangling_roots());
+    for (what, part, all, many) in [
         (
-            "references",
-            graph.dangling_references(),
-            graph.reference_count(),
+            "references lead to objects that the dump lacks",
+            no_reference,
+            references + no_reference,
+            MANY_DANGLING,
         ),
-        ("roots", graph.dangling_roots(), graph.roots().len() as u64),
-    ];
-    for (what, part, found) in dangling {
-        if share(part, found) > FEW_DANGLING {
-            notes.push(format!("{part} {what} lead to objects that the dump lacks"));
+        (
+            "roots lead to objects that the dump lacks",
+            no_root,
+            roots + no_root,
+            MANY_DANGLING,
+        ),
+        (
+            "bytes have no path that leads to them, so that depths mislead",
+            unreached.bytes,
+            heap.bytes,
+            MANY_UNREACHED,
+        ),
+    ] {
+        if let Some(share) = share(part, all).filter(|share| *share >= many) {
+            notes.push(format!("{:.1} % of the {what}", share * 100.0));
         }
     }
     notes

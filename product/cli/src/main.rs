@@ -4,6 +4,8 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod commands;
+#[cfg(test)]
+mod schema;
 mod tables;
 
 use clap::{CommandFactory as _, Parser, Subcommand};

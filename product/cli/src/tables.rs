@@ -4,13 +4,3 @@ pub mod daemon;
 pub mod doctor;
 pub mod kernel_program;
 pub mod programs;
-
-use warmswap_output::Quantity;
-
-fn ratio(value: Option<f64>) -> Quantity {
-    value.map_or(Quantity::Missing, Quantity::Ratio)
-}
-
-fn fraction(value: Option<f64>) -> Quantity {
-    value.map_or(Quantity::Missing, Quantity::Fraction)
-}

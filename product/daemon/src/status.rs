@@ -5,16 +5,19 @@ use std::time::Instant;
 
 use serde::Serialize;
 use warmswap_kernel::status::Unanswering;
-use warmswap_kernel::{HostStatus, Relaunch};
+use warmswap_kernel::{HostStatus, Relaunch, State};
 use warmswap_protocol::{
     AppStatus, DaemonStatus, GivenBack, KEPT_RELAUNCHES, Peer, Phase, RelaunchStatus, SignalStatus,
-    SwapStatus,
+    SwapStatus, Verdict,
 };
 
 use crate::event::Source;
 
 /// Applications from which on fewer relaunches of each are told, so that an answer stays short.
 const MANY_APPS: usize = 64;
+
+/// From this part of the pages on that came back and were used, the daemon is held to help.
+const HELPS: f64 = 0.5;
 
 /// What the host knows, at the time `now_ns` of the monotonic clock. What only the daemon knows is left out:
 /// process, version, times, memory and signals.
@@ -58,6 +61,7 @@ pub fn of_host(
     };
     DaemonStatus {
         state: host.state.name().to_owned(),
+        verdict: verdict(&host),
         given_back: GivenBack {
             bytes: host.given_back.bytes,
             programs: host.given_back.programs,
@@ -83,6 +87,26 @@ pub fn of_host(
 
 fn named(process: &Unanswering) -> String {
     format!("{} ({})", process.name, process.pid)
+}
+
+fn verdict(host: &HostStatus) -> Verdict {
+    let given = &host.given_back;
+    let came_back = given.bytes > 0 || given.judged_pages > 0;
+    if host.swap.total_bytes == 0 {
+        Verdict::NoSwap
+    } else if came_back && given.judged_pages == 0 {
+        Verdict::NotUsed
+    } else if came_back && given.used_pages as f64 >= HELPS * given.judged_pages as f64 {
+        Verdict::Helping
+    } else if came_back {
+        Verdict::NotHelping
+    } else if host.state == State::Short {
+        Verdict::NotNow
+    } else if host.apps.iter().any(|app| app.swapped_bytes > 0) {
+        Verdict::NotKnown
+    } else {
+        Verdict::NotTested
+    }
 }
 
 fn of_relaunch(relaunch: &Relaunch, now_ns: u64) -> RelaunchStatus {
@@ -243,6 +267,31 @@ mod tests {
         );
         assert_eq!(status.apps[0].relaunches.len(), 2, "the last ones");
         assert_eq!(status.apps[0].relaunches[1].age_seconds, 8.0);
+    }
+
+    #[test]
+    fn help_is_claimed_only_where_something_came_back_and_was_used() {
+        let mut host = HostStatus::default();
+        let of = |host: &HostStatus| of_host(host.clone(), |_| false, 0).verdict;
+        assert_eq!(of(&host), Verdict::NoSwap);
+        host.swap.total_bytes = 4 << 30;
+        assert_eq!(of(&host), Verdict::NotTested);
+        host.apps = vec![warmswap_kernel::AppStatus {
+            swapped_bytes: 4096,
+            ..Default::default()
+        }];
+        assert_eq!(of(&host), Verdict::NotKnown);
+        host.state = State::Short;
+        assert_eq!(of(&host), Verdict::NotNow);
+        host.given_back.bytes = 4096;
+        assert_eq!(of(&host), Verdict::NotUsed);
+        let mut judged = |used_pages| {
+            host.given_back.judged_pages = 100;
+            host.given_back.used_pages = used_pages;
+            of(&host)
+        };
+        assert_eq!(judged(49), Verdict::NotHelping);
+        assert_eq!(judged(50), Verdict::Helping);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::{CHECKS, Check, Finding, Machine, Need, Part, State};
 
 /// What one check found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Row {
     /// Name of the check.
     pub key: &'static str,
@@ -56,6 +57,7 @@ impl Row {
 
 /// What the findings mean for one part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PartDiagnosis {
     /// The part.
     pub part: Part,
@@ -69,6 +71,7 @@ pub struct PartDiagnosis {
 
 /// All that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Diagnosis {
     /// Part by part.
     pub parts: Vec<PartDiagnosis>,

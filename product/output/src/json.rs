@@ -34,6 +34,7 @@ pub struct Schema {
 
 /// A result together with what it came from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Envelope<T> {
     /// Name of the shape of `data`.
     pub schema: String,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// The machine, as far as it matters for comparing numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
     /// Model of the processor, or its architecture where the kernel names no model.
     pub cpu: String,

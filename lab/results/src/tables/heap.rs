@@ -74,8 +74,7 @@ fn heaps(studies: &[HeapStudy]) -> Table {
             .iter()
             .map(move |note| format!("{label}: {note}."))
     });
-    let doubts = studies.iter().flat_map(HeapStudy::doubts);
-    notes.chain(doubts).fold(table, Table::note)
+    notes.fold(table, Table::note)
 }
 
 fn sizes(studies: &[HeapStudy]) -> Result<Table, TableError> {

@@ -43,10 +43,15 @@ struct What {
     example: bool,
 }
 
+/// What holds.
 #[derive(Debug, Serialize)]
-struct Effective {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Effective {
+    /// Files that were read.
     files: Vec<PathBuf>,
+    /// Every value that holds, section by section.
     settings: Vec<Setting>,
+    /// What is odd and keeps nothing from starting.
     warnings: Vec<String>,
 }
 

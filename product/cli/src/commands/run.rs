@@ -35,6 +35,7 @@ const LEAST_KERNEL_BYTES: u64 = 1 << 20;
 
 /// Who pages a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum HostArg {
     /// The kernel host where rights and kernel allow it and no option is given that only the library has, else the library
@@ -184,7 +185,8 @@ impl Program<'_> {
 
 /// What is known in the end.
 #[derive(Debug, Serialize)]
-struct RunResult {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RunResult {
     /// Who paged it: `kernel` or `preload`.
     host: HostArg,
     /// Why that one.

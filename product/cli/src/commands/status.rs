@@ -2,7 +2,7 @@
 
 use super::daemon::{DaemonSocket, Unreachable};
 use super::switch::is_program;
-use crate::tables::daemon::{self, Verdict};
+use crate::tables::daemon;
 use crate::tables::programs::programs;
 use anyhow::Result;
 use clap::Args;
@@ -68,19 +68,25 @@ pub struct StatusArgs {
     output: TableArgs,
 }
 
+/// What runs.
 #[derive(Debug, Default, Serialize)]
-struct Listing {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Listing {
+    /// The daemon; `None` where none answers, or programs are named.
     daemon: Option<DaemonStatus>,
-    /// Whether the daemon helps; `None` without one.
-    verdict: Option<Verdict>,
+    /// Paged programs.
     programs: Vec<ProgramStats>,
+    /// Programs that listen and do not answer.
     silent: Vec<Silent>,
 }
 
 /// A program that listens and does not answer.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Silent {
+    /// Where it listens.
     socket: PathBuf,
+    /// What came in place of an answer.
     error: String,
 }
 
@@ -203,16 +209,15 @@ fn look(args: &StatusArgs) -> Result<(Listing, Option<Unreachable>)> {
 }
 
 fn print(seen: (Listing, Option<Unreachable>), output: &Output) -> Result<ExitCode> {
-    let (mut listing, unreachable) = seen;
+    let (listing, unreachable) = seen;
     let mut tables: Vec<Table> = Vec::new();
     if let Some(status) = &listing.daemon {
-        listing.verdict = Some(daemon::verdict(status, output.style));
         output.say(daemon::summary(status, output.style).trim_end())?;
         output.say("")?;
-        tables.push(daemon::apps(status)?);
-        tables.push(daemon::relaunches(status, SHOWN_RELAUNCHES)?);
+        tables.push(daemon::apps(status));
+        tables.push(daemon::relaunches(status, SHOWN_RELAUNCHES));
     }
-    tables.push(programs(&listing.programs)?);
+    tables.push(programs(&listing.programs));
     tables.retain(|table| table.row_count() > 0);
     let runs = listing.daemon.is_some() || !listing.programs.is_empty();
     let code = match &unreachable {

@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
-use warmswap_protocol::{AppStatus, DaemonStatus, Phase, RelaunchStatus};
+use warmswap_protocol::{AppStatus, DaemonStatus, Phase, RelaunchStatus, Verdict};
 
 use super::programs::seconds;
-use warmswap_output::table::TableError;
 use warmswap_output::units::counted;
-use warmswap_output::{Column, Kind, Origin, Quantity, Style, Table};
+use warmswap_output::{Kind, Quantity, Style, Table};
+use warmswap_result::{Described, Value as _};
 
 /// Where an application stands, in a word.
 #[must_use]
@@ -37,7 +36,7 @@ pub fn summary(status: &DaemonStatus, style: Style) -> String {
         status.pid,
         seconds(status.uptime_seconds).show(style)
     );
-    let _ = writeln!(out, "helping: {}", verdict(status, style).text);
+    let _ = writeln!(out, "helping: {}", helping(status, style));
     let cost = status.cpu_seconds / status.uptime_seconds.max(1.0);
     let _ = writeln!(
         out,
@@ -93,164 +92,87 @@ fn working(status: &DaemonStatus, style: Style) -> String {
     text
 }
 
-/// From this part of the pages on that came back and were used, the daemon is held to help.
-const HELPS: f64 = 0.5;
-
-/// What the daemon has done for relaunches so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Benefit {
-    /// It cannot: the machine has no swap.
-    NoSwap,
-    /// Nothing has been swapped, so every relaunch was as fast as without it.
-    NotTested,
-    /// Nothing came back so far, or nothing of it was in a session since.
-    NotKnown,
-    /// Most pages that came back were used by the next session of their program.
-    Helping,
-    /// Most of them were not.
-    NotHelping,
-}
-
-/// Whether the daemon helps, for programs and in words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Verdict {
-    /// For programs.
-    pub state: Benefit,
-    /// For people.
-    pub text: String,
-}
-
-/// Whether the daemon helps, as far as is known.
-#[must_use]
-pub fn verdict(status: &DaemonStatus, style: Style) -> Verdict {
-    let of = |state, text: &str| Verdict {
-        state,
-        text: text.to_owned(),
-    };
+/// Whether the daemon helps, and what it gave back.
+fn helping(status: &DaemonStatus, style: Style) -> String {
     let given = &status.given_back;
-    if status.swap.total_bytes == 0 {
-        return of(Benefit::NoSwap, "no: without swap it has nothing to do");
-    }
-    let is_any_away = status.apps.iter().any(|app| app.swapped_bytes > 0);
-    match status.state.as_str() {
-        _ if given.bytes > 0 || given.judged_pages > 0 => {}
-        "short" => {
-            let text =
-                "not now: programs wait for memory, and pages come back when it is free again";
-            return of(Benefit::NotKnown, text);
-        }
-        _ if is_any_away => {
-            let text = "not known yet: nothing was given back so far";
-            return of(Benefit::NotKnown, text);
-        }
-        _ => {
-            let text = "not tested yet: nothing has been swapped";
-            return of(Benefit::NotTested, text);
-        }
-    }
-    let mut text = format!(
+    let gave = format!(
         "gave {} back to {} in {} of idle time",
         Quantity::Bytes(given.bytes).show(style),
         counted(given.programs.into(), "program", "programs"),
         seconds(given.idle_seconds).show(style),
     );
-    let wasted = given.judged_pages - given.used_pages.min(given.judged_pages);
-    let Some(share) = used_share(given.used_pages, wasted) else {
-        text += "; none of them was used since";
-        return of(Benefit::NotKnown, &text);
-    };
-    let used = Quantity::Fraction(share).show(style);
-    let _ = write!(text, "; their next uses touched {used} of it");
-    match share >= HELPS {
-        true => of(Benefit::Helping, &text),
-        false => of(Benefit::NotHelping, &format!("little: {text}")),
+    let wasted = given.judged_pages.saturating_sub(given.used_pages);
+    let used = used_share(given.used_pages, wasted).quantity(Kind::Percent);
+    let used = used.show(style);
+    match status.verdict {
+        Verdict::NoSwap => "no: without swap it has nothing to do".to_owned(),
+        Verdict::NotTested => "not tested yet: nothing has been swapped".to_owned(),
+        Verdict::NotNow => {
+            "not now: programs wait for memory, and pages come back when it is free again"
+                .to_owned()
+        }
+        Verdict::NotKnown => "not known yet: nothing was given back so far".to_owned(),
+        Verdict::NotUsed => format!("{gave}; none of them was used since"),
+        Verdict::Helping => format!("{gave}; their next uses touched {used} of it"),
+        Verdict::NotHelping => format!("little: {gave}; their next uses touched {used} of it"),
     }
+}
+
+/// A row of the applications.
+#[derive(Described)]
+#[column(app = self.of.name, text)]
+#[column(standing = standing(self.of), text)]
+#[column(hot_bytes = self.of.hot_bytes)]
+#[column(warm_bytes = self.of.warm_bytes)]
+#[column(cold_bytes = self.of.cold_bytes)]
+#[column(swapped_bytes = self.of.swapped_bytes, kept)]
+#[column(compressed_bytes = self.of.compressed_bytes, "as")]
+#[column(relaunches = self.of.relaunch_count, count, "launches")]
+#[column(given_back = self.of.prefetched_pages, pages, "back")]
+#[column(
+    prefetch_used = used_share(self.of.prefetch_used_pages, self.of.prefetch_wasted_pages),
+    percent,
+    "used"
+)]
+struct AppRow<'a> {
+    of: &'a AppStatus,
 }
 
 /// Applications, one a row.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn apps(status: &DaemonStatus) -> Result<Table, TableError> {
-    let columns = vec![
-        Column::new("app", "app", Kind::Text),
-        Column::new("standing", "standing", Kind::Text),
-        Column::new("hot_bytes", "hot", Kind::Bytes),
-        Column::new("warm_bytes", "warm", Kind::Bytes),
-        Column::new("cold_bytes", "cold", Kind::Bytes),
-        Column::new("swapped_bytes", "swapped", Kind::Bytes).kept(),
-        Column::new("compressed_bytes", "as", Kind::Bytes),
-        Column::new("relaunches", "launches", Kind::Count),
-        Column::new("given_back", "back", Kind::Pages),
-        Column::new("prefetch_used", "used", Kind::Percent),
-    ];
-    let mut table = Table::new("Applications", columns);
-    for app in &status.apps {
-        let used = used_share(app.prefetch_used_pages, app.prefetch_wasted_pages);
-        table.row([
-            Quantity::text(&app.name),
-            Quantity::text(standing(app)),
-            Quantity::Bytes(app.hot_bytes),
-            Quantity::Bytes(app.warm_bytes),
-            Quantity::Bytes(app.cold_bytes),
-            Quantity::Bytes(app.swapped_bytes),
-            Quantity::Bytes(app.compressed_bytes),
-            Quantity::Count(app.relaunch_count),
-            Quantity::Pages(app.prefetched_pages),
-            super::fraction(used),
-        ])?;
-    }
-    table.footnote(
+#[must_use]
+pub fn apps(status: &DaemonStatus) -> Table {
+    let rows: Vec<AppRow> = status.apps.iter().map(|of| AppRow { of }).collect();
+    Table::of("Applications", &rows).note(
         "hot, warm, cold: resident anonymous memory; swapped: before compression; as: what that takes, by \
          the pool's mean. back: brought back in idle time and at switches; used: of that, what the next session \
          touched.",
-    );
-    Ok(table)
+    )
 }
 
-/// The last relaunches of all applications, the youngest first, one a row, at most `rows`.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn relaunches(status: &DaemonStatus, rows: usize) -> Result<Table, TableError> {
-    let measured = |key, title, kind| Column::new(key, title, kind).from(Origin::Measured);
-    let columns = vec![
-        Column::new("app", "application", Kind::Text),
-        measured("age_ns", "ago", Kind::Duration),
-        measured("latency_ns", "took", Kind::Duration),
-        measured("faults", "major faults", Kind::Count),
-        measured("prefetched", "read ahead", Kind::Count),
-    ];
-    let mut table = Table::new("Last relaunches", columns);
-    let mut all: Vec<(&str, &RelaunchStatus)> = status
-        .apps
-        .iter()
-        .flat_map(|app| {
-            app.relaunches
-                .iter()
-                .map(|relaunch| (app.name.as_str(), relaunch))
-        })
-        .collect();
-    all.sort_by(|(_, a), (_, b)| a.age_seconds.total_cmp(&b.age_seconds));
-    for (app, relaunch) in all.into_iter().take(rows) {
-        let took = if relaunch.is_answered {
-            Quantity::nanoseconds(relaunch.latency_ns)
-        } else {
-            Quantity::Missing
-        };
-        table.row([
-            Quantity::text(app),
-            seconds(relaunch.age_seconds),
-            took,
-            Quantity::Count(relaunch.faults),
-            Quantity::Count(relaunch.prefetched_pages),
-        ])?;
+/// A row of the last relaunches.
+#[derive(Described)]
+#[column(age_ns = self.of.age_seconds * 1e9, "ago", measured)]
+#[column(latency_ns = self.of.is_answered.then_some(self.of.latency_ns), "took", measured)]
+#[column(faults = self.of.faults, count, "major faults", measured)]
+#[column(prefetched = self.of.prefetched_pages, count, "read ahead", measured)]
+struct RelaunchRow<'a> {
+    #[column(text, "application")]
+    app: &'a str,
+    of: &'a RelaunchStatus,
+}
+
+/// The last relaunches of all applications, the youngest first, one a row, at most `most`.
+#[must_use]
+pub fn relaunches(status: &DaemonStatus, most: usize) -> Table {
+    let mut rows = Vec::new();
+    for app in &status.apps {
+        let row = |of| RelaunchRow { app: &app.name, of };
+        rows.extend(app.relaunches.iter().map(row));
     }
-    table.footnote(
-        "took: where the end was told; read ahead: pages that were asked for at the switch.",
-    );
-    Ok(table)
+    rows.sort_by(|a, b| a.of.age_seconds.total_cmp(&b.of.age_seconds));
+    rows.truncate(most);
+    Table::of("Last relaunches", &rows)
+        .note("took: where the end was told; read ahead: pages that were asked for at the switch.")
 }
 
 #[cfg(test)]
@@ -293,6 +215,7 @@ mod tests {
             cpu_seconds: 0.5,
             state_bytes: 3 << 20,
             state: "rest".to_owned(),
+            verdict: Verdict::Helping,
             given_back: GivenBack {
                 bytes: 742 << 20,
                 programs: 5,
@@ -358,31 +281,27 @@ mod tests {
         assert!(summary(&status, Style::PLAIN).contains("swap is full"));
         status.swap.total_bytes = 0;
         assert!(summary(&status, Style::PLAIN).contains("write [zram0] into /etc/warmswap.toml"));
-        assert_eq!(verdict(&status, Style::PLAIN).state, Benefit::NoSwap);
     }
 
     #[test]
-    fn help_is_claimed_only_where_something_came_back_and_was_used() {
+    fn the_verdict_is_told_in_words() {
         let mut status = status();
-        let state = |status: &DaemonStatus| verdict(status, Style::PLAIN).state;
-        assert_eq!(state(&status), Benefit::Helping);
-        status.given_back.used_pages = 100;
-        let little = verdict(&status, Style::PLAIN);
-        assert_eq!(little.state, Benefit::NotHelping);
-        assert!(little.text.starts_with("little: "), "{}", little.text);
-        (status.given_back.judged_pages, status.given_back.used_pages) = (0, 0);
-        let unused = verdict(&status, Style::PLAIN);
-        assert_eq!(unused.state, Benefit::NotKnown);
-        assert!(unused.text.ends_with("used since"), "{}", unused.text);
-
-        status.given_back = GivenBack::default();
-        status.state = "short".to_owned();
-        let short = verdict(&status, Style::PLAIN);
-        assert!(short.text.starts_with("not now: "), "{}", short.text);
-        status.state = "calm".to_owned();
-        assert_eq!(state(&status), Benefit::NotKnown);
-        status.apps.iter_mut().for_each(|app| app.swapped_bytes = 0);
-        assert_eq!(state(&status), Benefit::NotTested);
+        let mut said = |verdict| {
+            status.verdict = verdict;
+            helping(&status, Style::PLAIN)
+        };
+        for (verdict, begin, end) in [
+            (Verdict::NoSwap, "no: ", "nothing to do"),
+            (Verdict::NotTested, "not tested yet: ", "swapped"),
+            (Verdict::NotNow, "not now: ", "free again"),
+            (Verdict::NotKnown, "not known yet: ", "so far"),
+            (Verdict::NotUsed, "gave 742 MiB back", "used since"),
+            (Verdict::Helping, "gave 742 MiB back", "touched 97.0 % of it"),
+            (Verdict::NotHelping, "little: gave", "touched 97.0 % of it"),
+        ] {
+            let text = said(verdict);
+            assert!(text.starts_with(begin) && text.ends_with(end), "{text}");
+        }
     }
 
     #[test]
@@ -403,17 +322,17 @@ mod tests {
 
     #[test]
     fn applications_and_relaunches_are_rows() {
-        let table = apps(&status()).unwrap().json();
+        let table = apps(&status()).json();
         let rows = table["rows"].as_array().unwrap();
         assert_eq!(rows.len(), 3);
-        let text = apps(&status()).unwrap().text(Style::PLAIN);
+        let text = apps(&status()).text(Style::PLAIN);
         assert!(text.contains("absent") && text.contains("launch"), "{text}");
         assert!(
             text.lines().all(|line| line.chars().count() <= 100),
             "{text}"
         );
 
-        let relaunches = relaunches(&status(), 3).unwrap();
+        let relaunches = relaunches(&status(), 3);
         assert_eq!(relaunches.row_count(), 3);
         let text = relaunches.text(Style::PLAIN);
         let first = text

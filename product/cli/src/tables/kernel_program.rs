@@ -10,6 +10,7 @@ use warmswap_output::{Quantity, Style};
 
 /// How much of a program's time went to paging.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PagingShare {
     /// Of its time, in percent: one of its threads waited for memory (PSI).

@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 
 use warmswap_protocol::{ExitState, LatencySummary, Phase, ProgramStats};
 
-use super::ratio;
-use warmswap_output::table::TableError;
-use warmswap_output::{Column, Kind, Origin, Quantity, Style, Table};
+use warmswap_output::{Kind, Quantity, Style, Table};
+use warmswap_result::{Described, Value as _};
 
 /// What a program is doing, in a word.
 #[must_use]
@@ -19,42 +18,28 @@ pub fn phase(stats: &ProgramStats) -> &'static str {
     }
 }
 
+/// A row of the running programs.
+#[derive(Described)]
+#[column(pid = self.of.pid, text, "PID")]
+#[column(name = self.of.name, text, "program")]
+#[column(phase = phase(self.of), text)]
+#[column(budget_bytes = self.of.budget_bytes)]
+#[column(resident_bytes = self.of.resident_bytes, measured)]
+#[column(pool_bytes = self.of.pool_bytes, measured)]
+#[column(memory_ratio = self.of.memory_ratio, ratio, measured)]
+#[column(faults = self.of.faults.total, count, measured)]
+#[column(fault_p50_ns = quantile(&self.of.fault_latency, self.of.fault_latency.p50_ns), "p50", measured)]
+#[column(fault_p99_ns = quantile(&self.of.fault_latency, self.of.fault_latency.p99_ns), "p99", measured)]
+#[column(pager_cpu_ns = self.of.pager_cpu_seconds * 1e9, "pager CPU", measured)]
+struct ProgramRow<'a> {
+    of: &'a ProgramStats,
+}
+
 /// Running programs, one a row.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn programs(programs: &[ProgramStats]) -> Result<Table, TableError> {
-    let measured = |key, title, kind| Column::new(key, title, kind).from(Origin::Measured);
-    let columns = vec![
-        Column::new("pid", "PID", Kind::Text),
-        Column::new("name", "program", Kind::Text),
-        Column::new("phase", "phase", Kind::Text),
-        Column::new("budget_bytes", "budget", Kind::Bytes),
-        measured("resident_bytes", "resident", Kind::Bytes),
-        measured("pool_bytes", "pool", Kind::Bytes),
-        measured("memory_ratio", "memory ratio", Kind::Ratio),
-        measured("faults", "faults", Kind::Count),
-        measured("fault_p50_ns", "p50", Kind::Duration),
-        measured("fault_p99_ns", "p99", Kind::Duration),
-        measured("pager_cpu_ns", "pager CPU", Kind::Duration),
-    ];
-    let mut table = Table::new("Paged programs", columns);
-    for stats in programs {
-        table.row([
-            Quantity::text(stats.pid.to_string()),
-            Quantity::text(&stats.name),
-            Quantity::text(phase(stats)),
-            Quantity::Bytes(stats.budget_bytes),
-            Quantity::Bytes(stats.resident_bytes),
-            Quantity::Bytes(stats.pool_bytes),
-            ratio(stats.memory_ratio),
-            Quantity::Count(stats.faults.total),
-            quantile(&stats.fault_latency, stats.fault_latency.p50_ns),
-            quantile(&stats.fault_latency, stats.fault_latency.p99_ns),
-            seconds(stats.pager_cpu_seconds),
-        ])?;
-    }
-    Ok(table)
+#[must_use]
+pub fn programs(programs: &[ProgramStats]) -> Table {
+    let rows: Vec<ProgramRow> = programs.iter().map(|of| ProgramRow { of }).collect();
+    Table::of("Paged programs", &rows)
 }
 
 /// The summary of a program that has ended, some lines of text with a newline at the end of each. `unpaged` is why it was
@@ -83,11 +68,11 @@ pub fn summary(stats: &ProgramStats, unpaged: Option<&str>, style: Style) -> Str
     let _ = writeln!(
         out,
         "  ratio   data {}, memory {}",
-        show(ratio(stats.data_ratio)),
-        show(ratio(stats.memory_ratio)),
+        show(stats.data_ratio.quantity(Kind::Ratio)),
+        show(stats.memory_ratio.quantity(Kind::Ratio)),
     );
     let (faults, latency) = (&stats.faults, &stats.fault_latency);
-    let at = |value| show(quantile(latency, value));
+    let at = |latency, value| show(quantile(latency, value).quantity(Kind::Duration));
     let _ = writeln!(
         out,
         "  faults  {}: {} first touches, {} staged, {} pool, {} backing\n\
@@ -97,10 +82,10 @@ pub fn summary(stats: &ProgramStats, unpaged: Option<&str>, style: Style) -> Str
         count(faults.staged),
         count(faults.pool),
         count(faults.backing),
-        at(latency.p50_ns),
-        at(latency.p99_ns),
-        at(latency.p999_ns),
-        at(latency.max_ns),
+        at(latency, latency.p50_ns),
+        at(latency, latency.p99_ns),
+        at(latency, latency.p999_ns),
+        at(latency, latency.max_ns),
     );
     let _ = writeln!(
         out,
@@ -125,7 +110,7 @@ pub fn summary(stats: &ProgramStats, unpaged: Option<&str>, style: Style) -> Str
             out,
             "  launch  {} times, median {}, last {}",
             count(stats.launches.count),
-            show(quantile(&stats.launches, stats.launches.p50_ns)),
+            at(&stats.launches, stats.launches.p50_ns),
             show(Quantity::nanoseconds(last_ns)),
         );
     }
@@ -157,14 +142,9 @@ pub fn seconds(value: f64) -> Quantity {
     Quantity::Nanoseconds(value * 1e9)
 }
 
-/// A quantile; missing where nothing was counted.
-#[must_use]
-pub fn quantile(summary: &LatencySummary, ns: u64) -> Quantity {
-    if summary.count == 0 {
-        Quantity::Missing
-    } else {
-        Quantity::nanoseconds(ns)
-    }
+/// A quantile; `None` where nothing was counted.
+fn quantile(summary: &LatencySummary, ns: u64) -> Option<u64> {
+    (summary.count > 0).then_some(ns)
 }
 
 #[cfg(test)]
@@ -264,7 +244,7 @@ warmswap: redis-server (4711) exited with 0 after 12.5 s; scheme warmswap
             fault_latency: LatencySummary::default(),
             ..stats()
         };
-        let table = programs(&[stats(), idle]).unwrap().json();
+        let table = programs(&[stats(), idle]).json();
         assert_eq!(table["rows"][0]["fault_p50_ns"], 3100.0);
         assert!(table["rows"][1]["fault_p50_ns"].is_null());
     }

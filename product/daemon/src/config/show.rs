@@ -15,6 +15,7 @@ const WIDTH: usize = 100;
 
 /// One value that holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Setting {
     /// Its section.
     pub section: String,
