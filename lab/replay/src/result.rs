@@ -167,30 +167,6 @@ impl Relaunch {
     pub fn accuracy(&self) -> Option<f64> {
         ratio(self.hot_used, self.hot_pages)
     }
-
-    /// Of the anonymous pages that were brought back for this launch, the share that it touched (ASAP
-    /// section 6.3). `None` when there were none, here and below.
-    pub fn anon_precision(&self) -> Option<f64> {
-        ratio(self.prepaged_used, self.prepaged_pages)
-    }
-
-    /// Of the anonymous pages that would have faulted without the footprint, the share that it brought back
-    /// (ASAP section 6.3).
-    pub fn anon_recall(&self) -> Option<f64> {
-        let faults = self.pool_faults + self.backing_faults + self.buffer_hits;
-        ratio(self.prepaged_used, self.prepaged_used + faults)
-    }
-
-    /// [`Self::anon_precision`] of pages of files.
-    pub fn file_precision(&self) -> Option<f64> {
-        ratio(self.prepaged_file_used, self.prepaged_file_pages)
-    }
-
-    /// [`Self::anon_recall`] of pages of files.
-    pub fn file_recall(&self) -> Option<f64> {
-        let used = self.prepaged_file_used;
-        ratio(used, used + self.file_reads)
-    }
 }
 
 pub(crate) fn ratio(part: u64, whole: u64) -> Option<f64> {

@@ -14,8 +14,6 @@ pub const VERSION: u32 = 1;
 pub const MAGIC: [u8; 8] = *b"\x89WST\r\n\x1a\n";
 /// The last bytes of a finished trace.
 pub const END_MAGIC: [u8; 8] = *b"WST-end\n";
-/// The extension of trace files.
-pub const EXTENSION: &str = "wst";
 /// Bytes of one event before compression; read speed is stated in these.
 pub const EVENT_BYTES: usize = 24;
 /// Page contents in one block.
@@ -114,27 +112,14 @@ impl Cursor<'_> {
     }
 }
 
-fn put32(out: &mut Vec<u8>, values: &[u32]) {
-    values
-        .iter()
-        .for_each(|v| out.extend_from_slice(&v.to_le_bytes()));
-}
-
-fn put64(out: &mut Vec<u8>, values: &[u64]) {
-    values
-        .iter()
-        .for_each(|v| out.extend_from_slice(&v.to_le_bytes()));
-}
-
 /// The fixed header: magic, version, JSON length, JSON CRC, CRC of these 20 bytes.
 pub(crate) fn encode_header(json: &[u8]) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
-    put32(
-        &mut out,
-        &[VERSION, json.len() as u32, crc32fast::hash(json)],
-    );
+    for number in [VERSION, json.len() as u32, crc32fast::hash(json)] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
     let crc = header_crc(&out);
-    put32(&mut out, &[crc]);
+    out.extend_from_slice(&crc.to_le_bytes());
     out
 }
 
@@ -144,211 +129,154 @@ pub(crate) fn header_crc(header: &[u8]) -> u32 {
     crc32fast::hash(&header[..HEADER_BYTES - 4])
 }
 
-/// The header of an event block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EventBlockHeader {
-    pub(crate) crc: u32,
-    pub(crate) count: u32,
-    pub(crate) payload_bytes: u32,
-    pub(crate) packing: u32,
-    pub(crate) first_event: u64,
-    pub(crate) first_ns: u64,
-    pub(crate) last_ns: u64,
+/// Declares a structure whose numbers stand in the file one after the other.
+macro_rules! layout {
+    ($(#[$doc:meta])* $name:ident { $($field:ident: $number:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub(crate) struct $name {
+            $(pub(crate) $field: $number,)*
+        }
+
+        impl $name {
+            fn put(&self, out: &mut Vec<u8>) {
+                $(out.extend_from_slice(&self.$field.to_le_bytes());)*
+            }
+
+            fn take(c: &mut Cursor<'_>) -> Self {
+                Self {
+                    $($field: c.$number(),)*
+                }
+            }
+        }
+    };
 }
 
-impl EventBlockHeader {
-    /// The header's bytes with the CRC of everything after the CRC field, payload included.
-    pub(crate) fn seal(&mut self, payload: &[u8]) -> Vec<u8> {
-        let mut tail = Vec::with_capacity(EVENT_HEADER_BYTES);
-        put32(
-            &mut tail,
-            &[self.count, self.payload_bytes, self.packing, 0],
-        );
-        put64(&mut tail, &[self.first_event, self.first_ns, self.last_ns]);
-        self.crc = crc_of(&[&tail, payload]);
-        let mut out = Vec::with_capacity(EVENT_HEADER_BYTES);
-        put32(&mut out, &[EVENT_BLOCK_MAGIC, self.crc]);
-        out.extend_from_slice(&tail);
-        out
-    }
-
-    /// Takes a header apart, after the magic. `bytes` has at least [`EVENT_HEADER_BYTES`].
-    pub(crate) fn decode(bytes: &[u8]) -> (u32, Self) {
-        let mut c = Cursor(bytes);
-        let magic = c.u32();
-        let crc = c.u32();
-        let (count, payload_bytes, packing, _zero) = (c.u32(), c.u32(), c.u32(), c.u32());
-        let (first_event, first_ns, last_ns) = (c.u64(), c.u64(), c.u64());
-        (
-            magic,
-            Self {
-                crc,
-                count,
-                payload_bytes,
-                packing,
-                first_event,
-                first_ns,
-                last_ns,
-            },
-        )
+layout! {
+    /// The header of an event block, after its magic.
+    EventBlockHeader {
+        crc: u32,
+        count: u32,
+        payload_bytes: u32,
+        packing: u32,
+        zero: u32,
+        first_event: u64,
+        first_ns: u64,
+        last_ns: u64,
     }
 }
 
-/// The header of a content block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ContentBlockHeader {
-    pub(crate) crc: u32,
-    pub(crate) count: u32,
-    pub(crate) payload_bytes: u32,
-    pub(crate) packing: u32,
-    pub(crate) first_content: u64,
-}
-
-impl ContentBlockHeader {
-    pub(crate) fn seal(&mut self, payload: &[u8]) -> Vec<u8> {
-        let mut tail = Vec::with_capacity(CONTENT_HEADER_BYTES);
-        put32(
-            &mut tail,
-            &[self.count, self.payload_bytes, self.packing, 0],
-        );
-        put64(&mut tail, &[self.first_content]);
-        self.crc = crc_of(&[&tail, payload]);
-        let mut out = Vec::with_capacity(CONTENT_HEADER_BYTES);
-        put32(&mut out, &[CONTENT_BLOCK_MAGIC, self.crc]);
-        out.extend_from_slice(&tail);
-        out
-    }
-
-    pub(crate) fn decode(bytes: &[u8]) -> (u32, Self) {
-        let mut c = Cursor(bytes);
-        let magic = c.u32();
-        let crc = c.u32();
-        let (count, payload_bytes, packing, _zero) = (c.u32(), c.u32(), c.u32(), c.u32());
-        let first_content = c.u64();
-        (
-            magic,
-            Self {
-                crc,
-                count,
-                payload_bytes,
-                packing,
-                first_content,
-            },
-        )
+layout! {
+    /// The header of a content block, after its magic.
+    ContentBlockHeader {
+        crc: u32,
+        count: u32,
+        payload_bytes: u32,
+        packing: u32,
+        zero: u32,
+        first_content: u64,
     }
 }
 
-/// One line of the event index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EventEntry {
-    pub(crate) offset: u64,
-    pub(crate) first_event: u64,
-    pub(crate) first_ns: u64,
-    pub(crate) count: u32,
-    pub(crate) block_crc: u32,
-    pub(crate) block_bytes: u32,
+macro_rules! block {
+    ($name:ident, $magic:ident) => {
+        impl $name {
+            /// The header's bytes with the CRC of everything after the CRC field, payload included.
+            pub(crate) fn seal(&mut self, payload: &[u8]) -> Vec<u8> {
+                let mut out = $magic.to_le_bytes().to_vec();
+                self.put(&mut out);
+                self.crc = crc_of(&[&out[8..], payload]);
+                out[4..8].copy_from_slice(&self.crc.to_le_bytes());
+                out
+            }
+
+            /// The magic, and the header. `bytes` has at least as many as a header.
+            pub(crate) fn decode(bytes: &[u8]) -> (u32, Self) {
+                let mut c = Cursor(bytes);
+                (c.u32(), Self::take(&mut c))
+            }
+        }
+    };
 }
 
-impl EventEntry {
-    /// The entry's bytes; its place in the index is part of its CRC.
-    pub(crate) fn encode(&self, place: u64) -> Vec<u8> {
-        let mut out = Vec::with_capacity(EVENT_ENTRY_BYTES);
-        put64(&mut out, &[self.offset, self.first_event, self.first_ns]);
-        put32(&mut out, &[self.count, self.block_crc, self.block_bytes]);
-        let crc = crc_of(&[&out, &place.to_le_bytes()]);
-        put32(&mut out, &[crc]);
-        out
-    }
+block!(EventBlockHeader, EVENT_BLOCK_MAGIC);
+block!(ContentBlockHeader, CONTENT_BLOCK_MAGIC);
 
-    /// The entry, the CRC found and the CRC expected.
-    pub(crate) fn decode(bytes: &[u8; EVENT_ENTRY_BYTES], place: u64) -> (Self, u32, u32) {
-        let mut c = Cursor(bytes);
-        let (offset, first_event, first_ns) = (c.u64(), c.u64(), c.u64());
-        let (count, block_crc, block_bytes) = (c.u32(), c.u32(), c.u32());
-        let entry = Self {
-            offset,
-            first_event,
-            first_ns,
-            count,
-            block_crc,
-            block_bytes,
-        };
-        (entry, entry_crc(bytes, place), c.u32())
+layout! {
+    /// One line of the event index.
+    EventEntry {
+        offset: u64,
+        first_event: u64,
+        first_ns: u64,
+        count: u32,
+        block_crc: u32,
+        block_bytes: u32,
     }
 }
 
-/// One line of the content index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ContentEntry {
-    pub(crate) offset: u64,
-    pub(crate) count: u32,
-    pub(crate) block_crc: u32,
-    pub(crate) block_bytes: u32,
-}
-
-impl ContentEntry {
-    pub(crate) fn encode(&self, place: u64) -> Vec<u8> {
-        let mut out = Vec::with_capacity(CONTENT_ENTRY_BYTES);
-        put64(&mut out, &[self.offset]);
-        put32(&mut out, &[self.count, self.block_crc, self.block_bytes]);
-        let crc = crc_of(&[&out, &place.to_le_bytes()]);
-        put32(&mut out, &[crc]);
-        out
-    }
-
-    /// The entry, the CRC found and the CRC expected.
-    pub(crate) fn decode(bytes: &[u8; CONTENT_ENTRY_BYTES], place: u64) -> (Self, u32, u32) {
-        let mut c = Cursor(bytes);
-        let offset = c.u64();
-        let (count, block_crc, block_bytes) = (c.u32(), c.u32(), c.u32());
-        let entry = Self {
-            offset,
-            count,
-            block_crc,
-            block_bytes,
-        };
-        (entry, entry_crc(bytes, place), c.u32())
+layout! {
+    /// One line of the content index.
+    ContentEntry {
+        offset: u64,
+        count: u32,
+        block_crc: u32,
+        block_bytes: u32,
     }
 }
 
-fn entry_crc(bytes: &[u8], place: u64) -> u32 {
-    crc_of(&[&bytes[..bytes.len() - 4], &place.to_le_bytes()])
+macro_rules! entry {
+    ($name:ident, $bytes:ident) => {
+        impl $name {
+            /// The entry's bytes; its place in the index is part of its CRC.
+            pub(crate) fn encode(&self, place: u64) -> Vec<u8> {
+                let mut out = Vec::with_capacity($bytes);
+                self.put(&mut out);
+                let crc = crc_of(&[&out, &place.to_le_bytes()]);
+                out.extend_from_slice(&crc.to_le_bytes());
+                out
+            }
+
+            /// The entry, the CRC found and the CRC expected.
+            pub(crate) fn decode(bytes: &[u8; $bytes], place: u64) -> (Self, u32, u32) {
+                let mut c = Cursor(bytes);
+                let entry = Self::take(&mut c);
+                let found = crc_of(&[&bytes[..$bytes - 4], &place.to_le_bytes()]);
+                (entry, found, c.u32())
+            }
+        }
+    };
 }
 
-/// The fixed bytes at the end of a finished trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Trailer {
-    pub(crate) events: u64,
-    pub(crate) contents: u64,
-    pub(crate) first_ns: u64,
-    pub(crate) last_ns: u64,
-    pub(crate) event_index_offset: u64,
-    pub(crate) event_blocks: u64,
-    pub(crate) content_index_offset: u64,
-    pub(crate) content_blocks: u64,
-    pub(crate) tables_offset: u64,
-    pub(crate) tables_bytes: u64,
-    pub(crate) tables_crc: u32,
-    pub(crate) header_crc: u32,
-    pub(crate) event_index_crc: u32,
-    pub(crate) content_index_crc: u32,
+entry!(EventEntry, EVENT_ENTRY_BYTES);
+entry!(ContentEntry, CONTENT_ENTRY_BYTES);
+
+layout! {
+    /// The fixed bytes at the end of a finished trace.
+    Trailer {
+        events: u64,
+        contents: u64,
+        first_ns: u64,
+        last_ns: u64,
+        event_index_offset: u64,
+        event_blocks: u64,
+        content_index_offset: u64,
+        content_blocks: u64,
+        tables_offset: u64,
+        tables_bytes: u64,
+        tables_crc: u32,
+        header_crc: u32,
+        event_index_crc: u32,
+        content_index_crc: u32,
+    }
 }
 
 impl Trailer {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(TRAILER_BYTES);
-        put64(
-            &mut out,
-            &[self.events, self.contents, self.first_ns, self.last_ns],
-        );
-        put64(&mut out, &[self.event_index_offset, self.event_blocks]);
-        put64(&mut out, &[self.content_index_offset, self.content_blocks]);
-        put64(&mut out, &[self.tables_offset, self.tables_bytes]);
-        put32(&mut out, &[self.tables_crc, self.header_crc]);
-        put32(&mut out, &[self.event_index_crc, self.content_index_crc]);
-        put32(&mut out, &[VERSION]);
+        self.put(&mut out);
+        out.extend_from_slice(&VERSION.to_le_bytes());
         let crc = crc32fast::hash(&out);
-        put32(&mut out, &[crc]);
+        out.extend_from_slice(&crc.to_le_bytes());
         out.extend_from_slice(&END_MAGIC);
         out
     }
@@ -356,22 +284,7 @@ impl Trailer {
     /// Takes a trailer apart: the trailer, its end magic, the CRC found and the CRC expected.
     pub(crate) fn decode(bytes: &[u8; TRAILER_BYTES]) -> (Self, [u8; 8], u32, u32) {
         let mut c = Cursor(bytes);
-        let trailer = Self {
-            events: c.u64(),
-            contents: c.u64(),
-            first_ns: c.u64(),
-            last_ns: c.u64(),
-            event_index_offset: c.u64(),
-            event_blocks: c.u64(),
-            content_index_offset: c.u64(),
-            content_blocks: c.u64(),
-            tables_offset: c.u64(),
-            tables_bytes: c.u64(),
-            tables_crc: c.u32(),
-            header_crc: c.u32(),
-            event_index_crc: c.u32(),
-            content_index_crc: c.u32(),
-        };
+        let trailer = Self::take(&mut c);
         let _version = c.u32();
         let expected = c.u32();
         let found = crc32fast::hash(&bytes[..TRAILER_BYTES - 12]);

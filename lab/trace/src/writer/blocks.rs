@@ -30,13 +30,13 @@ impl TraceWriter {
             };
         let first_event = self.events - count as u64;
         let mut header = EventBlockHeader {
-            crc: 0,
             count: count as u32,
             payload_bytes: payload.len() as u32,
             packing: packing as u32,
             first_event,
             first_ns,
             last_ns,
+            ..EventBlockHeader::default()
         };
         let sealed = header.seal(payload);
         let entry = EventEntry {
@@ -66,11 +66,11 @@ impl TraceWriter {
         };
         let count = (pages.len() / PAGE_BYTES) as u32;
         let mut header = ContentBlockHeader {
-            crc: 0,
             count,
             payload_bytes: payload.len() as u32,
             packing: packing as u32,
             first_content: self.content_index.entries * CONTENTS_PER_BLOCK as u64,
+            ..ContentBlockHeader::default()
         };
         let sealed = header.seal(payload);
         let entry = ContentEntry {
