@@ -5,9 +5,9 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 use syn::parse::{Parse, ParseStream};
-use syn::{Attribute, Data, DeriveInput, Expr, Fields, LitStr, Path, Result, Token, Type};
+use syn::{Attribute, Data, DeriveInput, Expr, LitStr, Path, Result, Token, Type};
 
-/// Makes a row of a table of a struct with named fields.
+/// Makes a row of a table of a struct.
 #[proc_macro_derive(Described, attributes(column))]
 pub fn described(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);
@@ -21,12 +21,11 @@ fn implementation(input: &DeriveInput) -> Result<TokenStream> {
     let Data::Struct(data) = &input.data else {
         return Err(syn::Error::new_spanned(input, "a row is a struct"));
     };
-    let Fields::Named(fields) = &data.fields else {
-        return Err(syn::Error::new_spanned(input, "columns need names"));
-    };
-    for field in &fields.named {
-        let Some(name) = &field.ident else { continue };
+    for field in &data.fields {
         for attribute in of_columns(&field.attrs) {
+            let name = field.ident.as_ref();
+            let name =
+                name.ok_or_else(|| syn::Error::new_spanned(attribute, "a column needs a name"))?;
             let says: Says = match &attribute.meta {
                 syn::Meta::Path(_) => Says::default(),
                 _ => attribute.parse_args()?,

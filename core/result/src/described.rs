@@ -29,6 +29,16 @@ pub trait Described {
     fn quantities(&self) -> Vec<Quantity>;
 }
 
+impl<T: Described> Described for &T {
+    fn columns() -> Vec<Column> {
+        T::columns()
+    }
+
+    fn quantities(&self) -> Vec<Quantity> {
+        (**self).quantities()
+    }
+}
+
 /// What a cell can show.
 pub trait Value {
     /// The value as a quantity of a kind.

@@ -39,6 +39,6 @@ pub mod table;
 pub mod units;
 
 pub use described::{Described, Value};
-pub use table::{Cell, Column, Origin, Table};
+pub use table::{Column, Origin, Table};
 pub use units::{Kind, Quantity, Style};
 pub use warmswap_result_derive::Described;

@@ -81,36 +81,11 @@ impl Column {
     }
 }
 
-/// A footnote of one table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Footnote(usize);
-
-impl Footnote {
-    /// The number that readers see, from 1.
-    #[must_use]
-    pub fn number(self) -> usize {
-        self.0 + 1
-    }
-}
-
-/// One value, with a footnote if it needs one.
+/// One value, with the place of the footnote that it points at.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Cell {
-    /// The value.
-    pub value: Quantity,
-    /// The footnote that it points at.
-    pub footnote: Option<Footnote>,
-}
-
-impl Cell {
-    /// The same value with a footnote.
-    #[must_use]
-    pub fn with(self, footnote: Footnote) -> Self {
-        Self {
-            footnote: Some(footnote),
-            ..self
-        }
-    }
+struct Cell {
+    value: Quantity,
+    footnote: Option<usize>,
 }
 
 impl From<Quantity> for Cell {
@@ -120,41 +95,6 @@ impl From<Quantity> for Cell {
             footnote: None,
         }
     }
-}
-
-/// Why a row does not fit its table.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TableError {
-    /// The row has more or fewer cells than the table has columns.
-    #[error("table {title:?} has {columns} columns, but a row has {cells} cells")]
-    CellCount {
-        /// Title of the table.
-        title: String,
-        /// Columns of the table.
-        columns: usize,
-        /// Cells of the row.
-        cells: usize,
-    },
-    /// A cell is of another kind than its column.
-    #[error("column {key:?} of table {title:?} holds {wanted:?}, not {found:?}")]
-    CellKind {
-        /// Title of the table.
-        title: String,
-        /// Key of the column.
-        key: String,
-        /// Kind of the column.
-        wanted: Kind,
-        /// Kind of the cell.
-        found: Kind,
-    },
-    /// A cell points at a footnote that this table does not have.
-    #[error("table {title:?} has no footnote {number}")]
-    NoFootnote {
-        /// Title of the table.
-        title: String,
-        /// The number, from 1.
-        number: usize,
-    },
 }
 
 /// A title, typed columns, rows and footnotes.
@@ -180,10 +120,7 @@ impl Table {
 
     /// All columns of rows that describe themselves.
     #[must_use]
-    pub fn of<'a, T: Described + 'a>(
-        title: impl Into<String>,
-        rows: impl IntoIterator<Item = &'a T>,
-    ) -> Self {
+    pub fn of<T: Described>(title: impl Into<String>, rows: impl IntoIterator<Item = T>) -> Self {
         let mut table = Self::new(title, T::columns());
         for row in rows {
             let cells = row.quantities().into_iter().map(Cell::from);
@@ -194,9 +131,9 @@ impl Table {
 
     /// Some columns of rows that describe themselves, in the order of `keys`; a key that no column has is left out.
     #[must_use]
-    pub fn select<'a, T: Described + 'a>(
+    pub fn select<T: Described>(
         title: impl Into<String>,
-        rows: impl IntoIterator<Item = &'a T>,
+        rows: impl IntoIterator<Item = T>,
         keys: &[&str],
     ) -> Self {
         let all = Self::of(title, rows);
@@ -238,50 +175,35 @@ impl Table {
         self
     }
 
-    /// Adds a footnote; cells may point at it.
-    pub fn footnote(&mut self, text: impl Into<String>) -> Footnote {
-        self.footnotes.push(text.into());
-        Footnote(self.footnotes.len() - 1)
+    /// The same table with a footnote that the cells of a column point at in some rows, from 0.
+    #[must_use]
+    pub fn note_at(
+        mut self,
+        text: impl Into<String>,
+        key: &str,
+        rows: impl IntoIterator<Item = usize>,
+    ) -> Self {
+        let at = self.columns.iter().position(|column| column.key == key);
+        debug_assert!(at.is_some(), "{key}");
+        for row in rows {
+            let cell = at.and_then(|at| self.rows.get_mut(row)?.get_mut(at));
+            if let Some(cell) = cell {
+                cell.footnote = Some(self.footnotes.len());
+            }
+        }
+        self.note(text)
     }
 
-    /// Adds a row of plain quantities or of cells.
-    ///
-    /// # Errors
-    /// When the number of cells or the kind of one does not match the columns; the table is then
-    /// unchanged.
-    pub fn row<C: Into<Cell>>(
-        &mut self,
-        cells: impl IntoIterator<Item = C>,
-    ) -> Result<(), TableError> {
-        let cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
-        if cells.len() != self.columns.len() {
-            return Err(TableError::CellCount {
-                title: self.title.clone(),
-                columns: self.columns.len(),
-                cells: cells.len(),
-            });
-        }
+    /// Adds a row: as many quantities as there are columns, of their kinds.
+    #[track_caller]
+    pub fn row(&mut self, quantities: impl IntoIterator<Item = Quantity>) {
+        let cells: Vec<Cell> = quantities.into_iter().map(Cell::from).collect();
+        debug_assert_eq!(cells.len(), self.columns.len(), "{}", self.title);
         for (cell, column) in cells.iter().zip(&self.columns) {
-            if let Some(found) = cell.value.kind().filter(|kind| *kind != column.kind) {
-                return Err(TableError::CellKind {
-                    title: self.title.clone(),
-                    key: column.key.clone(),
-                    wanted: column.kind,
-                    found,
-                });
-            }
-            if let Some(footnote) = cell
-                .footnote
-                .filter(|footnote| footnote.0 >= self.footnotes.len())
-            {
-                return Err(TableError::NoFootnote {
-                    title: self.title.clone(),
-                    number: footnote.number(),
-                });
-            }
+            let kind = cell.value.kind();
+            debug_assert!(kind.is_none_or(|kind| kind == column.kind), "{column:?}");
         }
         self.rows.push(cells);
-        Ok(())
     }
 
     /// The number of rows.
@@ -321,12 +243,12 @@ impl Table {
             .footnotes
             .iter()
             .enumerate()
-            .map(|(index, text)| json!({ "text": text, "cells": self.cells_with(Footnote(index)) }))
+            .map(|(index, text)| json!({ "text": text, "cells": self.cells_with(index) }))
             .collect();
         json!({ "title": self.title, "columns": columns, "rows": rows, "footnotes": footnotes })
     }
 
-    fn cells_with(&self, footnote: Footnote) -> Vec<Value> {
+    fn cells_with(&self, footnote: usize) -> Vec<Value> {
         let mut found = Vec::new();
         for (index, row) in self.rows.iter().enumerate() {
             for (column, cell) in self.columns.iter().zip(row) {

@@ -1,9 +1,9 @@
 //! What the charts show, taken out of the results.
 
 use warmswap_bench::RelaunchReport;
-use warmswap_replay::Latency;
 use warmswap_result::Quantity;
-use warmswap_study::compare::Comparison;
+use warmswap_study::Published;
+use warmswap_study::compare::{Comparison, SchemeRow};
 use warmswap_study::residency::{AppResidency, ResidencySample, ResidencyStudy};
 use warmswap_study::statistics::{Change, Stratum, change};
 
@@ -154,16 +154,8 @@ impl Latencies {
         });
         Curves {
             curves: curves.filter(|curve| !curve.points.is_empty()).collect(),
-            x: Axis {
-                name: "relaunch takes at most",
-                unit: Quantity::Nanoseconds,
-                is_log: true,
-            },
-            y: Axis {
-                name: "part of the relaunches",
-                unit: Quantity::Fraction,
-                is_log: false,
-            },
+            x: Axis::log("relaunch takes at most", Quantity::Nanoseconds),
+            y: Axis::linear("part of the relaunches", Quantity::Fraction),
             is_stacked: false,
             most: Some(1.0),
         }
@@ -187,130 +179,88 @@ impl Latencies {
                 });
             }
         }
-        (!rows.is_empty()).then_some(Bars {
-            parts: vec![
-                ("with all memory", Ink::Series(6)),
-                ("what too little memory adds", Ink::Series(1)),
-            ],
-            rows,
-            unit: Quantity::Nanoseconds,
-            is_share: false,
-        })
+        let parts = [
+            ("with all memory", Ink::Series(6)),
+            ("what too little memory adds", Ink::Series(1)),
+        ];
+        (!rows.is_empty()).then(|| Bars::of(Quantity::Nanoseconds, parts, rows))
     }
 }
 
 /// Of a replay's mean relaunch, what was measured and what modelled.
 pub(crate) fn where_time_goes(of: &Comparison) -> Bars {
-    let rows = of
-        .schemes
-        .iter()
-        .filter(|row| !arms::is_reference(&row.scheme));
-    let rows = rows.filter_map(|row| {
-        let Latency {
-            measured_ns,
-            modelled_ns,
-        } = row.latency?.mean;
-        Some(BarRow {
-            group: String::new(),
-            label: arms::name(&row.scheme),
-            values: vec![measured_ns as f64, modelled_ns as f64],
-        })
+    let rows = compared(of).filter_map(|row| {
+        let mean = row.latency?.mean;
+        let values = [mean.measured_ns, mean.modelled_ns].map(|ns| ns as f64);
+        Some(BarRow::of(arms::name(&row.scheme), values))
     });
-    Bars {
-        parts: vec![
-            ("codec and pool, measured", Ink::Series(0)),
-            ("faults, frames and flash, modelled", Ink::Series(5)),
-        ],
-        rows: rows.collect(),
-        unit: Quantity::Nanoseconds,
-        is_share: false,
-    }
+    let parts = [
+        ("codec and pool, measured", Ink::Series(0)),
+        ("faults, frames and flash, modelled", Ink::Series(5)),
+    ];
+    Bars::of(Quantity::Nanoseconds, parts, rows)
+}
+
+/// The schemes that are no reference.
+fn compared(of: &Comparison) -> impl Iterator<Item = &SchemeRow> {
+    let rows = of.schemes.iter();
+    rows.filter(|row| !arms::is_reference(&row.scheme))
 }
 
 /// CPU time of live arms by part.
 pub(crate) fn live_cpu(of: &RelaunchReport) -> Bars {
-    let rows = of.arms.iter().map(|arm| BarRow {
-        group: String::new(),
-        label: arms::name(arm.arm.name()),
-        values: [
+    let rows = of.arms.iter().map(|arm| {
+        let values = [
             arm.cpu.programs_ns.unwrap_or(0),
             arm.cpu.kernel_threads_ns,
             arm.cpu.limit_ns,
             arm.cpu.host_ns,
             arm.cpu.prepage_ns,
-        ]
-        .map(|ns| ns as f64)
-        .into(),
+        ];
+        BarRow::of(arms::name(arm.arm.name()), values.map(|ns| ns as f64))
     });
-    Bars {
-        parts: vec![
-            ("programs, with their faults", Ink::Series(6)),
-            ("threads of the kernel", Ink::Series(1)),
-            ("reclaim when the limit falls", Ink::Series(5)),
-            ("warmswap", Ink::Series(0)),
-            ("prefetch threads", Ink::Series(4)),
-        ],
-        rows: rows.collect(),
-        unit: Quantity::Nanoseconds,
-        is_share: false,
-    }
+    let parts = [
+        ("programs, with their faults", Ink::Series(6)),
+        ("threads of the kernel", Ink::Series(1)),
+        ("reclaim when the limit falls", Ink::Series(5)),
+        ("warmswap", Ink::Series(0)),
+        ("prefetch threads", Ink::Series(4)),
+    ];
+    Bars::of(Quantity::Nanoseconds, parts, rows)
 }
 
-/// CPU time of compression and decompression in replays, by who paid for it.
+/// CPU time of compression and decompression in replays, by what paid for it.
 pub(crate) fn codec_cpu(of: &Comparison) -> Bars {
-    let rows = of
-        .schemes
-        .iter()
-        .filter(|row| !arms::is_reference(&row.scheme));
-    let rows = rows.map(|row| BarRow {
-        group: String::new(),
-        label: arms::name(&row.scheme),
-        values: [
+    let rows = compared(of).map(|row| {
+        let values = [
             row.cpu.fault_decompress_ns,
             row.cpu.prefetch_decompress_ns,
             row.cpu.direct_compress_ns,
             row.cpu.background_compress_ns + row.cpu.prefetch_compress_ns,
             row.cpu.estimate_ns,
-        ]
-        .map(|ns| ns as f64)
-        .into(),
+        ];
+        BarRow::of(arms::name(&row.scheme), values.map(|ns| ns as f64))
     });
-    Bars {
-        parts: vec![
-            ("decompression that is waited for", Ink::Series(1)),
-            ("ahead of use", Ink::Series(5)),
-            ("compression that is waited for", Ink::Series(3)),
-            ("in the background", Ink::Series(0)),
-            ("estimates", Ink::Series(2)),
-        ],
-        rows: rows.collect(),
-        unit: Quantity::Nanoseconds,
-        is_share: false,
-    }
+    let parts = [
+        ("decompression that is waited for", Ink::Series(1)),
+        ("ahead of use", Ink::Series(5)),
+        ("compression that is waited for", Ink::Series(3)),
+        ("in the background", Ink::Series(0)),
+        ("estimates", Ink::Series(2)),
+    ];
+    Bars::of(Quantity::Nanoseconds, parts, rows)
 }
 
-/// Bytes of flash in replays.
+/// Bytes of flash in replays; none where there are none.
 pub(crate) fn flash(of: &Comparison) -> Option<Bars> {
-    let rows = of
-        .schemes
-        .iter()
-        .filter(|row| !arms::is_reference(&row.scheme));
-    let rows: Vec<BarRow> = rows
-        .map(|row| BarRow {
-            group: String::new(),
-            label: arms::name(&row.scheme),
-            values: vec![row.flash_written_bytes as f64, row.flash_read_bytes as f64],
-        })
-        .collect();
-    let is_some = rows
-        .iter()
-        .any(|row| row.values.iter().any(|&bytes| bytes > 0.0));
-    is_some.then_some(Bars {
-        parts: vec![("written", Ink::Series(1)), ("read", Ink::Series(4))],
-        rows,
-        unit: bytes,
-        is_share: false,
-    })
+    let rows = compared(of).map(|row| {
+        let values = [row.flash_written_bytes, row.flash_read_bytes];
+        BarRow::of(arms::name(&row.scheme), values.map(|bytes| bytes as f64))
+    });
+    let parts = [("written", Ink::Series(1)), ("read", Ink::Series(4))];
+    let bars = Bars::of(bytes, parts, rows);
+    let mut values = bars.rows.iter().flat_map(|row| &row.values);
+    values.any(|&bytes| bytes > 0.0).then_some(bars)
 }
 
 /// Bytes, of a number with a fraction.
@@ -359,16 +309,8 @@ fn residency_of(app: &AppResidency) -> Curves {
     });
     Curves {
         curves: curves.into(),
-        x: Axis {
-            name: "time of the recording",
-            unit: seconds,
-            is_log: false,
-        },
-        y: Axis {
-            name: "memory of the application",
-            unit: bytes,
-            is_log: false,
-        },
+        x: Axis::linear("time of the recording", seconds),
+        y: Axis::linear("memory of the application", bytes),
         is_stacked: true,
         most: None,
     }
@@ -405,35 +347,41 @@ pub(crate) fn memory(study: &ResidencyStudy) -> Option<Curves> {
     }
     (!curves.is_empty()).then_some(Curves {
         curves,
-        x: Axis {
-            name: "time of the recording",
-            unit: seconds,
-            is_log: false,
-        },
-        y: Axis {
-            name: "memory",
-            unit: bytes,
-            is_log: false,
-        },
+        x: Axis::linear("time of the recording", seconds),
+        y: Axis::linear("memory", bytes),
         is_stacked: false,
         most: None,
     })
 }
 
-/// A row of marks for each application.
+/// Ours, in words; the paper's, in words; how ours is taken out of a row; the paper's value.
+pub(crate) type Beside<'a, T> = (
+    &'static str,
+    &'static str,
+    fn(&T) -> Option<f64>,
+    &'a Published,
+);
+
+/// A row of marks for each application: two numbers, and the paper's.
 pub(crate) fn by_app<'a, T: 'a>(
     rows: impl Iterator<Item = &'a T>,
-    name: impl Fn(&T) -> String,
-    values: impl Fn(&T) -> Vec<Option<f64>>,
-    kinds: Vec<(&'static str, Ink, bool)>,
+    app: fn(&T) -> &String,
+    kinds: [Beside<'_, T>; 2],
 ) -> Dots {
-    let rows = rows.map(|row| DotRow {
-        label: name(row),
-        values: values(row),
+    let rows = rows.map(|row| {
+        let ours = kinds.iter().map(|kind| kind.2(row));
+        let papers = kinds.iter().map(|kind| Some(kind.3.value));
+        DotRow {
+            label: app(row).clone(),
+            values: ours.chain(papers).collect(),
+        }
     });
+    let inks = || kinds.iter().zip([Ink::Series(0), Ink::Series(1)]);
+    let ours = inks().map(|(kind, ink)| (kind.0, ink, false));
+    let papers = inks().map(|(kind, ink)| (kind.1, ink, true));
     Dots {
-        kinds,
         rows: rows.collect(),
+        kinds: ours.chain(papers).collect(),
         unit: Quantity::Fraction,
         is_log: false,
         most: Some(1.0),

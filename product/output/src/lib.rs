@@ -30,5 +30,5 @@ pub use json::Envelope;
 pub use machine::Machine;
 pub use output::{Output, is_stdout};
 pub use size_expr::SizeExpr;
-pub use warmswap_result::{Cell, Column, Kind, Origin, Quantity, Style, Table, table, units};
+pub use warmswap_result::{Column, Kind, Origin, Quantity, Style, Table, table, units};
 pub use warmswap_sys::tell;

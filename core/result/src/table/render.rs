@@ -166,7 +166,7 @@ fn cell_text(cell: &Cell, style: Style) -> String {
 /// What points at the footnote, with the space before it; nothing without a footnote.
 fn mark(cell: &Cell) -> String {
     cell.footnote
-        .map_or_else(String::new, |footnote| format!(" [{}]", footnote.number()))
+        .map_or_else(String::new, |footnote| format!(" [{}]", footnote + 1))
 }
 
 /// The width that no line break can make smaller. All characters count as one column.

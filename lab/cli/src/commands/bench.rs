@@ -5,6 +5,7 @@ mod fleet;
 mod relaunch;
 mod returns;
 
+use super::undo;
 use crate::definitions::shipped;
 use crate::progress::Bar;
 use anyhow::Result;
@@ -108,7 +109,7 @@ fn run_faults(args: FaultsArgs, output: &Output) -> Result<()> {
         return Err(BadInput("at least 256 pages and one round are needed".to_owned()).into());
     }
     let pages = pages(&args.pages_of, args.pages)?;
-    let undo = undo()?;
+    let undo = undo_of_zram()?;
     let options = FaultsOptions {
         rounds: args.rounds,
         allow_busy: args.allow_busy,
@@ -118,7 +119,7 @@ fn run_faults(args: FaultsArgs, output: &Output) -> Result<()> {
         bar.set(Progress { done, total });
     })?;
     drop(bar);
-    let tables = tables::faults(&report)?;
+    let tables = tables::faults(&report);
     output.emit("warmswap.bench.faults", report, &tables)
 }
 
@@ -138,13 +139,13 @@ fn run_program(args: ProgramArgs, output: &Output) -> Result<()> {
         rounds: args.rounds,
         allow_busy: args.allow_busy,
     };
-    let undo = undo()?;
+    let undo = undo_of_zram()?;
     let bar = Bar::new("measuring");
     let report = program(&options, &undo, &|done, total| {
         bar.set(Progress { done, total });
     })?;
     drop(bar);
-    let tables = [tables::program_bench(&report)?];
+    let tables = [tables::program_bench(&report)];
     output.emit("warmswap.bench.program", report, &tables)
 }
 
@@ -154,10 +155,8 @@ fn pages(trace: &Path, count: usize) -> Result<Pages> {
 }
 
 /// For what is changed on the machine, which needs a zram device.
-fn undo() -> Result<Undo> {
+fn undo_of_zram() -> Result<Undo> {
     let root = Root::machine();
     warmswap_sys::zram::probe(&root)?;
-    let undo = Undo::open(&root, &Undo::default_folder(&root))?;
-    undo.on_signals()?;
-    Ok(undo)
+    undo(&root)
 }

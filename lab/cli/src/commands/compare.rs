@@ -54,7 +54,7 @@ pub fn run(args: CompareArgs, output: &Output) -> Result<()> {
     let on_progress = |progress| bar.set(progress);
     let (comparison, _) = compare(&subjects, &specs, &options, options_of, &on_progress)?;
     drop(bar);
-    let tables = tables::comparison(&comparison)?;
+    let tables = tables::comparison(&comparison);
     let verdict = tables::compare::verdict(&comparison);
     output.emit("warmswap.compare", comparison, &tables)?;
     verdict.map_or(Ok(()), |line| output.say(&line))

@@ -11,7 +11,7 @@ use warmswap_output::output::check_file;
 use warmswap_output::units::Quantity;
 use warmswap_record::{Progress, RecordConfig, Step, record};
 use warmswap_results::tables;
-use warmswap_sys::{Root, undo::Undo};
+use warmswap_sys::Root;
 use warmswap_trace::TraceReader;
 use warmswap_trace::stats::stats;
 
@@ -103,12 +103,10 @@ pub fn run(args: RecordArgs, output: &Output) -> Result<()> {
     if config.apps.is_empty() {
         return Err(BadInput("there is no application to record".to_owned()).into());
     }
-    let root = Root::machine();
-    let undo = Undo::open(&root, &Undo::default_folder(&root))?;
-    undo.on_signals()?;
+    let undo = super::undo(&Root::machine())?;
     record(&config, &undo, &mut Narrator)?;
     let reader = TraceReader::open(&args.out)?;
     let stats = stats(&reader)?;
-    let tables = tables::trace_info(&stats)?;
+    let tables = tables::trace_info(&stats);
     output.emit("warmswap.trace_info", stats, &tables)
 }

@@ -82,7 +82,7 @@ pub fn run(output: &Output) -> Result<()> {
             slots += "; ";
             slots += spec.layout.name();
         }
-        schemes.row(texts([&spec.name, &slots]))?;
+        schemes.row(texts([&spec.name, &slots]));
     }
     let titles = [
         ("slot", "slot"),
@@ -92,11 +92,11 @@ pub fn run(output: &Output) -> Result<()> {
     ];
     let mut table = Table::new("Policies (--set SLOT=POLICY)", columns(&titles));
     for row in &listing.policies {
-        table.row(texts([row.slot, row.name, row.summary, row.source]))?;
+        table.row(texts([row.slot, row.name, row.summary, row.source]));
     }
     let mut devices = Table::new("Devices (--device)", columns(&[("device", "preset")]));
     for device in &listing.devices {
-        devices.row(texts([device.name.as_str()]))?;
+        devices.row(texts([device.name.as_str()]));
     }
     output.emit("warmswap.schemes", listing, &[schemes, table, devices])
 }

@@ -6,16 +6,15 @@ use crate::progress::Bar;
 use crate::replay_args::{open, schemes};
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use serde::Serialize;
 use std::path::PathBuf;
 use warmswap_codec::Codec;
 use warmswap_output::Output;
-use warmswap_output::table::Table;
 use warmswap_results::tables::{self, asap, studies};
+use warmswap_study::compression::CompressionStudy;
 use warmswap_study::{
-    Amount, Dumps, Options, Progress, Sample, Subject, ablation, chunk_sizes, compression,
-    coverage, entropy_study, ezswap, heap_study, hotness_order, launches, locality, prepaging,
-    residency, sensitivity, similarity, switches,
+    Amount, Dumps, OnProgress, Options, Progress, Sample, Subject, ablation, chunk_sizes,
+    compression, coverage, entropy_study, ezswap, heap_study, hotness_order, launches, locality,
+    prepaging, residency, sensitivity, similarity, switches,
 };
 
 /// Examples.
@@ -155,108 +154,68 @@ pub fn run(command: StudyCommand, output: &Output) -> Result<()> {
     let progress = |progress: Progress| bar.set(progress);
     match command {
         StudyCommand::HotnessOrder(args) => {
-            let result = hotness_order(
-                &args.open()?,
-                &args.schemes("zram")?,
-                &Options::default(),
-                &progress,
-            )?;
-            show(
-                "warmswap.study.hotness_order",
-                &result,
-                &studies::hotness_order(&result)?,
-                output,
-            )
+            let (options, schemes) = (Options::default(), args.schemes("zram")?);
+            let result = hotness_order(&args.open()?, &schemes, &options, &progress)?;
+            let tables = studies::hotness_order(&result);
+            output.emit("warmswap.study.hotness_order", &result, &tables)
         }
         StudyCommand::Similarity(args) => {
             let result = similarity(&open(&args.traces, false)?)?;
-            show(
-                "warmswap.study.similarity",
-                &result,
-                &[studies::similarity(&result)?],
-                output,
-            )
+            let table = studies::similarity(&result);
+            output.emit("warmswap.study.similarity", &result, &[table])
         }
         StudyCommand::ChunkSize(args) => {
             let subject = &open(&[args.trace], true)?[0];
             let sample = Sample::of(subject, args.sample_mib << 20)?;
             let result = chunk_sizes(&sample, &Codec::ALL, args.passes, &progress)?;
-            show(
-                "warmswap.study.chunk_size",
-                &result,
-                &[studies::chunk_sizes(&result)?],
-                output,
-            )
+            let table = studies::chunk_sizes(&result);
+            output.emit("warmswap.study.chunk_size", &result, &[table])
         }
         StudyCommand::Locality(args) => {
             let options = Options::full_pressure();
             let result = locality(&args.open()?, &args.schemes("zram")?, &options, &progress)?;
-            show(
-                "warmswap.study.locality",
-                &result,
-                &[studies::locality(&result)?],
-                output,
-            )
+            let table = studies::locality(&result);
+            output.emit("warmswap.study.locality", &result, &[table])
         }
         StudyCommand::Compression(args) => {
-            let options = Options::full_pressure();
-            let schemes = args.schemes(&compression::SCHEMES.join(","))?;
-            let result = compression(&args.open()?, &schemes, &options, &progress)?;
-            show(
-                "warmswap.study.compression",
-                &result,
-                &studies::compression(&result)?,
-                output,
-            )
+            let result = args.compression(&compression::SCHEMES, &progress)?;
+            let tables = studies::compression(&result);
+            output.emit("warmswap.study.compression", &result, &tables)
         }
         StudyCommand::Coverage(args) => {
-            let result = coverage(
-                &args.open()?,
-                &args.schemes("ariadne")?,
-                &Options::default(),
-                &progress,
-            )?;
-            show(
-                "warmswap.study.coverage",
-                &result,
-                &[studies::coverage(&result)?],
-                output,
-            )
+            let (options, schemes) = (Options::default(), args.schemes("ariadne")?);
+            let result = coverage(&args.open()?, &schemes, &options, &progress)?;
+            let table = studies::coverage(&result);
+            output.emit("warmswap.study.coverage", &result, &[table])
         }
         StudyCommand::Sensitivity(args) => {
-            let options = Options::full_pressure();
-            let schemes = args.schemes(&sensitivity::SCHEMES.join(","))?;
-            let result = compression(&args.open()?, &schemes, &options, &progress)?;
-            show(
-                "warmswap.study.sensitivity",
-                &result,
-                &studies::compression(&result)?,
-                output,
-            )
+            let result = args.compression(&sensitivity::SCHEMES, &progress)?;
+            let tables = studies::compression(&result);
+            output.emit("warmswap.study.sensitivity", &result, &tables)
         }
         StudyCommand::Entropy(args) => {
             let subject = &open(&[args.trace], true)?[0];
             let result = entropy_study(subject, args.pages, &progress)?;
-            let tables = tables::ezswap::entropy(&result)?;
-            show("warmswap.study.entropy", &result, &tables, output)
+            let tables = tables::ezswap::entropy(&result);
+            output.emit("warmswap.study.entropy", &result, &tables)
         }
         StudyCommand::Ezswap(args) => {
             let subjects = open(&args.traces, true)?;
             let result = ezswap(&subjects, args.budget, args.pool, &progress)?;
-            let tables = tables::ezswap::ezswap(&result)?;
-            show("warmswap.study.ezswap", &result, &tables, output)
+            let tables = tables::ezswap::ezswap(&result);
+            output.emit("warmswap.study.ezswap", &result, &tables)
         }
         StudyCommand::Ablation(args) => {
             let scheme = &schemes(&[args.scheme], &[])?[0];
             let percent = (args.budget, args.pool);
             let result = ablation(&open(&args.traces, true)?, scheme, percent, &progress)?;
-            let table = tables::ablation(&result)?;
-            show("warmswap.study.ablation", &result, &[table], output)
+            let table = tables::ablation(&result);
+            output.emit("warmswap.study.ablation", &result, &[table])
         }
         StudyCommand::Switches(args) => {
             let result = switches(&open(&args.traces, false)?)?;
-            let table = asap::switches(&result)?;
-            show("warmswap.study.switches", &result, &[table], output)
+            let table = asap::switches(&result);
+            output.emit("warmswap.study.switches", &result, &[table])
         }
         StudyCommand::Prepaging(args) => {
             let options = Options {
@@ -265,13 +224,13 @@ pub fn run(command: StudyCommand, output: &Output) -> Result<()> {
             };
             let schemes = args.schemes(warmswap_study::prepaging::SCHEME)?;
             let result = prepaging(&args.open()?, &schemes, &options, &progress)?;
-            let table = asap::prepaging(&result)?;
-            show("warmswap.study.prepaging", &result, &[table], output)
+            let table = asap::prepaging(&result);
+            output.emit("warmswap.study.prepaging", &result, &[table])
         }
         StudyCommand::Launches(args) => {
             let result = launches(&open(&args.traces, false)?)?;
-            let table = studies::launches(&result)?;
-            show("warmswap.study.launches", &result, &[table], output)
+            let table = studies::launches(&result);
+            output.emit("warmswap.study.launches", &result, &[table])
         }
         StudyCommand::Residency(args) => {
             let options = Options {
@@ -281,8 +240,8 @@ pub fn run(command: StudyCommand, output: &Output) -> Result<()> {
             let schemes = args.study.schemes(&residency::SCHEMES.join(","))?;
             let subjects = args.study.open()?;
             let result = warmswap_study::residency(&subjects, &schemes, &options, &progress)?;
-            let table = studies::residency(&result)?;
-            show("warmswap.study.residency", &result, &[table], output)
+            let table = studies::residency(&result);
+            output.emit("warmswap.study.residency", &result, &[table])
         }
         StudyCommand::All(args) => {
             drop(bar);
@@ -294,28 +253,20 @@ pub fn run(command: StudyCommand, output: &Output) -> Result<()> {
                 let young_after = args.young_after.as_deref();
                 result.extend(heap_study(dump, args.dump, args.depth, young_after)?);
             }
-            show(
-                "warmswap.study.heap",
-                &result,
-                &tables::heap(&result)?,
-                output,
-            )
+            output.emit("warmswap.study.heap", &result, &tables::heap(&result))
         }
     }
-}
-
-fn show<T: Serialize>(
-    name: &'static str,
-    data: &T,
-    tables: &[Table],
-    output: &Output,
-) -> Result<()> {
-    output.emit(name, data, tables)
 }
 
 impl StudyArgs {
     fn open(&self) -> Result<Vec<Subject>> {
         open(&self.traces, true)
+    }
+
+    fn compression(&self, paper: &[&str], progress: OnProgress<'_>) -> Result<CompressionStudy> {
+        let schemes = self.schemes(&paper.join(","))?;
+        let options = Options::full_pressure();
+        Ok(compression(&self.open()?, &schemes, &options, progress)?)
     }
 
     fn schemes(&self, paper: &str) -> Result<Vec<warmswap_policy::SchemeSpec>> {

@@ -216,7 +216,7 @@ fn app_shares(reader: &TraceReader, texts: &[String]) -> Result<Vec<(AppId, f64)
 fn show(trace: &Path, output: &Output) -> Result<()> {
     let reader = TraceReader::open(shipped(trace))?;
     let stats = stats(&reader)?;
-    let tables = tables::trace_info(&stats)?;
+    let tables = tables::trace_info(&stats);
     output.emit("warmswap.trace_info", stats, &tables)
 }
 

@@ -17,6 +17,17 @@ pub(crate) struct BarRow {
     pub values: Vec<f64>,
 }
 
+impl BarRow {
+    /// A bar in no group.
+    pub(crate) fn of(label: String, values: impl IntoIterator<Item = f64>) -> Self {
+        Self {
+            group: String::new(),
+            label,
+            values: values.into_iter().collect(),
+        }
+    }
+}
+
 /// Bars from the left, from 0.
 #[derive(Clone, Debug)]
 pub(crate) struct Bars {
@@ -34,6 +45,20 @@ const HEAD: i32 = 24;
 const AXIS: i32 = 26;
 
 impl Bars {
+    /// Bars whose parts are amounts.
+    pub(crate) fn of<const N: usize>(
+        unit: fn(f64) -> Quantity,
+        parts: [(&'static str, Ink); N],
+        rows: impl IntoIterator<Item = BarRow>,
+    ) -> Self {
+        Self {
+            parts: parts.into(),
+            rows: rows.into_iter().collect(),
+            unit,
+            is_share: false,
+        }
+    }
+
     fn legend(&self) -> &[(&'static str, Ink)] {
         if self.parts.len() > 1 {
             &self.parts

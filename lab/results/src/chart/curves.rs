@@ -24,6 +24,26 @@ pub(crate) struct Axis {
     pub is_log: bool,
 }
 
+impl Axis {
+    /// Equal steps are equal differences.
+    pub(crate) const fn linear(name: &'static str, unit: fn(f64) -> Quantity) -> Self {
+        Self {
+            name,
+            unit,
+            is_log: false,
+        }
+    }
+
+    /// Equal steps are equal ratios.
+    pub(crate) const fn log(name: &'static str, unit: fn(f64) -> Quantity) -> Self {
+        Self {
+            name,
+            unit,
+            is_log: true,
+        }
+    }
+}
+
 /// Curves that share their axes.
 #[derive(Clone, Debug)]
 pub(crate) struct Curves {

@@ -230,17 +230,9 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-const RATIO: Axis = Axis {
-    name: "original by compressed bytes",
-    unit: Quantity::Ratio,
-    is_log: false,
-};
+const RATIO: Axis = Axis::linear("original by compressed bytes", Quantity::Ratio);
 
-const SPEED: Axis = Axis {
-    name: "bytes compressed each second",
-    unit: series::bytes,
-    is_log: false,
-};
+const SPEED: Axis = Axis::linear("bytes compressed each second", series::bytes);
 
 /// Adds every chart that there are results for.
 pub(super) fn all(page: &mut Page, results: &Results) -> Result<(), ResultError> {

@@ -3,14 +3,11 @@
 use warmswap_study::ablation::Ablation;
 
 use super::cells::LATENCY_NOTE;
-use warmswap_result::table::{Table, TableError};
-use warmswap_result::units::Quantity;
+use warmswap_result::{Quantity, Table};
 
 /// The scheme, and each slot of it exchanged.
-///
-/// # Errors
-/// None.
-pub fn ablation(study: &Ablation) -> Result<Table, TableError> {
+#[must_use]
+pub fn ablation(study: &Ablation) -> Table {
     let title = format!(
         "Each slot of {} exchanged, {}",
         study.scheme,
@@ -27,12 +24,12 @@ pub fn ablation(study: &Ablation) -> Result<Table, TableError> {
         "written_back_chunks",
         "flash_written_bytes",
     ];
-    Ok(Table::select(title, &study.rows, &keys)
+    Table::select(title, &study.rows, &keys)
         .note(format!(
             "Budget {} of the footprint, pool at most {} of that, backing file as large as the footprint, pages of \
              files included.",
             Quantity::Fraction(study.budget_percent / 100.0).human(),
             Quantity::Fraction(study.pool_percent / 100.0).human()
         ))
-        .note(LATENCY_NOTE))
+        .note(LATENCY_NOTE)
 }

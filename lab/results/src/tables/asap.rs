@@ -1,68 +1,64 @@
 //! The figures of the ASAP paper, with the paper's numbers beside ours.
 
+use warmswap_study::Published;
 use warmswap_study::prepaging::{
     PAPER_ANON_PRECISION, PAPER_ANON_RECALL, PAPER_FILE_PRECISION, PAPER_FILE_RECALL,
     PAPER_TABLE_BYTES, Prediction, PrepagingRow,
 };
 use warmswap_study::switches::SwitchFootprint;
 
-use super::cells::{fraction, names, paper_note, text};
-use warmswap_result::table::{Column, Origin, Table, TableError};
-use warmswap_result::units::{Kind, Quantity};
+use super::cells::paper_note;
+use warmswap_result::{Described, Quantity, Table};
 
 /// Figures 5 to 7: how many of ten switches touch a page.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn switches(rows: &[SwitchFootprint]) -> Result<Table, TableError> {
+#[must_use]
+pub fn switches(rows: &[SwitchFootprint]) -> Table {
     let title = "Pages by the switches that touch them (Figures 5 to 7)";
-    Ok(Table::of(title, rows)
-        .note("With fewer than ten switches: more than eight tenths of them, under half of them."))
+    Table::of(title, rows)
+        .note("With fewer than ten switches: more than eight tenths of them, under half of them.")
+}
+
+/// One kind of memory of an application, with the published precision and recall.
+#[derive(Described)]
+#[column(app = self.row.app, text)]
+#[column(scheme = self.row.scheme, text)]
+#[column(memory = self.memory, text)]
+#[column(launches = self.of.launches, count)]
+#[column(pages = self.of.pages, pages, "prepaged")]
+#[column(precision = self.of.precision(), percent, paper = self.precision)]
+#[column(recall = self.of.recall(), percent, paper = self.recall)]
+#[column(table_peak_bytes = self.row.table_peak_bytes, "tables")]
+struct PredictionRow<'a> {
+    row: &'a PrepagingRow,
+    memory: &'static str,
+    of: Prediction,
+    precision: Published,
+    recall: Published,
 }
 
 /// Figure 12 and section 6.6: precision, recall and table sizes.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn prepaging(rows: &[PrepagingRow]) -> Result<Table, TableError> {
-    let mut columns = names(["app", "scheme", "memory"]);
-    columns.extend([
-        Column::new("launches", "launches", Kind::Count),
-        Column::new("pages", "prepaged", Kind::Pages),
-        Column::new("precision", "precision", Kind::Percent),
-        Column::new("precision_paper", "precision", Kind::Percent).from(Origin::Paper),
-        Column::new("recall", "recall", Kind::Percent),
-        Column::new("recall_paper", "recall", Kind::Percent).from(Origin::Paper),
-        Column::new("table_peak_bytes", "tables", Kind::Bytes),
-    ]);
-    let mut table = Table::new("Footprints of launches (Figure 12)", columns);
-    let kinds = [
-        ("anonymous", PAPER_ANON_PRECISION, PAPER_ANON_RECALL),
-        ("file", PAPER_FILE_PRECISION, PAPER_FILE_RECALL),
-    ];
-    for row in rows {
-        let predictions: [Prediction; 2] = [row.anon, row.file];
-        for (prediction, (kind, precision, recall)) in predictions.into_iter().zip(&kinds) {
-            table.row([
-                text(&row.app),
-                text(&row.scheme),
-                text(kind),
-                Quantity::Count(prediction.launches),
-                Quantity::Pages(prediction.pages),
-                fraction(prediction.precision()),
-                Quantity::Fraction(precision.value),
-                fraction(prediction.recall()),
-                Quantity::Fraction(recall.value),
-                Quantity::Bytes(row.table_peak_bytes),
-            ])?;
-        }
-    }
-    table.footnote("Over the launches for which something was brought back. Tables: both kinds together, at most.");
+#[must_use]
+pub fn prepaging(rows: &[PrepagingRow]) -> Table {
+    let both = rows.iter().flat_map(|row| {
+        let kind = |memory, of, precision, recall| PredictionRow {
+            row,
+            memory,
+            of,
+            precision,
+            recall,
+        };
+        [
+            kind(
+                "anonymous",
+                row.anon,
+                PAPER_ANON_PRECISION,
+                PAPER_ANON_RECALL,
+            ),
+            kind("file", row.file, PAPER_FILE_PRECISION, PAPER_FILE_RECALL),
+        ]
+    });
     let bytes = Quantity::Bytes(PAPER_TABLE_BYTES.value as u64);
-    table.footnote(paper_note(
-        "tables of an application",
-        bytes,
-        &PAPER_TABLE_BYTES,
-    ));
-    Ok(table)
+    Table::of("Footprints of launches (Figure 12)", both)
+        .note("Over the launches for which something was brought back. Tables: both kinds together, at most.")
+        .note(paper_note("tables of an application", bytes, &PAPER_TABLE_BYTES))
 }

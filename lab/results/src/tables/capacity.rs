@@ -1,79 +1,58 @@
 //! How many programs stay alive in a given memory.
 
-use warmswap_bench::relaunch::capacity::{CapacityReport, CapacityRow, TOO_SLOW};
-
-use super::cells::{names, text};
-use super::relaunch::{arm, measured, time};
-use warmswap_result::table::{Table, TableError};
-use warmswap_result::units::{Kind, Quantity};
+use warmswap_bench::relaunch::capacity::{CapacityMost, CapacityReport, CapacityRow, TOO_SLOW};
+use warmswap_result::{Described, Quantity, Table};
 
 /// The arms by number of programs, and the most that each keeps.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn capacity(report: &CapacityReport) -> Result<Vec<Table>, TableError> {
-    Ok(vec![by_number(report)?, most(report)?])
+#[must_use]
+pub fn capacity(report: &CapacityReport) -> Vec<Table> {
+    vec![by_number(report), most(report)]
 }
 
-fn by_number(report: &CapacityReport) -> Result<Table, TableError> {
-    let mut columns = vec![measured("programs", "programs", Kind::Count)];
-    columns.extend(names(["arm"]));
-    columns.extend([
-        measured("alive", "alive", Kind::Count),
-        time("p50_ns", "p50"),
-        time("p90_ns", "p90"),
-        time("mean_ns", "mean"),
-        time("cpu_ns", "CPU time"),
-        measured("out_pages", "page-outs", Kind::Pages),
-    ]);
-    let mut table = Table::new("Programs alive in the same memory", columns);
+#[derive(Described)]
+#[column(programs = self.0.programs, count, measured)]
+#[column(arm = self.0.arm.name(), text)]
+#[column(alive = self.done().map(|row| row.alive), count, measured)]
+#[column(p50_ns = self.done().map(|row| row.latency.p50), measured)]
+#[column(p90_ns = self.done().map(|row| row.latency.p90), measured)]
+#[column(mean_ns = self.done().map(|row| row.latency.mean), measured)]
+#[column(cpu_ns = self.done().and_then(|row| row.cpu_ns), "CPU time", measured)]
+#[column(out_pages = self.done().map(|row| row.out_pages), pages, "page-outs", measured)]
+struct NumberRow<'a>(&'a CapacityRow);
+
+impl NumberRow<'_> {
+    fn done(&self) -> Option<&CapacityRow> {
+        self.0.failure.is_none().then_some(self.0)
+    }
+}
+
+fn by_number(report: &CapacityReport) -> Table {
+    let rows = report.rows.iter();
+    let mut table = Table::of("Programs alive in the same memory", rows.map(NumberRow));
     for row in &report.rows {
-        let unless_failed = |quantity: fn(&CapacityRow) -> Quantity| match row.failure {
-            Some(_) => Quantity::Missing,
-            None => quantity(row),
-        };
-        table.row([
-            Quantity::Count(row.programs as u64),
-            arm(row.arm),
-            unless_failed(|row| Quantity::Count(row.alive as u64)),
-            unless_failed(|row| Quantity::Nanoseconds(row.latency.p50)),
-            unless_failed(|row| Quantity::Nanoseconds(row.latency.p90)),
-            unless_failed(|row| Quantity::Nanoseconds(row.latency.mean)),
-            unless_failed(|row| row.cpu_ns.map_or(Quantity::Missing, Quantity::nanoseconds)),
-            unless_failed(|row| Quantity::Pages(row.out_pages)),
-        ])?;
         if let Some(failure) = &row.failure {
-            table.footnote(format!(
-                "{} with {} programs: {failure}.",
-                row.arm.name(),
-                row.programs
-            ));
+            let (arm, programs) = (row.arm.name(), row.programs);
+            table = table.note(format!("{arm} with {programs} programs: {failure}."));
         }
     }
-    table.footnote(format!(
+    table.note(format!(
         "{} of memory for each arm, the compressed pool included, and swap for {} before compression. Programs in turn: {}. The kernel \
          host has a readahead of files of 128 KiB at most, the others that of the machine.",
         Quantity::Bytes(report.total_bytes).human(),
         Quantity::Bytes(report.swap_bytes).human(),
         report.apps.join(", ")
-    ));
-    Ok(table)
+    ))
 }
 
-fn most(report: &CapacityReport) -> Result<Table, TableError> {
-    let mut columns = names(["arm"]);
-    columns.extend([measured("programs", "programs", Kind::Count)]);
-    columns.extend(names(["more"]));
-    let mut table = Table::new("The most programs that all stay alive", columns);
-    for most in &report.most {
-        table.row([
-            arm(most.arm),
-            Quantity::Count(most.programs as u64),
-            text(if most.is_open { "not tried" } else { "no" }),
-        ])?;
-    }
-    table.footnote(format!(
+#[derive(Described)]
+#[column(arm = self.0.arm.name(), text)]
+#[column(programs = self.0.programs, count, measured)]
+#[column(more = if self.0.is_open { "not tried" } else { "no" }, text)]
+struct MostRow<'a>(&'a CapacityMost);
+
+fn most(report: &CapacityReport) -> Table {
+    let title = "The most programs that all stay alive";
+    Table::of(title, report.most.iter().map(MostRow)).note(format!(
         "Alive: not killed, and relaunched in less than {TOO_SLOW} times what the fewest programs take, at the median."
-    ));
-    Ok(table)
+    ))
 }

@@ -1,6 +1,5 @@
 //! Cells and columns that many tables share.
 
-use warmswap_replay::Latency;
 use warmswap_study::Published;
 
 use warmswap_result::table::{Column, Origin};
@@ -14,18 +13,13 @@ pub(super) fn text(value: &str) -> Quantity {
     Quantity::text(value)
 }
 
-pub(super) fn latency(value: Option<Latency>) -> Quantity {
-    value.map_or(Quantity::Missing, |latency| {
-        Quantity::nanoseconds(latency.total_ns())
-    })
+/// A part of a whole; none of nothing.
+pub(super) fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-pub(super) fn ratio(value: Option<f64>) -> Quantity {
-    value.map_or(Quantity::Missing, Quantity::Ratio)
-}
-
-pub(super) fn fraction(value: Option<f64>) -> Quantity {
-    value.map_or(Quantity::Missing, Quantity::Fraction)
+pub(super) fn measured(key: &str, title: &str, kind: Kind) -> Column {
+    Column::new(key, title, kind).from(Origin::Measured)
 }
 
 /// Columns of names.

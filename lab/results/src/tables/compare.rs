@@ -6,9 +6,9 @@
 use warmswap_study::Comparison;
 use warmswap_study::compare::{PAPER_LATENCY_VS_DRAM, SchemeRow};
 
-use super::cells::{LATENCY_NOTE, codec_origin, latency, names, paper_note, text};
-use warmswap_result::table::{Column, Table, TableError};
+use super::cells::{LATENCY_NOTE, codec_origin, names, paper_note, text};
 use warmswap_result::units::{Kind, Quantity};
+use warmswap_result::{Column, Table, Value as _};
 
 /// Applications in one table.
 const APPS_PER_TABLE: usize = 6;
@@ -17,27 +17,23 @@ const APPS_PER_TABLE: usize = 6;
 const HEADING_WIDTH: usize = 100;
 
 /// All tables of a comparison: relaunches, cold starts, CPU time, memory, prediction, then the applications of each trace.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn comparison(comparison: &Comparison) -> Result<Vec<Table>, TableError> {
+#[must_use]
+pub fn comparison(comparison: &Comparison) -> Vec<Table> {
     let mut tables = vec![
-        relaunch(comparison)?,
-        cold_starts(comparison)?,
-        cpu(comparison)?,
-        memory(comparison)?,
-        prediction(comparison)?,
-        way(comparison)?,
+        relaunch(comparison),
+        cold_starts(comparison),
+        cpu(comparison),
+        memory(comparison),
+        prediction(comparison),
+        way(comparison),
     ];
-    tables.extend(applications(comparison)?);
-    Ok(tables)
+    tables.extend(applications(comparison));
+    tables
 }
 
 /// Relaunch latency, beside kills, zram, dram and the paper.
-///
-/// # Errors
-/// None.
-pub fn relaunch(comparison: &Comparison) -> Result<Table, TableError> {
+#[must_use]
+pub fn relaunch(comparison: &Comparison) -> Table {
     let keys = [
         "scheme",
         "relaunch_p50_ns",
@@ -68,14 +64,12 @@ pub fn relaunch(comparison: &Comparison) -> Result<Table, TableError> {
     if !comparison.with_contents {
         table = table.note("Without page contents: sizes and codec times are assumed.");
     }
-    Ok(table)
+    table
 }
 
 /// Cold starts after a kill, and what the other relaunches take.
-///
-/// # Errors
-/// None.
-pub fn cold_starts(comparison: &Comparison) -> Result<Table, TableError> {
+#[must_use]
+pub fn cold_starts(comparison: &Comparison) -> Table {
     let title = "Cold starts after a kill, and the other relaunches";
     let keys = [
         "scheme",
@@ -86,15 +80,13 @@ pub fn cold_starts(comparison: &Comparison) -> Result<Table, TableError> {
         "warm_mean_ns",
         "relaunch_measured_share",
     ];
-    Ok(Table::select(title, &comparison.schemes, &keys)
-        .note("Measured part: of the mean of all relaunches, the codec and the pool."))
+    Table::select(title, &comparison.schemes, &keys)
+        .note("Measured part: of the mean of all relaunches, the codec and the pool.")
 }
 
 /// CPU time of compression, decompression and estimates, beside zram and the paper.
-///
-/// # Errors
-/// None.
-pub fn cpu(comparison: &Comparison) -> Result<Table, TableError> {
+#[must_use]
+pub fn cpu(comparison: &Comparison) -> Table {
     let title = "CPU time of compression and decompression";
     let keys = [
         "scheme",
@@ -105,16 +97,14 @@ pub fn cpu(comparison: &Comparison) -> Result<Table, TableError> {
         "cpu_vs_zram",
         "cpu_vs_zram_paper",
     ];
-    Ok(Table::select(title, &comparison.schemes, &keys)
+    Table::select(title, &comparison.schemes, &keys)
         .origin(codec_origin(comparison.with_contents), &keys[1..6])
-        .note("Waited for, in the background, and ahead of use."))
+        .note("Waited for, in the background, and ahead of use.")
 }
 
 /// What memory and flash came to.
-///
-/// # Errors
-/// None.
-pub fn memory(comparison: &Comparison) -> Result<Table, TableError> {
+#[must_use]
+pub fn memory(comparison: &Comparison) -> Table {
     let keys = [
         "scheme",
         "data_ratio",
@@ -124,17 +114,13 @@ pub fn memory(comparison: &Comparison) -> Result<Table, TableError> {
         "flash_read_bytes",
         "flash_written_bytes",
     ];
-    Ok(
-        Table::select("Memory and flash", &comparison.schemes, &keys)
-            .origin(codec_origin(comparison.with_contents), &keys[1..3]),
-    )
+    Table::select("Memory and flash", &comparison.schemes, &keys)
+        .origin(codec_origin(comparison.with_contents), &keys[1..3])
 }
 
 /// How well relaunches were predicted.
-///
-/// # Errors
-/// None.
-pub fn prediction(comparison: &Comparison) -> Result<Table, TableError> {
+#[must_use]
+pub fn prediction(comparison: &Comparison) -> Table {
     let keys = [
         "scheme",
         "coverage",
@@ -143,19 +129,17 @@ pub fn prediction(comparison: &Comparison) -> Result<Table, TableError> {
         "prefetch_used",
         "prefetch_wasted",
     ];
-    Ok(Table::select("Prediction", &comparison.schemes, &keys).note(
+    Table::select("Prediction", &comparison.schemes, &keys).note(
         "Coverage: of a window's pages, those on the hot list. Accuracy: of the hot list, those used.",
-    ))
+    )
 }
 
 /// Faults, and how far each scheme goes from exact LRU to the optimum.
-///
-/// # Errors
-/// None.
-pub fn way(comparison: &Comparison) -> Result<Table, TableError> {
+#[must_use]
+pub fn way(comparison: &Comparison) -> Table {
     let title = "Faults, and the way from exact LRU to the optimum";
     let keys = ["scheme", "window_faults", "way_in_windows", "faults", "way"];
-    Ok(Table::select(title, &comparison.schemes, &keys)
+    Table::select(title, &comparison.schemes, &keys)
         .note(
             "Touches that waited for the pool, the backing file or the prefetch buffer, and first touches of relaunches \
              after a kill; in the launch windows of relaunches, and anywhere.",
@@ -163,14 +147,12 @@ pub fn way(comparison: &Comparison) -> Result<Table, TableError> {
         .note(
             "0 % is exact LRU, 100 % the clairvoyant reclaim: of optimal-windows in windows, of optimal in all. Both go by \
              single pages: chunks of several, and prefetch, may go further. No value where the two hardly differ.",
-        ))
+        )
 }
 
 /// Median relaunch latency of each application: one table for up to six applications of a trace.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn applications(comparison: &Comparison) -> Result<Vec<Table>, TableError> {
+#[must_use]
+pub fn applications(comparison: &Comparison) -> Vec<Table> {
     let mut tables = Vec::new();
     let schemes = comparison.schemes.len().max(1);
     for trace in &comparison.traces {
@@ -188,19 +170,17 @@ pub fn applications(comparison: &Comparison) -> Result<Vec<Table>, TableError> {
             let mut table = Table::new(title, columns);
             for (index, scheme) in comparison.schemes.iter().enumerate() {
                 let medians = apps.iter().map(|rows| {
-                    let row = rows.get(index);
-                    latency(
-                        row.and_then(|row| row.latency)
-                            .map(|figures| figures.median),
-                    )
+                    let figures = rows.get(index).and_then(|row| row.latency);
+                    figures
+                        .map(|figures| figures.median)
+                        .quantity(Kind::Duration)
                 });
-                table.row(std::iter::once(text(&scheme.scheme)).chain(medians))?;
+                table.row(std::iter::once(text(&scheme.scheme)).chain(medians));
             }
-            table.footnote(LATENCY_NOTE);
-            tables.push(table);
+            tables.push(table.note(LATENCY_NOTE));
         }
     }
-    Ok(tables)
+    tables
 }
 
 /// The memory that all schemes had, or what differs.

@@ -4,78 +4,76 @@ use warmswap_policy::eviction::Chosen;
 use warmswap_study::entropy::{
     ARIADNE_TIME, BINS, CODECS, EntropyStudy, PAPER_256, PAPER_512, PAPER_SIZE, PAPER_TIME,
 };
-use warmswap_study::ezswap::{EzswapRow, EzswapStudy, PAPER, PRESSURE_SCHEMES, SCHEMES};
+use warmswap_study::ezswap::{EzswapRow, EzswapStudy, PAPER, PRESSURE_SCHEMES, Paper, SCHEMES};
 
-use super::cells::{LATENCY_NOTE, fraction, names, paper_note, ratio, text};
-use warmswap_result::table::{Column, Origin, Table, TableError};
+use super::cells::{LATENCY_NOTE, names, paper_note, share, text};
 use warmswap_result::units::{Kind, Quantity};
+use warmswap_result::{Column, Described, Table, Value as _};
 
 /// Figures 5 and 6: correlations, times, and the sizes behind each eighth of the estimate.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn entropy(study: &EntropyStudy) -> Result<Vec<Table>, TableError> {
-    Ok(vec![correlations(study)?, sizes(study)?])
+#[must_use]
+pub fn entropy(study: &EntropyStudy) -> Vec<Table> {
+    vec![correlations(study), sizes(study)]
 }
 
-fn number(value: Option<f64>) -> Quantity {
-    value.map_or(Quantity::Missing, Quantity::Number)
+#[derive(Default, Described)]
+struct CorrelationRow {
+    #[column(text)]
+    first: &'static str,
+    #[column(text)]
+    second: String,
+    #[column(number, paper = self.correlation_paper)]
+    correlation: Option<f64>,
+    correlation_paper: Option<f64>,
+    #[column(duration, "time of a page", measured)]
+    time: Option<f64>,
+    #[column(percent, "estimate's share", measured, paper = self.estimate_share_paper)]
+    estimate_share: Option<f64>,
+    estimate_share_paper: Option<f64>,
 }
 
-fn correlations(study: &EntropyStudy) -> Result<Table, TableError> {
-    let mut columns = names(["first", "second"]);
-    columns.extend([
-        Column::new("correlation", "correlation", Kind::Number),
-        Column::new("correlation_paper", "correlation", Kind::Number).from(Origin::Paper),
-        Column::new("time", "time of a page", Kind::Duration).from(Origin::Measured),
-        Column::new("estimate_share", "estimate's share", Kind::Percent).from(Origin::Measured),
-        Column::new("estimate_share_paper", "estimate's share", Kind::Percent).from(Origin::Paper),
-    ]);
+fn correlations(study: &EntropyStudy) -> Table {
+    let heads = [
+        ("entropy, 256 B", study.head_256, &PAPER_256),
+        ("entropy, 512 B", study.head_512, &PAPER_512),
+    ];
+    let heads = heads.map(|(first, correlation, paper)| CorrelationRow {
+        first,
+        second: "entropy, 4 KiB".to_owned(),
+        correlation,
+        correlation_paper: Some(paper.value),
+        ..CorrelationRow::default()
+    });
+    let codecs = study.codecs.iter().map(|row| {
+        let is_of_paper = row.codec.name() == "lzo";
+        CorrelationRow {
+            first: "estimate, 512 B",
+            second: format!("{} bytes", row.codec.name()),
+            correlation: row.correlation,
+            correlation_paper: is_of_paper.then_some(PAPER_SIZE.value),
+            time: Some(row.compress_ns),
+            estimate_share: Some(study.estimate_ns / row.compress_ns),
+            estimate_share_paper: is_of_paper.then_some(PAPER_TIME.value),
+        }
+    });
     let title = format!(
         "Entropy of the head of a page (Figures 5 and 6), {}",
         study.trace
     );
-    let mut table = Table::new(title, columns);
-    for (head, found, paper) in [
-        ("entropy, 256 B", study.head_256, &PAPER_256),
-        ("entropy, 512 B", study.head_512, &PAPER_512),
-    ] {
-        table.row([
-            text(head),
-            text("entropy, 4 KiB"),
-            number(found),
-            Quantity::Number(paper.value),
-            Quantity::Missing,
-            Quantity::Missing,
-            Quantity::Missing,
-        ])?;
-    }
-    for row in &study.codecs {
-        let is_of_paper = row.codec.name() == "lzo";
-        table.row([
-            text("estimate, 512 B"),
-            text(&format!("{} bytes", row.codec.name())),
-            number(row.correlation),
-            number(is_of_paper.then_some(PAPER_SIZE.value)),
-            Quantity::Nanoseconds(row.compress_ns),
-            Quantity::Fraction(study.estimate_ns / row.compress_ns),
-            fraction(is_of_paper.then_some(PAPER_TIME.value)),
-        ])?;
-    }
-    table.footnote(format!(
-        "{} distinct pages; an estimate takes {}.",
-        Quantity::Count(study.pages).human(),
-        Quantity::Nanoseconds(study.estimate_ns).human()
-    ));
-    table.footnote(paper_note(
-        "the estimate, of compression,",
-        Quantity::Fraction(ARIADNE_TIME.value),
-        &ARIADNE_TIME,
-    ));
-    Ok(table)
+    Table::of(title, heads.into_iter().chain(codecs))
+        .note(format!(
+            "{} distinct pages; an estimate takes {}.",
+            Quantity::Count(study.pages).human(),
+            Quantity::Nanoseconds(study.estimate_ns).human()
+        ))
+        .note(paper_note(
+            "the estimate, of compression,",
+            Quantity::Fraction(ARIADNE_TIME.value),
+            &ARIADNE_TIME,
+        ))
 }
 
-fn sizes(study: &EntropyStudy) -> Result<Table, TableError> {
+fn sizes(study: &EntropyStudy) -> Table {
     let mut columns = names(["estimate"]);
     columns.extend([
         Column::new("pages", "pages", Kind::Count),
@@ -89,90 +87,65 @@ fn sizes(study: &EntropyStudy) -> Result<Table, TableError> {
     for (bin, row) in study.bins.iter().enumerate() {
         let bytes = |eighth: usize| Quantity::Bytes((eighth * 4096 / BINS) as u64).human();
         let range = format!("{} to {}", bytes(bin), bytes(bin + 1));
-        let sizes = row.bytes.map(|bytes| match bytes {
-            Some(bytes) => Quantity::Bytes(bytes.round() as u64),
-            None => Quantity::Missing,
-        });
         let cells = [
             text(&range),
             Quantity::Count(row.pages),
-            number(row.entropy),
+            row.entropy.quantity(Kind::Number),
         ];
-        table.row(cells.into_iter().chain(sizes))?;
+        let sizes = row.bytes.map(|bytes| bytes.quantity(Kind::Bytes));
+        table.row(cells.into_iter().chain(sizes));
     }
-    Ok(table)
+    table
 }
 
 /// Figures 8, 10 and 11, Table 3, and Figure 9.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn ezswap(study: &EzswapStudy) -> Result<Vec<Table>, TableError> {
+#[must_use]
+pub fn ezswap(study: &EzswapStudy) -> Vec<Table> {
     let mut tables = Vec::new();
     for rows in study.rows.chunks(SCHEMES.len()) {
-        tables.extend([parts(rows)?, work(rows), evicted(rows)?]);
+        tables.extend([parts(rows), work(rows), evicted(rows)]);
     }
-    for rows in study.pressure.chunk_by(|a, b| a.trace == b.trace) {
-        tables.push(pressure(rows)?);
-    }
-    Ok(tables)
+    let pressed = study.pressure.chunk_by(|a, b| a.trace == b.trace);
+    tables.extend(pressed.map(pressure));
+    tables
 }
 
-/// A part of what the first scheme has.
-fn beside(first: Option<f64>, value: Option<f64>) -> Quantity {
-    ratio(
-        first
-            .zip(value)
-            .filter(|pair| pair.0 > 0.0)
-            .map(|(first, value)| value / first),
-    )
+#[derive(Described)]
+#[column(scheme = self.row.scheme, text)]
+#[column(time = self.beside(|row| row.relaunch_ns), ratio, paper = self.paper(|paper| paper.time))]
+#[column(read = self.beside(|row| Some(row.read_bytes as f64)), ratio, paper = self.paper(|paper| paper.read))]
+#[column(written = self.beside(|row| Some(row.written_bytes as f64)), ratio, paper = self.paper(|paper| paper.written))]
+#[column(pool_hit_rate = self.row.pool_hit_rate, percent, "from pool")]
+#[column(
+    density = self.row.density.filter(|_| self.row.compressed_pages > 0),
+    count, "pages a MiB", paper = self.paper(|paper| paper.density)
+)]
+struct PartRow<'a> {
+    first: &'a EzswapRow,
+    row: &'a EzswapRow,
 }
 
-fn parts(rows: &[EzswapRow]) -> Result<Table, TableError> {
-    let mut columns = names(["scheme"]);
-    for (key, title) in [("time", "time"), ("read", "read"), ("written", "written")] {
-        columns.push(Column::new(key, title, Kind::Ratio));
-        columns.push(Column::new(&format!("{key}_paper"), title, Kind::Ratio).from(Origin::Paper));
+impl PartRow<'_> {
+    /// A part of what the first scheme has.
+    fn beside(&self, value: fn(&EzswapRow) -> Option<f64>) -> Option<f64> {
+        let first = value(self.first).filter(|&first| first > 0.0)?;
+        Some(value(self.row)? / first)
     }
-    columns.extend([
-        Column::new("pool_hit_rate", "from pool", Kind::Percent),
-        Column::new("density", "pages a MiB", Kind::Count),
-        Column::new("density_paper", "pages a MiB", Kind::Count).from(Origin::Paper),
-    ]);
+
+    fn paper(&self, value: fn(&Paper) -> Option<f64>) -> Option<f64> {
+        value(PAPER.iter().find(|paper| paper.scheme == self.row.scheme)?)
+    }
+}
+
+fn parts(rows: &[EzswapRow]) -> Table {
     let first = &rows[0];
     let title = format!(
         "Parts of ezswap beside {} (Figure 8, Table 3), {}, budget {} %",
         first.scheme, first.trace, first.budget_percent
     );
-    let mut table = Table::new(title, columns);
-    let count = |value: Option<f64>| {
-        value.map_or(Quantity::Missing, |value| {
-            Quantity::Count(value.round() as u64)
-        })
-    };
-    for row in rows {
-        let paper = PAPER.iter().find(|paper| paper.scheme == row.scheme);
-        table.row([
-            text(&row.scheme),
-            beside(first.relaunch_ns, row.relaunch_ns),
-            ratio(paper.and_then(|paper| paper.time)),
-            beside(Some(first.read_bytes as f64), Some(row.read_bytes as f64)),
-            ratio(paper.and_then(|paper| paper.read)),
-            beside(
-                Some(first.written_bytes as f64),
-                Some(row.written_bytes as f64),
-            ),
-            ratio(paper.and_then(|paper| paper.written)),
-            fraction(row.pool_hit_rate),
-            count(row.density.filter(|_| row.compressed_pages > 0)),
-            count(paper.and_then(|paper| paper.density)),
-        ])?;
-    }
-    table.footnote(
-        "Time: mean of the relaunches. Read and written: bytes of flash; what is written back is compressed.",
-    );
-    table.footnote(LATENCY_NOTE);
-    Ok(table)
+    Table::of(title, rows.iter().map(|row| PartRow { first, row }))
+        .note("Time: mean of the relaunches. Read and written: bytes of flash; what is written back is compressed.")
+        .note(LATENCY_NOTE)
 }
 
 fn work(rows: &[EzswapRow]) -> Table {
@@ -184,7 +157,7 @@ fn work(rows: &[EzswapRow]) -> Table {
         .note("Paper: with its admission (APA+SA against APA) 76 % fewer pages are compressed.")
 }
 
-fn evicted(rows: &[EzswapRow]) -> Result<Table, TableError> {
+fn evicted(rows: &[EzswapRow]) -> Table {
     let mut columns = names(["scheme"]);
     columns.push(Column::new("evicted", "evicted", Kind::Count));
     columns.extend(Chosen::KINDS.map(|(chunks, files)| {
@@ -201,15 +174,14 @@ fn evicted(rows: &[EzswapRow]) -> Result<Table, TableError> {
         let shares = row
             .evicted
             .0
-            .map(|count| fraction((total > 0).then(|| count as f64 / total as f64)));
+            .map(|count| share(count, total).quantity(Kind::Percent));
         let cells = [text(&row.scheme), Quantity::Count(total)];
-        table.row(cells.into_iter().chain(shares))?;
+        table.row(cells.into_iter().chain(shares));
     }
-    table.footnote("By the objects that they held / those of files among them.");
-    Ok(table)
+    table.note("By the objects that they held / those of files among them.")
 }
 
-fn pressure(rows: &[EzswapRow]) -> Result<Table, TableError> {
+fn pressure(rows: &[EzswapRow]) -> Table {
     let mut columns = names(["budget"]);
     columns.extend([
         Column::new("anon_out_pages", "anonymous out", Kind::Count),
@@ -228,15 +200,14 @@ fn pressure(rows: &[EzswapRow]) -> Result<Table, TableError> {
             Quantity::Count(first.anon_out_pages),
             Quantity::Count(first.file_out_pages),
         ];
-        let times = rows
-            .iter()
-            .map(|row| beside(first.relaunch_ns, row.relaunch_ns));
-        table.row(cells.into_iter().chain(times))?;
+        let rows = rows.iter().map(|row| PartRow { first, row });
+        let times = rows.map(|row| row.beside(|row| row.relaunch_ns).quantity(Kind::Ratio));
+        table.row(cells.into_iter().chain(times));
     }
-    table.footnote(format!(
-        "Pages that left their frames: under {}.",
-        PRESSURE_SCHEMES[0]
-    ));
-    table.footnote("Paper: 8 to 16 applications on one machine; here a budget of one trace.");
-    Ok(table)
+    table
+        .note(format!(
+            "Pages that left their frames: under {}.",
+            PRESSURE_SCHEMES[0]
+        ))
+        .note("Paper: 8 to 16 applications on one machine; here a budget of one trace.")
 }

@@ -1,75 +1,49 @@
 //! What a page costs in an arena and under the kernel's zram.
 
-use warmswap_bench::FaultsReport;
-
-use super::cells::{names, text};
-use warmswap_result::table::{Column, Origin, Table, TableError};
-use warmswap_result::units::{Kind, Quantity};
+use warmswap_bench::{FaultsReport, Latency, Measure};
+use warmswap_result::{Described, Quantity, Table};
 
 /// CPU time beside the kernel's, and waiting times.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn faults(report: &FaultsReport) -> Result<Vec<Table>, TableError> {
-    Ok(vec![costs(report)?, waits(report)?])
+#[must_use]
+pub fn faults(report: &FaultsReport) -> Vec<Table> {
+    vec![costs(report), waits(report)]
 }
 
-fn costs(report: &FaultsReport) -> Result<Table, TableError> {
-    let time = |key, title| Column::new(key, title, Kind::Duration).from(Origin::Measured);
-    let mut columns = names(["measure"]);
-    columns.push(time("arena_ns", "arena"));
-    columns.extend(names(["beside"]));
-    columns.extend([
-        time("beside_ns", "takes"),
-        Column::new("ratio", "ratio", Kind::Ratio).from(Origin::Measured),
-    ]);
+#[derive(Described)]
+#[column(measure = self.0.what, text)]
+#[column(arena_ns = self.0.ours_ns, measured)]
+#[column(beside = self.0.other, text)]
+#[column(beside_ns = self.0.other_ns, "takes", measured)]
+#[column(ratio = self.0.ratio, ratio, measured)]
+struct CostRow<'a>(&'a Measure);
+
+fn costs(report: &FaultsReport) -> Table {
     let title = format!("CPU time of a page, median of {} rounds", report.rounds);
-    let mut table = Table::new(title, columns);
-    for measure in &report.measures {
-        table.row([
-            text(&measure.what),
-            Quantity::Nanoseconds(measure.ours_ns),
-            text(&measure.other),
-            Quantity::Nanoseconds(measure.other_ns),
-            Quantity::Ratio(measure.ratio),
-        ])?;
-    }
-    table.footnote(format!(
+    Table::of(title, report.measures.iter().map(CostRow)).note(format!(
         "{} recorded pages, lz4, the kernel's zram on a device of its own; a ratio is the median of the rounds' \
          ratios. The measuring thread got {} of a processor before the first round.",
         report.pages,
         Quantity::Fraction(report.cpu_share).human()
-    ));
-    Ok(table)
+    ))
 }
 
-fn waits(report: &FaultsReport) -> Result<Table, TableError> {
-    let time = |key, title| Column::new(key, title, Kind::Duration).from(Origin::Measured);
-    let mut columns = names(["served by"]);
-    columns.extend([
-        Column::new("touches", "touches", Kind::Count),
-        time("p50_ns", "p50"),
-        time("p99_ns", "p99"),
-        time("p999_ns", "p99.9"),
-    ]);
-    let mut table = Table::new("Waiting time of a touch of a swapped-out page", columns);
-    for latency in &report.latencies {
-        table.row([
-            text(&latency.who),
-            Quantity::Count(latency.touches as u64),
-            Quantity::nanoseconds(latency.p50_ns),
-            Quantity::nanoseconds(latency.p99_ns),
-            Quantity::nanoseconds(latency.p999_ns),
-        ])?;
-    }
-    table.footnote("Time on the wall: other programs are in it.");
-    Ok(table)
+#[derive(Described)]
+#[column(served_by = self.0.who, text)]
+#[column(touches = self.0.touches, count)]
+#[column(p50_ns = self.0.p50_ns, measured)]
+#[column(p99_ns = self.0.p99_ns, measured)]
+#[column(p999_ns = self.0.p999_ns, "p99.9", measured)]
+struct WaitRow<'a>(&'a Latency);
+
+fn waits(report: &FaultsReport) -> Table {
+    let title = "Waiting time of a touch of a swapped-out page";
+    Table::of(title, report.latencies.iter().map(WaitRow))
+        .note("Time on the wall: other programs are in it.")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warmswap_bench::{Latency, Measure};
 
     #[test]
     fn costs_and_waits_have_a_table_each() {
@@ -94,7 +68,7 @@ mod tests {
                 p999_ns: 20_000,
             }],
         };
-        let tables = faults(&report).expect("rows fit");
+        let tables = faults(&report);
         let json = tables[0].json();
         assert_eq!(json["rows"][1]["ratio"], 0.95);
         assert_eq!(tables[1].row_count(), 1);

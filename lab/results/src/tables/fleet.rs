@@ -1,93 +1,71 @@
 //! Fleet: garbage collection and swap together.
 
 use warmswap_bench::fleet::FleetReport;
-use warmswap_bench::fleet::capacity::{CapacityReport, Killed};
-use warmswap_bench::fleet::depth::{Choice, DepthReport};
-use warmswap_bench::fleet::launches::LaunchesReport;
-use warmswap_bench::fleet::working_set::WorkingSetReport;
+use warmswap_bench::fleet::capacity::{ArmCapacity, CapacityReport, Killed};
+use warmswap_bench::fleet::depth::{Choice, DepthReport, DepthRow};
+use warmswap_bench::fleet::launches::{ArmLaunches, Collections, LaunchesReport};
+use warmswap_bench::fleet::working_set::{WorkingSetReport, WorkingSetRow};
 
-use super::cells::{names, ratio, text};
-use warmswap_result::table::{Column, Origin, Table, TableError};
+use super::cells::{measured, names, text};
 use warmswap_result::units::{Kind, Quantity};
+use warmswap_result::{Described, Table, Value as _};
 
 /// A table or two for each experiment of the report.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn fleet(report: &FleetReport) -> Result<Vec<Table>, TableError> {
+#[must_use]
+pub fn fleet(report: &FleetReport) -> Vec<Table> {
     let mut tables = Vec::new();
     if let Some(working_set) = &report.working_set {
-        tables.push(accessed(working_set)?);
-        tables.push(lifetimes(working_set)?);
+        tables.extend([accessed(working_set), lifetimes(working_set)]);
     }
-    if let Some(depth) = &report.depth {
-        tables.push(depths(depth)?);
-    }
+    tables.extend(report.depth.as_ref().map(depths));
     for launches in &report.launches {
-        tables.push(latencies(launches)?);
-        tables.push(collections(launches)?);
-        tables.push(swapping(launches)?);
+        tables.extend([
+            latencies(launches),
+            collections(launches),
+            swapping(launches),
+        ]);
     }
-    for capacity in &report.capacity {
-        tables.push(cached(capacity)?);
-    }
-    Ok(tables)
+    tables.extend(report.capacity.iter().map(cached));
+    tables
 }
 
-fn measured(key: &str, title: &str, kind: Kind) -> Column {
-    Column::new(key, title, kind).from(Origin::Measured)
+#[derive(Described)]
+#[column(program = self.0.program, text)]
+#[column(old_changes = self.0.old_changes, count, "old changed")]
+#[column(live_objects = self.0.live_objects, count, measured)]
+#[column(native_objects = self.0.native_objects, count, "native", measured)]
+#[column(bgc_objects = self.0.bgc_objects, count, "BGC", measured)]
+#[column(objects_ratio = less(self.0.native_objects, self.0.bgc_objects), ratio, "less", measured)]
+#[column(native_pages = self.0.native_pages, "native pages", measured)]
+#[column(bgc_pages = self.0.bgc_pages, "BGC pages", measured)]
+#[column(pages_ratio = less(self.0.native_pages, self.0.bgc_pages), ratio, "less", measured)]
+struct AccessedRow<'a>(&'a WorkingSetRow);
+
+fn less(native: u64, bgc: u64) -> Option<f64> {
+    (bgc > 0).then(|| native as f64 / bgc as f64)
 }
 
-fn accessed(report: &WorkingSetReport) -> Result<Table, TableError> {
-    let mut columns = names(["program"]);
-    columns.extend([
-        Column::new("old_changes", "old changed", Kind::Count),
-        measured("live_objects", "live objects", Kind::Count),
-        measured("native_objects", "native", Kind::Count),
-        measured("bgc_objects", "BGC", Kind::Count),
-        measured("objects_ratio", "less", Kind::Ratio),
-        measured("native_pages", "native pages", Kind::Count),
-        measured("bgc_pages", "BGC pages", Kind::Count),
-        measured("pages_ratio", "less", Kind::Ratio),
-    ]);
-    let mut table = Table::new(
-        "Objects and pages that a background collection accesses",
-        columns,
-    );
-    let less = |native: u64, bgc: u64| ratio((bgc > 0).then(|| native as f64 / bgc as f64));
-    for row in &report.rows {
-        table.row([
-            text(&row.program),
-            Quantity::Count(row.old_changes as u64),
-            Quantity::Count(row.live_objects as u64),
-            Quantity::Count(row.native_objects),
-            Quantity::Count(row.bgc_objects),
-            less(row.native_objects, row.bgc_objects),
-            Quantity::Count(row.native_pages),
-            Quantity::Count(row.bgc_pages),
-            less(row.native_pages, row.bgc_pages),
-        ])?;
-    }
-    table.footnote(format!(
+fn accessed(report: &WorkingSetReport) -> Table {
+    let title = "Objects and pages that a background collection accesses";
+    Table::of(title, report.rows.iter().map(AccessedRow)).note(format!(
         "{} allocated and so many old objects changed between two collections. Paper: about 7 times fewer objects \
          (section 7.1, Figure 12a).",
         Quantity::Bytes(report.background_bytes as u64).human()
-    ));
-    Ok(table)
+    ))
 }
 
-fn per_mille(value: u64) -> Quantity {
-    Quantity::Fraction(value as f64 / 1000.0)
+fn per_mille(value: u64) -> f64 {
+    value as f64 / 1000.0
 }
 
-fn lifetimes(report: &WorkingSetReport) -> Result<Table, TableError> {
+fn lifetimes(report: &WorkingSetReport) -> Table {
     const SHOWN: [usize; 5] = [1, 2, 3, 5, 15];
     let mut columns = names(["program", "objects of the"]);
     columns.push(measured("objects", "objects", Kind::Count));
-    for after in SHOWN {
-        let key = format!("alive_after_{after}");
-        columns.push(measured(&key, &format!("after {after}"), Kind::Percent));
-    }
+    columns.extend(SHOWN.map(|after| {
+        let (key, title) = (format!("alive_after_{after}"), format!("after {after}"));
+        measured(&key, &title, Kind::Percent)
+    }));
     let mut table = Table::new("Objects that are alive after so many collections", columns);
     for row in &report.lifetimes {
         let sides = [
@@ -95,195 +73,147 @@ fn lifetimes(report: &WorkingSetReport) -> Result<Table, TableError> {
             ("background", &row.background_per_mille),
         ];
         for ((side, alive), objects) in sides.into_iter().zip(row.objects) {
-            let mut cells = vec![text(&row.program), text(side), Quantity::Count(objects)];
-            let at = |after: usize| {
-                alive
-                    .get(after - 1)
-                    .map_or(Quantity::Missing, |&n| per_mille(n))
-            };
-            cells.extend(SHOWN.map(at));
-            table.row(cells)?;
+            let cells = [text(&row.program), text(side), Quantity::Count(objects)];
+            let at = |after: usize| alive.get(after - 1).map(|&n| per_mille(n));
+            let shares = SHOWN.map(|after| at(after).quantity(Kind::Percent));
+            table.row(cells.into_iter().chain(shares));
         }
     }
-    table.footnote(
+    table.note(
         "Background: those allocated between two collections. Paper: more than 40 % of the foreground objects of \
-         Twitter survive 15 collections, most background objects not the first ones (Figure 5)."
-            .to_owned(),
-    );
-    Ok(table)
+         Twitter survive 15 collections, most background objects not the first ones (Figure 5).",
+    )
 }
 
-fn depths(report: &DepthReport) -> Result<Table, TableError> {
-    let mut columns = names(["program", "launch objects"]);
-    columns.extend([
-        Column::new("depth", "D", Kind::Count),
-        measured("accessed_objects", "accessed", Kind::Count),
-        measured("covered", "of them covered", Kind::Percent),
-        measured("footprint", "part of the heap", Kind::Percent),
-    ]);
-    let mut table = Table::new(
-        "What launches access, and what launch regions hold",
-        columns,
-    );
-    for row in &report.rows {
-        let choice = match row.choice {
-            Choice::Nro => "near roots",
-            Choice::Fyo => "young",
-            Choice::Both => "both",
-            Choice::Learned => "both and learned",
-        };
-        table.row([
-            text(&row.program),
-            text(choice),
-            Quantity::Count(row.depth.into()),
-            Quantity::Count(row.accessed_objects),
-            per_mille(row.covered_per_mille),
-            per_mille(row.footprint_per_mille),
-        ])?;
+#[derive(Described)]
+#[column(program = self.0.program, text)]
+#[column(launch_objects = choice(self.0.choice), text)]
+#[column(depth = self.0.depth, count, "D")]
+#[column(accessed_objects = self.0.accessed_objects, count, "accessed", measured)]
+#[column(covered = per_mille(self.0.covered_per_mille), percent, "of them covered", measured)]
+#[column(footprint = per_mille(self.0.footprint_per_mille), percent, "part of the heap", measured)]
+struct CoverRow<'a>(&'a DepthRow);
+
+fn choice(choice: Choice) -> &'static str {
+    match choice {
+        Choice::Nro => "near roots",
+        Choice::Fyo => "young",
+        Choice::Both => "both",
+        Choice::Learned => "both and learned",
     }
-    table.footnote(
+}
+
+fn depths(report: &DepthReport) -> Table {
+    let title = "What launches access, and what launch regions hold";
+    Table::of(title, report.rows.iter().map(CoverRow)).note(
         "Paper, at D = 2: near-root objects about 50 % of what launches access, young ones 40 %, together 68 %; \
-         10.4, 9.3 and 15.5 % of the heap (section 4.2, Figure 6)."
-            .to_owned(),
-    );
-    Ok(table)
+         10.4, 9.3 and 15.5 % of the heap (section 4.2, Figure 6).",
+    )
 }
 
-fn latencies(report: &LaunchesReport) -> Result<Table, TableError> {
-    let time = |key, title| measured(key, title, Kind::Duration);
-    let mut columns = names(["arm"]);
-    columns.extend([
-        time("p50_ns", "launch p50"),
-        time("p90_ns", "p90"),
-        time("mean_ns", "mean"),
-        measured("median_speedup", "median faster", Kind::Ratio),
-        measured("p90_speedup", "p90 faster", Kind::Ratio),
-        measured("faults", "faults a launch", Kind::Number),
-        time("pause_p99_ns", "pause p99"),
-        measured("slow_actions", "slow actions", Kind::Percent),
-    ]);
+#[derive(Described)]
+#[column(arm = self.0.arm.name(), text)]
+#[column(p50_ns = self.0.p50_ns, "launch p50", measured)]
+#[column(p90_ns = self.0.p90_ns, measured)]
+#[column(mean_ns = self.0.mean_ns, measured)]
+#[column(median_speedup = self.0.median_speedup, ratio, "median faster", measured)]
+#[column(p90_speedup = self.0.p90_speedup, ratio, "p90 faster", measured)]
+#[column(faults = self.faults_a_launch(), number, "faults a launch", measured)]
+#[column(pause_p99_ns = self.0.pauses.p99_ns, measured)]
+#[column(slow_actions = self.0.actions.slow as f64 / self.0.actions.count.max(1) as f64, percent, measured)]
+struct LatencyRow<'a>(&'a ArmLaunches);
+
+impl LatencyRow<'_> {
+    fn faults_a_launch(&self) -> f64 {
+        let launches: usize = self.0.launch_ns.iter().map(Vec::len).sum();
+        self.0.launch_faults as f64 / launches.max(1) as f64
+    }
+}
+
+fn latencies(report: &LaunchesReport) -> Table {
     let title = format!("Hot launches, swap to {}", report.swap.name());
-    let mut table = Table::new(&title, columns);
-    for arm in &report.arms {
-        let launches: usize = arm.launch_ns.iter().map(Vec::len).sum();
-        table.row([
-            text(arm.arm.name()),
-            Quantity::nanoseconds(arm.p50_ns),
-            Quantity::nanoseconds(arm.p90_ns),
-            Quantity::nanoseconds(arm.mean_ns),
-            ratio(arm.median_speedup),
-            ratio(arm.p90_speedup),
-            Quantity::Number(arm.launch_faults as f64 / launches.max(1) as f64),
-            Quantity::nanoseconds(arm.pauses.p99_ns),
-            Quantity::Fraction(arm.actions.slow as f64 / arm.actions.count.max(1) as f64),
-        ])?;
-    }
-    table.footnote(format!(
-        "{} programs of {} in all, budget {} (dram: ample), heap limit in the background {} times what is live.",
-        report.programs.len(),
-        Quantity::Bytes(report.footprint_bytes).human(),
-        Quantity::Bytes(report.budget_bytes).human(),
-        report.background_factor,
-    ));
-    table.footnote(
-        "Faster: than native, the mean over the programs. Paper, Fleet to native: 1.59 at the median, 2.56 at the 90th \
-         percentile; to Marvin: 2.62 and 4.45 (section 7.2)."
-            .to_owned(),
-    );
-    table.footnote("Slow actions: longer than a frame at 60 a second.".to_owned());
-    Ok(table)
+    Table::of(title, report.arms.iter().map(LatencyRow))
+        .note(format!(
+            "{} programs of {} in all, budget {} (dram: ample), heap limit in the background {} times what is live.",
+            report.programs.len(),
+            Quantity::Bytes(report.footprint_bytes).human(),
+            Quantity::Bytes(report.budget_bytes).human(),
+            report.background_factor,
+        ))
+        .note(
+            "Faster: than native, the mean over the programs. Paper, Fleet to native: 1.59 at the median, 2.56 at the 90th \
+             percentile; to Marvin: 2.62 and 4.45 (section 7.2).",
+        )
+        .note("Slow actions: longer than a frame at 60 a second.")
 }
 
-fn collections(report: &LaunchesReport) -> Result<Table, TableError> {
-    let mut columns = names(["arm"]);
-    columns.extend([
-        measured("cpu_ns", "CPU", Kind::Duration),
-        measured("collector_cpu_ns", "of collectors", Kind::Duration),
-        measured("collections", "collections", Kind::Count),
-        measured("collected_objects", "objects", Kind::Count),
-        measured("collected_pages", "pages", Kind::Count),
-        measured("heap_bytes", "heaps", Kind::Bytes),
-        measured("card_bytes", "cards", Kind::Bytes),
-    ]);
-    let title = format!("What collections cost, swap to {}", report.swap.name());
-    let mut table = Table::new(&title, columns);
-    for arm in &report.arms {
-        let sum = |part: fn(&warmswap_bench::fleet::launches::Collections) -> u64| {
-            Quantity::Count(arm.collections.iter().map(part).sum())
-        };
-        table.row([
-            text(arm.arm.name()),
-            Quantity::nanoseconds(arm.cpu_ns),
-            Quantity::nanoseconds(arm.collector_cpu_ns),
-            sum(|kind| kind.count),
-            sum(|kind| kind.objects),
-            sum(|kind| kind.pages),
-            Quantity::Bytes(arm.heap_bytes),
-            Quantity::Bytes(arm.card_bytes),
-        ])?;
+#[derive(Described)]
+#[column(arm = self.0.arm.name(), text)]
+#[column(cpu_ns = self.0.cpu_ns, "CPU", measured)]
+#[column(collector_cpu_ns = self.0.collector_cpu_ns, "of collectors", measured)]
+#[column(collections = self.sum(|kind| kind.count), count, measured)]
+#[column(collected_objects = self.sum(|kind| kind.objects), count, "objects", measured)]
+#[column(collected_pages = self.sum(|kind| kind.pages), "pages", measured)]
+#[column(heap_bytes = self.0.heap_bytes, "heaps", measured)]
+#[column(card_bytes = self.0.card_bytes, "cards", measured)]
+struct CollectionRow<'a>(&'a ArmLaunches);
+
+impl CollectionRow<'_> {
+    fn sum(&self, part: fn(&Collections) -> u64) -> u64 {
+        self.0.collections.iter().map(part).sum()
     }
-    table.footnote(
+}
+
+fn collections(report: &LaunchesReport) -> Table {
+    let title = format!("What collections cost, swap to {}", report.swap.name());
+    Table::of(title, report.arms.iter().map(CollectionRow)).note(
         "Collections, the objects and pages that they accessed and the collectors' time from the programs' start on; \
          CPU of everything from the first launch on. Paper: Fleet takes 0.18 % more CPU time than native, and a card \
-         table of a 1024th of the heap (section 7.3)."
-            .to_owned(),
-    );
-    Ok(table)
+         table of a 1024th of the heap (section 7.3).",
+    )
 }
 
-fn swapping(report: &LaunchesReport) -> Result<Table, TableError> {
-    let mut columns = names(["arm"]);
-    columns.extend([
-        measured("faults", "faults", Kind::Count),
-        measured("pages_out", "pages out", Kind::Count),
-        measured("flash_read_bytes", "flash read", Kind::Bytes),
-        measured("overcommits", "times over budget", Kind::Count),
-    ]);
+#[derive(Described)]
+#[column(arm = self.0.arm.name(), text)]
+#[column(faults = self.0.faults, count, measured)]
+#[column(pages_out = self.0.pages_out, count, measured)]
+#[column(flash_read_bytes = self.0.flash_read_bytes, measured)]
+#[column(overcommits = self.0.overcommits, count, "times over budget", measured)]
+struct SwapRow<'a>(&'a ArmLaunches);
+
+fn swapping(report: &LaunchesReport) -> Table {
     let title = format!("What is swapped, swap to {}", report.swap.name());
-    let mut table = Table::new(&title, columns);
-    for arm in &report.arms {
-        table.row([
-            text(arm.arm.name()),
-            Quantity::Count(arm.faults),
-            Quantity::Count(arm.pages_out),
-            Quantity::Bytes(arm.flash_read_bytes),
-            Quantity::Count(arm.overcommits),
-        ])?;
-    }
-    table.footnote("From the first launch on, flash from the programs' start on.".to_owned());
-    Ok(table)
+    Table::of(title, report.arms.iter().map(SwapRow))
+        .note("From the first launch on, flash from the programs' start on.")
 }
 
-fn cached(report: &CapacityReport) -> Result<Table, TableError> {
-    let mut columns = names(["arm", "first kill"]);
-    columns.extend([
-        measured("cached", "cached programs", Kind::Count),
-        measured("busy", "flash busy at the end", Kind::Percent),
-    ]);
+#[derive(Described)]
+#[column(arm = self.0.arm.name(), text)]
+#[column(first_kill = killed(self.0.killed), text)]
+#[column(cached = self.0.cached, count, "cached programs", measured)]
+#[column(
+    busy = per_mille(self.0.busy_per_mille.last().copied().unwrap_or(0)),
+    percent, "flash busy at the end", measured
+)]
+struct CachedRow<'a>(&'a ArmCapacity);
+
+fn killed(killed: Killed) -> &'static str {
+    match killed {
+        Killed::Full => "memory and swap full",
+        Killed::Thrashing => "thrashing",
+        Killed::Never => "never",
+    }
+}
+
+fn cached(report: &CapacityReport) -> Table {
     let title = format!(
         "Cached programs, {}, heap limit {} times what is live",
         report.name, report.background_factor
     );
-    let mut table = Table::new(&title, columns);
-    for arm in &report.arms {
-        let why = match arm.killed {
-            Killed::Full => "memory and swap full",
-            Killed::Thrashing => "thrashing",
-            Killed::Never => "never",
-        };
-        let busy = arm.busy_per_mille.last().copied().unwrap_or(0);
-        table.row([
-            text(arm.arm.name()),
-            text(why),
-            Quantity::Count(arm.cached as u64),
-            per_mille(busy),
-        ])?;
-    }
-    table.footnote(format!(
+    Table::of(title, report.arms.iter().map(CachedRow)).note(format!(
         "Memory {}, swap {}. Thrashing: reading pages back would take more than 70 % of a period of the paper's flash. \
          Paper: Fleet 1.21 times native, 2 times Marvin for small objects (section 7.1, Figure 11).",
         Quantity::Bytes(report.budget_bytes).human(),
         Quantity::Bytes(report.flash_bytes).human(),
-    ));
-    Ok(table)
+    ))
 }

@@ -1,53 +1,28 @@
 //! Object graphs of JVM programs: the figures of the Fleet paper.
 
 use warmswap_study::heap_graph::{
-    Extent, HeapStudy, PAGE_BYTES, PAPER_DEPTH, PAPER_LAUNCH, PAPER_NEAR_ROOT, PAPER_YOUNG,
+    Extent, HeapStudy, LaunchSet, PAGE_BYTES, PAPER_DEPTH, PAPER_LAUNCH, PAPER_NEAR_ROOT,
+    PAPER_YOUNG,
 };
 
-use super::cells::fraction;
-use warmswap_result::table::{Column, Origin, Table, TableError};
+use super::cells::{names, share};
 use warmswap_result::units::{Kind, Quantity};
+use warmswap_result::{Column, Described, Table, Value as _};
+use warmswap_study::Published;
 
 /// Sizes that the table of the distribution shows.
 const SIZES_SHOWN_BYTES: [u64; 7] = [24, 32, 64, 128, 256, 1024, PAGE_BYTES - 1];
 
 /// All tables of the study.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn heap(studies: &[HeapStudy]) -> Result<Vec<Table>, TableError> {
-    let tables = vec![
+#[must_use]
+pub fn heap(studies: &[HeapStudy]) -> Vec<Table> {
+    vec![
         heaps(studies),
-        sizes(studies)?,
-        depths(studies)?,
-        sets(studies)?,
-        pages(studies)?,
-    ];
-    Ok(tables)
-}
-
-fn dump_column() -> Column {
-    Column::new("dump", "dump", Kind::Text)
-}
-
-fn percent(key: &str, title: &str) -> Column {
-    Column::new(key, title, Kind::Percent)
-}
-
-fn share(part: u64, whole: u64) -> Quantity {
-    fraction((whole > 0).then(|| part as f64 / whole as f64))
-}
-
-fn count(pages: Option<u64>) -> Quantity {
-    pages.map_or(Quantity::Missing, Quantity::Count)
-}
-
-/// A share of pages, where it is known on how many objects lie.
-fn page_share(part: Option<u64>, whole: Option<u64>) -> Quantity {
-    match (part, whole) {
-        (Some(part), Some(whole)) => share(part, whole),
-        _ => Quantity::Missing,
-    }
+        sizes(studies),
+        depths(studies),
+        nearest(studies),
+        pages(studies),
+    ]
 }
 
 fn heaps(studies: &[HeapStudy]) -> Table {
@@ -77,21 +52,20 @@ fn heaps(studies: &[HeapStudy]) -> Table {
     notes.fold(table, Table::note)
 }
 
-fn sizes(studies: &[HeapStudy]) -> Result<Table, TableError> {
-    let mut columns = vec![
-        dump_column(),
-        Column::new("mean_bytes", "mean", Kind::Bytes),
-        Column::new("median_bytes", "median", Kind::Bytes),
-        Column::new("p99_bytes", "p99", Kind::Bytes),
+fn sizes(studies: &[HeapStudy]) -> Table {
+    let mut columns = names(["dump"]);
+    let of_size = [
+        ("mean_bytes", "mean"),
+        ("median_bytes", "median"),
+        ("p99_bytes", "p99"),
     ];
-    for limit in SIZES_SHOWN_BYTES {
-        let (key, title) = match limit {
-            1024 => ("up_to_1024_bytes".to_owned(), "≤ 1K".to_owned()),
-            _ if limit == PAGE_BYTES - 1 => ("below_page".to_owned(), "< page".to_owned()),
-            _ => (format!("up_to_{limit}_bytes"), format!("≤ {limit}")),
-        };
-        columns.push(percent(&key, &title));
-    }
+    columns.extend(of_size.map(|(key, title)| Column::new(key, title, Kind::Bytes)));
+    let percent = |key: &str, title: &str| Column::new(key, title, Kind::Percent);
+    columns.extend(SIZES_SHOWN_BYTES.map(|limit| match limit {
+        1024 => percent("up_to_1024_bytes", "≤ 1K"),
+        _ if limit == PAGE_BYTES - 1 => percent("below_page", "< page"),
+        _ => percent(&format!("up_to_{limit}_bytes"), &format!("≤ {limit}")),
+    }));
     columns.push(percent("below_page_bytes", "bytes"));
     let mut table = Table::new("Sizes of objects (Figure 7): share of the objects", columns);
     for study in studies {
@@ -103,140 +77,130 @@ fn sizes(studies: &[HeapStudy]) -> Result<Table, TableError> {
             Quantity::Bytes(study.sizes.median_bytes),
             Quantity::Bytes(study.sizes.p99_bytes),
         ];
-        row.extend(SIZES_SHOWN_BYTES.map(|limit| fraction(at(limit).map(|share| share.objects))));
-        row.push(fraction(at(PAGE_BYTES - 1).map(|share| share.bytes)));
-        table.row(row)?;
+        let mut shares: Vec<_> = SIZES_SHOWN_BYTES
+            .map(|limit| at(limit).map(|share| share.objects))
+            .into();
+        shares.push(at(PAGE_BYTES - 1).map(|share| share.bytes));
+        row.extend(shares.iter().map(|share| share.quantity(Kind::Percent)));
+        table.row(row);
     }
-    table.footnote(
+    table.note(
         "Last column: share of the bytes in objects smaller than a page. Paper: the majority of objects is \
          significantly smaller than a page (Fleet, section 4.3 and Figure 7).",
-    );
-    Ok(table)
+    )
 }
 
-fn depths(studies: &[HeapStudy]) -> Result<Table, TableError> {
-    let columns = vec![
-        dump_column(),
-        Column::new("depth", "depth", Kind::Text),
-        Column::new("objects", "objects", Kind::Count),
-        percent("objects_share", "of all"),
-        Column::new("bytes", "bytes", Kind::Bytes),
-        percent("bytes_share", "of all"),
-        Column::new("pages", "on pages", Kind::Count),
-        percent("pages_share", "of all"),
-    ];
-    let mut table = Table::new("Objects by shortest path from a root", columns);
-    for study in studies {
-        let mut row = |depth: String, extent: Extent| {
-            table.row([
-                Quantity::Text(study.label()),
-                Quantity::Text(depth),
-                Quantity::Count(extent.objects),
-                share(extent.objects, study.heap.objects),
-                Quantity::Bytes(extent.bytes),
-                share(extent.bytes, study.heap.bytes),
-                count(extent.pages),
-                page_share(extent.pages, study.heap.pages),
-            ])
-        };
-        for depth in &study.depths {
-            row(depth.depth.to_string(), depth.extent)?;
-        }
-        row("deeper".to_owned(), study.deeper)?;
-        row("unreached".to_owned(), study.unreached)?;
-    }
-    Ok(table)
+#[derive(Described)]
+#[column(dump = self.study.label(), text)]
+#[column(depth = self.depth, text)]
+#[column(objects = self.extent.objects, count)]
+#[column(objects_share = share(self.extent.objects, self.study.heap.objects), percent, "of all")]
+#[column(bytes = self.extent.bytes, bytes)]
+#[column(bytes_share = share(self.extent.bytes, self.study.heap.bytes), percent, "of all")]
+#[column(pages = self.extent.pages, count, "on pages")]
+#[column(pages_share = page_share(self.extent.pages, self.study), percent, "of all")]
+struct DepthRow<'a> {
+    study: &'a HeapStudy,
+    depth: String,
+    extent: Extent,
 }
 
-fn sets(studies: &[HeapStudy]) -> Result<Table, TableError> {
-    let paper = |key: &str| Column::new(key, "paper", Kind::Percent).from(Origin::Paper);
-    let columns = vec![
-        dump_column(),
-        Column::new("depth", "D", Kind::Count),
-        percent("near_root_objects", "NRO objects"),
-        percent("near_root_bytes", "NRO bytes"),
-        paper("near_root_paper"),
-        percent("young_objects", "FYO objects"),
-        percent("young_bytes", "FYO bytes"),
-        paper("young_paper"),
-        percent("launch_bytes", "both"),
-        paper("launch_paper"),
-    ];
-    let mut table = Table::new(
-        "Near-root and young objects, as shares of the heap (Figure 6b, memory)",
-        columns,
-    );
-    for study in studies {
-        for set in &study.launch_sets {
-            let heap = study.heap;
-            let paper = |published: &warmswap_study::Published| {
-                fraction((set.depth == PAPER_DEPTH).then_some(published.value))
-            };
-            let bytes = |extent: Option<Extent>| {
-                extent.map_or(Quantity::Missing, |extent| share(extent.bytes, heap.bytes))
-            };
-            let young_objects = study.young.map_or(Quantity::Missing, |young| {
-                share(young.objects, heap.objects)
-            });
-            table.row([
-                Quantity::Text(study.label()),
-                Quantity::Count(set.depth.into()),
-                share(set.near_root.objects, heap.objects),
-                bytes(Some(set.near_root)),
-                paper(&PAPER_NEAR_ROOT),
-                young_objects,
-                bytes(study.young),
-                paper(&PAPER_YOUNG),
-                bytes(set.launch),
-                paper(&PAPER_LAUNCH),
-            ])?;
-        }
+/// A share of pages, where it is known on how many objects lie.
+fn page_share(part: Option<u64>, study: &HeapStudy) -> Option<f64> {
+    share(part?, study.heap.pages?)
+}
+
+fn depths(studies: &[HeapStudy]) -> Table {
+    let rows = studies.iter().flat_map(|study| {
+        let depths = study.depths.iter();
+        let depths = depths.map(|row| (row.depth.to_string(), row.extent));
+        let others = [
+            ("deeper".to_owned(), study.deeper),
+            ("unreached".to_owned(), study.unreached),
+        ];
+        let rows = depths.chain(others);
+        rows.map(move |(depth, extent)| DepthRow {
+            study,
+            depth,
+            extent,
+        })
+    });
+    Table::of("Objects by shortest path from a root", rows)
+}
+
+/// The sets of one dump at one value of D.
+struct Sets<'a> {
+    study: &'a HeapStudy,
+    set: &'a LaunchSet,
+}
+
+fn sets(studies: &[HeapStudy]) -> impl Iterator<Item = Sets<'_>> {
+    studies.iter().flat_map(|study| {
+        let sets = study.launch_sets.iter();
+        sets.map(move |set| Sets { study, set })
+    })
+}
+
+impl Sets<'_> {
+    fn objects(&self, extent: Option<Extent>) -> Option<f64> {
+        share(extent?.objects, self.study.heap.objects)
     }
-    table.footnote(
+
+    fn bytes(&self, extent: Option<Extent>) -> Option<f64> {
+        share(extent?.bytes, self.study.heap.bytes)
+    }
+
+    fn laid_out(&self, extent: Option<Extent>) -> Option<f64> {
+        page_share(extent?.pages, self.study)
+    }
+
+    fn grouped(&self, extent: Option<Extent>) -> Option<f64> {
+        page_share(extent.map(Extent::grouped_pages), self.study)
+    }
+
+    fn saved(&self) -> Option<f64> {
+        let largest = self.set.launch.unwrap_or(self.set.near_root);
+        Some(largest.pages? as f64 / largest.grouped_pages().max(1) as f64)
+    }
+
+    fn paper(&self, published: &Published) -> Option<f64> {
+        (self.set.depth == PAPER_DEPTH).then_some(published.value)
+    }
+}
+
+#[derive(Described)]
+#[column(dump = self.0.study.label(), text)]
+#[column(depth = self.0.set.depth, count, "D")]
+#[column(near_root_objects = self.0.objects(Some(self.0.set.near_root)), percent, "NRO objects")]
+#[column(near_root = self.0.bytes(Some(self.0.set.near_root)), percent, "NRO bytes", paper = self.0.paper(&PAPER_NEAR_ROOT))]
+#[column(young_objects = self.0.objects(self.0.study.young), percent, "FYO objects")]
+#[column(young = self.0.bytes(self.0.study.young), percent, "FYO bytes", paper = self.0.paper(&PAPER_YOUNG))]
+#[column(launch = self.0.bytes(self.0.set.launch), percent, "both", paper = self.0.paper(&PAPER_LAUNCH))]
+struct NearestRow<'a>(Sets<'a>);
+
+fn nearest(studies: &[HeapStudy]) -> Table {
+    let title = "Near-root and young objects, as shares of the heap (Figure 6b, memory)";
+    Table::of(title, sets(studies).map(NearestRow)).note(
         "NRO: fewer than D references from a root, whose object counts as 0. FYO: allocated after the mark.",
-    );
-    Ok(table)
+    )
 }
 
-fn pages(studies: &[HeapStudy]) -> Result<Table, TableError> {
-    let columns = vec![
-        dump_column(),
-        Column::new("depth", "D", Kind::Count),
-        percent("near_root_pages", "NRO laid out"),
-        percent("near_root_grouped", "grouped"),
-        percent("young_pages", "FYO laid out"),
-        percent("young_grouped", "grouped"),
-        percent("launch_pages", "both laid out"),
-        percent("launch_grouped", "grouped"),
-        Column::new("saved", "saves", Kind::Ratio),
-    ];
-    let mut table = Table::new(
-        "Pages that hold near-root and young objects, as shares of the heap's pages",
-        columns,
-    );
-    for study in studies {
-        for set in &study.launch_sets {
-            let of_heap = |pages: Option<u64>| page_share(pages, study.heap.pages);
-            let largest = set.launch.unwrap_or(set.near_root);
-            let saved = largest.pages.map_or(Quantity::Missing, |pages| {
-                Quantity::Ratio(pages as f64 / largest.grouped_pages().max(1) as f64)
-            });
-            table.row([
-                Quantity::Text(study.label()),
-                Quantity::Count(set.depth.into()),
-                of_heap(set.near_root.pages),
-                of_heap(Some(set.near_root.grouped_pages())),
-                of_heap(study.young.and_then(|young| young.pages)),
-                of_heap(study.young.map(Extent::grouped_pages)),
-                of_heap(set.launch.and_then(|launch| launch.pages)),
-                of_heap(set.launch.map(Extent::grouped_pages)),
-                saved,
-            ])?;
-        }
-    }
-    table.footnote(
+#[derive(Described)]
+#[column(dump = self.0.study.label(), text)]
+#[column(depth = self.0.set.depth, count, "D")]
+#[column(near_root_pages = self.0.laid_out(Some(self.0.set.near_root)), percent, "NRO laid out")]
+#[column(near_root_grouped = self.0.grouped(Some(self.0.set.near_root)), percent, "grouped")]
+#[column(young_pages = self.0.laid_out(self.0.study.young), percent, "FYO laid out")]
+#[column(young_grouped = self.0.grouped(self.0.study.young), percent, "grouped")]
+#[column(launch_pages = self.0.laid_out(self.0.set.launch), percent, "both laid out")]
+#[column(launch_grouped = self.0.grouped(self.0.set.launch), percent, "grouped")]
+#[column(saved = self.0.saved(), ratio, "saves")]
+struct PagesRow<'a>(Sets<'a>);
+
+fn pages(studies: &[HeapStudy]) -> Table {
+    let title = "Pages that hold near-root and young objects, as shares of the heap's pages";
+    Table::of(title, sets(studies).map(PagesRow)).note(
         "Laid out: pages that hold at least one such object where the program left it. Grouped: pages that they \
          would fill by themselves. Saves: the former over the latter, of both sets.",
-    );
-    Ok(table)
+    )
 }

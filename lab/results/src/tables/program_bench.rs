@@ -1,46 +1,27 @@
 //! One program with a part of the memory that it needs.
 
-use warmswap_bench::program::ProgramReport;
+use warmswap_bench::program::{ProgramReport, ProgramRow};
+use warmswap_result::{Described, Quantity, Table};
 
-use super::cells::{names, text};
-use warmswap_result::table::{Column, Origin, Table, TableError};
-use warmswap_result::units::{Kind, Quantity};
+#[derive(Described)]
+#[column(memory_of = self.0.arm.name(), text)]
+#[column(elapsed_ns = self.0.elapsed_ns, "time", measured)]
+#[column(ratio = self.0.ratio, ratio, "to zram", measured)]
+#[column(program_cpu_ns = self.0.program_cpu_ns, "program CPU", measured)]
+#[column(steering_cpu_ns = self.0.steering_cpu_ns, "steering CPU", measured)]
+#[column(out_pages = self.0.out_pages, "pages out", measured)]
+#[column(in_pages = self.0.in_pages, "pages in", measured)]
+#[column(used_peak_bytes = self.0.used_peak_bytes, "used at most", measured)]
+struct Row<'a>(&'a ProgramRow);
 
 /// Time, CPU time and pages of each arm, beside zram.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn program_bench(report: &ProgramReport) -> Result<Table, TableError> {
-    let measured = |key, title, kind| Column::new(key, title, kind).from(Origin::Measured);
-    let mut columns = names(["memory of"]);
-    columns.extend([
-        measured("elapsed_ns", "time", Kind::Duration),
-        measured("ratio", "to zram", Kind::Ratio),
-        measured("program_cpu_ns", "program CPU", Kind::Duration),
-        measured("steering_cpu_ns", "steering CPU", Kind::Duration),
-        measured("out_pages", "pages out", Kind::Count),
-        measured("in_pages", "pages in", Kind::Count),
-        measured("used_peak_bytes", "used at most", Kind::Bytes),
-    ]);
-    let mut table = Table::new("One program in less memory", columns);
-    for row in &report.rows {
-        table.row([
-            text(row.arm.name()),
-            Quantity::Nanoseconds(row.elapsed_ns),
-            Quantity::Ratio(row.ratio),
-            Quantity::Nanoseconds(row.program_cpu_ns),
-            Quantity::Nanoseconds(row.steering_cpu_ns),
-            Quantity::Count(row.out_pages as u64),
-            Quantity::Count(row.in_pages as u64),
-            Quantity::Bytes(row.used_peak_bytes),
-        ])?;
-    }
-    table.footnote(format!(
+#[must_use]
+pub fn program_bench(report: &ProgramReport) -> Table {
+    Table::of("One program in less memory", report.rows.iter().map(Row)).note(format!(
         "Budget {} of {}, pool included. Medians of {} runs; the measuring thread got {} of a processor before them.",
         Quantity::Bytes(report.budget_bytes).human(),
         Quantity::Bytes(report.needed_bytes).human(),
         report.runs.len() / report.rows.len().max(1),
         Quantity::Fraction(report.cpu_share).human()
-    ));
-    Ok(table)
+    ))
 }

@@ -4,81 +4,55 @@ mod machine;
 mod switches;
 
 use warmswap_bench::RelaunchReport;
-use warmswap_bench::relaunch::{Arm, HostPart};
+use warmswap_bench::relaunch::{ArenaPart, ArmResult, HostPart};
 
-use super::cells::{fraction, names, text};
-use warmswap_result::table::{Column, Origin, Table, TableError};
+use super::cells::{measured, names, text};
 use warmswap_result::units::{Kind, Quantity};
+use warmswap_result::{Described, Table};
 
 /// Latencies, times of use and faults, the same by application, CPU time by part, memory, swap traffic, arenas, samples of
 /// the switches, and what was left of a whole machine.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn relaunch(report: &RelaunchReport) -> Result<Vec<Table>, TableError> {
+#[must_use]
+pub fn relaunch(report: &RelaunchReport) -> Vec<Table> {
     let mut tables = vec![
-        latencies(report)?,
-        use_times(report)?,
-        latency_by_app(report)?,
-        faults_by_app(report)?,
-        cpu(report)?,
-        memory(report)?,
-        swap_traffic(report)?,
+        latencies(report),
+        use_times(report),
+        latency_by_app(report),
+        faults_by_app(report),
+        cpu(report),
+        memory(report),
+        swap_traffic(report),
     ];
     if report.arms.iter().any(|result| !result.arenas.is_empty()) {
-        tables.push(arenas(report)?);
+        tables.push(arenas(report));
     }
     if report.arms.iter().any(|result| result.switches.is_some()) {
-        tables.extend(switches::switches(report)?);
+        tables.extend(switches::switches(report));
     }
     if machine::is_measured(report) {
-        tables.push(machine::conditions(report)?);
+        tables.push(machine::conditions(report));
     }
-    Ok(tables)
+    tables
 }
 
-pub(super) fn measured(key: &str, title: &str, kind: Kind) -> Column {
-    Column::new(key, title, kind).from(Origin::Measured)
-}
+#[derive(Described)]
+#[column(arm = self.0.arm.name(), text)]
+#[column(p50_ns = self.0.latency.p50, measured)]
+#[column(p90_ns = self.0.latency.p90, measured)]
+#[column(p99_ns = self.0.latency.p99, measured)]
+#[column(mean_ns = self.0.latency.mean, measured)]
+#[column(kills = self.0.kills, count, measured)]
+#[column(major_faults = self.0.major_faults.mean, count, measured)]
+#[column(minor_faults = self.0.minor_faults.mean, count, measured)]
+struct LatencyRow<'a>(&'a ArmResult);
 
-pub(super) fn time(key: &str, title: &str) -> Column {
-    measured(key, title, Kind::Duration)
-}
-
-pub(super) fn arm(arm: Arm) -> Quantity {
-    text(arm.name())
-}
-
-fn latencies(report: &RelaunchReport) -> Result<Table, TableError> {
-    let mut columns = names(["arm"]);
-    columns.extend([
-        time("p50_ns", "p50"),
-        time("p90_ns", "p90"),
-        time("p99_ns", "p99"),
-        time("mean_ns", "mean"),
-        measured("kills", "kills", Kind::Count),
-        measured("major_faults", "major faults", Kind::Count),
-        measured("minor_faults", "minor faults", Kind::Count),
-    ]);
+fn latencies(report: &RelaunchReport) -> Table {
     let count = report.blocks * report.relaunches;
     let title = format!(
         "Relaunch latency to the program's own answer, {count} relaunches of {} applications in each arm",
         report.apps.len()
     );
-    let mut table = Table::new(title, columns);
-    for result in &report.arms {
-        let latency = &result.latency;
-        table.row([
-            arm(result.arm),
-            Quantity::Nanoseconds(latency.p50),
-            Quantity::Nanoseconds(latency.p90),
-            Quantity::Nanoseconds(latency.p99),
-            Quantity::Nanoseconds(latency.mean),
-            Quantity::Count(result.kills),
-            Quantity::Count(result.major_faults.mean.round() as u64),
-            Quantity::Count(result.minor_faults.mean.round() as u64),
-        ])?;
-    }
+    let mut table = Table::of(title, report.arms.iter().map(LatencyRow));
     let bytes = |bytes: Option<u64>| bytes.map_or("–".to_owned(), |b| Quantity::Bytes(b).human());
     let preload = report.preload_scheme.as_ref().map(|scheme| {
         format!(
@@ -87,11 +61,11 @@ fn latencies(report: &RelaunchReport) -> Result<Table, TableError> {
         )
     });
     if let Some(line) = readahead(report) {
-        table.footnote(line);
+        table = table.note(line);
     }
     let is_machine = machine::is_measured(report);
     let host = format!("kernel is the kernel host.{}", preload.unwrap_or_default());
-    table.footnote(format!(
+    table.note(format!(
         "Limited arms have {} for programs and compressed pool together; without a limit the programs take {}. \
          zram with {}; {} {} blocks, arms rotated, {} warm-up rounds each. \
          Faults are means of a relaunch. A killed application's next relaunch is its start. The measuring thread got {} of \
@@ -103,8 +77,7 @@ fn latencies(report: &RelaunchReport) -> Result<Table, TableError> {
         report.blocks,
         report.warm_up,
         Quantity::Fraction(report.cpu_share).human(),
-    ));
-    Ok(table)
+    ))
 }
 
 /// A line about the readahead of each arm, which changes results more than most schemes do; none where it is unknown.
@@ -129,49 +102,42 @@ fn readahead(report: &RelaunchReport) -> Option<String> {
     (!groups.is_empty()).then(|| format!("Readahead of files, KiB: {}.", groups.join("; ")))
 }
 
-fn use_times(report: &RelaunchReport) -> Result<Table, TableError> {
-    let mut columns = names(["arm"]);
-    columns.extend([
-        time("use_p50_ns", "p50"),
-        time("use_p90_ns", "p90"),
-        time("use_mean_ns", "mean"),
-        measured("use_major_faults", "major faults", Kind::Count),
-    ]);
-    let mut table = Table::new("The use after each answer, to its end", columns);
-    for result in &report.arms {
-        let time = &result.use_time;
-        table.row([
-            arm(result.arm),
-            Quantity::Nanoseconds(time.p50),
-            Quantity::Nanoseconds(time.p90),
-            Quantity::Nanoseconds(time.mean),
-            Quantity::Count(result.use_major_faults.mean.round() as u64),
-        ])?;
-    }
-    Ok(table)
+#[derive(Described)]
+#[column(arm = self.0.arm.name(), text)]
+#[column(use_p50_ns = self.0.use_time.p50, "p50", measured)]
+#[column(use_p90_ns = self.0.use_time.p90, "p90", measured)]
+#[column(use_mean_ns = self.0.use_time.mean, "mean", measured)]
+#[column(use_major_faults = self.0.use_major_faults.mean, count, "major faults", measured)]
+struct UseRow<'a>(&'a ArmResult);
+
+fn use_times(report: &RelaunchReport) -> Table {
+    let title = "The use after each answer, to its end";
+    Table::of(title, report.arms.iter().map(UseRow))
 }
 
-fn latency_by_app(report: &RelaunchReport) -> Result<Table, TableError> {
+fn latency_by_app(report: &RelaunchReport) -> Table {
     let mut columns = names(["application"]);
-    for result in &report.arms {
-        let name = result.arm.name();
-        columns.push(time(&format!("{name}_p50_ns"), &format!("{name} p50")));
-        columns.push(time(&format!("{name}_p90_ns"), &format!("{name} p90")));
+    for name in report.arms.iter().map(|result| result.arm.name()) {
+        for quantile in ["p50", "p90"] {
+            let (key, title) = (
+                format!("{name}_{quantile}_ns"),
+                format!("{name} {quantile}"),
+            );
+            columns.push(measured(&key, &title, Kind::Duration));
+        }
     }
     let mut table = Table::new("Relaunch latency by application", columns);
     for (at, app) in report.apps.iter().enumerate() {
-        let mut row = vec![text(app)];
-        for result in &report.arms {
+        let times = report.arms.iter().flat_map(|result| {
             let latency = &result.apps[at].latency;
-            row.push(Quantity::Nanoseconds(latency.p50));
-            row.push(Quantity::Nanoseconds(latency.p90));
-        }
-        table.row(row)?;
+            [latency.p50, latency.p90].map(Quantity::Nanoseconds)
+        });
+        table.row(std::iter::once(text(app)).chain(times));
     }
-    Ok(table)
+    table
 }
 
-fn faults_by_app(report: &RelaunchReport) -> Result<Table, TableError> {
+fn faults_by_app(report: &RelaunchReport) -> Table {
     let mut columns = names(["application"]);
     columns.extend(report.arms.iter().map(|result| {
         let name = result.arm.name();
@@ -183,134 +149,94 @@ fn faults_by_app(report: &RelaunchReport) -> Result<Table, TableError> {
             let mean = result.apps[at].major_faults.mean;
             Quantity::Count(mean.round() as u64)
         });
-        table.row(std::iter::once(text(app)).chain(faults))?;
+        table.row(std::iter::once(text(app)).chain(faults));
     }
-    Ok(table)
+    table
 }
 
-fn cpu(report: &RelaunchReport) -> Result<Table, TableError> {
-    let mut columns = names(["arm"]);
-    columns.extend([
-        time("programs_ns", "programs"),
-        time("kernel_threads_ns", "kernel threads"),
-        time("limit_ns", "limit"),
-        time("host_ns", "host"),
-        time("prepage_ns", "prepaging"),
-        time("total_ns", "together"),
-        time("machine_ns", "machine"),
-    ]);
-    let known = |ns: Option<u64>| ns.map_or(Quantity::Missing, Quantity::nanoseconds);
-    let mut table = Table::new("CPU time of all relaunches and use", columns);
-    for result in &report.arms {
-        let cpu = &result.cpu;
-        table.row([
-            arm(result.arm),
-            known(cpu.programs_ns),
-            Quantity::nanoseconds(cpu.kernel_threads_ns),
-            Quantity::nanoseconds(cpu.limit_ns),
-            Quantity::nanoseconds(cpu.host_ns),
-            Quantity::nanoseconds(cpu.prepage_ns),
-            known(cpu.total_ns()),
-            Quantity::nanoseconds(cpu.machine_ns),
-        ])?;
-    }
-    table.footnote(
+#[derive(Described)]
+#[column(arm = self.0.arm.name(), text)]
+#[column(programs_ns = self.0.cpu.programs_ns, measured)]
+#[column(kernel_threads_ns = self.0.cpu.kernel_threads_ns, measured)]
+#[column(limit_ns = self.0.cpu.limit_ns, measured)]
+#[column(host_ns = self.0.cpu.host_ns, measured)]
+#[column(prepage_ns = self.0.cpu.prepage_ns, "prepaging", measured)]
+#[column(total_ns = self.0.cpu.total_ns(), "together", measured)]
+#[column(machine_ns = self.0.cpu.machine_ns, measured)]
+struct CpuRow<'a>(&'a ArmResult);
+
+fn cpu(report: &RelaunchReport) -> Table {
+    let title = "CPU time of all relaunches and use";
+    Table::of(title, report.arms.iter().map(CpuRow)).note(
         "Programs include what the kernel does in them: faults and direct reclaim. The thread that keeps limit + \
          pool = total reclaims when the limit falls. In the arm preload, the host is the library's threads, prepaging \
          included, and the thread that tells them of switches; programs are without them. The machine is all that \
          its processors did but idle, with others' programs.",
-    );
-    Ok(table)
+    )
 }
 
-fn memory(report: &RelaunchReport) -> Result<Table, TableError> {
-    let mut columns = names(["arm"]);
-    columns.extend([
-        measured("mean_bytes", "memory", Kind::Bytes),
-        measured("peak_bytes", "at most", Kind::Bytes),
-        measured("file_bytes", "of it files", Kind::Bytes),
-    ]);
-    let mut table = Table::new("Memory with the pool", columns);
-    for result in &report.arms {
-        table.row([
-            arm(result.arm),
-            Quantity::Bytes(result.mean_bytes),
-            Quantity::Bytes(result.peak_bytes),
-            Quantity::Bytes(result.file_bytes),
-        ])?;
-    }
-    Ok(table)
+#[derive(Described)]
+#[column(arm = self.0.arm.name(), text)]
+#[column(mean_bytes = self.0.mean_bytes, "memory", measured)]
+#[column(peak_bytes = self.0.peak_bytes, "at most", measured)]
+#[column(file_bytes = self.0.file_bytes, "of it files", measured)]
+struct MemoryRow<'a>(&'a ArmResult);
+
+fn memory(report: &RelaunchReport) -> Table {
+    Table::of("Memory with the pool", report.arms.iter().map(MemoryRow))
 }
 
-fn swap_traffic(report: &RelaunchReport) -> Result<Table, TableError> {
-    let mut columns = names(["arm"]);
-    columns.extend([
-        measured("out_pages", "out", Kind::Pages),
-        measured("in_pages", "in", Kind::Pages),
-        measured("paged_out", "by arenas", Kind::Pages),
-        measured("left_by_kernel", "by the kernel", Kind::Pages),
-        measured("prefetched", "prefetched", Kind::Pages),
-        measured("prefetch_used", "of it used", Kind::Percent),
-    ]);
-    let mut table = Table::new("Swap traffic", columns);
-    for result in &report.arms {
-        let host = result.host.as_ref();
-        let arenas = |value: fn(&HostPart) -> u64| {
-            let host = host.filter(|_| result.arm.is_preloaded());
-            host.map_or(Quantity::Missing, |host| Quantity::Pages(value(host)))
-        };
-        let used = result.host.filter(|host| host.prefetched > 0);
-        let used = used.and_then(|host| Some(host.prefetch_used? as f64 / host.prefetched as f64));
-        table.row([
-            arm(result.arm),
-            Quantity::Pages(result.out_pages),
-            Quantity::Pages(result.in_pages),
-            arenas(|host| host.paged_out),
-            arenas(|host| host.left_by_kernel),
-            host.map_or(Quantity::Missing, |host| Quantity::Pages(host.prefetched)),
-            fraction(used),
-        ])?;
+#[derive(Described)]
+#[column(arm = self.0.arm.name(), text)]
+#[column(out_pages = self.0.out_pages, pages, measured)]
+#[column(in_pages = self.0.in_pages, pages, measured)]
+#[column(paged_out = self.arenas().map(|host| host.paged_out), pages, "by arenas", measured)]
+#[column(left_by_kernel = self.arenas().map(|host| host.left_by_kernel), pages, "by the kernel", measured)]
+#[column(prefetched = self.0.host.map(|host| host.prefetched), pages, measured)]
+#[column(prefetch_used = self.used(), percent, "of it used", measured)]
+struct TrafficRow<'a>(&'a ArmResult);
+
+impl TrafficRow<'_> {
+    fn arenas(&self) -> Option<HostPart> {
+        self.0.host.filter(|_| self.0.arm.is_preloaded())
     }
-    if report.arms.iter().any(|result| result.arm.is_preloaded()) {
-        table.footnote(
-            "In arms of the preloaded library, out and in are the library's pages and the kernel's together; by arenas is by the \
-             library, which does not see a touch of a page that it prefetched.",
-        );
+
+    fn used(&self) -> Option<f64> {
+        let host = self.0.host.filter(|host| host.prefetched > 0)?;
+        Some(host.prefetch_used? as f64 / host.prefetched as f64)
     }
-    Ok(table)
 }
 
-fn arenas(report: &RelaunchReport) -> Result<Table, TableError> {
-    let mut columns = names(["application"]);
-    columns.extend([
-        measured("budget_bytes", "budget", Kind::Bytes),
-        measured("used_bytes", "used", Kind::Bytes),
-        measured("pool_bytes", "of it pool", Kind::Bytes),
-        measured("paged_programs", "paged", Kind::Count),
-        measured("out_pages", "pages out", Kind::Count),
-        measured("in_pages", "pages in", Kind::Count),
-        measured("pool_faults", "by faults", Kind::Count),
-        measured("prefetched", "prefetched", Kind::Count),
-    ]);
-    let mut table = Table::new("Applications under the preloaded library", columns);
-    for part in report.arms.iter().flat_map(|result| &result.arenas) {
-        table.row([
-            text(&part.app),
-            Quantity::Bytes(part.budget_bytes),
-            Quantity::Bytes(part.used_bytes),
-            Quantity::Bytes(part.pool_bytes),
-            Quantity::Count(part.paged_programs),
-            Quantity::Count(part.out_pages),
-            Quantity::Count(part.in_pages),
-            Quantity::Count(part.pool_faults),
-            Quantity::Count(part.prefetched),
-        ])?;
+fn swap_traffic(report: &RelaunchReport) -> Table {
+    let table = Table::of("Swap traffic", report.arms.iter().map(TrafficRow));
+    if !report.arms.iter().any(|result| result.arm.is_preloaded()) {
+        return table;
     }
-    table.footnote(
+    table.note(
+        "In arms of the preloaded library, out and in are the library's pages and the kernel's together; by arenas is by the \
+         library, which does not see a touch of a page that it prefetched.",
+    )
+}
+
+#[derive(Described)]
+#[column(application = self.0.app, text)]
+#[column(budget_bytes = self.0.budget_bytes, measured)]
+#[column(used_bytes = self.0.used_bytes, measured)]
+#[column(pool_bytes = self.0.pool_bytes, "of it pool", measured)]
+#[column(paged_programs = self.0.paged_programs, count, "paged", measured)]
+#[column(out_pages = self.0.out_pages, "pages out", measured)]
+#[column(in_pages = self.0.in_pages, "pages in", measured)]
+#[column(pool_faults = self.0.pool_faults, count, "by faults", measured)]
+#[column(prefetched = self.0.prefetched, count, measured)]
+struct ArenaRow<'a>(&'a ArenaPart);
+
+fn arenas(report: &RelaunchReport) -> Table {
+    let parts = report.arms.iter().flat_map(|result| &result.arenas);
+    let title = "Applications under the preloaded library";
+    Table::of(title, parts.map(ArenaRow)).note(
         "The budget of each program, for frames, pool and state: that part of the total which the program's anonymous \
          memory has of what all take. Paged: programs beyond their budgets. Used and pool at the end of the last block.",
-    );
-    Ok(table)
+    )
 }
 
 #[cfg(test)]

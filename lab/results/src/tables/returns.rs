@@ -5,81 +5,45 @@ use std::collections::BTreeSet;
 use warmswap_bench::returns::{ReturnArm, ReturnReport, ReturnRow};
 use warmswap_page::PAGE_BYTES;
 
-use super::cells::{names, ratio, text};
-use super::relaunch::{measured, time};
-use warmswap_result::table::{Column, Table, TableError};
-use warmswap_result::units::{Kind, Quantity};
+use warmswap_result::units::{Quantity, counted};
+use warmswap_result::{Described, Table};
 
 /// Returns, what they take, and traffic, by swap, arm and wait.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn returns(report: &ReturnReport) -> Result<Vec<Table>, TableError> {
-    Ok(vec![latencies(report)?, costs(report)?, traffic(report)?])
+#[must_use]
+pub fn returns(report: &ReturnReport) -> Vec<Table> {
+    vec![latencies(report), costs(report), traffic(report)]
 }
 
-/// Swap, arm and wait of a row.
-fn head(row: &ReturnRow) -> [Quantity; 3] {
-    [
-        text(row.swap.map_or("–", |swap| swap.name())),
-        text(row.arm.name()),
-        Quantity::nanoseconds(row.wait_ms * 1_000_000),
-    ]
-}
+#[derive(Described)]
+#[column(swap = self.0.swap.map_or("–", |swap| swap.name()), text)]
+#[column(arm = self.0.arm.name(), text)]
+#[column(wait_ns = self.0.wait_ms * 1_000_000, "after", measured)]
+#[column(p50_ns = self.0.answer.p50, "median", measured)]
+#[column(p90_ns = self.0.answer.p90, measured)]
+#[column(mean_ns = self.0.answer.mean, measured)]
+#[column(use_mean_ns = self.0.use_time.mean, "use", measured)]
+#[column(added_ns = Some(self.0.added_ns).filter(|_| self.0.arm != ReturnArm::NoLimit), measured)]
+#[column(added_ratio = self.0.added_ratio, ratio, "to kernel", measured)]
+#[column(major_faults = self.0.major_faults, count, "faults", measured)]
+struct LatencyRow<'a>(&'a ReturnRow);
 
-fn head_columns() -> Vec<Column> {
-    let mut columns = names(["swap", "arm"]);
-    columns.push(time("wait_ns", "after"));
-    columns
-}
-
-fn known(ns: Option<f64>) -> Quantity {
-    ns.map_or(Quantity::Missing, Quantity::Nanoseconds)
-}
-
-fn latencies(report: &ReturnReport) -> Result<Table, TableError> {
-    let mut columns = head_columns();
-    columns.extend([
-        time("p50_ns", "median"),
-        time("p90_ns", "p90"),
-        time("mean_ns", "mean"),
-        time("use_mean_ns", "use"),
-        time("added_ns", "added"),
-        measured("added_ratio", "to kernel", Kind::Ratio),
-        measured("major_faults", "faults", Kind::Count),
-    ]);
+fn latencies(report: &ReturnReport) -> Table {
     let title = format!(
         "Returns to {} programs after a hog ({}) that {}",
         report.apps.len(),
         report.hog.name(),
         if report.hog_stays { "stays" } else { "ended" }
     );
-    let mut table = Table::new(title, columns);
-    for row in &report.rows {
-        let added = Some(row.added_ns).filter(|_| row.arm != ReturnArm::NoLimit);
-        let mut cells = head(row).to_vec();
-        cells.extend([
-            Quantity::Nanoseconds(row.answer.p50),
-            Quantity::Nanoseconds(row.answer.p90),
-            Quantity::Nanoseconds(row.answer.mean),
-            Quantity::Nanoseconds(row.use_time.mean),
-            known(added),
-            ratio(row.added_ratio),
-            Quantity::Count(row.major_faults.round() as u64),
-        ]);
-        table.row(cells)?;
-    }
     let bytes = |bytes| Quantity::Bytes(bytes).human();
-    table.footnote(format!(
+    let mut table = Table::of(title, report.rows.iter().map(LatencyRow)).note(format!(
         "Median, p90 and mean: from the switch to the program's own answer, at the first return after a hog. Use: what follows, \
          mean. Added: to both, beyond the same programs without a limit, mean; then as a part of what the kernel alone adds. \
          Faults: major ones of both. Programs take {}, the limited arms have {} with the compressed pool, the hog wanted {}. \
-         {} {}{}; the measuring thread got {} of a processor before.",
+         {}{}; the measuring thread got {} of a processor before.",
         bytes(report.footprint_bytes),
         bytes(report.total_bytes),
         bytes(report.hog_bytes),
-        report.blocks,
-        if report.blocks == 1 { "block" } else { "blocks" },
+        counted(report.blocks.into(), "block", "blocks"),
         if is_balanced(report) {
             ""
         } else {
@@ -92,12 +56,12 @@ fn latencies(report: &ReturnReport) -> Result<Table, TableError> {
             .swap
             .map_or(String::new(), |swap| format!(" over {}", swap.name()));
         let (block, arm) = (of.block + 1, of.arm.name());
-        table.footnote(format!(
+        table = table.note(format!(
             "Block {block}: {arm}{over} was not measured: {}.",
             of.why
         ));
     }
-    Ok(table)
+    table
 }
 
 /// Whether each limited arm was first in as many blocks.
@@ -110,66 +74,47 @@ fn is_balanced(report: &ReturnReport) -> bool {
     (report.blocks as usize).is_multiple_of(limited.max(1))
 }
 
-fn costs(report: &ReturnReport) -> Result<Table, TableError> {
-    let mut columns = head_columns();
-    columns.extend([
-        measured("swapped_bytes", "swapped", Kind::Bytes),
-        time("back_ns", "all back"),
-        measured("left_bytes", "left", Kind::Bytes),
-        time("cpu_ns", "CPU time"),
-        time("added_cpu_ns", "added"),
-        time("daemon_cpu_ns", "of it daemon"),
-        time("hog_ns", "hog"),
-    ]);
-    let mut table = Table::new("What a hog and the returns after it take", columns);
-    for row in &report.rows {
-        let mut cells = head(row).to_vec();
-        cells.extend([
-            Quantity::Bytes(row.swapped_bytes as u64),
-            known(row.back_ns),
-            Quantity::Bytes(row.left_bytes as u64),
-            known(row.cpu_ns),
-            known(row.added_cpu_ns),
-            known(row.daemon_cpu_ns),
-            Quantity::Nanoseconds(row.hog_ns),
-        ]);
-        table.row(cells)?;
-    }
-    table.footnote(
+#[derive(Described)]
+#[column(swap = self.0.swap.map_or("–", |swap| swap.name()), text)]
+#[column(arm = self.0.arm.name(), text)]
+#[column(wait_ns = self.0.wait_ms * 1_000_000, "after", measured)]
+#[column(swapped_bytes = self.0.swapped_bytes, measured)]
+#[column(back_ns = self.0.back_ns, "all back", measured)]
+#[column(left_bytes = self.0.left_bytes, measured)]
+#[column(cpu_ns = self.0.cpu_ns, "CPU time", measured)]
+#[column(added_cpu_ns = self.0.added_cpu_ns, "added", measured)]
+#[column(daemon_cpu_ns = self.0.daemon_cpu_ns, "of it daemon", measured)]
+#[column(hog_ns = self.0.hog_ns, measured)]
+struct CostRow<'a>(&'a ReturnRow);
+
+fn costs(report: &ReturnReport) -> Table {
+    let title = "What a hog and the returns after it take";
+    let table = Table::of(title, report.rows.iter().map(CostRow)).note(
         "Swapped: anonymous memory of the programs when the hog ended, after how long 19 of 20 bytes of each program were back, \
          and what was left in swap after the last return. CPU time: of all processors from before the hog to after the last \
          return, other programs' included; then what is beyond the arm without a limit. Hog: until it had all that it wanted.",
     );
     let killed: u64 = report.hogs.iter().map(|hog| hog.oom_kills).sum();
-    if killed > 0 {
-        table.footnote(format!(
-            "The kernel killed {killed} processes for want of memory: what they held did not come back."
-        ));
+    if killed == 0 {
+        return table;
     }
-    Ok(table)
+    table.note(format!(
+        "The kernel killed {killed} processes for want of memory: what they held did not come back."
+    ))
 }
 
-fn traffic(report: &ReturnReport) -> Result<Table, TableError> {
-    let mut columns = head_columns();
-    columns.extend([
-        measured("in_bytes", "from swap", Kind::Bytes),
-        measured("out_bytes", "to swap", Kind::Bytes),
-        measured("read_bytes", "files read", Kind::Bytes),
-        measured("written_bytes", "files written", Kind::Bytes),
-    ]);
-    let mut table = Table::new("Traffic in that time", columns);
-    for row in &report.rows {
-        let pages = |pages: f64| Quantity::Bytes((pages * PAGE_BYTES as f64) as u64);
-        let mut cells = head(row).to_vec();
-        cells.extend([
-            pages(row.in_pages),
-            pages(row.out_pages),
-            Quantity::Bytes(row.read_bytes as u64),
-            Quantity::Bytes(row.written_bytes as u64),
-        ]);
-        table.row(cells)?;
-    }
-    Ok(table)
+#[derive(Described)]
+#[column(swap = self.0.swap.map_or("–", |swap| swap.name()), text)]
+#[column(arm = self.0.arm.name(), text)]
+#[column(wait_ns = self.0.wait_ms * 1_000_000, "after", measured)]
+#[column(in_bytes = self.0.in_pages * PAGE_BYTES as f64, "from swap", measured)]
+#[column(out_bytes = self.0.out_pages * PAGE_BYTES as f64, "to swap", measured)]
+#[column(read_bytes = self.0.read_bytes, "files read", measured)]
+#[column(written_bytes = self.0.written_bytes, "files written", measured)]
+struct TrafficRow<'a>(&'a ReturnRow);
+
+fn traffic(report: &ReturnReport) -> Table {
+    Table::of("Traffic in that time", report.rows.iter().map(TrafficRow))
 }
 
 #[cfg(test)]
@@ -237,7 +182,7 @@ mod tests {
             values: Vec::new(),
         };
 
-        let tables = returns(&report).expect("rows fit");
+        let tables = returns(&report);
 
         for table in &tables {
             let text = table.text(Style::PLAIN);

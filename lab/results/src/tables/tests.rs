@@ -100,7 +100,7 @@ fn assert_lines(found: &str, expected: &[&str]) {
 
 #[test]
 fn the_relaunch_table_is_golden() {
-    let table = compare::relaunch(&sample(2)).unwrap();
+    let table = compare::relaunch(&sample(2));
     assert_lines(
         &table.text(Style::PLAIN),
         &[
@@ -139,7 +139,7 @@ fn the_first_line_says_what_differs_and_the_last_one_what_came_out() {
         kills_of_zram: 7,
         is_sample: true,
     });
-    let table = compare::relaunch(&unlike).unwrap().text(Style::PLAIN);
+    let table = compare::relaunch(&unlike).text(Style::PLAIN);
     let first = table.lines().next().unwrap();
     assert!(
         first.ends_with("NOT ALIKE: pool limit of ariadne-ehl-1k-2k-16k"),
@@ -147,7 +147,7 @@ fn the_first_line_says_what_differs_and_the_last_one_what_came_out() {
     );
     assert!(table.contains("a pool limit of 1.00 MiB"), "{table}");
     unlike.differences[0].what = "budget, pool limit, pages of files".into();
-    let long = compare::relaunch(&unlike).unwrap().text(Style::PLAIN);
+    let long = compare::relaunch(&unlike).text(Style::PLAIN);
     let first = long.lines().next().unwrap();
     assert!(
         first.ends_with("NOT ALIKE: budget, pool limit, pages of files"),
@@ -160,7 +160,7 @@ fn the_first_line_says_what_differs_and_the_last_one_what_came_out() {
             schemes: vec!["ezswap".into()],
         })
         .to_vec();
-    let longer = compare::relaunch(&unlike).unwrap().text(Style::PLAIN);
+    let longer = compare::relaunch(&unlike).text(Style::PLAIN);
     let first = longer.lines().next().unwrap();
     assert!(
         first.ends_with("NOT ALIKE: budget, said at length and 3 more"),
@@ -180,19 +180,19 @@ fn cold_starts_stand_apart() {
     killed.schemes[1].cold_starts = 2;
     killed.schemes[1].cold_start_latency = figures(0, 500 * MS);
     killed.schemes[1].warm_latency = figures(MS, MS);
-    let row = compare::cold_starts(&killed).unwrap().json()["rows"][1].clone();
+    let row = compare::cold_starts(&killed).json()["rows"][1].clone();
     assert_eq!((&row["kills"], &row["cold_starts"]), (&3.into(), &2.into()));
     assert_eq!(
         (&row["cold_start_mean_ns"], &row["warm_p50_ns"]),
         (&5e8.into(), &2e6.into())
     );
-    let beside = compare::relaunch(&killed).unwrap().json();
+    let beside = compare::relaunch(&killed).json();
     assert_eq!(beside["rows"][1]["kills"], 3);
 }
 
 #[test]
 fn applications_stand_in_columns_six_to_a_table() {
-    let tables = compare::applications(&sample(8)).unwrap();
+    let tables = compare::applications(&sample(8));
     assert_eq!(tables.len(), 2);
     let second = tables[1].json();
     assert_eq!(second["columns"].as_array().unwrap().len(), 3);
@@ -223,8 +223,8 @@ fn comparisons_and_replays_fit_a_hundred_columns() {
         row.accuracy = Some(0.92);
         row.prefetch_used = Some(0.81);
     }
-    let tables = comparison(&wide).unwrap().into_iter();
-    for table in tables.chain(replay(&result()).unwrap()) {
+    let tables = comparison(&wide).into_iter();
+    for table in tables.chain(replay(&result())) {
         assert!(width(&table) <= 100, "{}", table.text(Style::PLAIN));
     }
 }
@@ -271,22 +271,22 @@ fn result() -> ReplayResult {
 
 #[test]
 fn a_cold_start_after_a_kill_is_marked_and_counts() {
-    let relaunches = replay::relaunches(&result()).unwrap().json();
+    let relaunches = replay::relaunches(&result()).json();
     assert_eq!(relaunches["rows"].as_array().unwrap().len(), 2);
     let marked = &relaunches["footnotes"][0]["cells"];
     assert_eq!(marked.as_array().unwrap().len(), 1);
     assert_eq!(marked[0]["row"], 1);
     assert_eq!(relaunches["rows"][0]["latency_ns"], 12e6);
-    let apps = replay::applications(&result()).unwrap().json();
+    let apps = replay::applications(&result()).json();
     assert_eq!(apps["rows"][0]["relaunches"], 2);
-    let memory = replay::memory(&result()).unwrap().json();
+    let memory = replay::memory(&result()).json();
     assert_eq!(memory["rows"][0]["data_ratio"], 3.0);
 }
 
 #[test]
 fn what_ruled_is_told_where_there_was_a_choice() {
     let mut chosen = result();
-    assert_eq!(replay(&chosen).unwrap().len(), 5);
+    assert_eq!(replay(&chosen).len(), 5);
     chosen.ruling = Some(Ruling {
         rule: "lru-2".into(),
         changes: 3,
@@ -297,7 +297,7 @@ fn what_ruled_is_told_where_there_was_a_choice() {
             misses: 12_345,
         }],
     });
-    let tables = replay(&chosen).unwrap();
+    let tables = replay(&chosen);
     assert_eq!(tables.len(), 6);
     assert!(width(&tables[5]) <= 100);
     let row = &tables[5].json()["rows"][0];
@@ -310,7 +310,7 @@ fn what_ruled_is_told_where_there_was_a_choice() {
     if let Some(ruling) = &mut chosen.ruling {
         ruling.changes = 1;
     }
-    let text = replay(&chosen).unwrap()[5].text(Style::PLAIN);
+    let text = replay(&chosen)[5].text(Style::PLAIN);
     assert!(text.contains("after 1 change."), "{text}");
 }
 
@@ -326,7 +326,7 @@ fn studies_stand_beside_the_paper() {
         with_next: 3,
         with_next_three: 1,
     };
-    let row = &studies::locality(&[locality]).unwrap().json()["rows"][0];
+    let row = &studies::locality(&[locality]).json()["rows"][0];
     assert_eq!(
         (&row["two"], &row["two_paper"]),
         (&0.75.into(), &0.69.into())
@@ -344,7 +344,7 @@ fn studies_stand_beside_the_paper() {
         similarity: 0.75,
         reused: 1.0,
     };
-    let row = &studies::similarity(&[similarity]).unwrap().json()["rows"][0];
+    let row = &studies::similarity(&[similarity]).json()["rows"][0];
     assert_eq!(row["similarity_paper"], 0.7);
 
     let coverage = CoverageRow {
@@ -358,7 +358,7 @@ fn studies_stand_beside_the_paper() {
         coverage: Some(0.5),
         accuracy: None,
     };
-    let row = &studies::coverage(&[coverage]).unwrap().json()["rows"][0];
+    let row = &studies::coverage(&[coverage]).json()["rows"][0];
     assert_eq!(
         (&row["hot_pages"], &row["sight"]),
         (&10.into(), &"faults".into())
@@ -376,7 +376,7 @@ fn studies_stand_beside_the_paper() {
         relaunches: 1,
         parts,
     };
-    let tables = studies::hotness_order(&[order]).unwrap();
+    let tables = studies::hotness_order(&[order]);
     let rows = &tables[0].json()["rows"];
     assert_eq!(rows[0]["part_0"], 0.25);
     assert_eq!(rows[2]["part_0"], 0.75);
@@ -401,7 +401,7 @@ fn paper_numbers_stand_only_where_the_paper_has_them() {
             row(Codec::Zstd, 128, 9000),
         ],
     };
-    let json = studies::chunk_sizes(&sizes).unwrap().json();
+    let json = studies::chunk_sizes(&sizes).json();
     assert_eq!(json["rows"][0]["data_ratio_paper"], 1.7);
     assert!(json["rows"][2]["data_ratio_paper"].is_null());
     let note = json["footnotes"][1]["text"].as_str().unwrap();
@@ -426,7 +426,7 @@ fn paper_numbers_stand_only_where_the_paper_has_them() {
         rows: vec![row("zram", 100), row("ariadne-al-1k-2k-16k", 75)],
         with_contents: true,
     };
-    let tables = studies::compression(&study).unwrap();
+    let tables = studies::compression(&study);
     let means = &tables[0].json()["rows"];
     assert!(means[0]["decompress_paper"].is_null());
     assert_eq!(means[1]["decompress_paper"], 0.4);
@@ -450,7 +450,7 @@ fn footprints_stand_beside_the_papers_numbers() {
         invariant: 0.8,
         rare: 0.1,
     };
-    let row = &asap::switches(&[row]).unwrap().json()["rows"][0];
+    let row = &asap::switches(&[row]).json()["rows"][0];
     assert_eq!(row["invariant_paper"], 0.75);
     assert_eq!(row["memory"], "file");
     let prediction = warmswap_study::prepaging::Prediction {
@@ -468,7 +468,7 @@ fn footprints_stand_beside_the_papers_numbers() {
         file: warmswap_study::prepaging::Prediction::default(),
         table_peak_bytes: 4096,
     };
-    let json = asap::prepaging(&[row]).unwrap().json();
+    let json = asap::prepaging(&[row]).json();
     let (anon, file) = (&json["rows"][0], &json["rows"][1]);
     assert_eq!(
         (&anon["precision"], &anon["recall"]),

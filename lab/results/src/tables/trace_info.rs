@@ -1,74 +1,37 @@
 //! What is in a trace.
 
-use warmswap_trace::stats::TraceStats;
-
-use super::cells::{names, text};
-use warmswap_result::table::{Column, Table, TableError};
-use warmswap_result::units::{Kind, Quantity};
+use warmswap_result::{Described, Table};
+use warmswap_trace::Summary;
+use warmswap_trace::stats::{AppStats, TraceStats};
 
 /// The whole trace, and each application.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn trace_info(stats: &TraceStats) -> Result<Vec<Table>, TableError> {
-    Ok(vec![whole(stats)?, applications(stats)?])
+#[must_use]
+pub fn trace_info(stats: &TraceStats) -> Vec<Table> {
+    let note = "The window as it was recorded, the recorder's own cost included.";
+    vec![
+        Table::of("Trace", [WholeRow(&stats.summary)]),
+        Table::of("Applications", stats.apps.iter().map(AppRow)).note(note),
+    ]
 }
 
-fn whole(stats: &TraceStats) -> Result<Table, TableError> {
-    let columns = vec![
-        Column::new("apps", "apps", Kind::Count),
-        Column::new("files", "files", Kind::Count),
-        Column::new("events", "events", Kind::Count),
-        Column::new("duration_ns", "duration", Kind::Duration),
-        Column::new("contents", "distinct contents", Kind::Pages),
-        Column::new("file_bytes", "size", Kind::Bytes),
-    ];
-    let summary = &stats.summary;
-    let mut table = Table::new("Trace", columns);
-    table.row([
-        Quantity::Count(summary.apps.into()),
-        Quantity::Count(summary.files.into()),
-        Quantity::Count(summary.events),
-        Quantity::nanoseconds(summary.duration_ns()),
-        Quantity::Pages(summary.contents),
-        Quantity::Bytes(summary.file_bytes),
-    ])?;
-    Ok(table)
-}
+#[derive(Described)]
+#[column(apps = self.0.apps, count)]
+#[column(files = self.0.files, count)]
+#[column(events = self.0.events, count)]
+#[column(duration_ns = self.0.duration_ns())]
+#[column(contents = self.0.contents, pages, "distinct contents")]
+#[column(file_bytes = self.0.file_bytes, "size")]
+struct WholeRow<'a>(&'a Summary);
 
-fn applications(stats: &TraceStats) -> Result<Table, TableError> {
-    let mut columns = names(["app"]);
-    columns.extend([
-        Column::new("events", "events", Kind::Count),
-        Column::new("accesses", "accesses", Kind::Count),
-        Column::new("writes", "writes", Kind::Count),
-        Column::new("anon_pages", "anonymous pages", Kind::Count),
-        Column::new("file_pages", "file pages", Kind::Count),
-        Column::new("content_bytes", "contents", Kind::Bytes),
-        Column::new("launches", "launches", Kind::Count),
-        Column::new("relaunches", "relaunches", Kind::Count),
-        Column::new(
-            "relaunch_window_p50_ns",
-            "relaunch window p50",
-            Kind::Duration,
-        ),
-    ]);
-    let mut table = Table::new("Applications", columns);
-    for app in &stats.apps {
-        let window = app.relaunch_window_median_ns;
-        table.row([
-            text(&app.name),
-            Quantity::Count(app.events),
-            Quantity::Count(app.accesses),
-            Quantity::Count(app.writes),
-            Quantity::Count(app.anon_pages),
-            Quantity::Count(app.file_pages),
-            Quantity::Bytes(app.content_bytes),
-            Quantity::Count(app.launches),
-            Quantity::Count(app.relaunches),
-            window.map_or(Quantity::Missing, Quantity::nanoseconds),
-        ])?;
-    }
-    table.footnote("The window as it was recorded, the recorder's own cost included.");
-    Ok(table)
-}
+#[derive(Described)]
+#[column(app = self.0.name, text)]
+#[column(events = self.0.events, count)]
+#[column(accesses = self.0.accesses, count)]
+#[column(writes = self.0.writes, count)]
+#[column(anon_pages = self.0.anon_pages, "anonymous pages")]
+#[column(file_pages = self.0.file_pages, "file pages")]
+#[column(content_bytes = self.0.content_bytes, "contents")]
+#[column(launches = self.0.launches, count)]
+#[column(relaunches = self.0.relaunches, count)]
+#[column(relaunch_window_p50_ns = self.0.relaunch_window_median_ns)]
+struct AppRow<'a>(&'a AppStats);

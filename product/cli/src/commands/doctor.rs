@@ -73,7 +73,7 @@ pub fn run(args: DoctorArgs) -> Result<ExitCode> {
             .collect();
         diagnosis = diagnosis.only(&parts);
     }
-    output.emit("warmswap.doctor", &diagnosis, &tables::doctor(&diagnosis)?)?;
+    output.emit("warmswap.doctor", &diagnosis, &tables::doctor(&diagnosis))?;
     let mut lacking = diagnosis
         .checks
         .iter()

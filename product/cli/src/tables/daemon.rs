@@ -120,29 +120,26 @@ fn helping(status: &DaemonStatus, style: Style) -> String {
 
 /// A row of the applications.
 #[derive(Described)]
-#[column(app = self.of.name, text)]
-#[column(standing = standing(self.of), text)]
-#[column(hot_bytes = self.of.hot_bytes)]
-#[column(warm_bytes = self.of.warm_bytes)]
-#[column(cold_bytes = self.of.cold_bytes)]
-#[column(swapped_bytes = self.of.swapped_bytes, kept)]
-#[column(compressed_bytes = self.of.compressed_bytes, "as")]
-#[column(relaunches = self.of.relaunch_count, count, "launches")]
-#[column(given_back = self.of.prefetched_pages, pages, "back")]
+#[column(app = self.0.name, text)]
+#[column(standing = standing(self.0), text)]
+#[column(hot_bytes = self.0.hot_bytes)]
+#[column(warm_bytes = self.0.warm_bytes)]
+#[column(cold_bytes = self.0.cold_bytes)]
+#[column(swapped_bytes = self.0.swapped_bytes, kept)]
+#[column(compressed_bytes = self.0.compressed_bytes, "as")]
+#[column(relaunches = self.0.relaunch_count, count, "launches")]
+#[column(given_back = self.0.prefetched_pages, pages, "back")]
 #[column(
-    prefetch_used = used_share(self.of.prefetch_used_pages, self.of.prefetch_wasted_pages),
+    prefetch_used = used_share(self.0.prefetch_used_pages, self.0.prefetch_wasted_pages),
     percent,
     "used"
 )]
-struct AppRow<'a> {
-    of: &'a AppStatus,
-}
+struct AppRow<'a>(&'a AppStatus);
 
 /// Applications, one a row.
 #[must_use]
 pub fn apps(status: &DaemonStatus) -> Table {
-    let rows: Vec<AppRow> = status.apps.iter().map(|of| AppRow { of }).collect();
-    Table::of("Applications", &rows).note(
+    Table::of("Applications", status.apps.iter().map(AppRow)).note(
         "hot, warm, cold: resident anonymous memory; swapped: before compression; as: what that takes, by \
          the pool's mean. back: brought back in idle time and at switches; used: of that, what the next session \
          touched.",

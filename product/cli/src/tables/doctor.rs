@@ -2,16 +2,13 @@
 
 use warmswap_doctor::{Diagnosis, Part, State};
 
-use warmswap_output::table::TableError;
 use warmswap_output::{Column, Kind, Quantity, Table};
 
 /// Part by part, and check by check. What would fix what is not there follows from
 /// [`warmswap_doctor::Row::fix`]: a command that is wrapped in a table cannot be copied.
-///
-/// # Errors
-/// None in practice: a row that does not fit its columns.
-pub fn doctor(diagnosis: &Diagnosis) -> Result<Vec<Table>, TableError> {
-    Ok(vec![parts(diagnosis)?, checks(diagnosis)?])
+#[must_use]
+pub fn doctor(diagnosis: &Diagnosis) -> Vec<Table> {
+    vec![parts(diagnosis), checks(diagnosis)]
 }
 
 fn columns<const N: usize>(titles: [(&str, &str); N]) -> Vec<Column> {
@@ -20,7 +17,7 @@ fn columns<const N: usize>(titles: [(&str, &str); N]) -> Vec<Column> {
         .into()
 }
 
-fn parts(diagnosis: &Diagnosis) -> Result<Table, TableError> {
+fn parts(diagnosis: &Diagnosis) -> Table {
     let columns = columns([
         ("part", "part"),
         ("summary", "what it is"),
@@ -47,16 +44,16 @@ fn parts(diagnosis: &Diagnosis) -> Result<Table, TableError> {
             Quantity::text(found.part.name()),
             Quantity::text(found.part.summary()),
             Quantity::text(&works),
-        ])?;
+        ]);
     }
-    Ok(table)
+    table
 }
 
 /// In the column of a part: it does not work without, or works better with it.
 const MUST: &str = "x";
 const BETTER: &str = "+";
 
-fn checks(diagnosis: &Diagnosis) -> Result<Table, TableError> {
+fn checks(diagnosis: &Diagnosis) -> Table {
     let mut columns = columns([("state", ""), ("title", "check"), ("found", "found")]);
     columns = columns.into_iter().map(Column::kept).collect();
     let named: Vec<Part> = diagnosis.parts.iter().map(|found| found.part).collect();
@@ -79,10 +76,9 @@ fn checks(diagnosis: &Diagnosis) -> Result<Table, TableError> {
             }
         });
         let start = [state, row.title, row.found.as_str()];
-        table.row(start.into_iter().chain(needs).map(Quantity::text))?;
+        table.row(start.into_iter().chain(needs).map(Quantity::text));
     }
-    table.footnote(format!(
+    table.note(format!(
         "{MUST}: the part does not work without; {BETTER}: it works better with it."
-    ));
-    Ok(table)
+    ))
 }

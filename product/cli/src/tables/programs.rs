@@ -20,26 +20,23 @@ pub fn phase(stats: &ProgramStats) -> &'static str {
 
 /// A row of the running programs.
 #[derive(Described)]
-#[column(pid = self.of.pid, text, "PID")]
-#[column(name = self.of.name, text, "program")]
-#[column(phase = phase(self.of), text)]
-#[column(budget_bytes = self.of.budget_bytes)]
-#[column(resident_bytes = self.of.resident_bytes, measured)]
-#[column(pool_bytes = self.of.pool_bytes, measured)]
-#[column(memory_ratio = self.of.memory_ratio, ratio, measured)]
-#[column(faults = self.of.faults.total, count, measured)]
-#[column(fault_p50_ns = quantile(&self.of.fault_latency, self.of.fault_latency.p50_ns), "p50", measured)]
-#[column(fault_p99_ns = quantile(&self.of.fault_latency, self.of.fault_latency.p99_ns), "p99", measured)]
-#[column(pager_cpu_ns = self.of.pager_cpu_seconds * 1e9, "pager CPU", measured)]
-struct ProgramRow<'a> {
-    of: &'a ProgramStats,
-}
+#[column(pid = self.0.pid, text, "PID")]
+#[column(name = self.0.name, text, "program")]
+#[column(phase = phase(self.0), text)]
+#[column(budget_bytes = self.0.budget_bytes)]
+#[column(resident_bytes = self.0.resident_bytes, measured)]
+#[column(pool_bytes = self.0.pool_bytes, measured)]
+#[column(memory_ratio = self.0.memory_ratio, ratio, measured)]
+#[column(faults = self.0.faults.total, count, measured)]
+#[column(fault_p50_ns = quantile(&self.0.fault_latency, self.0.fault_latency.p50_ns), "p50", measured)]
+#[column(fault_p99_ns = quantile(&self.0.fault_latency, self.0.fault_latency.p99_ns), "p99", measured)]
+#[column(pager_cpu_ns = self.0.pager_cpu_seconds * 1e9, "pager CPU", measured)]
+struct ProgramRow<'a>(&'a ProgramStats);
 
 /// Running programs, one a row.
 #[must_use]
 pub fn programs(programs: &[ProgramStats]) -> Table {
-    let rows: Vec<ProgramRow> = programs.iter().map(|of| ProgramRow { of }).collect();
-    Table::of("Paged programs", &rows)
+    Table::of("Paged programs", programs.iter().map(ProgramRow))
 }
 
 /// The summary of a program that has ended, some lines of text with a newline at the end of each. `unpaged` is why it was

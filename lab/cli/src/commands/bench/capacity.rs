@@ -1,6 +1,7 @@
 //! `warmswap-lab bench capacity`: how many programs stay alive in a given memory.
 
 use super::relaunch::{narrate, preload};
+use crate::commands::undo;
 use crate::definitions;
 use anyhow::Result;
 use clap::Args;
@@ -14,7 +15,7 @@ use warmswap_output::BadInput;
 use warmswap_output::Output;
 use warmswap_output::SizeExpr;
 use warmswap_results::tables;
-use warmswap_sys::{Root, undo::Undo};
+use warmswap_sys::Root;
 
 /// Which programs, how many, and in how much memory.
 #[derive(Debug, Args)]
@@ -26,7 +27,7 @@ pub struct CapacityArgs {
     /// How many programs; separated by commas
     #[arg(long, value_delimiter = ',', default_value = "4,6,8,10,12,16")]
     counts: Vec<usize>,
-    /// Who pages them; separated by commas
+    /// What pages them; separated by commas
     #[arg(
         long,
         value_enum,
@@ -66,9 +67,7 @@ pub struct CapacityArgs {
 /// Measures and shows.
 pub fn run(args: &CapacityArgs, output: &Output) -> Result<()> {
     let options = options(args)?;
-    let root = Root::machine();
-    let undo = Undo::open(&root, &Undo::default_folder(&root))?;
-    undo.on_signals()?;
+    let undo = undo(&Root::machine())?;
     let mut last = None;
     let report = capacity(&options, &undo, &mut |programs, step| {
         if last != programs {
@@ -77,7 +76,7 @@ pub fn run(args: &CapacityArgs, output: &Output) -> Result<()> {
         }
         narrate(step);
     })?;
-    let tables = tables::capacity(&report)?;
+    let tables = tables::capacity(&report);
     output.emit("warmswap.bench.capacity", report, &tables)
 }
 

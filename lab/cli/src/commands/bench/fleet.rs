@@ -232,7 +232,7 @@ pub fn run(args: &FleetArgs, output: &Output) -> Result<()> {
     if args.wants(Experiment::Capacity) {
         report.capacity = capacities(args, &programs)?;
     }
-    let tables = tables::fleet(&report)?;
+    let tables = tables::fleet(&report);
     output.emit("warmswap.bench.fleet", report, &tables)
 }
 

@@ -1,5 +1,6 @@
 //! `warmswap-lab bench relaunch`: real applications beside plain zram when memory is short.
 
+use crate::commands::undo;
 use crate::definitions;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -16,7 +17,7 @@ use warmswap_output::Output;
 use warmswap_output::program::find;
 use warmswap_policy::SchemeSpec;
 use warmswap_results::tables;
-use warmswap_sys::{Root, undo::Undo};
+use warmswap_sys::Root;
 
 /// What is measured, and how often.
 #[derive(Debug, Args)]
@@ -31,7 +32,7 @@ pub struct RelaunchArgs {
     /// How much memory the applications take
     #[arg(long, value_enum, default_value = "normal")]
     size: Size,
-    /// Who pages them; separated by commas [default: all that this machine can run]
+    /// What pages them; separated by commas [default: all that this machine can run]
     #[arg(long, value_enum, value_delimiter = ',')]
     arms: Option<Vec<Arm>>,
     /// Take memory away from the whole machine, in place of limiting a control group: plain zram with the kernel's settings
@@ -93,11 +94,9 @@ pub struct RelaunchArgs {
 /// Measures and shows.
 pub fn run(args: RelaunchArgs, output: &Output) -> Result<()> {
     let options = options(args)?;
-    let root = Root::machine();
-    let undo = Undo::open(&root, &Undo::default_folder(&root))?;
-    undo.on_signals()?;
+    let undo = undo(&Root::machine())?;
     let report = relaunch(&options, &undo, &mut narrate)?;
-    let tables = tables::relaunch(&report)?;
+    let tables = tables::relaunch(&report);
     output.emit("warmswap.bench.relaunch", report, &tables)
 }
 

@@ -2,12 +2,14 @@
 
 use warmswap_codec::Codec;
 use warmswap_result::Quantity;
+use warmswap_study::coverage::CoverageRow;
 use warmswap_study::hotness_order::Part;
+use warmswap_study::{PrepagingRow, Similarity};
 
 use super::Made;
 use crate::arms;
 use crate::chart::{Axis, BarRow, Bars, Curve, Curves, DotRow, Dots, Ink, Paint};
-use crate::series::{self, Latencies};
+use crate::series::{self, Beside, Latencies};
 use crate::stored::Results;
 
 pub(super) fn made(what: impl Paint + 'static) -> Option<Made> {
@@ -95,88 +97,73 @@ pub(super) fn capacity(results: &Results) -> Option<Made> {
             values: vec![arm.cached as f64],
         })
     });
-    let rows: Vec<BarRow> = rows.collect();
-    (!rows.is_empty()).then(|| {
-        let bars = Bars {
-            parts: vec![("programs", Ink::Series(0))],
-            rows,
-            unit: |value| Quantity::Count(value.round() as u64),
-            is_share: false,
-        };
-        (String::new(), Box::new(bars) as Box<dyn Paint>)
-    })
+    let count = |value: f64| Quantity::Count(value.round() as u64);
+    let bars = Bars::of(count, [("programs", Ink::Series(0))], rows);
+    (!bars.rows.is_empty()).then(|| made(bars))?
 }
 
 pub(super) fn coverage(results: &Results) -> Option<Made> {
     use warmswap_study::coverage::{PAPER_ACCURACY, PAPER_COVERAGE};
-    let rows = results.coverage.first()?;
-    let seen = rows
-        .iter()
-        .filter(|row| row.sight == warmswap_replay::Sight::All);
-    made(series::by_app(
-        seen,
-        |row| row.app.clone(),
-        |row| {
-            vec![
-                row.coverage,
-                row.accuracy,
-                Some(PAPER_COVERAGE.value),
-                Some(PAPER_ACCURACY.value),
-            ]
-        },
-        vec![
-            ("coverage", Ink::Series(0), false),
-            ("accuracy", Ink::Series(1), false),
-            ("coverage, paper", Ink::Series(0), true),
-            ("accuracy, paper", Ink::Series(1), true),
-        ],
-    ))
+    let rows = results.coverage.first()?.iter();
+    let seen = rows.filter(|row| row.sight == warmswap_replay::Sight::All);
+    let kinds: [Beside<'_, CoverageRow>; 2] = [
+        (
+            "coverage",
+            "coverage, paper",
+            |row| row.coverage,
+            &PAPER_COVERAGE,
+        ),
+        (
+            "accuracy",
+            "accuracy, paper",
+            |row| row.accuracy,
+            &PAPER_ACCURACY,
+        ),
+    ];
+    made(series::by_app(seen, |row| &row.app, kinds))
 }
 
 pub(super) fn prepaging(results: &Results) -> Option<Made> {
-    use warmswap_study::prepaging::{PAPER_ANON_PRECISION, PAPER_ANON_RECALL};
-    let rows = results.prepaging.first()?;
-    let used = rows.iter().filter(|row| row.anon.pages > 0);
-    made(series::by_app(
-        used,
-        |row| row.app.clone(),
-        |row| {
-            vec![
-                row.anon.precision(),
-                row.anon.recall(),
-                Some(PAPER_ANON_PRECISION.value),
-                Some(PAPER_ANON_RECALL.value),
-            ]
-        },
-        vec![
-            ("precision, anonymous", Ink::Series(0), false),
-            ("recall, anonymous", Ink::Series(1), false),
-            ("precision, paper", Ink::Series(0), true),
-            ("recall, paper", Ink::Series(1), true),
-        ],
-    ))
+    use warmswap_study::prepaging::{
+        PAPER_ANON_PRECISION as PRECISION, PAPER_ANON_RECALL as RECALL,
+    };
+    let rows = results.prepaging.first()?.iter();
+    let used = rows.filter(|row| row.anon.pages > 0);
+    let kinds: [Beside<'_, PrepagingRow>; 2] = [
+        (
+            "precision, anonymous",
+            "precision, paper",
+            |row| row.anon.precision(),
+            &PRECISION,
+        ),
+        (
+            "recall, anonymous",
+            "recall, paper",
+            |row| row.anon.recall(),
+            &RECALL,
+        ),
+    ];
+    made(series::by_app(used, |row| &row.app, kinds))
 }
 
 pub(super) fn similarity(results: &Results) -> Option<Made> {
     use warmswap_study::similarity::{PAPER_REUSED, PAPER_SIMILARITY};
-    made(series::by_app(
-        results.similarity.first()?.iter(),
-        |row| row.app.clone(),
-        |row| {
-            vec![
-                Some(row.similarity),
-                Some(row.reused),
-                Some(PAPER_SIMILARITY.value),
-                Some(PAPER_REUSED.value),
-            ]
-        },
-        vec![
-            ("similarity", Ink::Series(0), false),
-            ("reuse", Ink::Series(1), false),
-            ("similarity, paper", Ink::Series(0), true),
-            ("reuse, paper", Ink::Series(1), true),
-        ],
-    ))
+    let rows = results.similarity.first()?.iter();
+    let kinds: [Beside<'_, Similarity>; 2] = [
+        (
+            "similarity",
+            "similarity, paper",
+            |row| Some(row.similarity),
+            &PAPER_SIMILARITY,
+        ),
+        (
+            "reuse",
+            "reuse, paper",
+            |row| Some(row.reused),
+            &PAPER_REUSED,
+        ),
+    ];
+    made(series::by_app(rows, |row| &row.app, kinds))
 }
 
 pub(super) fn hotness_order(results: &Results) -> Option<Made> {
@@ -190,12 +177,9 @@ pub(super) fn hotness_order(results: &Results) -> Option<Made> {
         }
     }
     let is_some = parts.iter().any(|part| part.shares().is_some());
-    let rows = parts.iter().enumerate().map(|(at, part)| BarRow {
-        group: String::new(),
-        label: format!("part {at}"),
-        values: [part.hot_pages, part.warm_pages, part.cold_pages]
-            .map(|n| n as f64)
-            .into(),
+    let rows = parts.iter().enumerate().map(|(at, part)| {
+        let values = [part.hot_pages, part.warm_pages, part.cold_pages];
+        BarRow::of(format!("part {at}"), values.map(|n| n as f64))
     });
     let bars = Bars {
         parts: vec![
@@ -207,7 +191,7 @@ pub(super) fn hotness_order(results: &Results) -> Option<Made> {
         unit: Quantity::Fraction,
         is_share: true,
     };
-    is_some.then(|| (String::new(), Box::new(bars) as Box<dyn Paint>))
+    is_some.then(|| made(bars))?
 }
 
 pub(super) fn chunks(
@@ -233,11 +217,7 @@ pub(super) fn chunks(
     let more = format!("The median of {} passes on one thread.", study.passes);
     let curves = Curves {
         curves,
-        x: Axis {
-            name: "bytes compressed at once",
-            unit: series::bytes,
-            is_log: true,
-        },
+        x: Axis::log("bytes compressed at once", series::bytes),
         y,
         is_stacked: false,
         most: None,

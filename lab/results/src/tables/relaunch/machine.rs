@@ -1,12 +1,8 @@
 //! Under which conditions arms over a whole machine ran.
 
 use warmswap_bench::RelaunchReport;
-use warmswap_bench::relaunch::{Conditions, Scope, Setting};
-
-use super::super::cells::{names, text};
-use super::{arm, measured};
-use warmswap_result::table::{Table, TableError};
-use warmswap_result::units::{Kind, Quantity};
+use warmswap_bench::relaunch::{ArmResult, Scope, Setting};
+use warmswap_result::{Described, Table};
 
 /// What the arms with a daemon are, in a footnote.
 pub(super) const DAEMONS: &str = "the daemon runs as shipped, and finds the kernel's own settings; told means of launches and \
@@ -18,58 +14,33 @@ pub(super) fn is_measured(report: &RelaunchReport) -> bool {
     arms.any(|result| result.arm.scope() == Scope::Machine)
 }
 
+#[derive(Described)]
+#[column(arm = self.0.arm.name(), text)]
+#[column(usable_bytes = self.0.conditions.usable_bytes, "machine", measured)]
+#[column(available_bytes = self.0.conditions.available_bytes, measured)]
+#[column(least_available_bytes = self.0.conditions.least_available_bytes, "at least", measured)]
+#[column(most_stall = self.0.conditions.most_stall_percent.map(|percent| percent / 100.0), percent, "stalled", measured)]
+#[column(oom_kills = self.0.oom_kills, count, "killed", measured)]
+#[column(settings = values(&self.0.conditions.settings), text)]
+struct ConditionsRow<'a>(&'a ArmResult);
+
 /// What was left of the machine in each arm, and the kernel's settings.
-pub(super) fn conditions(report: &RelaunchReport) -> Result<Table, TableError> {
-    let mut columns = names(["arm"]);
-    columns.extend([
-        measured("usable_bytes", "machine", Kind::Bytes),
-        measured("available_bytes", "available", Kind::Bytes),
-        measured("least_available_bytes", "at least", Kind::Bytes),
-        measured("most_stall", "stalled", Kind::Percent),
-        measured("oom_kills", "killed", Kind::Count),
-    ]);
-    columns.extend(names(["settings"]));
-    let mut table = Table::new("The machine, with what was taken away", columns);
-    for result in &report.arms {
-        let conditions = &result.conditions;
-        let Conditions {
-            usable_bytes,
-            available_bytes,
-            least_available_bytes,
-            most_stall_percent,
-            settings,
-            ..
-        } = conditions;
-        let bytes = |bytes: &Option<u64>| bytes.map_or(Quantity::Missing, Quantity::Bytes);
-        let stall = most_stall_percent.map_or(Quantity::Missing, |percent| {
-            Quantity::Fraction(percent / 100.0)
-        });
-        table.row([
-            arm(result.arm),
-            bytes(usable_bytes),
-            bytes(available_bytes),
-            bytes(least_available_bytes),
-            stall,
-            Quantity::Count(result.oom_kills),
-            text(&values(settings)),
-        ])?;
-    }
-    table.footnote(format!(
-        "Machine: memory of kernel and all programs. Available: of it, before the applications began, and at least while \
-         they ran. Stalled: all tasks waited for memory, in the worst 10 s. Killed: processes, for want of memory. \
-         Settings: {}.",
-        report
-            .arms
-            .iter()
-            .find(|result| !result.conditions.settings.is_empty())
-            .map_or_else(|| "none".to_owned(), |result| names_of(&result.conditions.settings)),
-    ));
+pub(super) fn conditions(report: &RelaunchReport) -> Table {
+    let title = "The machine, with what was taken away";
+    let set = report.arms.iter().map(|result| &result.conditions.settings);
+    let mut set = set.filter(|settings| !settings.is_empty());
     let features = report.features.iter();
     let features: Vec<_> = features
         .map(|Setting { name, value }| format!("{name} {value}"))
         .collect();
-    table.footnote(format!("The kernel has: {}.", features.join(", ")));
-    Ok(table)
+    Table::of(title, report.arms.iter().map(ConditionsRow))
+        .note(format!(
+            "Machine: memory of kernel and all programs. Available: of it, before the applications began, and at least while \
+             they ran. Stalled: all tasks waited for memory, in the worst 10 s. Killed: processes, for want of memory. \
+             Settings: {}.",
+            set.next().map_or_else(|| "none".to_owned(), |settings| names_of(settings)),
+        ))
+        .note(format!("The kernel has: {}.", features.join(", ")))
 }
 
 fn values(settings: &[Setting]) -> String {
