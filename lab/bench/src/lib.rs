@@ -15,6 +15,9 @@
 //!
 //! [`returns`](mod@returns) measures how fast they come back when memory is free again, after something else took it.
 
+#[macro_use]
+mod choices;
+
 mod arena_side;
 mod clock;
 mod error;

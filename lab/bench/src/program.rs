@@ -38,31 +38,20 @@ pub enum Budget {
     Bytes(u64),
 }
 
-/// Who has the memory of the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ProgramArm {
-    /// Nobody takes any of it.
-    Dram,
-    /// The kernel, with zram and a limit that follows the pool.
-    Zram,
-}
-
-impl ProgramArm {
-    /// Its name in tables and JSON.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Dram => "dram",
-            Self::Zram => "zram",
-        }
+choices! {
+    /// What has the memory of the program.
+    ProgramArm {
+        /// None of it is taken away.
+        Dram = "dram",
+        /// The kernel, with zram and a limit that follows the pool.
+        Zram = "zram",
     }
 }
 
 /// One run of the program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramRun {
-    /// Who had its memory.
+    /// What had its memory.
     pub arm: ProgramArm,
     /// From its start to its end.
     pub elapsed_ns: u64,

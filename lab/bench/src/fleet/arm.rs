@@ -2,69 +2,34 @@
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use warmswap_heap::{Collector, FleetConfig, Kind, MarvinConfig};
 
 /// Timers are expired by the benchmark, so that nothing waits and nothing depends on the time.
 const NEVER: Duration = Duration::from_secs(1 << 30);
 
-/// One side of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arm {
-    /// The native collector with memory for everything: what a launch takes when nothing is swapped.
-    Dram,
-    /// The native collector over LRU swap: Android.
-    Native,
-    /// Marvin.
-    Marvin,
-    /// Native collections but for those of the background (BGC).
-    Bgc,
-    /// Guided swap (RGS), native collections.
-    Rgs,
-    /// Both: Fleet as published.
-    Fleet,
-    /// Fleet with launch objects learned.
-    Learned,
-    /// The same over the scheme `warmswap`, with chunks by hotness and prefetch, in place of LRU swap by pages.
-    LearnedWarmswap,
+choices! {
+    /// One side of a comparison.
+    Arm {
+        /// The native collector with memory for everything: what a launch takes when nothing is swapped.
+        Dram = "dram",
+        /// The native collector over LRU swap: Android.
+        Native = "native",
+        /// Marvin.
+        Marvin = "marvin",
+        /// Native collections but for those of the background (BGC).
+        Bgc = "bgc",
+        /// Guided swap (RGS), native collections.
+        Rgs = "rgs",
+        /// Both: Fleet as published.
+        Fleet = "fleet",
+        /// Fleet with launch objects learned.
+        Learned = "learned",
+        /// The same over the scheme `warmswap`, with chunks by hotness and prefetch, in place of LRU swap by pages.
+        LearnedWarmswap = "learned-warmswap",
+    }
 }
 
 impl Arm {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Dram,
-        Self::Native,
-        Self::Marvin,
-        Self::Bgc,
-        Self::Rgs,
-        Self::Fleet,
-        Self::Learned,
-        Self::LearnedWarmswap,
-    ];
-
-    /// Name, for tables and the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Dram => "dram",
-            Self::Native => "native",
-            Self::Marvin => "marvin",
-            Self::Bgc => "bgc",
-            Self::Rgs => "rgs",
-            Self::Fleet => "fleet",
-            Self::Learned => "learned",
-            Self::LearnedWarmswap => "learned-warmswap",
-        }
-    }
-
-    /// The arm of a name.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|arm| arm.name() == name)
-    }
-
     /// Its collector, whose timers never expire by themselves.
     #[must_use]
     pub fn collector(self) -> Collector {
@@ -116,26 +81,14 @@ impl Arm {
     }
 }
 
-/// Where pages go that leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Swap {
-    /// The compressed pool; part of the budget.
-    Pool,
-    /// A file with the paper's flash bandwidth.
-    Flash,
-    /// A file, whose reads are counted and not slowed down.
-    Counted,
-}
-
-impl Swap {
-    /// Name, for tables and the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pool => "pool",
-            Self::Flash => "flash",
-            Self::Counted => "counted",
-        }
+choices! {
+    /// Where pages go that leave.
+    Swap {
+        /// The compressed pool; part of the budget.
+        Pool = "pool",
+        /// A file with the paper's flash bandwidth.
+        Flash = "flash",
+        /// A file, whose reads are counted and not slowed down.
+        Counted = "counted",
     }
 }

@@ -3,81 +3,55 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ValueEnum;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use warmswap_apps::{AppSpec, Place, Size};
 use warmswap_kernel::HostConfig;
 
 use super::arenas::Footprints;
 
-/// Who pages the applications.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    ValueEnum,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arm {
-    /// Nothing is paged: memory without a limit.
-    #[default]
-    Dram,
-    /// The kernel by itself, over zram.
-    Zram,
-    /// The kernel, steered by the kernel host, over zram.
-    Kernel,
-    /// The preloaded library, in the programs that allow it; the others as in [`Arm::Zram`].
-    Preload,
-    /// The kernel by itself, over a swap file on disk.
-    Swap,
-    /// The kernel by itself, over zswap and a swap file behind it.
-    Zswap,
-    /// Ariadne as published, by the preloaded library: hot data excluded from compression at first.
-    AriadneEhl,
-    /// The same, all lists compressed.
-    AriadneAl,
-    /// ezswap as published, by the preloaded library: files of programs too, with a backing file.
-    Ezswap,
-    /// The whole machine is short of memory: the kernel by itself with its own settings, over zram.
-    ZramDefault,
-    /// The same with the settings that distributions choose for zram.
-    ZramTuned,
-    /// The same as [`Arm::ZramDefault`], steered by the daemon as shipped, which is told of switches.
-    Daemon,
-    /// The same, but the daemon is told nothing: it finds the applications and their switches by itself.
-    DaemonUntold,
+choices! {
+    /// What pages the applications.
+    #[derive(Default)]
+    Arm {
+        /// Nothing is paged: memory without a limit.
+        #[default]
+        Dram = "dram",
+        /// The kernel by itself, over zram.
+        Zram = "zram",
+        /// The kernel, steered by the kernel host, over zram.
+        Kernel = "kernel",
+        /// The preloaded library, in the programs that allow it; the others as in [`Arm::Zram`].
+        Preload = "preload",
+        /// The kernel by itself, over a swap file on disk.
+        Swap = "swap",
+        /// The kernel by itself, over zswap and a swap file behind it.
+        Zswap = "zswap",
+        /// Ariadne as published, by the preloaded library: hot data excluded from compression at first.
+        AriadneEhl = "ariadne-ehl",
+        /// The same, all lists compressed.
+        AriadneAl = "ariadne-al",
+        /// ezswap as published, by the preloaded library: files of programs too, with a backing file.
+        Ezswap = "ezswap",
+        /// The whole machine is short of memory: the kernel by itself with its own settings, over zram.
+        ZramDefault = "zram-default",
+        /// The same with the settings that distributions choose for zram.
+        ZramTuned = "zram-tuned",
+        /// The same as [`Arm::ZramDefault`], steered by the daemon as shipped, which is told of switches.
+        Daemon = "daemon",
+        /// The same, but the daemon is told nothing: it finds the applications and their switches by itself.
+        DaemonUntold = "daemon-untold",
+    }
 }
 
-/// What the memory of an arm is swapped to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum SwapKind {
-    /// A zram device.
-    Zram,
-    /// A file.
-    File,
-    /// zswap, with a file behind it.
-    Zswap,
-}
-
-impl SwapKind {
-    /// One word.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Zram => "zram",
-            Self::File => "file",
-            Self::Zswap => "zswap",
-        }
+choices! {
+    /// What the memory of an arm is swapped to.
+    SwapKind {
+        /// A zram device.
+        Zram = "zram",
+        /// A file.
+        File = "file",
+        /// zswap, with a file behind it.
+        Zswap = "zswap",
     }
 }
 
@@ -93,26 +67,6 @@ pub enum Scope {
 }
 
 impl Arm {
-    /// One word.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Dram => "dram",
-            Self::Zram => "zram",
-            Self::Kernel => "kernel",
-            Self::Preload => "preload",
-            Self::Swap => "swap",
-            Self::Zswap => "zswap",
-            Self::AriadneEhl => "ariadne-ehl",
-            Self::AriadneAl => "ariadne-al",
-            Self::Ezswap => "ezswap",
-            Self::ZramDefault => "zram-default",
-            Self::ZramTuned => "zram-tuned",
-            Self::Daemon => "daemon",
-            Self::DaemonUntold => "daemon-untold",
-        }
-    }
-
     /// Where its memory is limited.
     #[must_use]
     pub const fn scope(self) -> Scope {

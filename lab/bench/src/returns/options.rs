@@ -2,80 +2,42 @@
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use warmswap_apps::{AppSpec, Place, Size};
 use warmswap_kernel::HostConfig;
 
 use crate::relaunch::SwapKind;
 
-/// Who brings pages back.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    ValueEnum,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReturnArm {
-    /// Memory has no limit: nothing leaves.
-    #[value(skip)]
-    NoLimit,
-    /// The kernel alone, a page at each fault.
-    Kernel,
-    /// The daemon as shipped, which is told of switches.
-    Daemon,
-    /// The daemon as shipped, which is told nothing.
-    DaemonUntold,
+choices! {
+    /// What brings pages back.
+    ReturnArm {
+        /// Memory has no limit: nothing leaves.
+        #[value(skip)]
+        NoLimit = "no-limit",
+        /// The kernel alone, a page at each fault.
+        Kernel = "kernel",
+        /// The daemon as shipped, which is told of switches.
+        Daemon = "daemon",
+        /// The daemon as shipped, which is told nothing.
+        DaemonUntold = "daemon-untold",
+    }
 }
 
 impl ReturnArm {
-    /// One word.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NoLimit => "no-limit",
-            Self::Kernel => "kernel",
-            Self::Daemon => "daemon",
-            Self::DaemonUntold => "daemon-untold",
-        }
-    }
-
     /// Whether a daemon runs.
     pub(super) const fn has_daemon(self) -> bool {
         matches!(self, Self::Daemon | Self::DaemonUntold)
     }
 }
 
-/// What takes the memory away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum HogKind {
-    /// Anonymous memory with contents of real files, all of which it touches twice a second.
-    Anonymous,
-    /// Copies of many files, which stay until the last return.
-    Files,
-    /// Compilations, as many at a time as take the memory.
-    Compiler,
-}
-
-impl HogKind {
-    /// One word.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Anonymous => "anonymous",
-            Self::Files => "files",
-            Self::Compiler => "compiler",
-        }
+choices! {
+    /// What takes the memory away.
+    HogKind {
+        /// Anonymous memory with contents of real files; all of it is touched twice a second.
+        Anonymous = "anonymous",
+        /// Copies of many files, which stay until the last return.
+        Files = "files",
+        /// Compilations, as many at a time as take the memory.
+        Compiler = "compiler",
     }
 }
 

@@ -32,8 +32,8 @@ pub struct FleetArgs {
     #[arg(long, default_value_t = 0.05, value_name = "PART")]
     flash_scale: f64,
     /// Arms of hot launches, separated by commas [default: all]
-    #[arg(long, value_delimiter = ',', value_name = "ARM")]
-    arms: Vec<String>,
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ARM")]
+    arms: Vec<Arm>,
     /// Launches of each program
     #[arg(long, default_value_t = 20)]
     launches: usize,
@@ -80,16 +80,11 @@ impl FleetArgs {
         self.only.is_empty() || self.only.contains(&experiment)
     }
 
-    fn arms(&self) -> Result<Vec<Arm>> {
-        if self.arms.is_empty() {
-            return Ok(Arm::ALL.into());
+    fn arms(&self) -> Vec<Arm> {
+        match self.arms.as_slice() {
+            [] => Arm::value_variants().into(),
+            arms => arms.into(),
         }
-        let known = || Arm::ALL.map(Arm::name).join(", ");
-        let arm = |name: &String| {
-            Arm::of_name(name)
-                .ok_or_else(|| BadInput(format!("there is no arm {name}; there are {}", known())))
-        };
-        Ok(self.arms.iter().map(arm).collect::<Result<_, _>>()?)
     }
 
     fn bytes(&self, scale: f64) -> usize {
@@ -181,7 +176,6 @@ pub fn run(args: &FleetArgs, output: &Output) -> Result<()> {
         let needed = "at least one launch and a budget of 5 to 400 per cent are needed";
         return Err(BadInput(needed.to_owned()).into());
     }
-    args.arms()?;
     let bytes = args.bytes(args.scale);
     let programs = Programs::of(args)?;
     let mut report = FleetReport::default();
@@ -255,7 +249,7 @@ fn launch_options(
     };
     Ok(LaunchesOptions {
         subjects,
-        arms: args.arms()?,
+        arms: args.arms(),
         launches: args.launches().div_ceil(fewer),
         actions: 20,
         background_bytes: bytes / 20,
