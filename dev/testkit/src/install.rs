@@ -27,11 +27,16 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Installs parts of what is in the folder `release` of `built`, below `root`.
+/// Installs parts of what is in the folder `release` of `built` to `prefix` below `root`.
 ///
 /// # Panics
 /// When no shell starts.
-pub fn install(parts: &str, built: &Path, root: &Path, arguments: &[&str]) -> Output {
+pub fn install(
+    parts: &str,
+    built: &Path,
+    (root, prefix): (&Path, &str),
+    arguments: &[&str],
+) -> Output {
     let script = book::root().join("scripts/install");
     Command::new("sh")
         .arg(script)
@@ -39,7 +44,7 @@ pub fn install(parts: &str, built: &Path, root: &Path, arguments: &[&str]) -> Ou
         .env("PARTS", parts)
         .env("CARGO_TARGET_DIR", built)
         .env("DESTDIR", root)
-        .env_remove("PREFIX")
+        .env("PREFIX", prefix)
         .output()
         .unwrap()
 }

@@ -12,14 +12,14 @@ fn what_is_installed_works_and_goes_again() {
     let release = built.join("release");
     fs::create_dir_all(&release).unwrap();
     fs::create_dir_all(&root).unwrap();
-    let output = install("lab", &built, &root, &[]);
+    let output = install("lab", &built, (&root, "/usr/local"), &[]);
     assert_eq!(output.status.code(), Some(2));
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("run make lab first"), "{errors}");
 
     let command = env!("CARGO_BIN_EXE_warmswap-lab");
     fs::copy(command, release.join("warmswap-lab")).unwrap();
-    let output = install("lab", &built, &root, &[]);
+    let output = install("lab", &built, (&root, "/usr/local"), &[]);
     assert!(output.status.success(), "{output:?}");
     let installed = files(&root);
     for file in [
@@ -52,7 +52,7 @@ fn what_is_installed_works_and_goes_again() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("apps/none.toml"), "{errors}");
 
-    let output = install("lab", &built, &root, &["remove"]);
+    let output = install("lab", &built, (&root, "/usr/local"), &["remove"]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(files(&root), Vec::<PathBuf>::new());
 }

@@ -11,7 +11,7 @@ fn what_is_installed_works_and_goes_again() {
     fs::create_dir_all(&root).unwrap();
 
     // Nothing is built: without the programs it says what to do.
-    let output = install("product", &built, &root, &[]);
+    let output = install("product", &built, (&root, "/usr/local"), &[]);
     assert_eq!(output.status.code(), Some(2));
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("run make build first"), "{errors}");
@@ -23,7 +23,7 @@ fn what_is_installed_works_and_goes_again() {
     fs::copy(command, release.join("warmswap")).unwrap();
     // The library is installed as any other program is.
     fs::copy("/proc/self/exe", release.join("libwarmswap_preload.so")).unwrap();
-    let output = install("product", &built, &root, &[]);
+    let output = install("product", &built, (&root, "/usr/local"), &[]);
     assert!(output.status.success(), "{output:?}");
     let installed = files(&root);
     for file in [
@@ -38,7 +38,26 @@ fn what_is_installed_works_and_goes_again() {
         assert!(is_there, "{file} of {installed:?}");
     }
 
-    let output = install("product", &built, &root, &["remove"]);
+    let output = install("product", &built, (&root, "/usr/local"), &["remove"]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(files(&root), Vec::<PathBuf>::new());
+
+    // What others put there stays, and names may have spaces.
+    let to = (root.as_path(), "/opt/my folder");
+    let theirs = root.join("opt/my folder/share/warmswap/theirs");
+    let empty = root.join("opt/my folder/bin");
+    fs::create_dir_all(&empty).unwrap();
+    let output = install("product", &built, to, &[]);
+    assert!(output.status.success(), "{output:?}");
+    let unit = root.join("usr/local/lib/systemd/system/warmswap.service");
+    let text = fs::read_to_string(&unit).unwrap();
+    assert!(
+        text.contains("\nExecStart=\"/opt/my folder/bin/warmswap\" daemon\n"),
+        "{text}"
+    );
+    fs::write(&theirs, "").unwrap();
+    let output = install("product", &built, to, &["remove"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(files(&root), [theirs.strip_prefix(&root).unwrap()]);
+    assert!(empty.is_dir(), "it was there before");
 }
