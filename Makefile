@@ -1,6 +1,8 @@
 # warmswap: `make help` lists what there is.
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
+# What `scripts/bootstrap tools` installs comes first.
+test book: export PATH := $(CURDIR)/target/tools/bin:$(PATH)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build lab install uninstall deb tarball package-test crates test soak suites kernels cross traces bench demo book clean
@@ -24,19 +26,21 @@ uninstall: ## take that away again
 	@scripts/install remove
 
 deb: build lab ## Debian packages, one of the product and one of the laboratory: target/packages/
+	@scripts/bootstrap packing
 	@scripts/deb
 
 tarball: build lab ## an archive of both for other distributions: target/packages/
+	@scripts/bootstrap packing
 	@scripts/tarball
 
 package-test: build lab ## install the Debian package into a clean Debian, use it there, purge it; boot another with it (root)
+	@scripts/bootstrap packing
 	@scripts/package-test
-	@scripts/boot-test
 
 crates: setup ## pack the libraries that others may use, and build each from its package alone
 	@scripts/crates
 
-test: setup ## all checks and tests; STEPS="fmt clippy" runs only some
+test: ## all checks and tests; STEPS="fmt clippy" runs only some
 	@scripts/bootstrap tools
 	@scripts/test $(STEPS)
 
@@ -61,7 +65,7 @@ bench: setup ## microbenchmarks of all crates
 demo: setup ## build, take memory from programs and return to them, page one, compare schemes on a recorded trace
 	@scripts/demo
 
-book: setup ## the book, with the reference of the command: target/book/index.html
+book: ## the book, with the reference of the command: target/book/index.html
 	@scripts/bootstrap tools
 	@scripts/book
 
