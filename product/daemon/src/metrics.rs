@@ -181,7 +181,9 @@ fn applications(apps: &[AppStatus], text: &mut Text) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::of_host;
     use std::collections::BTreeMap;
+    use warmswap_kernel::HostStatus;
     use warmswap_protocol::{RelaunchStatus, SignalStatus};
 
     fn status() -> DaemonStatus {
@@ -230,15 +232,31 @@ mod tests {
     fn every_metric_of_the_dashboard_is_on_the_page() {
         let text = include_str!("../../../dist/grafana-dashboard.json");
         let dashboard: serde_json::Value = serde_json::from_str(text).unwrap();
-        let page = openmetrics(&status());
+        let host = of_host(HostStatus::default(), |_| false, 0);
+        let page = openmetrics(&DaemonStatus {
+            counters: host.counters,
+            ..status()
+        });
         let mut asked = 0;
         for panel in dashboard["panels"].as_array().unwrap() {
             for target in panel["targets"].as_array().into_iter().flatten() {
                 let query = target["expr"].as_str().unwrap();
                 let names = query.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-                for name in names.filter(|name| name.starts_with("warmswap_")) {
-                    let is_there = page.lines().any(|line| line.starts_with(name));
-                    assert!(is_there, "{name} in {query}");
+                let names: Vec<&str> = names.filter(|n| n.starts_with("warmswap_")).collect();
+                // What stands in quotes are labels' values, several of them with bars between.
+                let values = query
+                    .split('"')
+                    .skip(1)
+                    .step_by(2)
+                    .flat_map(|v| v.split('|'));
+                let values: Vec<String> = values.map(|value| format!("=\"{value}\"")).collect();
+                for name in &names {
+                    let lines = || page.lines().filter(|line| line.starts_with(name));
+                    assert!(lines().next().is_some(), "{name} in {query}");
+                    for value in &values {
+                        let is_there = lines().any(|line| line.contains(value));
+                        assert!(is_there, "{name}{{{value}}} in {query}");
+                    }
                     asked += 1;
                 }
             }
