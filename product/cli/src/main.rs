@@ -37,7 +37,7 @@ Files:
 
 Schemes are compared, and programs recorded and measured, by warmswap-lab(1).";
 
-/// Compressed swap that knows which pages the next launch will need.
+/// Brings programs back from swap before they are used again.
 #[derive(Debug, Parser)]
 #[command(name = "warmswap", version, max_term_width = 100, after_long_help = HELP)]
 struct Cli {
@@ -47,11 +47,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Steer the kernel's swap for programs as they are (root)
+    /// Bring programs back from the kernel's swap while memory is free (root)
     Daemon(commands::daemon::DaemonArgs),
     /// Tell the daemon which window this user looks at, from a session
     Agent(commands::agent::AgentArgs),
-    /// Run a program with live, compressed, prefetched memory
+    /// Run a program in less memory than it needs: the rest is compressed
     Run(commands::run::RunArgs),
     /// Start a program as an application that the daemon looks after
     Launch(commands::launch::LaunchArgs),

@@ -1,4 +1,4 @@
-//! The daemon that steers the kernel's swap for programs as they are.
+//! The daemon that brings programs, as they are, back from the kernel's swap.
 //!
 //! One thread owns the host and does everything; the others tell it what happened ([`event`]): the control
 //! socket's, one that follows the machine's swap, and one that waits for signals. Window systems are read by agents in the

@@ -9,8 +9,9 @@ use warmswap_protocol::DAEMON_SOCKET;
 const HELP: &str = "\
 Examples:
   warmswap agent --x11 :1
-      by hand: the windows of one display; in every session with a desktop:
-      systemctl --user enable --now warmswap-agent";
+      by hand: the windows of one display; in every session of GNOME or KDE:
+      systemctl --user enable --now warmswap-agent; of sway or i3: exec warmswap
+      agent in its configuration";
 
 /// What it follows.
 #[derive(Debug, Args)]

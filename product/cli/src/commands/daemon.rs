@@ -1,4 +1,4 @@
-//! `warmswap daemon`: steers the kernel's swap for programs as they are; and how the command finds it.
+//! `warmswap daemon`: brings programs back from the kernel's swap; and how the command finds it.
 
 use super::config::load;
 use anyhow::Result;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use warmswap_protocol::{AppEvent, Client, ClientError, DAEMON_SOCKET, DaemonStatus, Request};
 use warmswap_sys::Root;
 
-/// How long the daemon has for its answer: it may be paging out.
+/// How long the daemon has for its answer: the machine may be short of memory.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 const HELP: &str = "\

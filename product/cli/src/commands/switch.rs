@@ -15,9 +15,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const HELP: &str = "\
 Examples:
   warmswap switch mail
-      its user is back
+      it is used again
   warmswap switch --background mail
-      its user is gone: its pages may leave
+      it is not used any more
   warmswap switch --foreground 4711
       of a program under `warmswap run`, by its process";
 
@@ -39,10 +39,10 @@ pub struct SwitchArgs {
 #[derive(Clone, Copy, Debug, Args)]
 #[group(multiple = false)]
 struct Direction {
-    /// Nobody looks at it: its pages are the first to leave
+    /// It is out of use: pages of a program under `warmswap run` may leave, and the daemon learns what was used
     #[arg(long)]
     background: bool,
-    /// Its user is back: what it will need begins to come; the default for an application
+    /// It is used again: what it will need begins to come; the default for an application
     #[arg(long)]
     foreground: bool,
     /// It is up: the launch window closes

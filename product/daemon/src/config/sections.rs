@@ -17,8 +17,8 @@ section! {
     DaemonSection {
         /// The control socket, which `warmswap status` and `warmswap switch` speak to.
         "socket" socket: PathBuf = |_| PathBuf::from(warmswap_protocol::DAEMON_SOCKET);
-        /// The group whose members may use the socket, besides root. Each of them sees and steers applications
-        /// whose processes are all his own. Empty: root alone.
+        /// The group whose members may use the socket, besides root. A member sees and steers applications whose
+        /// processes are all the member's own. Empty: root alone.
         "socket-group" socket_group: Option<String> = |_| None;
         /// Where hot lists and footprints are kept over a restart.
         "state-folder" state_folder: PathBuf = |_| PathBuf::from("/var/lib/warmswap");
