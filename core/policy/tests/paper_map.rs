@@ -1,4 +1,5 @@
-//! The map of the papers, at the top of the crate and in ARCHITECTURE.md, names files that exist, the same in both.
+//! ARCHITECTURE.md names files that exist: the map of the papers, the same as at the top of the crate, and the paths that it
+//! draws.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -57,5 +58,18 @@ fn every_section_of_a_paper_has_a_file_that_exists() {
                 "{section}: {file} is missing"
             );
         }
+    }
+}
+
+#[test]
+fn every_file_of_a_drawn_path_exists() {
+    let repository = repository();
+    let page = std::fs::read_to_string(repository.join("ARCHITECTURE.md")).expect("it can be read");
+    let blocks = page.split("```").skip(1).step_by(2);
+    let words = blocks.flat_map(str::split_whitespace);
+    let files: Vec<&str> = words.filter(|word| word.ends_with(".rs")).collect();
+    assert!(files.len() > 20, "{files:?}");
+    for file in files {
+        assert!(repository.join(file).is_file(), "{file} is missing");
     }
 }
