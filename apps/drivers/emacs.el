@@ -13,7 +13,7 @@
   (mod (ash app-state -8) limit))
 
 (defun app-pick (count seed)
-  "COUNT buffers, of which 70 % are the same for every SEED."
+  "COUNT buffers; 70 % of them are the same for every SEED."
   (let ((size (length app-buffers)) (chosen nil))
     (setq app-state 1)
     (dotimes (at count)

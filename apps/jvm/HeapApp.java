@@ -12,7 +12,7 @@ import java.util.Random;
 public final class HeapApp {
     private static final int FOREGROUND_ACTIONS = 300;
 
-    /** Android collects when a heap of which 0.75 are live is full: it grows by a third from one collection to the next. */
+    /** Android collects when a heap is full, with 0.75 of it live: it grows by a third from one collection to the next. */
     private static final int GROWTH_DIVISOR = 3;
 
     /** For programs whose actions hardly allocate. */

@@ -47,7 +47,7 @@ fn make(path: &Path, text: &str) {
     fs::write(path, text).expect("write");
 }
 
-/// Nobody else may write to the folder of lists, nor to a list.
+/// The folder of lists, and a list, may be written by their owner alone.
 fn private(folder: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).expect("own");

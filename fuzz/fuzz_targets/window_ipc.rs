@@ -111,7 +111,7 @@ fuzz_target!(|data: &[u8]| {
         told.get() < MAX_TOLD
     });
     match result {
-        Ok(()) => assert_eq!(told.get(), MAX_TOLD, "it ends when nobody listens"),
+        Ok(()) => assert_eq!(told.get(), MAX_TOLD, "it ends with its last listener"),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 });

@@ -199,7 +199,7 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// A heap in this memory, of which it uses [`HeapConfig::address_bytes`].
+    /// A heap in this memory; it uses [`HeapConfig::address_bytes`] of it.
     ///
     /// # Errors
     /// [`HeapError`]: the configuration makes no sense, the memory is too small, or there is no thread.

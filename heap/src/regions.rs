@@ -180,7 +180,7 @@ pub struct RegionTable {
 }
 
 impl RegionTable {
-    /// A table of so many regions, of which mutators use at most `most_in_use`. Region 0 is never used.
+    /// A table of so many regions; mutators use at most `most_in_use` of them. Region 0 is never used.
     pub fn new(regions: usize, most_in_use: usize) -> Self {
         let info = |_| RegionInfo {
             flags: AtomicU8::new(0),

@@ -39,7 +39,7 @@ unsafe impl Send for Space {}
 unsafe impl Sync for Space {}
 
 impl Space {
-    /// A space over memory, of which mutators use at most `most_in_use` regions.
+    /// A space over memory; mutators use at most `most_in_use` regions of it.
     pub fn new(memory: Box<dyn HeapMemory>, regions: usize, most_in_use: usize) -> Self {
         let bytes = regions * crate::layout::REGION_BYTES;
         assert!(bytes <= memory.bytes(), "memory for all regions");

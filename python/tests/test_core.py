@@ -314,7 +314,7 @@ def test_ctrl_c_ends_a_page_out(script):
     script(
         """
 import os, signal, threading, warmswap
-# Whoever runs in the background of a shell ignores it.
+# A process in the background of a shell ignores it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 block = bytearray(os.urandom(1 << 20) * 400)
 seen = False

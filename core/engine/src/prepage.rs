@@ -368,8 +368,8 @@ impl Engine {
         self.scheme.prefetch.leave_files();
     }
 
-    /// How many to read of the pages of files that the plan for the application's launch has, of which so many are missing
-    /// and so many in memory. For a host that finds that out with the whole plan at hand: the engine takes all of them for
+    /// How many to read of the pages of files that the plan for the application's launch has, where so many are missing and
+    /// so many in memory. For a host that finds that out with the whole plan at hand: the engine takes all of them for
     /// read.
     pub fn files_to_read(&mut self, app: AppId, missing_pages: u64, present_pages: u64) -> u64 {
         let policy = &mut self.scheme.prefetch;

@@ -20,7 +20,7 @@ fn launched(scheme: &str) -> Host {
     h
 }
 
-/// Touches, of which the engine hears those that are faults; how many these are.
+/// Touches pages; the engine hears the faults alone. How many these are.
 fn touch(h: &mut Host, app: u16, pages: Range<u64>) -> usize {
     let mut faults = 0;
     for number in pages {
@@ -47,7 +47,7 @@ fn crowd(h: &mut Host) {
     h.apply(Event::Idle);
 }
 
-/// The hot pages of which a relaunch is to show nothing.
+/// The hot pages that a relaunch does not touch.
 fn hot(h: &Host) -> Vec<u64> {
     let pages = h.engine.hot_set(app(0));
     let pages = pages.filter(|&page| !h.engine.is_on_probation(page));

@@ -54,7 +54,7 @@ macro_rules! skip {
 /// [`SKIPPED_LOG`], if set.
 ///
 /// # Panics
-/// When that file cannot be written: a skip that nobody hears of must not pass for a success.
+/// When that file cannot be written: a skip that is not reported must not pass for a success.
 pub fn record_skip(name: &str, reason: &str) {
     let line = skip_line(name, reason);
     eprint!("{line}");
@@ -66,7 +66,7 @@ pub fn record_skip(name: &str, reason: &str) {
     }
 }
 
-/// The library that is preloaded into programs: that of [`BUILT_LIBRARY`], else the one beside the tests. Cargo makes
+/// The library that is preloaded into programs: what [`BUILT_LIBRARY`] names, else the one beside the tests. Cargo makes
 /// libraries that no Rust program links only when it is asked to, so the first call of a process asks.
 ///
 /// # Panics

@@ -1,7 +1,7 @@
 //! Shell blocks of the documents: what tests check of them, and run.
 //!
-//! A block begins with ```` ```sh ```` or ```` ```console ````, of which lines that begin with `$ ` are commands; one with
-//! ```` ```sh,run ```` is to be run by a test. The documents are the README and the chapters of the book.
+//! A block begins with ```` ```sh ```` or ```` ```console ````; of the latter, lines that begin with `$ ` are commands. One
+//! with ```` ```sh,run ```` is to be run by a test. The documents are the README and the chapters of the book.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -215,7 +215,7 @@ impl Collections {
         freed
     }
 
-    /// Gives the memory of regions back, that of the last ones that mutators will want again soon excepted.
+    /// Gives the memory of regions back, except for the last ones, which mutators will want again soon.
     fn release(&self, freed: &[(usize, usize)]) {
         let space = &self.heap.space;
         for &(first, span) in freed {

@@ -541,7 +541,7 @@ fn memory_may_be_larger() {
 }
 
 /// The regions of objects that Marvin may swap out kept their dead objects for as long as one in them lived, so that a
-/// heap of which an eighth lived was full.
+/// heap was full while an eighth of it lived.
 #[test]
 fn room_of_dead_objects_that_may_be_swapped_is_used_again() {
     let heap = heap(8 * MIB, Collector::Marvin(marvin()));

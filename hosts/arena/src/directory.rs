@@ -388,7 +388,7 @@ impl Directory {
         Some(u128::from(half(0)?) | u128::from(half(1)?) << 64)
     }
 
-    /// Gives back the memory of the words of pages that are unmapped, of which no thread holds one.
+    /// Gives back the memory of the words of pages that are unmapped, and that no thread holds.
     pub fn discard(&self, first: usize, pages: usize) -> Result<(), std::io::Error> {
         if let Some(hashes) = &self.hashes {
             hashes.discard(2 * first, 2 * pages)?;

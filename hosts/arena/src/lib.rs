@@ -44,7 +44,7 @@
 //!   pool's copy when no thread reads it any more.
 //! - What a store takes is read while the page is held: a single page is encoded so, the pages of a larger chunk
 //!   are copied. It gives a frame up only if the word has not changed since; a page that
-//!   was touched leaves a hole in the chunk, of which the engine hears before it hears of the store.
+//!   was touched leaves a hole in the chunk; the engine hears of the hole before it hears of the store.
 //! - Writes are not seen. A page that leaves for a kept copy does so only if its 128-bit hash is the copy's.
 //! - Arrivals go through a lock-free queue of page numbers. A number that is queued twice finds nothing new; a
 //!   full queue reports an overflow, and the pager looks at every word.

@@ -41,7 +41,7 @@ pub enum FormatError {
     WrongChecksum {
         /// What the header says.
         expected: u64,
-        /// That of the bytes.
+        /// What the bytes give.
         found: u64,
     },
     /// The checksum is right, but it is no table.

@@ -19,7 +19,7 @@ use crate::mapping::{LARGE_BYTES, NOT_OURS, errno_of, split};
 use crate::settings::program;
 use crate::{keeper, report, stacks};
 
-/// What `fstatfs` says of a file of huge pages, of which no parts can be mapped elsewhere.
+/// What `fstatfs` says of a file of huge pages: no part of it can be mapped elsewhere.
 const HUGETLBFS_MAGIC: libc::__fsword_t = 0x958458f6;
 
 /// Whether a mapping, at no address in particular, is of a kind that is asked for.
@@ -39,7 +39,7 @@ pub fn map(
     flags: c_int,
     (file, offset): (c_int, off_t),
 ) -> *mut c_void {
-    // What is populated is the page cache, of which the twin shows nothing.
+    // What is populated is the page cache, and the twin shows nothing of it.
     let (len, alone) = (range.len(), flags & !libc::MAP_POPULATE);
     // SAFETY: a new map at an address of the kernel's choice.
     let mapped =

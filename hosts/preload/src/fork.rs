@@ -114,12 +114,12 @@ pub fn may_lock_allocator() -> bool {
 unsafe extern "C" fn before() {
     let within = ReentrancyGuard::enter();
     let program = program();
-    // A handler of a signal that interrupted mimalloc waits for nothing that others may have who wait for its thread.
+    // A handler of a signal that interrupted mimalloc must not wait for what a thread may hold that waits for this one.
     let has_closed = !gate::is_inside();
     let mut held_off = None;
     if has_closed {
-        // First of all: who looks waits for a thread that has the loader's lock, which may wait for a stream, for mimalloc
-        // or for a page.
+        // First of all: a thread that looks for Go waits for the loader's lock, whose holder may wait for a stream, for
+        // mimalloc or for a page.
         held_off = program.map(|_| go::hold_off());
         // A thread that has this lock may allocate; one inside mimalloc uses no stream.
         streams(&STREAMS_LOCK);

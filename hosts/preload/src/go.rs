@@ -1,7 +1,7 @@
 //! Programs with a Go runtime.
 //!
 //! With cgo, Go maps and unmaps its memory by the C library's functions, and so in the space. It gives memory up by
-//! system calls of its own (`madvise` in `runtime/sys_linux_*.s`), of which this library never learns: a page that is in its
+//! system calls of its own (`madvise` in `runtime/sys_linux_*.s`), and this library never learns of them: a page that is in its
 //! place would be gone, and one that is away would come back with its old content. A program that has such a runtime
 //! before it is paged runs unpaged. Where one is loaded later, its heap is left to the kernel: it is reserved at addresses
 //! that Go hints at, and nothing else of Go's memory is given up so.

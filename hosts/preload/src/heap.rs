@@ -42,7 +42,7 @@ pub struct Heap {
     lock: Lock,
 }
 
-// SAFETY: the allocator is used only by who has the lock.
+// SAFETY: the allocator is used only with the lock held.
 unsafe impl Sync for Heap {}
 
 /// A lock of one word, which a thread can hold over its fork.
@@ -183,7 +183,7 @@ unsafe impl GlobalAlloc for Heap {
             return address;
         }
         // A table that grows by little each time is moved seldom: addresses that nothing was written to take no memory.
-        // Who waits for a page may wait for the thread that moves it.
+        // A thread that waits for a page may wait for the thread that moves it.
         let mut new = ptr::null_mut();
         if size > old {
             new = self.allocate(size.max(2 * old), align);

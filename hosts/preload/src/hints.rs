@@ -20,14 +20,14 @@ static GIVEN_BACK: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether a hint is to be followed, wherever it is.
 ///
-/// Who hints at low addresses and wants to use them at once keeps them in 32 bits (LuaJIT). Who only reserves them (JVMs)
-/// tries others next. What Go reserves so is its heap, of which the kernel alone learns what is given up.
+/// A program that hints at low addresses and uses them at once keeps them in 32 bits (LuaJIT). One that only reserves them
+/// (JVMs) tries others next. Go reserves its heap so, and tells the kernel alone what it gives up of it.
 pub fn are_meant(hint: usize, protection: c_int) -> bool {
     let is_reservation = protection == libc::PROT_NONE;
     if !is_reservation {
         return hint < LOW_END;
     }
-    // A fork waits for who is inside mimalloc, and who looks for Go may wait for a fork.
+    // A fork waits for threads inside mimalloc, and a thread that looks for Go may wait for a fork.
     GIVEN_BACK.load(Ordering::Relaxed) >= MOST_GIVEN_BACK || !gate::is_inside() && go::is_loaded()
 }
 

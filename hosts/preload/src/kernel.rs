@@ -7,7 +7,7 @@ use libc::{c_int, c_uint, off_t, pid_t, rlimit, size_t};
 /// `mmap`.
 ///
 /// # Safety
-/// That of the system call.
+/// As for the system call.
 pub unsafe fn mmap(
     address: *mut c_void,
     len: size_t,
@@ -33,7 +33,7 @@ pub unsafe fn mmap(
 /// `munmap`.
 ///
 /// # Safety
-/// That of the system call.
+/// As for the system call.
 pub unsafe fn munmap(address: *mut c_void, len: size_t) -> c_int {
     // SAFETY: passed on to the caller.
     unsafe { libc::syscall(libc::SYS_munmap, address, len) as c_int }
@@ -42,7 +42,7 @@ pub unsafe fn munmap(address: *mut c_void, len: size_t) -> c_int {
 /// `mprotect`.
 ///
 /// # Safety
-/// That of the system call.
+/// As for the system call.
 pub unsafe fn mprotect(address: *mut c_void, len: size_t, protection: c_int) -> c_int {
     // SAFETY: passed on to the caller.
     unsafe { libc::syscall(libc::SYS_mprotect, address, len, protection) as c_int }
@@ -51,7 +51,7 @@ pub unsafe fn mprotect(address: *mut c_void, len: size_t, protection: c_int) -> 
 /// `pkey_mprotect`.
 ///
 /// # Safety
-/// That of the system call.
+/// As for the system call.
 pub unsafe fn pkey_mprotect(
     address: *mut c_void,
     len: size_t,
@@ -65,7 +65,7 @@ pub unsafe fn pkey_mprotect(
 /// `madvise`.
 ///
 /// # Safety
-/// That of the system call.
+/// As for the system call.
 pub unsafe fn madvise(address: *mut c_void, len: size_t, advice: c_int) -> c_int {
     // SAFETY: passed on to the caller.
     unsafe { libc::syscall(libc::SYS_madvise, address, len, advice) as c_int }
@@ -74,7 +74,7 @@ pub unsafe fn madvise(address: *mut c_void, len: size_t, advice: c_int) -> c_int
 /// `process_madvise`.
 ///
 /// # Safety
-/// That of the system call.
+/// As for the system call.
 pub unsafe fn process_madvise(
     process: c_int,
     ranges: *const libc::iovec,
@@ -99,7 +99,7 @@ pub unsafe fn process_madvise(
 /// `mremap`.
 ///
 /// # Safety
-/// That of the system call.
+/// As for the system call.
 pub unsafe fn mremap(
     address: *mut c_void,
     old: size_t,

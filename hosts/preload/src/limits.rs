@@ -27,13 +27,13 @@ struct Kept {
 
 /// Of its addresses.
 static ADDRESSES: Kept = Kept::new();
-/// Of its data: of what it has in the space, since of the rest nobody tells what is the library's.
+/// Of its data, as far as it is in the space: elsewhere the library's own cannot be told apart.
 static DATA: Kept = Kept::new();
 /// Bytes of addresses that the library reserved with the space.
 static RESERVED: AtomicU64 = AtomicU64::new(0);
 
 /// Whether the program may have only so many addresses, or so much data (`ulimit -v`, `ulimit -d`). The library needs
-/// many, most of which are never used.
+/// many, and never uses most of them.
 pub fn are_addresses_limited() -> bool {
     [libc::RLIMIT_AS, libc::RLIMIT_DATA]
         .into_iter()

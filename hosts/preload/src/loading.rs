@@ -67,7 +67,7 @@ unsafe extern "C" fn dlopen() {
     );
 }
 
-// SAFETY: as of `dlopen`; the namespace comes first, of which the program's own is 0.
+// SAFETY: as of `dlopen`; the namespace comes first, and the program's own is 0.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn dlmopen() {

@@ -18,7 +18,7 @@ use crate::{HEAP, gate, limits, mapping};
 const ALIGN: usize = 16;
 
 /// A block of so many bytes that grows gets a quarter more, to grow on in place: mimalloc copies what does not fit, where the
-/// C library has the kernel move the pages. Addresses that nobody uses take no memory.
+/// C library has the kernel move the pages. Unused addresses take no memory.
 const GROWING_BYTES: usize = 1 << 20;
 
 /// What mimalloc takes from the system at a time, and divides among blocks of all sizes.

@@ -19,8 +19,8 @@ use crate::{attributes, files, hints, keeper, kept, limits, settings, stacks};
 /// Mappings smaller than this are the kernel's, but for those within the space.
 pub const LARGE_BYTES: usize = 64 << 10;
 
-/// For a mapping of so much the kernel is asked whether there may be so much: to it the space is one mapping, of which
-/// nothing counts before it is used.
+/// For a mapping of so much the kernel is asked whether there may be so much: to it the space is one mapping, and
+/// nothing of that counts before it is used.
 pub const HUGE_BYTES: usize = 1 << 30;
 
 /// With any of these a mapping is not ours.
@@ -174,7 +174,7 @@ impl Wanted {
     /// Has the kernel map it, with these flags.
     ///
     /// # Safety
-    /// That of `mmap`.
+    /// As for `mmap`.
     unsafe fn by_kernel(&self, flags: c_int) -> *mut c_void {
         let (address, len) = (self.address(), self.range.len());
         // SAFETY: passed on to the caller.
@@ -259,7 +259,7 @@ fn map_anywhere(space: &Space, wanted: &Wanted) -> Option<*mut c_void> {
     Some(memory)
 }
 
-/// Takes addresses outside of the space, all of which have to be free.
+/// Takes addresses outside of the space; all of them have to be free.
 fn hold(outside: &[Range<usize>; 2]) -> Result<(), c_int> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let flags = flags | libc::MAP_FIXED_NOREPLACE;

@@ -21,8 +21,8 @@ unsafe extern "C" fn process_madvise(
         // SAFETY: passed on to the caller.
         return unsafe { kernel::process_madvise(process, ranges, count, advice, flags) };
     }
-    // The kernel looks at the ranges first, and then for the process, of which there is none: what is wrong with the ranges
-    // it says, and does nothing.
+    // The kernel looks at the ranges first, and then for a process that does not exist: it says what is wrong with the
+    // ranges, and does nothing.
     let before = errno();
     // SAFETY: no range is advised.
     unsafe { kernel::process_madvise(NO_PROCESS, ranges, count, advice, 0) };

@@ -91,7 +91,7 @@ fn replace(
     Ok(moved.expose_provenance())
 }
 
-/// Does as `mremap` with a range some of which is in the space; where it is then.
+/// Does as `mremap` with a range that is in the space in part; where it is then.
 fn remap(
     space: &Space,
     from: &Range<usize>,
@@ -198,7 +198,7 @@ fn shrink(space: &Space, from: &Range<usize>, bytes: usize) -> Result<usize, c_i
     }
     let tail = from.start + bytes..from.end;
     let address = ptr::with_exposed_provenance_mut(tail.start);
-    // SAFETY: the program's own range, some of which may be outside of the space; it does not want it any more.
+    // SAFETY: the program's own range, maybe outside of the space in part; it does not want it any more.
     if !tail.is_empty() && unsafe { libc::munmap(address, tail.len()) } != 0 {
         return Err(errno());
     }

@@ -1,4 +1,4 @@
-//! Functions by which a program gives up rights. Who serves page faults within system calls needs some of them, so the
+//! Functions by which a program gives up rights. Serving page faults within system calls needs some of them, so the
 //! descriptors for it are opened before, while that can be done: the program may need them once it nears its budget.
 
 use crate::keeper;

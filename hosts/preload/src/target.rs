@@ -208,7 +208,7 @@ impl Plain for [u8; 12] {}
 
 fn read<T: Plain>(file: &OwnedFd, offset: u64) -> Option<T> {
     let mut value = std::mem::MaybeUninit::<T>::zeroed();
-    // SAFETY: the bytes of the value, all of which are zeros; any bytes will do for it.
+    // SAFETY: the bytes of the value, all zeros; any bytes will do for it.
     let bytes =
         unsafe { std::slice::from_raw_parts_mut(value.as_mut_ptr().cast::<u8>(), size_of::<T>()) };
     let read = rustix::io::pread(file, &mut *bytes, offset).ok()?;

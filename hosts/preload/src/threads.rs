@@ -2,8 +2,8 @@
 //! preparations allocate.
 //!
 //! They have stacks of their own. The C library gives a new thread the stack of one that ended, and with it that
-//! thread's table of thread-local storage, which it allocated from the program's memory: who is needed to bring that
-//! back may not need it first.
+//! thread's table of thread-local storage, which it allocated from the program's memory: a thread that brings such
+//! memory back must not need it first.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -165,7 +165,7 @@ fn create_counted(create: impl FnOnce(Main, *mut c_void) -> c_int, start: Start)
 
 /// Bytes of a stack, as the runtime asks for.
 const STACK_BYTES: usize = 2 << 20;
-/// Below it, for who needs more.
+/// Below it, against use beyond its end.
 const GUARD_BYTES: usize = 64 << 10;
 /// More threads than any arena has, with the keeper and those of forks that fail.
 const MOST_STACKS: usize = 256;

@@ -43,7 +43,7 @@ pub struct FaultAffinity {
     held_off: u32,
 }
 
-/// Where a program is of which one thread alone makes faults, for others of the arena's threads.
+/// Where a program runs whose faults come from one thread alone, for others of the arena's threads.
 #[derive(Debug, Default)]
 pub struct SharedAffinity {
     /// The processor's number and one; 0 if several threads make faults.

@@ -41,7 +41,7 @@ pub struct Running {
     pub socket: PathBuf,
 }
 
-/// The folders in which this user's programs may listen, the one for new sockets first: that of the session
+/// The folders in which this user's programs may listen, the one for new sockets first: the session's
 /// (`$XDG_RUNTIME_DIR/warmswap`), `/run/warmswap` for root, `/tmp/warmswap-UID`. They need not exist.
 #[must_use]
 pub fn socket_folders() -> Vec<PathBuf> {

@@ -10,7 +10,7 @@ use crate::place::Place;
 /// Bytes of a page's number in a chunk.
 pub const MEMBER_BYTES: usize = 4;
 
-/// Bytes in front of the object of a chunk whose members are recorded. One page alone needs no record: who asks for it
+/// Bytes in front of the object of a chunk whose members are recorded. One page alone needs no record: its reader
 /// knows its number.
 pub(crate) const fn prefix_bytes(pages: usize) -> usize {
     if pages > 1 { pages * MEMBER_BYTES } else { 0 }
@@ -37,7 +37,7 @@ enum Body<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// A chunk of which this is stored.
+    /// A chunk that is stored as these bytes.
     pub(crate) fn new(number: ChunkId, place: Place, bytes: &'a [u8]) -> Result<Self, StoreError> {
         let prefix = if place.has_members {
             prefix_bytes(place.pages)

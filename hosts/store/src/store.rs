@@ -29,8 +29,8 @@ pub struct Stored {
 
 /// All chunks: in the pool, or in the backing file.
 ///
-/// A chunk's place is one atomic word. Who reads a chunk sees to it that it is not freed meanwhile (a host holds a page
-/// of it), and is counted among its readers, so that a write-back does not free the pool's copy under them.
+/// A chunk's place is one atomic word. A reader sees to it that the chunk is not freed meanwhile (a host holds a page
+/// of it), and is counted, so that a write-back does not free the pool's copy under it.
 #[derive(Debug)]
 pub struct ChunkStore<B = Backing> {
     /// Where chunks are at first.
@@ -94,7 +94,7 @@ impl<B: Records> ChunkStore<B> {
         Place::unpack(place.load(Ordering::SeqCst)).ok_or(StoreError::NotStored(chunk.0))
     }
 
-    /// How many pages a chunk holds: exact for who keeps it from being freed, a guess for others. 1 for unknown ones.
+    /// How many pages a chunk holds: exact for a caller that keeps it from being freed, a guess for others. 1 for unknown ones.
     pub fn pages(&self, chunk: ChunkId) -> usize {
         let place = self.places.get(chunk.index());
         place.map_or(1, |place| pages_of(place.load(Ordering::Acquire)))
@@ -306,7 +306,7 @@ impl<B: Records> ChunkStore<B> {
             ..place
         };
         cell.store(place.pack(), Ordering::SeqCst);
-        // Those who read the old place were counted before they did; later ones see the new place.
+        // Readers of the old place were counted before they read it; later ones see the new place.
         while readers.load(Ordering::SeqCst) > 0 {
             std::thread::yield_now();
         }
@@ -314,7 +314,7 @@ impl<B: Records> ChunkStore<B> {
         Ok(bytes.len())
     }
 
-    /// Frees a chunk that nobody reads any more.
+    /// Frees a chunk without readers.
     ///
     /// # Errors
     /// [`StoreError`].

@@ -64,7 +64,7 @@ pub struct Start {
     pub ready_limit_s: u32,
     /// Whether the program works with the preloaded library before it, as `warmswap run` starts it. False for
     /// programs into which nothing can be preloaded, for those that bring allocator and address space of their
-    /// own so that little is left to page, and for those of many processes, each of which would have a budget to
+    /// own so that little is left to page, and for those of many processes: each would have a budget to
     /// itself. A driver that starts the program must pass its environment on.
     #[serde(default = "yes")]
     pub preload: bool,
@@ -280,7 +280,7 @@ pub fn load_all(folder: &Path) -> Result<Vec<AppSpec>, AppError> {
     specs.sort_by(|a, b| a.name.cmp(&b.name));
     if let Some(pair) = specs.windows(2).find(|pair| pair[0].name == pair[1].name) {
         let message = format!(
-            "the name {:?} is also that of {}",
+            "{:?} is also the name of {}",
             pair[1].name,
             pair[0].path.display()
         );

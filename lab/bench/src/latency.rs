@@ -12,7 +12,7 @@ use crate::memory::Touch;
 /// Waiting times of single touches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
-    /// Who brought the pages.
+    /// What brought the pages.
     pub who: Cow<'static, str>,
     /// Touches.
     pub touches: usize,

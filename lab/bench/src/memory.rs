@@ -28,7 +28,7 @@ pub trait Touch {
     /// Overwrites a page.
     fn write(&self, page: usize, bytes: &[u8; PAGE_BYTES]) {
         assert!(page < self.pages());
-        // SAFETY: within the memory, which lives as long as `self`, is no Rust object and shared with nobody.
+        // SAFETY: within the memory, which lives as long as `self`, is no Rust object and not shared.
         unsafe {
             let to = self.start().add(page * PAGE_BYTES);
             ptr::copy_nonoverlapping(bytes.as_ptr(), to, PAGE_BYTES);
@@ -71,7 +71,7 @@ impl Words<'_> {
     #[inline]
     pub fn store(self, word: usize, value: u64) {
         assert!(word < self.len);
-        // SAFETY: as in `load`; nobody else uses the memory meanwhile.
+        // SAFETY: as in `load`; nothing else uses the memory meanwhile.
         unsafe { self.start.add(word).write_volatile(value) }
     }
 }
@@ -136,7 +136,7 @@ impl Plain {
 
 impl Drop for Plain {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's, and nobody else refers to it.
+        // SAFETY: the mapping is this value's, and nothing else refers to it.
         let unmapped = unsafe { munmap(self.start.cast(), self.pages * PAGE_BYTES) };
         debug_assert_eq!(unmapped, Ok(()));
     }

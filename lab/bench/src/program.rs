@@ -65,7 +65,7 @@ pub struct ProgramRun {
 /// What came of one arm; medians of its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramRow {
-    /// Who had the memory.
+    /// What paged it.
     pub arm: ProgramArm,
     /// From start to end.
     pub elapsed_ns: f64,

@@ -33,7 +33,7 @@
 //! comes, then `background` to the one that leaves, then `launch-done` at the answer. Major faults of a preloaded program
 //! are the faults that brought a page from its pool, and those that the kernel counts for its group (files, zram);
 //! every other fault is a minor one. Prefetched are the pages that the arena brought back ahead of use. Which of them
-//! were used nobody can tell: a touch of a page in its place is not seen.
+//! were used cannot be told: a touch of a page in its place is not seen.
 //!
 //! # Other swap, and published schemes
 //!
@@ -57,7 +57,7 @@
 //! means that it hears of launches and switches, and nothing else; untold, that it finds both out.
 //!
 //! The arm `dram` beside them runs in a control group without a limit, which says what the applications take. CPU time
-//! is compared as that of all processors, so that nothing that reclaims is left out; programs of others count as well,
+//! is compared over all processors, so that nothing that reclaims is left out; programs of others count as well,
 //! alike in all arms as far as they are steady.
 //!
 //! # Killed applications
@@ -69,7 +69,7 @@
 //!
 //! With [`RelaunchOptions::sample_every`], CPU time by part and I/O are read at the switch, at the answer, and that
 //! often between them and for half of the rest that follows (ASAP, Figures 13 and 14). What the reading itself costs
-//! counts for nobody, but takes time of a processor all the same: compare latencies of runs without.
+//! counts for no part, but takes time of a processor all the same: compare latencies of runs without.
 
 mod arenas;
 pub(crate) mod arm;

@@ -157,7 +157,7 @@ fn other_swap_and_published_schemes_answer_and_leave_nothing_behind() {
     machine.assert_restored();
 }
 
-/// Plain zram with these numbers of programs, none of which is waited for longer than that.
+/// Plain zram with these numbers of programs; none is waited for longer than that.
 fn in_memory(total_mib: u64, counts: &[usize], patience_s: u32) -> CapacityOptions {
     const MIB: u64 = 1 << 20;
     CapacityOptions {

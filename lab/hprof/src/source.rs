@@ -66,7 +66,7 @@ pub(crate) fn recognize(head: &[u8]) -> Option<&'static str> {
         ),
         (
             b"\x7fELF",
-            "a core dump, of which jhsdb jmap --binaryheap makes a heap dump",
+            "a core dump; jhsdb jmap --binaryheap makes a heap dump of it",
         ),
         (b"FLR\0", "a recording of JDK Flight Recorder"),
         (b"PK\x03\x04", "a zip archive"),

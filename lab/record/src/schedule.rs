@@ -1,4 +1,4 @@
-//! Who comes to the foreground when.
+//! Which application comes to the foreground when.
 
 use crate::config::Order;
 

@@ -7,7 +7,7 @@ use warmswap_page::{AppId, FileId, PAGE_BYTES, PageAddr};
 use warmswap_sys::maps::FileIdentity;
 use warmswap_trace::{ContentId, Description, Event, EventKind, FileInfo, TraceError, TraceWriter};
 
-/// Whose page: anonymous pages belong to an application, pages of files to nobody.
+/// Whose page: anonymous pages belong to an application, pages of files to none.
 type Key = (Option<AppId>, PageAddr);
 
 /// A trace under way. Times are those of the machine's monotonic clock; in the trace they count from the
@@ -102,12 +102,12 @@ impl Tape {
         })
     }
 
-    /// Forgets an anonymous page that was given back: its next content is that of a new page.
+    /// Forgets an anonymous page that was given back: its next content belongs to a new page.
     pub(crate) fn forget(&mut self, app: AppId, page: PageAddr) {
         self.contents.remove(&key(app, page));
     }
 
-    /// Writes an event. A time before that of the latest event, which reading the CPUs' buffers one after
+    /// Writes an event. A time before the latest event's, which reading the CPUs' buffers one after
     /// the other can bring (microseconds), is taken as that one.
     pub(crate) fn event(
         &mut self,

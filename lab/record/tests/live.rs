@@ -398,7 +398,7 @@ fn the_next_run_removes_what_a_killed_one_left() {
     let mut child = start_child(dir.path());
     send(&child, rustix::process::Signal::KILL);
     child.wait().unwrap();
-    assert_ne!(machine_state(), before, "nobody has cleaned up yet");
+    assert_ne!(machine_state(), before, "nothing has cleaned up yet");
 
     drop(Undo::open(&Root::machine(), &dir.path().join("state")).unwrap());
 

@@ -4,7 +4,7 @@ use crate::error::ReplayError;
 use warmswap_page::PAGE_BYTES;
 use warmswap_trace::{ContentId, TraceReader};
 
-/// A page full of zeros: what a page holds of which the trace does not say.
+/// A page full of zeros: what a page holds where the trace does not say.
 pub const ZERO_PAGE: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 /// The contents of a trace, in memory where they fit, else read when they are asked for.

@@ -46,7 +46,7 @@ impl DeviceModel {
     }
 
     /// A preset: flash of that kind, and memory costs as measured on the machine of BENCHMARKS.md with
-    /// a 4 KiB page: DRAM 0.4 µs, first touch 2.5 µs, zram fault 7.5 µs of which 1.5 µs is decompression,
+    /// a 4 KiB page: DRAM 0.4 µs, first touch 2.5 µs, zram fault 7.5 µs with 1.5 µs of decompression,
     /// half of the rest being the fault and half the frame.
     pub fn preset(name: &str) -> Option<Self> {
         let (name, flash) = FLASH.iter().find(|(preset, _)| *preset == name)?;

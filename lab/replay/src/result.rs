@@ -42,7 +42,7 @@ impl std::ops::AddAssign for Latency {
     }
 }
 
-/// CPU time of compression, decompression and estimates, measured, by who paid for it. Nanoseconds.
+/// CPU time of compression, decompression and estimates, measured, by what it was done for. Nanoseconds.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Described,
 )]
@@ -54,7 +54,7 @@ pub struct CpuTime {
     /// Decompression ahead of use.
     #[column("decompression ahead")]
     pub prefetch_decompress_ns: u64,
-    /// Compression that somebody waited for.
+    /// Compression that an application waited for.
     #[column("compression waited for")]
     pub direct_compress_ns: u64,
     /// Compression in the background.
@@ -221,7 +221,7 @@ pub struct Totals {
     pub kills: u64,
     /// The engine's own memory at the end, in bytes.
     pub engine_state_bytes: u64,
-    /// Pages of which the trace does not say what they hold were stored; taken as zeros.
+    /// Pages that were stored as zeros, since the trace does not say what they hold.
     pub pages_without_content: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Charts: what is drawn, as SVG with a text for those who do not see it, and a table of the same numbers.
+//! Charts: what is drawn, as SVG with a text for screen readers, and a table of the same numbers.
 //!
 //! Every chart is drawn twice, for a wide page and for a narrow one, so that letters have their size on both. Colours
 //! are names of the page's style sheet: it decides how they look in light, in dark and on paper.
@@ -54,7 +54,7 @@ pub(crate) trait Paint {
 pub(crate) struct Chart {
     /// What it is about, in a few words.
     pub title: String,
-    /// What it shows, for those who do not see it.
+    /// What it shows, for screen readers.
     pub description: String,
     /// In the order of [`WIDTHS`].
     pub drawings: [Drawing; 2],
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn long_labels_are_shortened() {
         assert_eq!(shortened("zram", 12, 200), "zram");
-        let short = shortened("a name that nobody would give", 12, 70);
+        let short = shortened("a name that is longer than most", 12, 70);
         assert!(
             short.ends_with('…') && text_width(&short, 12) <= 70,
             "{short}"

@@ -33,7 +33,7 @@ pub enum ResultError {
         /// What is wrong there.
         reason: String,
     },
-    /// A result of which a page shows nothing.
+    /// A result that a page does not show.
     #[error("{}: schema: {schema} version {version} is no result that a page shows", path.display())]
     Unknown {
         /// The file.

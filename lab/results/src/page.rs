@@ -246,7 +246,7 @@ fn figure(html: &mut Html, number: &mut u32, chart: &Chart, caption: &str) {
     html.raw("</figure>\n");
 }
 
-/// A chart at both widths, of which the style sheet shows one.
+/// A chart at both widths; the style sheet shows one of them.
 fn drawings(html: &mut Html, chart: &Chart, name: &str) {
     for (drawing, class) in chart.drawings.iter().zip(["wide", "narrow"]) {
         let id = format!("{name}-{class}");

@@ -6,7 +6,7 @@ use crate::html::Html;
 use crate::series::Latencies;
 use crate::stored::Results;
 
-/// The picture: live relaunches, or else replayed ones. It follows the light or dark theme of who looks.
+/// The picture: live relaunches, or else replayed ones. It follows the reader's light or dark theme.
 ///
 /// # Errors
 /// [`ResultError::NoPicture`], when the results have no relaunches, and [`ResultError::Draw`].

@@ -31,7 +31,7 @@ pub fn facts(results: &Results) -> Vec<Fact> {
         facts.extend(cpu(results));
     }
     if let Some(of) = results.full_pressure() {
-        let how = "a replay in which whoever leaves gives everything up; the part of a relaunch that memory costs";
+        let how = "a replay in which an application that leaves gives everything up; the part of a relaunch that memory costs";
         facts.extend(against_zram(&Latencies::replayed(of), "warmswap", how));
     }
     if let Some(of) = results.under_budget().filter(|_| facts.len() < 3) {

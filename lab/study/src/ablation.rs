@@ -26,10 +26,10 @@ pub struct AblationRow {
     pub change: Option<String>,
     /// Time that memory cost in a relaunch's window.
     pub latency: Option<Figures>,
-    /// Geometric mean, over the applications, of the median latency by that of the scheme itself.
+    /// Geometric mean, over the applications, of the median latency, divided by the scheme's own.
     #[column(ratio, "vs own")]
     pub vs_base: Option<f64>,
-    /// CPU time of compression and decompression by that of the scheme itself.
+    /// CPU time of compression and decompression, divided by the scheme's own.
     #[column(ratio, "CPU vs own")]
     pub cpu_vs_base: Option<f64>,
     /// Touches that waited for the pool, at any time.

@@ -85,7 +85,7 @@ impl ChunkSizeRow {
 /// All codecs at all chunk sizes, on the same pages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChunkSizes {
-    /// Passes of which the median counts.
+    /// Passes; their median counts.
     pub passes: u32,
     /// By codec, then by size.
     pub rows: Vec<ChunkSizeRow>,

@@ -41,7 +41,7 @@ pub const PAPER_LATENCY_VS_ZRAM: Published =
 pub const PAPER_CPU_VS_ZRAM: Published =
     Published::new(0.85, "Ariadne, Figure 11 and section 6.1: 15 % less");
 
-/// Relaunch latency of Ariadne, that of memory without pressure being 1: at most this.
+/// Relaunch latency of Ariadne, in units of memory without pressure: at most this.
 pub const PAPER_LATENCY_VS_DRAM: Published =
     Published::new(1.10, "Ariadne, Figure 10 and section 6.1: within 10 %");
 

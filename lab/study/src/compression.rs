@@ -63,9 +63,9 @@ pub struct CompressionRow {
     pub decompress_ns: u64,
     /// What was compressed, and to how much.
     pub volume: Volume,
-    /// Compression time by that of the first scheme; `None` where that is 0, here and below.
+    /// Compression time, divided by the first scheme's; `None` where that is 0, here and below.
     pub compress_vs_first: Option<f64>,
-    /// Decompression time by that of the first scheme.
+    /// Decompression time, divided by the first scheme's.
     pub decompress_vs_first: Option<f64>,
     /// Both times together by those of the first scheme.
     #[column(ratio, "CPU vs first")]
@@ -149,7 +149,7 @@ fn row(run: &Run, app: usize) -> CompressionRow {
     }
 }
 
-/// Replays the traces under `schemes`, the first of which the others are compared with.
+/// Replays the traces under `schemes`; the others are compared with the first.
 ///
 /// # Errors
 /// The first replay that stops.

@@ -31,7 +31,7 @@ pub const ARIADNE_TIME: Published = Published::new(0.167, "Ariadne, section 7");
 /// Bins of the estimated size.
 pub const BINS: usize = 8;
 
-/// The codecs that are compared: that of the paper, and ours.
+/// The codecs that are compared: the paper's, and ours.
 pub const CODECS: [Codec; 2] = [Codec::Lzo, Codec::Lz4];
 
 /// One codec against the estimate.

@@ -114,7 +114,7 @@ pub struct EzswapRow {
     /// CPU time of compression, in ns.
     #[column("compression", measured)]
     pub compress_ns: u64,
-    /// Estimates that were made; their time is that of [`entropy_study`](crate::entropy_study) each.
+    /// Estimates that were made; each takes the time that [`entropy_study`](crate::entropy_study) finds.
     #[column]
     pub estimates: u64,
     /// Anonymous pages that left their frames.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use warmswap_page::{PAGE_BYTES, PageAddr};
 use warmswap_trace::{Event, EventKind, TraceError, TraceReader};
 
-/// Distinct pages that a trace touches, or of which it tells the content, over its whole length.
+/// Distinct pages that a trace touches, or whose content it tells, over its whole length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footprint {
     /// Anonymous pages, each counted once for its application.

@@ -79,7 +79,7 @@ impl Digest for Parts {
 }
 
 /// Replays the traces and tells, for each application under each scheme, how hot the parts are.
-/// Applications of which nothing was swapped out before a relaunch are left out.
+/// Applications without anything swapped out before a relaunch are left out.
 ///
 /// # Errors
 /// The first replay that stops.

@@ -42,7 +42,7 @@ pub struct Run {
     pub sample_share: Option<f64>,
     /// What the replay found.
     pub result: ReplayResult,
-    /// What was compressed of each application; the place is that of `result.apps`.
+    /// What was compressed of each application, in the order of `result.apps`.
     pub volumes: Vec<Volume>,
 }
 

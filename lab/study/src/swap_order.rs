@@ -43,8 +43,8 @@ pub trait Digest: Default + Send {
     fn add(&mut self, relaunch: RelaunchOrder);
 }
 
-/// Watches a replay and gives each relaunch to a [`Digest`]. Relaunches of applications of which nothing
-/// was swapped out, such as killed ones, are passed over.
+/// Watches a replay and gives each relaunch to a [`Digest`]. Relaunches of applications without
+/// anything swapped out, such as killed ones, are passed over.
 ///
 /// Cost: a sort of all swapped-out pages for each relaunch, and a look-up for each access.
 #[derive(Debug, Default)]

@@ -29,7 +29,7 @@ pub(crate) struct Limits {
     pub(crate) contents: u64,
 }
 
-/// Which field of which event of a block is out of range.
+/// The field that is out of range, and its event in the block.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BadField {
     pub(crate) index: usize,

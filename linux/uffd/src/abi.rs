@@ -83,7 +83,7 @@ pub struct WriteProtect {
     pub mode: u64,
 }
 
-/// `uffd_msg`: 32 bytes, of which the last 24 depend on the event.
+/// `uffd_msg`: 32 bytes; the last 24 depend on the event.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Message {

@@ -94,7 +94,7 @@ impl<A: Word> AtomicTable<A> {
         let end = (first + count) / Self::WORDS_PER_PAGE * Self::WORDS_PER_PAGE;
         if start < end {
             let (offset, len) = (start * size_of::<A>(), (end - start) * size_of::<A>());
-            // SAFETY: those who hold references to these words see them become 0, as by a store.
+            // SAFETY: through references to these words they become 0, as by a store.
             unsafe { self.reserve.discard(offset, len)? };
         }
         Ok(())

@@ -48,7 +48,7 @@ pub enum FaultDelivery {
 pub enum Addresses {
     /// Parts of it are mapped and unmapped. A child of `fork` does not have them.
     Parts,
-    /// It is one mapping, at this address if nothing is there, of which parts are made accessible; see
+    /// It is one mapping, at this address if nothing is there; parts of it are made accessible, see
     /// [`PagedMemory::protect`]. A child of `fork` can have it.
     Whole {
         /// The address that is wanted.

@@ -25,7 +25,7 @@ impl Protection {
     pub const READ_WRITE: Self = Self(1 | 2);
 }
 
-/// A reserved range of addresses: an inaccessible private mapping, in parts of which memory is made
+/// A reserved range of addresses: an inaccessible private mapping, where parts are made
 /// accessible. Given back on drop.
 #[derive(Debug)]
 pub(super) struct Reserve {

@@ -191,7 +191,7 @@ mod tests {
     fn parts_are_given_once() {
         let twin = twin(8, 0);
         let pages = |pages: Range<usize>| pages.start * PAGE_BYTES..pages.end * PAGE_BYTES;
-        // SAFETY: a new mapping, of which only this test knows.
+        // SAFETY: a new mapping that only this test knows.
         let place = unsafe {
             let none = ProtFlags::empty();
             mmap_anonymous(ptr::null_mut(), 2 * PAGE_BYTES, none, MapFlags::PRIVATE)

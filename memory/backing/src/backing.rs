@@ -248,7 +248,7 @@ impl Backing {
                     return Err(self.full(&log));
                 }
             }
-            // Whoever waits here finds the room that the cleaning before made, if it did.
+            // A thread that waited here finds the room that the cleaning before made, if it did.
             let _cleaning = self.cleaning.lock();
             let has_room = self.log.lock().has_room(Head::Caller, bytes);
             if !has_room && !self.clean_one(&mut CleanReport::default())? {

@@ -158,7 +158,7 @@ mod tests {
         let error = FileStorage::create(&path, true).expect_err("locked");
         assert!(matches!(error, BackingError::InUse { .. }), "{error}");
         std::fs::remove_file(&path).expect("there");
-        std::fs::write(&path, "someone else's").expect("writable");
+        std::fs::write(&path, "another file").expect("writable");
         drop(storage);
         assert!(path.exists());
     }

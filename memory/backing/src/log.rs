@@ -15,7 +15,7 @@ pub(crate) struct Place {
     pub(crate) bytes: u32,
 }
 
-/// Who appends. Records that survived cleaning live long, so they get segments of their own.
+/// What appends. Records that survived cleaning live long, so they get segments of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Head {
     Caller,

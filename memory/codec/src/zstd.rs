@@ -3,7 +3,7 @@
 //! A compression context frees and reallocates its work memory after some calls that need less
 //! than a third of it. One context for each range of source sizes keeps every context's need
 //! within that factor, so none of them allocates after its first use. A context is made when it is
-//! first used, or when it is asked for: who only decompresses, or uses another codec, has none.
+//! first used, or when it is asked for: a user that only decompresses, or of another codec, has none.
 
 use ::zstd::zstd_safe::{CCtx, CParameter, DCtx};
 

@@ -166,8 +166,8 @@ impl Class {
         let entry = handle.and_then(|handle| shared.handles.entry(handle));
         let placed = entry.map(|entry| Entry::unpack(entry.load(Ordering::Acquire)));
         if let (Some(entry), Some(Entry::Placed(placed))) = (entry, placed) {
-            // The source is locked shared only: loads of its objects go on. Whoever reads the old
-            // copy has the span locked, and the slot is not written before they are done.
+            // The source is locked shared only: loads of its objects go on. A reader of the old
+            // copy has the span locked, and the slot is not written before it is done.
             let source = self.spans.read(from.span);
             let mut target = self.spans.write(to.span);
             let bytes = self.geometry.slot_bytes;

@@ -94,7 +94,7 @@ impl Page {
 #[derive(Debug)]
 struct Pages {
     pages: Vec<Page>,
-    /// The first page of each list of unbuddied pages; the number is that of the free chunks.
+    /// The first page of each list of unbuddied pages; the index is the number of free chunks.
     unbuddied: [u32; CHUNKS],
     /// A bit for each list that is not empty.
     non_empty: u64,

@@ -4,10 +4,10 @@
 //! and gives a 4-byte [`Handle`] for each. It is used from many threads at once: loads never block
 //! each other, and nothing on the path of a load allocates.
 //!
-//! The usual [`Layout`](warmswap_page::Layout) is that of the kernel's zsmalloc: objects of nearly the same size share
+//! The usual [`Layout`](warmswap_page::Layout) is the kernel's zsmalloc: objects of nearly the same size share
 //! spans of pages, and compaction moves objects out of the emptiest spans. Spans are contiguous in
 //! virtual memory, so no object is split. In the layouts of zbud and z3fold, a page holds two or
-//! three objects of any size: less dense, but whoever frees the objects of one page has won a page,
+//! three objects of any size: less dense, but freeing the objects of one page wins a page,
 //! which is what eviction by page (ezswap section III-C) works on.
 //!
 //! # Locks

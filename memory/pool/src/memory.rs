@@ -62,7 +62,7 @@ impl Spans {
         // refuses the advice, which is just as well.
         // SAFETY: the range is the mapping made above; this advice does not change its content.
         let _ = unsafe { madvise(base, bytes, Advice::LinuxNoHugepage) };
-        // Compressed copies of what may itself be kept out of core dumps. Nobody could read them there anyway.
+        // Compressed copies of what may itself be kept out of core dumps. They could not be read there anyway.
         // SAFETY: as above.
         let _ = unsafe { madvise(base, bytes, Advice::LinuxDontDump) };
         Ok(Spans {
@@ -224,7 +224,7 @@ mod tests {
     fn spans_are_not_where_the_program_unmapped_something() {
         let bytes = 8 << 20;
         let no_flags = ProtFlags::empty();
-        // SAFETY: a new mapping, which nobody uses.
+        // SAFETY: a new mapping that is not used.
         let gap = unsafe {
             let gap = mmap_anonymous(ptr::null_mut(), bytes, no_flags, MapFlags::PRIVATE);
             let gap = gap.expect("address space");

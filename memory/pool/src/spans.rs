@@ -60,7 +60,7 @@ impl SpanSet {
         let lock_bytes = (count * Spans::LOCK_BYTES) as u64;
         budget.charge(lock_bytes)?;
         match Spans::map(count, self.span_bytes) {
-            // Spans are added under a lock, so nobody else was first.
+            // Spans are added under a lock, so no other thread was first.
             Ok(spans) => {
                 drop(self.mappings[mapping].set(spans));
                 Ok(())

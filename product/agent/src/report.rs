@@ -16,7 +16,7 @@ use warmswap_protocol::{
 
 use crate::Event;
 
-/// How long the daemon has for an answer: it may be paging out.
+/// How long the daemon has for an answer: the machine may be short of memory.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time after which a window system that is live is told again: the daemon believes it for three times as long.
@@ -145,7 +145,7 @@ impl Reporter {
     }
 
     /// # Errors
-    /// That of the connection, which is closed then.
+    /// The connection's; it is closed then.
     fn try_to_tell(&mut self) -> Result<(), ClientError> {
         let told = self.tell_untold();
         if told.is_err() {

@@ -1,7 +1,7 @@
 //! The active window of an X server.
 //!
 //! Window managers keep the property `_NET_ACTIVE_WINDOW` of the root window (Extended Window Manager Hints).
-//! The process behind a window comes from the X-Resource extension, which asks the kernel who is at the other
+//! The process behind a window comes from the X-Resource extension, which asks the kernel for the process at the other
 //! end of the socket; where it has none, from the window's own `_NET_WM_PID`.
 
 mod bounded;

@@ -1,6 +1,6 @@
 //! An application that begins to work after it rested.
 //!
-//! Where no window system says what is looked at, CPU time does: programs rest while nobody uses them, as a
+//! Where no window system says what is looked at, CPU time does: programs rest while they are not used, as a
 //! rule. One that worked all the time is never switched to in this way, and one that wakes up by itself is,
 //! which costs a prefetch in vain.
 

@@ -107,7 +107,7 @@ impl Drop for Control {
 }
 
 /// Makes the folder. All users may reach the socket in the system folder, and in one that is made for a group's socket;
-/// the socket's own mode says who may connect. An existing folder elsewhere stays as its owner made it.
+/// the socket's own mode says which users may connect. An existing folder elsewhere stays as its owner made it.
 fn make_folder(root: &Root, folder: &Path, access: Access) -> Result<(), FileError> {
     let system = Reach::of(root, folder);
     let reach = match folder.exists() {

@@ -1,4 +1,4 @@
-//! Applications that nobody described.
+//! Applications without a section in the configuration.
 //!
 //! A desktop that is run by systemd puts each application into a control group of its own
 //! (`app-LAUNCHER-NAME-RANDOM.scope`, as systemd's "Desktop environments" describes); elsewhere the processes

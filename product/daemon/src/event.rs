@@ -13,7 +13,7 @@ const DEADLINE: Duration = Duration::from_secs(8);
 pub enum Event {
     /// A client asks.
     Request {
-        /// The user who asks.
+        /// The user that asks.
         peer: Peer,
         /// What.
         request: Request,

@@ -370,7 +370,7 @@ fn without_frame_moves_live_memory_works_less_well() {
     );
 }
 
-/// Each setting that can be wrong, wrong: the check that notices, what it says, and who cannot work.
+/// Each setting that can be wrong, wrong: the check that notices, what it says, and which part cannot work.
 #[test]
 fn each_setting_is_noticed_by_its_own_check() {
     let v1 = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n";

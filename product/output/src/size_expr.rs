@@ -64,7 +64,7 @@ impl SizeExpr {
 }
 
 impl SizeExpr {
-    /// What was probably meant by a number without a unit that is less than 1 KiB: nobody counts memory in single bytes.
+    /// What was probably meant by a number without a unit that is less than 1 KiB: memory is not counted in single bytes.
     #[must_use]
     pub fn meant(self) -> Option<String> {
         match self {

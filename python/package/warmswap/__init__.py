@@ -1,9 +1,9 @@
-"""A Python process gives its memory back while nobody looks at it, and is quick when it returns.
+"""A Python process gives its memory back while it is out of sight, and is quick when it returns.
 
     import warmswap
 
-    warmswap.background()   # nobody looks: page out what a return does not need
-    warmswap.foreground()   # somebody is back: bring back what returns need
+    warmswap.background()   # out of sight: page out what a return does not need
+    warmswap.foreground()   # its user is back: bring back what returns need
 
 In IPython and Jupyter, ``%load_ext warmswap`` does both by itself.
 

@@ -20,7 +20,7 @@ DEPTH = 2
 """Distance from modules and frames within which objects are near (Fleet's D)."""
 
 KEEP_SHARE = 0.23
-"""Most of the anonymous memory that stays. With it, at least 70 % leaves of a process of which less than a tenth is
+"""Most of the anonymous memory that stays. With it, at least 70 % leaves of a process if less than a tenth of it is
 libraries, which stay too."""
 
 MAX_NOTED = 200_000

@@ -69,7 +69,7 @@ pub struct Own {
 }
 
 impl Own {
-    /// Opens the process's page table. It stays that of the process that opened it: a child of a fork opens its own.
+    /// Opens the process's page table. It stays the opener's: a child of a fork opens its own.
     ///
     /// # Errors
     /// [`PagerError`].

@@ -21,7 +21,7 @@ pub struct Settings {
     pub app: String,
     /// The daemon's socket.
     pub socket: PathBuf,
-    /// A launch window that nobody closes is closed after this time (Fleet's T_F).
+    /// A launch window that the program does not close is closed after this time (Fleet's T_F).
     pub launch_window: Duration,
 }
 
@@ -105,7 +105,7 @@ struct Return {
     ahead: PageSet,
     /// What was touched within the launch window, once that is closed.
     touched: Option<PageSet>,
-    /// When it is closed if nobody does.
+    /// When it is closed if the program does not.
     due: Instant,
 }
 

@@ -1,5 +1,5 @@
 //! The worker thread: it owns the session, carries out one request after the other, and closes launch windows that
-//! nobody closes.
+//! the program leaves open.
 //!
 //! It takes no signal, holds no lock while it works, and runs no code of the program. A process may end while it
 //! works. After a fork the child has no worker thread; it makes a new [`Worker`] and forgets the old one.

@@ -25,7 +25,7 @@ const CHUNK_BYTES: u64 = 64;
 ///
 /// Expected benefit (Eq. 1): cost / ratio, with the ratio estimated from the entropy. Average benefit
 /// (Eq. 2): capacity * average cost * hit rate / average ratio, where capacity is the share of the pool's
-/// 64-byte chunks that hold data, the averages are over the pages in the pool, and the hit rate is that of
+/// 64-byte chunks that hold data, the averages are over the pages in the pool, and the hit rate covers
 /// the last 256 page-ins. Both sides are compared as products of integers: no division.
 ///
 /// An empty pool, and one that was never hit, admit everything.

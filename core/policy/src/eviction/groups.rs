@@ -1,7 +1,7 @@
 //! Chunks by the page of the pool that they lie in: what is evicted together.
 //!
 //! A pool whose pages hold up to three objects wins a page when all of them leave. In a pool of size
-//! classes an object shares its memory with dozens of others, none of which need leave with it: there,
+//! classes an object shares its memory with dozens of others, which need not leave with it: there,
 //! each chunk is a group of its own.
 
 use super::Chosen;

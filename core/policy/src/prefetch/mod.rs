@@ -116,8 +116,8 @@ pub trait Prefetch: Send + std::fmt::Debug {
     fn leave_files(&mut self) {}
 
     /// How many of the pages of files of the plan to read, when so many are missing, and so many in memory. For hosts that
-    /// know that once they have the whole plan, of which the policy takes all for fetched; [`Self::file_left`] follows for those
-    /// that are not.
+    /// know that once they have the whole plan: the policy takes all of it for fetched, and [`Self::file_left`] follows for
+    /// what is not.
     fn files_to_read(&mut self, app: AppId, missing_pages: u64, present_pages: u64) -> u64 {
         let _ = (app, present_pages);
         missing_pages

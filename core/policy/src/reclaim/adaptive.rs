@@ -48,7 +48,7 @@ pub(super) const ENTRY: PolicyEntry<dyn Reclaim> = PolicyEntry {
     },
 };
 
-/// Five rules, of which one rules. A few pages go through small copies of all; at each launch the one with the fewest
+/// Five rules; one rules at a time. A few pages go through small copies of all; at each launch the one with the fewest
 /// misses there takes over.
 ///
 /// An application that gives up its pages keeps those that its last launch window touched. Hosts that see faults only get

@@ -66,7 +66,8 @@ pub fn simulate_pool(seed: u64) -> (u64, u64) {
     (counts.0.load(Relaxed), counts.1.load(Relaxed))
 }
 
-/// One thing that a thread does. Who has an object's key at 0 has it to itself; the numbers of this model take no step.
+/// One thing that a thread does. The thread that sees an object's key at 0 has it to itself; the numbers of this model take
+/// no step.
 fn turn(pool: &Pool, objects: &[Object], loads: &AtomicU64, random: &mut Random) {
     machine::progress();
     if random.below(6) == 0 {

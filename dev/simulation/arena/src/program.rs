@@ -216,7 +216,7 @@ impl Program {
         }
     }
 
-    /// Nobody is inside the gate: every page and every frame is where the tables say.
+    /// No thread is inside the gate: every page and every frame is where the tables say.
     fn check_closed(&self) {
         let core = &self.shared.core;
         let (mut resident, mut staged) = (0, 0);

@@ -109,12 +109,12 @@ impl Kernel {
 
 fn poison(page: usize) {
     let bytes: *mut u8 = std::ptr::with_exposed_provenance_mut(page * PAGE_BYTES);
-    // SAFETY: registered pages are mapped for reading and writing, and nobody has a reference to a page that is missing.
+    // SAFETY: registered pages are mapped for reading and writing, and no reference to a missing page exists.
     unsafe { bytes.write_bytes(POISON, PAGE_BYTES) };
 }
 
 /// # Safety
-/// Both are pages of this process that may be read and written; nobody has a reference to the destination.
+/// Both are pages of this process that may be read and written; no reference to the destination exists.
 unsafe fn copy_page(to: usize, from: usize) {
     let to: *mut u8 = std::ptr::with_exposed_provenance_mut(to);
     let from: *const u8 = std::ptr::with_exposed_provenance(from);

@@ -78,7 +78,7 @@ impl<T: ?Sized> Mutex<T> {
         })
     }
 
-    /// The value, of a mutex that nobody else has.
+    /// The value; no other task has the mutex.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -132,7 +132,7 @@ pub struct Condvar {
 }
 
 impl Condvar {
-    /// One that nobody waits for.
+    /// One without waiters.
     #[must_use]
     pub const fn new() -> Self {
         Self { _place: 0 }
@@ -152,14 +152,14 @@ impl Condvar {
         guard.guard = Some(acquire(address, || taken(mutex.0.try_lock())));
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiters.
     pub fn notify_all(&self) -> usize {
         step();
         let wait = self.wait_for();
         machine(|m| m.wake(usize::MAX, |waits| waits == wait))
     }
 
-    /// Wakes one who waits.
+    /// Wakes one waiter.
     pub fn notify_one(&self) -> bool {
         step();
         let wait = self.wait_for();
@@ -197,7 +197,7 @@ impl<T: ?Sized> RwLock<T> {
         (&raw const self.0).cast::<()>().addr()
     }
 
-    /// Waits for the lock, with others who read.
+    /// Waits for the lock, shared with other readers.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         let address = self.address();
         RwLockReadGuard {

@@ -182,8 +182,8 @@ impl<M: AddressMap> Pager<M> {
         encoded.map_err(|_| Refusal::TooLarge)
     }
 
-    /// The pages of a chunk, with what the engine calls them, in the order in which the chunk holds them: that of
-    /// their addresses, so that neighbours come back together.
+    /// The pages of a chunk, with what the engine calls them, in the order in which the chunk holds them: by
+    /// address, so that neighbours come back together.
     pub(super) fn members(&self, chunk: ChunkId) -> Vec<Member> {
         let ids = self.engine.chunk_pages(chunk).to_vec();
         let mut members: Vec<_> = ids.into_iter().map(|id| (self.number(id), id)).collect();
@@ -385,7 +385,7 @@ mod tests {
     const AWAY: Say = Call::SendAway;
     const BACK: Say = |app, addr| Call::Served(app, addr, Arrival::Touched);
 
-    /// A page in its frame, of which the pool keeps a copy. None where userfaultfd does not work.
+    /// A page in its frame, with a copy in the pool. None where userfaultfd does not work.
     fn page_with_a_copy(test: &str) -> Option<(Arena, Region)> {
         let arena = arena(test, "zram+keep-copies=on")?;
         let app = arena.application("a page").expect("an application");

@@ -107,7 +107,7 @@ fn release_emptied(core: &Core, claims: Vec<Claim<'_>>, after: Word) {
     core.frames.released(in_place);
 }
 
-/// Lets grains go of which no page was touched. What is not mapped stays so.
+/// Lets grains go that have no touched page. What is not mapped stays so.
 fn release_untouched(grains: Vec<HeldGrain<'_>>, after: Word) {
     for grain in grains {
         let before = grain.before();

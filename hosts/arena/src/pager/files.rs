@@ -18,7 +18,7 @@ use crate::error::FaultError;
 use crate::fault::Core;
 use crate::restore::{self, Job};
 
-/// A file that was mapped, or of which something was learned in an earlier run.
+/// A file that was mapped, or that an earlier run learned something about.
 #[derive(Debug)]
 struct Named {
     path: Arc<Path>,
@@ -145,7 +145,7 @@ impl<M: AddressMap> Pager<M> {
         Ok(())
     }
 
-    /// A page is no longer in its chunk, of which the pool is to be rid.
+    /// A page is no longer in its chunk, and the pool is to be rid of the chunk.
     pub(super) fn forget_copy(&mut self, core: &Core, id: PageId, chunk: ChunkId) {
         if !self.is_discarded(id) {
             return;

@@ -182,7 +182,7 @@ fn leave_in_place(core: &Core, claim: Claim<'_>) -> Result<(), FaultError> {
 }
 
 /// A slot that should have been empty holds a frame: either one that was moved although the kernel said that it was
-/// not, or one that has nothing to do with these pages. Asks page by page which it is. A frame that is nobody's
+/// not, or one that has nothing to do with these pages. Asks page by page which it is. A frame of no page
 /// stays where it is, and its slot is not used again: whatever it holds is not lost by that.
 fn sort_out<'a>(
     core: &Core,

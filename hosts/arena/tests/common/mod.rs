@@ -75,7 +75,7 @@ pub fn check_page(words: &[AtomicU64], page: usize, version: u64) {
     }
 }
 
-/// A version from here on is of pages of which every fourth does not shrink, and the others to a quarter.
+/// In a version from here on every fourth page does not shrink, and the others shrink to a quarter.
 pub const NOISE: u64 = 1 << 12;
 
 fn pattern(page: usize, version: u64, word: usize) -> u64 {

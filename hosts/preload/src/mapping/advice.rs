@@ -38,7 +38,7 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, len: size_t, advice: c_in
 #[unsafe(no_mangle)]
 unsafe extern "C" fn posix_madvise(address: *mut c_void, len: size_t, advice: c_int) -> c_int {
     let before = errno();
-    // It does not give content up. The others are those of `madvise`, of which some have no such name.
+    // It does not give content up. The others are those of `madvise`; some have no such name.
     let done = match advice {
         libc::POSIX_MADV_DONTNEED => 0,
         // SAFETY: passed on to the caller.

@@ -40,7 +40,7 @@ impl Running {
         self.client.stats().expect("it answers").swapped_in_pages
     }
 
-    /// Nobody looks at it, and what it uses at launches leaves for others.
+    /// It goes to the background, and what it uses at launches leaves for others.
     fn leave(&mut self) {
         self.tell(&Request::Background);
         self.use_pages(b'o');

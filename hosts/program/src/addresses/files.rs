@@ -20,7 +20,7 @@ use crate::error::SpaceError;
 use crate::program::{APP, Mapped};
 
 impl Addresses<'_> {
-    /// Maps a file for the program: `pages` of a twin, of which the first `content` are in the file and become ours;
+    /// Maps a file for the program: `pages` of a twin; the first `content` of them are in the file and become ours;
     /// the first page.
     pub fn map_file(
         &mut self,

@@ -11,7 +11,7 @@ use crate::error::SpaceError;
 
 impl Space {
     /// Takes a file that the program maps, privately and to read it: `twin` is the kernel's map of it, which stays, of
-    /// `len` bytes, of which `content` are in the file, at least one. The address where the program finds it; the
+    /// `len` bytes; `content` of them are in the file, at least one. The address where the program finds it; the
     /// pages are read as they are touched, and given up without being written.
     ///
     /// What others write to the file may be seen or not, until the page is read anew. Where there is no file, behind

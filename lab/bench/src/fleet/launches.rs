@@ -22,7 +22,7 @@ const FRAME: Duration = Duration::from_micros(16_700);
 /// What is measured.
 #[derive(Clone, Debug)]
 pub struct LaunchesOptions {
-    /// The programs, all of which are cached.
+    /// The programs; all of them are cached.
     pub subjects: Vec<Subject>,
     /// The arms; the first one's launches are what others must show.
     pub arms: Vec<Arm>,

@@ -34,7 +34,7 @@ pub trait Program: Send {
     /// [`ProgramError`].
     fn use_it(&mut self, mutator: &mut Mutator, actions: usize) -> Result<u64, ProgramError>;
 
-    /// Work in the background: allocates about `bytes` of new objects, most of which soon are garbage, and changes
+    /// Work in the background: allocates about `bytes` of new objects, most of them soon garbage, and changes
     /// `old_changes` old objects so that they refer to new ones.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 //!
 //! For each number of programs every arm runs as in [`relaunch`](fn@super::relaunch), in the same memory, which is limited
 //! before the programs start, and with swap of the same size. An arm is not asked for more once one of its programs was
-//! killed or did not answer in time, or once relaunches take [`TOO_SLOW`] times as long as with the fewest programs: nobody
-//! would say that they run.
+//! killed or did not answer in time, or once relaunches take [`TOO_SLOW`] times as long as with the fewest programs: that is
+//! no use any more.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ pub struct CapacityRow {
 pub struct CapacityMost {
     /// The arm.
     pub arm: Arm,
-    /// The most programs of which all stayed alive; 0 for none.
+    /// The most programs that all stayed alive; 0 for none.
     pub programs: usize,
     /// Whether more were not tried.
     pub is_open: bool,

@@ -45,7 +45,7 @@ pub struct DaemonProcess {
 
 impl DaemonProcess {
     /// Starts `command` as a daemon whose files are in a new folder below `temporary`, and waits until it answers. If it
-    /// `is_told`, it hears of launches and switches. Whether it brings pages back and reads ahead is that of `host`.
+    /// `is_told`, it hears of launches and switches. `host` says whether it brings pages back and reads ahead.
     pub fn start(
         undo: &Undo,
         command: &Path,
@@ -115,7 +115,7 @@ impl DaemonProcess {
         }
     }
 
-    /// What its host did so far; its CPU time is that of the whole process.
+    /// What its host did so far; its CPU time covers the whole process.
     ///
     /// # Errors
     /// [`BenchError::Control`], also when a switch before was not heard.

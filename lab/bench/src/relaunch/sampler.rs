@@ -32,11 +32,11 @@ pub struct Slice {
     pub is_after_answer: bool,
     /// CPU time of the applications, with what the kernel does in them.
     pub programs_ns: u64,
-    /// That of the kernel's threads.
+    /// CPU time of the kernel's threads.
     pub kernel_threads_ns: u64,
-    /// That of the thread that keeps the limit.
+    /// CPU time of the thread that keeps the limit.
     pub limit_ns: u64,
-    /// That of who pages in user space: the kernel host's threads, or those of the arenas and who tells them.
+    /// CPU time of paging in user space: the kernel host's threads, or the arenas' and what tells them of switches.
     pub host_ns: u64,
     /// Pages that the kernel read from swap.
     pub in_pages: u64,

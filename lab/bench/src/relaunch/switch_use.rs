@@ -21,7 +21,7 @@ pub struct SwitchUse {
     pub kernel_threads: f64,
     /// By the thread that keeps the limit.
     pub limit: f64,
-    /// By who pages in user space: the kernel host, or the arenas.
+    /// By paging in user space: the kernel host, or the arenas.
     pub host: f64,
     /// Bytes (uncompressed) that came back each second, from swap and the arenas' pools: mean of the switches.
     pub in_bytes_per_second: f64,
@@ -32,8 +32,8 @@ pub struct SwitchUse {
     pub read_bytes_per_second: f64,
     /// The same in the busiest slice of a switch: mean of the switches.
     pub read_peak_bytes_per_second: f64,
-    /// The course of a switch. Its parts are tenths of the application's median switch under plain zram, whoever
-    /// pages, as in the paper; a switch that is done before goes on with what follows it. Empty without the arm
+    /// The course of a switch. Its parts are tenths of the application's median switch under plain zram, in every
+    /// arm, as in the paper; a switch that is done before goes on with what follows it. Empty without the arm
     /// `zram`.
     pub timeline: Vec<TimelinePart>,
 }

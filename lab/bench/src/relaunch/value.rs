@@ -16,7 +16,7 @@ pub struct RelaunchValue {
     pub block: u32,
     /// In which round of it, from 0, warm-up not counted.
     pub round: u32,
-    /// Of which application.
+    /// The application.
     pub app: String,
     /// To the program's own answer, in nanoseconds; of one that was killed, until it was started again and ready.
     pub latency_ns: u64,
@@ -45,7 +45,7 @@ pub struct RelaunchValue {
 
 #[cfg(test)]
 impl RelaunchValue {
-    /// A value of which nothing else is known.
+    /// A value without anything else.
     pub(super) fn of(arm: Arm, round: u32, app: &str) -> Self {
         Self {
             arm,

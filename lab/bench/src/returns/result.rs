@@ -119,7 +119,7 @@ pub struct HogValue {
     pub oom_kills: u64,
     /// CPU time of everything, in nanoseconds; none where it was not measured.
     pub cpu_ns: Option<u64>,
-    /// Of it that of the daemon; none in the other arms.
+    /// The daemon's part of it; none in the other arms.
     pub daemon_cpu_ns: Option<u64>,
     /// Pages read from swap.
     pub in_pages: u64,

@@ -159,7 +159,7 @@ pub fn as_child(is_under_way: impl Fn() -> bool, run: impl FnOnce(&Undo, &mut dy
 /// panic. Checks that it ends with `code` and leaves nothing behind; after a SIGKILL, once the next command has begun.
 pub fn stop_in_the_middle(signal: Option<Signal>, code: Option<i32>) {
     let _alone = alone();
-    // Whoever loses its parent becomes a child of this process, and is seen.
+    // A process that loses its parent becomes a child of this one, and is seen.
     set_child_subreaper(Pid::from_raw(1)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     if signal.is_none() {

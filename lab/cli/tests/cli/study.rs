@@ -17,7 +17,7 @@ fn study(name: &str, title: &str, more: &[&str]) -> Value {
     json(&format!("warmswap.study.{}", name.replace('-', "_")), &args)
 }
 
-/// Entries of a list of results, of which each must name an application.
+/// Entries of a list of results; each must name an application.
 #[track_caller]
 fn apps(rows: &Value) -> Vec<&str> {
     let rows = rows.as_array().expect("a list");

@@ -105,7 +105,7 @@ fn a_sample_keeps_what_was_asked_for() {
 
 // ---- the artifact of the Ariadne authors ----
 
-/// Three pages of two applications, of which the second is relaunched.
+/// Three pages of two applications; the second is relaunched.
 fn artifact(folder: &TempDir) -> PathBuf {
     let mut swap_outs = Vec::new();
     for (uid, pfn, sector, byte) in [(10001, 7, 8, 1), (10002, 8, 16, 2), (10002, 9, 24, 3)] {

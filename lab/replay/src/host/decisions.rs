@@ -172,8 +172,8 @@ impl<S: Store, O: Observer> Replay<S, O> {
         Ok(pages)
     }
 
-    /// How far the page is estimated to shrink, in bytes. The estimate is really made, and takes the time of those who
-    /// wait.
+    /// How far the page is estimated to shrink, in bytes. The estimate is really made, and takes the time of the application that
+    /// waits.
     fn estimate(
         &mut self,
         chunk: ChunkId,

@@ -20,7 +20,7 @@ use warmswap_pool::{Pool, PoolConfig};
 use warmswap_store::{ChunkStore, Encoder};
 use warmswap_trace::ContentId;
 
-/// A page of which the trace has not said what it holds.
+/// What a page holds that the trace has not told.
 const UNKNOWN: ContentId = ContentId(u32::MAX);
 
 /// Tidying begins when this share of the pool's memory holds no object, in percent.

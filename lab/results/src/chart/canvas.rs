@@ -227,7 +227,7 @@ impl Canvas<'_, '_> {
         self.legend_with_rings(top, names, &|_| false)
     }
 
-    /// The same for marks, some of which are rings.
+    /// The same for marks, some of them rings.
     pub(crate) fn legend_with_rings(
         &self,
         top: i32,

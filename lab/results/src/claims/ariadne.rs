@@ -256,7 +256,7 @@ pub(super) fn claims() -> Vec<Claim> {
             .ours(|results| Ours::over(seen(results).filter_map(|row| row.accuracy)))
             .rule(Rule::Near(0.1))
             .reason(
-                "the first hot list is that of the first launch, \
+                "the first hot list comes from the first launch, \
                 which touches far more than a relaunch",
             ),
         claim(("Figure 15", "section 6.3"), SENSITIVITY)
@@ -298,7 +298,7 @@ pub(super) fn claims() -> Vec<Claim> {
     ]
 }
 
-/// CPU time under zram by that of another arm.
+/// CPU time under zram, divided by another arm's.
 fn zram_cpu_by(results: &Results, other: Arm, of: fn(&CpuParts) -> Option<u64>) -> Option<Ours> {
     let cpu = |arm: &ArmResult| Some(of(&arm.cpu)? as f64);
     Ours::one(results.live_ratio(cpu, Arm::Zram, other)?)

@@ -57,7 +57,7 @@ fn entropy() -> Vec<Claim> {
             .rule(Rule::AtLeast(10.0, 1.0))
             .one_sided(MIXED_FILES),
         claim(("Figure 5", "section III-B"), ENTROPY)
-            .says("The entropy of the first 512 bytes tells that of the page: coefficient 0.955")
+            .says("The entropy of the first 512 bytes tells the page's: coefficient 0.955")
             .paper(Some(0.955), Unit::Number)
             .ours(|results| Ours::one(results.entropy.first()?.head_512?))
             .rule(Rule::Near(0.05))
@@ -274,13 +274,13 @@ fn pairs<'a>(results: &'a Results, own: &str, other: &str) -> Vec<(&'a EzswapRow
     of(results, own).filter_map(pair).collect()
 }
 
-/// A figure of a configuration by that of another, over the traces.
+/// A figure of a configuration, divided by another's, over the traces.
 fn by(results: &Results, part: Part, of: &str, other: &str) -> Option<Ours> {
     let ratio = |(a, b): (&EzswapRow, &EzswapRow)| Some(part(a)? / part(b)?);
     Ours::over(pairs(results, of, other).into_iter().filter_map(ratio))
 }
 
-/// Launch time by that of another configuration under each budget, from the largest; means over the traces. What the
+/// Launch time, divided by another configuration's, under each budget, from the largest; means over the traces. What the
 /// largest budget leaves in memory says nothing.
 fn under_pressure(results: &Results, of: &str, other: &str) -> Vec<f64> {
     let rows = results

@@ -322,7 +322,7 @@ fn mean_ns(arm: &ArmLaunches) -> Option<f64> {
     Some(all.iter().sum::<u64>() as f64 / all.len() as f64)
 }
 
-/// A figure of an arm by that of another.
+/// A figure of an arm, divided by another's.
 fn by(results: &Results, part: Part, of: Arm, other: Arm) -> Option<Ours> {
     Ours::one(part(arm(results, of)?)? / part(arm(results, other)?)?)
 }

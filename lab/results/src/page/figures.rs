@@ -21,7 +21,7 @@ type Made = (String, Box<dyn Paint>);
 /// A chart.
 struct Plate {
     title: &'static str,
-    /// For those who do not see it.
+    /// For screen readers.
     description: &'static str,
     /// What to see in it.
     caption: &'static str,

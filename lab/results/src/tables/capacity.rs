@@ -37,7 +37,7 @@ fn by_number(report: &CapacityReport) -> Table {
     }
     table.note(format!(
         "{} of memory for each arm, the compressed pool included, and swap for {} before compression. Programs in turn: {}. The kernel \
-         host has a readahead of files of 128 KiB at most, the others that of the machine.",
+         host has a readahead of files of 128 KiB at most, the others the machine's.",
         Quantity::Bytes(report.total_bytes).human(),
         Quantity::Bytes(report.swap_bytes).human(),
         report.apps.join(", ")

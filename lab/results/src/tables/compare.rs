@@ -238,7 +238,7 @@ fn setting(comparison: &Comparison) -> String {
     )
 }
 
-/// Who had what otherwise.
+/// Which schemes had something otherwise.
 fn differences_note(comparison: &Comparison) -> Option<String> {
     let differ = |row: &&SchemeRow| {
         let mut all = comparison.differences.iter();

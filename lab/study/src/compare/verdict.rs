@@ -13,7 +13,7 @@ const OURS: &str = "warmswap";
 pub struct Verdict {
     /// The scheme: `warmswap` or a variant of it.
     pub scheme: String,
-    /// Its median relaunch by that of zram, cold starts after a kill included. `None` when zram's took no time.
+    /// Its median relaunch, divided by zram's, cold starts after a kill included. `None` when zram's took no time.
     pub median_vs_zram: Option<f64>,
     /// Applications that it killed.
     pub kills: u64,

@@ -8,7 +8,7 @@ use warmswap_page::PAGE_BYTES;
 const UNREADABLE: Failure = Failure::Other(libc::EFAULT);
 
 impl PagedMemory {
-    /// Fills missing pages with copies of what the twin has from `offset` on, in new frames, and wakes who waits for
+    /// Fills missing pages with copies of what the twin has from `offset` on, in new frames, and wakes threads that wait for
     /// them; how many at the front were, since the file may have become shorter, or fail to be read.
     ///
     /// The caller sees to it that this part of the twin stays.
@@ -47,8 +47,8 @@ impl PagedMemory {
         Ok(filled)
     }
 
-    /// Has an access to a missing page raise SIGBUS from now on, as to a page behind the end of a file, and wakes who
-    /// waits for it. The kernel counts something as being there.
+    /// Has an access to a missing page raise SIGBUS from now on, as to a page behind the end of a file, and wakes threads
+    /// that wait for it. The kernel counts something as being there.
     ///
     /// # Errors
     /// [`UffdError`], on a kernel before Linux 6.6.

@@ -7,7 +7,7 @@ use warmswap_page::PAGE_BYTES;
 
 /// A range of bytes that is worked on by calls that may do a part of it.
 ///
-/// The kernel takes a range only if it lies in one of its mappings, of which a program's memory has many, for
+/// The kernel takes a range only if it lies in one of its mappings, and a program's memory has many, for
 /// reasons that cannot be seen from here. So a part that it refuses as a whole is done page by page.
 pub(super) struct Parts {
     done: usize,

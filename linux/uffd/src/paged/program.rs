@@ -1,4 +1,4 @@
-//! The memory of a whole program: one mapping, parts of which the program makes accessible as it likes, and
+//! The memory of a whole program: one mapping whose parts the program makes accessible as it likes, and
 //! which becomes ours only when it is adopted. A child of `fork` can have it.
 
 use std::ops::Range;

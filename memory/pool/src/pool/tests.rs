@@ -512,7 +512,7 @@ fn threads_keep_their_objects(pool: &Pool) -> u64 {
     moved
 }
 
-/// Loads of the same objects from several threads, each of which compaction moves all the time.
+/// Loads of the same objects from several threads, while compaction moves each of them all the time.
 #[test]
 fn loads_race_with_moves_and_frees() {
     let pool = pool(64 << 20);

@@ -35,9 +35,13 @@ fn the_focused_window_is_told_now_and_when_it_changes() {
     sender.send(change("title", Of::Process(12))).unwrap();
     sender.send(change("focus", Of::Process(13))).unwrap();
     assert_eq!(next(), Heard::Window(13), "a title is no focus");
-    sender.send(change("focus", Of::Nobody)).unwrap();
+    sender.send(change("focus", Of::Nothing)).unwrap();
     sender.send(change("focus", Of::Process(11))).unwrap();
-    assert_eq!(next(), Heard::Window(11), "an empty workspace is nobody's");
+    assert_eq!(
+        next(),
+        Heard::Window(11),
+        "an empty workspace has no process"
+    );
 
     drop(sender);
     let error = follower.join().unwrap();
@@ -71,7 +75,7 @@ fn the_process_of_a_window_of_i3_is_asked_of_its_display() {
     };
     let own = (WindowSystem::I3, std::process::id());
     assert_eq!(next(), own, "of the tree");
-    // One that is gone is nobody's, and the next is told all the same.
+    // One that is gone has no process, and the next is told all the same.
     sender
         .send(change("focus", Of::Window(window + 1)))
         .unwrap();

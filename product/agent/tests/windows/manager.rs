@@ -37,7 +37,7 @@ pub fn next_kind(stream: &mut UnixStream) -> Option<u32> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Of {
     /// No window.
-    Nobody,
+    Nothing,
     /// sway: of this process.
     Process(i32),
     /// i3: the window of that number of its X server.
@@ -51,11 +51,11 @@ fn node(id: i64, kind: &str, of: Of, nodes: &[Value]) -> Value {
     let mut node = json!({
         "id": id, "name": null, "type": kind, "border": "none", "current_border_width": 0,
         "layout": "splith", "orientation": "horizontal", "percent": null, "rect": rect,
-        "window_rect": rect, "deco_rect": rect, "geometry": rect, "urgent": false, "focused": of != Of::Nobody,
+        "window_rect": rect, "deco_rect": rect, "geometry": rect, "urgent": false, "focused": of != Of::Nothing,
         "focus": focus, "nodes": nodes, "floating_nodes": [], "sticky": false, "fullscreen_mode": 0,
     });
     match of {
-        Of::Nobody => {}
+        Of::Nothing => {}
         Of::Process(pid) => node["pid"] = json!(pid),
         Of::Window(id) => {
             node["window"] = json!(id);
@@ -65,7 +65,7 @@ fn node(id: i64, kind: &str, of: Of, nodes: &[Value]) -> Value {
     node
 }
 
-/// A server where this window has the focus; `events` are sent to who subscribes, until they end.
+/// A server where this window has the focus; `events` are sent to the subscriber, until they end.
 fn serve(listener: UnixListener, focused: Of, events: Receiver<Value>) {
     let mut events = Some(events);
     for stream in listener.incoming().take(2) {
@@ -83,10 +83,10 @@ fn serve(listener: UnixListener, focused: Of, events: Receiver<Value>) {
             }
             Some(GET_TREE) => {
                 let window = node(3, "con", focused, &[]);
-                let workspace = node(2, "workspace", Of::Nobody, &[window]);
+                let workspace = node(2, "workspace", Of::Nothing, &[window]);
                 // i3 has places for panels beside the workspaces.
-                let panels = node(4, "dockarea", Of::Nobody, &[]);
-                let tree = node(1, "root", Of::Nobody, &[workspace, panels]);
+                let panels = node(4, "dockarea", Of::Nothing, &[]);
+                let tree = node(1, "root", Of::Nothing, &[workspace, panels]);
                 stream.write_all(&message(GET_TREE, &tree)).unwrap();
             }
             other => panic!("{other:?}"),

@@ -55,10 +55,10 @@ pub struct Effective {
     warnings: Vec<String>,
 }
 
-/// Reads the configuration. What is wrong with it is the fault of who wrote it.
+/// Reads the configuration. What is wrong with it is bad input.
 pub fn load(file: Option<&std::path::Path>) -> Result<Config> {
     match Config::load(&Root::machine(), file) {
-        // Who names a file can name another; those of the machine are the machine's.
+        // A file that was named is bad input; the machine's own files are the machine's fault.
         Err(error @ ConfigError::File(_)) if file.is_none() => Err(error.into()),
         Err(error @ ConfigError::Several(_)) => Err(BadLines(error.to_string()).into()),
         Err(error) => Err(BadInput(error.to_string()).into()),

@@ -46,7 +46,7 @@ enum PartArg {
 }
 
 impl PartArg {
-    /// The parts of which one must work.
+    /// The parts; one of them must work.
     fn any_of(self) -> &'static [Part] {
         match self {
             Self::Daemon => &[Part::Daemon],

@@ -15,9 +15,9 @@ Examples:
   warmswap launch mail -- thunderbird
       as a member of the daemon's socket-group
   sudo warmswap launch mail -- thunderbird
-      as root: thunderbird runs as the user who called sudo
+      as root: thunderbird runs as the user that called sudo
 
-Exit status: that of the program, once it has started.";
+Exit status: the program's own, once it has started.";
 
 /// Which application, and how it is started.
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ pub struct LaunchArgs {
     command: Vec<OsString>,
 }
 
-/// Tells the daemon which process it will be, and becomes the program: of the user who asked, where that went through
+/// Tells the daemon which process it will be, and becomes the program: of the user that asked, where that went through
 /// sudo.
 pub fn run(args: LaunchArgs) -> Result<()> {
     let (program, arguments) = args.command.split_first().context("no command")?;

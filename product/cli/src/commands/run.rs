@@ -33,14 +33,14 @@ const LEAST_PRELOAD_BYTES: u64 = 8 << 20;
 /// What the kernel host takes: a group has several MiB in any case.
 const LEAST_KERNEL_BYTES: u64 = 1 << 20;
 
-/// Who pages a program.
+/// What pages a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum HostArg {
     /// The kernel host where rights and kernel allow it and no option is given that only the library has, else the library
     Auto,
-    /// The kernel's own swap, steered from outside: any program, static or set-uid too (root, zram, memory groups)
+    /// The kernel's own swap, in a control group with a limit: any program, static or set-uid too (root, zram, memory groups)
     Kernel,
     /// The library that is preloaded into the program
     Preload,
@@ -57,7 +57,7 @@ Examples:
   warmswap run --host kernel --budget 50% -- ./static-program
       by the kernel's own swap, as root; any program
 
-Exit status: that of the program; 128 and the signal's number when a signal ended it. 1 and 2 before the program starts,
+Exit status: the program's own; 128 and the signal's number when a signal ended it. 1 and 2 before the program starts,
 as with every command.
 
 Files:
@@ -70,7 +70,7 @@ Files:
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct RunArgs {
-    /// Who pages the program
+    /// What pages the program
     #[arg(long, value_enum, default_value_t = HostArg::Auto)]
     host: HostArg,
     /// Memory for resident pages, pool and state together: a size, or a share of the memory of this machine or

@@ -99,7 +99,7 @@ impl Silent {
     }
 }
 
-/// The socket that a person means: that of a process by its number, or a file.
+/// The socket that the user means: a process's, by its number, or a file.
 pub fn socket(target: &str) -> PathBuf {
     match target.parse() {
         Ok(pid) => socket_of(pid),

@@ -184,10 +184,10 @@ fn where_nothing_runs_and_where_a_user_may_not_ask_status_says_so_in_one_line() 
     if !rustix::process::geteuid().is_root() {
         warmswap_testkit::skip!(
             "status_of_a_user_who_may_not_ask",
-            "needs root to be somebody else"
+            "needs root to be another user"
         );
     }
-    // A daemon of root's alone, and a user who is nobody.
+    // A daemon of root's alone, and the user `nobody`.
     let folder = folder();
     let mode = |path: &Path, mode| {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
@@ -273,7 +273,7 @@ fn what_is_launched_through_sudo_belongs_to_the_user_who_asked() {
         assert_refused(&launch("someone", &[]), 2, &["SUDO_UID", "someone"]);
         assert_refused(&launch("4242424", &[]), 1, &["4242424", "--as-root"]);
     });
-    // Who cannot be found is not told of.
+    // A user that cannot be found is not told of.
     assert_eq!(told.len(), 3, "{told:?}");
 }
 

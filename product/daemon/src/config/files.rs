@@ -1,7 +1,7 @@
 //! Which files count, and in which order: as systemd does it.
 //!
 //! Of the main file the first one counts that is found in [`FOLDERS`]. Files of the drop-in folders come after
-//! it, sorted by name; of those with one name only that of the first folder counts, so that an empty file, or a
+//! it, sorted by name; of those with one name only the first folder's counts, so that an empty file, or a
 //! link to `/dev/null`, in `/etc` switches one of `/usr/lib` off.
 
 use std::collections::BTreeMap;

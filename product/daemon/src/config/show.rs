@@ -122,7 +122,7 @@ pub fn man_page() -> String {
          and the same in /run, /usr/local/lib and /usr/lib\n\
          .SH DESCRIPTION\n\
          The first of these folders with a warmswap.toml counts. Files of the drop\\-in folders come after it, \
-         sorted by name, and win over it; of those with one name only that of the first folder counts, so that \
+         sorted by name, and win over it; of those with one name only the first folder\\(aqs counts, so that \
          an empty file in /etc switches another one off. The files are TOML: [SECTION], KEY = VALUE, text in quotes, \
          comments behind #. What is not known, or wrong, keeps the daemon from starting, and is named with file and \
          line.\n\

@@ -18,7 +18,7 @@ use crate::host::Host;
 /// Looks in which an application that was found or launched may be without processes before it is forgotten.
 const MAX_EMPTY_LOOKS: u32 = 20;
 
-/// Launched applications at most: any user who may use the socket can name more and more of them.
+/// Launched applications at most: any user of the socket can name more and more of them.
 const MAX_LAUNCHED: usize = 1024;
 
 /// Found applications at most; the largest count.

@@ -227,7 +227,7 @@ fn made(machine: &Machine) -> Finding {
     }
 }
 
-/// Every device lists what the kernel was built with; without a device there is nobody to ask.
+/// Every device lists what the kernel was built with; without a device there is nothing to ask.
 fn lz4(machine: &Machine) -> Finding {
     let devices = std::fs::read_dir(machine.root.path("/sys/block"));
     let mut names: Vec<_> = devices

@@ -19,7 +19,7 @@ pub struct FileUpdate {
     pub unknown: u64,
     /// Targets that were fetched and not used.
     pub evicted: u64,
-    /// Pages that were fetched and of which it is known whether they were used.
+    /// Pages that were fetched and are known to be used or not.
     pub fetched: u64,
     /// Of these, not used.
     pub wasted: u64,
@@ -44,7 +44,7 @@ pub struct FileEstimator<F> {
     unused: FileTable<F>,
     /// Targets that were missing when it opened, were not fetched, and were not touched yet.
     left: FileTable<F>,
-    /// Pages that were fetched for it, without those of which nothing is known.
+    /// Pages that were fetched for it and are known to be used or not.
     fetched: u64,
 }
 

@@ -55,7 +55,7 @@ impl Odds {
 /// A first trial brings back so many anonymous pages at most.
 pub(super) const FIRST_ANON_PAGES: u64 = 256;
 
-/// The same of pages of files, of which one read brings many.
+/// The same of pages of files: one read brings many.
 pub(super) const FIRST_FILE_PAGES: u64 = 4096;
 
 /// After a launch that used enough of them, the next may bring so many times as many.

@@ -41,7 +41,7 @@ struct Block {
 
 /// Counts in how many windows each page of each file is touched.
 ///
-/// Memory: 80 bytes and an entry of the map for each 64 neighbours of which one was touched.
+/// Memory: 80 bytes and an entry of the map for each 64 neighbours once one of them was touched.
 #[derive(Clone, Debug)]
 pub struct Profiler<F> {
     windows: u32,

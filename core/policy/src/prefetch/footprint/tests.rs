@@ -201,7 +201,7 @@ fn only_launches_before_which_files_were_dropped_are_looked_at_unless_as_publish
     }
 }
 
-/// A launch that touches these pages of a file, of which those in `missing` are not in memory. How many are read.
+/// A launch that touches these pages of a file; those in `missing` are not in memory. How many are read.
 fn launch_of_files(
     policy: &mut Footprint,
     kind: LaunchKind,

@@ -167,7 +167,7 @@ impl History {
         self.in_window[class] += u32::from(now == IN_WINDOW && before != IN_WINDOW);
     }
 
-    /// Pages that the last launch window touched: that of the session under way, or of the one before.
+    /// Pages that the last launch window touched, in the session under way or in the one before.
     pub fn hot_pages(&self, is_under_way: bool) -> u64 {
         let in_window: u32 = if is_under_way {
             self.in_window.iter().sum()

@@ -40,7 +40,7 @@ impl Rule {
         !matches!(self, Self::Lru | Self::Lru2 | Self::Sieve)
     }
 
-    /// What a touch in a launch window is worth by another, and what recency is worth by expected use: that of a page whose
+    /// What a touch in a launch window is worth by another, and what recency is worth by expected use, for a page whose
     /// last touch is as long ago as there are touches from launch to launch. By trial on recordings; results change little
     /// within a factor of two.
     pub fn weights(self) -> (f32, f32) {

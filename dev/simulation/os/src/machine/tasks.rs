@@ -52,7 +52,7 @@ pub(super) struct Tasks {
     /// A bit for each that is ready.
     ready: Vec<u64>,
     alive: usize,
-    /// No deadline of a task that waits is earlier; it may have been that of one that was woken.
+    /// No deadline of a task that waits is earlier; it may belong to one that was woken.
     earliest_ns: Option<u64>,
     /// No task that is stalled goes on at an earlier switch.
     stalled_until: Option<u64>,
@@ -191,7 +191,7 @@ impl Tasks {
         woken
     }
 
-    /// Sleepers on a futex whose word has changed. Where no task can run, nobody is left who is about to wake them.
+    /// Sleepers on a futex whose word has changed. Where no task can run, none is left that is about to wake them.
     pub fn late_wakes(&self) -> u64 {
         let is_late = |task: &&Task| {
             // A count of a closing gate changes while others still are to leave it, of whom the last one wakes.

@@ -1,4 +1,4 @@
-//! Records with data that is as compressible as that of applications.
+//! Records with data as compressible as applications' own.
 
 use std::sync::atomic::Ordering;
 
@@ -22,7 +22,7 @@ pub fn alloc(
     Ok(object)
 }
 
-/// Fills an object's data as data of applications is: fields of repeating kinds, a few of which are random. LZ4
+/// Fills an object's data as data of applications is: fields of repeating kinds, a few of them random. LZ4
 /// makes pages of it 2.5 to 3 times smaller.
 pub fn fill(mutator: &Mutator, object: Ref<'_, Record>, number: u32) {
     let mut state = number.wrapping_mul(0x9e37_79b9) | 1;
@@ -35,7 +35,7 @@ pub fn fill(mutator: &Mutator, object: Ref<'_, Record>, number: u32) {
             0 if i == 0 => number,
             // A count, a flag, an enumeration.
             0 => state & 7,
-            // A pointer: its high half is that of its neighbours'.
+            // A pointer: it shares its high half with its neighbours.
             2 => 0x7f3a_0000 | state & 0xfff8,
             3 => 0x0000_7ffe,
             // A hash or time.

@@ -20,7 +20,7 @@
 //! | members of these | 18 % | FYO |
 //! | groups drawn at random | 6 % | half of them NRO |
 //!
-//! provided that foreground use before it was long enough: 20 actions or more, each of which replaces as many objects as
+//! provided that foreground use before it was long enough: 20 actions or more, where each replaces as many objects as
 //! 0.06 % of all. Measured with the sizes of the paper after 20 actions, with the footprints that the heap reports: 53 %
 //! of the objects that a launch accesses are NRO (10 % of the bytes), 31 to 35 % FYO (0.6 %), 66 to 67 % either. The FYO
 //! are a smaller part of the heap than the paper's 9.3 %, which ten minutes of use had allocated.

@@ -67,7 +67,7 @@ pub struct RelaunchArgs {
     /// Readahead of non-rotational disks in all arms, in KiB [default: this machine's]
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(4..=65536))]
     readahead_kib: Option<u64>,
-    /// The scheme of the arm preload; its codec is that of --algorithm, unless it names one
+    /// The scheme of the arm preload; its codec is --algorithm's, unless it names one
     #[arg(long, default_value = "warmswap", value_name = "SCHEME")]
     preload_scheme: String,
     /// Kernel host and daemon bring nothing back in idle time
@@ -164,7 +164,7 @@ const MACHINE_ARMS: [Arm; 5] = [
     Arm::DaemonUntold,
 ];
 
-/// The arms that are wanted, and what the arm `preload` needs. Where nobody named it, it is left out if this machine or
+/// The arms that are wanted, and what the arm `preload` needs. Where it is not named, it is left out if this machine or
 /// these applications do not allow it.
 fn arms(args: &RelaunchArgs, apps: &[AppSpec]) -> Result<(Vec<Arm>, Option<Preload>)> {
     if let Some(named) = &args.arms {

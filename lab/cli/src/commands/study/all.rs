@@ -1,6 +1,6 @@
 //! `warmswap-lab study all`: every study, and the comparisons of the papers, into a folder.
 //!
-//! Each result is that of a command line, which the result names and which makes it again alone.
+//! Each result names the command line that makes it again alone.
 
 use anyhow::{Context, Result};
 use clap::Args;

@@ -1,4 +1,4 @@
-//! The user who called sudo.
+//! The user that called sudo.
 
 use anyhow::{Context as _, Result};
 use rustix::process::{Gid, Uid, geteuid};

@@ -27,7 +27,7 @@ const STAYS_STOPPED: Duration = Duration::from_millis(20);
 pub struct Signals(SignalsInfo<WithOrigin>);
 
 impl Signals {
-    /// Catches them. Those that whoever started this process wants ignored stay ignored.
+    /// Catches them. Those that this process was started to ignore stay ignored.
     pub fn catch() -> io::Result<Self> {
         let caught: Vec<_> = SIGNALS.into_iter().filter(|&s| !is_ignored(s)).collect();
         SignalsInfo::<WithOrigin>::new(&caught).map(Self)
@@ -100,7 +100,7 @@ fn process(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
-/// Whether whoever started this process wants the signal ignored, as `nohup` does. The program inherits that.
+/// Whether this process was started to ignore the signal, as by `nohup`. The program inherits that.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -115,7 +115,7 @@ fn pass_on(origin: &Origin, pid: u32) {
     }
     let signal = Signal::from_named_raw(origin.signal);
     if let (Some(signal), Some(pid)) = (signal, process(pid)) {
-        // The number is the program's until it is waited for; if it ended meanwhile, there is nobody to tell.
+        // The number is the program's until it is waited for; if it ended meanwhile, there is nothing to tell.
         let _ = kill_process(pid, signal);
     }
 }

@@ -1,4 +1,4 @@
-//! Who pages a program: the kernel host or the preloaded library.
+//! What pages a program: the kernel host or the preloaded library.
 
 use super::{HostArg, RunArgs};
 use warmswap_doctor::{Machine, Part, Row, Trouble, require};

@@ -60,7 +60,7 @@ pub fn run(
     let library = preload_library(&machine)?;
     program::check(&program.path)?;
 
-    // The command lines of programs are nobody else's business.
+    // Command lines of programs are private to their user.
     let folder = tempfile::Builder::new()
         .prefix("warmswap-run-")
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
@@ -270,7 +270,7 @@ mod tests {
                 };
                 server.poll_once(None, answer).unwrap();
             }
-            // Killed: the socket file stays, and nobody listens.
+            // Killed: the socket file stays, and nothing listens.
             drop(server);
             drop(ended);
             watcher.join().unwrap()
