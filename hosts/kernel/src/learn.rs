@@ -17,7 +17,7 @@ use warmswap_sys::advise::PageRange;
 
 use crate::decide::order::without;
 
-/// Pages of a region, of which one word of bits tells.
+/// Pages of a region that one word of bits tells of.
 pub const REGION_PAGES: u64 = 64;
 
 /// A region that came back in vain for so many sessions in a row is cold.

@@ -13,7 +13,7 @@
 //! programs take, the compressed pool and the daemon with all that it reads ahead included; the hog wants as much as the
 //! programs take. The daemon is the command as shipped, and hears of switches, not of answers.
 //!
-//! CPU time is that of all processors from before the hog to after the last return, so that nothing is left out that is
+//! CPU time is of all processors from before the hog to after the last return, so that nothing is left out that is
 //! done in idle time; other programs on the machine are in it. Limited arms take turns at being the first, so that what the
 //! disk's own cache does is the same for all where there are as many blocks as such arms.
 

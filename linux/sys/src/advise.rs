@@ -108,7 +108,7 @@ pub fn advise(
 ///
 /// A page that was just mapped waits in a batch of the CPU on which that happened, and cannot be
 /// reclaimed before it reaches the kernel's lists. The call empties the batches of the CPU on which it
-/// runs only. The result is that of the last CPU.
+/// runs only. The result is the last CPU's.
 ///
 /// # Errors
 /// As [`advise`]; also when the thread cannot be moved.

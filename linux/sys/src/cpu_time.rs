@@ -14,7 +14,7 @@ const MOST_PROCESSES: i32 = 4 << 20;
 pub struct CpuClock(libc::clockid_t);
 
 impl CpuClock {
-    /// That of a process; kernel threads have one, too. `None` when there is no such process.
+    /// A process's clock; kernel threads have one, too. `None` when there is no such process.
     #[must_use]
     pub fn of_process(pid: u32) -> Option<Self> {
         // 0 would be the calling process, and what the clock's number has no room for, any.
@@ -26,7 +26,7 @@ impl CpuClock {
         (result == 0).then_some(Self(clock))
     }
 
-    /// That of the calling thread, which other threads of the process may read.
+    /// The calling thread's clock, which other threads of the process may read.
     #[must_use]
     pub fn of_this_thread() -> Self {
         if cfg!(miri) {

@@ -226,7 +226,7 @@ impl Memcg {
         read_stats(&self.path, self.version)
     }
 
-    /// The group as anybody sees it, who does not own it.
+    /// The group as seen by a process that does not own it.
     #[must_use]
     pub fn group(&self) -> Group {
         Group::new(self.path.clone(), self.version)

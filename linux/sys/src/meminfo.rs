@@ -25,7 +25,7 @@ pub struct Meminfo {
     pub zswap_stored_bytes: u64,
     /// Pages of files in memory.
     pub file_bytes: u64,
-    /// Of them, those that nobody used lately.
+    /// Of them, those that were not used lately.
     pub inactive_file_bytes: u64,
     /// Memory reserved for huge pages of all sizes, used or not. Nothing else can have it.
     pub huge_pages_bytes: u64,
@@ -135,7 +135,7 @@ pub struct BlockTraffic {
     pub major_faults: u64,
 }
 
-/// `/proc/vmstat`, held open for those who read it often.
+/// `/proc/vmstat`, held open for frequent reads.
 #[derive(Debug)]
 pub struct VmstatFile {
     path: PathBuf,

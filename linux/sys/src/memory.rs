@@ -21,7 +21,7 @@ impl Memory {
     /// Opens the memory of `pid` for reading.
     ///
     /// # Errors
-    /// [`FileError`]; permission is that of ptrace.
+    /// [`FileError`]; permission is as for ptrace.
     pub fn open(root: &Root, pid: u32) -> Result<Self, FileError> {
         let path = root.proc_file(pid, "mem");
         let file = File::open(&path).map_err(|e| FileError::new("open", &path, e))?;

@@ -143,7 +143,7 @@ mod tests {
         };
         let maps = Maps::read(&Root::machine(), std::process::id()).unwrap();
         let found = maps.find(shared as u64).unwrap().backing.clone();
-        // SAFETY: the mapping that was just made, of which nothing is kept.
+        // SAFETY: the mapping that was just made; nothing refers to it.
         unsafe { munmap(shared, bytes).unwrap() };
         let Backing::File(identity) = found else {
             panic!("{found:?}")

@@ -69,7 +69,7 @@ impl Pagemap {
     /// Opens the page table of `pid`. It stays bound to that process, not to a later one with its number.
     ///
     /// # Errors
-    /// [`FileError`]; permission is that of ptrace.
+    /// [`FileError`]; permission is as for ptrace.
     pub fn open(root: &Root, pid: u32) -> Result<Self, FileError> {
         let path = root.proc_file(pid, "pagemap");
         let file = File::open(&path).map_err(|e| FileError::new("open", &path, e))?;

@@ -85,7 +85,7 @@ fn read_in(folder: &OwnedFd, name: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The line `Uid:` of a status file: real, effective and saved user, and that of the file system.
+/// The line `Uid:` of a status file: real, effective, saved and file system's user.
 fn users(status: &str) -> Option<[u32; 3]> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     let mut users = line.split_ascii_whitespace().map(|user| user.parse().ok());

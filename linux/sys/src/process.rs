@@ -200,7 +200,7 @@ pub fn in_new_session(command: &mut std::process::Command) {
 pub(crate) fn in_group(command: &mut std::process::Command, procs: std::fs::File) {
     use std::os::unix::process::CommandExt as _;
     // SAFETY: between fork and exec only write is called, which is async-signal-safe and touches no memory of the
-    // parent. 0 is who writes it.
+    // parent. 0 is the writer itself.
     unsafe {
         command.pre_exec(move || {
             rustix::io::write(&procs, b"0")?;
@@ -335,7 +335,7 @@ mod tests {
     fn a_thread_in_the_background_still_reads_from_a_busy_disk() {
         let priority = std::thread::spawn(|| {
             background_io_priority().unwrap();
-            // SAFETY: two numbers; 0 is the calling thread, of which the kernel tells a number.
+            // SAFETY: two numbers; 0 is the calling thread.
             unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, 0) }
         });
         let priority = priority.join().unwrap();

@@ -34,7 +34,7 @@ impl MemoryPressure {
         Self::read_file(&root.path("/proc/pressure/memory"))
     }
 
-    /// That of a control group of version 2 (`memory.pressure`).
+    /// The file of a control group of version 2 (`memory.pressure`).
     ///
     /// # Errors
     /// As for [`Self::read`].

@@ -1,4 +1,4 @@
-//! The folders in `/run` and elsewhere that hold sockets and notes of running programs: who may reach what is in them.
+//! The folders in `/run` and elsewhere that hold sockets and notes of running programs, and the users that may reach what is in them.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,7 @@ use crate::Root;
 /// The folder of root's programs and of the daemon.
 pub const SYSTEM_FOLDER: &str = "/run/warmswap";
 
-/// The users who may reach what is in a folder, by its name.
+/// The users that may reach what is in a folder, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Its owner.
@@ -20,7 +20,7 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// That of a folder: every user may ask whether the daemon's socket is in [`SYSTEM_FOLDER`]; all others are for their
+    /// The mode of a folder: every user may ask whether the daemon's socket is in [`SYSTEM_FOLDER`]; all others are for their
     /// owners.
     #[must_use]
     pub fn of(root: &Root, folder: &Path) -> Self {

@@ -68,7 +68,7 @@ pub fn read(root: &Root, pid: u32) -> Result<Vec<MemoryArea>, FileError> {
     Ok(areas)
 }
 
-/// One line below that of a mapping.
+/// One line below a mapping's own.
 fn note(area: &mut MemoryArea, line: &str) {
     let Some((name, value)) = line.split_once(':') else {
         return;

@@ -234,7 +234,7 @@ pub fn areas(root: &Root) -> Result<Vec<Area>, FileError> {
 }
 
 /// The path of an area by which this process finds it. One that was switched on in a mount namespace of its own, such as
-/// that of a service, loses the folder in which it was mounted along with that namespace: `/zram1` is `/dev/zram1`.
+/// a service's own, loses the folder in which it was mounted along with that namespace: `/zram1` is `/dev/zram1`.
 fn in_its_folder(root: &Root, path: String) -> String {
     let device = format!("/dev{path}");
     let is_lost = path.rfind('/') == Some(0) && !root.path(&path).exists();

@@ -352,7 +352,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Settles on a made-up machine with 1,000 MiB available, of which others take or free `others` at each look.
+    /// Settles on a made-up machine with 1,000 MiB available, from which others take or free `others` at each look.
     fn settled(left_mib: u64, mut others: impl FnMut(u32) -> i64) -> Result<u64, TakeError> {
         let held = std::cell::Cell::new(0);
         let (mut free, mut looks) = (1000 * MIB as i64, 0);

@@ -326,7 +326,7 @@ impl Pending {
     /// Makes the change, and notes how it is taken back, where that is not known before. No signal comes in between.
     ///
     /// # Errors
-    /// That of `make`, which leaves nothing then. [`UndoError::Interrupted`] when a signal has come: then nothing was done.
+    /// The error of `make`, which leaves nothing then. [`UndoError::Interrupted`] when a signal has come: then nothing was done.
     /// [`UndoError::State`] when it cannot be written down: dropping this takes the change back.
     pub fn make<R, E: From<UndoError>>(
         &self,

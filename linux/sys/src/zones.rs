@@ -7,7 +7,7 @@ use crate::{FileError, Root, file};
 /// Sums over all zones, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Zones {
-    /// Memory that the page allocator manages, of which the watermarks of reclaim are shares. Reserving huge pages does
+    /// Memory that the page allocator manages; the watermarks of reclaim are shares of it. Reserving huge pages does
     /// not lessen it.
     pub managed_bytes: u64,
     /// Free memory below which the kernel begins to reclaim in the background: the low watermarks, and what each zone keeps

@@ -101,7 +101,7 @@ fn bits(
     read.ok().map(|()| bits)
 }
 
-/// The same by mapping, where bits of single pages are not seen: all of a mapping of which something was accessed.
+/// The same by mapping, where bits of single pages are not seen: all of a mapping where anything was accessed.
 fn bits_by_area(regions: &[u64], areas: &[Readable]) -> FxHashMap<u64, u64> {
     let region_bytes = REGION_PAGES * warmswap_page::PAGE_BYTES as u64;
     let is_touched = |region: u64| {

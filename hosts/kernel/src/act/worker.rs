@@ -90,7 +90,7 @@ impl Beat {
 /// How a thread runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
-    /// The least share of a busy processor, and the disk when nothing else wants it. Not the idle policy: a thread that reads
+    /// The least share of a busy processor, and the disk after other programs. Not the idle policy: a thread that reads
     /// a process's pages holds a lock of its address space, and must not wait for long for a processor meanwhile.
     Low,
     /// As other programs.

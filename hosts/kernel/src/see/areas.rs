@@ -57,7 +57,7 @@ fn sorted_out(areas: Vec<MemoryArea>, kinds: &KindsByDevice) -> Areas {
     let (mut found, mut shown) = (Areas::default(), Shown::default());
     for area in areas {
         match kind(&area, kinds) {
-            // Its pages come back with the other mapping's, of which a touch here costs a minor fault.
+            // Its pages come back with the other mapping's; a touch here costs a minor fault.
             Some(Kind::Shared) if shows_again(&mut shown, &area.mapping) => {}
             Some(kind) => found.readable.push(Readable { area, kind }),
             None => found.skipped += 1,

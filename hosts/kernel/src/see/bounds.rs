@@ -8,7 +8,7 @@ use warmswap_sys::{FileError, Root, monotonic_ns};
 
 use crate::decide::Seen;
 
-/// Looks at the machine, of which `memory` was just read. Costs about 130 µs.
+/// Looks at the machine; `memory` of it was just read. Costs about 130 µs.
 ///
 /// # Errors
 /// [`FileError`].

@@ -15,7 +15,7 @@ use crate::decide::order::append;
 const PAGE: u64 = PAGE_BYTES as u64;
 
 /// Pages of the process's own memory that are in swap, ascending. Costs about 10 ns for each where the kernel scans page tables,
-/// else 50 ns for each page of mappings of which something is in swap.
+/// else 50 ns for each page of mappings that are partly in swap.
 ///
 /// # Errors
 /// [`FileError`].

@@ -83,7 +83,7 @@ pub struct ReturnRow {
     pub cpu_ns: Option<f64>,
     /// Of it what is beyond the arm without a limit, whose hog does the same work.
     pub added_cpu_ns: Option<f64>,
-    /// Of it that of the daemon; none in the other arms.
+    /// Of it the daemon's; none in the other arms.
     pub daemon_cpu_ns: Option<f64>,
     /// Pages read from swap in that time.
     pub in_pages: f64,

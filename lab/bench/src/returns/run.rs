@@ -38,7 +38,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Half as much again as the programs take, of which the hog wants two thirds: half of the programs, and the compressed
+    /// Half as much again as the programs take, and the hog wants two thirds of that: half of the programs, and the compressed
     /// pool's part besides, has to leave, be it to swap or, where it is of files, to be read again.
     pub fn of(footprint_bytes: u64) -> Self {
         Self {
@@ -246,7 +246,7 @@ impl Run<'_> {
             values.push(ReturnValue { wait_ms, ..value });
             std::thread::sleep(Duration::from_millis(options.pause_ms));
         }
-        // A second request is not that of the first.
+        // The second request to a program differs from the first.
         running.round += 2;
         let back_ns = back.and_then(BackWatch::finish);
         let left_bytes = Away::read(root, pids(&running.apps)?).swapped_bytes;

@@ -231,7 +231,7 @@ impl KernelReader {
     }
 
     fn head(&mut self) -> &mut Table {
-        // SAFETY: the first page of the mapping, aligned, initialised by the kernel, and borrowed from `self`. Nobody else
+        // SAFETY: the first page of the mapping, aligned, initialised by the kernel, and borrowed from `self`. Nothing else
         // writes there but the program, which runs in `copy` only, with `&mut self`.
         unsafe { self.memory.0.cast().as_mut() }
     }

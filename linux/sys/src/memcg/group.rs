@@ -15,7 +15,7 @@ pub struct Group {
     version: Version,
 }
 
-/// The least limit under which the calling process is: that of its own group, or of one above it. `None` where there is
+/// The least limit over the calling process: of its own group, or of one above it. `None` where there is
 /// none, or no hierarchy that says so.
 #[must_use]
 pub fn own_limit_bytes(root: &Root) -> Option<u64> {

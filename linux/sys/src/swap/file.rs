@@ -41,7 +41,7 @@ impl SwapFile {
         priority: u16,
     ) -> Result<Self, SwapFileError> {
         let uuid = Uuid::random()?;
-        // A name that nobody else has: a fresh number.
+        // A name of its own: a fresh number.
         let path = folder.join(format!("{}swap-{uuid}", Action::FOLDER_PREFIX));
         let bytes = bytes.next_multiple_of(PAGE_BYTES as u64);
         let pending = undo.register(Action::RemoveSwapFile {

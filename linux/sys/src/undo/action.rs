@@ -53,7 +53,7 @@ pub enum Action {
     },
     /// End every process of a session.
     EndSession {
-        /// The session's number, which is that of its first process.
+        /// The session's number, the same as its first process's.
         leader: u32,
         /// Start of that process in clock ticks since boot.
         start_ticks: u64,

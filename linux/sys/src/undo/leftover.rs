@@ -124,7 +124,7 @@ impl Inherited {
 
 impl Undo {
     /// Opens a registry as [`Undo::open`] does, but takes over what ended processes of this boot left in
-    /// `folder`, in the order in which it was made, for an owner who wants to go on with it.
+    /// `folder`, in the order in which it was made, for an owner that goes on with it.
     ///
     /// # Errors
     /// As [`Undo::open`].

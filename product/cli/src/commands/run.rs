@@ -187,7 +187,7 @@ impl Program<'_> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RunResult {
-    /// Who paged it: `kernel` or `preload`.
+    /// What paged it: `kernel` or `preload`.
     host: HostArg,
     /// Why that one.
     reason: String,

@@ -293,7 +293,11 @@ mod tests {
             (Verdict::NotNow, "not now: ", "free again"),
             (Verdict::NotKnown, "not known yet: ", "so far"),
             (Verdict::NotUsed, "gave 742 MiB back", "used since"),
-            (Verdict::Helping, "gave 742 MiB back", "touched 97.0 % of it"),
+            (
+                Verdict::Helping,
+                "gave 742 MiB back",
+                "touched 97.0 % of it",
+            ),
             (Verdict::NotHelping, "little: gave", "touched 97.0 % of it"),
         ] {
             let text = said(verdict);

@@ -9,7 +9,7 @@
 //!
 //! # What a launch touches
 //!
-//! The paper found that of the objects that a launch accesses, about 50 % are near the roots (NRO), about 40 % young
+//! The paper found that among the objects that a launch accesses, about 50 % are near the roots (NRO), about 40 % young
 //! (FYO), and 68 % one or both, so that 22 % are both. How many these are it does not say. Here a launch of 2 % of all objects consists of
 //!
 //! | part | share | is |

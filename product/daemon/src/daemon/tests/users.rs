@@ -138,7 +138,7 @@ fn the_user_in_front_is_followed_and_the_other_when_that_one_comes_back() {
     daemon.tick();
     assert_eq!(fake.events(), ["switch a"]);
 
-    // An agent of a user who is away does not say what is in front.
+    // The agent of an absent user does not say what is in front.
     let looks = |daemon: &mut Daemon<Fake>, user| {
         in_front(user);
         let due = Instant::now();
