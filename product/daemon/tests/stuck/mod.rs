@@ -93,7 +93,8 @@ impl Drop for Stuck {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill().and_then(|()| child.wait());
         }
-        let _ = run(Command::new("umount").arg(&self.place));
+        // The daemon's thread that waited for it lets go of its memory, and of the file in it, a moment later.
+        let _ = run(Command::new("umount").arg("-l").arg(&self.place));
     }
 }
 
