@@ -79,13 +79,17 @@ impl Ahead<'_> {
                 if is_over {
                     return Ok(asked);
                 }
+                let accepted = advise(&opened.process, Advice::WillNeed, &batch)?.pages;
+                // Before Linux 5.15 the kernel takes no such request.
+                if accepted == 0 {
+                    continue;
+                }
                 if is_private {
                     // They stay in the swap cache until they are touched, so that the page table tells whether they were.
                     target.memory.lock().note_asked(&batch);
                 }
-                advise(&opened.process, Advice::WillNeed, &batch)?;
-                self.took(count(&batch));
-                asked += count(&batch);
+                self.took(accepted);
+                asked += accepted;
             }
         }
         Ok(asked)
