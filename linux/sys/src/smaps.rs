@@ -11,8 +11,6 @@ use crate::{FileError, Root};
 pub struct MemoryArea {
     /// Where it is, and what is behind it.
     pub mapping: Mapping,
-    /// Bytes in memory and mapped.
-    pub resident_bytes: u64,
     /// Bytes in swap. Those of shared memory are counted here and in no other file of the process.
     pub swapped_bytes: u64,
     /// Bytes whose accessed bit is set.
@@ -51,7 +49,6 @@ pub fn read(root: &Root, pid: u32) -> Result<Vec<MemoryArea>, FileError> {
                     mapping.ok_or_else(|| FileError::unexpected(&path, "a line is no mapping"))?;
                 areas.push(MemoryArea {
                     mapping,
-                    resident_bytes: 0,
                     swapped_bytes: 0,
                     referenced_bytes: 0,
                     flags: Vec::new(),
@@ -74,7 +71,6 @@ fn note(area: &mut MemoryArea, line: &str) {
         return;
     };
     let field = match name {
-        "Rss" => &mut area.resident_bytes,
         "Swap" => &mut area.swapped_bytes,
         "Referenced" => &mut area.referenced_bytes,
         "VmFlags" => {
@@ -122,12 +118,8 @@ VmFlags: rd wr um
 
         assert_eq!(areas.len(), 2);
         assert_eq!(
-            (
-                areas[0].resident_bytes,
-                areas[0].swapped_bytes,
-                areas[0].referenced_bytes
-            ),
-            (20 << 10, 64 << 10, 8 << 10)
+            (areas[0].swapped_bytes, areas[0].referenced_bytes),
+            (64 << 10, 8 << 10)
         );
         assert!(areas[0].is_ordinary());
         assert!(
@@ -137,7 +129,7 @@ VmFlags: rd wr um
     }
 
     #[test]
-    fn own_memory_is_ordinary_and_resident() {
+    fn own_memory_is_ordinary() {
         let memory = vec![1u8; 1 << 20];
         let address = std::hint::black_box(&memory).as_ptr() as u64 + 4096;
 
@@ -146,9 +138,5 @@ VmFlags: rd wr um
         let own = |area: &&MemoryArea| (area.mapping.start..area.mapping.end).contains(&address);
         let area = areas.iter().find(own).unwrap();
         assert!(area.is_ordinary(), "{area:?}");
-        assert!(
-            area.resident_bytes + area.swapped_bytes >= (1 << 20) - 8192,
-            "{area:?}"
-        );
     }
 }

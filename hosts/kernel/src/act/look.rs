@@ -129,7 +129,6 @@ mod tests {
         let area = |line: &str, referenced_bytes| Readable {
             area: MemoryArea {
                 mapping: Maps::parse(line).unwrap().as_slice()[0].clone(),
-                resident_bytes: 0,
                 swapped_bytes: 0,
                 referenced_bytes,
                 flags: Vec::new(),

@@ -132,7 +132,6 @@ mod tests {
         let two = |flag: &str| <[u8; 2]>::try_from(flag.as_bytes()).unwrap();
         MemoryArea {
             mapping: Maps::parse(line).unwrap().as_slice()[0].clone(),
-            resident_bytes: 0,
             swapped_bytes: 4096,
             referenced_bytes: 0,
             flags: flags.split(' ').map(two).collect(),

@@ -124,7 +124,6 @@ mod tests {
         Readable {
             area: MemoryArea {
                 mapping: Maps::parse(&line).unwrap().as_slice()[0].clone(),
-                resident_bytes: 0,
                 swapped_bytes: 0,
                 referenced_bytes: 0,
                 flags: Vec::new(),
