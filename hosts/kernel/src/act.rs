@@ -24,6 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use crate::decide::switch::Cost;
 use crate::learn::ProcessMemory;
@@ -79,7 +80,7 @@ impl std::ops::AddAssign for Done {
 }
 
 /// What pages cost, by what swap is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Costs {
     /// In compressed memory.
     pub memory: Cost,

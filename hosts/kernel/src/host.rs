@@ -25,7 +25,6 @@ use crate::counters::Counters;
 use crate::decide::Controller;
 use crate::error::HostError;
 use crate::see::application::{Application, Applications, ProcessId};
-use crate::see::swap::SwapGauge;
 use crate::status::{GivenBack, SwapStatus};
 use crate::upkeep::Upkeeper;
 
@@ -65,7 +64,6 @@ pub struct Host {
     costs: Costs,
     /// Processes that did not answer, with the names of their programs.
     unanswering: FxHashMap<ProcessId, String>,
-    swap_gauge: SwapGauge,
     swap: SwapStatus,
     upkeeper: Option<Upkeeper>,
     upkept_ns: Option<u64>,
@@ -102,7 +100,6 @@ impl Host {
             turn: step::Turn::default(),
             costs: Costs::default(),
             unanswering: FxHashMap::default(),
-            swap_gauge: SwapGauge::new(root),
             swap: SwapStatus::default(),
             upkeeper,
             upkept_ns: None,

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::act::Costs;
 use crate::counters::Counters;
 use crate::decide::State;
-use crate::decide::switch::Cost;
 
 /// One relaunch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,24 +72,6 @@ pub struct SwapStatus {
     pub stored_bytes: u64,
 }
 
-/// What reading a page costs, by what swap is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CostStatus {
-    /// From compressed memory.
-    pub memory: Cost,
-    /// From a disk.
-    pub disk: Cost,
-}
-
-impl Default for CostStatus {
-    fn default() -> Self {
-        Self {
-            memory: Cost::MEMORY,
-            disk: Cost::DISK,
-        }
-    }
-}
-
 /// What was given back in idle time since the host began: "gave 742 MiB back to 5 programs in 3.1 s of idle time; their next uses
 /// touched 97 % of it".
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,7 +109,7 @@ pub struct HostStatus {
     /// What it gave back.
     pub given_back: GivenBack,
     /// What pages cost.
-    pub costs: CostStatus,
+    pub costs: Costs,
     /// Processes that do not answer, by name.
     pub unanswering: Vec<Unanswering>,
     /// Why accesses are not seen by page; none where accessed bits are read.

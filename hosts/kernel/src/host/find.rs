@@ -50,7 +50,6 @@ impl Host {
             let stat = Stat::read(&self.root, id.pid);
             stat.is_ok_and(|stat| stat.start_ticks == id.start_ticks)
         });
-        self.swap_gauge.find_devices();
     }
 
     /// Has idle pages in zram worked on, some time after a switch.

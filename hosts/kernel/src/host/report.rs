@@ -5,7 +5,7 @@ use warmswap_page::PAGE_BYTES;
 use super::Host;
 use super::app::App;
 use crate::counters::Counters;
-use crate::status::{AppStatus, CostStatus, HostStatus, Unanswering};
+use crate::status::{AppStatus, HostStatus, Unanswering};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -39,10 +39,7 @@ impl Host {
         HostStatus {
             state: self.machine.state(),
             given_back: self.given_back,
-            costs: CostStatus {
-                memory: self.costs.memory,
-                disk: self.costs.disk,
-            },
+            costs: self.costs,
             unanswering,
             accesses_unseen: self.accesses_unseen.clone(),
             apps: apps.map(|app| self.describe(app)).collect(),

@@ -15,6 +15,7 @@ use crate::decide::{QUIET, Seen, State, Stop};
 use crate::see::application::ProcessId;
 use crate::see::bounds;
 use crate::see::swap::swapped_bytes;
+use crate::status::SwapStatus;
 use warmswap_page::PAGE_BYTES;
 
 /// How often processes and swap devices are looked for.
@@ -79,7 +80,7 @@ impl Host {
         // A machine that cannot be read is left alone.
         let state = match Meminfo::read(&self.root) {
             Ok(memory) => {
-                self.swap = self.swap_gauge.swap(&memory);
+                self.swap = SwapStatus::read(&self.root, &memory).unwrap_or(self.swap);
                 self.note_swapped(swapped_bytes(&memory), now_ns);
                 self.look_at_memory(&memory)
             }

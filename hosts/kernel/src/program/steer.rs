@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use warmswap_sys::cpu_time::CpuClock;
 use warmswap_sys::memcg::{Group, own_limit_bytes};
-use warmswap_sys::meminfo::SwapTraffic;
+use warmswap_sys::meminfo::{Meminfo, SwapTraffic};
 use warmswap_sys::process::Stat;
 use warmswap_sys::psi::MemoryPressure;
 use warmswap_sys::{FileError, Root, monotonic_ns};
 
 use super::bound::{Bound, Waker};
-use super::swap::{ProgramSwap, SwapUse};
+use super::swap::ProgramSwap;
 use super::{ProgramError, ProgramOptions, ProgramUsage};
+use crate::status::SwapStatus;
 
 /// Between looks while the bound is being lowered.
 const LOWERING: Duration = Duration::from_millis(1);
@@ -234,7 +235,7 @@ impl Steer {
         swap: impl Grow + 'static,
     ) -> Result<Self, ProgramError> {
         Ok(Self {
-            pool_before_bytes: SwapUse::read(root)?.pool_bytes,
+            pool_before_bytes: swap_status(root)?.pool_bytes,
             traffic: SwapTraffic::read(root)?,
             root: root.clone(),
             bound,
@@ -339,20 +340,20 @@ impl Steer {
 
     /// The program's part of the pool, by its share of the pages that are in it; and whether swap has room.
     fn measure_pool(&mut self, now_ns: u64) -> Result<(), FileError> {
-        let mut swap = SwapUse::read(&self.root)?;
+        let mut swap = swap_status(&self.root)?;
         let usage = &mut self.usage;
         let least = least_swap_bytes(usage.budget_bytes);
-        if swap.room_bytes < GROW_BYTES.max(2 * least) && now_ns >= self.grow_ns {
+        if swap.free_bytes < GROW_BYTES.max(2 * least) && now_ns >= self.grow_ns {
             self.grow_ns = now_ns + HOLD_NS;
             if self.swap.grow() {
                 usage.added_devices += 1;
                 usage.is_own_device = true;
                 usage.device = self.swap.devices();
-                swap = SwapUse::read(&self.root)?;
+                swap = swap_status(&self.root)?;
             }
         }
         let room = self.bound.group().swap_room_bytes().unwrap_or(u64::MAX);
-        let is_full = swap.room_bytes.min(room) < least;
+        let is_full = swap.free_bytes.min(room) < least;
         usage.lifted_limits += u64::from(is_full && !self.is_swap_full);
         self.is_swap_full = is_full;
         match self.bound.group().swapped_bytes()? {
@@ -395,6 +396,10 @@ impl Steer {
         let stalled = MemoryPressure::of_group(self.bound.group().path());
         usage.stalled_us = stalled.ok().flatten().map(|found| found.some.total_us);
     }
+}
+
+fn swap_status(root: &Root) -> Result<SwapStatus, FileError> {
+    SwapStatus::read(root, &Meminfo::read(root)?)
 }
 
 /// Whether the process runs outside of the group.

@@ -4,8 +4,9 @@ use std::sync::Mutex;
 use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::swap::{self, Area};
 use warmswap_sys::undo::{Undo, UndoError};
-use warmswap_sys::zram::{Device, ZramConfig, ZramError, ZramSwap};
-use warmswap_sys::{FileError, Root};
+use warmswap_sys::zram::{ZramConfig, ZramError, ZramSwap};
+
+use crate::see::swap::{Bounded, bounded_areas};
 
 /// Algorithms for a device of its own, the first that the kernel has. lzo-rle is there since Linux 5.1.
 const ALGORITHMS: [&str; 2] = ["lz4", "lzo-rle"];
@@ -22,84 +23,6 @@ const MOST_MEMORIES: u64 = 4;
 
 /// The highest priority of a swap area.
 const FIRST: u16 = 32767;
-
-/// A swap area with what bounds it.
-#[derive(Debug, Clone)]
-pub(super) struct Bounded {
-    area: Area,
-    /// What more a zram device may take by its memory limit; a page may need all of its size.
-    limit_bytes: Option<u64>,
-}
-
-impl Bounded {
-    fn free_bytes(&self) -> u64 {
-        self.area.size_bytes.saturating_sub(self.area.used_bytes)
-    }
-
-    fn room_bytes(&self) -> u64 {
-        self.free_bytes().min(self.limit_bytes.unwrap_or(u64::MAX))
-    }
-
-    /// At its memory limit a device with free slots refuses pages, and the kernel goes on trying it.
-    fn will_refuse(&self) -> bool {
-        self.room_bytes() < self.free_bytes()
-    }
-}
-
-/// What the machine's swap holds, and how much more it takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct SwapUse {
-    /// In compressed pools, before compression.
-    pub stored_bytes: u64,
-    /// Memory that the pools take.
-    pub pool_bytes: u64,
-    /// What more can go to swap.
-    pub room_bytes: u64,
-}
-
-impl SwapUse {
-    /// Looks at all areas. Costs about 50 µs.
-    pub fn read(root: &Root) -> Result<Self, FileError> {
-        let memory = Meminfo::read(root)?;
-        let mut found = Self {
-            stored_bytes: memory.zswap_stored_bytes,
-            pool_bytes: memory.zswap_pool_bytes,
-            room_bytes: 0,
-        };
-        let areas = bounded_areas(root)?;
-        for id in areas.iter().filter_map(|bounded| bounded.area.zram_id()) {
-            // A device that was just removed holds nothing.
-            if let Ok(stats) = Device::new(root, id).stats() {
-                found.stored_bytes += stats.original_bytes;
-                found.pool_bytes += stats.memory_bytes;
-            }
-        }
-        found.room_bytes = room_bytes(&areas);
-        Ok(found)
-    }
-}
-
-fn bounded_areas(root: &Root) -> Result<Vec<Bounded>, FileError> {
-    let bounded = |area: Area| {
-        let device = area.zram_id().map(|id| Device::new(root, id));
-        let limit_bytes = device.and_then(|device| {
-            let limit = device.memory_limit_bytes().ok()??;
-            Some(limit.saturating_sub(device.stats().ok()?.memory_bytes))
-        });
-        Bounded { area, limit_bytes }
-    };
-    Ok(swap::areas(root)?.into_iter().map(bounded).collect())
-}
-
-/// What more can go to swap: the sum over areas, down to the first priority at which a device will refuse pages. The kernel
-/// asks areas behind it only once its slots are used up.
-fn room_bytes(areas: &[Bounded]) -> u64 {
-    let refuses = areas.iter().filter(|bounded| bounded.will_refuse());
-    let last = refuses.map(|bounded| bounded.area.priority).max();
-    let is_reached = |bounded: &&Bounded| last.is_none_or(|last| bounded.area.priority >= last);
-    let rooms = areas.iter().filter(is_reached).map(Bounded::room_bytes);
-    rooms.fold(0, u64::saturating_add)
-}
 
 /// What a program's pages go to. Dropping it removes devices of its own.
 #[derive(Debug)]
@@ -217,7 +140,7 @@ fn with_room(areas: &[Bounded], capacity_bytes: u64) -> Option<(&Area, u32)> {
 
 /// The area that the kernel swaps to next.
 fn first(areas: &[Bounded]) -> Option<&Bounded> {
-    let has_slots = |bounded: &&Bounded| bounded.free_bytes() > 0;
+    let has_slots = |bounded: &&Bounded| bounded.area.free_bytes() > 0;
     let areas = areas.iter().filter(has_slots);
     areas.max_by_key(|bounded| bounded.area.priority)
 }
@@ -257,6 +180,7 @@ mod tests {
         };
         Bounded {
             area,
+            pool: Default::default(),
             limit_bytes: None,
         }
     }
@@ -279,27 +203,6 @@ mod tests {
         assert_eq!(found.area.zram_id(), Some(0));
         assert_eq!(areas[1].area.zram_id(), None);
         assert!(first(&areas[..1]).is_none());
-    }
-
-    #[test]
-    fn room_is_a_sum_over_areas_each_with_its_own_limit() {
-        let areas = [area("/dev/zram0", 40, 100), area("/swapfile", 10, -2)];
-        assert_eq!(room_bytes(&areas), 60 + 90);
-        // A full device behind one with room takes nothing away from it.
-        let with = |bounded| room_bytes(&[areas[0].clone(), areas[1].clone(), bounded]);
-        assert_eq!(with(limited(1, -3)), 60 + 90 + 1);
-        assert_eq!(
-            with(limited(1, 50)),
-            60 + 1,
-            "what is behind it is not reached"
-        );
-        assert_eq!(with(limited(1, 200)), 1);
-        assert_eq!(
-            with(limited(100, 200)),
-            60 + 90 + 100,
-            "its slots end first"
-        );
-        assert_eq!(room_bytes(&[]), 0);
     }
 
     #[test]

@@ -1,57 +1,80 @@
 //! Swap areas by what they are on, and what compressed memory holds.
 
-use warmswap_sys::Root;
 use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::swap::{Area, areas};
-use warmswap_sys::zram::Device;
+use warmswap_sys::zram::{Device, ZramStats};
+use warmswap_sys::{FileError, Root};
 
 use crate::status::SwapStatus;
 
-/// Reads swap areas and pools.
-#[derive(Debug)]
-pub struct SwapGauge {
-    root: Root,
-    devices: Vec<Device>,
+/// A swap area with what bounds it.
+#[derive(Debug, Clone)]
+pub(crate) struct Bounded {
+    /// The area.
+    pub area: Area,
+    /// What a zram device holds; one that was just removed holds nothing.
+    pub pool: ZramStats,
+    /// What more a zram device may take by its memory limit; a page may need all of its size.
+    pub limit_bytes: Option<u64>,
 }
 
-impl SwapGauge {
-    /// A gauge of this machine.
-    #[must_use]
-    pub fn new(root: &Root) -> Self {
-        let mut gauge = Self {
-            root: root.clone(),
-            devices: Vec::new(),
-        };
-        gauge.find_devices();
-        gauge
-    }
-
-    /// Looks for zram devices that were swapped on or off.
-    pub fn find_devices(&mut self) {
-        self.devices = Device::in_swap(&self.root).unwrap_or_default();
-    }
-
-    /// Swap and pool as they are now, by what was just read. Costs about 20 µs a device.
-    #[must_use]
-    pub fn swap(&self, memory: &Meminfo) -> SwapStatus {
-        let mut status = SwapStatus {
-            total_bytes: memory.swap_total_bytes,
-            free_bytes: memory.swap_free_bytes,
-            pool_bytes: memory.zswap_pool_bytes,
-            stored_bytes: memory.zswap_stored_bytes,
-        };
-        for device in &self.devices {
-            // A device that was just removed holds nothing.
-            let Ok(stats) = device.stats() else { continue };
-            status.pool_bytes += stats.memory_bytes;
-            status.stored_bytes += stats.original_bytes;
-            if let Ok(Some(limit)) = device.memory_limit_bytes() {
-                // A page may need all of its size.
-                let room = limit.saturating_sub(stats.memory_bytes);
-                status.free_bytes = status.free_bytes.min(room);
-            }
+impl Bounded {
+    fn look(root: &Root, area: Area) -> Self {
+        let device = area.zram_id().map(|id| Device::new(root, id));
+        let device = device.and_then(|device| Some((device.stats().ok()?, device)));
+        let limit_bytes = device.as_ref().and_then(|(pool, device)| {
+            let limit = device.memory_limit_bytes().ok()??;
+            Some(limit.saturating_sub(pool.memory_bytes))
+        });
+        let pool = device.map_or_else(ZramStats::default, |(pool, _)| pool);
+        Self {
+            area,
+            pool,
+            limit_bytes,
         }
-        status
+    }
+
+    pub fn room_bytes(&self) -> u64 {
+        let limit = self.limit_bytes.unwrap_or(u64::MAX);
+        self.area.free_bytes().min(limit)
+    }
+
+    /// At its memory limit a device with free slots refuses pages, and the kernel goes on trying it.
+    pub fn will_refuse(&self) -> bool {
+        self.room_bytes() < self.area.free_bytes()
+    }
+}
+
+/// All swap areas. Costs about 20 µs each.
+pub(crate) fn bounded_areas(root: &Root) -> Result<Vec<Bounded>, FileError> {
+    let bounded = |area| Bounded::look(root, area);
+    Ok(areas(root)?.into_iter().map(bounded).collect())
+}
+
+/// What more can go to swap: the sum over areas, down to the first priority at which a device will refuse pages. The kernel
+/// asks areas behind it only once its slots are used up.
+fn room_bytes(areas: &[Bounded]) -> u64 {
+    let refuses = areas.iter().filter(|bounded| bounded.will_refuse());
+    let last = refuses.map(|bounded| bounded.area.priority).max();
+    let is_reached = |bounded: &&Bounded| last.is_none_or(|last| bounded.area.priority >= last);
+    let rooms = areas.iter().filter(is_reached).map(Bounded::room_bytes);
+    rooms.fold(0, u64::saturating_add)
+}
+
+impl SwapStatus {
+    /// Swap and pools as they are now, by what was just read. Costs about 20 µs an area.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn read(root: &Root, memory: &Meminfo) -> Result<Self, FileError> {
+        let areas = bounded_areas(root)?;
+        let sum = |part: fn(&ZramStats) -> u64| areas.iter().map(|b| part(&b.pool)).sum::<u64>();
+        Ok(Self {
+            total_bytes: memory.swap_total_bytes,
+            free_bytes: room_bytes(&areas),
+            pool_bytes: memory.zswap_pool_bytes + sum(|pool| pool.memory_bytes),
+            stored_bytes: memory.zswap_stored_bytes + sum(|pool| pool.original_bytes),
+        })
     }
 }
 
@@ -111,6 +134,48 @@ mod tests {
         assert_eq!(Kinds::of(&[area("/dev/sda2", 1)]), kinds(false, true));
     }
 
+    fn area(path: &str, used_bytes: u64, priority: i32) -> Bounded {
+        let area = Area {
+            path: path.to_owned(),
+            size_bytes: 100,
+            used_bytes,
+            priority,
+        };
+        Bounded {
+            area,
+            pool: ZramStats::default(),
+            limit_bytes: None,
+        }
+    }
+
+    fn limited(limit_bytes: u64, priority: i32) -> Bounded {
+        Bounded {
+            limit_bytes: Some(limit_bytes),
+            ..area("/dev/zram9", 0, priority)
+        }
+    }
+
+    #[test]
+    fn room_is_a_sum_over_areas_each_with_its_own_limit() {
+        let areas = [area("/dev/zram0", 40, 100), area("/swapfile", 10, -2)];
+        assert_eq!(room_bytes(&areas), 60 + 90);
+        // A full device behind one with room takes nothing away from it.
+        let with = |bounded| room_bytes(&[areas[0].clone(), areas[1].clone(), bounded]);
+        assert_eq!(with(limited(1, -3)), 60 + 90 + 1);
+        assert_eq!(
+            with(limited(1, 50)),
+            60 + 1,
+            "what is behind it is not reached"
+        );
+        assert_eq!(with(limited(1, 200)), 1);
+        assert_eq!(
+            with(limited(100, 200)),
+            60 + 90 + 100,
+            "its slots end first"
+        );
+        assert_eq!(room_bytes(&[]), 0);
+    }
+
     #[test]
     fn pools_are_summed_and_their_limit_bounds_what_is_free() {
         let dir = tempfile::tempdir().unwrap();
@@ -122,16 +187,14 @@ mod tests {
         let meminfo = "MemTotal: 1048576 kB\nSwapTotal: 81920 kB\nSwapFree: 40960 kB\n\
                        Zswap: 1024 kB\nZswapped: 4096 kB\n";
         write("proc/meminfo", meminfo);
-        write(
-            "proc/swaps",
-            "F T S U P\n/dev/zram3 partition 81920 40960 5\n",
-        );
+        let zram = "F T S U P\n/dev/zram3 partition 81920 40960 5\n";
+        write("proc/swaps", zram);
         let mib = 1u64 << 20;
         let stat = format!("{} 1 {} {} 0 0 0\n", 40 * mib, 10 * mib, 30 * mib);
         write("sys/block/zram3/mm_stat", &stat);
 
         let root = Root::at(dir.path());
-        let swap = SwapGauge::new(&root).swap(&Meminfo::read(&root).unwrap());
+        let read = || SwapStatus::read(&root, &Meminfo::read(&root).unwrap()).unwrap();
 
         let expected = SwapStatus {
             total_bytes: 80 * mib,
@@ -139,6 +202,12 @@ mod tests {
             pool_bytes: 11 * mib,
             stored_bytes: 44 * mib,
         };
-        assert_eq!(swap, expected);
+        assert_eq!(read(), expected);
+        // Its limit is none of a disk's that is used before.
+        write(
+            "proc/swaps",
+            &format!("{zram}/dev/sda2 partition 40960 0 9\n"),
+        );
+        assert_eq!(read().free_bytes, (20 + 40) * mib);
     }
 }
