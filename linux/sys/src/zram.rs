@@ -1,7 +1,6 @@
 //! A compressed block device of our own (zram), used as swap.
 //!
-//! The device is added for us by the kernel and removed afterwards; a device that exists is never used.
-//! Kernel documentation: admin-guide/blockdev/zram.rst.
+//! The kernel adds it and removes it; a device that exists is never used (admin-guide/blockdev/zram.rst).
 
 mod device;
 
