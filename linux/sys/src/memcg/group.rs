@@ -210,7 +210,7 @@ impl Group {
     }
 
     /// How often the group reached its limit, or in version 2 the bytes above which it is slowed down (`memory.high`), so that
-    /// a member had to reclaim.
+    /// a member had to reclaim. Limits of groups within it count from Linux 5.2 on for them alone.
     ///
     /// # Errors
     /// [`FileError`].
@@ -218,8 +218,14 @@ impl Group {
         match self.version {
             Version::V1 => file::read_u64(&self.path.join("memory.failcnt")),
             Version::V2 => {
-                let path = self.path.join("memory.events");
-                let text = file::read(&path)?;
+                let mut path = self.path.join("memory.events.local");
+                let text = file::read(&path).or_else(|error| {
+                    if !error.is_gone() {
+                        return Err(error);
+                    }
+                    path = self.path.join("memory.events");
+                    file::read(&path)
+                })?;
                 let hits = text.lines().filter_map(|line| {
                     let (event, count) = line.split_once(' ')?;
                     matches!(event, "max" | "high").then(|| count.trim().parse::<u64>().ok())?

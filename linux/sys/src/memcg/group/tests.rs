@@ -113,6 +113,15 @@ fn both_versions_say_what_is_in_swap_and_how_often_the_limit_was_reached() {
     );
     assert_eq!(second.swapped_bytes().unwrap(), Some(301));
     assert_eq!(second.limit_hits().unwrap(), 14);
+    // What groups within it met at limits of their own is theirs.
+    let (_dir, above) = group(
+        Version::V2,
+        &[
+            ("memory.events", "high 9\nmax 500\n"),
+            ("memory.events.local", "high 2\nmax 1\n"),
+        ],
+    );
+    assert_eq!(above.limit_hits().unwrap(), 3);
     for version in [Version::V1, Version::V2] {
         let (_dir, none) = group(version, &[]);
         assert_eq!(none.swapped_bytes().unwrap(), None);
