@@ -344,15 +344,17 @@ impl<H: Host> Daemon<H> {
     /// Switches to the applications of windows that are not followed yet, of users whose session is in front.
     fn follow_windows(&mut self, seats: &Seats) {
         for (user, mut window) in self.windows.clone() {
-            let app = self.apps.owner(&self.host, window.pid);
-            let app = app.filter(|&app| self.may_steer(Peer { user }, app));
             let is_in_front = !seats.is_away(user);
-            if let Some(app) = app.filter(|_| is_in_front && !window.is_followed)
-                && self.apps.foreground() != Some(app)
-            {
-                self.switch_to(app, window.source);
+            if is_in_front && !window.is_followed {
+                let app = self.apps.owner(&self.host, window.pid);
+                let app = app.filter(|&app| self.may_steer(Peer { user }, app));
+                if let Some(app) = app.filter(|&app| self.apps.foreground() != Some(app)) {
+                    self.switch_to(app, window.source);
+                }
+                window.is_followed = app.is_some();
+            } else {
+                window.is_followed = is_in_front;
             }
-            window.is_followed = is_in_front && (window.is_followed || app.is_some());
             self.windows.insert(user, window);
         }
     }

@@ -75,9 +75,10 @@ pub fn run_over<H: Host>(
     let (events, heard) = Events::new();
     stop_at_signals(events.clone())?;
     let state = state_folder(&config.daemon.socket);
+    // Before the devices of a daemon that was killed are taken over: on an error they stay as they are.
+    let swap_list = SwapList::open(root)?;
     let (undo, inherited) = Undo::inherit(root, &state)?;
     let mut notices = Vec::new();
-    let swap_list = SwapList::open(root)?;
     let devices = Devices::set_up(&config.zram, &undo, inherited, &mut notices);
     notices.iter().for_each(|notice| say(notice));
     let devices = devices?;
