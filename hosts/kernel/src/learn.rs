@@ -113,12 +113,17 @@ impl ProcessMemory {
         self.asked.extend(pages);
     }
 
-    /// Accessed bits are about to be cleared: what they tell of pages that were brought back before they were cleared last.
+    /// Accessed bits are about to be cleared: what they tell of pages that were brought back before they were cleared last. The
+    /// others' tell of the host's own reads.
     pub fn note_used(&mut self, accessed: impl Fn(u64) -> u64) {
         let fresh = bits_of(&std::mem::take(&mut self.fresh));
         for (number, region) in &mut self.regions {
             let fresh = fresh.get(number).copied().unwrap_or(0);
             region.used |= region.brought & !fresh & accessed(*number);
+            // A session began meanwhile: which of their bits are its own cannot be told.
+            if region.session != self.session {
+                region.brought &= !fresh;
+            }
         }
     }
 
@@ -147,11 +152,11 @@ impl ProcessMemory {
         for page in self.came_back(away) {
             self.note_touched(page);
         }
-        let still = bits_of(away);
+        let unknown = bits_of(&[away, &self.fresh].concat());
         for (number, region) in &mut self.regions {
             if region.brought != 0 {
-                let gone = still.get(number).copied().unwrap_or(0);
-                let touched = region.brought & !gone & accessed(*number);
+                let unknown = unknown.get(number).copied().unwrap_or(0);
+                let touched = region.brought & !unknown & accessed(*number);
                 region.used |= touched;
                 region.hot |= touched;
             }
@@ -167,25 +172,30 @@ impl ProcessMemory {
             }
         }
         let (still, asked) = (bits_of(away), bits_of(&std::mem::take(&mut self.asked)));
+        let fresh = bits_of(&self.fresh);
         let (session, mut judged) = (self.session, Judged::default());
         for (number, region) in &mut self.regions {
             if region.brought == 0 || (region.session == session && session != 0) {
                 continue;
             }
-            let gone = still.get(number).copied().unwrap_or(0);
-            let used = region.used | (region.brought & !gone & accessed(*number));
-            let left = gone & !asked.get(number).copied().unwrap_or(0);
-            let wasted = region.brought & !used & !left;
+            let of = |bits: &FxHashMap<u64, u64>| bits.get(number).copied().unwrap_or(0);
+            let (gone, fresh) = (of(&still), of(&fresh) & !region.used);
+            let used = region.used | (region.brought & !gone & !fresh & accessed(*number));
+            let left = gone & !of(&asked);
+            let wasted = region.brought & !used & !left & !fresh;
             let (used_count, wasted_count) = (used.count_ones(), wasted.count_ones());
             judged.used += u64::from(used_count);
             judged.wasted += u64::from(wasted_count);
-            if used_count * USED_PART < used_count + wasted_count {
+            let known = used_count + wasted_count;
+            // A few survivors of a region that left tell nothing of the others.
+            let is_known = known * USED_PART >= region.brought.count_ones();
+            if is_known && used_count * USED_PART < known {
                 region.wasted = region.wasted.saturating_add(1);
             } else if used_count > 0 {
                 region.wasted = 0;
             }
             region.hot &= !wasted;
-            (region.brought, region.used) = (0, 0);
+            (region.brought, region.used) = (region.brought & fresh, 0);
         }
         judged
     }
@@ -287,6 +297,12 @@ mod tests {
         PageRange { first, count }
     }
 
+    /// Pages come back, and their accessed bits are cleared.
+    fn bring(memory: &mut ProcessMemory, pages: &[PageRange]) {
+        memory.note_brought(pages);
+        memory.note_used(|_| 0);
+    }
+
     fn is_hot(memory: &ProcessMemory, page: u64) -> bool {
         memory.heat(page / 64).hot & bit(page) != 0
     }
@@ -311,7 +327,7 @@ mod tests {
     fn a_region_that_is_wasted_twice_in_a_row_is_cold_until_it_is_used() {
         let mut memory = ProcessMemory::default();
         let waste = |memory: &mut ProcessMemory| {
-            memory.note_brought(&[range(64, 64)]);
+            bring(memory, &[range(64, 64)]);
             memory.begin(Vec::new());
             memory.judge_session(&[], |_| 0b1)
         };
@@ -336,7 +352,7 @@ mod tests {
     fn use_between_makes_two_wastes_no_row() {
         let mut memory = ProcessMemory::default();
         for bits in [0, u64::MAX, 0] {
-            memory.note_brought(&[range(0, 64)]);
+            bring(&mut memory, &[range(0, 64)]);
             memory.begin(Vec::new());
             memory.judge_session(&[], |_| bits);
         }
@@ -347,7 +363,7 @@ mod tests {
     fn what_comes_back_while_a_session_goes_on_is_judged_after_the_next_one() {
         let mut memory = ProcessMemory::default();
         memory.begin(vec![range(0, 64)]);
-        memory.note_brought(&[range(0, 64)]);
+        bring(&mut memory, &[range(0, 64)]);
         assert_eq!(memory.judge_session(&[], |_| 0), Judged::default());
         assert_eq!(memory.unjudged(), [0]);
         memory.begin(Vec::new());
@@ -377,13 +393,13 @@ mod tests {
     #[test]
     fn pages_that_were_mapped_and_are_away_again_are_not_judged() {
         let mut memory = ProcessMemory::default();
-        memory.note_brought(&[range(0, 64)]);
+        bring(&mut memory, &[range(0, 64)]);
         memory.begin(Vec::new());
         let judged = memory.judge_session(&[range(0, 48)], |_| 0xffff << 40);
         assert_eq!((judged.used, judged.wasted), (8, 8));
         // Of a region that left as a whole nothing is known.
         for _ in 0..2 {
-            memory.note_brought(&[range(64, 64)]);
+            bring(&mut memory, &[range(64, 64)]);
             memory.begin(Vec::new());
             let judged = memory.judge_session(&[range(64, 64)], |_| 0);
             assert_eq!(judged, Judged::default());
@@ -405,6 +421,34 @@ mod tests {
         assert_eq!((judged.used, judged.wasted), (8, 24));
         memory.begin(Vec::new());
         assert_eq!(memory.judge_session(&[], |_| 0).used, 0);
+    }
+
+    #[test]
+    fn the_hosts_own_reads_are_no_use() {
+        let mut memory = ProcessMemory::default();
+        memory.begin(Vec::new());
+        memory.note_brought(&[range(0, 64)]);
+        memory.judge_launch(&[], |_| u64::MAX);
+        assert_eq!(memory.hot_pages(), 0);
+        memory.begin(Vec::new());
+        // Bits that were never cleared tell nothing.
+        assert_eq!(memory.judge_session(&[], |_| u64::MAX), Judged::default());
+        assert_eq!(memory.unjudged(), [0]);
+        // Nor do those that are cleared after another session began.
+        memory.note_used(|_| 0);
+        assert!(memory.unjudged().is_empty());
+    }
+
+    #[test]
+    fn a_survivor_tells_nothing_of_a_region_that_left() {
+        let mut memory = ProcessMemory::default();
+        for _ in 0..2 {
+            bring(&mut memory, &[range(0, 64)]);
+            memory.begin(Vec::new());
+            let judged = memory.judge_session(&[range(0, 63)], |_| 0);
+            assert_eq!(judged.wasted, 1);
+        }
+        assert!(!is_cold(&memory, 0));
     }
 
     #[test]

@@ -3,15 +3,15 @@
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::Root;
 use warmswap_sys::advise::{Advice, PageRange, advise};
-use warmswap_sys::memcg::bounds_of;
+use warmswap_sys::memcg::{Group, bounds_of};
 
 use super::Target;
 use super::brake::Brake;
 use super::bring::{Opened, TargetError, batches};
-use crate::decide::State;
 use crate::decide::order::{count, pages};
 use crate::decide::reserve::least_bytes;
 use crate::decide::switch::{Cost, Fetch, fetch};
+use crate::decide::{Seen, State, stop};
 use crate::see::bounds;
 use crate::see::pages::swapped;
 use crate::see::swap::Kinds;
@@ -53,10 +53,12 @@ impl Ahead<'_> {
         let mut files = opened.unmapped(target)?;
         let bounds = bounds_of(self.root, target.id.pid);
         let (mut room, mut free) = (self.room_bytes, self.free_bytes);
+        let mut begins = Vec::new();
         for (group, bound) in &bounds {
             let seen = bounds::group(group, *bound)?;
             room = room.min(seen.room_bytes(least_bytes(seen.total_bytes)));
             free = free.min(seen.room_bytes(0));
+            begins.push(seen);
         }
         let asked = count(&wanted.hot) + count(&wanted.warm) + count(&files);
         let disk = Kinds::in_use(self.root).disk.then_some(self.disk);
@@ -73,7 +75,7 @@ impl Ahead<'_> {
         for (list, is_private) in [(&wanted.hot, true), (&files, false)] {
             for batch in batches(list) {
                 let is_over = match fetch {
-                    Fetch::All => self.brake.halt(&bounds).is_some(),
+                    Fetch::All => self.brake.halt(&[]).is_some() || is_full(&bounds, &begins),
                     _ => self.brake.is_exhausted(),
                 };
                 if is_over {
@@ -103,6 +105,17 @@ impl Ahead<'_> {
     }
 }
 
+/// Whether one of the groups reclaimed since the switch began, when they were as in `begins`, or has only its reserve left. What
+/// it did before does not matter: a switch is not tried again.
+fn is_full(bounds: &[(Group, u64)], begins: &[Seen]) -> bool {
+    bounds.iter().zip(begins).any(|((group, bound), begin)| {
+        // One that cannot be read is gone.
+        bounds::group(group, *bound).map_or(true, |now| {
+            stop(begin, &now, least_bytes(now.total_bytes)).is_some()
+        })
+    })
+}
+
 /// The first pages of a list.
 fn first(list: &[PageRange], mut pages: u64) -> Vec<PageRange> {
     let mut taken = Vec::new();
@@ -121,6 +134,37 @@ fn first(list: &[PageRange], mut pages: u64) -> Vec<PageRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_that_reclaimed_before_the_switch_is_not_full() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let set = |used_mib: u64, hits: u64| {
+            write("cg/app/memory.current", &(used_mib << 20).to_string());
+            write("cg/app/memory.events", &format!("max {hits}\n"));
+        };
+        write("proc/self/mounts", "none /cg cgroup2 rw 0 0\n");
+        write("cg/cgroup.controllers", "memory\n");
+        set(100, 7);
+        let group = Group::open(&Root::at(dir.path()), "/app".as_ref()).unwrap();
+        let bounds = [(group, 400u64 << 20)];
+        for hits in [8, 9] {
+            // Between two switches it was at its limit.
+            set(100, hits);
+            let begins = [bounds::group(&bounds[0].0, bounds[0].1).unwrap()];
+            assert!(!is_full(&bounds, &begins), "{hits}");
+            set(399, hits);
+            assert!(is_full(&bounds, &begins), "only its reserve is left");
+            set(100, hits + 1);
+            assert!(is_full(&bounds, &begins), "it reclaims now");
+        }
+        std::fs::remove_dir_all(dir.path().join("cg")).unwrap();
+        assert!(is_full(&bounds, &[Seen::default()]), "it is gone");
+    }
 
     #[test]
     fn the_first_pages_of_a_list_are_no_more_than_asked_for() {

@@ -19,8 +19,8 @@ pub struct Groups(FxHashMap<PathBuf, Controller>);
 const MOST_GROUPS: usize = 256;
 
 impl Groups {
-    /// The group above a process whose memory forbids to go on with it, where `brought_bytes` came back so far. Each of `bounds`
-    /// has to allow it.
+    /// The group above a process whose memory forbids to go on with it, where the host brought `brought_bytes` back so far, which
+    /// are no growth of programs. Each of `bounds` has to allow it.
     pub fn full(&mut self, bounds: &[(Group, u64)], brought_bytes: u64) -> Option<PathBuf> {
         let is_full = |(group, bound_bytes): &&(Group, u64)| {
             // One that cannot be read is gone, and its processes with it.
@@ -59,7 +59,6 @@ pub struct Brake<'a> {
     groups: &'a mut Groups,
     begin: Seen,
     reserve_bytes: u64,
-    brought_bytes: u64,
 }
 
 impl<'a> Brake<'a> {
@@ -78,7 +77,6 @@ impl<'a> Brake<'a> {
             groups,
             begin,
             reserve_bytes,
-            brought_bytes: 0,
         }
     }
 
@@ -88,10 +86,8 @@ impl<'a> Brake<'a> {
     }
 
     /// So many pages came back, or were asked for.
-    pub fn brought(&mut self, pages: u64) {
-        let bytes = pages * PAGE_BYTES as u64;
-        self.brought_bytes += bytes;
-        self.beat.brought(bytes);
+    pub fn brought(&self, pages: u64) {
+        self.beat.brought(pages * PAGE_BYTES as u64);
     }
 
     /// Whether nothing is free any more: that alone stops what is worth it though memory is short.
@@ -110,7 +106,7 @@ impl<'a> Brake<'a> {
         if let Some(stop) = self.beat.stop().or_else(of_machine) {
             return Some(Halt::All(stop));
         }
-        let full = self.groups.full(bounds, self.brought_bytes);
+        let full = self.groups.full(bounds, self.beat.brought_bytes());
         full.map(Halt::Group)
     }
 

@@ -67,6 +67,12 @@ impl Beat {
         self.brought_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// What all threads of the host brought back or asked for so far.
+    #[must_use]
+    pub fn brought_bytes(&self) -> u64 {
+        self.brought_bytes.load(Ordering::Relaxed)
+    }
+
     fn begin(&self, id: ProcessId) {
         self.start_ticks.store(id.start_ticks, Ordering::Relaxed);
         self.pid.store(id.pid, Ordering::Relaxed);
@@ -298,7 +304,7 @@ impl Thread {
                 may_fetch,
                 disk,
             } => {
-                let mut groups = std::mem::take(&mut self.groups);
+                let mut groups = Groups::default();
                 let brake = Brake::new(&self.root, &self.beat, &mut groups, machine, reserve_bytes);
                 let mut ahead = Ahead {
                     root: &self.root,
@@ -319,7 +325,6 @@ impl Thread {
                         Err(error) => self.failed(&error),
                     }
                 }
-                self.groups = groups;
             }
             Job::Clear(target) => {
                 self.beat.begin(target.id);

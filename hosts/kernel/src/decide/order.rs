@@ -140,6 +140,7 @@ mod tests {
         memory.note_touched(71);
         for _ in 0..2 {
             memory.note_brought(&[range(128, 64)]);
+            memory.note_used(|_| 0);
             memory.judge_session(&[], |_| 0);
         }
 

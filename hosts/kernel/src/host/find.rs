@@ -46,6 +46,7 @@ impl Host {
                 app.processes.insert(id, watched);
             }
         }
+        self.forget_gone();
         self.unanswering.retain(|id, _| {
             let stat = Stat::read(&self.root, id.pid);
             stat.is_ok_and(|stat| stat.start_ticks == id.start_ticks)

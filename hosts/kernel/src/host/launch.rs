@@ -23,6 +23,8 @@ impl Host {
         if !is_known {
             self.find_processes(now_ns);
         }
+        // What came back so far is cleared of the host's own reads before the program's touches are looked for.
+        self.drain_reports();
         self.foreground = Some(at);
         self.switched_ns = Some(now_ns);
         if let Ok(memory) = Meminfo::read(&self.root) {

@@ -1,5 +1,6 @@
 //! One step of the host: what is free, and whether pages come back now.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -125,7 +126,7 @@ impl Host {
         };
         let is_away = self.turn.is_any_due() || self.turn.is_running;
         let state = self.machine.see(seen, is_away);
-        self.turn.is_due |= state == State::Short;
+        self.turn.is_due |= state == State::Short && self.config.bring_back;
         state
     }
 
@@ -156,7 +157,7 @@ impl Host {
     }
 
     /// Takes in what the threads told.
-    fn drain_reports(&mut self) {
+    pub(super) fn drain_reports(&mut self) {
         while let Some(report) = self.bringer.report().or_else(|| self.looker.report()) {
             self.take_in(report);
         }
@@ -242,9 +243,21 @@ impl Host {
         let is_over = stop.is_none() && held.is_empty();
         self.turn.stopped_ns = (!is_over).then(monotonic_ns);
         self.turn.waiting.extend(held);
+        self.forget_gone();
         if stop.is_none() && self.turn.is_whole {
             self.turn_ended(swapped_bytes);
         }
+    }
+
+    /// Of the processes that wait only those are kept that still belong to their programs.
+    pub(super) fn forget_gone(&mut self) {
+        let apps = &self.apps;
+        self.turn.waiting.retain(|target| {
+            let app = apps.get(target.app).and_then(Option::as_ref);
+            let watched = app.and_then(|app| app.processes.get(&target.id));
+            // Another program may have the number by now.
+            watched.is_some_and(|watched| Arc::ptr_eq(&watched.memory, &target.memory))
+        });
     }
 
     /// All that was to come back did: there is more to do when more is in swap, or after a while.

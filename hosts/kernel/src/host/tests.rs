@@ -162,6 +162,26 @@ fn processes_of_a_full_group_are_tried_again_later_and_alone() {
 }
 
 #[test]
+fn a_process_that_ended_or_is_another_programs_does_not_wait() {
+    let (place, mut host) = host(3000, 500);
+    program(place.path(), &mut host, "a", PIDS[0]);
+    program(place.path(), &mut host, "b", PIDS[1]);
+    tick_to_the_end(&mut host);
+    let [a, b] = [0, 1].map(|at| host.apps[at].as_ref().unwrap().targets().remove(0));
+    // The number of a program that was removed is given out again.
+    let other = crate::act::Target {
+        memory: Arc::default(),
+        ..a.clone()
+    };
+    host.turn.waiting = vec![a.clone(), b, other];
+    host.apps[1] = None;
+    host.forget_gone();
+    let left: Vec<_> = host.turn.waiting.iter().map(|target| target.id).collect();
+    assert_eq!(left, [a.id]);
+    assert!(Arc::ptr_eq(&host.turn.waiting[0].memory, &a.memory));
+}
+
+#[test]
 fn what_the_host_takes_itself_does_not_raise_its_reserve() {
     const MIB: u64 = 1 << 20;
     let (place, mut host) = host(3000, 500);
