@@ -1,5 +1,7 @@
 //! One arm of one block.
 
+mod look;
+
 use std::time::Duration;
 
 use warmswap_apps::{AppSpec, Request, RunningApp};
@@ -8,7 +10,7 @@ use warmswap_sys::taken::Left;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::{Root, file, monotonic_ns};
 
-use super::arenas::{self, ArenaCounts, Arenas, Footprints};
+use super::arenas::{self, Arenas, Footprints};
 use super::daemon::DaemonProcess;
 use super::host_thread::{HostThread, application};
 use super::keeper::Kept;
@@ -23,6 +25,8 @@ use super::swap::Swap;
 use super::usage::{CpuNow, CpuUsed, Faults, anonymous_bytes, faults, kernel_threads};
 use super::value::RelaunchValue;
 use crate::BenchError;
+
+use look::Look;
 
 /// The programs are at rest for so long before memory is limited.
 const SETTLE: Duration = Duration::from_millis(500);
@@ -432,35 +436,6 @@ impl Run<'_> {
     }
 }
 
-/// Faults so far.
-struct Look {
-    /// Of the application's processes, as the kernel counts them.
-    faults: Faults,
-    /// Of all in the group, those that the kernel served by reading something.
-    group_major: u64,
-    /// Of the application's arenas.
-    arena: Option<ArenaCounts>,
-}
-
-impl Look {
-    /// Major and minor faults.
-    ///
-    /// A fault that an arena serves is a minor one to some kernels, and to others a major one, whatever it brought.
-    /// So with an arena the major ones are those that brought a page from the pool, and those of the kernel's own
-    /// that the group was charged.
-    fn faults_since(&self, before: &Self) -> (u64, u64) {
-        let major = self.faults.major.saturating_sub(before.faults.major);
-        let minor = self.faults.minor.saturating_sub(before.faults.minor);
-        let Some((now, then)) = self.arena.zip(before.arena) else {
-            return (major, minor);
-        };
-        let group_major = self.group_major.saturating_sub(before.group_major);
-        let arena_major = now.since(then).pool_faults;
-        let all_major = major.min(group_major) + arena_major;
-        (all_major, (major + minor).saturating_sub(all_major))
-    }
-}
-
 /// What the applications take.
 fn footprints(
     root: &Root,
@@ -481,29 +456,4 @@ pub fn drop_caches(root: &Root) -> Result<(), BenchError> {
     rustix::fs::sync();
     file::write(&root.path("/proc/sys/vm/drop_caches"), "3")?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn faults_that_an_arena_serves_are_major_when_they_bring_a_page_from_the_pool() {
-        let look = |major, minor, group_major, pool_faults: Option<u64>| Look {
-            faults: Faults { major, minor },
-            group_major,
-            arena: pool_faults.map(|pool_faults| ArenaCounts {
-                pool_faults,
-                ..ArenaCounts::default()
-            }),
-        };
-
-        let plain = look(12, 50, 90, None).faults_since(&look(2, 10, 10, None));
-        assert_eq!(plain, (10, 40));
-        // One kernel counts the arena's 30 faults as minor ones, another as major ones; 5 are its own.
-        let begin = look(0, 0, 0, Some(0));
-        let new = look(5, 70, 5, Some(20)).faults_since(&begin);
-        let old = look(35, 40, 5, Some(20)).faults_since(&begin);
-        assert_eq!((new, old), ((25, 50), (25, 50)));
-    }
 }
