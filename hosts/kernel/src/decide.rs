@@ -1,7 +1,7 @@
 //! What is to be done, by what was seen: pure functions of numbers, without I/O and without a clock.
 //!
 //! One [`Controller`] watches each bound of memory: the machine, and every control group that bounds a program. It is in one of
-//! three states. `short`: the kernel reclaims, or programs wait while little is free; nothing comes back. `calm`: memory is free,
+//! three states. `short`: the kernel reclaims at the cost of programs, or they wait while little is free; nothing comes back. `calm`: memory is free,
 //! and pages may be away; they come back. `rest`: there is nothing to do.
 //!
 //! | module | subject |
@@ -60,7 +60,7 @@ impl State {
 pub struct Seen {
     /// When, by the monotonic clock.
     pub now_ns: u64,
-    /// Memory that nothing uses.
+    /// Memory that nothing uses, or only cache that was not used lately.
     pub free_bytes: u64,
     /// All memory below this bound.
     pub total_bytes: u64,
@@ -68,6 +68,9 @@ pub struct Seen {
     pub floor_bytes: u64,
     /// Counts reclaim since some time: pages of the machine, or times that a group met its limit.
     pub reclaims: u64,
+    /// Counts what reclaim costs programs since some time: pages of theirs that left, and reclaim that they waited for. Where it
+    /// stands still, only cache is given up.
+    pub losses: u64,
     /// Time that programs waited for memory, in microseconds since some time; none where the kernel does not tell.
     pub stalled_us: Option<u64>,
     /// Bytes that this host brought back since some time.
@@ -81,12 +84,19 @@ impl Seen {
         self.free_bytes
             .saturating_sub(self.floor_bytes + reserve_bytes)
     }
+
+    /// Whether reclaim cost programs something since an earlier look. What other groups lose at limits of their own does not count
+    /// while this bound reclaims nothing.
+    #[must_use]
+    pub fn has_lost_since(&self, before: &Self) -> bool {
+        self.reclaims != before.reclaims && self.losses != before.losses
+    }
 }
 
 /// Why no more may come back for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// The kernel reclaims.
+    /// The kernel reclaims at the cost of programs.
     Pressure,
     /// Only the reserve is left.
     Reserve,
@@ -95,7 +105,7 @@ pub enum Stop {
 /// Whether pages may go on coming back, where bringing back began with `begin` and the bound is as in `now`.
 #[must_use]
 pub fn stop(begin: &Seen, now: &Seen, reserve_bytes: u64) -> Option<Stop> {
-    if now.reclaims != begin.reclaims {
+    if now.has_lost_since(begin) {
         Some(Stop::Pressure)
     } else if now.room_bytes(reserve_bytes) == 0 {
         Some(Stop::Reserve)
@@ -139,7 +149,7 @@ impl Controller {
     }
 
     fn is_pressed(&self, last: &Seen, now: &Seen) -> bool {
-        if now.reclaims != last.reclaims {
+        if now.has_lost_since(last) {
             return true;
         }
         let stalled_us = match (last.stalled_us, now.stalled_us) {
@@ -196,6 +206,7 @@ mod tests {
             total_bytes: 4096 * MIB,
             floor_bytes: 32 * MIB,
             reclaims,
+            losses: reclaims,
             ..Seen::default()
         }
     }
@@ -257,6 +268,25 @@ mod tests {
         assert_eq!(stop(&begin, &at(1, 100, 7), 60 * MIB), None);
         assert_eq!(stop(&begin, &at(1, 92, 7), 60 * MIB), Some(Stop::Reserve));
         assert_eq!(stop(&begin, &at(1, 400, 8), 60 * MIB), Some(Stop::Pressure));
+    }
+
+    #[test]
+    fn cache_that_is_given_up_is_no_pressure_and_neither_are_losses_of_other_groups() {
+        let with = |seconds, reclaims, losses| Seen {
+            losses,
+            ..at(seconds, 2000, reclaims)
+        };
+        let mut controller = Controller::default();
+        for (seconds, reclaims, losses, expected) in [
+            (0, 0, 0, State::Calm),
+            (2, 500, 0, State::Calm),
+            (4, 500, 80, State::Calm),
+            (6, 501, 81, State::Short),
+        ] {
+            let seen = with(seconds, reclaims, losses);
+            assert_eq!(controller.see(seen, true), expected, "{seen:?}");
+        }
+        assert_eq!(stop(&with(0, 0, 0), &with(1, 9, 0), 0), None);
     }
 
     #[test]

@@ -174,6 +174,7 @@ mod tests {
         let root = Root::at(dir.path());
         let begin = Seen {
             reclaims: 7,
+            losses: 7,
             floor_bytes: 1 << 20,
             ..Seen::default()
         };

@@ -1,7 +1,7 @@
 //! Bounds of memory: the machine, and control groups with a limit.
 
 use warmswap_sys::memcg::Group;
-use warmswap_sys::meminfo::{Meminfo, reclaimed_pages};
+use warmswap_sys::meminfo::{Meminfo, Reclaimed};
 use warmswap_sys::psi::MemoryPressure;
 use warmswap_sys::zones::Zones;
 use warmswap_sys::{FileError, Root, monotonic_ns};
@@ -31,12 +31,17 @@ pub fn brief(root: &Root) -> Result<Seen, FileError> {
 }
 
 fn with(root: &Root, memory: &Meminfo) -> Result<Seen, FileError> {
+    let reclaimed = Reclaimed::read(root)?;
+    // A kernel that does not tell what left shows no difference between cache that is given up and pages of programs.
+    let idle_bytes = |_| memory.idle_file_bytes();
+    let left = |pages| pages + reclaimed.waited_pages;
     Ok(Seen {
         now_ns: monotonic_ns(),
         // Free pages that processors hold for themselves are left out: they are few while memory is short.
-        free_bytes: memory.free_bytes,
+        free_bytes: memory.free_bytes + reclaimed.anonymous_pages.map_or(0, idle_bytes),
         total_bytes: memory.usable_bytes(),
-        reclaims: reclaimed_pages(root)?,
+        reclaims: reclaimed.pages,
+        losses: reclaimed.anonymous_pages.map_or(reclaimed.pages, left),
         ..Seen::default()
     })
 }
@@ -47,12 +52,15 @@ fn with(root: &Root, memory: &Meminfo) -> Result<Seen, FileError> {
 /// [`FileError`], also when the group is gone.
 pub fn group(group: &Group, bound_bytes: u64) -> Result<Seen, FileError> {
     let pressure = MemoryPressure::of_group(group.path())?;
+    let hits = group.limit_hits()?;
     Ok(Seen {
         now_ns: monotonic_ns(),
         free_bytes: bound_bytes.saturating_sub(group.usage_bytes()?),
         total_bytes: bound_bytes,
         floor_bytes: 0,
-        reclaims: group.limit_hits()?,
+        reclaims: hits,
+        // What a group gives up at its limit is not told apart.
+        losses: hits,
         stalled_us: pressure.map(|pressure| pressure.some.total_us),
         brought_bytes: 0,
     })
@@ -88,6 +96,24 @@ mod tests {
         let stall = "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\n";
         write(&dir, "proc/pressure/memory", stall);
         assert_eq!(seen().stalled_us, Some(77));
+    }
+
+    #[test]
+    fn cache_that_was_not_used_lately_is_free_where_the_kernel_tells_what_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let meminfo = "MemTotal: 1048576 kB\nMemFree: 204800 kB\nMemAvailable: 512000 kB\n\
+                       Inactive(file): 61440 kB\nDirty: 8192 kB\nWriteback: 2048 kB\n";
+        write(&dir, "proc/meminfo", meminfo);
+        let root = Root::at(dir.path());
+        let seen = |vmstat: &str| {
+            write(&dir, "proc/vmstat", vmstat);
+            let seen = brief(&root).unwrap();
+            (seen.free_bytes >> 20, seen.reclaims, seen.losses)
+        };
+
+        let old = "pgsteal_kswapd 40\npgsteal_direct 2\n";
+        assert_eq!(seen(old), (200, 42, 42));
+        assert_eq!(seen(&format!("{old}pgsteal_anon 5\n")), (250, 42, 7));
     }
 
     #[test]

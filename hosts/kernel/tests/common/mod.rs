@@ -136,7 +136,8 @@ impl Machine {
         if Command::new("python3").arg("--version").output().is_err() {
             return Err("python3 is not installed".to_owned());
         }
-        if Meminfo::read(&root).map_err(|e| e.to_string())?.free_bytes < LEAST_FREE_BYTES {
+        let memory = Meminfo::read(&root).map_err(|e| e.to_string())?;
+        if memory.free_bytes + memory.idle_file_bytes() < LEAST_FREE_BYTES {
             return Err("too little memory is free".to_owned());
         }
         let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
@@ -265,8 +266,16 @@ impl Drop for Program {
     }
 }
 
-/// This machine, but with so much free beyond the least reserve, as it says.
-pub fn machine_with_free(place: &Path, room_kib: u64) -> Root {
+/// What a machine says of its memory beyond the least reserve.
+#[derive(Clone, Copy, Default)]
+pub struct Room {
+    pub free_kib: u64,
+    /// Cache that was not used lately.
+    pub idle_file_kib: u64,
+}
+
+/// This machine, but with so much room, as it says.
+pub fn machine_with(place: &Path, room: Room) -> Root {
     use std::os::unix::fs::symlink;
     let at = |name: &str| place.join(name);
     std::fs::create_dir(at("proc")).expect("a folder");
@@ -278,9 +287,11 @@ pub fn machine_with_free(place: &Path, room_kib: u64) -> Root {
     }
     symlink("/sys", at("sys")).expect("a link");
     let total_kib = 1 << 20;
+    let free_kib = total_kib / 64 + room.free_kib;
+    let available_kib = free_kib + room.idle_file_kib;
     let memory = format!(
-        "MemTotal: {total_kib} kB\nMemFree: {} kB\n",
-        total_kib / 64 + room_kib
+        "MemTotal: {total_kib} kB\nMemFree: {free_kib} kB\nMemAvailable: {available_kib} kB\nInactive(file): {} kB\n",
+        room.idle_file_kib
     );
     std::fs::write(at("proc/meminfo"), memory).expect("a file");
     let zones = "low 0\nmanaged 1\nprotection: (0)\n";
