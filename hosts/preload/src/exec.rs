@@ -97,7 +97,7 @@ unsafe fn refusal_of(path: &CStr, environment: Words) -> Option<Refusal> {
     }
 }
 
-/// The value of the first word with that beginning, and its place.
+/// The value of the first word with that beginning, and where it is.
 ///
 /// # Safety
 /// As of [`with_environment`].
@@ -130,7 +130,7 @@ unsafe fn without_library<R>(
     let mut words = [ptr::null(); MOST_WORDS];
     let mut text = [0u8; MOST_TEXT];
     // SAFETY: passed on to the caller.
-    let Some((place, list)) = (unsafe { find(environment, LD_PRELOAD) }) else {
+    let Some((entry, list)) = (unsafe { find(environment, LD_PRELOAD) }) else {
         return go_on(environment);
     };
     let Some(left) = target::list_without_library(list.to_bytes(), LD_PRELOAD, &mut text) else {
@@ -146,7 +146,7 @@ unsafe fn without_library<R>(
         if to + 1 == MOST_WORDS {
             return go_on(environment);
         }
-        if from != place {
+        if from != entry {
             words[to] = word;
             to += 1;
         } else if left > 0 {
@@ -180,11 +180,11 @@ unsafe extern "C" fn execv(path: *const c_char, arguments: Words) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn execvpe(file: *const c_char, arguments: Words, environment: Words) -> c_int {
     hand_over();
-    let mut place = target::Place::new();
+    let mut buffer = target::PathBuffer::new();
     // SAFETY: the C library's function of that type; passed on to the caller.
     unsafe {
         let execvpe: Execve = transmute(EXECVPE.or_abort());
-        with_environment(place.find(file), environment, |environment| {
+        with_environment(buffer.find(file), environment, |environment| {
             execvpe(file, arguments, environment)
         })
     }
@@ -199,11 +199,11 @@ unsafe extern "C" fn execvp(file: *const c_char, arguments: Words) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fexecve(file: c_int, arguments: Words, environment: Words) -> c_int {
     hand_over();
-    let place = target::Place::of_descriptor(file);
+    let buffer = target::PathBuffer::of_descriptor(file);
     // SAFETY: the C library's function of that type; passed on to the caller.
     unsafe {
         let fexecve: Fexecve = transmute(FEXECVE.or_abort());
-        with_environment(place.path(), environment, |environment| {
+        with_environment(buffer.path(), environment, |environment| {
             fexecve(file, arguments, environment)
         })
     }
@@ -218,13 +218,13 @@ unsafe extern "C" fn execveat(
     flags: c_int,
 ) -> c_int {
     hand_over();
-    let place = target::Place::of_descriptor(folder);
+    let buffer = target::PathBuffer::of_descriptor(folder);
     // SAFETY: the C library's function of that type; passed on to the caller.
     unsafe {
         let execveat: Execveat = transmute(EXECVEAT.or_abort());
         let is_whole = folder == libc::AT_FDCWD || path.is_null() || *path == b'/' as c_char;
         let known = match flags & libc::AT_EMPTY_PATH != 0 && !path.is_null() && *path == 0 {
-            true => place.path(),
+            true => buffer.path(),
             false if is_whole => path,
             // In a folder that has no name here.
             false => ptr::null(),
@@ -265,11 +265,11 @@ unsafe extern "C" fn posix_spawnp(
     environment: Words,
 ) -> c_int {
     unbound::unbind();
-    let mut place = target::Place::new();
+    let mut buffer = target::PathBuffer::new();
     // SAFETY: the C library's function of that type; passed on to the caller.
     unsafe {
         let spawn: Spawn = transmute(SPAWNP.or_abort());
-        with_environment(place.find(file), environment, |environment| {
+        with_environment(buffer.find(file), environment, |environment| {
             spawn(child, file, actions, attributes, arguments, environment)
         })
     }

@@ -106,14 +106,14 @@ pub fn refusal(path: &CStr) -> Option<Refusal> {
     if rustix::fs::access(library, Access::READ_OK).is_err() {
         return Some(Refusal::NotLoadable);
     }
-    let mut place = Place::new();
-    place.set(path.to_bytes())?;
+    let mut buffer = PathBuffer::new();
+    buffer.set(path.to_bytes())?;
     for _ in 0..MOST_SCRIPTS {
-        let file = open(place.text()?)?;
+        let file = open(buffer.text()?)?;
         let mut head = [0u8; 256];
         let bytes = rustix::io::pread(&file, &mut head, 0).ok()?;
         match head[..bytes].strip_prefix(b"#!") {
-            Some(line) => place.set(interpreter(line)?)?,
+            Some(line) => buffer.set(interpreter(line)?)?,
             None => return refusal_of_elf(&file),
         }
     }
@@ -153,8 +153,8 @@ fn refusal_of_elf(file: &OwnedFd) -> Option<Refusal> {
     let of_type = |wanted: u32| (0..count).filter_map(segment).find(|s| s.p_type == wanted);
     // Without a loader nothing is preloaded.
     let loader = of_type(libc::PT_INTERP)?;
-    let mut place = Place::new();
-    let path = place.read(file, loader.p_offset, loader.p_filesz)?;
+    let mut buffer = PathBuffer::new();
+    let path = buffer.read(file, loader.p_offset, loader.p_filesz)?;
     if !is_own_loader(path) {
         return Some(Refusal::NotLoadable);
     }
@@ -217,16 +217,16 @@ fn read<T: Plain>(file: &OwnedFd, offset: u64) -> Option<T> {
 }
 
 /// A path on the stack.
-pub struct Place([u8; MOST_PATH]);
+pub struct PathBuffer([u8; MOST_PATH]);
 
-impl Place {
+impl PathBuffer {
     pub fn new() -> Self {
         Self([0; MOST_PATH])
     }
 
     /// The file of a descriptor.
     pub fn of_descriptor(file: c_int) -> Self {
-        let mut place = Self::new();
+        let mut buffer = Self::new();
         let mut digits = [0u8; 10];
         let mut first = digits.len();
         let mut rest = file.max(0) as u32;
@@ -238,8 +238,8 @@ impl Place {
                 break;
             }
         }
-        place.join(b"/proc/self/fd", &digits[first..]);
-        place
+        buffer.join(b"/proc/self/fd", &digits[first..]);
+        buffer
     }
 
     /// The path, for the C library.
@@ -252,9 +252,9 @@ impl Place {
     }
 
     fn set(&mut self, path: &[u8]) -> Option<()> {
-        let place = self.0.get_mut(..path.len() + 1)?;
+        let buffer = self.0.get_mut(..path.len() + 1)?;
         // It may be a part of what is there.
-        let (last, text) = place.split_last_mut()?;
+        let (last, text) = buffer.split_last_mut()?;
         text.copy_from_slice(path);
         *last = 0;
         Some(())
@@ -262,17 +262,17 @@ impl Place {
 
     fn join(&mut self, folder: &[u8], name: &[u8]) -> Option<()> {
         let bytes = folder.len() + 1 + name.len();
-        let place = self.0.get_mut(..bytes + 1)?;
-        place[..folder.len()].copy_from_slice(folder);
-        place[folder.len()] = b'/';
-        place[folder.len() + 1..bytes].copy_from_slice(name);
-        place[bytes] = 0;
+        let buffer = self.0.get_mut(..bytes + 1)?;
+        buffer[..folder.len()].copy_from_slice(folder);
+        buffer[folder.len()] = b'/';
+        buffer[folder.len() + 1..bytes].copy_from_slice(name);
+        buffer[bytes] = 0;
         Some(())
     }
 
     fn read(&mut self, file: &OwnedFd, offset: u64, bytes: u64) -> Option<&CStr> {
-        let place = self.0.get_mut(..usize::try_from(bytes).ok()?)?;
-        rustix::io::pread(file, place, offset).ok()?;
+        let buffer = self.0.get_mut(..usize::try_from(bytes).ok()?)?;
+        rustix::io::pread(file, buffer, offset).ok()?;
         self.text()
     }
 
@@ -324,9 +324,9 @@ pub fn list_without_library(list: &[u8], name: &CStr, text: &mut [u8]) -> Option
             is_in = true;
         } else if !one.is_empty() {
             let separator = usize::from(end > start);
-            let place = text.get_mut(end..end + separator + one.len())?;
-            place[..separator].fill(b':');
-            place[separator..].copy_from_slice(one);
+            let buffer = text.get_mut(end..end + separator + one.len())?;
+            buffer[..separator].fill(b':');
+            buffer[separator..].copy_from_slice(one);
             end += separator + one.len();
         }
     }

@@ -4,8 +4,8 @@ use warmswap_codec::{ChunkPlan, Scratch, decode, fill};
 use warmswap_page::PAGE_BYTES;
 use warmswap_policy::ChunkId;
 
+use crate::chunk_word::ChunkWord;
 use crate::error::StoreError;
-use crate::place::Place;
 
 /// Bytes of a page's number in a chunk.
 pub const MEMBER_BYTES: usize = 4;
@@ -38,9 +38,13 @@ enum Body<'a> {
 
 impl<'a> Chunk<'a> {
     /// A chunk that is stored as these bytes.
-    pub(crate) fn new(number: ChunkId, place: Place, bytes: &'a [u8]) -> Result<Self, StoreError> {
-        let prefix = if place.has_members {
-            prefix_bytes(place.pages)
+    pub(crate) fn new(
+        number: ChunkId,
+        location: ChunkWord,
+        bytes: &'a [u8],
+    ) -> Result<Self, StoreError> {
+        let prefix = if location.has_members {
+            prefix_bytes(location.pages)
         } else {
             0
         };
@@ -51,20 +55,20 @@ impl<'a> Chunk<'a> {
         let (members, object) = bytes.split_at_checked(prefix).ok_or(short)?;
         Ok(Self {
             members: members.as_chunks().0,
-            ..Self::with(number, place, Body::Object(object))
+            ..Self::with(number, location, Body::Object(object))
         })
     }
 
     /// A chunk that is filled with one word.
-    pub(crate) fn filled(number: ChunkId, place: Place, word: u64) -> Self {
-        Self::with(number, place, Body::Filled(word))
+    pub(crate) fn filled(number: ChunkId, location: ChunkWord, word: u64) -> Self {
+        Self::with(number, location, Body::Filled(word))
     }
 
-    fn with(number: ChunkId, place: Place, body: Body<'a>) -> Self {
+    fn with(number: ChunkId, location: ChunkWord, body: Body<'a>) -> Self {
         Self {
             number,
-            plan: place.plan,
-            pages: place.pages,
+            plan: location.plan,
+            pages: location.pages,
             members: &[],
             body,
         }

@@ -5,9 +5,9 @@
 //! the engine's lock.
 
 mod chunk;
+mod chunk_word;
 mod encoder;
 mod error;
-mod place;
 mod records;
 mod store;
 

@@ -10,9 +10,9 @@ use warmswap_pool::{self as pool, Content, Handle, Pool};
 use warmswap_uffd::AtomicTable;
 
 use crate::chunk::Chunk;
+use crate::chunk_word::{ChunkWord, pages_of};
 use crate::encoder::{Encoded, Encoder};
 use crate::error::StoreError;
-use crate::place::{Place, pages_of};
 use crate::records::Records;
 
 /// Share of the pool's memory that holds no object and makes compaction worth its time before a refusal, in percent.
@@ -29,7 +29,7 @@ pub struct Stored {
 
 /// All chunks: in the pool, or in the backing file.
 ///
-/// A chunk's place is one atomic word. A reader sees to it that the chunk is not freed meanwhile (a host holds a page
+/// Where a chunk is stands in one atomic word. A reader sees to it that the chunk is not freed meanwhile (a host holds a page
 /// of it), and is counted, so that a write-back does not free the pool's copy under it.
 #[derive(Debug)]
 pub struct ChunkStore<B = Backing> {
@@ -37,9 +37,9 @@ pub struct ChunkStore<B = Backing> {
     pub pool: Pool,
     /// Where they can be moved to.
     pub backing: Option<B>,
-    places: AtomicTable<AtomicU64>,
+    words: AtomicTable<AtomicU64>,
     readers: AtomicTable<AtomicU32>,
-    /// Records of the chunks whose place says that they are in the backing file; with one only.
+    /// Records of the chunks whose location says that they are in the backing file; with one only.
     records: Option<AtomicTable<AtomicU64>>,
 }
 
@@ -54,7 +54,7 @@ impl<B: Records> ChunkStore<B> {
             pool,
             backing,
             records: records.transpose()?,
-            places: AtomicTable::new(chunks)?,
+            words: AtomicTable::new(chunks)?,
             readers: AtomicTable::new(chunks)?,
         })
     }
@@ -75,7 +75,7 @@ impl<B: Records> ChunkStore<B> {
         Some(RecordId::from_bits(cell.load(Ordering::SeqCst)))
     }
 
-    /// Before the place says that there is one.
+    /// Before the location says that there is one.
     fn set_record(&self, chunk: ChunkId, id: RecordId) {
         let cell = self.records.as_ref().and_then(|r| r.get(chunk.index()));
         if let Some(cell) = cell {
@@ -85,19 +85,19 @@ impl<B: Records> ChunkStore<B> {
 
     fn cells(&self, chunk: ChunkId) -> Result<(&AtomicU64, &AtomicU32), StoreError> {
         let index = chunk.index();
-        let cells = self.places.get(index).zip(self.readers.get(index));
+        let cells = self.words.get(index).zip(self.readers.get(index));
         cells.ok_or(StoreError::NotStored(chunk.0))
     }
 
-    fn place(&self, chunk: ChunkId) -> Result<Place, StoreError> {
-        let (place, _) = self.cells(chunk)?;
-        Place::unpack(place.load(Ordering::SeqCst)).ok_or(StoreError::NotStored(chunk.0))
+    fn chunk_word(&self, chunk: ChunkId) -> Result<ChunkWord, StoreError> {
+        let (location, _) = self.cells(chunk)?;
+        ChunkWord::unpack(location.load(Ordering::SeqCst)).ok_or(StoreError::NotStored(chunk.0))
     }
 
     /// How many pages a chunk holds: exact for a caller that keeps it from being freed, a guess for others. 1 for unknown ones.
     pub fn pages(&self, chunk: ChunkId) -> usize {
-        let place = self.places.get(chunk.index());
-        place.map_or(1, |place| pages_of(place.load(Ordering::Acquire)))
+        let location = self.words.get(chunk.index());
+        location.map_or(1, |location| pages_of(location.load(Ordering::Acquire)))
     }
 
     /// Whether a chunk is in the backing file.
@@ -105,7 +105,7 @@ impl<B: Records> ChunkStore<B> {
     /// # Errors
     /// [`StoreError::NotStored`].
     pub fn is_in_backing(&self, chunk: ChunkId) -> Result<bool, StoreError> {
-        Ok(self.place(chunk)?.is_backing)
+        Ok(self.chunk_word(chunk)?.is_backing)
     }
 
     /// Bytes that a chunk takes where it is.
@@ -114,9 +114,9 @@ impl<B: Records> ChunkStore<B> {
     /// [`StoreError::NotStored`].
     pub fn bytes(&self, chunk: ChunkId) -> Result<usize, StoreError> {
         let missing = StoreError::NotStored(chunk.0);
-        let place = self.place(chunk)?;
-        if !place.is_backing {
-            let handle = Handle::from_number(place.handle).ok_or(missing)?;
+        let location = self.chunk_word(chunk)?;
+        if !location.is_backing {
+            let handle = Handle::from_number(location.handle).ok_or(missing)?;
             return Ok(self.pool.info(handle)?.bytes);
         }
         let (Some(id), Some(backing)) = (self.record(chunk), &self.backing) else {
@@ -155,7 +155,7 @@ impl<B: Records> ChunkStore<B> {
             | pool::Refusal::Incompressible { .. }
             | pool::Refusal::Invalid { .. } => Refusal::TooLarge,
         })?;
-        let place = Place {
+        let location = ChunkWord {
             is_backing: false,
             is_filled: matches!(content, Content::Filled(_)),
             plan: encoded.plan,
@@ -163,7 +163,7 @@ impl<B: Records> ChunkStore<B> {
             has_members: encoded.has_members,
             handle: handle.get(),
         };
-        cell.store(place.pack(), Ordering::SeqCst);
+        cell.store(location.pack(), Ordering::SeqCst);
         let bytes = match content {
             Content::Filled(_) => 0,
             Content::Bytes(bytes) => bytes.len() as u32,
@@ -194,7 +194,7 @@ impl<B: Records> ChunkStore<B> {
         let (cell, _) = self.cells(chunk)?;
         let backing = self.backing(chunk)?;
         self.set_record(chunk, backing.append(page)?);
-        let place = Place {
+        let location = ChunkWord {
             is_backing: true,
             is_filled: false,
             plan: ChunkPlan::page(Codec::Lz4),
@@ -202,7 +202,7 @@ impl<B: Records> ChunkStore<B> {
             has_members: false,
             handle: 0,
         };
-        cell.store(place.pack(), Ordering::SeqCst);
+        cell.store(location.pack(), Ordering::SeqCst);
         Ok(())
     }
 
@@ -227,7 +227,7 @@ impl<B: Records> ChunkStore<B> {
         if self.backing.is_none() {
             return self.read_at(chunk, record, read);
         }
-        // A write-back changes the place first and looks for readers afterwards.
+        // A write-back changes the location first and looks for readers afterwards.
         readers.fetch_add(1, Ordering::SeqCst);
         let result = self.read_at(chunk, record, read);
         readers.fetch_sub(1, Ordering::SeqCst);
@@ -241,28 +241,32 @@ impl<B: Records> ChunkStore<B> {
         read: impl FnOnce(Chunk<'_>) -> R,
     ) -> Result<R, StoreError> {
         let missing = StoreError::NotStored(chunk.0);
-        let place = self.place(chunk)?;
-        if !place.is_backing {
-            let handle = Handle::from_number(place.handle).ok_or(missing)?;
+        let location = self.chunk_word(chunk)?;
+        if !location.is_backing {
+            let handle = Handle::from_number(location.handle).ok_or(missing)?;
             return self.pool.load(handle, |content| match content {
-                Content::Bytes(bytes) => Ok(read(Chunk::new(chunk, place, bytes)?)),
-                Content::Filled(word) => Ok(read(Chunk::filled(chunk, place, word))),
+                Content::Bytes(bytes) => Ok(read(Chunk::new(chunk, location, bytes)?)),
+                Content::Filled(word) => Ok(read(Chunk::filled(chunk, location, word))),
             })?;
         }
         let (Some(id), Some(backing)) = (self.record(chunk), &self.backing) else {
             return Err(missing);
         };
         backing.read(id, record)?;
-        if place.is_filled {
+        if location.is_filled {
             let bytes = record.len();
             let chunk_number = chunk.0;
             let word = record.first_chunk().ok_or(StoreError::Short {
                 chunk: chunk_number,
                 bytes,
             })?;
-            return Ok(read(Chunk::filled(chunk, place, u64::from_le_bytes(*word))));
+            return Ok(read(Chunk::filled(
+                chunk,
+                location,
+                u64::from_le_bytes(*word),
+            )));
         }
-        Ok(read(Chunk::new(chunk, place, record)?))
+        Ok(read(Chunk::new(chunk, location, record)?))
     }
 
     /// Reads a chunk that is not freed meanwhile and decodes it to the front of `out`; how many pages these are.
@@ -291,8 +295,8 @@ impl<B: Records> ChunkStore<B> {
     pub fn write_back(&self, chunk: ChunkId) -> Result<usize, StoreError> {
         let missing = || StoreError::NotStored(chunk.0);
         let (cell, readers) = self.cells(chunk)?;
-        let place = self.place(chunk)?;
-        let handle = Handle::from_number(place.handle).ok_or_else(missing)?;
+        let location = self.chunk_word(chunk)?;
+        let handle = Handle::from_number(location.handle).ok_or_else(missing)?;
         let backing = self.backing(chunk)?;
         // The bytes are copied first: no lock of the pool is held during output.
         let bytes = self.pool.load(handle, |content| match content {
@@ -300,13 +304,13 @@ impl<B: Records> ChunkStore<B> {
             Content::Filled(word) => word.to_le_bytes().to_vec(),
         })?;
         self.set_record(chunk, backing.append(&bytes)?);
-        let place = Place {
+        let location = ChunkWord {
             is_backing: true,
             handle: 0,
-            ..place
+            ..location
         };
-        cell.store(place.pack(), Ordering::SeqCst);
-        // Readers of the old place were counted before they read it; later ones see the new place.
+        cell.store(location.pack(), Ordering::SeqCst);
+        // Readers of the old location were counted before they read it; later ones see the new location.
         while readers.load(Ordering::SeqCst) > 0 {
             std::thread::yield_now();
         }
@@ -322,9 +326,9 @@ impl<B: Records> ChunkStore<B> {
         let missing = || StoreError::NotStored(chunk.0);
         let (cell, readers) = self.cells(chunk)?;
         debug_assert_eq!(readers.load(Ordering::SeqCst), 0);
-        let place = Place::unpack(cell.swap(0, Ordering::SeqCst)).ok_or_else(missing)?;
-        if !place.is_backing {
-            let handle = Handle::from_number(place.handle).ok_or_else(missing)?;
+        let location = ChunkWord::unpack(cell.swap(0, Ordering::SeqCst)).ok_or_else(missing)?;
+        if !location.is_backing {
+            let handle = Handle::from_number(location.handle).ok_or_else(missing)?;
             return Ok(self.pool.free(handle)?);
         }
         let id = self.record(chunk).ok_or_else(missing)?;

@@ -34,7 +34,7 @@ impl fmt::Display for Missing {
 }
 
 /// Looks for everything that `spec` needs; `None` when all is there. `cache` is the folder of installed
-/// files, see [`crate::Place`].
+/// files, see [`crate::Directories`].
 #[must_use]
 pub fn check(spec: &AppSpec, cache: &Path) -> Option<Missing> {
     let programs: Vec<String> = spec

@@ -19,7 +19,7 @@ mod spec;
 
 pub use check::{Missing, check};
 pub use error::{AppError, bad_toml};
-pub use running::{Place, Request, Response, RunningApp};
+pub use running::{Directories, Request, Response, RunningApp};
 pub use spec::{
     Amount, AppSpec, BySize, Folders, Measured, Needs, Requests, Set, Size, Start, load_all,
 };

@@ -20,14 +20,14 @@ use crate::spec::{AppSpec, Folders, Measured, Size};
 
 /// Where applications find and put their files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Directories {
     /// Folder of installed needs, made by `apps/install`.
     pub cache: PathBuf,
     /// Folder in which each application gets a temporary one as its `HOME` and `TMPDIR`.
     pub temporary: PathBuf,
 }
 
-impl Default for Place {
+impl Default for Directories {
     /// `$XDG_CACHE_HOME/warmswap` (or `~/.cache/warmswap`) and the system's temporary folder.
     fn default() -> Self {
         let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache");
@@ -89,8 +89,13 @@ impl RunningApp {
     ///
     /// # Errors
     /// [`AppError`]; nothing is left running.
-    pub fn start(spec: &AppSpec, size: Size, place: &Place, undo: &Undo) -> Result<Self, AppError> {
-        Self::start_with(spec, size, place, undo, |_| Vec::new())
+    pub fn start(
+        spec: &AppSpec,
+        size: Size,
+        directories: &Directories,
+        undo: &Undo,
+    ) -> Result<Self, AppError> {
+        Self::start_with(spec, size, directories, undo, |_| Vec::new())
     }
 
     /// The same, with further environment variables: those that `environment` makes of the application's folder.
@@ -100,20 +105,20 @@ impl RunningApp {
     pub fn start_with(
         spec: &AppSpec,
         size: Size,
-        place: &Place,
+        directories: &Directories,
         undo: &Undo,
         environment: impl FnOnce(&Path) -> Vec<(String, OsString)>,
     ) -> Result<Self, AppError> {
-        if let Some(missing) = check(spec, &place.cache) {
+        if let Some(missing) = check(spec, &directories.cache) {
             return Err(AppError::Needs {
                 app: spec.name.clone(),
                 missing,
             });
         }
-        let home = place.temporary.join(folder_name(&spec.name));
+        let home = directories.temporary.join(folder_name(&spec.name));
         let folder = undo.register(Action::RemoveFolder { path: home.clone() })?;
         std::fs::create_dir(&home).map_err(|e| FileError::new("make", &home, e))?;
-        let folders = furnish(spec, &place.cache, &home)?;
+        let folders = furnish(spec, &directories.cache, &home)?;
         let (mut command, program) = build_command(spec, size, &folders, &home)?;
         command.envs(environment(&home));
         let stderr = stderr_in(&home);

@@ -119,7 +119,7 @@ fn arms(options: &ReturnOptions, block: u32) -> Vec<(ReturnArm, Option<SwapKind>
 
 #[cfg(test)]
 mod tests {
-    use warmswap_apps::{Place, Size};
+    use warmswap_apps::{Directories, Size};
     use warmswap_kernel::HostConfig;
     use warmswap_sys::Root;
 
@@ -129,7 +129,7 @@ mod tests {
         ReturnOptions {
             apps: Vec::new(),
             size: Size::Small,
-            place: Place::default(),
+            directories: Directories::default(),
             arms: vec![ReturnArm::Kernel, ReturnArm::Daemon],
             swaps: vec![SwapKind::Zram, SwapKind::File],
             waits_ms: vec![0],

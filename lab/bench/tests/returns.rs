@@ -15,7 +15,7 @@ fn return_options(swap: SwapKind) -> ReturnOptions {
     ReturnOptions {
         apps: of.apps,
         size: of.size,
-        place: of.place,
+        directories: of.directories,
         arms: vec![ReturnArm::Kernel],
         swaps: vec![swap],
         waits_ms: vec![500],

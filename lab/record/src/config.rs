@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use warmswap_apps::{AppSpec, Place, Size};
+use warmswap_apps::{AppSpec, Directories, Size};
 
 /// In which order the applications come to the foreground.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,7 +24,7 @@ pub struct RecordConfig {
     /// Their footprint.
     pub size: Size,
     /// Where they find and put their files.
-    pub place: Place,
+    pub directories: Directories,
     /// Relaunches of each application.
     pub relaunches: u32,
     /// The order of the relaunches.
@@ -51,7 +51,7 @@ impl RecordConfig {
             output: output.into(),
             apps,
             size: Size::Small,
-            place: Place::default(),
+            directories: Directories::default(),
             relaunches: 6,
             order: Order::default(),
             seed: 1,

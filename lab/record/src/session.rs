@@ -119,7 +119,7 @@ struct Window {
 /// Something that happened at a time.
 struct Entry {
     time_ns: u64,
-    /// Place in [`Session::apps`].
+    /// Its number in [`Session::apps`].
     app: usize,
     what: What,
 }
@@ -193,7 +193,7 @@ impl Session<'_> {
         let config = self.config;
         let spec = &config.apps[place];
         let begin = monotonic_ns();
-        let running = RunningApp::start(spec, config.size, &config.place, undo)?;
+        let running = RunningApp::start(spec, config.size, &config.directories, undo)?;
         let end = monotonic_ns();
         let summary = AppSummary {
             name: spec.name.clone(),

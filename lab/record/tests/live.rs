@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use warmswap_apps::{AppSpec, Place, check, load_all};
+use warmswap_apps::{AppSpec, Directories, check, load_all};
 use warmswap_page::{LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_record::{Progress, RecordConfig, RecordError, Silent, Step, Summary, record};
 use warmswap_sys::perf::{FaultKind, PageFaults};
@@ -88,9 +88,9 @@ fn pattern_spec() -> AppSpec {
 
 fn config(dir: &Path, spec: AppSpec, relaunches: u32) -> RecordConfig {
     let mut config = RecordConfig::new(dir.join("out.wst"), vec![spec]);
-    config.place = Place {
+    config.directories = Directories {
         temporary: dir.to_owned(),
-        ..Place::default()
+        ..Directories::default()
     };
     config.relaunches = relaunches;
     config.foreground_ms = 250;

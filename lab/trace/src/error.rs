@@ -1,4 +1,4 @@
-//! Everything that can go wrong with a trace, each in one line that names the file, the place in it and
+//! Everything that can go wrong with a trace, each in one line that names the file, the position in it and
 //! what was expected there.
 
 use std::fmt;
@@ -180,12 +180,12 @@ pub enum TraceError {
         expected: &'static str,
     },
     /// Data to import is not what its format says.
-    #[error("{}: at {place}: found {found}, expected {expected}", path.display())]
+    #[error("{}: at {position}: found {found}, expected {expected}", path.display())]
     Import {
         /// The file that was read.
         path: PathBuf,
         /// The line or the byte.
-        place: Place,
+        position: Position,
         /// What stands there.
         found: String,
         /// What should stand there.
@@ -235,14 +235,14 @@ impl TraceError {
 
 /// Where in an imported file something stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Position {
     /// Line, counted from 1.
     Line(u64),
     /// Byte, counted from 0.
     Byte(u64),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(line) => write!(f, "line {line}"),

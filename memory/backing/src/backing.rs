@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::log::{Head, Log, Place};
+use crate::log::{Extent, Head, Log};
 use crate::record::{Cipher, TRAILER_BYTES, record_bytes};
 use crate::storage::Retrying;
 use crate::{BackingConfig, BackingError, BackingStats, FileStorage, Operation, RecordId, Storage};
@@ -99,21 +99,21 @@ impl Backing {
                 max_bytes,
             });
         }
-        let (id, place) = self.reserve(record_bytes(bytes.len() as u32))?;
-        match self.write(id, bytes, place) {
+        let (id, extent) = self.reserve(record_bytes(bytes.len() as u32))?;
+        match self.write(id, bytes, extent) {
             Ok(()) => {
                 let mut log = self.log.lock();
-                log.publish(id, place);
+                log.publish(id, extent);
                 self.totals.live_bytes.store(log.live_bytes(), Relaxed);
                 drop(log);
                 self.totals
                     .written_bytes
-                    .fetch_add(place.bytes.into(), Relaxed);
+                    .fetch_add(extent.bytes.into(), Relaxed);
                 Ok(id)
             }
             Err(error) => {
                 let mut log = self.log.lock();
-                log.abandon(place);
+                log.abandon(extent);
                 log.retire_id(id);
                 self.totals.failed_appends.fetch_add(1, Relaxed);
                 Err(error)
@@ -133,10 +133,10 @@ impl Backing {
     pub fn read(&self, id: RecordId, payload: &mut Vec<u8>) -> Result<(), BackingError> {
         let result = self.read_record(id, payload);
         match &result {
-            Ok(place) => {
+            Ok(extent) => {
                 self.totals
                     .read_bytes
-                    .fetch_add(place.bytes.into(), Relaxed);
+                    .fetch_add(extent.bytes.into(), Relaxed);
             }
             Err(error) => {
                 payload.clear();
@@ -154,9 +154,9 @@ impl Backing {
     ///
     /// [`BackingError::UnknownRecord`].
     pub fn payload_bytes(&self, id: RecordId) -> Result<usize, BackingError> {
-        let place = self.log.lock().lookup(id);
-        let place = place.ok_or(BackingError::UnknownRecord(id))?;
-        Ok(place.bytes as usize - TRAILER_BYTES)
+        let extent = self.log.lock().lookup(id);
+        let extent = extent.ok_or(BackingError::UnknownRecord(id))?;
+        Ok(extent.bytes as usize - TRAILER_BYTES)
     }
 
     /// Frees a record.
@@ -235,16 +235,16 @@ impl Backing {
     }
 
     /// Takes room and an id for a record of `bytes` bytes.
-    fn reserve(&self, bytes: u32) -> Result<(RecordId, Place), BackingError> {
+    fn reserve(&self, bytes: u32) -> Result<(RecordId, Extent), BackingError> {
         loop {
             {
                 let mut log = self.log.lock();
-                if let Some(place) = log.reserve(Head::Caller, bytes) {
+                if let Some(extent) = log.reserve(Head::Caller, bytes) {
                     if let Some(id) = log.new_id() {
-                        return Ok((id, place));
+                        return Ok((id, extent));
                     }
                     // All 2^32 - 1 numbers are in use.
-                    log.abandon(place);
+                    log.abandon(extent);
                     return Err(self.full(&log));
                 }
             }
@@ -276,7 +276,7 @@ impl Backing {
         let mut record = Vec::new();
         for (id, from) in records {
             match self.read_record(id, &mut record) {
-                Ok(place) if place == from => {}
+                Ok(extent) if extent == from => {}
                 // Freed, meanwhile; only this thread moves records.
                 Ok(_) | Err(BackingError::UnknownRecord(_)) => continue,
                 Err(error) => {
@@ -305,12 +305,12 @@ impl Backing {
     }
 
     /// Reads the payload of a record, checks it, and says where it was.
-    fn read_record(&self, id: RecordId, record: &mut Vec<u8>) -> Result<Place, BackingError> {
+    fn read_record(&self, id: RecordId, record: &mut Vec<u8>) -> Result<Extent, BackingError> {
         let unknown = BackingError::UnknownRecord(id);
-        let mut place = self.log.lock().lookup(id).ok_or(unknown)?;
+        let mut extent = self.log.lock().lookup(id).ok_or(unknown)?;
         loop {
-            record.resize(place.bytes as usize, 0);
-            let offset = self.offset(place);
+            record.resize(extent.bytes as usize, 0);
+            let offset = self.offset(extent);
             let result = self.io().read(record, offset).and_then(|retries| {
                 self.totals.io_retries.fetch_add(retries.into(), Relaxed);
                 self.cipher
@@ -323,13 +323,13 @@ impl Backing {
                     })
             });
             let Err(error) = result else {
-                return Ok(place);
+                return Ok(extent);
             };
             // It may have been moved, and its old place used again, since it was looked up.
             let now = self.log.lock().lookup(id);
             match now {
                 None => return Err(BackingError::UnknownRecord(id)),
-                Some(now) if now != place => place = now,
+                Some(now) if now != extent => extent = now,
                 Some(_) => {
                     if matches!(error, BackingError::Corrupt { .. }) {
                         self.totals.corrupt_reads.fetch_add(1, Relaxed);
@@ -340,12 +340,12 @@ impl Backing {
         }
     }
 
-    fn write(&self, id: RecordId, payload: &[u8], place: Place) -> Result<(), BackingError> {
+    fn write(&self, id: RecordId, payload: &[u8], extent: Extent) -> Result<(), BackingError> {
         let record = self
             .cipher
             .encode(id, payload)
             .map_err(BackingError::Random)?;
-        let offset = self.offset(place);
+        let offset = self.offset(extent);
         let retries = self.io().write(&record, offset)?;
         let end = offset + record.len() as u64;
         self.totals.file_bytes.fetch_max(end, Relaxed);
@@ -353,8 +353,8 @@ impl Backing {
         Ok(())
     }
 
-    fn offset(&self, place: Place) -> u64 {
-        u64::from(place.segment) * u64::from(self.config.segment_bytes) + u64::from(place.offset)
+    fn offset(&self, extent: Extent) -> u64 {
+        u64::from(extent.segment) * u64::from(self.config.segment_bytes) + u64::from(extent.offset)
     }
 
     fn io(&self) -> Retrying<'_> {

@@ -7,7 +7,7 @@ const WORTHWHILE_PART: u32 = 10;
 
 /// Where a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Extent {
     pub(crate) segment: u32,
     /// Bytes from the start of the segment.
     pub(crate) offset: u32,
@@ -26,7 +26,7 @@ pub(crate) enum Head {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     /// With `bytes` 0 (not in use) the `segment` is the next free number, or `NONE`.
-    place: Place,
+    extent: Extent,
     generation: u32,
 }
 
@@ -99,7 +99,7 @@ impl Log {
         let number = self.first_free_number;
         if number != NONE {
             let entry = &self.index[number as usize];
-            self.first_free_number = entry.place.segment;
+            self.first_free_number = entry.extent.segment;
             return Some(RecordId {
                 number,
                 generation: entry.generation,
@@ -109,7 +109,7 @@ impl Log {
             .ok()
             .filter(|&n| n != NONE)?;
         self.index.push(Entry {
-            place: Place {
+            extent: Extent {
                 segment: NONE,
                 offset: 0,
                 bytes: 0,
@@ -126,7 +126,7 @@ impl Log {
     pub(crate) fn retire_id(&mut self, id: RecordId) {
         let entry = &mut self.index[id.number as usize];
         entry.generation = entry.generation.wrapping_add(1);
-        entry.place = Place {
+        entry.extent = Extent {
             segment: self.first_free_number,
             offset: 0,
             bytes: 0,
@@ -136,7 +136,7 @@ impl Log {
 
     /// Takes room for `bytes` bytes (at most a segment); `None` when no segment has it. The last
     /// free segment is for the cleaner alone.
-    pub(crate) fn reserve(&mut self, head: Head, bytes: u32) -> Option<Place> {
+    pub(crate) fn reserve(&mut self, head: Head, bytes: u32) -> Option<Extent> {
         if !self.has_room(head, bytes) {
             return None;
         }
@@ -158,7 +158,7 @@ impl Log {
         info.used += bytes;
         info.pending += 1;
         self.taken_bytes += u64::from(bytes);
-        Some(Place {
+        Some(Extent {
             segment,
             offset,
             bytes,
@@ -177,59 +177,59 @@ impl Log {
     }
 
     /// Makes a record that was written findable.
-    pub(crate) fn publish(&mut self, id: RecordId, place: Place) {
-        self.index[id.number as usize].place = place;
+    pub(crate) fn publish(&mut self, id: RecordId, extent: Extent) {
+        self.index[id.number as usize].extent = extent;
         self.live_records += 1;
-        self.settle(id, place);
+        self.settle(id, extent);
     }
 
     /// Points a record at its copy, unless it has been freed or moved since it was at `from`.
-    pub(crate) fn relocate(&mut self, id: RecordId, from: Place, to: Place) -> bool {
+    pub(crate) fn relocate(&mut self, id: RecordId, from: Extent, to: Extent) -> bool {
         if self.lookup(id) != Some(from) {
             self.abandon(to);
             return false;
         }
-        self.index[id.number as usize].place = to;
+        self.index[id.number as usize].extent = to;
         self.settle(id, to);
         self.bury(from);
         true
     }
 
     /// Counts a reservation that was written.
-    fn settle(&mut self, id: RecordId, place: Place) {
-        let segment = &mut self.segments[place.segment as usize];
-        segment.live += place.bytes;
+    fn settle(&mut self, id: RecordId, extent: Extent) {
+        let segment = &mut self.segments[extent.segment as usize];
+        segment.live += extent.bytes;
         segment.pending -= 1;
         segment.records.push(id.number);
-        self.live_bytes += u64::from(place.bytes);
+        self.live_bytes += u64::from(extent.bytes);
     }
 
-    /// Counts a record that is no longer at this place.
-    fn bury(&mut self, place: Place) {
-        self.segments[place.segment as usize].live -= place.bytes;
-        self.live_bytes -= u64::from(place.bytes);
-        self.reclaim_if_empty(place.segment);
+    /// Counts a record that is no longer there.
+    fn bury(&mut self, extent: Extent) {
+        self.segments[extent.segment as usize].live -= extent.bytes;
+        self.live_bytes -= u64::from(extent.bytes);
+        self.reclaim_if_empty(extent.segment);
     }
 
     /// Gives up a reservation: its bytes are dead.
-    pub(crate) fn abandon(&mut self, place: Place) {
-        self.segments[place.segment as usize].pending -= 1;
-        self.reclaim_if_empty(place.segment);
+    pub(crate) fn abandon(&mut self, extent: Extent) {
+        self.segments[extent.segment as usize].pending -= 1;
+        self.reclaim_if_empty(extent.segment);
     }
 
-    pub(crate) fn lookup(&self, id: RecordId) -> Option<Place> {
+    pub(crate) fn lookup(&self, id: RecordId) -> Option<Extent> {
         let entry = self.index.get(id.number as usize)?;
-        (entry.generation == id.generation && entry.place.bytes > 0).then_some(entry.place)
+        (entry.generation == id.generation && entry.extent.bytes > 0).then_some(entry.extent)
     }
 
     /// Frees a record; whether it existed.
     pub(crate) fn free(&mut self, id: RecordId) -> bool {
-        let Some(place) = self.lookup(id) else {
+        let Some(extent) = self.lookup(id) else {
             return false;
         };
         self.retire_id(id);
         self.live_records -= 1;
-        self.bury(place);
+        self.bury(extent);
         true
     }
 
@@ -255,7 +255,7 @@ impl Log {
     }
 
     /// The live records of a segment.
-    pub(crate) fn records_of(&self, segment: u32) -> Vec<(RecordId, Place)> {
+    pub(crate) fn records_of(&self, segment: u32) -> Vec<(RecordId, Extent)> {
         let numbers = &self.segments[segment as usize].records;
         let mut records: Vec<_> = numbers
             .iter()
@@ -265,13 +265,13 @@ impl Log {
                     number,
                     generation: entry.generation,
                 };
-                (entry.place.bytes > 0 && entry.place.segment == segment)
-                    .then_some((id, entry.place))
+                (entry.extent.bytes > 0 && entry.extent.segment == segment)
+                    .then_some((id, entry.extent))
             })
             .collect();
         // A number that was freed and used again here is listed twice.
-        records.sort_by_key(|(_, place)| place.offset);
-        records.dedup_by_key(|(_, place)| place.offset);
+        records.sort_by_key(|(_, extent)| extent.offset);
+        records.dedup_by_key(|(_, extent)| extent.offset);
         records
     }
 
@@ -357,9 +357,9 @@ mod tests {
     const SEGMENT: u32 = 1000;
 
     fn append(log: &mut Log, head: Head, bytes: u32) -> Option<RecordId> {
-        let place = log.reserve(head, bytes)?;
+        let extent = log.reserve(head, bytes)?;
         let id = log.new_id()?;
-        log.publish(id, place);
+        log.publish(id, extent);
         Some(id)
     }
 
@@ -398,14 +398,20 @@ mod tests {
         let ids: Vec<_> = std::iter::from_fn(|| append(&mut log, Head::Caller, 250)).collect();
         assert_eq!(log.victim(), None);
         log.free(ids[5]);
-        assert_eq!(log.victim(), log.lookup(ids[4]).map(|place| place.segment));
+        assert_eq!(
+            log.victim(),
+            log.lookup(ids[4]).map(|extent| extent.segment)
+        );
         let two_dead = log.lookup(ids[12]).expect("live").segment;
         log.free(ids[13]);
         log.free(ids[14]);
         log.free(ids[15]);
         assert_eq!(log.victim(), Some(two_dead), "more room for less copying");
         log.set_damaged(two_dead);
-        assert_eq!(log.victim(), log.lookup(ids[4]).map(|place| place.segment));
+        assert_eq!(
+            log.victim(),
+            log.lookup(ids[4]).map(|extent| extent.segment)
+        );
     }
 
     #[test]
@@ -453,19 +459,19 @@ mod tests {
         for step in 0..20_000 {
             match next(8) {
                 0..=2 => {
-                    let place = log.reserve(Head::Caller, 1 + next(400) as u32);
-                    if let Some(place) = place {
-                        written.push((log.new_id().expect("a number"), place));
+                    let extent = log.reserve(Head::Caller, 1 + next(400) as u32);
+                    if let Some(extent) = extent {
+                        written.push((log.new_id().expect("a number"), extent));
                     }
                 }
                 3 | 4 if !written.is_empty() => {
-                    let (id, place) = written.swap_remove(next(written.len()));
-                    log.publish(id, place);
+                    let (id, extent) = written.swap_remove(next(written.len()));
+                    log.publish(id, extent);
                     live.push(id);
                 }
                 5 if !written.is_empty() && next(4) == 0 => {
-                    let (id, place) = written.swap_remove(next(written.len()));
-                    log.abandon(place);
+                    let (id, extent) = written.swap_remove(next(written.len()));
+                    log.abandon(extent);
                     log.retire_id(id);
                 }
                 6 if !live.is_empty() => {

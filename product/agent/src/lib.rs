@@ -41,7 +41,7 @@ pub enum Heard {
 
 /// Where a window system is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum Address {
     /// Where it is found, if anywhere.
     #[default]
     Auto,
@@ -51,12 +51,12 @@ pub enum Place {
     At(String),
 }
 
-impl From<&str> for Place {
+impl From<&str> for Address {
     fn from(value: &str) -> Self {
         match value {
             "auto" => Self::Auto,
             "no" => Self::Off,
-            place => Self::At(place.to_owned()),
+            address => Self::At(address.to_owned()),
         }
     }
 }
@@ -65,11 +65,11 @@ impl From<&str> for Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sources {
     /// The X11 display.
-    pub x11: Place,
+    pub x11: Address,
     /// The socket of sway.
-    pub sway: Place,
+    pub sway: Address,
     /// The socket of i3.
-    pub i3: Place,
+    pub i3: Address,
     /// The folder of X servers' sockets.
     pub displays: PathBuf,
     /// The folder of the sessions' folders.
@@ -80,9 +80,9 @@ impl Default for Sources {
     /// All that are found where they are by convention.
     fn default() -> Self {
         Self {
-            x11: Place::Auto,
-            sway: Place::Auto,
-            i3: Place::Auto,
+            x11: Address::Auto,
+            sway: Address::Auto,
+            i3: Address::Auto,
             displays: PathBuf::from("/tmp/.X11-unix"),
             sessions: PathBuf::from("/run/user"),
         }
@@ -121,14 +121,14 @@ pub type Event = (WindowSystem, WindowEvent);
 pub fn follow(sources: &Sources) -> std::io::Result<Receiver<Event>> {
     let (events, heard) = sync_channel(WAITING);
     let display = {
-        let (place, displays) = (sources.x11.clone(), sources.displays.clone());
+        let (address, displays) = (sources.x11.clone(), sources.displays.clone());
         // The display says whose i3's windows are, whether or not its own active window is followed.
-        move || match &place {
-            Place::At(display) => Some(display.clone()),
-            Place::Auto | Place::Off => x11::display(&displays),
+        move || match &address {
+            Address::At(display) => Some(display.clone()),
+            Address::Auto | Address::Off => x11::display(&displays),
         }
     };
-    if sources.x11 != Place::Off {
+    if sources.x11 != Address::Off {
         let display = display.clone();
         start(WindowSystem::X11, &events, move |tell| {
             let display = display().ok_or("no display")?;
@@ -136,19 +136,19 @@ pub fn follow(sources: &Sources) -> std::io::Result<Receiver<Event>> {
         })?;
     }
     type Find = fn(&Path) -> Option<PathBuf>;
-    let managers: [(WindowSystem, &Place, Find); 2] = [
+    let managers: [(WindowSystem, &Address, Find); 2] = [
         (WindowSystem::Sway, &sources.sway, ipc::sway_socket),
         (WindowSystem::I3, &sources.i3, ipc::i3_socket),
     ];
-    for (system, place, find) in managers {
-        if *place == Place::Off {
+    for (system, address, find) in managers {
+        if *address == Address::Off {
             continue;
         }
-        let (place, sessions) = (place.clone(), sources.sessions.clone());
+        let (address, sessions) = (address.clone(), sources.sessions.clone());
         let display = display.clone();
         start(system, &events, move |tell| {
-            let socket = match &place {
-                Place::At(path) => Some(PathBuf::from(path)),
+            let socket = match &address {
+                Address::At(path) => Some(PathBuf::from(path)),
                 _ => find(&sessions),
             };
             let socket = socket.ok_or("no socket")?;

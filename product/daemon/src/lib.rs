@@ -19,11 +19,11 @@
 //! | [`discover`] | applications without a configuration |
 //! | [`event`] | what other threads tell the daemon's one thread |
 //! | [`mod@host`] | what it needs of a host |
-//! | [`keeper`] | devices of its own while swap of the machine comes and goes |
 //! | [`metrics`] | the status as OpenMetrics text |
 //! | [`mod@run`] | the daemon from its start to its end |
 //! | [`seats`] | which users sit in front of the machine |
 //! | [`status`] | what it reports |
+//! | [`swap_list`] | devices of its own while swap of the machine comes and goes |
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -36,11 +36,11 @@ pub mod devices;
 pub mod discover;
 pub mod event;
 pub mod host;
-pub mod keeper;
 pub mod metrics;
 pub mod run;
 pub mod seats;
 pub mod status;
+pub mod swap_list;
 
 pub use daemon::Daemon;
 pub use run::{DaemonError, run};

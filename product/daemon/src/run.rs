@@ -13,7 +13,7 @@ use crate::daemon::Daemon;
 use crate::devices::{DeviceError, Devices, is_without_swap, state_folder};
 use crate::event::{Event, Events};
 use crate::host::{Host, kernel_host};
-use crate::keeper::SwapList;
+use crate::swap_list::SwapList;
 
 /// The daemon cannot start, or could not clean up behind itself.
 #[derive(Debug, thiserror::Error)]

@@ -112,7 +112,7 @@ pub enum End {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Membership {
     /// The page of the pool, or `NONE` for a chunk by itself.
     pool_page: u32,
     /// The group, or `NONE` for a chunk that is in none.
@@ -124,7 +124,7 @@ struct Place {
 pub struct Groups {
     groups: Vec<Group>,
     free: Vec<u32>,
-    places: Vec<Place>,
+    memberships: Vec<Membership>,
     of_pool_page: Vec<u32>,
     clock: u32,
 }
@@ -133,36 +133,36 @@ impl Groups {
     /// The chunk lies in this page of the pool, or by itself.
     pub fn placed(&mut self, chunk: ChunkId, pool_page: Option<u32>) {
         let pool_page = pool_page.unwrap_or(NONE);
-        if self.places.len() <= chunk.index() {
-            let nowhere = Place {
+        if self.memberships.len() <= chunk.index() {
+            let nowhere = Membership {
                 pool_page: NONE,
                 group: NONE,
             };
-            self.places.resize(chunk.index() + 1, nowhere);
+            self.memberships.resize(chunk.index() + 1, nowhere);
         }
-        self.places[chunk.index()].pool_page = pool_page;
+        self.memberships[chunk.index()].pool_page = pool_page;
     }
 
     /// The group that a chunk would join; `None` when it makes a new one.
     pub fn of(&self, chunk: ChunkId) -> Option<u32> {
-        let place = self.places.get(chunk.index())?;
-        let group = *self.of_pool_page.get(place.pool_page as usize)?;
+        let membership = self.memberships.get(chunk.index())?;
+        let group = *self.of_pool_page.get(membership.pool_page as usize)?;
         (group != NONE).then_some(group)
     }
 
     /// The group that a chunk is in.
     pub fn group_of(&self, chunk: ChunkId) -> Option<u32> {
-        let group = self.places.get(chunk.index())?.group;
+        let group = self.memberships.get(chunk.index())?.group;
         (group != NONE).then_some(group)
     }
 
     /// Adds the chunk to its group, which is on no list, and gives it the next stamp.
     pub fn add(&mut self, chunk: ChunkId, stored: StoredChunk) -> u32 {
-        if self.places.len() <= chunk.index() {
+        if self.memberships.len() <= chunk.index() {
             self.placed(chunk, None);
         }
         let number = self.of(chunk).unwrap_or_else(|| self.new_group(chunk));
-        self.places[chunk.index()].group = number;
+        self.memberships[chunk.index()].group = number;
         let group = &mut self.groups[number as usize];
         let at = group
             .members
@@ -181,7 +181,7 @@ impl Groups {
 
     /// Takes the chunk out of its group, which is on no list. The group is gone with its last chunk.
     pub fn take(&mut self, chunk: ChunkId) -> Option<u32> {
-        let number = std::mem::replace(&mut self.places[chunk.index()].group, NONE);
+        let number = std::mem::replace(&mut self.memberships[chunk.index()].group, NONE);
         let group = &mut self.groups[number as usize];
         let at = group
             .members
@@ -203,7 +203,7 @@ impl Groups {
     }
 
     fn new_group(&mut self, chunk: ChunkId) -> u32 {
-        let pool_page = self.places[chunk.index()].pool_page;
+        let pool_page = self.memberships[chunk.index()].pool_page;
         let group = Group {
             pool_page,
             ..Group::EMPTY
@@ -277,7 +277,7 @@ impl Groups {
     /// Bytes of memory held.
     pub fn state_bytes(&self) -> usize {
         self.groups.capacity() * size_of::<Group>()
-            + self.places.capacity() * size_of::<Place>()
+            + self.memberships.capacity() * size_of::<Membership>()
             + (self.free.capacity() + self.of_pool_page.capacity()) * size_of::<u32>()
     }
 }

@@ -9,14 +9,14 @@ extern crate warmswap_sim_uffd as warmswap_uffd;
 #[allow(dead_code, reason = "the simulation does not use all of it")]
 mod real {
     pub mod chunk;
+    pub mod chunk_word;
     pub mod encoder;
     pub mod error;
-    pub mod place;
     pub mod records;
     pub mod store;
 }
 
-use real::{chunk, encoder, error, place, records, store};
+use real::{chunk, chunk_word, encoder, error, records, store};
 
 pub use chunk::{Chunk, MEMBER_BYTES};
 pub use encoder::{Encoded, Encoder};

@@ -26,11 +26,11 @@ impl Fixture {
     }
 
     fn start(&self, spec: &AppSpec) -> Result<RunningApp, AppError> {
-        let place = Place {
+        let directories = Directories {
             cache: self.dir.path().to_owned(),
             temporary: self.dir.path().to_owned(),
         };
-        RunningApp::start(spec, Size::Small, &place, &self.undo)
+        RunningApp::start(spec, Size::Small, &directories, &self.undo)
     }
 
     fn leftovers(&self) -> usize {

@@ -13,9 +13,9 @@ use warmswap_sys::{Root, file, monotonic_ns};
 use super::arenas::{self, Arenas, Footprints};
 use super::daemon::DaemonProcess;
 use super::host_thread::{HostThread, application};
-use super::keeper::Kept;
 use super::kills::Kills;
 use super::limit::{Conditions, GroupLimit, MachineLimit, MemoryLimit};
+use super::limit_keeper::Kept;
 use super::options::{Arm, Preload, RelaunchOptions, Scope, Step};
 use super::order::{order, request_seed};
 use super::pager::{Pager, PagerCounts};
@@ -129,13 +129,13 @@ impl Run<'_> {
         let Some(total_bytes) = self.total_bytes else {
             return Ok(Box::new(GroupLimit::create(self.undo, &name, None)?));
         };
-        let place = (
-            self.options.place.temporary.as_path(),
+        let folder_and_algorithm = (
+            self.options.directories.temporary.as_path(),
             self.options.algorithm.as_str(),
         );
         let kind = self.arm.swap();
         let size = (total_bytes, self.options.swap_bytes);
-        let swap = Swap::create(self.undo, kind, place, size)?;
+        let swap = Swap::create(self.undo, kind, folder_and_algorithm, size)?;
         Ok(match self.arm.scope() {
             Scope::Machine => {
                 let left = self.machine_bytes.map(Left::Machine);
@@ -158,7 +158,7 @@ impl Run<'_> {
         let options = self.options;
         let command = options.command.as_deref().ok_or(BenchError::NoCommand)?;
         let is_told = self.arm == Arm::Daemon;
-        let temporary = &options.place.temporary;
+        let temporary = &options.directories.temporary;
         DaemonProcess::start(self.undo, command, temporary, is_told, &options.host).map(Some)
     }
 
@@ -231,12 +231,12 @@ impl Run<'_> {
     }
 
     fn start(&self, spec: &AppSpec, budget: Option<u64>) -> Result<RunningApp, BenchError> {
-        let (size, place) = (self.options.size, &self.options.place);
+        let (size, directories) = (self.options.size, &self.options.directories);
         let Some((preload, budget_bytes)) = self.preload().zip(budget) else {
-            return Ok(RunningApp::start(spec, size, place, self.undo)?);
+            return Ok(RunningApp::start(spec, size, directories, self.undo)?);
         };
-        let variable = arenas::settings(self.arm, preload, (budget_bytes, &place.temporary))?;
-        let app = RunningApp::start_with(spec, size, place, self.undo, |folder| {
+        let variable = arenas::settings(self.arm, preload, (budget_bytes, &directories.temporary))?;
+        let app = RunningApp::start_with(spec, size, directories, self.undo, |folder| {
             arenas::environment(preload, variable, folder)
         })?;
         arenas::check_is_loaded(self.undo.root(), &app, preload)?;

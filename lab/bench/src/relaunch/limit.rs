@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use warmswap_apps::RunningApp;
 use warmswap_sys::cpu_time::CpuClock;
 
-use super::keeper::Kept;
+use super::limit_keeper::Kept;
 use crate::BenchError;
 
 pub use group::GroupLimit;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
-use warmswap_apps::{AppSpec, Place, Size};
+use warmswap_apps::{AppSpec, Directories, Size};
 use warmswap_kernel::HostConfig;
 
 use super::arenas::Footprints;
@@ -167,7 +167,7 @@ pub struct RelaunchOptions {
     /// Their footprint.
     pub size: Size,
     /// Where they find and put their files.
-    pub place: Place,
+    pub directories: Directories,
     /// The arms; each runs once in a block.
     pub arms: Vec<Arm>,
     /// Memory of the limited arms, the compressed pool included.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use warmswap_apps::{AppSpec, Place, Size};
+use warmswap_apps::{AppSpec, Directories, Size};
 use warmswap_kernel::HostConfig;
 
 use crate::relaunch::SwapKind;
@@ -49,7 +49,7 @@ pub struct ReturnOptions {
     /// Their footprint.
     pub size: Size,
     /// Where they find and put their files.
-    pub place: Place,
+    pub directories: Directories,
     /// The limited arms; the one without a limit always runs first, since the others are compared with it.
     pub arms: Vec<ReturnArm>,
     /// What they swap to: each arm runs over each.

@@ -135,11 +135,16 @@ impl Run<'_> {
             return Ok(Box::new(GroupLimit::create(self.undo, &name, None)?));
         };
         let options = self.options;
-        let place = (
-            options.place.temporary.as_path(),
+        let folder_and_algorithm = (
+            options.directories.temporary.as_path(),
             options.algorithm.as_str(),
         );
-        let swap = Swap::create(self.undo, kind, place, (sizes.total_bytes, None))?;
+        let swap = Swap::create(
+            self.undo,
+            kind,
+            folder_and_algorithm,
+            (sizes.total_bytes, None),
+        )?;
         if options.is_machine {
             let left = self.machine_bytes.map(Left::Machine);
             let left = left.unwrap_or(Left::Available(sizes.total_bytes));
@@ -158,7 +163,10 @@ impl Run<'_> {
             return Ok(None);
         }
         let command = options.command.as_deref().ok_or(BenchError::NoCommand)?;
-        let (temporary, is_told) = (&options.place.temporary, self.arm == ReturnArm::Daemon);
+        let (temporary, is_told) = (
+            &options.directories.temporary,
+            self.arm == ReturnArm::Daemon,
+        );
         let _guest = limit.admit()?;
         DaemonProcess::start(self.undo, command, temporary, is_told, &options.host).map(Some)
     }
@@ -173,7 +181,7 @@ impl Run<'_> {
         let _guest = limit.admit()?;
         let apps = options.apps.iter().enumerate();
         apps.map(|(at, spec)| {
-            let app = RunningApp::start(spec, options.size, &options.place, self.undo)?;
+            let app = RunningApp::start(spec, options.size, &options.directories, self.undo)?;
             daemon.map_or(Ok(()), |daemon| daemon.launched(at, &app))?;
             progress(ReturnStep::Started { app: &spec.name });
             Ok(app)
@@ -220,7 +228,7 @@ impl Run<'_> {
         };
         let mut hog = {
             let _guest = running.limit.admit()?;
-            Hog::start(self.undo, &options.place.temporary, size)?
+            Hog::start(self.undo, &options.directories.temporary, size)?
         };
         let hog_ns = hog.wait_until_full()?;
         if options.hog_stays {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, set_child_subreaper};
 use tempfile::TempDir;
-use warmswap_apps::{Place, Size, check, load_all};
+use warmswap_apps::{Directories, Size, check, load_all};
 use warmswap_bench::RelaunchOptions;
 use warmswap_bench::relaunch::{Arm, Total};
 use warmswap_kernel::HostConfig;
@@ -22,13 +22,13 @@ use warmswap_sys::{Root, file, swap};
 pub fn options(arms: &[Arm]) -> RelaunchOptions {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps");
     let mut apps = load_all(&folder).expect("the shipped definitions");
-    let place = Place::default();
+    let directories = Directories::default();
     apps.retain(|app| ["cpython", "sqlite"].contains(&app.name.as_str()));
-    apps.retain(|app| check(app, &place.cache).is_none());
+    apps.retain(|app| check(app, &directories.cache).is_none());
     RelaunchOptions {
         apps,
         size: Size::Small,
-        place,
+        directories,
         arms: arms.to_vec(),
         total: Total::Share(0.5),
         swap_bytes: None,

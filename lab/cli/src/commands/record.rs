@@ -98,7 +98,7 @@ pub fn run(args: RecordArgs, output: &Output) -> Result<()> {
     config.seed = args.seed;
     config.files = !args.no_files;
     if args.installed_only {
-        definitions::retain_installed(&mut config.apps, &config.place.cache);
+        definitions::retain_installed(&mut config.apps, &config.directories.cache);
     }
     if config.apps.is_empty() {
         return Err(BadInput("there is no application to record".to_owned()).into());

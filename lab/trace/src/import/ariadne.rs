@@ -38,7 +38,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::describe::{Description, Summary};
-use crate::error::{Place, Result, TraceError};
+use crate::error::{Position, Result, TraceError};
 use crate::event::{ContentId, Event, EventKind};
 use crate::import::text::{Input, number, numbers, shown};
 use crate::writer::TraceWriter;
@@ -153,52 +153,52 @@ impl SwapOuts {
 
     fn next(&mut self, page: &mut [u8; PAGE_BYTES]) -> Result<Option<SwapOut>> {
         const EXPECTED: &str = "TEST^^^#uid,pfn,sector#^^^";
-        let ([uid, pfn, sector], input, place) = match self {
+        let ([uid, pfn, sector], input, position) = match self {
             Self::Joined(input) => {
-                let place = Place::Byte(input.byte());
+                let position = Position::Byte(input.byte());
                 let mut record = [0; HEADER_BYTES + PAGE_BYTES];
                 if !input.fill(&mut record, "a record")? {
                     return Ok(None);
                 }
                 let (header, content) = record.split_at(HEADER_BYTES);
                 let Some(fields) = header_fields(header) else {
-                    return Err(input.bad(place, shown(header), EXPECTED));
+                    return Err(input.bad(position, shown(header), EXPECTED));
                 };
                 page.copy_from_slice(content);
-                (fields, input, place)
+                (fields, input, position)
             }
             Self::Split { meta, data } => {
                 let Some(fields) = meta.numbers("uid,pfn,sector")? else {
                     return match data.fill(&mut page[..1], "nothing more")? {
                         true => Err(data.bad(
-                            Place::Byte(data.byte() - 1),
+                            Position::Byte(data.byte() - 1),
                             "a page",
                             "the end, as in the .meta file",
                         )),
                         false => Ok(None),
                     };
                 };
-                let place = Place::Byte(data.byte());
+                let position = Position::Byte(data.byte());
                 if !data.fill(page, "a page")? {
                     return Err(data.bad(
-                        place,
+                        position,
                         "the end",
                         "a page for each line of the .meta file",
                     ));
                 }
-                let place = Place::Line(meta.line_number());
-                (fields, meta, place)
+                let position = Position::Line(meta.line_number());
+                (fields, meta, position)
             }
         };
         if pfn >> PFN_BITS != 0 {
             return Err(input.bad(
-                place,
+                position,
                 format!("pfn {pfn}"),
                 format!("a pfn of at most {PFN_BITS} bits"),
             ));
         }
         if !sector.is_multiple_of(SECTORS_PER_PAGE) {
-            return Err(input.bad(place, format!("sector {sector}"), "a multiple of 8"));
+            return Err(input.bad(position, format!("sector {sector}"), "a multiple of 8"));
         }
         Ok(Some(SwapOut { uid, pfn, sector }))
     }
@@ -254,7 +254,7 @@ impl SwapIns {
                 Ok(Some((uid, sector)))
             }
             Self::Binary(input) => {
-                let place = Place::Byte(input.byte());
+                let position = Position::Byte(input.byte());
                 let mut pair = [0; 16];
                 if !input.fill(&mut pair, "a pair of uid and sector")? {
                     return Ok(None);
@@ -262,7 +262,7 @@ impl SwapIns {
                 let pair = u128::from_le_bytes(pair);
                 let (uid, sector) = (pair as u64, (pair >> 64) as u64);
                 if !sector.is_multiple_of(SECTORS_PER_PAGE) {
-                    return Err(input.bad(place, format!("sector {sector}"), "a multiple of 8"));
+                    return Err(input.bad(position, format!("sector {sector}"), "a multiple of 8"));
                 }
                 Ok(Some((uid, sector)))
             }

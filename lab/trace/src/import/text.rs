@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Place, Result, TraceError};
+use crate::error::{Position, Result, TraceError};
 
 /// A longer line is not one of ours; it is not read to its end.
 const MAX_LINE_BYTES: u64 = 4096;
 
-/// A file that is imported, with the name and the place for errors.
+/// A file that is imported, with the name and the position for errors.
 pub(crate) struct Input {
     path: PathBuf,
     reader: BufReader<File>,
@@ -98,9 +98,9 @@ impl Input {
             match self.reader.read(&mut buffer[have..]) {
                 Ok(0) if have == 0 => return Ok(false),
                 Ok(0) => {
-                    let place = Place::Byte(self.byte);
+                    let position = Position::Byte(self.byte);
                     return Err(self.bad(
-                        place,
+                        position,
                         format!("{have} bytes"),
                         format!("{what} of {} bytes", buffer.len()),
                     ));
@@ -132,20 +132,20 @@ impl Input {
 
     /// An error at the line that was read last.
     pub(crate) fn bad_line(&self, found: impl ToString, expected: impl ToString) -> TraceError {
-        self.bad(Place::Line(self.line), found, expected)
+        self.bad(Position::Line(self.line), found, expected)
     }
 
-    /// An error at a place of this file.
+    /// An error at a position of this file.
     pub(crate) fn bad(
         &self,
-        place: Place,
+        position: Position,
         found: impl ToString,
         expected: impl ToString,
     ) -> TraceError {
         let (found, expected) = (found.to_string(), expected.to_string());
         TraceError::Import {
             path: self.path.clone(),
-            place,
+            position,
             found,
             expected,
         }

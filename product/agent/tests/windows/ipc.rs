@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use warmswap_agent::{Heard, Place, Sources, follow, ipc, x11};
+use warmswap_agent::{Address, Heard, Sources, follow, ipc, x11};
 use warmswap_protocol::{WindowEvent, WindowSystem};
 use warmswap_testkit::skip;
 
@@ -60,8 +60,8 @@ fn the_process_of_a_window_of_i3_is_asked_of_its_display() {
     let window = crate::display::window(&connection, screen);
     let (_place, path, sender) = server(Of::Window(window));
     let sources = Sources {
-        x11: Place::At(display.1.clone()),
-        i3: Place::At(path.display().to_string()),
+        x11: Address::At(display.1.clone()),
+        i3: Address::At(path.display().to_string()),
         ..nothing()
     };
 
@@ -120,9 +120,9 @@ fn a_message_that_is_announced_too_long_is_not_made_room_for() {
 /// Nothing is followed but what a test names.
 fn nothing() -> Sources {
     Sources {
-        x11: Place::Off,
-        sway: Place::Off,
-        i3: Place::Off,
+        x11: Address::Off,
+        sway: Address::Off,
+        i3: Address::Off,
         ..Sources::default()
     }
 }
@@ -131,7 +131,7 @@ fn nothing() -> Sources {
 fn what_is_named_is_followed_and_nothing_else() {
     let (_place, path, _sender) = server(Of::Process(11));
     let sources = Sources {
-        sway: Place::At(path.display().to_string()),
+        sway: Address::At(path.display().to_string()),
         ..nothing()
     };
 
@@ -151,7 +151,7 @@ fn what_is_named_is_followed_and_nothing_else() {
 fn a_socket_without_a_server_is_told_as_absent() {
     let place = tempfile::tempdir().unwrap();
     let sources = Sources {
-        sway: Place::At(place.path().join("none.sock").display().to_string()),
+        sway: Address::At(place.path().join("none.sock").display().to_string()),
         ..nothing()
     };
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
-use warmswap_agent::{Place, Sources};
+use warmswap_agent::{Address, Sources};
 use warmswap_protocol::DAEMON_SOCKET;
 
 const HELP: &str = "\
@@ -34,9 +34,9 @@ pub struct AgentArgs {
 /// Follows them until a signal ends it.
 pub fn run(args: &AgentArgs) -> Result<()> {
     let sources = Sources {
-        x11: Place::from(args.x11.as_str()),
-        sway: Place::from(args.sway.as_str()),
-        i3: Place::from(args.i3.as_str()),
+        x11: Address::from(args.x11.as_str()),
+        sway: Address::from(args.sway.as_str()),
+        i3: Address::from(args.i3.as_str()),
         ..Sources::default()
     };
     Ok(warmswap_agent::run(&sources, &args.daemon)?)

@@ -59,7 +59,7 @@ enum Window {
 
 /// Which list a page is on.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum ListId {
     Recency,
     Ring(usize),
     Sieve,
@@ -180,14 +180,14 @@ impl Board {
         owner
     }
 
-    fn place(&mut self, table: &PageTable, page: PageId) -> Place {
+    fn list_of(&mut self, table: &PageTable, page: PageId) -> ListId {
         let app = self.refresh(table, page);
         let info = self.info[page.index()];
         match self.rule {
-            Rule::Lru => Place::Recency,
-            Rule::Sieve => Place::Sieve,
+            Rule::Lru => ListId::Recency,
+            Rule::Sieve => ListId::Sieve,
             Rule::Lru2 if info.last == 0 || info.before == 0 && self.is_once_first => {
-                Place::Recency
+                ListId::Recency
             }
             Rule::Lru2 => {
                 let before = match info.before {
@@ -195,9 +195,9 @@ impl Board {
                     before => before,
                 };
                 let quantum = (before / self.quantum).max(self.base);
-                Place::Ring(quantum as usize % RING)
+                ListId::Ring(quantum as usize % RING)
             }
-            _ => Place::Class {
+            _ => ListId::Class {
                 app,
                 list: usize::from(info.now) * CLASSES + usize::from(info.class),
             },
@@ -205,29 +205,29 @@ impl Board {
     }
 
     fn push_back(&mut self, table: &mut PageTable, page: PageId) {
-        match self.place(table, page) {
-            Place::Recency => self.recency.push_back(table, page),
-            Place::Ring(slot) => self.ring[slot].push_back(table, page),
-            Place::Sieve => self.sieve.push(table, page),
-            Place::Class { app, list } => self.apps[app].lists.push_back(table, page, list),
+        match self.list_of(table, page) {
+            ListId::Recency => self.recency.push_back(table, page),
+            ListId::Ring(slot) => self.ring[slot].push_back(table, page),
+            ListId::Sieve => self.sieve.push(table, page),
+            ListId::Class { app, list } => self.apps[app].lists.push_back(table, page, list),
         }
     }
 
     fn push_front(&mut self, table: &mut PageTable, page: PageId) {
-        match self.place(table, page) {
-            Place::Recency => self.recency.push_front(table, page),
-            Place::Ring(slot) => self.ring[slot].push_front(table, page),
-            Place::Sieve => self.sieve.push(table, page),
-            Place::Class { app, list } => self.apps[app].lists.push_front(table, page, list),
+        match self.list_of(table, page) {
+            ListId::Recency => self.recency.push_front(table, page),
+            ListId::Ring(slot) => self.ring[slot].push_front(table, page),
+            ListId::Sieve => self.sieve.push(table, page),
+            ListId::Class { app, list } => self.apps[app].lists.push_front(table, page, list),
         }
     }
 
     fn unlink(&mut self, table: &mut PageTable, page: PageId) {
-        match self.place(table, page) {
-            Place::Recency => self.recency.remove(table, page),
-            Place::Ring(slot) => self.ring[slot].remove(table, page),
-            Place::Sieve => self.sieve.unlink(table, page),
-            Place::Class { app, list } => self.apps[app].lists.remove(table, page, list),
+        match self.list_of(table, page) {
+            ListId::Recency => self.recency.remove(table, page),
+            ListId::Ring(slot) => self.ring[slot].remove(table, page),
+            ListId::Sieve => self.sieve.unlink(table, page),
+            ListId::Class { app, list } => self.apps[app].lists.remove(table, page, list),
         }
     }
 

@@ -10,7 +10,7 @@ use warmswap_sys::undo::Undo;
 
 use super::{Conditions, Guest, MemoryLimit};
 use crate::BenchError;
-use crate::relaunch::keeper::{Keeper, Kept};
+use crate::relaunch::limit_keeper::{Kept, LimitKeeper};
 use crate::relaunch::swap::{Pool, Swap};
 
 /// A control group of an arm.
@@ -19,7 +19,7 @@ pub struct GroupLimit {
     undo: Undo,
     group: Group,
     // Dropped in this order: nothing keeps the limit of a group that is gone, nor needs the swap.
-    keeper: Option<Keeper>,
+    keeper: Option<LimitKeeper>,
     memcg: Memcg,
     /// Memory in all, and what is beyond it; none without a limit.
     limited: Option<(u64, Swap)>,
@@ -53,7 +53,7 @@ impl MemoryLimit for GroupLimit {
             Some((total_bytes, swap)) => (Some(*total_bytes), swap.pool(self.undo.root())),
             None => (None, Pool::Nothing),
         };
-        let keeper = Keeper::start(self.group.clone(), pool, total_bytes);
+        let keeper = LimitKeeper::start(self.group.clone(), pool, total_bytes);
         self.keeper = Some(keeper);
     }
 
@@ -76,11 +76,14 @@ impl MemoryLimit for GroupLimit {
     }
 
     fn take_kept(&self) -> Kept {
-        self.keeper.as_ref().map(Keeper::take).unwrap_or_default()
+        self.keeper
+            .as_ref()
+            .map(LimitKeeper::take)
+            .unwrap_or_default()
     }
 
     fn clock(&self) -> Option<CpuClock> {
-        self.keeper.as_ref().and_then(Keeper::clock)
+        self.keeper.as_ref().and_then(LimitKeeper::clock)
     }
 
     fn conditions(&self) -> Conditions {

@@ -19,7 +19,7 @@ use super::settings::Settings;
 use super::watch::{Seen, Watch};
 use super::{Conditions, Guest, MemoryLimit};
 use crate::BenchError;
-use crate::relaunch::keeper::Kept;
+use crate::relaunch::limit_keeper::Kept;
 use crate::relaunch::options::Arm;
 use crate::relaunch::swap::Swap;
 

@@ -6,7 +6,7 @@ use crate::definitions;
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
-use warmswap_apps::{Place, Size};
+use warmswap_apps::{Directories, Size};
 use warmswap_bench::RelaunchOptions;
 use warmswap_bench::relaunch::capacity::{CapacityOptions, capacity};
 use warmswap_bench::relaunch::{Arm, Scope, Total};
@@ -101,9 +101,9 @@ fn options(args: &CapacityArgs) -> Result<CapacityOptions> {
     }
     let is_preloaded = arms.iter().any(|arm| arm.is_preloaded());
     let preload = is_preloaded.then(|| preload("warmswap", &args.algorithm));
-    let place = Place::default();
+    let directories = Directories::default();
     let mut apps = definitions::load_or_default(&args.apps)?;
-    definitions::retain_installed(&mut apps, &place.cache);
+    definitions::retain_installed(&mut apps, &directories.cache);
     Ok(CapacityOptions {
         total_bytes,
         counts,
@@ -111,7 +111,7 @@ fn options(args: &CapacityArgs) -> Result<CapacityOptions> {
         relaunch: RelaunchOptions {
             apps,
             size: Size::Small,
-            place,
+            directories,
             arms,
             total: Total::Bytes(total_bytes),
             swap_bytes: Some(match args.swap {

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
-use warmswap_apps::{AppSpec, Place, Set, Size};
+use warmswap_apps::{AppSpec, Directories, Set, Size};
 use warmswap_bench::relaunch::{Arm, Preload, Scope, Step, Total};
 use warmswap_bench::{RelaunchOptions, relaunch};
 use warmswap_codec::Codec;
@@ -110,7 +110,7 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
     Ok(RelaunchOptions {
         apps,
         size: if args.quick { Size::Small } else { args.size },
-        place: Place::default(),
+        directories: Directories::default(),
         arms,
         total: args
             .total_mib
@@ -247,7 +247,7 @@ fn definitions(args: &RelaunchArgs) -> Result<Vec<AppSpec>> {
         specs.retain(|spec| spec.set == set);
     }
     if args.installed_only || args.set.is_some() {
-        definitions::retain_installed(&mut specs, &Place::default().cache);
+        definitions::retain_installed(&mut specs, &Directories::default().cache);
     }
     Ok(specs)
 }

@@ -5,7 +5,7 @@ use crate::definitions;
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
-use warmswap_apps::{AppSpec, Place, Set, Size};
+use warmswap_apps::{AppSpec, Directories, Set, Size};
 use warmswap_bench::relaunch::SwapKind;
 use warmswap_bench::returns::{HogKind, ReturnArm, ReturnStep};
 use warmswap_bench::{ReturnOptions, returns};
@@ -107,7 +107,7 @@ fn options(args: ReturnArgs) -> Result<ReturnOptions> {
     let options = ReturnOptions {
         apps,
         size: args.size,
-        place: Place::default(),
+        directories: Directories::default(),
         arms: args.arms,
         swaps: args.swaps,
         waits_ms: args.waits.iter().copied().map(ms).collect(),
@@ -151,7 +151,7 @@ fn definitions(args: &ReturnArgs) -> Result<Vec<AppSpec>> {
         specs.retain(|spec| spec.set == set);
     }
     if args.apps.is_empty() || args.set.is_some() {
-        definitions::retain_installed(&mut specs, &Place::default().cache);
+        definitions::retain_installed(&mut specs, &Directories::default().cache);
     }
     if specs.is_empty() {
         let why = "none of the programs is installed: apps/install brings them";

@@ -3,7 +3,7 @@
 use warmswap_codec::{ChunkPlan, Codec};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 
-/// A chunk's place. As a word:
+/// Where a chunk is, and how it is encoded. As a word:
 ///
 /// | bits | |
 /// |---|---|
@@ -16,7 +16,7 @@ use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 /// | 16 | the numbers of its pages are in front |
 /// | 32–63 | the pool's handle, or 0 |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ChunkWord {
     pub is_backing: bool,
     pub is_filled: bool,
     pub plan: ChunkPlan,
@@ -37,7 +37,7 @@ const HANDLE_SHIFT: u32 = 32;
 
 const _: () = assert!(MAX_CHUNK_PAGES <= 1 << (16 - PAGES_SHIFT));
 
-impl Place {
+impl ChunkWord {
     /// The word. Never 0, which is no chunk.
     pub fn pack(self) -> u64 {
         let flag = |is_set, bit| if is_set { bit } else { 0 };
@@ -51,7 +51,7 @@ impl Place {
             | u64::from(self.handle) << HANDLE_SHIFT
     }
 
-    /// The place of a word; `None` where there is no chunk.
+    /// What a word says; `None` where there is no chunk.
     pub fn unpack(word: u64) -> Option<Self> {
         if word & STORED == 0 {
             return None;
@@ -78,12 +78,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_place_comes_back_from_its_word() {
+    fn every_chunk_comes_back_from_its_word() {
         for codec in Codec::ALL {
             for size in 7..=17 {
                 for pages in [1, 2, MAX_CHUNK_PAGES] {
                     for flags in 0..8 {
-                        let place = Place {
+                        let word = ChunkWord {
                             is_backing: flags & 1 != 0,
                             is_filled: flags & 2 != 0,
                             plan: ChunkPlan::new(codec, 1 << size).unwrap(),
@@ -91,13 +91,13 @@ mod tests {
                             has_members: flags & 4 != 0,
                             handle: u32::MAX - flags,
                         };
-                        assert_eq!(Place::unpack(place.pack()), Some(place));
-                        assert_eq!(pages_of(place.pack()), pages);
+                        assert_eq!(ChunkWord::unpack(word.pack()), Some(word));
+                        assert_eq!(pages_of(word.pack()), pages);
                     }
                 }
             }
         }
-        assert_eq!(Place::unpack(0), None);
+        assert_eq!(ChunkWord::unpack(0), None);
         assert_eq!(pages_of(0), 1);
     }
 }

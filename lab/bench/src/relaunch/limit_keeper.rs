@@ -20,7 +20,7 @@ const LEAST_BYTES: u64 = 16 << 20;
 
 /// The thread that sets the limit, and watches how much memory is used.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct LimitKeeper {
     shared: Arc<Shared>,
     clock: Option<CpuClock>,
     thread: Option<JoinHandle<()>>,
@@ -35,7 +35,7 @@ struct Shared {
     peak_bytes: AtomicU64,
 }
 
-/// What was used, pool included, since the last [`Keeper::take`].
+/// What was used, pool included, since the last [`LimitKeeper::take`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Kept {
     pub mean_bytes: u64,
@@ -44,7 +44,7 @@ pub struct Kept {
     pub cpu_ns: u64,
 }
 
-impl Keeper {
+impl LimitKeeper {
     /// Watches a group, and limits it where there is a total; `pool` is where its swapped pages are.
     pub fn start(group: Group, pool: Pool, total_bytes: Option<u64>) -> Self {
         let shared = Arc::new(Shared::default());
@@ -78,7 +78,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for LimitKeeper {
     fn drop(&mut self) {
         self.shared.done.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
