@@ -73,13 +73,11 @@ pub const TAUGHT: u8 = u8::MAX;
 const RING: usize = 128;
 /// A quantum is a touch for so many resident pages at most, so that the ring spans eight times as many touches.
 const PAGES_OF_A_QUANTUM: usize = 16;
-/// For LRU-2 a page that was touched once was touched before, too, so many quanta earlier: that is 11 touches for 16 resident
-/// pages. If such pages left before all others, what a program that starts has touched would leave before what no program needs any
-/// more: on two of three recordings 1.03 and 1.22 of LRU's window misses where 70 % of the pages fit, and 0.88 and 1.00 so.
+/// For LRU-2 a page that was touched once was touched before, too, so many quanta earlier: else what a starting program has touched
+/// would leave before what no program needs any more.
 const ONCE_QUANTA: u32 = 11;
-/// But they do leave first as long as this part of all pages is resident. What leaves then is little, and what was touched once
-/// is mostly of no more use: of six other programs window misses are 0.56, 0.32 and 0.04 of LRU's so at 70, 80 and 90 %, in place of
-/// 0.83, 0.72 and 0.83, and the others stay as they are. Parts of 75 to 95 % are alike.
+/// As long as this part of all pages is resident, pages that were touched once do leave first: they are few, and mostly of no more
+/// use.
 const ONCE_FIRST: (usize, usize) = (7, 8);
 
 /// The resident pages in their order. Every call is constant time in the number of pages, but for a change of the rule.
