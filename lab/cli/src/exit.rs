@@ -31,6 +31,7 @@ fn is_bad_study(error: &StudyError) -> bool {
         StudyError::Trace(_)
         | StudyError::Policy(_)
         | StudyError::NoContents { .. }
+        | StudyError::NothingLeaves { .. }
         | StudyError::HeapDump { .. }
         | StudyError::NoInstance { .. }
         | StudyError::NoAddresses { .. } => true,

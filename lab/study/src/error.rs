@@ -39,6 +39,12 @@ pub enum StudyError {
     /// A scheme is none.
     #[error(transparent)]
     Policy(Box<PolicyError>),
+    /// Under this policy pages never leave, so that no number of them fits.
+    #[error("under reclaim={policy} pages never leave: leave it out")]
+    NothingLeaves {
+        /// The policy.
+        policy: String,
+    },
     /// A replay stopped.
     #[error("{trace} under {scheme}: {source}")]
     Replay {

@@ -14,7 +14,7 @@ use warmswap_study::compression::CompressionStudy;
 use warmswap_study::{
     Amount, Dumps, OnProgress, Options, Progress, Sample, Subject, ablation, chunk_sizes,
     compression, coverage, entropy_study, ezswap, heap_study, hotness_order, launches, locality,
-    prepaging, residency, sensitivity, similarity, switches,
+    misses, prepaging, residency, sensitivity, similarity, switches,
 };
 
 /// Examples.
@@ -55,6 +55,8 @@ pub enum StudyCommand {
     Prepaging(StudyArgs),
     /// Cold launches beside relaunches, and how memory grows (Ariadne Table 1, ASAP Figure 1, Fleet Figure 2)
     Launches(StudyArgs),
+    /// Misses of reclaim policies where exactly so many pages fit, as cache simulators count them
+    Misses(MissesArgs),
     /// Where each application's memory is over time: hot, warm, cold, compressed, written back
     Residency(ResidencyArgs),
     /// Every study, and the comparisons of the papers: a folder of results for `warmswap-lab report`
@@ -125,6 +127,25 @@ pub struct StudyArgs {
     /// Other schemes than the paper's, where the study replays
     #[arg(long, value_delimiter = ',')]
     schemes: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct MissesArgs {
+    /// The traces
+    #[arg(required = true)]
+    traces: Vec<PathBuf>,
+    /// Reclaim policies; the separator is a semicolon, since arguments have commas
+    #[arg(long, value_delimiter = ';', default_values_t = misses::POLICIES.map(str::to_owned))]
+    policies: Vec<String>,
+    /// How many pages fit, in percent of all that a trace touches
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "PERCENT",
+        default_values_t = misses::SHARES_PERCENT,
+        value_parser = clap::value_parser!(u32).range(1..=100)
+    )]
+    fit: Vec<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -231,6 +252,12 @@ pub fn run(command: StudyCommand, output: &Output) -> Result<()> {
             let result = launches(&open(&args.traces, false)?)?;
             let table = studies::launches(&result);
             output.emit("warmswap.study.launches", &result, &[table])
+        }
+        StudyCommand::Misses(args) => {
+            let subjects = open(&args.traces, false)?;
+            let result = misses::misses(&subjects, &args.policies, &args.fit)?;
+            let table = studies::misses(&result);
+            output.emit("warmswap.study.misses", &result, &[table])
         }
         StudyCommand::Residency(args) => {
             let options = Options {

@@ -9,6 +9,7 @@ use warmswap_study::coverage::{CoverageRow, PAPER_COVERAGE};
 use warmswap_study::hotness_order::{HotnessOrder, PARTS, Part};
 use warmswap_study::launches::LaunchRow;
 use warmswap_study::locality::{Locality, PAPER};
+use warmswap_study::misses::MissRow;
 use warmswap_study::residency::{AppResidency, ResidencySample, ResidencyStudy};
 use warmswap_study::similarity::{PAPER_REUSED, Similarity};
 
@@ -65,6 +66,27 @@ pub fn launches(rows: &[LaunchRow]) -> Table {
     ];
     let table = Table::select("Launches and anonymous memory, as recorded", rows, &keys);
     table.note("Paper: 8.75 times for Twitter (Fleet, Figure 2); memory grows 1.3 to 2.5 times in 5 minutes (Ariadne, Table 1).")
+}
+
+/// Misses of reclaim policies where exactly so many pages fit.
+#[must_use]
+pub fn misses(rows: &[MissRow]) -> Table {
+    let keys = [
+        "trace",
+        "resident_pages",
+        "policy",
+        "accesses",
+        "misses",
+        "miss_ratio",
+    ];
+    let table = Table::select(
+        "Misses where so many pages fit, first touches among them",
+        rows,
+        &keys,
+    );
+    table.note(
+        "As cache simulators count: no reserve, no pool, and nothing leaves before it has to.",
+    )
 }
 
 /// Where memory of an application in the background is.

@@ -55,6 +55,7 @@ const PARTS: &[Part] = &[
         Source::Traces,
     ),
     ("launches", "study launches", Source::Traces),
+    ("misses", "study misses", Source::Traces),
     ("residency", "study residency", Source::Traces),
     ("hotness-order", "study hotness-order", Source::Traces),
     ("similarity", "study similarity", Source::Traces),
