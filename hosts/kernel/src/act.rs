@@ -7,6 +7,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`worker`] | the threads, and what becomes of one that is stuck |
+//! | [`queue`] | the jobs that wait for them |
 //! | [`job`] | what they are to do, and what they tell |
 //! | [`bring`] | pages of one process come back |
 //! | [`ahead`] | pages of one process are asked for at a switch |
@@ -18,6 +19,7 @@ pub mod brake;
 pub mod bring;
 pub mod job;
 pub mod look;
+pub mod queue;
 pub mod worker;
 
 use std::path::PathBuf;

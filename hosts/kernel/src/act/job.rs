@@ -1,5 +1,6 @@
 //! What the threads are to do, and what they tell of it.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::look::End;
@@ -8,22 +9,40 @@ use crate::decide::switch::Cost;
 use crate::decide::{Seen, State, Stop};
 use crate::learn::Judged;
 
-/// What a thread is to do.
+/// What a thread is to do with some processes, one after the other.
 #[derive(Debug)]
-pub enum Job {
-    /// Bring pages back, process by process, while memory is free beyond the reserve.
+pub struct Job {
+    /// What.
+    pub task: Task,
+    /// With these, in this order.
+    pub targets: VecDeque<Target>,
+}
+
+impl Job {
+    /// The task for these processes.
+    #[must_use]
+    pub fn new(task: Task, targets: Vec<Target>) -> Self {
+        Self {
+            task,
+            targets: targets.into(),
+        }
+    }
+}
+
+/// A kind of job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// Bring pages back while memory is free beyond the reserve.
     Bring {
-        /// In this order.
-        targets: Vec<Target>,
         /// The machine as the job begins.
         machine: Seen,
         /// What stays free.
         reserve_bytes: u64,
+        /// What pages cost by what was measured so far.
+        costs: Costs,
     },
     /// A session begins: note what is away, and read ahead what is worth it.
     Begin {
-        /// The program's processes.
-        targets: Vec<Target>,
         /// The machine's state.
         state: State,
         /// The machine.
@@ -35,15 +54,10 @@ pub enum Job {
         /// What pages of a disk cost.
         disk: Cost,
     },
-    /// Pages came back to a process: from now on its accessed bits tell what it touches itself.
-    Clear(Target),
+    /// Pages came back: from now on accessed bits tell what a process touches itself.
+    Clear,
     /// A launch or a session ends: see what was touched.
-    End {
-        /// The program's processes.
-        targets: Vec<Target>,
-        /// Which of them.
-        end: End,
-    },
+    End(End),
 }
 
 /// What a thread tells of its jobs.
@@ -58,12 +72,12 @@ pub enum Report {
         /// In this time.
         elapsed: Duration,
     },
+    /// Its group had no room for pages of this process.
+    Held(Target),
     /// A job to bring pages back is over.
     Finished {
         /// Why, if it did not come to its end.
         stop: Option<Stop>,
-        /// Processes whose groups had no room.
-        held: Vec<Target>,
         /// What pages cost, as it was measured meanwhile.
         costs: Costs,
         /// What swap of the machine held then.

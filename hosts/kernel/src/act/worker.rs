@@ -1,8 +1,9 @@
 //! The threads that wait in the host's place.
 //!
 //! A job works on one process after another, and beats as it goes. A thread that did not beat for long and sleeps in the kernel
-//! waits for a lock of that process: it is abandoned, what it still tells is lost, and it ends by itself if it ever comes back. A
-//! thread of low priority that waits for a processor is ready to run, and not abandoned.
+//! waits for a lock of that process: it is abandoned, what it still tells is lost, and it ends by itself if it ever comes back.
+//! Another one goes on with the rest of its job and with those that wait. A thread of low priority that waits for a processor is
+//! ready to run, and not abandoned.
 
 #[cfg(test)]
 mod tests;
@@ -21,8 +22,9 @@ use warmswap_sys::{Root, file};
 use super::ahead::Ahead;
 use super::brake::{Brake, Groups, Halt};
 use super::bring::{TargetError, Turn};
-use super::job::{Job, Report};
+use super::job::{Job, Report, Task};
 use super::look::{End, clear, look};
+use super::queue::Queue;
 use super::{Costs, Done, Target};
 use crate::decide::{Seen, Stop};
 use crate::error::HostError;
@@ -30,9 +32,12 @@ use crate::host::thread_cpu_ns;
 use crate::see::application::ProcessId;
 use crate::see::swap::swapped_bytes;
 
-/// A process does not answer when a thread has waited for it for so long: a page of a busy disk takes seconds at the last level of
-/// I/O priority.
-const DEADLINE: Duration = Duration::from_secs(15);
+/// A process does not answer when the thread that brings back has waited for it for so long: a page of a busy disk takes seconds
+/// at the last level of I/O priority.
+const BRING_DEADLINE: Duration = Duration::from_secs(15);
+
+/// The same of the thread that looks: a switch to another program waits meanwhile.
+const LOOK_DEADLINE: Duration = Duration::from_secs(5);
 
 /// So many threads are abandoned at one time at most: each holds memory as long as its process does not answer.
 const MOST_ABANDONED: usize = 16;
@@ -73,15 +78,27 @@ impl Beat {
         self.brought_bytes.load(Ordering::Relaxed)
     }
 
-    fn begin(&self, id: ProcessId) {
+    /// Work on this process begins.
+    pub(super) fn begin(&self, id: ProcessId) {
         self.start_ticks.store(id.start_ticks, Ordering::Relaxed);
         self.pid.store(id.pid, Ordering::Relaxed);
         self.beat();
     }
 
-    fn end(&self) {
+    /// A job is over.
+    pub(super) fn end(&self) {
         self.pid.store(0, Ordering::Relaxed);
         self.beat();
+    }
+
+    /// How often the thread beat.
+    pub(super) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// From now on the thread has to end what it does.
+    pub(super) fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::Relaxed);
     }
 
     fn process(&self) -> Option<ProcessId> {
@@ -103,13 +120,22 @@ pub enum Priority {
     Normal,
 }
 
+impl Priority {
+    fn deadline(self) -> Duration {
+        match self {
+            Self::Low => BRING_DEADLINE,
+            Self::Normal => LOOK_DEADLINE,
+        }
+    }
+}
+
 /// A thread with a queue of jobs. Dropping it ends the thread after the batch that is under way.
 #[derive(Debug)]
 pub struct Worker {
     root: Root,
     priority: Priority,
-    jobs: Sender<Job>,
-    /// Of the present thread: what an abandoned one still tells is about a job that was given up.
+    queue: Arc<Queue>,
+    /// Of the present thread: what an abandoned one still tells is about a process that was given up.
     reports: Receiver<Report>,
     beat: Arc<Beat>,
     seen: (u64, Instant),
@@ -128,12 +154,12 @@ impl Worker {
         priority: Priority,
         brought_bytes: &Arc<AtomicU64>,
     ) -> Result<Self, HostError> {
-        let threads = Arc::default();
-        let (jobs, reports, beat) = spawn(root, priority, &threads, brought_bytes)?;
+        let (queue, threads) = (Arc::default(), Arc::default());
+        let (reports, beat) = spawn(root, priority, &queue, &threads, brought_bytes)?;
         Ok(Self {
             root: root.clone(),
             priority,
-            jobs,
+            queue,
             reports,
             beat,
             seen: (0, Instant::now()),
@@ -144,8 +170,7 @@ impl Worker {
 
     /// One more job. Does not wait.
     pub fn push(&self, job: Job) {
-        // A thread that ended has panicked, and said so.
-        let _ = self.jobs.send(job);
+        self.queue.push(job);
     }
 
     /// What the thread told next. Does not wait.
@@ -153,14 +178,15 @@ impl Worker {
         self.reports.try_recv().ok()
     }
 
-    /// Replaces the thread if a process does not answer to it; which one. The jobs that it had left are lost.
+    /// Replaces the thread if a process does not answer to it; which one. The next thread does all that was left of the job, and
+    /// the jobs behind it, without the process.
     pub fn unstick(&mut self) -> Option<ProcessId> {
         self.unstick_at(Instant::now())
     }
 
     fn unstick_at(&mut self, now: Instant) -> Option<ProcessId> {
-        let stuck = self.stuck(now, DEADLINE);
-        let replaced = stuck.and_then(|_| self.replace());
+        let stuck = self.stuck(now);
+        let replaced = stuck.and_then(|id| self.replace(id));
         self.is_exhausted = stuck.is_some() && replaced.is_none();
         replaced.and(stuck)
     }
@@ -171,36 +197,36 @@ impl Worker {
         self.is_exhausted
     }
 
-    fn replace(&mut self) -> Option<()> {
+    fn replace(&mut self, stuck: ProcessId) -> Option<()> {
         // This worker and the present thread hold it besides.
         if Arc::strong_count(&self.threads) >= MOST_ABANDONED + 2 {
             return None;
         }
+        let (root, queue, threads) = (&self.root, &self.queue, &self.threads);
         let brought_bytes = &self.beat.brought_bytes;
         // Without a new thread the old one may come back.
-        let started = spawn(&self.root, self.priority, &self.threads, brought_bytes);
-        let (jobs, reports, beat) = started.ok()?;
-        self.beat.is_abandoned.store(true, Ordering::Relaxed);
-        (self.jobs, self.reports, self.beat) = (jobs, reports, beat);
+        let begin_other = || spawn(root, self.priority, queue, threads, brought_bytes).ok();
+        let other = queue.abandon((&self.beat, self.seen.0), stuck, begin_other)?;
+        (self.reports, self.beat) = other;
         Some(())
     }
 
-    fn stuck(&mut self, now: Instant, deadline: Duration) -> Option<ProcessId> {
-        let count = self.beat.count.load(Ordering::Relaxed);
+    fn stuck(&mut self, now: Instant) -> Option<ProcessId> {
+        let count = self.beat.count();
         let id = self.beat.process();
         if id.is_none() || count != self.seen.0 {
             self.seen = (count, now);
             return None;
         }
         let thread = self.beat.thread.load(Ordering::Relaxed);
-        let is_late = now.duration_since(self.seen.1) >= deadline;
+        let is_late = now.duration_since(self.seen.1) >= self.priority.deadline();
         id.filter(|_| is_late && sleeps(thread))
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.beat.is_abandoned.store(true, Ordering::Relaxed);
+        self.queue.close(&self.beat);
     }
 }
 
@@ -211,15 +237,15 @@ fn sleeps(thread: u32) -> bool {
     stat.is_some_and(|stat| stat.state != 'R')
 }
 
-type Started = (Sender<Job>, Receiver<Report>, Arc<Beat>);
+type Started = (Receiver<Report>, Arc<Beat>);
 
 fn spawn(
     root: &Root,
     priority: Priority,
+    queue: &Arc<Queue>,
     threads: &Arc<()>,
     brought_bytes: &Arc<AtomicU64>,
 ) -> Result<Started, HostError> {
-    let (jobs, receiver) = channel();
     let (sender, reports) = channel();
     let beat = Arc::new(Beat {
         brought_bytes: Arc::clone(brought_bytes),
@@ -227,9 +253,9 @@ fn spawn(
     });
     let thread = Thread {
         root: root.clone(),
+        queue: Arc::clone(queue),
         reports: sender,
         beat: Arc::clone(&beat),
-        costs: Costs::default(),
         groups: Groups::default(),
         accessed: None,
         _place: Arc::clone(threads),
@@ -240,24 +266,24 @@ fn spawn(
     };
     std::thread::Builder::new()
         .name(name.to_owned())
-        .spawn(move || thread.run(priority, &receiver))
+        .spawn(move || thread.run(priority))
         .map_err(HostError::Thread)?;
-    Ok((jobs, reports, beat))
+    Ok((reports, beat))
 }
 
 /// The thread's own side.
 struct Thread {
     root: Root,
+    queue: Arc<Queue>,
     reports: Sender<Report>,
     beat: Arc<Beat>,
-    costs: Costs,
     groups: Groups,
     accessed: Option<Accessed>,
     _place: Arc<()>,
 }
 
 impl Thread {
-    fn run(mut self, priority: Priority, jobs: &Receiver<Job>) {
+    fn run(mut self, priority: Priority) {
         let own = rustix::thread::gettid().as_raw_nonzero().get();
         self.beat
             .thread
@@ -273,14 +299,11 @@ impl Thread {
                 Err(error) => self.tell(Report::Unseen(error.to_string())),
             },
         }
-        while let Ok(job) = jobs.recv() {
+        while let Some(task) = self.queue.begin(&self.beat) {
             let begin = thread_cpu_ns();
-            self.work(job);
-            self.beat.end();
+            self.work(task);
+            self.queue.end(&self.beat);
             self.tell(Report::Spent(thread_cpu_ns() - begin));
-            if self.beat.stop().is_some() {
-                return;
-            }
         }
     }
 
@@ -289,15 +312,18 @@ impl Thread {
         let _ = self.reports.send(report);
     }
 
-    fn work(&mut self, job: Job) {
-        match job {
-            Job::Bring {
-                targets,
+    fn next(&self) -> Option<Target> {
+        self.queue.next(&self.beat)
+    }
+
+    fn work(&mut self, task: Task) {
+        match task {
+            Task::Bring {
                 machine,
                 reserve_bytes,
-            } => self.bring(targets, machine, reserve_bytes),
-            Job::Begin {
-                targets,
+                costs,
+            } => self.bring(machine, reserve_bytes, costs),
+            Task::Begin {
                 state,
                 machine,
                 reserve_bytes,
@@ -306,7 +332,7 @@ impl Thread {
             } => {
                 let mut groups = Groups::default();
                 let brake = Brake::new(&self.root, &self.beat, &mut groups, machine, reserve_bytes);
-                let mut ahead = Ahead {
+                let ahead = Ahead {
                     root: &self.root,
                     brake,
                     state,
@@ -314,57 +340,77 @@ impl Thread {
                     free_bytes: machine.room_bytes(0),
                     disk,
                 };
-                for target in &targets {
-                    self.beat.begin(target.id);
-                    match ahead.begin(target, may_fetch) {
-                        Ok(0) => {}
-                        Ok(pages) => self.tell(Report::Fetched {
-                            app: target.app,
-                            pages,
-                        }),
-                        Err(error) => self.failed(&error),
-                    }
-                }
+                self.begin(ahead, may_fetch);
             }
-            Job::Clear(target) => {
-                self.beat.begin(target.id);
-                if let Err(error) = clear(&self.root, &target, self.accessed.as_mut()) {
-                    self.failed(&error);
-                }
-            }
-            Job::End { targets, end } => {
-                for target in &targets {
-                    self.beat.begin(target.id);
-                    match look(&self.root, target, end, self.accessed.as_mut()) {
-                        Ok(judged) if end == End::Session => self.tell(Report::Judged {
-                            app: target.app,
-                            judged,
-                        }),
-                        Ok(_) => {}
-                        Err(error) => self.failed(&error),
-                    }
-                }
+            Task::Clear => self.clear(),
+            Task::End(end) => self.end(end),
+        }
+    }
+
+    fn begin(&self, mut ahead: Ahead<'_>, may_fetch: bool) {
+        while let Some(target) = self.next() {
+            match ahead.begin(&target, may_fetch) {
+                Ok(0) => {}
+                Ok(pages) => self.tell(Report::Fetched {
+                    app: target.app,
+                    pages,
+                }),
+                Err(error) => self.failed(&error),
             }
         }
     }
 
-    fn bring(&mut self, targets: Vec<Target>, machine: Seen, reserve_bytes: u64) {
-        let (mut costs, mut groups) = (self.costs, std::mem::take(&mut self.groups));
+    fn clear(&mut self) {
+        while let Some(target) = self.next() {
+            if let Err(error) = clear(&self.root, &target, self.accessed.as_mut()) {
+                self.failed(&error);
+            }
+        }
+    }
+
+    fn end(&mut self, end: End) {
+        while let Some(target) = self.next() {
+            match look(&self.root, &target, end, self.accessed.as_mut()) {
+                Ok(judged) if end == End::Session => self.tell(Report::Judged {
+                    app: target.app,
+                    judged,
+                }),
+                Ok(_) => {}
+                Err(error) => self.failed(&error),
+            }
+        }
+    }
+
+    fn bring(&mut self, machine: Seen, reserve_bytes: u64, mut costs: Costs) {
+        let mut groups = std::mem::take(&mut self.groups);
         let brake = Brake::new(&self.root, &self.beat, &mut groups, machine, reserve_bytes);
-        let mut turn = Turn {
+        let turn = Turn {
             root: &self.root,
             brake,
             costs: &mut costs,
             done: Done::default(),
         };
-        let (mut stop, mut full, mut held) = (None, FxHashSet::default(), Vec::new());
-        for mut target in targets {
+        let stop = self.bring_each(turn);
+        self.groups = groups;
+        // Read here: what leaves before the host is told of the end is work for another turn.
+        let memory = Meminfo::read(&self.root);
+        let swapped_bytes = memory.ok().map(|memory| swapped_bytes(&memory));
+        self.tell(Report::Finished {
+            stop,
+            costs,
+            swapped_bytes,
+        });
+    }
+
+    /// Why it stopped before the last process, if it did.
+    fn bring_each(&self, mut turn: Turn<'_>) -> Option<Stop> {
+        let mut full = FxHashSet::default();
+        while let Some(mut target) = self.next() {
             // One process of a group tells whether it has room again.
             if target.held_by.as_ref().is_some_and(|by| full.contains(by)) {
-                held.push(target);
+                self.tell(Report::Held(target));
                 continue;
             }
-            self.beat.begin(target.id);
             let begin = Instant::now();
             let result = turn.bring(&target);
             self.tell(Report::Brought {
@@ -374,28 +420,16 @@ impl Thread {
             });
             match result {
                 Ok(None) => {}
-                Ok(Some(Halt::All(why))) => {
-                    stop = Some(why);
-                    break;
-                }
+                Ok(Some(Halt::All(why))) => return Some(why),
                 Ok(Some(Halt::Group(group))) => {
                     full.insert(group.clone());
                     target.held_by = Some(group);
-                    held.push(target);
+                    self.tell(Report::Held(target));
                 }
                 Err(error) => self.failed(&error),
             }
         }
-        (self.costs, self.groups) = (costs, groups);
-        // Read here: what leaves before the host is told of the end is work for another turn.
-        let memory = Meminfo::read(&self.root);
-        let swapped_bytes = memory.ok().map(|memory| swapped_bytes(&memory));
-        self.tell(Report::Finished {
-            stop,
-            held,
-            costs,
-            swapped_bytes,
-        });
+        None
     }
 
     fn failed(&self, error: &TargetError) {

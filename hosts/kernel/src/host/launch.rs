@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::app::Window;
 use super::{Host, is_due};
-use crate::act::job::Job;
+use crate::act::job::{Job, Task};
 use crate::act::look::End;
 use crate::learn::rest::Rest;
 use crate::status::Relaunch;
@@ -45,14 +45,14 @@ impl Host {
         });
         let targets = app.targets();
         if let Some(machine) = self.machine.last() {
-            self.looker.push(Job::Begin {
-                targets,
+            let task = Task::Begin {
                 state: self.machine.state(),
                 machine,
                 reserve_bytes: self.machine.reserve_bytes(),
                 may_fetch: self.config.prefetch,
                 disk: self.costs.disk,
-            });
+            };
+            self.looker.push(Job::new(task, targets));
         }
     }
 
@@ -78,10 +78,7 @@ impl Host {
             });
         }
         let targets = app.targets();
-        self.looker.push(Job::End {
-            targets,
-            end: End::Launch,
-        });
+        self.looker.push(Job::new(Task::End(End::Launch), targets));
     }
 
     /// Closes windows whose programs rest, or that have been open for long. Whether one stays open.
@@ -118,10 +115,7 @@ impl Host {
             app.has_learned = true;
             app.used_ns = Some(monotonic_ns());
             let targets = app.targets();
-            self.looker.push(Job::End {
-                targets,
-                end: End::Session,
-            });
+            self.looker.push(Job::new(Task::End(End::Session), targets));
         }
     }
 }

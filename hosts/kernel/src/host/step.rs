@@ -9,7 +9,7 @@ use warmswap_sys::process::Stat;
 use warmswap_sys::{Root, monotonic_ns};
 
 use super::{Host, Tick, is_due};
-use crate::act::job::{Job, Report};
+use crate::act::job::{Job, Report, Task};
 use crate::act::{Costs, Target};
 use crate::decide::order::programs;
 use crate::decide::{QUIET, Seen, State, Stop};
@@ -50,6 +50,8 @@ pub(super) struct Turn {
     pub is_due: bool,
     /// Processes of which something may come back though nothing else is due: new ones, and those whose group had no room.
     pub waiting: Vec<Target>,
+    /// Of the one under way, processes whose group had no room.
+    pub held: Vec<Target>,
     /// It is under way.
     pub is_running: bool,
     /// It is about all programs.
@@ -149,11 +151,12 @@ impl Host {
             self.counters.turns += 1;
         }
         self.turn.is_running = true;
-        self.bringer.push(Job::Bring {
-            targets,
+        let task = Task::Bring {
             machine,
             reserve_bytes: self.machine.reserve_bytes(),
-        });
+            costs: self.costs,
+        };
+        self.bringer.push(Job::new(task, targets));
     }
 
     /// Takes in what the threads told.
@@ -182,15 +185,15 @@ impl Host {
                     self.given(target.app, done.pages());
                 }
                 if done.private_pages > 0 {
-                    self.looker.push(Job::Clear(target));
+                    self.looker.push(Job::new(Task::Clear, vec![target]));
                 }
             }
+            Report::Held(target) => self.turn.held.push(target),
             Report::Finished {
                 stop,
-                held,
                 costs,
                 swapped_bytes,
-            } => self.finished(stop, held, costs, swapped_bytes),
+            } => self.finished(stop, costs, swapped_bytes),
             Report::Fetched { app, pages } => {
                 self.counters.switch_pages += pages;
                 if let Some(Some(app)) = self.apps.get_mut(app) {
@@ -228,7 +231,6 @@ impl Host {
     pub(super) fn finished(
         &mut self,
         stop: Option<Stop>,
-        held: Vec<Target>,
         costs: Costs,
         swapped_bytes: Option<u64>,
     ) {
@@ -240,6 +242,7 @@ impl Host {
             None => {}
         }
         self.turn.is_due |= stop.is_some();
+        let held = std::mem::take(&mut self.turn.held);
         let is_over = stop.is_none() && held.is_empty();
         self.turn.stopped_ns = (!is_over).then(monotonic_ns);
         self.turn.waiting.extend(held);
@@ -269,10 +272,6 @@ impl Host {
     /// Replaces threads that wait too long for a process, which is left alone from then on.
     fn unstick(&mut self) {
         let stuck = [self.bringer.unstick(), self.looker.unstick()];
-        if stuck[0].is_some() {
-            self.turn.is_running = false;
-            self.turn.is_due = true;
-        }
         for id in stuck.into_iter().flatten() {
             self.leave_alone(id);
         }

@@ -128,7 +128,7 @@ fn a_turn_that_was_stopped_is_tried_again_later() {
     let (place, mut host) = host(3000, 500);
     program(place.path(), &mut host, "a", PIDS[0]);
     host.turn.is_running = true;
-    host.finished(Some(Stop::Pressure), Vec::new(), Costs::default(), None);
+    host.finished(Some(Stop::Pressure), Costs::default(), None);
     assert!(host.turn.is_due && !host.turn.is_running);
     host.tick();
     assert_eq!(host.counters().turns, 0, "not at once");
@@ -136,7 +136,7 @@ fn a_turn_that_was_stopped_is_tried_again_later() {
     host.turn.stopped_ns = Some(0);
     host.tick();
     assert_eq!(host.counters().turns, 1);
-    host.finished(None, Vec::new(), Costs::default(), None);
+    host.finished(None, Costs::default(), None);
     assert!(host.turn.stopped_ns.is_none());
 }
 
@@ -147,8 +147,9 @@ fn processes_of_a_full_group_are_tried_again_later_and_alone() {
     program(place.path(), &mut host, "b", PIDS[1]);
     tick_to_the_end(&mut host);
     assert_eq!(host.counters().turns, 1);
-    let held = host.apps[1].as_ref().unwrap().targets();
-    host.finished(None, held, Costs::default(), Some(500 << 20));
+    let held = host.apps[1].as_ref().unwrap().targets().remove(0);
+    host.take_in(Report::Held(held));
+    host.finished(None, Costs::default(), Some(500 << 20));
     assert!(!host.turn.is_due, "the others are done");
     host.tick();
     assert_eq!(host.turn.waiting.len(), 1, "not at once");

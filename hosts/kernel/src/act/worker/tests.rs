@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use super::*;
 
 fn worker_on(root: &Root) -> Worker {
@@ -13,53 +15,189 @@ const ID: ProcessId = ProcessId {
     start_ticks: 9,
 };
 
+/// A machine on which this process does not answer before it is let go: nothing has written to the pipe that is its status.
+struct Stuck {
+    place: tempfile::TempDir,
+    pipe: PathBuf,
+}
+
+impl Stuck {
+    fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join(format!("proc/{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let memory = "MemTotal: 4194304 kB\nMemFree: 2097152 kB\n";
+        std::fs::write(place.path().join("proc/meminfo"), memory).unwrap();
+        std::fs::write(place.path().join("proc/vmstat"), "pgsteal_direct 0\n").unwrap();
+        let pipe = folder.join("stat");
+        let (kind, mode) = (rustix::fs::FileType::Fifo, 0o600.into());
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
+        Self { place, pipe }
+    }
+
+    fn root(&self) -> Root {
+        Root::at(self.place.path())
+    }
+
+    /// The next thread that waits for the process goes on.
+    fn let_go(&self) {
+        std::fs::write(&self.pipe, "x").unwrap();
+    }
+}
+
+/// This process as one that began then.
+fn stuck_target(start_ticks: u64) -> Target {
+    target(std::process::id(), start_ticks)
+}
+
+/// A process that has ended.
+fn gone_target(number: u32) -> Target {
+    target(u32::MAX / 2 + number, 1)
+}
+
+fn target(pid: u32, start_ticks: u64) -> Target {
+    Target {
+        app: 3,
+        id: ProcessId { pid, start_ticks },
+        memory: Arc::default(),
+        held_by: None,
+    }
+}
+
+fn bring(targets: Vec<Target>) -> Job {
+    let task = Task::Bring {
+        machine: Seen::default(),
+        reserve_bytes: 0,
+        costs: Costs::default(),
+    };
+    Job::new(task, targets)
+}
+
+/// Waits until the thread waits for a process, and gives it up if it may.
+fn give_up(worker: &mut Worker) -> Option<ProcessId> {
+    let waits = |beat: &Beat| {
+        let thread = beat.thread.load(Ordering::Relaxed);
+        beat.process().is_some() && thread != 0 && sleeps(thread)
+    };
+    while !waits(&worker.beat) {
+        std::thread::yield_now();
+    }
+    let begin = Instant::now();
+    assert_eq!(worker.unstick_at(begin), None, "it began just now");
+    worker.unstick_at(begin + worker.priority.deadline())
+}
+
+/// Takes in what a worker tells until it did so many jobs: processes that were gone.
+fn gone_after(worker: &Worker, jobs: u32) -> u32 {
+    let (mut gone, mut done) = (0, 0);
+    while done < jobs {
+        match worker.reports.recv().unwrap() {
+            Report::Failed { is_gone: true } => gone += 1,
+            Report::Spent(_) => done += 1,
+            _ => {}
+        }
+    }
+    gone
+}
+
 #[test]
 fn a_process_does_not_answer_when_a_thread_sleeps_too_long_for_it() {
     let mut worker = worker();
     let begin = Instant::now();
-    let late = begin + DEADLINE;
-    assert_eq!(worker.stuck(begin, DEADLINE), None);
-    assert_eq!(worker.stuck(late, DEADLINE), None, "it has no process");
+    let late = begin + BRING_DEADLINE;
+    assert_eq!(worker.stuck(begin), None);
+    assert_eq!(worker.stuck(late), None, "it has no process");
     // The thread waits for a job: that sleep looks like any other.
     worker.beat.begin(ID);
     while worker.beat.thread.load(Ordering::Relaxed) == 0 {
         std::thread::yield_now();
     }
-    assert_eq!(worker.stuck(begin, DEADLINE), None, "it began just now");
+    assert_eq!(worker.stuck(begin), None, "it began just now");
     while !sleeps(worker.beat.thread.load(Ordering::Relaxed)) {
         std::thread::yield_now();
     }
-    assert_eq!(worker.stuck(late, DEADLINE), Some(ID));
+    assert_eq!(worker.stuck(begin + LOOK_DEADLINE), None, "a disk is slow");
+    assert_eq!(worker.stuck(late), Some(ID));
     worker.beat.beat();
-    assert_eq!(worker.stuck(late, DEADLINE), None, "it went on");
+    assert_eq!(worker.stuck(late), None, "it went on");
 }
 
-/// Has a worker wait too long for a process; the sender keeps its thread waiting for a job for as long as it lives.
-fn get_stuck(worker: &mut Worker) -> (Option<ProcessId>, Sender<Job>) {
-    let jobs = worker.jobs.clone();
-    worker.beat.begin(ID);
-    while worker.beat.thread.load(Ordering::Relaxed) == 0
-        || !sleeps(worker.beat.thread.load(Ordering::Relaxed))
-    {
-        std::thread::yield_now();
+#[test]
+fn a_stuck_process_does_not_take_other_jobs_with_it() {
+    let stuck = Stuck::new();
+    let mut looker = Worker::start(&stuck.root(), Priority::Normal, &Arc::default()).unwrap();
+    let end = |end, targets| Job::new(Task::End(end), targets);
+    let targets = vec![gone_target(0), stuck_target(1), gone_target(1)];
+    looker.push(end(End::Launch, targets));
+    looker.push(end(End::Session, vec![stuck_target(1), gone_target(2)]));
+
+    let id = give_up(&mut looker);
+
+    assert_eq!(id, Some(stuck_target(1).id));
+    // Of the first job one is left; the second is without the process.
+    assert_eq!(gone_after(&looker, 2), 2);
+}
+
+#[test]
+fn a_turn_goes_on_without_the_process_that_is_stuck() {
+    let stuck = Stuck::new();
+    let mut bringer = worker_on(&stuck.root());
+    bringer.push(bring(vec![stuck_target(1), gone_target(0)]));
+    give_up(&mut bringer);
+    let mut gone = 0;
+    loop {
+        match bringer.reports.recv().unwrap() {
+            Report::Failed { is_gone } => gone += u32::from(is_gone),
+            Report::Finished { stop, .. } => break assert_eq!(stop, None),
+            _ => {}
+        }
     }
-    let begin = Instant::now();
-    assert_eq!(worker.unstick_at(begin), None);
-    (worker.unstick_at(begin + DEADLINE), jobs)
+    assert_eq!(gone, 1);
+}
+
+#[test]
+fn a_thread_that_goes_on_just_now_is_not_given_up() {
+    let queue = Queue::default();
+    let beat = Beat::default();
+    queue.push(bring(vec![gone_target(0), gone_target(1)]));
+    queue.begin(&beat).unwrap();
+    let first = queue.next(&beat).unwrap();
+    let count = beat.count();
+    queue.next(&beat).unwrap();
+    assert_eq!(queue.abandon((&beat, count), first.id, || Some(())), None);
+    assert_eq!(beat.stop(), None);
+}
+
+#[test]
+fn costs_outlive_a_thread() {
+    let stuck = Stuck::new();
+    let mut bringer = worker_on(&stuck.root());
+    bringer.push(bring(vec![stuck_target(1)]));
+    give_up(&mut bringer);
+    let mut measured = Costs::default();
+    measured.disk.fault_ns = 77;
+    let task = Task::Bring {
+        machine: Seen::default(),
+        reserve_bytes: 0,
+        costs: measured,
+    };
+    bringer.push(Job::new(task, Vec::new()));
+    let finished = std::iter::repeat_with(|| bringer.reports.recv().unwrap());
+    let costs = finished.filter_map(|report| match report {
+        Report::Finished { costs, .. } => Some(costs),
+        _ => None,
+    });
+    assert_eq!(costs.take(2).last(), Some(measured));
 }
 
 #[test]
 fn a_thread_that_was_given_up_tells_nothing_more() {
-    let mut worker = worker();
-    let (id, jobs) = get_stuck(&mut worker);
-    assert_eq!(id, Some(ID));
-    let job = Job::Bring {
-        targets: Vec::new(),
-        machine: Seen::default(),
-        reserve_bytes: 0,
-    };
-    jobs.send(job).unwrap();
-    // It does that, and ends.
+    let stuck = Stuck::new();
+    let mut worker = worker_on(&stuck.root());
+    worker.push(bring(vec![stuck_target(1)]));
+    assert!(give_up(&mut worker).is_some());
+    gone_after(&worker, 1);
+    stuck.let_go();
     while Arc::strong_count(&worker.threads) > 2 {
         std::thread::yield_now();
     }
@@ -68,22 +206,21 @@ fn a_thread_that_was_given_up_tells_nothing_more() {
 
 #[test]
 fn so_many_threads_are_given_up_at_one_time_and_one_that_ends_makes_room() {
-    let mut worker = worker();
-    let mut stuck = Vec::new();
+    let stuck = Stuck::new();
+    let mut worker = worker_on(&stuck.root());
+    let targets = (0..=MOST_ABANDONED as u64).map(stuck_target);
+    worker.push(bring(targets.collect()));
     for _ in 0..MOST_ABANDONED {
-        let (id, jobs) = get_stuck(&mut worker);
-        assert_eq!(id, Some(ID));
+        assert!(give_up(&mut worker).is_some());
         assert!(!worker.is_exhausted());
-        stuck.push(jobs);
     }
-    let (id, _jobs) = get_stuck(&mut worker);
-    assert_eq!(id, None);
+    assert_eq!(give_up(&mut worker), None);
     assert!(worker.is_exhausted());
-    stuck.pop();
+    stuck.let_go();
     while Arc::strong_count(&worker.threads) == MOST_ABANDONED + 2 {
         std::thread::yield_now();
     }
-    assert_eq!(worker.unstick_at(Instant::now() + 2 * DEADLINE), Some(ID));
+    worker.unstick_at(Instant::now() + 2 * BRING_DEADLINE);
     assert!(!worker.is_exhausted());
 }
 
@@ -97,10 +234,7 @@ fn a_thread_that_waits_for_a_processor_is_not_stuck() {
 #[test]
 fn the_thread_that_brings_back_has_the_least_share_and_is_not_held_up() {
     let worker = worker();
-    worker.push(Job::End {
-        targets: Vec::new(),
-        end: End::Launch,
-    });
+    worker.push(Job::new(Task::End(End::Launch), Vec::new()));
     while !matches!(worker.reports.recv().unwrap(), Report::Spent(_)) {}
     let thread = worker.beat.thread.load(Ordering::Relaxed);
     let path = format!("/proc/self/task/{thread}/stat");
@@ -134,33 +268,24 @@ fn processes_below_a_full_group_are_held_and_others_come_back() {
         write(&format!("cg/{group}/memory.events"), "max 0\n");
     }
     let target = |number: u32, group: &str| {
-        let pid = u32::MAX / 2 + number;
-        write(&format!("proc/{pid}/cgroup"), &format!("0::/{group}\n"));
-        let memory = Arc::default();
-        Target {
-            app: 3,
-            id: ProcessId {
-                pid,
-                start_ticks: 1,
-            },
-            memory,
-            held_by: None,
-        }
+        let target = gone_target(number);
+        write(
+            &format!("proc/{}/cgroup", target.id.pid),
+            &format!("0::/{group}\n"),
+        );
+        target
     };
     let mut targets = vec![target(0, "full"), target(1, "full"), target(2, "free")];
     let worker = worker_on(&Root::at(dir.path()));
     for looked_at in [3, 1] {
-        worker.push(Job::Bring {
-            targets,
-            machine: Seen::default(),
-            reserve_bytes: 0,
-        });
-        let (mut brought, mut gone) = (0, 0);
+        worker.push(bring(targets));
+        let (mut brought, mut gone, mut held) = (0, 0, Vec::new());
         targets = loop {
             match worker.reports.recv().unwrap() {
                 Report::Brought { .. } => brought += 1,
                 Report::Failed { is_gone } => gone += u32::from(is_gone),
-                Report::Finished { stop, held, .. } => {
+                Report::Held(target) => held.push(target),
+                Report::Finished { stop, .. } => {
                     assert_eq!(stop, None);
                     break held;
                 }
@@ -183,20 +308,7 @@ fn a_job_goes_on_with_other_processes_when_one_has_ended() {
     std::fs::write(dir.path().join("proc/meminfo"), memory).unwrap();
     std::fs::write(dir.path().join("proc/vmstat"), "pgsteal_direct 0\n").unwrap();
     let worker = worker_on(&Root::at(dir.path()));
-    let target = Target {
-        app: 3,
-        id: ProcessId {
-            pid: u32::MAX / 2,
-            start_ticks: 1,
-        },
-        memory: Arc::default(),
-        held_by: None,
-    };
-    worker.push(Job::Bring {
-        targets: vec![target.clone(), target],
-        machine: Seen::default(),
-        reserve_bytes: 0,
-    });
+    worker.push(bring(vec![gone_target(0), gone_target(0)]));
     let mut gone = 0;
     loop {
         match worker.reports.recv().unwrap() {
