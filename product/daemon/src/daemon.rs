@@ -61,6 +61,8 @@ pub struct Daemon<H> {
     /// Devices that are its own, by path.
     own_devices: Vec<String>,
     warnings: Vec<String>,
+    /// What the host is hindered by now.
+    host_warning: Option<&'static str>,
     /// The window that each user looks at.
     windows: BTreeMap<u32, Window>,
 }
@@ -103,6 +105,7 @@ impl<H: Host> Daemon<H> {
             },
             own_devices: Vec::new(),
             warnings: config.warnings.clone(),
+            host_warning: None,
             windows: BTreeMap::new(),
             config,
             root,
@@ -177,9 +180,7 @@ impl<H: Host> Daemon<H> {
         let tick = self.host.tick();
         let now = Instant::now();
         self.due.tick = now + tick.wait;
-        if let Some(warning) = tick.warning {
-            self.warn(warning.to_owned());
-        }
+        self.note_host(tick.warning);
         let seats = Seats::read(&self.root);
         self.follow_windows(&seats);
         let has_windows = self.signals.followed(now).any(|user| !seats.is_away(user));
@@ -384,6 +385,19 @@ impl<H: Host> Daemon<H> {
         }
     }
 
+    /// A warning of the host's holds until the host withdraws it.
+    fn note_host(&mut self, warning: Option<&'static str>) {
+        if self.host_warning == warning {
+            return;
+        }
+        match (warning, self.host_warning) {
+            (Some(warning), _) => warmswap_sys::tell!("warmswap daemon: {warning}"),
+            (None, Some(last)) => warmswap_sys::tell!("warmswap daemon: no more: {last}"),
+            (None, None) => {}
+        }
+        self.host_warning = warning;
+    }
+
     fn warn(&mut self, warning: String) {
         if self.warnings.contains(&warning) {
             return;
@@ -418,6 +432,7 @@ impl<H: Host> Daemon<H> {
         status.swap.own_devices.clone_from(&self.own_devices);
         status.signals = self.signals.list(peer, Instant::now());
         status.warnings.clone_from(&self.warnings);
+        status.warnings.extend(self.host_warning.map(str::to_owned));
         status
     }
 }

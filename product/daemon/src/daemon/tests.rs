@@ -396,6 +396,9 @@ fn what_the_host_warns_of_is_told_once() {
     daemon.tick();
     daemon.tick();
     assert_eq!(daemon.status().warnings, ["odd"]);
+    fake.0.borrow_mut().tick.warning = None;
+    daemon.tick();
+    assert_eq!(daemon.status().warnings, [""; 0], "it holds no more");
 }
 
 #[test]
