@@ -39,6 +39,8 @@ pub struct Target {
     pub app: usize,
     /// Which process.
     pub id: ProcessId,
+    /// The user that began it; none where that is not known.
+    pub user: Option<u32>,
     /// What is known of it. Never held over a call into the kernel.
     pub memory: Arc<Mutex<ProcessMemory>>,
     /// The group that had no room for its pages when they were to come back last.

@@ -35,7 +35,7 @@ pub use self::step::AFTER_SWITCH;
 pub struct Tick {
     /// How long the next tick can wait, if nothing happens before.
     pub wait: Duration,
-    /// What is wrong, for people.
+    /// What is wrong now, for people.
     pub warning: Option<&'static str>,
 }
 

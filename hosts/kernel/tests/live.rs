@@ -442,6 +442,7 @@ fn a_switch_stops_at_the_first_sign_of_pressure() {
     let target = Target {
         app: 0,
         id: ProcessId { pid, start_ticks },
+        user: None,
         memory: Arc::default(),
         held_by: None,
     };

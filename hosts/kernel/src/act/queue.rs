@@ -10,7 +10,12 @@ use parking_lot::{Condvar, Mutex};
 use super::Target;
 use super::job::{Job, Task};
 use super::worker::Beat;
-use crate::see::application::ProcessId;
+
+/// So many jobs wait at most: of more, the oldest are dropped, whose switches are long over.
+const MOST_JOBS: usize = 64;
+
+/// So many processes wait for their bits to be cleared at most; of the oldest less is learned then.
+const MOST_CLEARS: usize = 4096;
 
 /// The queue of one worker, whose threads share it.
 #[derive(Debug, Default)]
@@ -35,7 +40,7 @@ impl Queue {
     pub fn push(&self, job: Job) {
         let mut waiting = self.waiting.lock();
         if job.task == Task::Clear {
-            waiting.clears.extend(job.targets);
+            waiting.push_clears(job.targets);
         } else {
             waiting.push(job);
         }
@@ -63,7 +68,7 @@ impl Queue {
             return None;
         }
         let target = waiting.current.as_mut()?.targets.pop_front()?;
-        beat.begin(target.id);
+        beat.begin(&target);
         Some(target)
     }
 
@@ -77,11 +82,11 @@ impl Queue {
     }
 
     /// Abandons the thread of this beat if it did not go on since it had beaten so often and another can be begun: that one
-    /// goes on with all that is left, without the process. None if nothing changed.
+    /// goes on with all that is left of what it may touch. None if nothing changed.
     pub fn abandon<R>(
         &self,
         (beat, count): (&Beat, u64),
-        process: ProcessId,
+        may_touch: impl Fn(&Target) -> bool,
         begin_other: impl FnOnce() -> Option<R>,
     ) -> Option<R> {
         let mut waiting = self.waiting.lock();
@@ -93,7 +98,7 @@ impl Queue {
         if let Some(rest) = waiting.current.take() {
             waiting.jobs.push_front(rest);
         }
-        waiting.leave_out(process);
+        waiting.keep_only(may_touch);
         Some(other)
     }
 
@@ -113,6 +118,8 @@ impl Waiting {
         self.clears = others;
         self.jobs.extend(first.into_iter().map(clear));
         self.jobs.push_back(job);
+        let excess = self.jobs.len().saturating_sub(MOST_JOBS);
+        self.jobs.drain(..excess);
     }
 
     fn pop(&mut self) -> Option<Job> {
@@ -120,12 +127,20 @@ impl Waiting {
         job.or_else(|| self.clears.pop_front().map(clear))
     }
 
-    fn leave_out(&mut self, process: ProcessId) {
-        let is_other = |target: &Target| target.id != process;
-        for job in &mut self.jobs {
-            job.targets.retain(is_other);
+    fn push_clears(&mut self, targets: VecDeque<Target>) {
+        for target in targets {
+            self.clears.retain(|other| other.id != target.id);
+            self.clears.push_back(target);
         }
-        self.clears.retain(is_other);
+        let excess = self.clears.len().saturating_sub(MOST_CLEARS);
+        self.clears.drain(..excess);
+    }
+
+    fn keep_only(&mut self, may_touch: impl Fn(&Target) -> bool) {
+        for job in &mut self.jobs {
+            job.targets.retain(&may_touch);
+        }
+        self.clears.retain(may_touch);
     }
 }
 
@@ -139,6 +154,7 @@ mod tests {
 
     use super::*;
     use crate::act::look::End;
+    use crate::see::application::ProcessId;
 
     fn target(pid: u32) -> Target {
         Target {
@@ -147,6 +163,7 @@ mod tests {
                 pid,
                 start_ticks: 1,
             },
+            user: None,
             memory: Arc::default(),
             held_by: None,
         }
@@ -178,5 +195,32 @@ mod tests {
             (Task::Clear, vec![1]),
         ];
         assert_eq!(done, expected);
+    }
+    #[test]
+    fn a_thread_that_does_nothing_has_no_endless_queue() {
+        let (queue, beat) = (Queue::default(), Beat::default());
+        let session = Task::End(End::Session);
+        for pid in 1..10_000 {
+            queue.push(Job::new(session, vec![target(pid)]));
+            queue.push(clear(target(pid)));
+            queue.push(clear(target(7)));
+        }
+        let waiting = queue.waiting.lock();
+        let (jobs, clears) = (waiting.jobs.len(), waiting.clears.len());
+        assert_eq!((jobs, clears), (MOST_JOBS, MOST_CLEARS));
+        drop(waiting);
+        let (task, last) = (0..jobs).map(|_| next_job(&queue, &beat)).last().unwrap();
+        assert_eq!((task, last), (session, vec![9_999]), "the newest are kept");
+    }
+
+    #[test]
+    fn bits_of_a_process_are_cleared_once() {
+        let (queue, beat) = (Queue::default(), Beat::default());
+        for pid in [1, 2, 1] {
+            queue.push(clear(target(pid)));
+        }
+        let done = [next_job(&queue, &beat).1, next_job(&queue, &beat).1];
+        assert_eq!(done, [[2], [1]]);
+        assert!(queue.waiting.lock().clears.is_empty());
     }
 }

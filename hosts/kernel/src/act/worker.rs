@@ -42,6 +42,12 @@ const LOOK_DEADLINE: Duration = Duration::from_secs(5);
 /// So many threads are abandoned at one time at most: each holds memory as long as its process does not answer.
 const MOST_ABANDONED: usize = 16;
 
+/// With so many of them for processes of one user all of this user's are left alone: other users' are not to wait for them.
+const MOST_OF_USER: usize = MOST_ABANDONED / 4;
+
+/// The number that no user has.
+const NO_USER: u32 = u32::MAX;
+
 /// What a thread does now, for the thread that watches it.
 #[derive(Debug, Default)]
 pub struct Beat {
@@ -49,6 +55,8 @@ pub struct Beat {
     thread: AtomicU32,
     pid: AtomicU32,
     start_ticks: AtomicU64,
+    /// The process's user; `NO_USER` where that is not known.
+    user: AtomicU32,
     is_abandoned: AtomicBool,
     /// What all threads of the host brought back or asked for.
     brought_bytes: Arc<AtomicU64>,
@@ -79,9 +87,12 @@ impl Beat {
     }
 
     /// Work on this process begins.
-    pub(super) fn begin(&self, id: ProcessId) {
-        self.start_ticks.store(id.start_ticks, Ordering::Relaxed);
-        self.pid.store(id.pid, Ordering::Relaxed);
+    pub(super) fn begin(&self, target: &Target) {
+        let user = target.user.unwrap_or(NO_USER);
+        self.user.store(user, Ordering::Relaxed);
+        let start_ticks = target.id.start_ticks;
+        self.start_ticks.store(start_ticks, Ordering::Relaxed);
+        self.pid.store(target.id.pid, Ordering::Relaxed);
         self.beat();
     }
 
@@ -99,6 +110,10 @@ impl Beat {
     /// From now on the thread has to end what it does.
     pub(super) fn abandon(&self) {
         self.is_abandoned.store(true, Ordering::Relaxed);
+    }
+
+    fn is_of(&self, user: u32) -> bool {
+        user != NO_USER && self.user.load(Ordering::Relaxed) == user
     }
 
     fn process(&self) -> Option<ProcessId> {
@@ -139,8 +154,8 @@ pub struct Worker {
     reports: Receiver<Report>,
     beat: Arc<Beat>,
     seen: (u64, Instant),
-    /// Held by each thread, the abandoned ones included.
-    threads: Arc<()>,
+    /// Of threads that were abandoned and wait for their processes still, which hold them besides.
+    abandoned: Vec<Arc<Beat>>,
     is_exhausted: bool,
 }
 
@@ -154,8 +169,8 @@ impl Worker {
         priority: Priority,
         brought_bytes: &Arc<AtomicU64>,
     ) -> Result<Self, HostError> {
-        let (queue, threads) = (Arc::default(), Arc::default());
-        let (reports, beat) = spawn(root, priority, &queue, &threads, brought_bytes)?;
+        let queue = Arc::default();
+        let (reports, beat) = spawn(root, priority, &queue, brought_bytes)?;
         Ok(Self {
             root: root.clone(),
             priority,
@@ -163,13 +178,14 @@ impl Worker {
             reports,
             beat,
             seen: (0, Instant::now()),
-            threads,
+            abandoned: Vec::new(),
             is_exhausted: false,
         })
     }
 
-    /// One more job. Does not wait.
-    pub fn push(&self, job: Job) {
+    /// One more job, without processes of users of which too many do not answer. Does not wait.
+    pub fn push(&self, mut job: Job) {
+        job.targets.retain(|target| self.may_touch(target));
         self.queue.push(job);
     }
 
@@ -185,6 +201,7 @@ impl Worker {
     }
 
     fn unstick_at(&mut self, now: Instant) -> Option<ProcessId> {
+        self.abandoned.retain(|beat| Arc::strong_count(beat) > 1);
         let stuck = self.stuck(now);
         let replaced = stuck.and_then(|id| self.replace(id));
         self.is_exhausted = stuck.is_some() && replaced.is_none();
@@ -197,16 +214,41 @@ impl Worker {
         self.is_exhausted
     }
 
+    /// So many processes of one user do not answer that all of this user's are left alone, before one of the abandoned threads
+    /// comes back.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        let users = self
+            .abandoned
+            .iter()
+            .map(|beat| beat.user.load(Ordering::Relaxed));
+        users.into_iter().any(|user| self.is_crowded_by(user))
+    }
+
+    fn is_crowded_by(&self, user: u32) -> bool {
+        let of_user = self.abandoned.iter().filter(|beat| beat.is_of(user));
+        of_user.count() >= MOST_OF_USER
+    }
+
+    fn may_touch(&self, target: &Target) -> bool {
+        !target.user.is_some_and(|user| self.is_crowded_by(user))
+    }
+
     fn replace(&mut self, stuck: ProcessId) -> Option<()> {
-        // This worker and the present thread hold it besides.
-        if Arc::strong_count(&self.threads) >= MOST_ABANDONED + 2 {
+        if self.abandoned.len() >= MOST_ABANDONED {
             return None;
         }
-        let (root, queue, threads) = (&self.root, &self.queue, &self.threads);
+        self.abandoned.push(Arc::clone(&self.beat));
+        let (root, queue) = (&self.root, &self.queue);
         let brought_bytes = &self.beat.brought_bytes;
         // Without a new thread the old one may come back.
-        let begin_other = || spawn(root, self.priority, queue, threads, brought_bytes).ok();
-        let other = queue.abandon((&self.beat, self.seen.0), stuck, begin_other)?;
+        let begin_other = || spawn(root, self.priority, queue, brought_bytes).ok();
+        let may_touch = |target: &Target| target.id != stuck && self.may_touch(target);
+        let other = queue.abandon((&self.beat, self.seen.0), may_touch, begin_other);
+        let Some(other) = other else {
+            self.abandoned.pop();
+            return None;
+        };
         (self.reports, self.beat) = other;
         Some(())
     }
@@ -243,7 +285,6 @@ fn spawn(
     root: &Root,
     priority: Priority,
     queue: &Arc<Queue>,
-    threads: &Arc<()>,
     brought_bytes: &Arc<AtomicU64>,
 ) -> Result<Started, HostError> {
     let (sender, reports) = channel();
@@ -258,7 +299,6 @@ fn spawn(
         beat: Arc::clone(&beat),
         groups: Groups::default(),
         accessed: None,
-        _place: Arc::clone(threads),
     };
     let name = match priority {
         Priority::Low => "bring-back",
@@ -279,7 +319,6 @@ struct Thread {
     beat: Arc<Beat>,
     groups: Groups,
     accessed: Option<Accessed>,
-    _place: Arc<()>,
 }
 
 impl Thread {

@@ -23,6 +23,8 @@ const KEPT_RELAUNCHES: usize = 16;
 /// A process under watch.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
+    /// The user that began it; none where that is not known.
+    pub user: Option<u32>,
     pub memory: Arc<Mutex<ProcessMemory>>,
 }
 
@@ -98,6 +100,7 @@ impl App {
         Target {
             app: usize::from(self.id.0),
             id,
+            user: watched.user,
             memory: Arc::clone(&watched.memory),
             held_by: None,
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use warmswap_sys::peer::Owned;
 use warmswap_sys::process::Stat;
 
 use super::app::Watched;
@@ -33,6 +34,11 @@ impl Host {
                 if app.processes.contains_key(&id) || app.unreadable.contains(&id) {
                     continue;
                 }
+                // It stays alone for as long as it lives, whichever program it belongs to.
+                if self.unanswering.contains_key(&id) {
+                    app.unreadable.insert(id);
+                    continue;
+                }
                 if !may_look(&self.root, id.pid) {
                     self.counters.process_unreadable += 1;
                     app.unreadable.insert(id);
@@ -40,7 +46,9 @@ impl Host {
                 }
                 let memory = app.taught.remove(&id).unwrap_or_default();
                 let memory = std::sync::Arc::new(parking_lot::Mutex::new(memory));
-                let watched = Watched { memory };
+                let user = Owned::read(&self.root, id.pid).ok();
+                let user = user.map(|process| process.users[0]);
+                let watched = Watched { user, memory };
                 // It may have been pushed out before.
                 self.turn.waiting.push(app.target(id, &watched));
                 app.processes.insert(id, watched);

@@ -43,6 +43,9 @@ const REPEAT: Duration = Duration::from_secs(60);
 /// What is told when no more threads are begun.
 const TOO_MANY_STUCK: &str = "too many processes do not answer: until one of them does, nothing is brought back or looked at";
 
+/// What is told when all processes of a user are left alone.
+const TOO_MANY_OF_USER: &str = "too many processes of one user do not answer: until one of them does, none of this user's is brought back or looked at";
+
 /// Bringing back.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
@@ -99,9 +102,19 @@ impl Host {
             () if self.turn.is_due => QUIET,
             () => AT_REST,
         };
-        let is_exhausted = self.bringer.is_exhausted() || self.looker.is_exhausted();
-        let warning = is_exhausted.then_some(TOO_MANY_STUCK);
-        Tick { wait, warning }
+        Tick {
+            wait,
+            warning: self.warning(),
+        }
+    }
+
+    fn warning(&self) -> Option<&'static str> {
+        let workers = [&self.bringer, &self.looker];
+        if workers.iter().any(|worker| worker.is_exhausted()) {
+            return Some(TOO_MANY_STUCK);
+        }
+        let is_crowded = workers.iter().any(|worker| worker.is_crowded());
+        is_crowded.then_some(TOO_MANY_OF_USER)
     }
 
     fn note_swapped(&mut self, swapped_bytes: u64, now_ns: u64) {

@@ -225,6 +225,7 @@ fn what_came_back_is_told_in_one_line_of_numbers() {
     let target = crate::act::Target {
         app,
         id: own_process(),
+        user: None,
         memory: Arc::default(),
         held_by: None,
     };
@@ -302,6 +303,23 @@ fn a_later_process_of_its_number_answers() {
         host.find_processes(0);
         assert_eq!(host.status().unanswering.len(), unanswering);
     }
+}
+
+#[test]
+fn a_process_that_is_left_alone_is_so_in_another_program() {
+    let (place, mut host) = host(3000, 0);
+    program(place.path(), &mut host, "a", PIDS[0]);
+    host.tick();
+    let id = host.processes(AppId(0)).unwrap()[0];
+    host.leave_alone(id);
+    host.remove(AppId(0)).unwrap();
+    host.add(application("a")).unwrap();
+
+    host.tick();
+
+    let app = &host.status().apps[0];
+    assert_eq!((app.processes, app.unreadable_processes), (0, 1));
+    assert_eq!(host.status().unanswering.len(), 1);
 }
 
 #[test]

@@ -10,11 +10,6 @@ fn worker() -> Worker {
     worker_on(&Root::machine())
 }
 
-const ID: ProcessId = ProcessId {
-    pid: 7,
-    start_ticks: 9,
-};
-
 /// A machine on which this process does not answer before it is let go: nothing has written to the pipe that is its status.
 struct Stuck {
     place: tempfile::TempDir,
@@ -59,6 +54,7 @@ fn target(pid: u32, start_ticks: u64) -> Target {
     Target {
         app: 3,
         id: ProcessId { pid, start_ticks },
+        user: None,
         memory: Arc::default(),
         held_by: None,
     }
@@ -108,7 +104,7 @@ fn a_process_does_not_answer_when_a_thread_sleeps_too_long_for_it() {
     assert_eq!(worker.stuck(begin), None);
     assert_eq!(worker.stuck(late), None, "it has no process");
     // The thread waits for a job: that sleep looks like any other.
-    worker.beat.begin(ID);
+    worker.beat.begin(&gone_target(0));
     while worker.beat.thread.load(Ordering::Relaxed) == 0 {
         std::thread::yield_now();
     }
@@ -117,7 +113,7 @@ fn a_process_does_not_answer_when_a_thread_sleeps_too_long_for_it() {
         std::thread::yield_now();
     }
     assert_eq!(worker.stuck(begin + LOOK_DEADLINE), None, "a disk is slow");
-    assert_eq!(worker.stuck(late), Some(ID));
+    assert_eq!(worker.stuck(late), Some(gone_target(0).id));
     worker.beat.beat();
     assert_eq!(worker.stuck(late), None, "it went on");
 }
@@ -164,7 +160,10 @@ fn a_thread_that_goes_on_just_now_is_not_given_up() {
     let first = queue.next(&beat).unwrap();
     let count = beat.count();
     queue.next(&beat).unwrap();
-    assert_eq!(queue.abandon((&beat, count), first.id, || Some(())), None);
+    assert_eq!(
+        queue.abandon((&beat, count), |target| target.id != first.id, || Some(())),
+        None
+    );
     assert_eq!(beat.stop(), None);
 }
 
@@ -198,7 +197,7 @@ fn a_thread_that_was_given_up_tells_nothing_more() {
     assert!(give_up(&mut worker).is_some());
     gone_after(&worker, 1);
     stuck.let_go();
-    while Arc::strong_count(&worker.threads) > 2 {
+    while Arc::strong_count(&worker.abandoned[0]) > 1 {
         std::thread::yield_now();
     }
     assert!(worker.report().is_none());
@@ -217,11 +216,40 @@ fn so_many_threads_are_given_up_at_one_time_and_one_that_ends_makes_room() {
     assert_eq!(give_up(&mut worker), None);
     assert!(worker.is_exhausted());
     stuck.let_go();
-    while Arc::strong_count(&worker.threads) == MOST_ABANDONED + 2 {
+    let has_ended = |beat: &Arc<Beat>| Arc::strong_count(beat) == 1;
+    while !worker.abandoned.iter().any(has_ended) {
         std::thread::yield_now();
     }
     worker.unstick_at(Instant::now() + 2 * BRING_DEADLINE);
     assert!(!worker.is_exhausted());
+}
+
+#[test]
+fn a_user_whose_processes_do_not_answer_holds_up_no_other() {
+    let stuck = Stuck::new();
+    let mut worker = worker_on(&stuck.root());
+    let of_user = |user, target| Target {
+        user: Some(user),
+        ..target
+    };
+    let bad = |number| of_user(1000, stuck_target(number));
+    let mut targets: Vec<Target> = (0..MOST_ABANDONED as u64).map(bad).collect();
+    targets.push(of_user(1001, gone_target(0)));
+    worker.push(bring(targets));
+    for _ in 0..MOST_OF_USER {
+        assert!(!worker.is_crowded());
+        assert!(give_up(&mut worker).is_some());
+    }
+    assert!(worker.is_crowded() && !worker.is_exhausted());
+    assert_eq!(gone_after(&worker, 1), 1, "the other user's");
+    worker.push(bring(vec![bad(99), of_user(1001, gone_target(1))]));
+    assert_eq!(gone_after(&worker, 1), 1, "of later jobs as well");
+    stuck.let_go();
+    while worker.is_crowded() {
+        worker.unstick();
+    }
+    worker.push(bring(vec![of_user(1000, gone_target(2))]));
+    assert_eq!(gone_after(&worker, 1), 1);
 }
 
 #[test]
