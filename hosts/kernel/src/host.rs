@@ -2,6 +2,7 @@
 
 mod app;
 mod find;
+mod held;
 mod launch;
 mod learned;
 mod report;
