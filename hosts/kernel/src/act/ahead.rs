@@ -2,7 +2,7 @@
 
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::Root;
-use warmswap_sys::advise::{Advice, PageRange, advise};
+use warmswap_sys::advise::{Advice, PageRange, advise_telling};
 use warmswap_sys::memcg::{Group, bounds_of};
 
 use super::Target;
@@ -81,17 +81,15 @@ impl Ahead<'_> {
                 if is_over {
                     return Ok(asked);
                 }
-                let accepted = advise(&opened.process, Advice::WillNeed, &batch)?.pages;
-                // Before Linux 5.15 the kernel takes no such request.
-                if accepted == 0 {
-                    continue;
-                }
+                let mut accepted = Vec::new();
+                let note = |range| accepted.push(range);
+                advise_telling(&opened.process, Advice::WillNeed, &batch, note)?;
                 if is_private {
                     // They stay in the swap cache until they are touched, so that the page table tells whether they were.
-                    target.memory.lock().note_asked(&batch);
+                    target.memory.lock().note_asked(&accepted);
                 }
-                self.took(accepted);
-                asked += accepted;
+                self.took(count(&accepted));
+                asked += count(&accepted);
             }
         }
         Ok(asked)
