@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use warmswap_page::AppId;
-use warmswap_sys::{Root, monotonic_ns};
+use warmswap_sys::{Root, monotonic_ns, probe};
 
 use self::app::App;
 use crate::act::Costs;
@@ -70,6 +70,7 @@ pub struct Host {
     upkept_ns: Option<u64>,
     switched_ns: Option<u64>,
     accesses_unseen: Option<String>,
+    read_ahead_refused: Option<String>,
     counters: Counters,
     given_back: GivenBack,
 }
@@ -106,6 +107,7 @@ impl Host {
             upkept_ns: None,
             switched_ns: None,
             accesses_unseen: None,
+            read_ahead_refused: read_ahead_refused(),
             counters: Counters::default(),
             given_back: GivenBack::default(),
             config,
@@ -247,6 +249,15 @@ impl Host {
         self.counters.host_cpu_ns += thread_cpu_ns() - begin;
         result
     }
+}
+
+/// Why the kernel takes no request to read ahead for another program; none where it does.
+fn read_ahead_refused() -> Option<String> {
+    let error = probe::read_ahead().err()?;
+    Some(match error.kind() {
+        std::io::ErrorKind::InvalidInput => "Linux does that from 5.15 on".to_owned(),
+        _ => error.to_string(),
+    })
 }
 
 /// CPU time of the calling thread.

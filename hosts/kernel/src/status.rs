@@ -114,6 +114,8 @@ pub struct HostStatus {
     pub unanswering: Vec<Unanswering>,
     /// Why accesses are not seen by page; none where accessed bits are read.
     pub accesses_unseen: Option<String>,
+    /// Why nothing is read in bulk at switches though it should be; none where the kernel takes such requests.
+    pub read_ahead_refused: Option<String>,
     /// Programs, in the order in which they were added.
     pub apps: Vec<AppStatus>,
     /// Swap and pool.

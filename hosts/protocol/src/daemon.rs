@@ -28,6 +28,8 @@ pub struct DaemonStatus {
     pub unanswering: Vec<String>,
     /// Why accesses of pages that stay in memory are not seen; none where accessed bits are read.
     pub accesses_unseen: Option<String>,
+    /// Why nothing is read in bulk at switches though it should be; none where the kernel takes such requests.
+    pub read_ahead_refused: Option<String>,
     /// Time since its start.
     pub uptime_seconds: f64,
     /// CPU time that it took, all threads together.

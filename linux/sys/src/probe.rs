@@ -15,6 +15,18 @@ const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
 /// # Errors
 /// The system's answer: ENOSYS from older kernels, EPERM from filters.
 pub fn process_madvise() -> io::Result<()> {
+    takes_advice(libc::MADV_COLD)
+}
+
+/// Whether the kernel reads ahead for another process when asked to (`process_madvise` with `MADV_WILLNEED`, Linux 5.15).
+///
+/// # Errors
+/// The system's answer: EINVAL from Linux 5.10 to 5.14, ENOSYS from older kernels, EPERM from filters.
+pub fn read_ahead() -> io::Result<()> {
+    takes_advice(libc::MADV_WILLNEED)
+}
+
+fn takes_advice(advice: libc::c_int) -> io::Result<()> {
     let own = Process::open(std::process::id()).map_err(|error| error.source)?;
     // SAFETY: with no ranges the kernel checks the arguments and does nothing; null is never read.
     let result = unsafe {
@@ -23,7 +35,7 @@ pub fn process_madvise() -> io::Result<()> {
             std::os::fd::AsFd::as_fd(&own).as_raw_fd(),
             std::ptr::null::<libc::iovec>(),
             0usize,
-            libc::MADV_COLD,
+            advice,
             0u32,
         )
     };
@@ -105,5 +117,7 @@ mod tests {
         } else {
             process_madvise().unwrap();
         }
+        let (known, since) = (read_ahead(), version >= (5, 15));
+        assert_eq!(known.is_ok(), since, "{release}: {known:?}");
     }
 }

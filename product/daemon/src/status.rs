@@ -71,6 +71,7 @@ pub fn of_host(
         },
         unanswering: host.unanswering.iter().map(named).collect(),
         accesses_unseen: host.accesses_unseen,
+        read_ahead_refused: host.read_ahead_refused,
         state_bytes: host.state_bytes,
         swap: SwapStatus {
             total_bytes: host.swap.total_bytes,

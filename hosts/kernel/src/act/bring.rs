@@ -114,6 +114,8 @@ pub struct Turn<'a> {
     pub root: &'a Root,
     /// When to stop.
     pub brake: Brake<'a>,
+    /// Whether the kernel takes requests to read ahead.
+    pub may_ask: bool,
     /// What pages cost, as it is measured meanwhile.
     pub costs: &'a mut Costs,
     /// What came back so far.
@@ -175,7 +177,7 @@ impl Turn<'_> {
         source: Source,
     ) -> Result<Option<Halt>, TargetError> {
         let kinds = Kinds::in_use(self.root);
-        let is_ahead = source != Source::Private || kinds.disk;
+        let is_ahead = self.may_ask && (source != Source::Private || kinds.disk);
         let batches = batches(list);
         for (turn, batch) in batches.iter().enumerate() {
             if let Some(halt) = self.brake.halt(bounds) {

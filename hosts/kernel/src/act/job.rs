@@ -38,6 +38,8 @@ pub enum Task {
         machine: Seen,
         /// What stays free.
         reserve_bytes: u64,
+        /// Whether the kernel takes requests to read ahead.
+        may_ask: bool,
         /// What pages cost by what was measured so far.
         costs: Costs,
     },

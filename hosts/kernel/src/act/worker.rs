@@ -360,8 +360,9 @@ impl Thread {
             Task::Bring {
                 machine,
                 reserve_bytes,
+                may_ask,
                 costs,
-            } => self.bring(machine, reserve_bytes, costs),
+            } => self.bring(machine, reserve_bytes, may_ask, costs),
             Task::Begin {
                 state,
                 machine,
@@ -420,12 +421,13 @@ impl Thread {
         }
     }
 
-    fn bring(&mut self, machine: Seen, reserve_bytes: u64, mut costs: Costs) {
+    fn bring(&mut self, machine: Seen, reserve_bytes: u64, may_ask: bool, mut costs: Costs) {
         let mut groups = std::mem::take(&mut self.groups);
         let brake = Brake::new(&self.root, &self.beat, &mut groups, machine, reserve_bytes);
         let turn = Turn {
             root: &self.root,
             brake,
+            may_ask,
             costs: &mut costs,
             done: Done::default(),
         };

@@ -44,16 +44,20 @@ impl Host {
             prefetched: 0,
         });
         let targets = app.targets();
-        if let Some(machine) = self.machine.last() {
-            let task = Task::Begin {
-                state: self.machine.state(),
-                machine,
-                reserve_bytes: self.machine.reserve_bytes(),
-                may_fetch: self.config.prefetch,
-                disk: self.costs.disk,
-            };
+        if let Some(task) = self.begin_task() {
             self.looker.push(Job::new(task, targets));
         }
+    }
+
+    /// What is done as a session begins; none before the machine was seen.
+    pub(super) fn begin_task(&self) -> Option<Task> {
+        Some(Task::Begin {
+            state: self.machine.state(),
+            machine: self.machine.last()?,
+            reserve_bytes: self.machine.reserve_bytes(),
+            may_fetch: self.config.prefetch && self.read_ahead_refused.is_none(),
+            disk: self.costs.disk,
+        })
     }
 
     /// Closes the launch window of a program: what was touched in it is learned.

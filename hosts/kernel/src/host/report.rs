@@ -42,6 +42,7 @@ impl Host {
             costs: self.costs,
             unanswering,
             accesses_unseen: self.accesses_unseen.clone(),
+            read_ahead_refused: self.read_ahead_refused.clone(),
             apps: apps.map(|app| self.describe(app)).collect(),
             swap: self.swap,
             state_bytes: state_bytes as u64,

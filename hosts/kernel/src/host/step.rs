@@ -164,7 +164,7 @@ impl Host {
 
     /// Has pages of all programs come back, in their order, or of the processes that wait.
     fn begin_turn(&mut self, now_ns: u64) {
-        let Some(machine) = self.machine.last() else {
+        let Some(task) = self.bring_task() else {
             return;
         };
         let mut targets = self.turn.take_ready(now_ns);
@@ -182,12 +182,17 @@ impl Host {
             self.counters.turns += 1;
         }
         self.turn.is_running = true;
-        let task = Task::Bring {
-            machine,
-            reserve_bytes: self.machine.reserve_bytes(),
-            costs: self.costs,
-        };
         self.bringer.push(Job::new(task, targets));
+    }
+
+    /// What is done in a turn; none before the machine was seen.
+    pub(super) fn bring_task(&self) -> Option<Task> {
+        Some(Task::Bring {
+            machine: self.machine.last()?,
+            reserve_bytes: self.machine.reserve_bytes(),
+            may_ask: self.read_ahead_refused.is_none(),
+            costs: self.costs,
+        })
     }
 
     /// Takes in what the threads told.

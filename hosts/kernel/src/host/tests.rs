@@ -5,7 +5,7 @@ use warmswap_sys::process::Stat;
 
 use super::*;
 use crate::act::Done;
-use crate::act::job::Report;
+use crate::act::job::{Report, Task};
 use crate::decide::{State, Stop};
 use crate::see::application::Members;
 
@@ -368,6 +368,21 @@ fn relaunches_are_remembered_and_a_first_start_is_none() {
             .all(|relaunch| relaunch.is_answered)
     );
     assert!(!status.is_launching && !status.is_foreground);
+}
+
+#[test]
+fn nothing_is_asked_of_a_kernel_that_reads_nothing_ahead() {
+    let (_place, mut host) = host(3000, 0);
+    host.tick();
+    for refused in [None, Some("an old kernel".to_owned())] {
+        let may = refused.is_none();
+        host.read_ahead_refused.clone_from(&refused);
+        let begin = host.begin_task().unwrap();
+        assert!(matches!(begin, Task::Begin { may_fetch, .. } if may_fetch == may));
+        let bring = host.bring_task().unwrap();
+        assert!(matches!(bring, Task::Bring { may_ask, .. } if may_ask == may));
+        assert_eq!(host.status().read_ahead_refused, refused);
+    }
 }
 
 #[test]

@@ -57,6 +57,9 @@ pub fn summary(status: &DaemonStatus, style: Style) -> String {
         .map(|signal| signal.name.as_str())
         .collect();
     let _ = writeln!(out, "switches: heard from {}", live.join(", "));
+    if let Some(why) = &status.read_ahead_refused {
+        let _ = writeln!(out, "at switches: nothing is read in bulk: {why}");
+    }
     for warning in &status.warnings {
         let _ = writeln!(out, "warning: {warning}");
     }
@@ -273,6 +276,10 @@ mod tests {
         status.unanswering = vec!["web (17)".to_owned()];
         let text = summary(&status, Style::PLAIN);
         let line = "left alone: 1 process does not answer: web (17)";
+        assert!(text.lines().any(|found| found == line), "{text}");
+        status.read_ahead_refused = Some("the kernel is old".to_owned());
+        let text = summary(&status, Style::PLAIN);
+        let line = "at switches: nothing is read in bulk: the kernel is old";
         assert!(text.lines().any(|found| found == line), "{text}");
         status.swap.free_bytes = 0;
         assert!(summary(&status, Style::PLAIN).contains("swap is full"));

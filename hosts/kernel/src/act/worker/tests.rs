@@ -64,6 +64,7 @@ fn bring(targets: Vec<Target>) -> Job {
     let task = Task::Bring {
         machine: Seen::default(),
         reserve_bytes: 0,
+        may_ask: true,
         costs: Costs::default(),
     };
     Job::new(task, targets)
@@ -178,6 +179,7 @@ fn costs_outlive_a_thread() {
     let task = Task::Bring {
         machine: Seen::default(),
         reserve_bytes: 0,
+        may_ask: true,
         costs: measured,
     };
     bringer.push(Job::new(task, Vec::new()));
