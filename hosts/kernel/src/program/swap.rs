@@ -170,27 +170,7 @@ fn own_priority(areas: &[Bounded], capacity_bytes: u64) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn area(path: &str, used_bytes: u64, priority: i32) -> Bounded {
-        let area = Area {
-            path: path.to_owned(),
-            size_bytes: 100,
-            used_bytes,
-            priority,
-        };
-        Bounded {
-            area,
-            pool: Default::default(),
-            limit_bytes: None,
-        }
-    }
-
-    fn limited(limit_bytes: u64, priority: i32) -> Bounded {
-        Bounded {
-            limit_bytes: Some(limit_bytes),
-            ..area("/dev/zram9", 0, priority)
-        }
-    }
+    use crate::see::swap::samples::{area, limited};
 
     #[test]
     fn the_kernel_swaps_to_the_highest_priority_with_room() {

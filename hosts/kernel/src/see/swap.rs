@@ -114,27 +114,13 @@ pub fn swapped_bytes(memory: &Meminfo) -> u64 {
         .saturating_sub(memory.swap_free_bytes)
 }
 
+/// Made-up swap areas for tests.
 #[cfg(test)]
-mod tests {
+pub(crate) mod samples {
     use super::*;
 
-    #[test]
-    fn kinds_are_those_of_areas_that_hold_something() {
-        let area = |path: &str, used_bytes| Area {
-            path: path.to_owned(),
-            size_bytes: 1 << 30,
-            used_bytes,
-            priority: 5,
-        };
-        let kinds = |memory, disk| Kinds { memory, disk };
-        assert_eq!(Kinds::of(&[area("/dev/zram0", 0)]), kinds(false, false));
-        let both = [area("/dev/zram0", 9), area("/swapfile", 1)];
-        assert_eq!(Kinds::of(&both[..1]), kinds(true, false));
-        assert_eq!(Kinds::of(&both), kinds(true, true));
-        assert_eq!(Kinds::of(&[area("/dev/sda2", 1)]), kinds(false, true));
-    }
-
-    fn area(path: &str, used_bytes: u64, priority: i32) -> Bounded {
+    /// An area of 100 bytes without a limit.
+    pub fn area(path: &str, used_bytes: u64, priority: i32) -> Bounded {
         let area = Area {
             path: path.to_owned(),
             size_bytes: 100,
@@ -148,11 +134,29 @@ mod tests {
         }
     }
 
-    fn limited(limit_bytes: u64, priority: i32) -> Bounded {
+    /// An unused zram device that takes so much more by its memory limit.
+    pub fn limited(limit_bytes: u64, priority: i32) -> Bounded {
         Bounded {
             limit_bytes: Some(limit_bytes),
             ..area("/dev/zram9", 0, priority)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::samples::{area, limited};
+    use super::*;
+
+    #[test]
+    fn kinds_are_those_of_areas_that_hold_something() {
+        let area = |path: &str, used_bytes| area(path, used_bytes, 5).area;
+        let kinds = |memory, disk| Kinds { memory, disk };
+        assert_eq!(Kinds::of(&[area("/dev/zram0", 0)]), kinds(false, false));
+        let both = [area("/dev/zram0", 9), area("/swapfile", 1)];
+        assert_eq!(Kinds::of(&both[..1]), kinds(true, false));
+        assert_eq!(Kinds::of(&both), kinds(true, true));
+        assert_eq!(Kinds::of(&[area("/dev/sda2", 1)]), kinds(false, true));
     }
 
     #[test]
