@@ -182,6 +182,7 @@ impl<H: Host> Daemon<H> {
         self.due.tick = now + tick.wait;
         self.note_host(tick.warning);
         let seats = Seats::read(&self.root);
+        self.forget_unheard(now);
         self.follow_windows(&seats);
         let has_windows = self.signals.followed(now).any(|user| !seats.is_away(user));
         if self.config.signals.activity && !has_windows && now >= self.due.activity {
@@ -310,6 +311,8 @@ impl<H: Host> Daemon<H> {
             }
             WindowEvent::Focus { pid } => {
                 self.check_window(peer, pid)?;
+                self.signals
+                    .hear(source, Instant::now() + WINDOWS_HEARD_FOR);
                 let is_followed = false;
                 let window = Window {
                     source,
@@ -327,7 +330,9 @@ impl<H: Host> Daemon<H> {
             }
             WindowEvent::Elsewhere => {
                 self.windows.remove(&peer.user);
-                self.look_away(peer);
+                if !Seats::read(&self.root).is_away(peer.user) {
+                    self.look_away(peer);
+                }
             }
             _ => return Err(Refusal::new(RefusalKind::Unknown, "no such event")),
         }
@@ -340,6 +345,13 @@ impl<H: Host> Daemon<H> {
         if let Some(app) = front.filter(|&app| self.may_steer(peer, app)) {
             self.send_away(app);
         }
+    }
+
+    /// Forgets the windows of agents that ended without a word.
+    fn forget_unheard(&mut self, now: Instant) {
+        let signals = &self.signals;
+        self.windows
+            .retain(|_, window| signals.is_live(window.source, now));
     }
 
     /// Switches to the applications of windows that are not followed yet, of users whose session is in front.

@@ -164,6 +164,19 @@ impl Signals {
         signal.live_until = live_until;
     }
 
+    /// A source told something: it counts as listened to until then.
+    pub fn hear(&mut self, source: Source, live_until: Instant) {
+        self.0.entry(source).or_default().live_until = Some(live_until);
+    }
+
+    /// Whether a source counts as listened to.
+    #[must_use]
+    pub fn is_live(&self, source: Source, now: Instant) -> bool {
+        self.0
+            .get(&source)
+            .is_some_and(|signal| signal.is_live(now))
+    }
+
     /// A source that is listened to for as long as the daemon runs.
     pub fn set_always(&mut self, source: Source, state: &str) {
         let signal = self.0.entry(source).or_default();

@@ -24,6 +24,8 @@ struct Told {
     /// The application in the foreground.
     front: Option<AppId>,
     tick: Tick,
+    /// The machine, if it is made up.
+    place: Option<tempfile::TempDir>,
     unanswering: Vec<Unanswering>,
 }
 
@@ -128,7 +130,15 @@ impl Host for Fake {
 
 /// A daemon over a fake host with the applications `a` and `b`, whose processes are 10 and 20.
 fn daemon(text: &str) -> (Daemon<Fake>, Fake, Sender<Event>) {
-    daemon_on(Root::machine(), text)
+    // This one, without its sessions.
+    let place = tempfile::tempdir().unwrap();
+    for folder in ["proc", "sys"] {
+        let link = place.path().join(folder);
+        std::os::unix::fs::symlink(Path::new("/").join(folder), link).unwrap();
+    }
+    let made = daemon_on(Root::at(place.path()), text);
+    made.1.0.borrow_mut().place = Some(place);
+    made
 }
 
 fn daemon_on(root: Root, text: &str) -> (Daemon<Fake>, Fake, Sender<Event>) {

@@ -154,6 +154,41 @@ fn the_user_in_front_is_followed_and_the_other_when_that_one_comes_back() {
 }
 
 #[test]
+fn a_user_without_a_seat_does_not_speak_for_the_one_in_front() {
+    let (place, root) = machine(&[(10, 1000), (20, 1001)]);
+    let folder = place.path().join("run/systemd/seats");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("seat0"), "ACTIVE_UID=1000\nUIDS=1000\n").unwrap();
+    let (mut daemon, fake, _events) = daemon_on(root, "");
+    let mut tell = |peer, event| {
+        let told = daemon.carry_out(peer, windows(WindowSystem::X11, event));
+        assert_eq!(told, Ok(Answer::Done));
+        daemon.tick();
+    };
+    tell(ALICE, WindowEvent::Focus { pid: 10 });
+    tell(BOB, WindowEvent::Focus { pid: 20 });
+    tell(Peer::ROOT, WindowEvent::Elsewhere);
+    assert_eq!(fake.events(), ["switch a"]);
+}
+
+#[test]
+fn the_window_of_an_agent_that_died_is_forgotten() {
+    let (_place, root) = machine(&[(10, 1000), (20, 1001)]);
+    let (mut daemon, fake, _events) = daemon_on(root, "");
+    let focus = windows(WindowSystem::X11, WindowEvent::Focus { pid: 77 });
+    daemon.carry_out(Peer::ROOT, focus).unwrap();
+    let later = Instant::now() + WINDOWS_HEARD_FOR / 2;
+    daemon.forget_unheard(later);
+    assert_eq!(daemon.windows.len(), 1, "it may tell nothing for a while");
+
+    daemon.forget_unheard(later + WINDOWS_HEARD_FOR);
+
+    fake.runs("a", 77);
+    daemon.tick();
+    assert_eq!(fake.events(), [""; 0]);
+}
+
+#[test]
 fn users_launch_own_processes_under_names_that_are_free() {
     let (place, root) = machine(&[(10, 1000), (20, 1001), (30, 1000), (40, 1001)]);
     let (mut daemon, fake, _events) = daemon_on(root, "");
