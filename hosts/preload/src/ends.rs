@@ -71,6 +71,11 @@ pub fn count_own(is_new: bool) {
     }
 }
 
+/// Whether threads of this library are left.
+pub fn are_own_left() -> bool {
+    OWN.load(Ordering::Acquire) > 0
+}
+
 fn set_turn(turn: usize) {
     let turn: *const c_void = ptr::without_provenance(turn);
     // SAFETY: there is such a key. Where there is no memory for the value, the thread is not known to end.

@@ -14,7 +14,7 @@ use warmswap_uffd::{Features, Reach, Uffd};
 use crate::kernel::fail;
 use crate::real::RealSymbol;
 use crate::reentrancy::ReentrancyGuard;
-use crate::{gate, keeper, report};
+use crate::{gate, keeper, report, rights};
 
 type Prctl = unsafe extern "C" fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int;
 
@@ -58,6 +58,9 @@ extern "C" fn will_filter() {
 unsafe extern "C" fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int {
     if option == libc::PR_SET_SECCOMP {
         will_filter();
+    }
+    if option == libc::PR_SET_KEEPCAPS && a != 0 {
+        rights::will_keep_capabilities();
     }
     // SAFETY: what has that name is a function of this type; the arguments are passed on from the caller.
     unsafe { std::mem::transmute::<*mut c_void, Prctl>(PRCTL.or_abort())(option, a, b, c, d) }

@@ -19,7 +19,7 @@ use warmswap_sys::process::run_like_main_thread;
 use self::descriptors::{check_stderr, close_all_but, have_own_folders};
 use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{Program, program, say};
-use crate::{fork, go, mover, report};
+use crate::{ends, fork, go, mover, report};
 
 /// How often the keeper looks at what the program uses, until it is taken over.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -104,10 +104,19 @@ pub fn end_unless_paged(reason: &str) -> bool {
     let is_unpaged = program().is_none() || never_page(reason);
     if is_unpaged && IS_STARTED.load(Ordering::Acquire) {
         IS_TO_END.store(true, Ordering::Release);
-        // The keeper says that it has ended by giving up.
+        // The keeper says that it is about to end by giving up.
         wait_for(|| false);
+        wait_for_threads();
     }
     is_unpaged
+}
+
+/// Waits until threads of ours have ended, but not for ever.
+fn wait_for_threads() {
+    let begin = Instant::now();
+    while ends::are_own_left() && begin.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// The program is about to give up rights: opens what needs them, so that its memory can be taken over later.

@@ -248,6 +248,18 @@ fn a_program_that_gives_up_its_rights_before_it_is_paged() {
 }
 
 #[test]
+fn a_program_that_keeps_its_capabilities_when_it_changes_its_user() {
+    let input = std::process::Stdio::null();
+    let run = run_program("keepcaps", &Case::new(SMALL), input, || ());
+    let unpaged = "runs without paging: it keeps capabilities";
+    if let Some(run) = run
+        && warmswap_sys::is_root()
+    {
+        assert!(run.errors.contains(unpaged), "{}", run.errors);
+    }
+}
+
+#[test]
 fn processes_end_with_their_last_thread() {
     in_every_way("last");
 }
