@@ -16,8 +16,9 @@ use crate::kernel::{self, errno, fail};
 use crate::reentrancy::ReentrancyGuard;
 use crate::{attributes, files, hints, keeper, kept, limits, settings, stacks};
 
-/// Mappings smaller than this are the kernel's, but for those within the space.
-pub const LARGE_BYTES: usize = 64 << 10;
+/// Mappings smaller than this are the kernel's, but for those within the space. The heap of Ruby 3.1 consists of mappings of
+/// 32 KiB.
+pub const LARGE_BYTES: usize = 16 << 10;
 
 /// For a mapping of so much the kernel is asked whether there may be so much: to it the space is one mapping, and
 /// nothing of that counts before it is used.

@@ -260,6 +260,16 @@ fn a_program_that_keeps_its_capabilities_when_it_changes_its_user() {
 }
 
 #[test]
+fn a_heap_of_small_mappings_is_paged() {
+    run_program(
+        "pieces",
+        &Case::new(SMALL),
+        std::process::Stdio::null(),
+        || (),
+    );
+}
+
+#[test]
 fn processes_end_with_their_last_thread() {
     in_every_way("last");
 }
