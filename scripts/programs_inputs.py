@@ -171,8 +171,8 @@ def formulas(folder, draw):
         pairs = [(a, b) for a in range(holes + 1) for b in range(a)]
         clauses += [[-(hole * (holes + 1) + a + 1), -(hole * (holes + 1) + b + 1)] for a, b in pairs]
     cnf(folder / "holes.cnf", holes * (holes + 1), clauses)
-    three = [[draw.choice((-1, 1)) * variable for variable in draw.sample(range(1, 60_001), 3)] for _ in range(210_000)]
-    cnf(folder / "random.cnf", 60_000, three)
+    three = [[draw.choice((-1, 1)) * variable for variable in draw.sample(range(1, 20_001), 3)] for _ in range(70_000)]
+    cnf(folder / "random.cnf", 20_000, three)
 
 
 def cnf(path, variables, clauses):
