@@ -187,8 +187,8 @@ fn summary_of(
             )
         }
     };
-    if result.program.as_ref().is_none_or(|stats| !stats.managed)
-        && let Some(bytes) = result.peak_bytes
+    if let Some(bytes) = result.peak_bytes
+        && is_peak_told(result.program.as_ref(), bytes, program.budget_bytes)
     {
         text += &peak_line(bytes, program.budget_bytes, style);
     }
@@ -204,6 +204,14 @@ fn summary_of(
     text
 }
 
+/// Whether paging does not explain how much a program had: it was not paged, or nothing of it left although it had more
+/// than its budget.
+fn is_peak_told(stats: Option<&ProgramStats>, peak_bytes: u64, budget_bytes: u64) -> bool {
+    stats.is_none_or(|stats| {
+        !stats.managed || (stats.swapped_out_pages == 0 && peak_bytes > budget_bytes)
+    })
+}
+
 /// What a program had that was not paged.
 fn peak_line(peak_bytes: u64, budget_bytes: u64, style: Style) -> String {
     let show = |bytes| Quantity::Bytes(bytes).show(style);
@@ -213,7 +221,7 @@ fn peak_line(peak_bytes: u64, budget_bytes: u64, style: Style) -> String {
     }
     format!(
         "  its largest process had {peak} in memory, more than the budget of {budget}: files, and memory that the library \
-         leaves to the kernel (by brk, shared, locked, executable, or below 4 GiB)\n"
+         leaves to the kernel (by brk, shared, locked, executable, in small mappings, or below 4 GiB)\n"
     )
 }
 
@@ -296,6 +304,18 @@ mod tests {
             more.contains("300 MiB in memory, more than the budget of 32.0 MiB"),
             "{more}"
         );
+    }
+
+    #[test]
+    fn a_budget_that_was_exceeded_without_paging_is_told() {
+        let paged = |swapped_out_pages| ProgramStats {
+            managed: true,
+            swapped_out_pages,
+            ..ProgramStats::default()
+        };
+        assert!(is_peak_told(Some(&paged(0)), 60 << 20, 30 << 20));
+        assert!(!is_peak_told(Some(&paged(0)), 20 << 20, 30 << 20));
+        assert!(!is_peak_told(Some(&paged(9)), 60 << 20, 30 << 20));
     }
 
     #[test]
