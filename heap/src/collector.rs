@@ -56,6 +56,20 @@ pub enum Kind {
     Separating,
 }
 
+/// Why a collection began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The heap had grown to its limit, or mutators found no room.
+    Limit,
+    /// The application had been in the background for long enough.
+    Timer,
+    /// The program asked for it.
+    Request,
+    /// A background collection left the heap nearly full.
+    LastResort,
+}
+
 impl Kind {
     /// All of them.
     pub const ALL: [Self; 5] = [

@@ -109,6 +109,10 @@ pub struct HeapConfig {
     pub foreground_factor: f64,
     /// The same in the background.
     pub background_factor: f64,
+    /// A launch raises the limit to what the foreground's factor makes of the bytes in use. Else the limit of the
+    /// background stays until the next collection, so that a launch that allocates begins one: Android, as the paper
+    /// has it (section 4.2).
+    pub launch_raises_limit: bool,
     /// Time in the background after which a native heap is collected as a whole, as ART does on a change of process
     /// state. `None`: never.
     pub background_collection_wait: Option<Duration>,
@@ -129,6 +133,7 @@ impl HeapConfig {
             max_bytes,
             foreground_factor: 2.0,
             background_factor: 1.1,
+            launch_raises_limit: true,
             background_collection_wait: Some(Duration::from_secs(5)),
             collector: Collector::Native,
             observe_launches: false,

@@ -85,6 +85,11 @@ impl LaunchLog {
         self.is_noting.store(true, Ordering::Release);
     }
 
+    /// Whether a launch has begun and not ended.
+    pub fn is_under_way(&self) -> bool {
+        self.is_noting.load(Ordering::Acquire)
+    }
+
     /// These objects were not noted.
     fn forget(&self, objects: &[Addr]) {
         for object in objects {

@@ -78,7 +78,7 @@ mod verify;
 mod world;
 
 pub use array::{Bytes, Record, Refs};
-pub use collector::{CollectionReport, Kind};
+pub use collector::{Cause, CollectionReport, Kind};
 pub use config::{Collector, FleetConfig, HeapConfig, LaunchDepth, MarvinConfig};
 pub use error::{AllocError, HeapError};
 pub use heap::Heap;

@@ -111,6 +111,15 @@ impl Limits {
         self.set_limit(&history, live_bytes);
     }
 
+    /// The factor is another from the next collection on; a collection begins where it would have. Mutators have as
+    /// much more room until they wait for it.
+    pub fn set_next_factor(&self, factor: f64) {
+        let mut history = self.history.lock();
+        history.factor = factor;
+        let begin = self.begin_bytes.load(Ordering::Relaxed);
+        self.set_stall(begin.saturating_add(growth(factor, begin)), begin);
+    }
+
     /// A collection ended, after which so many bytes are in use.
     pub fn collected(&self, report: &CollectionReport, live_bytes: usize) {
         let mut history = self.history.lock();

@@ -26,6 +26,7 @@ pub struct Recorder {
     reports: Mutex<Vec<CollectionReport>>,
     launches: Mutex<Vec<LaunchReport>>,
     collections: AtomicU64,
+    launch_collections: AtomicU64,
     /// Times that the memory below refused an advice.
     refusals: AtomicU64,
 }
@@ -39,6 +40,9 @@ impl Recorder {
         }
         reports.push(report);
         self.collections.fetch_add(1, Ordering::Relaxed);
+        let in_launch = u64::from(report.in_launch);
+        self.launch_collections
+            .fetch_add(in_launch, Ordering::Relaxed);
     }
 
     /// A launch that was noted has ended.
@@ -79,6 +83,8 @@ pub struct HeapStats {
     pub bookmarks: usize,
     /// Collections so far.
     pub collections: u64,
+    /// Of them, those that began in a launch.
+    pub launch_collections: u64,
     /// What the last ones did, the oldest first; at most 4096.
     pub reports: Vec<CollectionReport>,
     /// What launches accessed, the oldest first, where that is noted; at most 4096.
@@ -113,6 +119,7 @@ impl HeapStats {
             grouped_bytes: [Flags::LAUNCH, Flags::WORKING_SET, Flags::COLD].map(bytes_of),
             bookmarks: heap.bookmarks.len(),
             collections: heap.stats.collections.load(Ordering::Relaxed),
+            launch_collections: heap.stats.launch_collections.load(Ordering::Relaxed),
             reports: heap.stats.reports.lock().clone(),
             launches: heap.stats.launches.lock().clone(),
             pauses: heap.stats.pauses.summary(),

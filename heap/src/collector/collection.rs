@@ -15,7 +15,7 @@ use crate::world::Stopped;
 
 use super::report::CollectionReport;
 use super::trace::Tracer;
-use super::{Kind, plan, weak};
+use super::{Cause, Kind, plan, weak};
 
 /// Makes collections of one heap, on its collector's thread.
 #[derive(Debug)]
@@ -46,11 +46,11 @@ impl Collections {
     }
 
     /// Collects.
-    pub fn collect(&mut self, kind: Kind) -> CollectionReport {
+    pub fn collect(&mut self, kind: Kind, cause: Cause) -> CollectionReport {
         let heap = Arc::clone(&self.heap);
         let begin = Instant::now();
         let cpu_before = self.clock.read_ns();
-        let mut report = CollectionReport::new(kind);
+        let mut report = CollectionReport::new(kind, cause, heap.launch.is_under_way());
         heap.bookmarks.begin_collection(kind);
         self.clear_marks(kind);
         let used_before = heap.space.regions.in_use();

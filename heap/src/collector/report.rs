@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Kind;
+use super::{Cause, Kind};
 use crate::header::MOST_AGE;
 
 /// What one collection did, and what it cost. The working set of a collection (section 7.1) is what the collector's
@@ -11,6 +11,10 @@ use crate::header::MOST_AGE;
 pub struct CollectionReport {
     /// Which part of the heap was collected.
     pub kind: Kind,
+    /// Why it began.
+    pub cause: Cause,
+    /// Whether a launch was under way when it began.
+    pub in_launch: bool,
     /// Objects that the collector copied.
     pub copied_objects: u64,
     /// Bytes of them.
@@ -47,9 +51,11 @@ pub struct CollectionReport {
 impl CollectionReport {
     /// Nothing done yet.
     #[must_use]
-    pub fn new(kind: Kind) -> Self {
+    pub fn new(kind: Kind, cause: Cause, in_launch: bool) -> Self {
         Self {
             kind,
+            cause,
+            in_launch,
             copied_objects: 0,
             copied_bytes: 0,
             marked_objects: 0,

@@ -15,9 +15,9 @@ use crate::launch::LaunchReport;
 use crate::layout::region_bytes;
 use crate::regions::Flags;
 
-use super::Kind;
 use super::collection::Collections;
 use super::control::Command;
+use super::{Cause, Kind};
 
 /// Mutators have nearly all that the heap can hold: foreground garbage is looked for, too (section 5.2, "Discussion on
 /// memory leak").
@@ -86,12 +86,16 @@ impl Session {
     }
 
     fn collect(&mut self, kind: Option<Kind>) {
+        let cause = match kind {
+            Some(_) => Cause::Request,
+            None => Cause::Limit,
+        };
         let kind = kind.unwrap_or_else(|| self.due());
         let report = self.collections.collect(kind);
         let heap = &self.collections.heap;
         let most = heap.config.max_bytes / 100 * LAST_RESORT_PERCENT;
         if kind == Kind::Background && report.used_bytes as usize > most {
-            self.collections.collect(Kind::Major);
+            self.collections.collect(Kind::Major, Cause::LastResort);
         }
         if self.collections.heap.config.stress {
             self.collections.check();
@@ -116,8 +120,12 @@ impl Session {
 
     fn enter_foreground(&mut self) {
         let heap = &self.collections.heap;
-        heap.limits
-            .set_factor(heap.config.foreground_factor, heap.used_bytes());
+        let factor = heap.config.foreground_factor;
+        if heap.config.launch_raises_limit {
+            heap.limits.set_factor(factor, heap.used_bytes());
+        } else {
+            heap.limits.set_next_factor(factor);
+        }
         self.collections.keeps_freed = true;
         // Whatever the stage was: an application may come and go again before T_F or T_B is over.
         let is_told_apart = self.collections.is_separated() || heap.is_learning();
@@ -163,11 +171,11 @@ impl Session {
             (Stage::Foreground, _) => {}
             (Stage::Leaving, Collector::Fleet(fleet)) => self.begin_fleet(fleet),
             (Stage::Leaving, Collector::Native) => {
-                self.collections.collect(Kind::Major);
+                self.collections.collect(Kind::Major, Cause::Timer);
                 self.stage = Stage::Away;
             }
             (Stage::Leaving, Collector::Marvin(marvin)) => {
-                self.collections.collect(Kind::Major);
+                self.collections.collect(Kind::Major, Cause::Timer);
                 self.stage = Stage::Away;
                 self.deadline = after(marvin.pass_interval);
             }
@@ -190,7 +198,7 @@ impl Session {
     fn begin_fleet(&mut self, fleet: FleetConfig) {
         self.stage = Stage::Away;
         if !fleet.guided_swap {
-            self.collections.collect(Kind::Separating);
+            self.collections.collect(Kind::Separating, Cause::Timer);
             return;
         }
         let heap = std::sync::Arc::clone(&self.collections.heap);
@@ -200,9 +208,9 @@ impl Session {
             since * 100 < regions.in_use() * usize::from(fleet.regroup_percent)
         });
         if was_enough {
-            self.collections.collect(Kind::Separating);
+            self.collections.collect(Kind::Separating, Cause::Timer);
         } else {
-            self.collections.collect(Kind::Grouping);
+            self.collections.collect(Kind::Grouping, Cause::Timer);
             self.grouped_at = Some(regions.taken_by_mutators());
         }
         self.advise(Flags::COLD);

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{MIB, alloc, check, fleet, heap, heap_of};
 use warmswap_heap::{
-    Bytes, CollectionReport, Collector, FleetConfig, Heap, HeapConfig, Kind, LaunchDepth, Mutator,
-    REGION_BYTES, Record, Ref, Root,
+    Bytes, Cause, CollectionReport, Collector, FleetConfig, Heap, HeapConfig, Kind, LaunchDepth,
+    Mutator, REGION_BYTES, Record, Ref, Root,
 };
 
 /// As the paper has it, with no timer that expires by itself.
@@ -477,6 +477,43 @@ fn little_change_needs_no_new_grouping() {
 }
 
 // ---- limits ----
+
+/// Collections that a launch of so many kilobytes of new objects begins, and their kinds.
+fn launch_after_the_background(launch_raises_limit: bool, collector: Collector) -> Vec<Kind> {
+    let config = HeapConfig {
+        launch_raises_limit,
+        background_collection_wait: Some(crate::common::NEVER),
+        ..HeapConfig::new(64 * MIB).with(collector)
+    };
+    let heap = heap_of(config);
+    let mut mutator = heap.mutator().expect("the first of this thread");
+    let _list = list(&mutator, 0, 100_000, 20);
+    go_away(&heap, &mut mutator);
+    heap.foreground();
+    mutator.blocking(|| heap.settle());
+    for number in 0..30_000 {
+        alloc(&mutator, number, 0, 20).expect("room");
+        mutator.safepoint();
+    }
+    mutator.blocking(|| heap.settle());
+    let stats = heap.stats();
+    let in_launch = stats.reports.iter().filter(|report| report.in_launch);
+    let kinds_and_causes = in_launch.map(|report| (report.kind, report.cause));
+    let (kinds, causes): (Vec<_>, Vec<_>) = kinds_and_causes.unzip();
+    assert_eq!(stats.launch_collections, kinds.len() as u64);
+    assert!(causes.iter().all(|&cause| cause == Cause::Limit));
+    kinds
+}
+
+#[test]
+fn a_launch_begins_a_collection_where_the_limit_of_the_background_stays() {
+    let collectors = [Collector::Native, Collector::Fleet(paper())];
+    for collector in collectors {
+        assert_eq!(launch_after_the_background(true, collector), []);
+        let kinds = launch_after_the_background(false, collector);
+        assert_eq!(kinds.first(), Some(&Kind::Minor), "{collector:?}");
+    }
+}
 
 #[test]
 fn the_limit_asks_for_minor_collections_first_and_for_major_ones_when_these_do_not_help() {
