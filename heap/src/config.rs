@@ -66,6 +66,9 @@ pub struct FleetConfig {
     pub foreground_wait: Duration,
     /// How often launch regions are said to be hot. The paper says "periodically".
     pub advice_interval: Duration,
+    /// Launch regions that have left come back then, too. The paper's advice only raises their pages' place in the order
+    /// of reclaim.
+    pub hot_restores: bool,
     /// Objects that earlier launches accessed count as launch objects, in the order of access. Not in the paper.
     pub learned_launches: bool,
     /// Objects are not grouped anew when less than this part of the heap, in per cent, was allocated since the last
@@ -84,6 +87,7 @@ impl FleetConfig {
             background_wait: Duration::from_secs(10),
             foreground_wait: Duration::from_secs(3),
             advice_interval: Duration::from_secs(5),
+            hot_restores: false,
             learned_launches: false,
             regroup_percent: 0,
         }

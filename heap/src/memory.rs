@@ -26,12 +26,18 @@ pub unsafe trait HeapMemory: Send + Sync + Debug {
     /// The memory refuses.
     fn cold(&self, bytes: Range<usize>) -> Result<(), HeapError>;
 
-    /// These bytes are what the next launch needs: they come back, and stay as long as others can leave
-    /// (`HOT_RUNTIME`, section 5.3.2).
+    /// These bytes are what the next launch needs: those in memory count as just used, so that others leave before
+    /// them (`HOT_RUNTIME`, section 5.3.2). What has left stays away.
     ///
     /// # Errors
     /// The memory refuses.
     fn hot(&self, bytes: Range<usize>) -> Result<(), HeapError>;
+
+    /// The same, and what has left comes back. Not in the paper.
+    ///
+    /// # Errors
+    /// The memory refuses.
+    fn restore(&self, bytes: Range<usize>) -> Result<(), HeapError>;
 
     /// The content is not needed any more.
     ///
@@ -89,6 +95,10 @@ unsafe impl HeapMemory for ArenaMemory {
     }
 
     fn hot(&self, bytes: Range<usize>) -> Result<(), HeapError> {
+        Ok(self.region.advise(bytes, Advice::Touched)?)
+    }
+
+    fn restore(&self, bytes: Range<usize>) -> Result<(), HeapError> {
         Ok(self.region.advise(bytes, Advice::Hot)?)
     }
 
@@ -159,6 +169,20 @@ mod kernel {
             Ok(memory)
         }
 
+        fn refused(
+            &self,
+            action: &'static str,
+            bytes: &Range<usize>,
+            source: std::io::Error,
+        ) -> HeapError {
+            HeapError::System {
+                action,
+                address: self.base.addr() + bytes.start,
+                bytes: bytes.len(),
+                source,
+            }
+        }
+
         fn advise(
             &self,
             bytes: Range<usize>,
@@ -173,14 +197,8 @@ mod kernel {
             let first = unsafe { self.base.add(bytes.start) };
             // SAFETY: the range is within the mapping, which is this value's alone; no advice that is given here but
             // `DontNeed` changes contents, and that one is given by `discard` only.
-            unsafe { mm::madvise(first.cast(), bytes.len(), advice) }.map_err(|error| {
-                HeapError::System {
-                    action,
-                    address: first.addr(),
-                    bytes: bytes.len(),
-                    source: error.into(),
-                }
-            })
+            unsafe { mm::madvise(first.cast(), bytes.len(), advice) }
+                .map_err(|error| self.refused(action, &bytes, error.into()))
         }
     }
 
@@ -199,8 +217,23 @@ mod kernel {
             self.advise(bytes, Advice::LinuxPageOut, "page out")
         }
 
+        /// Reading a page in populates its page table entry and marks it accessed, which moves it up in the LRU
+        /// lists (Linux 5.14).
         fn hot(&self, bytes: Range<usize>) -> Result<(), HeapError> {
-            self.advise(bytes, Advice::WillNeed, "bring back")
+            let address = self.base.addr() + bytes.start;
+            let runs = warmswap_sys::residency::resident_runs(address, bytes.len() / PAGE_BYTES);
+            for run in runs.map_err(|source| self.refused("look at", &bytes, source))? {
+                let start = bytes.start + run.start * PAGE_BYTES;
+                let end = bytes.start + run.end * PAGE_BYTES;
+                self.advise(start..end, Advice::LinuxPopulateRead, "keep")?;
+            }
+            Ok(())
+        }
+
+        fn restore(&self, bytes: Range<usize>) -> Result<(), HeapError> {
+            // All reads begin before the first is waited for.
+            self.advise(bytes.clone(), Advice::WillNeed, "bring back")?;
+            self.advise(bytes, Advice::LinuxPopulateRead, "bring back")
         }
 
         fn discard(&self, bytes: Range<usize>) -> Result<(), HeapError> {
@@ -212,12 +245,7 @@ mod kernel {
                 self.base.addr() + bytes.start,
                 bytes.len() / PAGE_BYTES,
             );
-            pages.map_err(|source| HeapError::System {
-                action: "look at",
-                address: self.base.addr() + bytes.start,
-                bytes: bytes.len(),
-                source,
-            })
+            pages.map_err(|source| self.refused("look at", &bytes, source))
         }
     }
 
@@ -270,6 +298,10 @@ mod kernel {
         }
 
         fn hot(&self, _bytes: Range<usize>) -> Result<(), HeapError> {
+            Ok(())
+        }
+
+        fn restore(&self, _bytes: Range<usize>) -> Result<(), HeapError> {
             Ok(())
         }
 

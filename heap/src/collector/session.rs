@@ -7,12 +7,15 @@
 //! | away | at the launch | – ; meanwhile launch regions are said to be hot, again and again |
 //! | returning | after T_F | objects are told apart no more |
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use crate::config::{Collector, FleetConfig};
+use crate::error::HeapError;
 use crate::heap::barrier;
 use crate::launch::LaunchReport;
-use crate::layout::region_bytes;
+use crate::layout::{GRANULE_BYTES, PAGE_BYTES, region_bytes};
+use crate::memory::HeapMemory;
 use crate::regions::Flags;
 
 use super::collection::Collections;
@@ -91,7 +94,7 @@ impl Session {
             None => Cause::Limit,
         };
         let kind = kind.unwrap_or_else(|| self.due());
-        let report = self.collections.collect(kind);
+        let report = self.collections.collect(kind, cause);
         let heap = &self.collections.heap;
         let most = heap.config.max_bytes / 100 * LAST_RESORT_PERCENT;
         if kind == Kind::Background && report.used_bytes as usize > most {
@@ -213,19 +216,33 @@ impl Session {
             self.collections.collect(Kind::Grouping, Cause::Timer);
             self.grouped_at = Some(regions.taken_by_mutators());
         }
-        self.advise(Flags::COLD);
+        self.send_cold_away();
         self.keep_launch_regions(fleet);
     }
 
     fn keep_launch_regions(&mut self, fleet: FleetConfig) {
         if fleet.guided_swap {
-            self.advise(Flags::LAUNCH);
+            self.keep_hot(fleet.hot_restores);
             self.deadline = after(fleet.advice_interval);
         }
     }
 
+    fn send_cold_away(&self) {
+        self.advise(Flags::COLD, |memory, bytes| memory.cold(bytes));
+    }
+
+    fn keep_hot(&self, restores: bool) {
+        self.advise(Flags::LAUNCH, |memory, bytes| {
+            if restores {
+                memory.restore(bytes)
+            } else {
+                memory.hot(bytes)
+            }
+        });
+    }
+
     /// Tells the memory below about the regions of a class (section 5.3.2).
-    fn advise(&self, class: Flags) {
+    fn advise(&self, class: Flags, tell: impl Fn(&dyn HeapMemory, Range<usize>) -> Advised) {
         let heap = &self.collections.heap;
         let space = &heap.space;
         for (region, _) in space.regions.used() {
@@ -234,19 +251,16 @@ impl Session {
                 continue;
             }
             let first = region_bytes(region).start;
-            let used = info.used() as usize * crate::layout::GRANULE_BYTES;
-            let bytes = first..first + used.next_multiple_of(crate::layout::PAGE_BYTES);
-            let advised = if class == Flags::COLD {
-                space.memory.cold(bytes)
-            } else {
-                space.memory.hot(bytes)
-            };
-            if let Err(error) = advised {
+            let used = info.used() as usize * GRANULE_BYTES;
+            let bytes = first..first + used.next_multiple_of(PAGE_BYTES);
+            if let Err(error) = tell(&*space.memory, bytes) {
                 heap.stats.note_refusal(&error);
             }
         }
     }
 }
+
+type Advised = Result<(), HeapError>;
 
 fn after(wait: Duration) -> Option<Instant> {
     Instant::now().checked_add(wait)

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::{MIB, Random, fleet, kinds, marvin};
+use crate::common::{AdvisedMemory, MIB, Random, fleet, kinds, marvin};
 use warmswap_arena::{Arena, ArenaConfig, ArenaStats, FaultMode};
 use warmswap_heap::{
-    ArenaMemory, Bytes, Collector, Field, FleetConfig, Heap, HeapConfig, Kind, Mutator, Ref, Refs,
-    Root, object,
+    ArenaMemory, Bytes, Collector, Field, FleetConfig, Heap, HeapConfig, Kind, LaunchDepth,
+    Mutator, Ref, Refs, Root, object,
 };
 use warmswap_policy::SchemeSpec;
 
@@ -399,41 +399,91 @@ fn cold_regions_leave_launch_regions_stay_and_background_collections_bring_nothi
     }
 }
 
-#[test]
-fn under_pressure_launch_regions_stay_longer_than_others() {
-    let name = "under_pressure_launch_regions_stay_longer_than_others";
-    if !can_run(name) {
-        return;
-    }
-    let (arena, _) = arena(24 * MIB, FaultMode::Signal, false);
+/// When the memory hears that launch regions are hot.
+#[derive(Clone, Copy, PartialEq)]
+enum Hears {
+    Never,
+    AtTheEnd,
+    Always,
+}
+
+/// Another program fills memory, then this one launches: pages of launch objects, and those that had to come back.
+fn launch_under_pressure(hot_restores: bool, hears: Hears) -> (u64, u64) {
+    let (arena, _) = arena(36 * MIB, FaultMode::Signal, false);
     let fleet = FleetConfig {
         learned_launches: false,
+        launch_depth: LaunchDepth::References(3),
+        hot_restores,
         ..fleet()
     };
-    let heap = heap_over(&arena, 96 * MIB, Collector::Fleet(fleet));
+    let config = HeapConfig::new(64 * MIB).with(Collector::Fleet(fleet));
+    let app = arena.application("launched").expect("an application");
+    let memory = ArenaMemory::new(app, config.address_bytes()).expect("a region");
+    let (memory, advised) = AdvisedMemory::new(memory);
+    let ignores = hears != Hears::Always;
+    advised.ignores_hot.store(ignores, Ordering::Relaxed);
+    let heap = Heap::new(memory, config).expect("a heap");
     let mut mutator = heap.mutator().expect("the first of this thread");
-    let heads = build(&mut mutator, 200, 100);
+    let heads = build(&mut mutator, 200, 25);
     mutator.collect(Kind::Minor);
     heap.background();
     mutator.blocking(|| heap.expire_timer());
-    // The background allocates, and launch regions are said to be hot from time to time.
-    for number in 0..8000 {
-        drop(make(&mut mutator, number));
-        if number % 500 == 0 {
-            mutator.blocking(|| heap.expire_timer());
-        }
+    let report = *heap.stats().reports.last().expect("one has run");
+    assert_eq!(report.kind, Kind::Grouping);
+    let pages = report.grouped_bytes[0] / PAGE as u64;
+    fill(&arena, pages + 5000, || {
+        mutator.blocking(|| heap.expire_timer());
+    });
+    if hears == Hears::AtTheEnd {
+        advised.ignores_hot.store(false, Ordering::Relaxed);
+        mutator.blocking(|| heap.expire_timer());
     }
-    mutator.blocking(|| heap.expire_timer());
-    let launch_pages = (heap.stats().grouped_bytes[0] / PAGE) as u64;
     let before = arena.stats();
     let array = heads.get(&mutator);
     for i in 0..array.len(&mutator) {
-        assert_eq!(array.get(&mutator, i).expect("not empty").number % 4, 3);
+        verify(&mutator, array.get(&mutator, i).expect("not empty"));
     }
-    let after = arena.stats();
-    assert!(after.engine.stored > 2000, "there is pressure");
-    let came = after.faults - before.faults;
-    assert!(came * 4 <= launch_pages, "{came} of {launch_pages} pages");
+    (pages, arena.stats().faults - before.faults)
+}
+
+/// Another program takes memory until so many pages have left, and lets a period of advice pass for each megabyte.
+fn fill(arena: &Arena, stored_pages: u64, mut period: impl FnMut()) {
+    let heap = heap_over(arena, 128 * MIB, Collector::Native);
+    let mut mutator = heap.mutator().expect("the first of this thread");
+    let mut kept = Vec::new();
+    while arena.stats().engine.stored < stored_pages {
+        kept.push(make(&mut mutator, 4 * kept.len() as u64 + 3)); // 2000 bytes
+        if kept.len() % 500 == 0 {
+            mutator.blocking(&mut period);
+        }
+    }
+}
+
+#[test]
+fn under_pressure_launch_regions_stay_as_long_as_they_are_said_to_be_hot() {
+    let name = "under_pressure_launch_regions_stay_as_long_as_they_are_said_to_be_hot";
+    if !can_run(name) {
+        return;
+    }
+    let (pages, came) = launch_under_pressure(false, Hears::Never);
+    assert!(came * 2 > pages, "nothing keeps them: {came} of {pages}");
+    let (pages, came) = launch_under_pressure(false, Hears::Always);
+    assert!(came * 4 <= pages, "they stay: {came} of {pages} came back");
+}
+
+#[test]
+fn hot_advice_brings_nothing_back_unless_that_is_switched_on() {
+    let name = "hot_advice_brings_nothing_back_unless_that_is_switched_on";
+    if !can_run(name) {
+        return;
+    }
+    let (pages, came) = launch_under_pressure(false, Hears::AtTheEnd);
+    assert!(
+        came * 2 > pages,
+        "they stay away: {came} of {pages} came back"
+    );
+    let (pages, came) = launch_under_pressure(true, Hears::AtTheEnd);
+    assert!(came * 4 <= pages, "they are back: {came} of {pages}");
 }
 
 #[test]

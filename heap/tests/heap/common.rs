@@ -2,11 +2,14 @@
 
 pub use warmswap_testkit::Random;
 
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use warmswap_heap::{
-    AllocError, Collector, FleetConfig, Heap, HeapConfig, KernelMemory, Kind, MarvinConfig,
-    Mutator, Record, Ref, Root,
+    AllocError, Collector, FleetConfig, Heap, HeapConfig, HeapError, HeapMemory,
+    KernelMemory, Kind, MarvinConfig, Mutator, Record, Ref, Root,
 };
 
 pub const MIB: usize = 1 << 20;
@@ -155,5 +158,83 @@ pub fn kinds(collector: Collector) -> &'static [Kind] {
     match collector {
         Collector::Fleet(_) => &Kind::ALL,
         _ => &[Kind::Minor, Kind::Major],
+    }
+}
+
+/// What a heap said of its memory, in pages, and whether the memory hears of it.
+#[derive(Debug, Default)]
+pub struct Advised {
+    pub cold: AtomicUsize,
+    pub hot: AtomicUsize,
+    pub restored: AtomicUsize,
+    /// Launch regions are spoken of in vain.
+    pub ignores_hot: AtomicBool,
+}
+
+/// Memory whose advice is counted.
+#[derive(Debug)]
+pub struct AdvisedMemory<M>(M, Arc<Advised>);
+
+impl<M: HeapMemory> AdvisedMemory<M> {
+    pub fn new(memory: M) -> (Self, Arc<Advised>) {
+        let advised = Arc::<Advised>::default();
+        (Self(memory, Arc::clone(&advised)), advised)
+    }
+
+    fn hears_hot(&self, count: &AtomicUsize, bytes: &Range<usize>) -> bool {
+        count.fetch_add(bytes.len() / 4096, Ordering::Relaxed);
+        !self.1.ignores_hot.load(Ordering::Relaxed)
+    }
+}
+
+// SAFETY: the memory is the one within.
+#[allow(unsafe_code)]
+unsafe impl<M: HeapMemory> HeapMemory for AdvisedMemory<M> {
+    fn base(&self) -> *mut u8 {
+        self.0.base()
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    fn cold(&self, bytes: Range<usize>) -> Result<(), HeapError> {
+        let pages = bytes.len() / 4096;
+        self.1.cold.fetch_add(pages, Ordering::Relaxed);
+        self.0.cold(bytes)
+    }
+
+    fn hot(&self, bytes: Range<usize>) -> Result<(), HeapError> {
+        if self.hears_hot(&self.1.hot, &bytes) {
+            self.0.hot(bytes)?;
+        }
+        Ok(())
+    }
+
+    fn restore(&self, bytes: Range<usize>) -> Result<(), HeapError> {
+        if self.hears_hot(&self.1.restored, &bytes) {
+            self.0.restore(bytes)?;
+        }
+        Ok(())
+    }
+
+    fn discard(&self, bytes: Range<usize>) -> Result<(), HeapError> {
+        self.0.discard(bytes)
+    }
+
+    fn resident_pages(&self, bytes: Range<usize>) -> Result<usize, HeapError> {
+        self.0.resident_pages(bytes)
+    }
+
+    fn foreground(&self) {
+        self.0.foreground();
+    }
+
+    fn launch_done(&self) {
+        self.0.launch_done();
+    }
+
+    fn background(&self) {
+        self.0.background();
     }
 }

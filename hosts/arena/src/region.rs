@@ -21,6 +21,8 @@ pub enum Advice {
     Cold,
     /// Needed now and at every launch: it comes back and counts as touched.
     Hot,
+    /// Needed at every launch: what is in memory counts as touched; what has left stays away.
+    Touched,
     /// Needed soon: it comes back, and is as hot as it was.
     WorkingSet,
 }
@@ -82,48 +84,67 @@ impl Region {
         let pages = self.pages_of(bytes.clone())?;
         let shared = &self.app.shared;
         if advice == Advice::Cold {
-            let first = self.first + bytes.start.div_ceil(PAGE_BYTES);
-            let end = self.first + bytes.end / PAGE_BYTES;
-            let mut pager = shared.pager();
-            pager.drain_arrivals(&shared.core);
-            for page in first..end {
-                let (app, addr) = pager.locate(page);
-                pager.engine.call(Call::SendAway(app, addr));
-            }
-            drop(pager);
-            shared.core.frames.call_pager();
+            self.send_away(bytes);
             return Ok(());
         }
-        let state = |page: usize| shared.core.directory.word(page).state;
+        let (here, mut away) = self.here_and_away(pages);
+        if matches!(advice, Advice::Hot | Advice::Touched) {
+            away.extend(self.count_as_touched(here));
+        }
+        match advice {
+            Advice::Hot => shared.restore(&away, Arrival::Touched),
+            Advice::WorkingSet => shared.restore(&away, Arrival::Untouched),
+            Advice::Touched | Advice::Cold => {}
+        }
+        Ok(())
+    }
+
+    /// Pages that lie wholly within these bytes leave.
+    fn send_away(&self, bytes: Range<usize>) {
+        let first = self.first + bytes.start.div_ceil(PAGE_BYTES);
+        let end = self.first + bytes.end / PAGE_BYTES;
+        let mut pager = self.app.shared.pager();
+        pager.drain_arrivals(self.core());
+        for page in first..end {
+            let (app, addr) = pager.locate(page);
+            pager.engine.call(Call::SendAway(app, addr));
+        }
+        drop(pager);
+        self.core().frames.call_pager();
+    }
+
+    /// The pages that are in their place, and those that have left. Where nothing ever was is in neither.
+    fn here_and_away(&self, pages: Range<usize>) -> (Vec<usize>, Vec<u32>) {
         let (mut here, mut away) = (Vec::new(), Vec::new());
         for page in pages {
-            match state(page) {
-                // Nothing was ever there.
+            match self.core().directory.word(page).state {
                 State::Fresh => {}
                 State::Resident => here.push(page),
                 _ => away.push(page as u32),
             }
         }
-        if advice == Advice::Hot && !here.is_empty() {
-            let mut pager = shared.pager();
-            pager.drain_arrivals(&shared.core);
-            for page in here {
-                // Pages leave under the engine's lock only. One that has left since would lose what it is stored in, if
-                // the engine took it for present.
-                if state(page) == State::Resident {
-                    let (app, addr) = pager.locate(page);
-                    pager.engine.call(Call::Served(app, addr, Arrival::Touched));
-                } else {
-                    away.push(page as u32);
-                }
+        (here, away)
+    }
+
+    /// Pages in their place count as touched now; those that have left meanwhile.
+    fn count_as_touched(&self, here: Vec<usize>) -> Vec<u32> {
+        let mut left = Vec::new();
+        if here.is_empty() {
+            return left;
+        }
+        let mut pager = self.app.shared.pager();
+        pager.drain_arrivals(self.core());
+        for page in here {
+            // Pages leave under the engine's lock only. One that has left since would lose what it is stored in, if
+            // the engine took it for present.
+            if self.core().directory.word(page).state == State::Resident {
+                let (app, addr) = pager.locate(page);
+                pager.engine.call(Call::Served(app, addr, Arrival::Touched));
+            } else {
+                left.push(page as u32);
             }
         }
-        let arrival = match advice {
-            Advice::Hot => Arrival::Touched,
-            _ => Arrival::Untouched,
-        };
-        shared.restore(&away, arrival);
-        Ok(())
+        left
     }
 
     /// Gives up the content of a range of bytes: it reads as zeros afterwards, and takes no memory until it is touched.

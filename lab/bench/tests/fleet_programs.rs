@@ -18,6 +18,7 @@ const FLEET: Collector = Collector::Fleet(FleetConfig {
     background_wait: NEVER,
     foreground_wait: NEVER,
     advice_interval: NEVER,
+    hot_restores: false,
     background_collections: true,
     guided_swap: true,
     launch_depth: warmswap_heap::LaunchDepth::References(2),
