@@ -162,7 +162,7 @@ impl Inner {
             },
             RegionState::InPlace => {
                 if self.space.marks.set(object.granule() as usize) {
-                    self.shared.lock().marked(object);
+                    self.shared.lock().marked(&self.space, object);
                 }
                 object
             }

@@ -2,13 +2,14 @@
 //!
 //! A grouping collection finds objects breadth first from the roots and copies each as one of three classes. Launch objects
 //! are those near the roots (NRO), the young ones (FYO), and those that earlier launches accessed. Mutators copy what
-//! they load meanwhile themselves, as the working set. All others are cold.
+//! they load meanwhile themselves, as the working set. All others are cold. A large object is not
+//! copied: its own regions get its class.
 
 use rustc_hash::FxHashMap;
 
 use crate::config::LaunchDepth;
 use crate::layout::Addr;
-use crate::regions::{Asker, Flags, RegionState};
+use crate::regions::{Asker, Flags, RegionState, RegionTable};
 use crate::space::{Bump, Forwarded, Space, fill};
 use crate::types::Shapes;
 
@@ -29,6 +30,15 @@ pub const CLASS_FLAGS: [Flags; 3] = [
     Flags::FOREGROUND.with(Flags::WORKING_SET),
     Flags::FOREGROUND.with(Flags::COLD),
 ];
+
+/// A large object stays where it is, and its regions become those of a class.
+pub fn classify_large(regions: &RegionTable, object: Addr, class: Class) {
+    let info = regions.info(object.region());
+    let flags = CLASS_FLAGS
+        .iter()
+        .fold(info.flags(), |flags, &of_class| flags.without(of_class));
+    info.set_flags(flags.with(CLASS_FLAGS[class as usize]));
+}
 
 /// Room in a launch region that is kept for one object.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +69,7 @@ pub struct Grouping {
     /// References from the roots to the objects that are being found.
     found_at: u32,
     /// Learned objects that were not found yet, with room for them. Mutators may copy such an object elsewhere, so that
-    /// the room is beyond what copies need; `None` when there is none left.
+    /// the room is beyond what copies need; `None` when there is none left, and for large objects, which stay in place.
     learned: FxHashMap<Addr, Option<Room>>,
 }
 
@@ -76,9 +86,16 @@ impl Grouping {
         let mut rooms = FxHashMap::default();
         let ahead = Bump::new(CLASS_FLAGS[Class::Launch as usize], Asker::Ahead);
         for object in learned {
-            let state = space.regions.state(object.region());
-            if state != RegionState::Evacuated || rooms.contains_key(&object) {
+            if rooms.contains_key(&object) {
                 continue;
+            }
+            match space.regions.state(object.region()) {
+                RegionState::Evacuated => {}
+                RegionState::InPlace => {
+                    rooms.insert(object, None);
+                    continue;
+                }
+                _ => continue,
             }
             let header = space.header(object);
             if header.forwarding().is_some() {

@@ -12,7 +12,7 @@ use crate::regions::{Asker, Flags, RegionState};
 use crate::space::{Bump, Forwarded, Space};
 use crate::types::{Shape, Shapes};
 
-use super::grouping::{CLASS_FLAGS, Class, Grouping};
+use super::grouping::{CLASS_FLAGS, Class, Grouping, Room, classify_large};
 use super::report::CollectionReport;
 
 /// Where copies go: a region for each class, and others for objects without one.
@@ -103,7 +103,10 @@ impl SharedCopies {
     }
 
     /// A mutator marked an object.
-    pub fn marked(&mut self, object: Addr) {
+    pub fn marked(&mut self, space: &Space, object: Addr) {
+        if self.is_grouping {
+            classify_large(&space.regions, object, Class::WorkingSet);
+        }
         self.objects += 1;
         self.found.push(object);
     }
@@ -351,7 +354,35 @@ impl<'a> Tracer<'a> {
             return;
         }
         self.report.marked_objects += 1;
+        if self.grouping.is_some() {
+            self.group_large(object);
+        }
         self.found(object);
+    }
+
+    /// Gives a large object its class, where it is.
+    fn group_large(&mut self, object: Addr) {
+        let space = self.space;
+        let granules = space.granules(object, space.header(object), &mut self.shapes);
+        let from = space.regions.info(object.region()).flags();
+        let class = self.class_of(object, from).map(|(class, _)| class);
+        if let Some(class) = class {
+            classify_large(&space.regions, object, class);
+            self.count_grouped(class, granules as usize * GRANULE_BYTES);
+        }
+    }
+
+    /// What an object of a region with these flags is grouped as, and the room that was kept for it; `None` while
+    /// nothing is grouped.
+    fn class_of(&mut self, object: Addr, from: Flags) -> Option<(Class, Option<Room>)> {
+        let launch_bytes = self.report.grouped_bytes[Class::Launch as usize];
+        let grouping = self.grouping.as_mut()?;
+        Some(grouping.class_of(object, from, launch_bytes))
+    }
+
+    fn count_grouped(&mut self, class: Class, bytes: usize) {
+        self.report.grouped_objects[class as usize] += 1;
+        self.report.grouped_bytes[class as usize] += bytes as u64;
     }
 
     fn copy(&mut self, object: Addr) -> Addr {
@@ -361,23 +392,14 @@ impl<'a> Tracer<'a> {
             return to;
         }
         let from = space.regions.info(object.region()).flags();
-        let (copied, class) = match &mut self.grouping {
-            None => {
-                let bump = self.copies.like(from);
-                (copy_to(space, &mut self.shapes, object, bump), None)
+        let class = self.class_of(object, from);
+        let copied = match class {
+            Some((_, Some(room))) => room.fill_with(space, &mut self.shapes, object),
+            Some((class, None)) => {
+                let bump = &self.copies.classes[class as usize];
+                copy_to(space, &mut self.shapes, object, bump)
             }
-            Some(grouping) => {
-                let launch_bytes = self.report.grouped_bytes[Class::Launch as usize];
-                let (class, room) = grouping.class_of(object, from, launch_bytes);
-                let copied = match room {
-                    Some(room) => room.fill_with(space, &mut self.shapes, object),
-                    None => {
-                        let bump = &self.copies.classes[class as usize];
-                        copy_to(space, &mut self.shapes, object, bump)
-                    }
-                };
-                (copied, Some(class))
-            }
+            None => copy_to(space, &mut self.shapes, object, self.copies.like(from)),
         };
         if copied.granules > 0 {
             let bytes = copied.granules as usize * GRANULE_BYTES;
@@ -385,9 +407,8 @@ impl<'a> Tracer<'a> {
             self.report.copied_objects += 1;
             self.report.copied_bytes += bytes as u64;
             self.report.survivors[copied.age - 1] += 1;
-            if let Some(class) = class {
-                self.report.grouped_objects[class as usize] += 1;
-                self.report.grouped_bytes[class as usize] += bytes as u64;
+            if let Some((class, _)) = class {
+                self.count_grouped(class, bytes);
             }
             self.found(copied.to);
         }

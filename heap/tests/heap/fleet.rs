@@ -223,6 +223,37 @@ fn what_a_launch_accessed_is_put_into_launch_regions_in_this_order() {
     assert!(bytes < 102 * 120, "close together: {bytes} bytes");
 }
 
+#[test]
+fn large_objects_are_grouped_where_they_are() {
+    const LARGE: usize = 100 << 10;
+    let heap = heap(32 * MIB, Collector::Fleet(fleet()));
+    let mut mutator = heap.mutator().expect("the first of this thread");
+    // Near a root; at the end of a list; at the end of another, young.
+    let near = mutator.alloc_record(0, LARGE).expect("room");
+    let _near = mutator.root(near);
+    let lists = [0, 100].map(|first| list(&mutator, first, 5, 1));
+    let put_behind = |mutator: &Mutator, list: &Root<Record>| {
+        let large = mutator.alloc_record(0, LARGE).expect("room");
+        end_of(mutator, list, 4).set(mutator, 0, Some(large));
+    };
+    put_behind(&mutator, &lists[0]);
+    mutator.collect(Kind::Minor);
+    put_behind(&mutator, &lists[1]);
+    go_away(&heap, &mut mutator);
+    assert_eq!(last(&heap).grouped_objects, [1 + 4 + 1, 0, 6 + 1]);
+    let [launch, _, cold] = heap.stats().grouped_bytes;
+    assert_eq!((launch, cold), (3 * REGION_BYTES, 2 * REGION_BYTES));
+    // A launch accesses the cold one, which is a launch object from then on; the young one is old by then.
+    heap.foreground();
+    let _ = end_of(&mutator, &lists[0], 5).shape(&mutator);
+    heap.launch_done();
+    go_away(&heap, &mut mutator);
+    assert_eq!(last(&heap).grouped_objects, [1 + 5 + 1 + 2, 0, 3 + 1]);
+    let [launch, _, cold] = heap.stats().grouped_bytes;
+    assert_eq!((launch, cold), (3 * REGION_BYTES, 2 * REGION_BYTES));
+    mutator.check().expect("the heap's invariants");
+}
+
 // ---- background collections (section 5.2) ----
 
 #[test]
