@@ -3,7 +3,7 @@
 //! | stage | ends | with |
 //! |---|---|---|
 //! | foreground | when the application goes to the background | – |
-//! | leaving | after T_B | Fleet: objects are grouped or separated; native: a major collection |
+//! | leaving | after T_B; for guided swap, when a collection is due before | Fleet: objects are grouped or separated; native: a major collection |
 //! | away | at the launch | – ; meanwhile launch regions are said to be hot, again and again |
 //! | returning | after T_F | objects are told apart no more |
 
@@ -70,10 +70,10 @@ impl Session {
                 Some(Command::LaunchDone) => self.end_launch(),
                 Some(Command::ExpireTimer) => {
                     if self.deadline.is_some() {
-                        self.expire();
+                        self.expire(Cause::Timer);
                     }
                 }
-                None => self.expire(),
+                None => self.expire(Cause::Timer),
             }
             if command.is_some() {
                 heap.control.done();
@@ -89,6 +89,13 @@ impl Session {
     }
 
     fn collect(&mut self, kind: Option<Kind>) {
+        let heap = &self.collections.heap;
+        let groups = self.fleet().is_some_and(|fleet| fleet.guided_swap);
+        if kind.is_none() && self.stage == Stage::Leaving && groups && !heap.config.stress {
+            // What is young is told from the rest by the first collection in the background only (section 5.3.1).
+            self.expire(Cause::Limit);
+            return;
+        }
         let cause = match kind {
             Some(_) => Cause::Request,
             None => Cause::Limit,
@@ -99,6 +106,10 @@ impl Session {
         let most = heap.config.max_bytes / 100 * LAST_RESORT_PERCENT;
         if kind == Kind::Background && report.used_bytes as usize > most {
             self.collections.collect(Kind::Major, Cause::LastResort);
+            if self.stage == Stage::Away {
+                // The collection has read them.
+                self.send_cold_away();
+            }
         }
         if self.collections.heap.config.stress {
             self.collections.check();
@@ -161,8 +172,8 @@ impl Session {
         }
     }
 
-    /// The deadline is over.
-    fn expire(&mut self) {
+    /// The deadline is over, or the heap has grown to its limit before.
+    fn expire(&mut self, cause: Cause) {
         self.deadline = None;
         let heap = &self.collections.heap;
         let learns = self.fleet().is_some_and(|fleet| fleet.learned_launches);
@@ -172,7 +183,7 @@ impl Session {
         }
         match (self.stage, self.collections.heap.config.collector) {
             (Stage::Foreground, _) => {}
-            (Stage::Leaving, Collector::Fleet(fleet)) => self.begin_fleet(fleet),
+            (Stage::Leaving, Collector::Fleet(fleet)) => self.begin_fleet(fleet, cause),
             (Stage::Leaving, Collector::Native) => {
                 self.collections.collect(Kind::Major, Cause::Timer);
                 self.stage = Stage::Away;
@@ -197,11 +208,11 @@ impl Session {
         }
     }
 
-    /// T_B is over.
-    fn begin_fleet(&mut self, fleet: FleetConfig) {
+    /// T_B is over, or a collection is due before.
+    fn begin_fleet(&mut self, fleet: FleetConfig, cause: Cause) {
         self.stage = Stage::Away;
         if !fleet.guided_swap {
-            self.collections.collect(Kind::Separating, Cause::Timer);
+            self.collections.collect(Kind::Separating, cause);
             return;
         }
         let heap = std::sync::Arc::clone(&self.collections.heap);
@@ -211,9 +222,9 @@ impl Session {
             since * 100 < regions.in_use() * usize::from(fleet.regroup_percent)
         });
         if was_enough {
-            self.collections.collect(Kind::Separating, Cause::Timer);
+            self.collections.collect(Kind::Separating, cause);
         } else {
-            self.collections.collect(Kind::Grouping, Cause::Timer);
+            self.collections.collect(Kind::Grouping, cause);
             self.grouped_at = Some(regions.taken_by_mutators());
         }
         self.send_cold_away();

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use warmswap_heap::{
-    AllocError, Collector, FleetConfig, Heap, HeapConfig, HeapError, HeapMemory,
-    KernelMemory, Kind, MarvinConfig, Mutator, Record, Ref, Root,
+    AllocError, Collector, FleetConfig, Heap, HeapConfig, HeapError, HeapMemory, KernelMemory,
+    Kind, MarvinConfig, Mutator, Record, Ref, Root,
 };
 
 pub const MIB: usize = 1 << 20;

@@ -1,12 +1,17 @@
 //! What the paper says that Fleet does (sections 4 and 5), as counts of objects.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{MIB, alloc, check, fleet, heap, heap_of};
+use crate::common::{Advised, AdvisedMemory, MIB, alloc, check, fleet, heap, heap_of};
 use warmswap_heap::{
-    Bytes, Cause, CollectionReport, Collector, FleetConfig, Heap, HeapConfig, Kind, LaunchDepth,
-    Mutator, REGION_BYTES, Record, Ref, Root,
+    Bytes, Cause, CollectionReport, Collector, FleetConfig, Heap, HeapConfig, KernelMemory, Kind,
+    LaunchDepth, Mutator, REGION_BYTES, Record, Ref, Root,
 };
+
+fn advised_memory(config: HeapConfig) -> (AdvisedMemory<KernelMemory>, Arc<Advised>) {
+    AdvisedMemory::new(KernelMemory::new(config.address_bytes()).expect("memory"))
+}
 
 /// As the paper has it, with no timer that expires by itself.
 fn paper() -> FleetConfig {
@@ -420,7 +425,59 @@ fn garbage_among_foreground_objects_is_looked_for_in_the_last_resort() {
     }
 }
 
+#[test]
+fn cold_regions_that_the_last_resort_has_read_are_sent_away_again() {
+    let config = HeapConfig::new(16 * MIB).with(Collector::Fleet(paper()));
+    let (memory, advised) = advised_memory(config);
+    let heap = Heap::new(memory, config).expect("a heap");
+    let mut mutator = heap.mutator().expect("the first of this thread");
+    let foreground = list(&mutator, 0, 150_000, 20); // 15.6 MB
+    mutator.collect(Kind::Minor);
+    go_away(&heap, &mut mutator);
+    let cold = || advised.cold.load(Ordering::Relaxed);
+    let first = cold();
+    assert!(first > 3000, "{first} pages");
+    mutator.collect(Kind::Background);
+    let reports = heap.stats().reports;
+    let [.., background, resort] = &reports[..] else {
+        panic!("{} collections", reports.len())
+    };
+    assert_eq!(background.kind, Kind::Background);
+    assert_eq!(
+        (resort.kind, resort.cause),
+        (Kind::Major, Cause::LastResort)
+    );
+    assert!(cold() >= 2 * first - 64, "{first}, then {} pages", cold());
+    assert_eq!(walk(&mutator, &foreground, 0, 20).len(), 150_000);
+}
+
 // ---- the stages (section 5.1) ----
+
+#[test]
+fn grouping_is_the_first_collection_in_the_background_also_when_the_limit_asks_for_it() {
+    let heap = heap(64 * MIB, Collector::Fleet(paper()));
+    let mut mutator = heap.mutator().expect("the first of this thread");
+    let _old = list(&mutator, 0, 1000, 20);
+    mutator.collect(Kind::Minor);
+    let young = list(&mutator, 2000, 500, 20);
+    let before = heap.stats().collections as usize;
+    heap.background();
+    for number in 0..60_000 {
+        alloc(&mutator, number, 0, 20).expect("room");
+        mutator.safepoint();
+    }
+    mutator.blocking(|| heap.settle());
+    let reports = heap.stats().reports;
+    let first = &reports[before];
+    assert_eq!((first.kind, first.cause), (Kind::Grouping, Cause::Limit));
+    // The young list, and what is near the roots of the other.
+    assert!(first.grouped_objects[0] >= 502, "{first:?}");
+    let groupings = reports
+        .iter()
+        .filter(|report| report.kind == Kind::Grouping);
+    assert_eq!(groupings.count(), 1);
+    assert_eq!(walk(&mutator, &young, 2000, 20).len(), 500);
+}
 
 #[test]
 fn coming_back_before_the_wait_is_over_groups_nothing() {
