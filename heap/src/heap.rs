@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use parking_lot::Mutex;
 use warmswap_page::latency::Latencies;
 
+use crate::clock::{Clock, SystemClock};
 use crate::collector::{self, Control, Kind, SharedCopies};
 use crate::config::{Collector, HeapConfig};
 use crate::error::HeapError;
@@ -54,6 +55,8 @@ pub struct Inner {
     pub world: World,
     pub limits: Limits,
     pub control: Control,
+    /// The timers' time.
+    pub clock: Arc<dyn Clock>,
     pub stats: Recorder,
     /// Changes while all mutators rest only; each has a copy.
     pub barrier: AtomicU8,
@@ -204,6 +207,18 @@ impl Heap {
     /// # Errors
     /// [`HeapError`]: the configuration makes no sense, the memory is too small, or there is no thread.
     pub fn new(memory: impl HeapMemory + 'static, config: HeapConfig) -> Result<Self, HeapError> {
+        Self::with_clock(memory, config, Arc::new(SystemClock))
+    }
+
+    /// The same with another clock for its timers (T_B, T_F, the next advice or pass).
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_clock(
+        memory: impl HeapMemory + 'static,
+        config: HeapConfig,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, HeapError> {
         config.check()?;
         let needed = config.address_bytes();
         if memory.bytes() < needed {
@@ -220,6 +235,7 @@ impl Heap {
             world: World::default(),
             limits: Limits::new(config.foreground_factor, config.max_bytes),
             control: Control::default(),
+            clock,
             stats: Recorder::default(),
             barrier: AtomicU8::new(if uses_bookmarks {
                 barrier::BOOKMARKS
@@ -307,6 +323,12 @@ impl Heap {
     /// Waits until the collector has nothing to do at once. Timers may be running.
     pub fn settle(&self) {
         self.inner.control.settle();
+    }
+
+    /// The clock was set: does what is due by it, and waits for that. A mutator that this thread has must rest
+    /// ([`Mutator::blocking`]): else this waits for ever.
+    pub fn clock_changed(&self) {
+        self.inner.control.look_at_clock();
     }
 
     /// Does now what the collector would do when its timer (T_B, T_F, the next advice or pass) expires, and waits for

@@ -54,6 +54,7 @@
 mod array;
 mod bitmap;
 mod cards;
+mod clock;
 mod collector;
 mod config;
 mod error;
@@ -78,6 +79,7 @@ mod verify;
 mod world;
 
 pub use array::{Bytes, Record, Refs};
+pub use clock::{Clock, SystemClock};
 pub use collector::{Cause, CollectionReport, Kind};
 pub use config::{Collector, FleetConfig, HeapConfig, LaunchDepth, MarvinConfig};
 pub use error::{AllocError, HeapError};

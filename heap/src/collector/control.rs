@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::thread::ThreadId;
-use std::time::Instant;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::Kind;
+use crate::clock::Clock;
 
 /// A thing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum Command {
     LaunchDone,
     /// As if the timer had expired.
     ExpireTimer,
+    /// Nothing: the timers were looked at before.
+    LookAtClock,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +97,12 @@ impl Control {
         self.wait_for(number);
     }
 
+    /// Lets the collector look at the clock, and waits for what follows from timers that have expired.
+    pub fn look_at_clock(&self) {
+        let number = self.ask(Command::LookAtClock);
+        self.wait_for(number);
+    }
+
     /// Waits until all that was asked for so far is done.
     pub fn settle(&self) {
         let asked = self.state.lock().asked;
@@ -128,26 +137,29 @@ impl Control {
         self.state.lock().collector = Some(std::thread::current().id());
     }
 
-    /// The next command, waiting for one until `deadline`: `Ok(None)` when that is over, `Err` at the end.
-    pub fn next(&self, deadline: Option<Instant>) -> Result<Option<Command>, Ended> {
+    /// The next command, waiting for one until `deadline` by a clock: `Ok(None)` when that is over, `Err` at the end.
+    pub fn next(
+        &self,
+        deadline: Option<Duration>,
+        clock: &dyn Clock,
+    ) -> Result<Option<Command>, Ended> {
         let mut state = self.state.lock();
         loop {
             if state.has_ended {
                 return Err(Ended);
             }
-            if deadline.is_some_and(|at| at <= Instant::now()) {
+            let left = deadline.map(|at| at.saturating_sub(clock.now()));
+            if left == Some(Duration::ZERO) {
                 // Before further commands: there may always be one.
                 return Ok(None);
             }
             if let Some(command) = state.queue.pop_front() {
                 return Ok(Some(command));
             }
-            match deadline {
+            match left {
                 None => self.is_asked.wait(&mut state),
-                Some(at) => {
-                    if self.is_asked.wait_until(&mut state, at).timed_out() {
-                        return Ok(None);
-                    }
+                Some(left) => {
+                    self.is_asked.wait_for(&mut state, left);
                 }
             }
         }

@@ -8,7 +8,7 @@
 //! | returning | after T_F | objects are told apart no more |
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::config::{Collector, FleetConfig};
 use crate::error::HeapError;
@@ -40,7 +40,7 @@ pub struct Session {
     collections: Collections,
     stage: Stage,
     /// When the stage ends, or something is done in it.
-    deadline: Option<Instant>,
+    deadline: Option<Duration>,
     /// Regions that mutators had taken when objects were last grouped.
     grouped_at: Option<usize>,
     /// For stress: which kind of collection is next.
@@ -62,12 +62,13 @@ impl Session {
     pub fn run(&mut self) {
         let heap = std::sync::Arc::clone(&self.collections.heap);
         heap.control.begin();
-        while let Ok(command) = heap.control.next(self.deadline) {
+        while let Ok(command) = heap.control.next(self.deadline, &*heap.clock) {
             match command {
                 Some(Command::Collect(kind)) => self.collect(kind),
                 Some(Command::Foreground(true)) => self.enter_foreground(),
                 Some(Command::Foreground(false)) => self.enter_background(),
                 Some(Command::LaunchDone) => self.end_launch(),
+                Some(Command::LookAtClock) => {}
                 Some(Command::ExpireTimer) => {
                     if self.deadline.is_some() {
                         self.expire(Cause::Timer);
@@ -79,6 +80,11 @@ impl Session {
                 heap.control.done();
             }
         }
+    }
+
+    /// When this wait is over; `None` for a time that never comes.
+    fn after(&self, wait: Duration) -> Option<Duration> {
+        self.collections.heap.clock.now().checked_add(wait)
     }
 
     fn fleet(&self) -> Option<FleetConfig> {
@@ -144,7 +150,7 @@ impl Session {
         // Whatever the stage was: an application may come and go again before T_F or T_B is over.
         let is_told_apart = self.collections.is_separated() || heap.is_learning();
         (self.stage, self.deadline) = match self.fleet() {
-            Some(fleet) if is_told_apart => (Stage::Returning, after(fleet.foreground_wait)),
+            Some(fleet) if is_told_apart => (Stage::Returning, self.after(fleet.foreground_wait)),
             _ => (Stage::Foreground, None),
         };
     }
@@ -157,10 +163,11 @@ impl Session {
         self.collections.keeps_freed = false;
         self.stage = Stage::Leaving;
         self.deadline = match heap.config.collector {
-            Collector::Fleet(fleet) => after(fleet.background_wait),
-            Collector::Native | Collector::Marvin(_) => {
-                heap.config.background_collection_wait.and_then(after)
-            }
+            Collector::Fleet(fleet) => self.after(fleet.background_wait),
+            Collector::Native | Collector::Marvin(_) => heap
+                .config
+                .background_collection_wait
+                .and_then(|wait| self.after(wait)),
         };
     }
 
@@ -191,12 +198,12 @@ impl Session {
             (Stage::Leaving, Collector::Marvin(marvin)) => {
                 self.collections.collect(Kind::Major, Cause::Timer);
                 self.stage = Stage::Away;
-                self.deadline = after(marvin.pass_interval);
+                self.deadline = self.after(marvin.pass_interval);
             }
             (Stage::Away, Collector::Fleet(fleet)) => self.keep_launch_regions(fleet),
             (Stage::Away, Collector::Marvin(marvin)) => {
                 self.collections.swap_idle_objects(&marvin);
-                self.deadline = after(marvin.pass_interval);
+                self.deadline = self.after(marvin.pass_interval);
             }
             (Stage::Away, Collector::Native) => {}
             (Stage::Returning, _) => {
@@ -234,7 +241,7 @@ impl Session {
     fn keep_launch_regions(&mut self, fleet: FleetConfig) {
         if fleet.guided_swap {
             self.keep_hot(fleet.hot_restores);
-            self.deadline = after(fleet.advice_interval);
+            self.deadline = self.after(fleet.advice_interval);
         }
     }
 
@@ -272,7 +279,3 @@ impl Session {
 }
 
 type Advised = Result<(), HeapError>;
-
-fn after(wait: Duration) -> Option<Instant> {
-    Instant::now().checked_add(wait)
-}

@@ -4,12 +4,12 @@ pub use warmswap_testkit::Random;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use warmswap_heap::{
-    AllocError, Collector, FleetConfig, Heap, HeapConfig, HeapError, HeapMemory, KernelMemory,
-    Kind, MarvinConfig, Mutator, Record, Ref, Root,
+    AllocError, Clock, Collector, FleetConfig, Heap, HeapConfig, HeapError, HeapMemory,
+    KernelMemory, Kind, MarvinConfig, Mutator, Record, Ref, Root,
 };
 
 pub const MIB: usize = 1 << 20;
@@ -236,5 +236,21 @@ unsafe impl<M: HeapMemory> HeapMemory for AdvisedMemory<M> {
 
     fn background(&self) {
         self.0.background();
+    }
+}
+
+/// A clock that stands still until it is set.
+#[derive(Debug, Default)]
+pub struct SetClock(AtomicU64);
+
+impl SetClock {
+    pub fn set_ms(&self, ms: u64) {
+        self.0.store(ms, Ordering::Relaxed);
+    }
+}
+
+impl Clock for SetClock {
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{Advised, AdvisedMemory, MIB, alloc, check, fleet, heap, heap_of};
+use crate::common::{Advised, AdvisedMemory, MIB, SetClock, alloc, check, fleet, heap, heap_of};
 use warmswap_heap::{
     Bytes, Cause, CollectionReport, Collector, FleetConfig, Heap, HeapConfig, KernelMemory, Kind,
     LaunchDepth, Mutator, REGION_BYTES, Record, Ref, Root,
@@ -477,6 +477,37 @@ fn grouping_is_the_first_collection_in_the_background_also_when_the_limit_asks_f
         .filter(|report| report.kind == Kind::Grouping);
     assert_eq!(groupings.count(), 1);
     assert_eq!(walk(&mutator, &young, 2000, 20).len(), 500);
+}
+
+/// Table 2, and the period of advice, which the paper does not give.
+#[test]
+fn fleet_begins_after_ten_seconds_advises_every_five_and_ends_after_three() {
+    let config = HeapConfig::new(4 * MIB).with(Collector::Fleet(FleetConfig::paper()));
+    let (memory, advised) = advised_memory(config);
+    let clock = Arc::new(SetClock::default());
+    let heap = Heap::with_clock(memory, config, Arc::<SetClock>::clone(&clock)).expect("a heap");
+    let mut mutator = heap.mutator().expect("the first of this thread");
+    let _list = list(&mutator, 0, 10, 1);
+    // Collections, advice to launch pages, bytes of foreground regions.
+    let mut at_ms = |ms| {
+        clock.set_ms(ms);
+        mutator.blocking(|| heap.clock_changed());
+        let stats = heap.stats();
+        let hot = advised.hot.load(Ordering::Relaxed);
+        (stats.collections, hot, stats.foreground_bytes)
+    };
+    heap.background();
+    assert_eq!(at_ms(0), (0, 0, 0));
+    assert_eq!(at_ms(9_999), (0, 0, 0));
+    assert_eq!(at_ms(10_000), (1, 1, REGION_BYTES));
+    assert_eq!(at_ms(14_999), (1, 1, REGION_BYTES));
+    assert_eq!(at_ms(15_000), (1, 2, REGION_BYTES));
+    assert_eq!(at_ms(20_000), (1, 3, REGION_BYTES));
+    heap.foreground();
+    assert_eq!(at_ms(20_000), (1, 3, REGION_BYTES));
+    assert_eq!(at_ms(22_999), (1, 3, REGION_BYTES));
+    assert_eq!(at_ms(23_000), (1, 3, 0));
+    assert_eq!(at_ms(90_000), (1, 3, 0));
 }
 
 #[test]
