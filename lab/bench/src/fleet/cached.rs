@@ -11,6 +11,7 @@ use warmswap_sys::cpu_time::CpuClock;
 
 use super::FleetError;
 use super::program::{Program, ProgramError};
+use super::programs::with_room;
 
 /// What a program's thread is to do.
 type Task = Box<dyn FnOnce(&mut Mutator, &mut dyn Program) + Send>;
@@ -120,13 +121,14 @@ impl Cached {
         Ok(())
     }
 
-    /// A hot launch.
-    pub fn launch(&self) -> Result<Launch, FleetError> {
+    /// A hot launch, which first makes so many bytes of objects of its own.
+    pub fn launch(&self, new_bytes: usize) -> Result<Launch, FleetError> {
         let begin = Instant::now();
         self.heap()?.foreground();
         let launched = self.run(move |mutator, program| {
             let clock = CpuClock::of_this_thread();
             let before = clock.read_ns().unwrap_or(0);
+            make_views(mutator, new_bytes)?;
             let shown = program.launch(mutator)?;
             Ok::<_, ProgramError>(Launch {
                 time: begin.elapsed(),
@@ -209,6 +211,18 @@ impl Cached {
     pub fn stats(&self) -> Result<HeapStats, FleetError> {
         Ok(self.heap()?.stats())
     }
+}
+
+/// What a launch makes to show, and drops: so many bytes, rounded up to whole objects.
+fn make_views(mutator: &mut Mutator, bytes: usize) -> Result<(), ProgramError> {
+    const VIEW: [u8; 504] = [0; 504];
+    for _ in 0..bytes.div_ceil(VIEW.len()) {
+        mutator.safepoint();
+        with_room(mutator, |mutator| {
+            mutator.alloc_bytes(&VIEW).map(drop)
+        })?;
+    }
+    Ok(())
 }
 
 /// The program's thread: rests between two tasks.

@@ -46,8 +46,8 @@ pub struct CapacityOptions {
     pub background_changes: usize,
     /// Factor of the heap limit in the background (section 7.4).
     pub background_factor: f64,
-    /// Whether each program is collected as a whole in each period, or when its limit says so only.
-    pub collects_in_background: bool,
+    /// Collects each program as a whole in each period, whatever its limit says. Not in the paper.
+    pub forced_collections: bool,
     /// No more programs than this.
     pub most: usize,
     /// Seed.
@@ -92,6 +92,9 @@ pub struct CapacityReport {
     pub flash_bytes: u64,
     /// Factor of the heap limit in the background.
     pub background_factor: f64,
+    /// Whether programs were collected in each period, whatever their limits said.
+    #[serde(default)]
+    pub forced_collections: bool,
     /// The arms.
     pub arms: Vec<ArmCapacity>,
 }
@@ -116,6 +119,7 @@ pub fn capacity(
         budget_bytes: options.budget_bytes,
         flash_bytes: options.flash_bytes,
         background_factor: options.background_factor,
+        forced_collections: options.forced_collections,
         arms,
     })
 }
@@ -141,7 +145,7 @@ fn one(
         let read_before = side.flash_read_bytes();
         for program in &side.programs {
             program.work(options.background_bytes, options.background_changes)?;
-            if options.collects_in_background {
+            if options.forced_collections {
                 program.collect(arm.background_kind())?;
             }
             program.background_period()?;

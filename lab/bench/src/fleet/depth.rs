@@ -100,7 +100,7 @@ fn row(subject: &Subject, choice: Choice, depth: u32, seed: u64) -> Result<Depth
     for _ in 0..earlier_launches {
         program.use_it(20)?;
         program.background()?;
-        program.launch()?;
+        program.launch(0)?;
         program.settle_in_foreground()?;
     }
     program.use_it(20)?;
@@ -116,7 +116,7 @@ fn row(subject: &Subject, choice: Choice, depth: u32, seed: u64) -> Result<Depth
         .rev()
         .find(|report| report.kind == Kind::Grouping);
     let bytes = grouping.map_or([0; 3], |report| report.grouped_bytes);
-    program.launch()?;
+    program.launch(0)?;
     let stats = program.stats()?;
     let launch = stats.launches.last().copied().unwrap_or_default();
     let accessed: u64 = launch.grouped_objects.iter().sum();

@@ -7,6 +7,7 @@ use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use warmswap_heap::Cause;
 use warmswap_page::latency::{Latencies, LatencySummary};
 use warmswap_sys::cpu_time::CpuClock;
 
@@ -34,9 +35,10 @@ pub struct LaunchesOptions {
     pub background_bytes: usize,
     /// Old objects that it changes then.
     pub background_changes: usize,
-    /// Whether each program that works in the background is collected as a whole then (section 3.2), or when its limit
-    /// says so only.
-    pub collects_in_background: bool,
+    /// Bytes that each launch allocates.
+    pub launch_bytes: usize,
+    /// Collects each program as a whole after its work in the background, whatever its limit says. Not in the paper.
+    pub forced_collections: bool,
     /// The budget, as a part of what all heaps hold, in per cent.
     pub budget_percent: u64,
     /// Where pages go that leave.
@@ -77,6 +79,9 @@ pub struct ArmLaunches {
     pub collector_cpu_ns: u64,
     /// Collections, by kind.
     pub collections: Vec<Collections>,
+    /// Why collections began.
+    #[serde(default)]
+    pub causes: Causes,
     /// Times that programs waited at safepoints.
     #[schemars(with = "std::collections::BTreeMap<String, u64>")]
     pub pauses: LatencySummary,
@@ -121,6 +126,33 @@ pub struct Collections {
     pub pages: u64,
 }
 
+/// Why collections began, from the programs' start on.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Causes {
+    /// The heap had grown to its limit.
+    pub limit: u64,
+    /// The program had been in the background for T_B.
+    pub switch: u64,
+    /// The benchmark asked for them, or a program whose heap was full.
+    pub forced: u64,
+    /// A background collection left the heap nearly full.
+    pub last_resort: u64,
+    /// Of all of them, those that began in a hot launch (section 4.2).
+    pub in_launches: u64,
+}
+
+impl Causes {
+    fn add(&mut self, cause: Cause) {
+        *match cause {
+            Cause::Limit => &mut self.limit,
+            Cause::Timer => &mut self.switch,
+            Cause::Request => &mut self.forced,
+            Cause::LastResort => &mut self.last_resort,
+        } += 1;
+    }
+}
+
 /// Hot launches, arm beside arm.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LaunchesReport {
@@ -134,6 +166,9 @@ pub struct LaunchesReport {
     pub swap: Swap,
     /// Factor of the heap limit in the background.
     pub background_factor: f64,
+    /// Whether programs were collected after each piece of their work in the background, whatever their limits said.
+    #[serde(default)]
+    pub forced_collections: bool,
     /// The arms.
     pub arms: Vec<ArmLaunches>,
 }
@@ -257,6 +292,7 @@ pub fn launches(
         footprint_bytes,
         swap: options.swap,
         background_factor: options.background_factor,
+        forced_collections: options.forced_collections,
         arms,
     })
 }
@@ -292,6 +328,7 @@ struct Account {
     actions: Actions,
     cpu_ns: u64,
     launch_faults: u64,
+    launch_collections: u64,
     before: Option<warmswap_arena::ArenaStats>,
 }
 
@@ -306,7 +343,10 @@ impl Account {
     ) -> Result<u64, FleetError> {
         let program = &side.programs[number];
         let faults_before = side.stats().faults;
-        let Launch { time, cpu, shown } = program.launch()?;
+        let collections_before = program.stats()?.launch_collections;
+        let Launch { time, cpu, shown } = program.launch(options.launch_bytes)?;
+        let in_launches = program.stats()?.launch_collections - collections_before;
+        self.launch_collections += in_launches;
         self.launch_faults += side.stats().faults - faults_before;
         self.launch_ns[number].push(time.as_nanos() as u64);
         self.launch_cpu_ns += cpu.as_nanos() as u64;
@@ -321,7 +361,7 @@ impl Account {
         for (other, program) in side.programs.iter().enumerate() {
             if other != number {
                 program.work(options.background_bytes, options.background_changes)?;
-                if options.collects_in_background {
+                if options.forced_collections {
                     program.collect(side.arm.background_kind())?;
                 }
                 program.background_period()?;
@@ -337,10 +377,15 @@ impl Account {
         let mut collector_cpu_ns = 0;
         let mut card_bytes = 0;
         let mut pauses = Latencies::default();
+        let mut causes = Causes {
+            in_launches: self.launch_collections,
+            ..Causes::default()
+        };
         for program in &side.programs {
             let stats = program.stats()?;
             card_bytes += stats.card_bytes as u64;
             for report in &stats.reports {
+                causes.add(report.cause);
                 collector_cpu_ns += report.cpu_ns;
                 let at = kinds.iter().position(|kind| kind.kind == report.kind);
                 let at = at.unwrap_or_else(|| {
@@ -372,6 +417,7 @@ impl Account {
             cpu_ns: self.cpu_ns,
             collector_cpu_ns,
             collections: kinds,
+            causes,
             pauses: pauses.summary(),
             launch_faults: self.launch_faults,
             faults: after.faults - before.faults,

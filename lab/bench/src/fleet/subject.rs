@@ -108,6 +108,7 @@ impl Side {
         let config = HeapConfig {
             background_factor: self.background_factor,
             background_collection_wait: Some(NEVER),
+            launch_raises_limit: false,
             observe_launches: self.observe_launches,
             ..HeapConfig::new(subject.max_bytes).with(self.collector)
         };

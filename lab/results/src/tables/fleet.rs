@@ -22,6 +22,7 @@ pub fn fleet(report: &FleetReport) -> Vec<Table> {
         tables.extend([
             latencies(launches),
             collections(launches),
+            causes(launches),
             swapping(launches),
         ]);
     }
@@ -170,6 +171,24 @@ fn collections(report: &LaunchesReport) -> Table {
         "Collections, the objects and pages that they accessed and the collectors' time from the programs' start on; \
          CPU of everything from the first launch on. Paper: Fleet takes 0.18 % more CPU time than native, and a card \
          table of a 1024th of the heap (section 7.3).",
+    )
+}
+
+#[derive(Described)]
+#[column(arm = self.0.arm.name(), text)]
+#[column(limit = self.0.causes.limit, count, "limit", measured)]
+#[column(switch = self.0.causes.switch, count, "switch", measured)]
+#[column(forced = self.0.causes.forced, count, measured)]
+#[column(last_resort = self.0.causes.last_resort, count, "last resort", measured)]
+#[column(in_launches = self.0.causes.in_launches, count, "in launches", measured)]
+struct CauseRow<'a>(&'a ArmLaunches);
+
+fn causes(report: &LaunchesReport) -> Table {
+    let title = format!("Why collections began, swap to {}", report.swap.name());
+    Table::of(title, report.arms.iter().map(CauseRow)).note(
+        "Limit: the heap had grown to it; switch: T_B after a switch to the background; forced: the benchmark or a \
+         full heap asked for it. In launches: of all, those that a hot launch began, since the limit of the background \
+         is close to what is in use (section 4.2).",
     )
 }
 

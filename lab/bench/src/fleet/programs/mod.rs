@@ -19,6 +19,7 @@ mod object_shapes;
 mod synthetic;
 mod words;
 
+pub(super) use common::with_room;
 pub use corpus::{Corpus, Document};
 pub use graph::Graph;
 pub use index::{Index, IndexOptions};

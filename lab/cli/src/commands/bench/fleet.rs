@@ -40,6 +40,14 @@ pub struct FleetArgs {
     /// Memory for all programs together, in per cent of what they take
     #[arg(long, default_value_t = 50, value_name = "PERCENT")]
     budget: u64,
+    /// Heap limits in the background, as multiples of what is live, separated by commas: `heap-limit` and `capacity`
+    /// measure all of them, the other experiments the first one
+    #[arg(long, value_delimiter = ',', default_values_t = [1.1, 2.0], value_name = "FACTOR")]
+    heap_limits: Vec<f64>,
+    /// Collects each program after its work in the background, whatever its limit says; as a rule limits alone begin
+    /// collections, as in the paper
+    #[arg(long)]
+    forced_collections: bool,
     /// Seed of the programs and of the order of launches
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -69,7 +77,7 @@ enum Experiment {
     Pool,
     /// Hot launches over flash of the paper's speed (Figure 13)
     Flash,
-    /// The heap limit in the background: 1.1 and 2 times what is live (section 7.4)
+    /// Hot launches by heap limit in the background (section 7.4)
     HeapLimit,
     /// Cached programs until the first kill (Figure 11)
     Capacity,
@@ -176,6 +184,13 @@ pub fn run(args: &FleetArgs, output: &Output) -> Result<()> {
         let needed = "at least one launch and a budget of 5 to 400 per cent are needed";
         return Err(BadInput(needed.to_owned()).into());
     }
+    if args
+        .heap_limits
+        .iter()
+        .any(|factor| !(1.0..=100.0).contains(factor))
+    {
+        return Err(BadInput("a heap limit is 1 to 100 times what is live".to_owned()).into());
+    }
     let bytes = args.bytes(args.scale);
     let programs = Programs::of(args)?;
     let mut report = FleetReport::default();
@@ -200,25 +215,28 @@ pub fn run(args: &FleetArgs, output: &Output) -> Result<()> {
         report.depth = Some(depth(&options, &bar("what launches access"))?);
     }
     if args.wants(Experiment::Pool) {
-        let options = launch_options(args, programs.cached(bytes), bytes, Swap::Pool)?;
+        let options = launch_options(args, programs.cached(bytes), bytes, Swap::Pool);
         report
             .launches
             .push(launches(&options, &bar("hot launches"))?);
     }
     if args.wants(Experiment::HeapLimit) {
-        let options = launch_options(args, programs.cached(bytes), bytes, Swap::Pool)?;
-        let options = LaunchesOptions {
-            arms: vec![Arm::Native, Arm::Fleet],
-            background_factor: 2.0,
-            ..options
-        };
-        report
-            .launches
-            .push(launches(&options, &bar("hot launches, limit 2"))?);
+        // Of the first one, `pool` has the same.
+        let skipped = usize::from(args.wants(Experiment::Pool));
+        for &background_factor in &args.heap_limits[skipped..] {
+            let options = LaunchesOptions {
+                arms: vec![Arm::Native, Arm::Fleet],
+                background_factor,
+                ..launch_options(args, programs.cached(bytes), bytes, Swap::Pool)
+            };
+            report
+                .launches
+                .push(launches(&options, &bar("hot launches by heap limit"))?);
+        }
     }
     if args.wants(Experiment::Flash) {
         let flash_bytes = args.bytes(args.flash_scale);
-        let options = launch_options(args, programs.cached(flash_bytes), flash_bytes, Swap::Flash)?;
+        let options = launch_options(args, programs.cached(flash_bytes), flash_bytes, Swap::Flash);
         report
             .launches
             .push(launches(&options, &bar("hot launches over flash"))?);
@@ -240,27 +258,28 @@ fn launch_options(
     subjects: Vec<Subject>,
     bytes: usize,
     swap: Swap,
-) -> Result<LaunchesOptions> {
+) -> LaunchesOptions {
     // A collection of a whole heap that lies in flash takes long.
     let fewer = if args.quick && swap == Swap::Flash {
         4
     } else {
         1
     };
-    Ok(LaunchesOptions {
+    LaunchesOptions {
         subjects,
         arms: args.arms(),
         launches: args.launches().div_ceil(fewer),
         actions: 20,
         background_bytes: bytes / 20,
         background_changes: 100,
-        collects_in_background: true,
+        launch_bytes: bytes / 100,
+        forced_collections: args.forced_collections,
         budget_percent: args.budget,
         swap,
-        background_factor: 1.1,
+        background_factor: args.heap_limits[0],
         seed: args.seed,
         folder: args.folder.clone(),
-    })
+    }
 }
 
 /// Small, large and real programs, with both heap limits. Memory and swap are the paper's, scaled as the programs are:
@@ -274,7 +293,7 @@ fn capacities(
     let kinds = programs.kinds(bytes);
     let mut reports = Vec::new();
     for (name, subjects) in kinds {
-        for background_factor in [1.1, 2.0] {
+        for &background_factor in &args.heap_limits {
             let options = CapacityOptions {
                 name: name.clone(),
                 subjects: subjects.clone(),
@@ -285,7 +304,7 @@ fn capacities(
                 background_bytes: bytes / 20,
                 background_changes: 100,
                 background_factor,
-                collects_in_background: true,
+                forced_collections: args.forced_collections,
                 most: 40,
                 seed: args.seed,
                 folder: args.folder.clone(),

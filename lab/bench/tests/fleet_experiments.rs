@@ -1,0 +1,63 @@
+//! The experiments of the Fleet benchmark, as small as they can be.
+
+use std::path::Path;
+
+use warmswap_bench::fleet::launches::{LaunchesOptions, LaunchesReport, launches};
+use warmswap_bench::fleet::{Arm, Swap, mix};
+use warmswap_uffd::{Feature, Uffd};
+
+const MIB: usize = 1 << 20;
+
+/// Why arenas cannot be had here, if so.
+fn missing() -> Option<String> {
+    match Uffd::probe() {
+        Err(error) => Some(error.to_string()),
+        Ok(features) if !features.has(Feature::Sigbus) => Some("needs SIGBUS faults".to_owned()),
+        Ok(_) => None,
+    }
+}
+
+/// Three programs of 2 MiB, each of which works in the background for 1 MiB at a time.
+fn options(arms: &[Arm]) -> LaunchesOptions {
+    LaunchesOptions {
+        subjects: vec![mix::synthetic(512, 2 * MIB); 3],
+        arms: arms.into(),
+        launches: 3,
+        actions: 2,
+        background_bytes: MIB,
+        background_changes: 10,
+        launch_bytes: 3 * MIB,
+        forced_collections: false,
+        budget_percent: 60,
+        swap: Swap::Pool,
+        background_factor: 1.1,
+        seed: 1,
+        folder: Path::new("/var/tmp").to_owned(),
+    }
+}
+
+fn run(options: &LaunchesOptions) -> LaunchesReport {
+    launches(options, &|_, _| {}).expect("small programs")
+}
+
+#[test]
+fn limits_begin_the_collections_of_every_arm_unless_they_are_forced() {
+    let name = "limits_begin_the_collections_of_every_arm_unless_they_are_forced";
+    if let Some(reason) = missing() {
+        warmswap_testkit::skip!(name, "{reason}");
+    }
+    let limited = options(&[Arm::Native, Arm::Fleet]);
+    for arm in run(&limited).arms {
+        assert_eq!(arm.causes.forced, 0, "{arm:?}");
+        assert!(arm.causes.limit > 0, "{arm:?}");
+        assert!(arm.causes.in_launches > 0, "{arm:?}");
+    }
+    let forced = LaunchesOptions {
+        forced_collections: true,
+        ..limited
+    };
+    // At each step the two programs that are not launched.
+    for arm in run(&forced).arms {
+        assert_eq!(arm.causes.forced, 3 * 3 * 2, "{arm:?}");
+    }
+}
