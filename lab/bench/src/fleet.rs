@@ -1,6 +1,6 @@
 //! Fleet beside a native collector and Marvin: the figures of the paper's section 7, on the managed heap.
 //!
-//! Every arm has an arena of its own with the same budget and the same programs, and all arms go through the same steps
+//! Every arm but `kernel` has an arena of its own with the same budget and the same programs, and all arms go through the same steps
 //! in turn, in one process. The collector's timers (T_B, T_F, the period of advice) are expired by the benchmark in the
 //! same places for all arms, so that no result depends on how fast the machine is.
 //!
@@ -75,6 +75,12 @@ pub enum FleetError {
         /// What is wrong.
         what: String,
     },
+    /// The kernel's swap is to be measured, and there is none.
+    #[error("the arm `kernel` needs a swap area: run `warmswap daemon`, or `swapon` one")]
+    NoSwap,
+    /// What the kernel did cannot be read.
+    #[error(transparent)]
+    File(#[from] warmswap_sys::FileError),
     /// The backing file cannot be made.
     #[error("cannot make a backing file in {folder}: {source}")]
     Backing {

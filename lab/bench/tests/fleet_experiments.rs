@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use warmswap_bench::fleet::launches::{LaunchesOptions, LaunchesReport, launches};
-use warmswap_bench::fleet::{Arm, Swap, mix};
+use warmswap_bench::fleet::{Arm, FleetError, Swap, mix};
+use warmswap_heap::Kind;
+use warmswap_sys::{Root, swap};
 use warmswap_uffd::{Feature, Uffd};
 
 const MIB: usize = 1 << 20;
@@ -59,5 +61,40 @@ fn limits_begin_the_collections_of_every_arm_unless_they_are_forced() {
     // At each step the two programs that are not launched.
     for arm in run(&forced).arms {
         assert_eq!(arm.causes.forced, 3 * 3 * 2, "{arm:?}");
+    }
+}
+
+#[test]
+fn every_arm_launches_the_same_programs() {
+    let name = "every_arm_launches_the_same_programs";
+    if let Some(reason) = missing() {
+        warmswap_testkit::skip!(name, "{reason}");
+    }
+    let arms: Vec<Arm> = Arm::any_machine().collect();
+    let report = run(&LaunchesOptions {
+        background_bytes: MIB / 32,
+        launch_bytes: MIB / 32,
+        ..options(&arms)
+    });
+    let measured: Vec<Arm> = report.arms.iter().map(|arm| arm.arm).collect();
+    assert_eq!(measured, arms);
+    let groupings = |name: Arm| {
+        let arm = report.arms.iter().find(|arm| arm.arm == name);
+        let kinds = arm.into_iter().flat_map(|arm| &arm.collections);
+        let groupings = kinds.filter(|of| of.kind == Kind::Grouping);
+        groupings.map(|of| of.count).sum::<u64>()
+    };
+    // At the start, and after each launch.
+    assert_eq!(groupings(Arm::Fleet), 3 + 9);
+    assert!(groupings(Arm::SkipGrouping) < 3 + 9);
+}
+
+#[test]
+fn the_kernels_swap_is_an_arm_where_there_is_some() {
+    let areas = swap::areas(&Root::machine()).expect("a file of /proc");
+    match launches(&options(&[Arm::Kernel]), &|_, _| {}) {
+        Ok(report) => assert_eq!(report.arms[0].launch_ns.concat().len(), 9),
+        Err(FleetError::NoSwap) => assert!(areas.is_empty()),
+        Err(error) => warmswap_testkit::skip!("the_kernels_swap_is_an_arm", "{error}"),
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use warmswap_heap::{Collector, FleetConfig, Kind, MarvinConfig};
+use clap::ValueEnum as _;
+use warmswap_heap::{Collector, FleetConfig, Kind, LaunchDepth, MarvinConfig};
 
 /// Timers are expired by the benchmark, so that nothing waits and nothing depends on the time.
 const NEVER: Duration = Duration::from_secs(1 << 30);
@@ -22,6 +23,16 @@ choices! {
         Rgs = "rgs",
         /// Both: Fleet as published.
         Fleet = "fleet",
+        /// Fleet whose advice brings launch regions back, too. Not in the paper.
+        HotRestores = "hot-restores",
+        /// Fleet over the kernel's own memory, into whatever swap the machine has. No budget bounds it: what leaves are
+        /// cold regions. Takes part where it is named only.
+        Kernel = "kernel",
+        /// Fleet whose near-root objects are the nearest ones up to a budget in bytes, whatever their D. Not in the
+        /// paper.
+        DepthByBytes = "depth-by-bytes",
+        /// Fleet that groups anew only when half of the heap was allocated since. Not in the paper.
+        SkipGrouping = "skip-grouping",
         /// Fleet with launch objects learned.
         Learned = "learned",
         /// The same over the scheme `warmswap`, with chunks by hotness and prefetch, in place of LRU swap by pages.
@@ -29,10 +40,20 @@ choices! {
     }
 }
 
+/// Programs may grow to three times of what they begin with, and near-root objects are 10.4 % of the paper's
+/// programs (section 4.2).
+const NEAR_ROOT_PART: usize = 30;
+
 impl Arm {
-    /// Its collector, whose timers never expire by themselves.
+    /// Those that need nothing of the machine.
+    pub fn any_machine() -> impl Iterator<Item = Self> {
+        let all = Self::value_variants().iter().copied();
+        all.filter(|&arm| arm != Self::Kernel)
+    }
+
+    /// Its collector for a heap of at most so many bytes, whose timers never expire by themselves.
     #[must_use]
-    pub fn collector(self) -> Collector {
+    pub fn collector(self, max_bytes: usize) -> Collector {
         let fleet = FleetConfig {
             background_wait: NEVER,
             foreground_wait: NEVER,
@@ -53,7 +74,19 @@ impl Arm {
                 background_collections: false,
                 ..fleet
             }),
-            Self::Fleet => Collector::Fleet(fleet),
+            Self::Fleet | Self::Kernel => Collector::Fleet(fleet),
+            Self::DepthByBytes => Collector::Fleet(FleetConfig {
+                launch_depth: LaunchDepth::Bytes(max_bytes / NEAR_ROOT_PART),
+                ..fleet
+            }),
+            Self::SkipGrouping => Collector::Fleet(FleetConfig {
+                regroup_percent: 50,
+                ..fleet
+            }),
+            Self::HotRestores => Collector::Fleet(FleetConfig {
+                hot_restores: true,
+                ..fleet
+            }),
             Self::Learned | Self::LearnedWarmswap => Collector::Fleet(FleetConfig {
                 learned_launches: true,
                 ..fleet
@@ -66,7 +99,7 @@ impl Arm {
     pub fn background_kind(self) -> Kind {
         match self {
             Self::Dram | Self::Native | Self::Marvin | Self::Rgs => Kind::Major,
-            Self::Bgc | Self::Fleet | Self::Learned | Self::LearnedWarmswap => Kind::Background,
+            _ => Kind::Background,
         }
     }
 

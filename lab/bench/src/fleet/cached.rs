@@ -1,11 +1,10 @@
-//! A cached program: a heap of its own in a common arena, and a thread that runs it.
+//! A cached program: a heap of its own in memory that all share, and a thread that runs it.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use warmswap_arena::Arena;
-use warmswap_heap::{ArenaMemory, Checked, Heap, HeapConfig, HeapStats, Kind, Mutator};
+use warmswap_heap::{Checked, Heap, HeapStats, Kind, Mutator};
 use warmswap_page::latency::Latencies;
 use warmswap_sys::cpu_time::CpuClock;
 
@@ -38,18 +37,13 @@ pub struct Launch {
 }
 
 impl Cached {
-    /// Makes a heap in the arena and starts the program's thread; its data is not loaded yet.
+    /// Starts the thread of a program on its heap; its data is not loaded yet.
     pub fn new(
-        arena: &Arena,
-        config: HeapConfig,
+        name: String,
+        heap: Heap,
         mut program: Box<dyn Program>,
-        number: usize,
     ) -> Result<Self, FleetError> {
         let kind = program.name().to_owned();
-        let name = format!("{kind} {number}");
-        let app = arena.application(name.clone())?;
-        let memory = ArenaMemory::new(app, config.address_bytes())?;
-        let heap = Heap::new(memory, config)?;
         let (tasks, todo) = sync_channel::<Task>(0);
         let (ready, attached) = sync_channel(1);
         let thread = std::thread::Builder::new().name(name.clone());

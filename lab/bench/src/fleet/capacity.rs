@@ -153,7 +153,7 @@ fn one(
         let read = side.flash_read_bytes() - read_before;
         let busy = read * 1_000_000 / READ_BYTES_PER_SECOND / options.period_ms.max(1);
         busy_per_mille.push(busy);
-        killed = if side.stats().pager.overcommits > 0 {
+        killed = if side.stats()?.overcommits > 0 {
             Killed::Full
         } else if busy > THRASHING_PER_MILLE {
             Killed::Thrashing

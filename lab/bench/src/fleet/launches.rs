@@ -13,7 +13,7 @@ use warmswap_sys::cpu_time::CpuClock;
 
 use super::arm::{Arm, Swap};
 use super::cached::Launch;
-use super::subject::{Memory, Side};
+use super::subject::{Memory, Side, SwapUse};
 use super::{FleetError, Subject};
 use crate::relaunch::Quantiles;
 
@@ -243,7 +243,7 @@ pub fn launches(
     }
     for (side, account) in &mut sides {
         account.launch_ns = vec![Vec::new(); options.subjects.len()];
-        account.before = Some(side.stats());
+        account.before = side.stats()?;
     }
     for (step, &number) in order(options).iter().enumerate() {
         let mut first: Option<(Arm, u64)> = None;
@@ -329,7 +329,7 @@ struct Account {
     cpu_ns: u64,
     launch_faults: u64,
     launch_collections: u64,
-    before: Option<warmswap_arena::ArenaStats>,
+    before: SwapUse,
 }
 
 impl Account {
@@ -342,12 +342,12 @@ impl Account {
         options: &LaunchesOptions,
     ) -> Result<u64, FleetError> {
         let program = &side.programs[number];
-        let faults_before = side.stats().faults;
+        let faults_before = side.stats()?.faults;
         let collections_before = program.stats()?.launch_collections;
         let Launch { time, cpu, shown } = program.launch(options.launch_bytes)?;
         let in_launches = program.stats()?.launch_collections - collections_before;
         self.launch_collections += in_launches;
-        self.launch_faults += side.stats().faults - faults_before;
+        self.launch_faults += side.stats()?.faults - faults_before;
         self.launch_ns[number].push(time.as_nanos() as u64);
         self.launch_cpu_ns += cpu.as_nanos() as u64;
         let (times, seen) = program.use_it(options.actions)?;
@@ -371,8 +371,7 @@ impl Account {
     }
 
     fn result(self, side: &Side) -> Result<ArmLaunches, FleetError> {
-        let after = side.stats();
-        let before = self.before.unwrap_or(after);
+        let (before, after) = (self.before, side.stats()?);
         let mut kinds: Vec<Collections> = Vec::new();
         let mut collector_cpu_ns = 0;
         let mut card_bytes = 0;
@@ -421,9 +420,9 @@ impl Account {
             pauses: pauses.summary(),
             launch_faults: self.launch_faults,
             faults: after.faults - before.faults,
-            pages_out: after.pager.compressed - before.pager.compressed,
+            pages_out: after.pages_out - before.pages_out,
             flash_read_bytes: side.flash_read_bytes(),
-            overcommits: after.pager.overcommits - before.pager.overcommits,
+            overcommits: after.overcommits - before.overcommits,
             heap_bytes: side.heap_bytes()?,
             card_bytes,
         })

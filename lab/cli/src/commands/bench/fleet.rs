@@ -31,7 +31,7 @@ pub struct FleetArgs {
     /// The same where pages go to flash of the paper's speed, which takes long
     #[arg(long, default_value_t = 0.05, value_name = "PART")]
     flash_scale: f64,
-    /// Arms of hot launches, separated by commas [default: all]
+    /// Arms of hot launches, separated by commas [default: all but `kernel`, which needs a swap area]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ARM")]
     arms: Vec<Arm>,
     /// Launches of each program
@@ -90,7 +90,7 @@ impl FleetArgs {
 
     fn arms(&self) -> Vec<Arm> {
         match self.arms.as_slice() {
-            [] => Arm::value_variants().into(),
+            [] => Arm::any_machine().collect(),
             arms => arms.into(),
         }
     }
