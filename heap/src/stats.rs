@@ -69,7 +69,9 @@ pub struct HeapStats {
     pub limit_bytes: usize,
     /// Most that mutators can have in use.
     pub max_bytes: usize,
-    /// Bytes of the card table, of the table of object starts included; and of other tables.
+    /// Bytes of addresses: room for copies and what the heap may grow to included.
+    pub address_bytes: usize,
+    /// Bytes of the card table: two for each KiB of addresses, its mark, and where the first object begins in it.
     pub card_bytes: usize,
     /// Bytes of region table, mark bits and launch log.
     pub table_bytes: usize,
@@ -112,6 +114,7 @@ impl HeapStats {
             used_bytes: heap.used_bytes(),
             limit_bytes: heap.limits.limit_bytes(),
             max_bytes: heap.config.max_bytes,
+            address_bytes: heap.space.bytes(),
             card_bytes: heap.space.cards.state_bytes(),
             table_bytes: regions.state_bytes() + 2 * heap.space.marks.state_bytes(),
             roots: heap.roots().len(),

@@ -87,6 +87,10 @@ fn every_arm_launches_the_same_programs() {
     // At the start, and after each launch.
     assert_eq!(groupings(Arm::Fleet), 3 + 9);
     assert!(groupings(Arm::SkipGrouping) < 3 + 9);
+    for arm in &report.arms {
+        let per_kib = arm.card_bytes * 1024 / arm.address_bytes;
+        assert_eq!(per_kib, 2, "{arm:?}");
+    }
 }
 
 #[test]

@@ -99,6 +99,9 @@ pub struct ArmLaunches {
     pub heap_bytes: u64,
     /// Card tables of all heaps.
     pub card_bytes: u64,
+    /// Addresses of all heaps, which card tables are for.
+    #[serde(default)]
+    pub address_bytes: u64,
 }
 
 /// Actions in the foreground.
@@ -374,7 +377,7 @@ impl Account {
         let (before, after) = (self.before, side.stats()?);
         let mut kinds: Vec<Collections> = Vec::new();
         let mut collector_cpu_ns = 0;
-        let mut card_bytes = 0;
+        let (mut card_bytes, mut address_bytes) = (0, 0);
         let mut pauses = Latencies::default();
         let mut causes = Causes {
             in_launches: self.launch_collections,
@@ -383,6 +386,7 @@ impl Account {
         for program in &side.programs {
             let stats = program.stats()?;
             card_bytes += stats.card_bytes as u64;
+            address_bytes += stats.address_bytes as u64;
             for report in &stats.reports {
                 causes.add(report.cause);
                 collector_cpu_ns += report.cpu_ns;
@@ -425,6 +429,7 @@ impl Account {
             overcommits: after.overcommits - before.overcommits,
             heap_bytes: side.heap_bytes()?,
             card_bytes,
+            address_bytes,
         })
     }
 }

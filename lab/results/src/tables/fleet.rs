@@ -170,7 +170,7 @@ fn collections(report: &LaunchesReport) -> Table {
     Table::of(title, report.arms.iter().map(CollectionRow)).note(
         "Collections, the objects and pages that they accessed and the collectors' time from the programs' start on; \
          CPU of everything from the first launch on. Paper: Fleet takes 0.18 % more CPU time than native, and a card \
-         table of a 1024th of the heap (section 7.3).",
+         table of a 1024th of the addresses (section 7.3); here a second byte for each card says where objects begin.",
     )
 }
 
