@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use warmswap_bench::fleet::launches::{LaunchesOptions, LaunchesReport, launches};
+use warmswap_bench::fleet::working_set::{WorkingSetOptions, working_set};
 use warmswap_bench::fleet::{Arm, FleetError, Swap, mix};
 use warmswap_heap::Kind;
 use warmswap_sys::{Root, swap};
@@ -101,4 +102,23 @@ fn the_kernels_swap_is_an_arm_where_there_is_some() {
         Err(FleetError::NoSwap) => assert!(areas.is_empty()),
         Err(error) => warmswap_testkit::skip!("the_kernels_swap_is_an_arm", "{error}"),
     }
+}
+
+#[test]
+fn foreground_objects_die_in_the_background_too() {
+    let name = "foreground_objects_die_in_the_background_too";
+    if let Some(reason) = missing() {
+        warmswap_testkit::skip!(name, "{reason}");
+    }
+    let options = WorkingSetOptions {
+        subjects: vec![mix::synthetic(512, 2 * MIB)],
+        old_changes: vec![0],
+        background_bytes: MIB / 4,
+        rounds: 1,
+        seed: 1,
+    };
+    let report = working_set(&options, &|_, _| {}).expect("a small program");
+    let alive = report.lifetimes[0].foreground_per_mille.last().copied();
+    // What the use before the switch replaced is garbage at the switch.
+    assert!((1..990).contains(&alive.unwrap_or(0)), "{alive:?}");
 }

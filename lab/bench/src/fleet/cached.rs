@@ -212,9 +212,7 @@ fn make_views(mutator: &mut Mutator, bytes: usize) -> Result<(), ProgramError> {
     const VIEW: [u8; 504] = [0; 504];
     for _ in 0..bytes.div_ceil(VIEW.len()) {
         mutator.safepoint();
-        with_room(mutator, |mutator| {
-            mutator.alloc_bytes(&VIEW).map(drop)
-        })?;
+        with_room(mutator, |mutator| mutator.alloc_bytes(&VIEW).map(drop))?;
     }
     Ok(())
 }

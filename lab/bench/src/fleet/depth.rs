@@ -49,6 +49,26 @@ pub struct DepthRow {
     pub covered_per_mille: u64,
     /// Bytes of launch objects, in per mille of all bytes.
     pub footprint_per_mille: u64,
+    /// Of the accessed objects, launch objects.
+    #[serde(default)]
+    pub covered_objects: u64,
+    /// Bytes of launch objects.
+    #[serde(default)]
+    pub launch_bytes: u64,
+    /// Bytes of all objects.
+    #[serde(default)]
+    pub all_bytes: u64,
+}
+
+impl DepthRow {
+    /// How many times the part of the heap that launch objects take they cover of what a launch accesses; `None` where
+    /// either is nothing.
+    #[must_use]
+    pub fn covered_by_footprint(&self) -> Option<f64> {
+        let covered = self.covered_objects as f64 / self.accessed_objects as f64;
+        let footprint = self.launch_bytes as f64 / self.all_bytes as f64;
+        Some(covered / footprint).filter(|ratio| ratio.is_finite())
+    }
 }
 
 /// Coverage and footprint of launch objects.
@@ -125,6 +145,9 @@ fn row(subject: &Subject, choice: Choice, depth: u32, seed: u64) -> Result<Depth
         choice,
         depth,
         accessed_objects: accessed,
+        covered_objects: launch.grouped_objects[0],
+        launch_bytes: bytes[0],
+        all_bytes: bytes.iter().sum(),
         covered_per_mille: launch.grouped_objects[0] * 1000 / accessed.max(1),
         footprint_per_mille: bytes[0] * 1000 / bytes.iter().sum::<u64>().max(1),
     })

@@ -12,6 +12,9 @@ use crate::relaunch::Quantiles;
 /// Collections over which lifetimes are followed (Figure 5: 15).
 pub const LIFETIME_COLLECTIONS: usize = 15;
 
+/// Actions before: ten minutes of use, one every two seconds.
+const LIFETIME_ACTIONS: usize = 300;
+
 /// No collection begins by itself.
 const UNLIMITED_FACTOR: f64 = 1000.0;
 
@@ -54,7 +57,7 @@ pub struct WorkingSetRow {
 pub struct Lifetimes {
     /// The program.
     pub program: String,
-    /// Foreground objects at the beginning, and background objects in each round.
+    /// Foreground objects at the switch to the background, garbage included, and background objects in each round.
     pub objects: [u64; 2],
     /// Foreground objects that can be reached after 1, 2, … collections.
     pub foreground_per_mille: Vec<u64>,
@@ -118,11 +121,12 @@ struct Accessed {
     pages: u64,
 }
 
-/// A program in the background, with memory for everything.
-fn in_background(
+/// A program that was used in the foreground, with memory for everything.
+fn in_use(
     subject: &Subject,
     arm: Arm,
     options: &WorkingSetOptions,
+    actions: usize,
 ) -> Result<Side, FleetError> {
     let memory = Memory {
         budget_bytes: 4 * subject.max_bytes as u64 + (64 << 20),
@@ -132,9 +136,7 @@ fn in_background(
     };
     let mut side = Side::new(arm, memory, UNLIMITED_FACTOR)?;
     side.add(subject, options.seed)?;
-    let program = &side.programs[0];
-    program.use_it(20)?;
-    program.background()?;
+    side.programs[0].use_it(actions)?;
     Ok(side)
 }
 
@@ -143,8 +145,9 @@ fn accessed(
     arm: Arm,
     options: &WorkingSetOptions,
 ) -> Result<Vec<Accessed>, FleetError> {
-    let side = in_background(subject, arm, options)?;
+    let side = in_use(subject, arm, options, 20)?;
     let program = &side.programs[0];
+    program.background()?;
     let mut all = Vec::new();
     for &changes in &options.old_changes {
         let (mut objects, mut pages) = (Vec::new(), Vec::new());
@@ -167,9 +170,11 @@ fn accessed(
 }
 
 fn lifetimes(subject: &Subject, options: &WorkingSetOptions) -> Result<Lifetimes, FleetError> {
-    let side = in_background(subject, Arm::Bgc, options)?;
+    let side = in_use(subject, Arm::Bgc, options, LIFETIME_ACTIONS)?;
     let program = &side.programs[0];
-    let foreground = program.check()?.reachable_foreground as u64;
+    // Whatever there is at the switch (section 4.1).
+    let foreground = program.check()?.objects as u64;
+    program.background()?;
     let changes = options.old_changes.first().copied().unwrap_or(0);
     let mut foreground_per_mille = Vec::new();
     let mut survivors = [0u64; LIFETIME_COLLECTIONS];

@@ -81,7 +81,8 @@ fn lifetimes(report: &WorkingSetReport) -> Table {
         }
     }
     table.note(
-        "Background: those allocated between two collections. Paper: more than 40 % of the foreground objects of \
+        "Foreground: all that there was at the switch to the background, garbage included. \
+         Background: those allocated between two collections. Paper: more than 40 % of the foreground objects of \
          Twitter survive 15 collections, most background objects not the first ones (Figure 5).",
     )
 }
@@ -93,6 +94,7 @@ fn lifetimes(report: &WorkingSetReport) -> Table {
 #[column(accessed_objects = self.0.accessed_objects, count, "accessed", measured)]
 #[column(covered = per_mille(self.0.covered_per_mille), percent, "of them covered", measured)]
 #[column(footprint = per_mille(self.0.footprint_per_mille), percent, "part of the heap", measured)]
+#[column(covered_by_footprint = self.0.covered_by_footprint(), ratio, "covered / part", measured)]
 struct CoverRow<'a>(&'a DepthRow);
 
 fn choice(choice: Choice) -> &'static str {
