@@ -4,7 +4,7 @@
 use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
-use warmswap_hprof::ObjectGraph;
+use warmswap_heapdump::ObjectGraph;
 
 fuzz_target!(|data: &[u8]| {
     let Ok(graph) = ObjectGraph::read(&mut Cursor::new(data)) else {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use thiserror::Error;
-use warmswap_hprof::HprofError;
+use warmswap_heapdump::DumpError;
 use warmswap_policy::PolicyError;
 use warmswap_replay::ReplayError;
 use warmswap_trace::TraceError;
@@ -20,7 +20,7 @@ pub enum StudyError {
         /// The dump.
         path: PathBuf,
         /// Why.
-        source: Box<HprofError>,
+        source: Box<DumpError>,
     },
     /// A heap dump has no instance of the class that marks a moment.
     #[error("{}: no instance of {class}, behind which young objects would lie", path.display())]

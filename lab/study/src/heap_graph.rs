@@ -16,7 +16,7 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use warmswap_hprof::{DumpFile, HprofError, ObjectGraph, ObjectId, WhichDump};
+use warmswap_heapdump::{DumpError, DumpFile, ObjectGraph, ObjectId, WhichDump};
 use warmswap_page::quantile::Sorted;
 use warmswap_result::Described;
 
@@ -216,7 +216,7 @@ pub fn heap_study(
     depth_max: u32,
     young_after: Option<&str>,
 ) -> Result<Vec<HeapStudy>, StudyError> {
-    let failed = |source: HprofError| StudyError::HeapDump {
+    let failed = |source: DumpError| StudyError::HeapDump {
         path: path.to_owned(),
         source: Box::new(source),
     };

@@ -1,7 +1,7 @@
 use super::*;
 use std::io::Cursor;
-use warmswap_hprof::writer::{ClassToWrite, DumpWriter};
-use warmswap_hprof::{FieldType, IdSize, RootKind};
+use warmswap_heapdump::writer::{ClassToWrite, DumpWriter};
+use warmswap_heapdump::{FieldType, IdSize, RootKind};
 
 const NODE: u64 = 0x10_0000;
 const MARK: u64 = 0x10_0100;

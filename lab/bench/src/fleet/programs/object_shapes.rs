@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use warmswap_hprof::{HprofError, ObjectGraph, ObjectId, ObjectKind};
+use warmswap_heapdump::{DumpError, ObjectGraph, ObjectId, ObjectKind};
 
 use super::common::Draw;
 
@@ -32,7 +32,7 @@ impl ObjectShapes {
     ///
     /// # Errors
     /// It cannot be read, or is no heap dump.
-    pub fn open(path: &Path) -> Result<Self, HprofError> {
+    pub fn open(path: &Path) -> Result<Self, DumpError> {
         Ok(Self::of(&ObjectGraph::open(path)?))
     }
 

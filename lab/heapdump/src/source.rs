@@ -6,32 +6,32 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 
-use crate::error::{HprofError, Result};
+use crate::error::{DumpError, Result};
 use crate::reader::HprofReader;
 
 const GZIP: &[u8] = b"\x1f\x8b";
 
 /// Opens a file that can be read more than once. What a pipe gives is copied to a temporary file.
 pub(crate) fn open(path: &Path) -> Result<File> {
-    let failed = |source| HprofError::Io { offset: 0, source };
+    let failed = |source| DumpError::Io { offset: 0, source };
     let mut file = File::open(path).map_err(failed)?;
     let kind = file.metadata().map_err(failed)?.file_type();
     if kind.is_dir() {
-        return Err(HprofError::NotADump {
+        return Err(DumpError::NotADump {
             found: Some("a folder"),
         });
     }
     if kind.is_file() {
         return Ok(file);
     }
-    let mut copy = tempfile::tempfile().map_err(HprofError::Spool)?;
-    io::copy(&mut file, &mut copy).map_err(HprofError::Spool)?;
+    let mut copy = tempfile::tempfile().map_err(DumpError::Spool)?;
+    io::copy(&mut file, &mut copy).map_err(DumpError::Spool)?;
     Ok(copy)
 }
 
 /// Reads a dump from its start. One that is compressed by gzip, in one member or many, is unpacked on the way.
 pub(crate) fn reader<R: Read + Seek>(input: &mut R) -> Result<HprofReader<Box<dyn Read + '_>>> {
-    let failed = |source| HprofError::Io { offset: 0, source };
+    let failed = |source| DumpError::Io { offset: 0, source };
     input.seek(SeekFrom::Start(0)).map_err(failed)?;
     let mut head = Vec::new();
     let read = input

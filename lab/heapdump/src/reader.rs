@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::error::{HprofError, Result};
+use crate::error::{DumpError, Result};
 use crate::format::{FieldType, IdSize, RootKind, heap_tag, tag};
 use crate::input::Input;
 use crate::source;
@@ -126,7 +126,7 @@ impl Dump {
             (_, true) => "the end of the heap dump",
             (_, false) => return Ok(()),
         };
-        Err(HprofError::CutOff { offset, missing })
+        Err(DumpError::CutOff { offset, missing })
     }
 }
 
@@ -149,19 +149,19 @@ impl<R: Read> HprofReader<R> {
         let mut input = Input::new(inner);
         let mut magic = Vec::new();
         match input.read_to(19, &mut magic, "the format's name") {
-            Ok(()) | Err(HprofError::Ended { .. }) => {}
+            Ok(()) | Err(DumpError::Ended { .. }) => {}
             Err(error) => return Err(error),
         }
         let Some([b'1'..=b'3', 0]) = magic.strip_prefix(b"JAVA PROFILE 1.0.") else {
             let found = source::recognize(&magic);
-            return Err(HprofError::NotADump { found });
+            return Err(DumpError::NotADump { found });
         };
         let offset = input.offset();
         let id_size = match input.u4("the size of identifiers")? {
             4 => IdSize::Four,
             8 => IdSize::Eight,
             found => {
-                return Err(HprofError::Unexpected {
+                return Err(DumpError::Unexpected {
                     offset,
                     found: found.into(),
                     expected: "4 or 8 as the size of identifiers",
@@ -259,12 +259,12 @@ impl<R: Read> HprofReader<R> {
             heap_tag::PRIMITIVE_ARRAY_DUMP => self.primitive_array(visitor, true),
             heap_tag::PRIMITIVE_ARRAY_NODATA => self.primitive_array(visitor, false),
             // Room that was never written to.
-            0 => Err(HprofError::CutOff {
+            0 => Err(DumpError::CutOff {
                 offset,
                 missing: "an object or root",
             }),
             heap_tag::HEAP_DUMP_INFO => self.input.skip(4 + self.id_size.bytes(), "a heap's name"),
-            _ => Err(HprofError::Unexpected {
+            _ => Err(DumpError::Unexpected {
                 offset,
                 found: tag.into(),
                 expected: "the tag of an object or root",
@@ -275,7 +275,7 @@ impl<R: Read> HprofReader<R> {
     fn field_type(&mut self) -> Result<FieldType> {
         let offset = self.input.offset();
         let code = self.input.u1("a type")?;
-        FieldType::from_code(code).ok_or(HprofError::Unexpected {
+        FieldType::from_code(code).ok_or(DumpError::Unexpected {
             offset,
             found: code.into(),
             expected: "the number of a type",
@@ -341,7 +341,7 @@ impl<R: Read> HprofReader<R> {
         let offset = self.input.offset();
         let length = self.input.u4("the length of an object")?;
         if length > INSTANCE_BYTES_MAX {
-            return Err(HprofError::Unexpected {
+            return Err(DumpError::Unexpected {
                 offset,
                 found: length.into(),
                 expected: "at most 16 MiB of fields",
@@ -365,7 +365,7 @@ impl<R: Read> HprofReader<R> {
         let length = self.input.u4("an array's length")?;
         let class = self.id("an array's class")?;
         if u64::from(length) * self.id_size.bytes() > self.input.left() {
-            return Err(HprofError::Overrun {
+            return Err(DumpError::Overrun {
                 offset: self.input.offset(),
                 expected: ELEMENTS,
             });
@@ -395,7 +395,7 @@ impl<R: Read> HprofReader<R> {
         let offset = self.input.offset();
         let element = self.field_type()?;
         if element == FieldType::Object {
-            return Err(HprofError::Unexpected {
+            return Err(DumpError::Unexpected {
                 offset,
                 found: 2,
                 expected: "the number of a primitive type",

@@ -3,7 +3,7 @@
 use crate::address_index::AddressIndex;
 use crate::build::resolve::Unfinished;
 use crate::build::{Selection, WhichDump};
-use crate::error::{HprofError, Result};
+use crate::error::{DumpError, Result};
 use crate::format::IdSize;
 use crate::graph::{ObjectGraph, ObjectId};
 use crate::reader::{ClassDump, Instance, ObjectArray, PrimitiveArray, Visitor};
@@ -123,7 +123,7 @@ impl Collected {
             ..
         } = unfinished;
         if self.starts.len() != in_file {
-            return Err(HprofError::Changed);
+            return Err(DumpError::Changed);
         }
         self.starts.push(self.references.len() as u64);
         graph.dangling = self.dangling;

@@ -3,7 +3,7 @@
 use crate::address_index::AddressIndex;
 use crate::build::sizes::{Fields, Sizes};
 use crate::build::{CLASS, Census, Draft, OBJECTS_MAX, PRIMITIVE_ARRAY, Raw};
-use crate::error::{HprofError, Result};
+use crate::error::{DumpError, Result};
 use crate::format::{FieldType, RootKind};
 use crate::graph::{CLASS_BITS, CLASS_MASK, Class, ClassId, ObjectGraph, ObjectId};
 use crate::graph::{Root, RootKinds};
@@ -27,7 +27,7 @@ pub(super) struct Unfinished {
 
 pub(super) fn resolve(mut census: Census) -> Result<Unfinished> {
     if census.has_too_many {
-        return Err(HprofError::TooMany {
+        return Err(DumpError::TooMany {
             what: "objects or classes",
             limit: OBJECTS_MAX as u64,
         });
@@ -114,7 +114,7 @@ fn total_fields(census: &mut Census) -> Result<Vec<Fields>> {
                 .super_class
                 .map(|number| &census.drafts[number as usize]);
         }
-        Err(HprofError::TooMany {
+        Err(DumpError::TooMany {
             what: "superclasses of one class",
             limit: SUPERCLASSES_MAX as u64,
         })

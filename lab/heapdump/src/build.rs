@@ -12,7 +12,7 @@ pub(crate) use resolve::class_name;
 
 use rustc_hash::FxHashMap;
 
-use crate::error::{HprofError, Result};
+use crate::error::{DumpError, Result};
 use crate::format::{FieldType, IdSize, RootKind};
 use crate::graph::{CLASS_BITS, CLASS_MASK, ObjectGraph, ObjectKind};
 use crate::reader::{ClassDump, Instance, ObjectArray, PrimitiveArray, Visitor};
@@ -212,7 +212,7 @@ impl Census {
             _ => {}
         }
         match (which, census.selection.chosen) {
-            (WhichDump::Number(wanted), 0) => Err(HprofError::NoSuchDump {
+            (WhichDump::Number(wanted), 0) => Err(DumpError::NoSuchDump {
                 wanted,
                 dumps: census.selection.dumps,
             }),

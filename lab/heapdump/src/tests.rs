@@ -151,15 +151,15 @@ fn hostile_lengths_are_errors_before_memory_is_taken() {
     let instance = [0x21, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2];
     let huge = [&instance[..], &[0xff; 4]].concat();
     let error = read(&in_segment(&huge, u32::MAX)).unwrap_err();
-    assert!(matches!(error, HprofError::Unexpected { .. }), "{error}");
+    assert!(matches!(error, DumpError::Unexpected { .. }), "{error}");
     let absent = [&instance[..], &[0, 0x80, 0, 0]].concat();
     let error = read(&in_segment(&absent, u32::MAX)).unwrap_err();
-    assert!(matches!(error, HprofError::Ended { .. }), "{error}");
+    assert!(matches!(error, DumpError::Ended { .. }), "{error}");
     let array = [
         0x22, 0, 0, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 2,
     ];
     let error = read(&in_segment(&array, u32::MAX)).unwrap_err();
-    assert!(matches!(error, HprofError::Overrun { .. }), "{error}");
+    assert!(matches!(error, DumpError::Overrun { .. }), "{error}");
     let error = read(&in_segment(&[0x33], 1)).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -179,7 +179,7 @@ fn classes_that_inherit_from_each_other_are_an_error() {
         dump.class("a/Cycle", &class);
     }
     let error = read(&dump.finish()).unwrap_err();
-    assert!(matches!(error, HprofError::TooMany { .. }), "{error}");
+    assert!(matches!(error, DumpError::TooMany { .. }), "{error}");
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn compressed_dumps_of_one_member_or_many_are_read() {
     for packed in [gzip([&bytes[..]]), gzip(bytes.chunks(7))] {
         assert_eq!(read(&packed).unwrap().len(), 7);
         let cut = read(&packed[..packed.len() - 9]).unwrap_err();
-        assert!(matches!(cut, HprofError::CutOff { .. }), "{cut}");
+        assert!(matches!(cut, DumpError::CutOff { .. }), "{cut}");
     }
     let twice = read(&gzip([&gzip([&bytes[..]])[..]])).unwrap_err();
     assert!(twice.to_string().contains("by gzip twice"), "{twice}");
@@ -262,7 +262,7 @@ fn a_dump_that_ends_between_records_is_cut_off() {
     assert_eq!(read(&spacious).unwrap().len(), 7);
     let more = [&whole[..], &[0; 9], b"rubbish"].concat();
     let error = read(&more).unwrap_err();
-    assert!(matches!(error, HprofError::Unexpected { .. }), "{error}");
+    assert!(matches!(error, DumpError::Unexpected { .. }), "{error}");
 }
 
 /// Two dumps: a byte array, and two of them and a root.
@@ -293,7 +293,7 @@ fn each_of_two_dumps_stands_for_itself() {
     let error = graph(WhichDump::Number(3)).unwrap_err();
     assert!(matches!(
         error,
-        HprofError::NoSuchDump {
+        DumpError::NoSuchDump {
             wanted: 3,
             dumps: 2
         }
@@ -316,7 +316,7 @@ fn a_damaged_second_dump_leaves_the_first() {
     let cut = &bytes[..bytes.len() - 20];
     assert_eq!(read(cut).unwrap().len(), 1);
     let last = ObjectGraph::read_dump(&mut Cursor::new(cut), WhichDump::Last);
-    assert!(matches!(last, Err(HprofError::Ended { .. })));
+    assert!(matches!(last, Err(DumpError::Ended { .. })));
 }
 
 /// Objects one behind the other, of these sizes.
@@ -703,7 +703,7 @@ proptest! {
         // The last record has a head of nine bytes and no body.
         let mut bytes = model.write();
         bytes.truncate(bytes.len() - left);
-        let ended = matches!(read(&bytes), Err(HprofError::Ended { .. }));
+        let ended = matches!(read(&bytes), Err(DumpError::Ended { .. }));
         prop_assert!(ended);
     }
 }

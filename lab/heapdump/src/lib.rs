@@ -6,7 +6,7 @@
 //! [`ObjectGraph::open`] reads a dump twice and keeps objects, classes, references and roots in flat arrays,
 //! about 40 bytes for an object with three references.
 //!
-//! Input is not trusted. Damaged files give an [`HprofError`] with the offset and what was expected there;
+//! Input is not trusted. Damaged files give an [`DumpError`] with the offset and what was expected there;
 //! memory grows with what the file holds, never with a length field alone.
 //!
 //! # Why no library
@@ -34,7 +34,7 @@ pub mod writer;
 mod tests;
 
 pub use build::{DumpFile, WhichDump};
-pub use error::{HprofError, Result};
+pub use error::{DumpError, Result};
 pub use format::{FieldType, IdSize, RootKind};
 pub use graph::{Class, ClassId, ObjectGraph, ObjectId, ObjectKind, Root, RootKinds};
 pub use layout::Layout;

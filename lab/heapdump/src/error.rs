@@ -3,12 +3,12 @@
 use std::io;
 
 /// A result of this crate.
-pub type Result<T, E = HprofError> = std::result::Result<T, E>;
+pub type Result<T, E = DumpError> = std::result::Result<T, E>;
 
 /// Why a dump cannot be read. Offsets count bytes from the start of the file, unpacked if it is compressed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum HprofError {
+pub enum DumpError {
     /// The operating system refused to open or read the file.
     #[error("at byte {offset}: cannot read: {source}")]
     Io {

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 
-use crate::error::{HprofError, Result};
+use crate::error::{DumpError, Result};
 use crate::format::IdSize;
 
 /// Read at once; large enough that system calls do not show, small enough for the cache.
@@ -59,13 +59,13 @@ impl<R: Read> Input<R> {
                 Ok(bytes) => return Ok(bytes.len()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                    return Err(HprofError::CutOff {
+                    return Err(DumpError::CutOff {
                         offset: self.offset,
                         missing: "the rest of the compressed data",
                     });
                 }
                 Err(source) => {
-                    return Err(HprofError::Io {
+                    return Err(DumpError::Io {
                         offset: self.offset,
                         source,
                     });
@@ -76,7 +76,7 @@ impl<R: Read> Input<R> {
 
     fn check(&self, bytes: u64, expected: &'static str) -> Result<()> {
         if bytes > self.left() {
-            return Err(HprofError::Overrun {
+            return Err(DumpError::Overrun {
                 offset: self.offset,
                 expected,
             });
@@ -97,7 +97,7 @@ impl<R: Read> Input<R> {
         while left > 0 {
             let buffered = self.fill()? as u64;
             if buffered == 0 {
-                return Err(HprofError::Ended {
+                return Err(DumpError::Ended {
                     offset: start,
                     expected,
                 });
@@ -122,7 +122,7 @@ impl<R: Read> Input<R> {
             let count = self.fill()?;
             let buffered = &self.inner.buffer()[..count];
             if buffered.iter().any(|byte| *byte != 0) {
-                return Err(HprofError::Unexpected {
+                return Err(DumpError::Unexpected {
                     offset: self.offset,
                     found: 0,
                     expected,

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use warmswap_hprof::{DumpFile, ObjectGraph, ObjectKind, WhichDump};
+use warmswap_heapdump::{DumpFile, ObjectGraph, ObjectKind, WhichDump};
 
 /// Objects of many sizes, and parked virtual threads where Java has them.
 const PROGRAM: &str = r#"
