@@ -18,7 +18,10 @@ pub enum DumpError {
         source: io::Error,
     },
     /// The file does not start as a heap dump does.
-    #[error("at byte 0: expected \"JAVA PROFILE 1.0.1\", 1.0.2 or 1.0.3{}", found_text(*found))]
+    #[error(
+        "at byte 0: expected \"JAVA PROFILE 1.0.1\", 1.0.2 or 1.0.3, or V8's JSON{}",
+        found_text(*found)
+    )]
     NotADump {
         /// What the file is instead, where its first bytes tell.
         found: Option<&'static str>,
@@ -67,6 +70,38 @@ pub enum DumpError {
         found: u64,
         /// What may stand there.
         expected: &'static str,
+    },
+    /// The text is no JSON, or has another kind of value here.
+    #[error("at byte {offset}: found \"{found}\", expected {expected}")]
+    Syntax {
+        /// Where it stands.
+        offset: u64,
+        /// The text there, or its first byte.
+        found: String,
+        /// What may stand there.
+        expected: &'static str,
+    },
+    /// A heap snapshot of V8 lacks a part that each has, or has it before one that is needed to read it.
+    #[error(
+        "at byte {offset}: expected {expected:?} before this place, as heap snapshots of V8 have it"
+    )]
+    Lacks {
+        /// Where it is missed.
+        offset: u64,
+        /// What is missing.
+        expected: &'static str,
+    },
+    /// Two places of a file contradict each other about a number.
+    #[error("at byte {offset}: found {found} {what}, expected {expected}")]
+    WrongCount {
+        /// Where the things that were counted end.
+        offset: u64,
+        /// What was counted.
+        what: &'static str,
+        /// How many there are.
+        found: u64,
+        /// How many the file says.
+        expected: u64,
     },
     /// The dump has more of something than this crate handles.
     #[error("the dump has more than {limit} {what}")]

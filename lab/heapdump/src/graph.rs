@@ -1,10 +1,10 @@
 //! The objects of a dump, and what they refer to.
 
-use crate::build::class_name;
-use crate::format::{IdSize, RootKind};
-use crate::layout::{ALIGNMENT, Layout};
+use crate::hprof::{Layout, RootKind, class_name};
+use crate::sizes::Sizes;
 
-/// The number of an object. Objects are numbered from 0 in the order of their addresses.
+/// The number of an object. Objects are numbered from 0 in the order of their addresses, or identifiers; those of a V8
+/// snapshot in the order of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId(pub u32);
 
@@ -34,16 +34,19 @@ pub enum ObjectKind {
     Instance,
     /// An array of references.
     ObjectArray,
-    /// An array of values.
+    /// An array of values; in a snapshot of V8 also a string or a number.
     PrimitiveArray,
     /// The object that stands for a class and holds its static fields.
     Class,
+    /// Memory outside of the heap, as V8 lists it beside its objects: buffers, and what the embedder has.
+    Native,
 }
 
 /// A class of the dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// Its name, such as `java/lang/String` or `[I`; empty when the dump does not say.
+    /// Its name, such as `java/lang/String` or `[I`, or a constructor's in JavaScript, or a type, such as `(closure)`; empty
+    /// when the dump does not say.
     pub name: String,
     /// The object that stands for it, if it is in the dump.
     pub object: Option<ObjectId>,
@@ -87,29 +90,28 @@ pub struct Root {
     pub kinds: RootKinds,
 }
 
-/// Bits of a class number; the two above are the object's kind.
-pub(crate) const CLASS_BITS: u32 = 30;
+/// Bits of a class number; the three above are the object's kind.
+pub(crate) const CLASS_BITS: u32 = 29;
 
 /// The bits of the class number.
 pub(crate) const CLASS_MASK: u32 = (1 << CLASS_BITS) - 1;
 
 /// The object graph of a heap dump, in flat arrays.
 ///
-/// References are the fields and elements that are not null. What a `java.lang.ref.Reference` refers to is among them,
+/// What objects and references of a V8 snapshot are stands at [`crate::v8`]. In dumps of Java's virtual machines,
+/// references are the fields and elements that are not null. What a `java.lang.ref.Reference` refers to is among them,
 /// like any other field. Of a class object, they are superclass, class loader, signers,
 /// protection domain and static fields; dumps of HotSpot leave out its own fields, such as cached names. The reference from an object to its class is not
 /// among them: see [`ObjectGraph::class_of`] and [`Class::object`].
 #[derive(Debug)]
 pub struct ObjectGraph {
-    pub(crate) id_size: IdSize,
-    pub(crate) layout: Layout,
+    pub(crate) layout: Option<Layout>,
     pub(crate) layout_fit: f64,
     pub(crate) has_addresses: bool,
     pub(crate) dump_number: u32,
     pub(crate) dumps_in_file: u32,
     pub(crate) addresses: Vec<u64>,
-    /// In units of the alignment.
-    pub(crate) sizes: Vec<u32>,
+    pub(crate) sizes: Sizes,
     /// Kind and class. A class object has the number of the class that it stands for.
     pub(crate) classes_of: Vec<u32>,
     /// Where the references of each object begin, and the number of all at the end.
@@ -133,7 +135,7 @@ impl ObjectGraph {
         self.addresses.is_empty()
     }
 
-    /// All objects, by address.
+    /// All objects, in the order of their numbers.
     pub fn objects(&self) -> impl DoubleEndedIterator<Item = ObjectId> + ExactSizeIterator + use<> {
         (0..self.len() as u32).map(ObjectId)
     }
@@ -147,9 +149,9 @@ impl ObjectGraph {
     }
 
     /// Bytes of the object in memory, header and padding included: by [`ObjectGraph::layout`], and never beyond the
-    /// next object.
+    /// next object; or as the dump says them.
     pub fn size_bytes(&self, object: ObjectId) -> u64 {
-        u64::from(self.sizes[object.index()]) * ALIGNMENT
+        self.sizes.bytes(object.index())
     }
 
     /// What the object is.
@@ -158,7 +160,8 @@ impl ObjectGraph {
             0 => ObjectKind::Instance,
             1 => ObjectKind::ObjectArray,
             2 => ObjectKind::PrimitiveArray,
-            _ => ObjectKind::Class,
+            3 => ObjectKind::Class,
+            _ => ObjectKind::Native,
         }
     }
 
@@ -237,13 +240,8 @@ impl ObjectGraph {
         })
     }
 
-    /// The size of identifiers in the dump.
-    pub fn id_size(&self) -> IdSize {
-        self.id_size
-    }
-
-    /// Whether identifiers are addresses. Some writers number objects; then sizes are those of the layout's fields, and
-    /// where an object lies is not known.
+    /// Whether identifiers are addresses. Some writers number objects, as V8 does; then sizes are those of the layout's
+    /// fields, if the dump does not say them, and where an object lies is not known.
     pub fn has_addresses(&self) -> bool {
         self.has_addresses
     }
@@ -258,8 +256,8 @@ impl ObjectGraph {
         self.dumps_in_file
     }
 
-    /// The layout that sizes are computed by.
-    pub fn layout(&self) -> Layout {
+    /// The layout that sizes are computed by; `None` for a dump that says them.
+    pub fn layout(&self) -> Option<Layout> {
         self.layout
     }
 

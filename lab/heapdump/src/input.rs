@@ -1,9 +1,9 @@
-//! Bytes of a dump in order, with the offset of each and the end of the record that holds it.
+//! Bytes of a dump in order, with the offset of each and the end of the record that holds it, if it has records.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 
 use crate::error::{DumpError, Result};
-use crate::format::IdSize;
+use crate::hprof::IdSize;
 
 /// Read at once; large enough that system calls do not show, small enough for the cache.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -72,6 +72,25 @@ impl<R: Read> Input<R> {
                 }
             }
         }
+    }
+
+    /// The next byte, which stays unread; `None` at the end of the file.
+    pub fn peek(&mut self) -> Result<Option<u8>> {
+        if self.inner.buffer().is_empty() {
+            self.fill()?;
+        }
+        Ok(self.inner.buffer().first().copied())
+    }
+
+    /// The bytes that were read ahead.
+    pub fn buffered(&self) -> &[u8] {
+        self.inner.buffer()
+    }
+
+    /// Takes bytes that were read ahead.
+    pub fn consume(&mut self, bytes: usize) {
+        self.inner.consume(bytes);
+        self.offset += bytes as u64;
     }
 
     fn check(&self, bytes: u64, expected: &'static str) -> Result<()> {

@@ -7,9 +7,14 @@ use std::path::Path;
 use flate2::bufread::MultiGzDecoder;
 
 use crate::error::{DumpError, Result};
-use crate::reader::HprofReader;
 
 const GZIP: &[u8] = b"\x1f\x8b";
+
+/// Before text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Bytes by which the format is told.
+const HEAD_BYTES: u64 = 64;
 
 /// Opens a file that can be read more than once. What a pipe gives is copied to a temporary file.
 pub(crate) fn open(path: &Path) -> Result<File> {
@@ -30,7 +35,7 @@ pub(crate) fn open(path: &Path) -> Result<File> {
 }
 
 /// Reads a dump from its start. One that is compressed by gzip, in one member or many, is unpacked on the way.
-pub(crate) fn reader<R: Read + Seek>(input: &mut R) -> Result<HprofReader<Box<dyn Read + '_>>> {
+pub(crate) fn unpacked<R: Read + Seek>(input: &mut R) -> Result<Box<dyn Read + '_>> {
     let failed = |source| DumpError::Io { offset: 0, source };
     input.seek(SeekFrom::Start(0)).map_err(failed)?;
     let mut head = Vec::new();
@@ -40,22 +45,30 @@ pub(crate) fn reader<R: Read + Seek>(input: &mut R) -> Result<HprofReader<Box<dy
         .read_to_end(&mut head);
     read.map_err(failed)?;
     input.seek(SeekFrom::Start(0)).map_err(failed)?;
-    HprofReader::new(if head == GZIP {
+    Ok(if head == GZIP {
         Box::new(MultiGzDecoder::new(BufReader::new(input)))
     } else {
         Box::new(input)
     })
 }
 
+/// Whether what is unpacked begins as a JSON object does, behind white space and a byte order mark.
+pub(crate) fn is_json<R: Read + Seek>(input: &mut R) -> Result<bool> {
+    let mut head = Vec::new();
+    // A damage shows again where the file is read.
+    let _ = unpacked(input)?.take(HEAD_BYTES).read_to_end(&mut head);
+    let head = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&head);
+    Ok(head.trim_ascii_start().starts_with(b"{"))
+}
+
 /// What a file is that is no heap dump, by its first bytes.
 pub(crate) fn recognize(head: &[u8]) -> Option<&'static str> {
-    const KNOWN: [(&[u8], &str); 14] = [
+    const KNOWN: [(&[u8], &str); 12] = [
         (
             b"JAVA PROFILE 1.0.1,",
             "HPROF's text form, which format=b or jcmd GC.heap_dump avoids",
         ),
         (b"JAVA PROFILE", "another version of HPROF"),
-        (b"{\"snapshot\"", "a heap snapshot of V8"),
         (
             b"\x00\x12portable heap",
             "a portable heap dump (PHD) of OpenJ9",
@@ -74,7 +87,6 @@ pub(crate) fn recognize(head: &[u8]) -> Option<&'static str> {
         (b"\xfd7zXZ", "a file compressed by xz"),
         (b"BZh", "a file compressed by bzip2"),
         (GZIP, "a file compressed by gzip twice"),
-        (b"{", "JSON"),
         (b"\0\0\0\0", "zeros"),
     ];
     if head.is_empty() {

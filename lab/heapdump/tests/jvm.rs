@@ -208,7 +208,7 @@ fn sizes_are_the_virtual_machines() {
             println!(
                 "| {version} | {} | {} | {:.3} | {:+.2} % |",
                 options.join(" "),
-                graph.layout(),
+                graph.layout().expect("a layout"),
                 graph.layout_fit(),
                 error * 100.0
             );

@@ -1,12 +1,12 @@
 //! Between the passes: numbers for objects and classes, sizes, roots.
 
-use crate::address_index::AddressIndex;
-use crate::build::sizes::{Fields, Sizes};
-use crate::build::{CLASS, Census, Draft, OBJECTS_MAX, PRIMITIVE_ARRAY, Raw};
 use crate::error::{DumpError, Result};
-use crate::format::{FieldType, RootKind};
 use crate::graph::{CLASS_BITS, CLASS_MASK, Class, ClassId, ObjectGraph, ObjectId};
 use crate::graph::{Root, RootKinds};
+use crate::hprof::address_index::AddressIndex;
+use crate::hprof::build::sizes::{Fields, Sizes};
+use crate::hprof::build::{CLASS, Census, Draft, OBJECTS_MAX, PRIMITIVE_ARRAY, Raw};
+use crate::hprof::format::{FieldType, IdSize, RootKind};
 
 use rustc_hash::FxHashMap;
 
@@ -16,6 +16,7 @@ const SUPERCLASSES_MAX: usize = 1024;
 /// A graph without references.
 #[derive(Debug)]
 pub(super) struct Unfinished {
+    pub id_size: IdSize,
     pub graph: ObjectGraph,
     pub drafts: Vec<Draft>,
     pub class_numbers: FxHashMap<u64, u32>,
@@ -67,13 +68,12 @@ pub(super) fn resolve(mut census: Census) -> Result<Unfinished> {
     let addresses: Vec<u64> = objects.iter().map(|raw| raw.address).collect();
     let (roots, dangling_roots) = roots(&census.roots, &AddressIndex::new(&addresses));
     let graph = ObjectGraph {
-        id_size: census.id_size,
-        layout: sizes.layout,
+        layout: Some(sizes.layout),
         layout_fit: sizes.fit,
         has_addresses: sizes.has_addresses,
         dump_number: census.selection.chosen,
         dumps_in_file: census.selection.dumps,
-        sizes: sizes.units(&objects),
+        sizes: sizes.all(&objects),
         classes_of: objects.iter().map(class_of).collect(),
         reference_starts: Vec::new(),
         references: Vec::new(),
@@ -85,6 +85,7 @@ pub(super) fn resolve(mut census: Census) -> Result<Unfinished> {
         addresses,
     };
     Ok(Unfinished {
+        id_size: census.id_size,
         graph,
         drafts: census.drafts,
         class_numbers: census.class_numbers,

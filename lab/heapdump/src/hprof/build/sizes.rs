@@ -5,10 +5,11 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::build::{CLASS, Draft, INSTANCE, OBJECT_ARRAY, Raw};
-use crate::format::{FieldType, IdSize};
 use crate::graph::CLASS_MASK;
-use crate::layout::{ALIGNMENT, Layout};
+use crate::hprof::build::{CLASS, Draft, INSTANCE, OBJECT_ARRAY, Raw};
+use crate::hprof::format::{FieldType, IdSize};
+use crate::hprof::layout::{ALIGNMENT, Layout};
+use crate::sizes;
 
 /// Objects that layouts are tried on, at most: from all parts of the heap.
 const TRIED_MAX: usize = 1 << 20;
@@ -189,18 +190,19 @@ impl<'a> Sizes<'a> {
         extra.collect()
     }
 
-    /// Sizes in units of [`ALIGNMENT`]; no object reaches into the next.
-    pub fn units(&self, objects: &[Raw]) -> Vec<u32> {
+    /// The sizes; no object reaches into the next.
+    pub fn all(&self, objects: &[Raw]) -> sizes::Sizes {
         let next_addresses = objects.iter().skip(1).map(|raw| raw.address);
         let nexts = next_addresses.chain([u64::MAX]);
-        let sizes = objects.iter().zip(nexts).map(|(raw, next)| {
+        let mut sizes = sizes::Sizes::in_units_of(ALIGNMENT);
+        for (raw, next) in objects.iter().zip(nexts) {
             let mut bytes = self.bytes(raw, &self.layout);
             if self.has_addresses {
                 bytes = bytes.min(next - raw.address);
             }
-            u32::try_from((bytes / ALIGNMENT).max(1)).unwrap_or(u32::MAX)
-        });
-        sizes.collect()
+            sizes.push(bytes.max(ALIGNMENT));
+        }
+        sizes
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use crate::format::{FieldType, IdSize};
+use crate::hprof::format::{FieldType, IdSize};
 
 /// Objects begin at multiples of this, or of a multiple of it.
 pub(crate) const ALIGNMENT: u64 = 8;

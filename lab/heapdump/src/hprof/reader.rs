@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use crate::error::{DumpError, Result};
-use crate::format::{FieldType, IdSize, RootKind, heap_tag, tag};
+use crate::hprof::format::{FieldType, IdSize, RootKind, heap_tag, tag};
 use crate::input::Input;
 use crate::source;
 

@@ -4,18 +4,19 @@ mod edges;
 mod resolve;
 mod sizes;
 
-use std::fs::File;
 use std::io::{Read, Seek};
-use std::path::Path;
 
 pub(crate) use resolve::class_name;
 
 use rustc_hash::FxHashMap;
 
 use crate::error::{DumpError, Result};
-use crate::format::{FieldType, IdSize, RootKind};
 use crate::graph::{CLASS_BITS, CLASS_MASK, ObjectGraph, ObjectKind};
-use crate::reader::{ClassDump, Instance, ObjectArray, PrimitiveArray, Visitor};
+use crate::hprof::format::{FieldType, IdSize, RootKind};
+use crate::hprof::reader::{
+    ClassDump, HprofReader, Instance, ObjectArray, PrimitiveArray, Visitor,
+};
+use crate::open::WhichDump;
 use crate::source;
 
 /// Numbers of objects are 32 bits wide.
@@ -24,76 +25,21 @@ const OBJECTS_MAX: usize = u32::MAX as usize;
 /// Class numbers share 32 bits with the kind of object. Some are left for classes that a dump may lack.
 const CLASSES_MAX: usize = CLASS_MASK as usize - 16;
 
-/// Which heap dump of a file to read. Tools append dumps to one file; each stands for itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhichDump {
-    /// The first.
-    First,
-    /// The last.
-    Last,
-    /// By its number, from 1.
-    Number(u32),
+/// Reads one dump of a file, twice.
+pub(crate) fn read(input: &mut (impl Read + Seek), which: WhichDump) -> Result<ObjectGraph> {
+    let census = Census::of(input, which)?;
+    let number = census.selection.chosen;
+    let unfinished = resolve::resolve(census)?;
+    let mut edges = edges::Edges::new(&unfinished, number);
+    match reader(input)?.visit(&mut edges) {
+        Err(error) if !edges.is_complete() => return Err(error),
+        _ => {}
+    }
+    edges.finish().attach(unfinished)
 }
 
-impl ObjectGraph {
-    /// Reads the first dump in the file at `path`, which may be a pipe, or compressed by gzip.
-    ///
-    /// # Errors
-    /// As [`ObjectGraph::read`]; the file cannot be opened.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        DumpFile::open(path)?.graph(WhichDump::First)
-    }
-
-    /// Reads the first dump of a file, twice. The file may be compressed by gzip.
-    ///
-    /// Memory while reading: about 60 bytes for an object and 8 for a reference, at worst a small multiple of the file.
-    ///
-    /// # Errors
-    /// The file is damaged, cannot be read, changes meanwhile, or has more than 2³² - 1 objects.
-    pub fn read(input: &mut (impl Read + Seek)) -> Result<Self> {
-        Self::read_dump(input, WhichDump::First)
-    }
-
-    /// The same for any dump of the file.
-    ///
-    /// # Errors
-    /// As [`ObjectGraph::read`]; the file has fewer dumps.
-    pub fn read_dump(input: &mut (impl Read + Seek), which: WhichDump) -> Result<Self> {
-        let census = Census::of(input, which)?;
-        let number = census.selection.chosen;
-        let unfinished = resolve::resolve(census)?;
-        let mut edges = edges::Edges::new(&unfinished, number);
-        match source::reader(input)?.visit(&mut edges) {
-            Err(error) if !edges.is_complete() => return Err(error),
-            _ => {}
-        }
-        edges.finish().attach(unfinished)
-    }
-}
-
-/// A file of heap dumps.
-#[derive(Debug)]
-pub struct DumpFile {
-    file: File,
-}
-
-impl DumpFile {
-    /// Opens it. What a pipe gives is copied to a temporary file, since a dump is read twice.
-    ///
-    /// # Errors
-    /// It cannot be opened or copied.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let file = source::open(path.as_ref())?;
-        Ok(Self { file })
-    }
-
-    /// Reads one of its dumps.
-    ///
-    /// # Errors
-    /// As [`ObjectGraph::read_dump`].
-    pub fn graph(&mut self, which: WhichDump) -> Result<ObjectGraph> {
-        ObjectGraph::read_dump(&mut self.file, which)
-    }
+fn reader<R: Read + Seek>(input: &mut R) -> Result<HprofReader<Box<dyn Read + '_>>> {
+    HprofReader::new(source::unpacked(input)?)
 }
 
 /// The dump of the file that a pass reads.
@@ -205,7 +151,7 @@ struct Census {
 
 impl Census {
     fn of(input: &mut (impl Read + Seek), which: WhichDump) -> Result<Self> {
-        let reader = source::reader(input)?;
+        let reader = reader(input)?;
         let mut census = Self::new(reader.id_size(), which);
         match reader.visit(&mut census) {
             Err(error) if !census.selection.is_complete() => return Err(error),

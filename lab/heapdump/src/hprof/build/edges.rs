@@ -1,12 +1,12 @@
 //! The second pass: what each object refers to.
 
-use crate::address_index::AddressIndex;
-use crate::build::resolve::Unfinished;
-use crate::build::{Selection, WhichDump};
 use crate::error::{DumpError, Result};
-use crate::format::IdSize;
 use crate::graph::{ObjectGraph, ObjectId};
-use crate::reader::{ClassDump, Instance, ObjectArray, PrimitiveArray, Visitor};
+use crate::hprof::address_index::AddressIndex;
+use crate::hprof::build::resolve::Unfinished;
+use crate::hprof::build::{Selection, WhichDump};
+use crate::hprof::format::IdSize;
+use crate::hprof::reader::{ClassDump, Instance, ObjectArray, PrimitiveArray, Visitor};
 
 /// Collects references in the order of the file.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl<'a> Edges<'a> {
         Self {
             unfinished,
             index: AddressIndex::new(&unfinished.graph.addresses),
-            id_size: unfinished.graph.id_size,
+            id_size: unfinished.id_size,
             selection: Selection::new(WhichDump::Number(number)),
             collected: Collected::default(),
         }

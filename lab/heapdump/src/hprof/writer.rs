@@ -1,6 +1,6 @@
 //! Writes small dumps for tests: whatever is asked for, in the order in which it is asked for.
 
-use crate::format::{FieldType, IdSize, RootKind, heap_tag, tag};
+use crate::hprof::format::{FieldType, IdSize, RootKind, heap_tag, tag};
 
 /// The class of a dump that is to be written.
 #[derive(Clone, Debug, Default)]
