@@ -1,4 +1,4 @@
-//! The object graphs of JVM programs (Fleet, ASPLOS '24, sections 4.2, 4.3 and 5.3.1).
+//! The object graphs of Java and JavaScript programs (Fleet, ASPLOS '24, sections 4.2, 4.3 and 5.3.1).
 //!
 //! Fleet keeps two sets of objects in memory for the next launch. *Near-root objects* (NRO) are those whose shortest path
 //! from a root has fewer than D references; the roots' own objects have depth 0. *Foreground young objects* (FYO) are
@@ -7,7 +7,8 @@
 //! take once grouped. How often a launch touches them is not in a dump.
 //!
 //! Paths go through the fields of a dump and from each object to its class, which is a reference in Android's runtime,
-//! and through what `java.lang.ref.Reference` refers to. Class objects of the boot loader are roots in HotSpot.
+//! and through what `java.lang.ref.Reference` refers to. Class objects of the boot loader are roots in HotSpot. What
+//! references and roots of a V8 snapshot are says [`warmswap_heapdump::v8`].
 //!
 //! There is no study of lifetimes (Figure 5): a dump identifies an object by its address, which the next collection changes.
 
@@ -16,7 +17,9 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use warmswap_heapdump::{DumpError, DumpFile, ObjectGraph, ObjectId, WhichDump};
+use warmswap_heapdump::{
+    DumpError, DumpFile, Layout, ObjectGraph, ObjectId, ObjectKind, WhichDump,
+};
 use warmswap_page::quantile::Sorted;
 use warmswap_result::Described;
 
@@ -51,6 +54,9 @@ const MANY_DANGLING: f64 = 0.01;
 
 /// From this share of the bytes on, what no path leads to changes every figure by depth.
 const MANY_UNREACHED: f64 = 0.5;
+
+/// From this share of the bytes on, memory outside of the heap is worth a line.
+const MUCH_NATIVE: f64 = 0.01;
 
 /// The depth of objects that no path leads to.
 const UNREACHED: u32 = u32::MAX;
@@ -144,7 +150,7 @@ pub struct HeapStudy {
     /// Number of objects that are roots.
     #[column]
     pub roots: u64,
-    /// The layout by which sizes in memory were computed.
+    /// The layout by which sizes in memory were computed, or that the dump says them.
     pub layout: String,
     /// Share of the objects that end where the next one begins under this layout; `None` where the dump does not say
     /// where objects lie.
@@ -281,7 +287,7 @@ pub fn heap_graph(
         references: graph.reference_count(),
         dangling_references: graph.dangling_references(),
         roots: graph.roots().len() as u64,
-        layout: graph.layout().to_string(),
+        layout: layout_name(graph.layout()),
         layout_fit: graph.has_addresses().then(|| graph.layout_fit()),
         notes: notes(graph, heap, unreached),
         sizes: sizes(graph, heap),
@@ -311,19 +317,10 @@ fn notes(graph: &ObjectGraph, heap: Extent, unreached: Extent) -> Vec<String> {
     if graph.is_empty() {
         return notes;
     }
-    let layout = graph.layout();
-    if !graph.has_addresses() {
-        notes.push(format!(
-            "identifiers are no addresses: sizes are by fields, as in {layout}, and pages are unknown"
-        ));
-    } else if graph.layout_fit() < FITS {
-        notes.push(format!(
-            "sizes and pages mislead: only {:.1} % of the objects end where the next one begins under the layout {layout}",
-            graph.layout_fit() * 100.0
-        ));
-    }
+    notes.extend(layout_note(graph));
     let (references, roots) = (graph.reference_count(), graph.roots().len() as u64);
     let (no_reference, no_root) = (graph.dangling_references(), graph.dangling_roots());
+    let native = extent(graph, |object| graph.kind(object) == ObjectKind::Native);
     for (what, part, all, many) in [
         (
             "references lead to objects that the dump lacks",
@@ -343,12 +340,44 @@ fn notes(graph: &ObjectGraph, heap: Extent, unreached: Extent) -> Vec<String> {
             heap.bytes,
             MANY_UNREACHED,
         ),
+        (
+            "bytes are native memory, outside of the heap that V8 collects",
+            native.bytes,
+            heap.bytes,
+            MUCH_NATIVE,
+        ),
     ] {
         if let Some(share) = share(part, all).filter(|share| *share >= many) {
             notes.push(format!("{:.1} % of the {what}", share * 100.0));
         }
     }
     notes
+}
+
+fn layout_name(layout: Option<Layout>) -> String {
+    layout.map_or_else(
+        || "as the dump says".to_owned(),
+        |layout| layout.to_string(),
+    )
+}
+
+/// Where sizes and pages are not what they are elsewhere.
+fn layout_note(graph: &ObjectGraph) -> Option<String> {
+    let layout = layout_name(graph.layout());
+    if graph.layout().is_none() {
+        return Some("objects have numbers and no addresses: pages are unknown".to_owned());
+    }
+    if !graph.has_addresses() {
+        return Some(format!(
+            "identifiers are no addresses: sizes are by fields, as in {layout}, and pages are unknown"
+        ));
+    }
+    (graph.layout_fit() < FITS).then(|| {
+        format!(
+            "sizes and pages mislead: only {:.1} % of the objects end where the next one begins under the layout {layout}",
+            graph.layout_fit() * 100.0
+        )
+    })
 }
 
 /// The length of the shortest path from a root to each object, breadth first as in Fleet's collector (section 5.3.1).

@@ -1,4 +1,4 @@
-//! Object graphs of JVM programs: the figures of the Fleet paper.
+//! Object graphs of Java and JavaScript programs: the figures of the Fleet paper.
 
 use warmswap_study::heap_graph::{
     Extent, HeapStudy, LaunchSet, PAGE_BYTES, PAPER_DEPTH, PAPER_LAUNCH, PAPER_NEAR_ROOT,

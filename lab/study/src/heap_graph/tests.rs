@@ -1,6 +1,6 @@
 use super::*;
 use std::io::Cursor;
-use warmswap_heapdump::writer::{ClassToWrite, DumpWriter};
+use warmswap_heapdump::hprof::writer::{ClassToWrite, DumpWriter};
 use warmswap_heapdump::{FieldType, IdSize, RootKind};
 
 const NODE: u64 = 0x10_0000;
@@ -174,6 +174,34 @@ fn objects_of_numbered_ones_are_of_no_age() {
     std::fs::write(&path, numbered().finish()).unwrap();
     let studied = heap_study(&path, Dumps::Each, 2, Some("Node"));
     assert!(matches!(studied, Err(StudyError::NoAddresses { .. })));
+}
+
+/// The snapshot that the fuzzer starts from: `lab/heapdump/src/v8/tests.rs` writes it.
+#[test]
+fn a_snapshot_of_v8_has_sizes_and_depths_and_no_pages() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/heapsnapshot");
+    let path = Path::new(folder).join("small.heapsnapshot");
+    let study = &heap_study(&path, Dumps::Each, 4, None).unwrap()[0];
+    let depths = study.depths.iter().map(|row| row.extent);
+    let depths: Vec<_> = depths.map(|at| (at.objects, at.bytes, at.pages)).collect();
+    let buffer_bytes = 5 << 32;
+    // The map and the embedder; table, key and buffer; the second key; its value.
+    let expected = [(2, 116), (3, 72 + buffer_bytes), (1, 28), (1, 12)];
+    assert_eq!(
+        depths,
+        expected.map(|(objects, bytes)| (objects, bytes, None))
+    );
+    assert_eq!((study.unreached.objects, study.deepest), (1, 3));
+    assert_eq!((study.dump.as_str(), study.layout_fit), ("small", None));
+    assert_eq!(
+        study.notes,
+        [
+            "objects have numbers and no addresses: pages are unknown",
+            "100.0 % of the bytes are native memory, outside of the heap that V8 collects",
+        ]
+    );
+    let aged = heap_study(&path, Dumps::Each, 4, Some("Key"));
+    assert!(matches!(aged, Err(StudyError::NoAddresses { .. })));
 }
 
 #[test]
