@@ -23,7 +23,7 @@ Examples:
   warmswap-lab study similarity traces/mixed.wst
       Figure 5 of the Ariadne paper
   warmswap-lab study heap dump.hprof
-      what Fleet would keep of a Java program
+      what Fleet would keep of a Java program; a .heapsnapshot, of a JavaScript program
   warmswap-lab study all traces/mixed.wst -o results/
       every study and the papers' comparisons, for `warmswap-lab report`";
 
@@ -61,13 +61,13 @@ pub enum StudyCommand {
     Residency(ResidencyArgs),
     /// Every study, and the comparisons of the papers: a folder of results for `warmswap-lab report`
     All(all::AllArgs),
-    /// Sizes, depths and launch sets of the objects in heap dumps of the JVM (Fleet Figures 6b and 7)
+    /// Sizes, depths and launch sets of the objects in heap dumps of the JVM or V8 (Fleet Figures 6b and 7)
     Heap(HeapArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct HeapArgs {
-    /// The dumps, as `jcmd PID GC.heap_dump` makes them; compressed by gzip or not
+    /// The dumps, as `jcmd PID GC.heap_dump`, `node --heapsnapshot-signal` or Chromium make them; compressed by gzip or not
     #[arg(required = true)]
     dumps: Vec<PathBuf>,
     /// The largest D: objects fewer than D references from a root are near it

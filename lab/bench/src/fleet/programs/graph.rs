@@ -1,10 +1,11 @@
-//! The objects of a JVM's heap dump, on the managed heap.
+//! The objects of a heap dump, of a JVM or V8, on the managed heap.
 //!
 //! # What is real
 //!
 //! Sizes of objects (but for 4 to 8 bytes by which a [`Record`]'s header is larger than HotSpot's), which object refers
 //! to which, the roots, and so the distance of each object from them. Objects are allocated in the order of their
-//! addresses, which is the order of their allocation as far as HotSpot's collectors keep it.
+//! addresses, which is the order of their allocation as far as HotSpot's collectors keep it. V8's have none: theirs is the
+//! order of the file.
 //!
 //! # What is assumed
 //!

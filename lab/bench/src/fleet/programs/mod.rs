@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Synthetic`] | objects of one size | nothing: the paper's manually created applications (section 6) |
 //! | [`Index`] | an inverted index over documents, with their texts | texts, data structures, use by a person is drawn |
-//! | [`Graph`] | the objects of a heap dump of a JVM | sizes, references, roots; data and use are drawn |
+//! | [`Graph`] | the objects of a heap dump of a JVM or V8 | sizes, references, roots; data and use are drawn |
 
 mod common;
 mod corpus;

@@ -55,8 +55,8 @@ pub struct FleetArgs {
     /// libraries below /usr]
     #[arg(long, value_delimiter = ',', value_name = "FOLDER")]
     corpus: Vec<PathBuf>,
-    /// Heap dumps of Java programs, separated by commas, whose objects are the programs, each in its own size [default:
-    /// two synthetic programs and an index]
+    /// Heap dumps of Java or JavaScript programs, separated by commas, whose objects are the programs, each in its own
+    /// size [default: two synthetic programs and an index]
     #[arg(long, value_delimiter = ',', value_name = "DUMP")]
     dumps: Vec<PathBuf>,
     /// Folder for the swap file

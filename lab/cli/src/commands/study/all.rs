@@ -17,7 +17,7 @@ pub struct AllArgs {
     /// The folder for the results, one JSON file each
     #[arg(short, long, value_name = "FOLDER")]
     out: PathBuf,
-    /// Heap dumps of the JVM, separated by commas, for Fleet's figures about objects
+    /// Heap dumps of the JVM or V8, separated by commas, for Fleet's figures about objects
     #[arg(long, value_delimiter = ',', value_name = "DUMP")]
     dumps: Vec<PathBuf>,
 }
