@@ -6,6 +6,8 @@ use warmswap_bench::fleet::launches::{LaunchesOptions, LaunchesReport, launches}
 use warmswap_bench::fleet::working_set::{WorkingSetOptions, working_set};
 use warmswap_bench::fleet::{Arm, FleetError, Swap, mix};
 use warmswap_heap::Kind;
+use warmswap_sys::undo::Undo;
+use warmswap_sys::zram::{ZramConfig, ZramSwap};
 use warmswap_sys::{Root, swap};
 use warmswap_uffd::{Feature, Uffd};
 
@@ -96,12 +98,30 @@ fn every_arm_launches_the_same_programs() {
 
 #[test]
 fn the_kernels_swap_is_an_arm_where_there_is_some() {
-    let areas = swap::areas(&Root::machine()).expect("a file of /proc");
-    match launches(&options(&[Arm::Kernel]), &|_, _| {}) {
-        Ok(report) => assert_eq!(report.arms[0].launch_ns.concat().len(), 9),
-        Err(FleetError::NoSwap) => assert!(areas.is_empty()),
-        Err(error) => warmswap_testkit::skip!("the_kernels_swap_is_an_arm", "{error}"),
+    let name = "the_kernels_swap_is_an_arm_where_there_is_some";
+    let root = Root::machine();
+    let kernel = options(&[Arm::Kernel]);
+    if swap::areas(&root).expect("a file of /proc").is_empty() {
+        let refused = launches(&kernel, &|_, _| {});
+        assert!(matches!(refused, Err(FleetError::NoSwap)));
     }
+    let folder = tempfile::tempdir().expect("a folder");
+    let undo = Undo::open(&root, folder.path()).expect("an undo list");
+    let config = ZramConfig {
+        disk_bytes: 256 << 20,
+        algorithm: "lz4".to_owned(),
+        second_algorithm: None,
+        memory_limit_bytes: None,
+        priority: 32767,
+    };
+    let _device = match ZramSwap::create(&undo, &config) {
+        Ok(device) => device,
+        Err(error) => warmswap_testkit::skip!(name, "{error}"),
+    };
+    let arm = &run(&kernel).arms[0];
+    assert_eq!(arm.launch_ns.concat().len(), 9);
+    assert!(arm.pages_out > 0, "cold regions leave: {arm:?}");
+    assert!(arm.faults > 0, "and some come back: {arm:?}");
 }
 
 #[test]
