@@ -45,6 +45,7 @@ fn programs_leave_for_a_hog_and_come_back() {
     let report = returns(&return_options(SwapKind::Zram), &machine.undo, &mut |_| {}).unwrap();
 
     machine.assert_restored();
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
     assert!(report.total_bytes > report.footprint_bytes && report.footprint_bytes > 0);
     // Two programs, one of them twice, in two arms.
     assert_eq!(report.values.len(), 2 * 3);
@@ -83,6 +84,7 @@ fn what_zswap_holds_left_and_came_back_too() {
     };
 
     machine.assert_restored();
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
     let row = &report.rows[1];
     assert_eq!(row.swap, Some(SwapKind::Zswap));
     assert!(row.out_pages > 0.0 && row.in_pages > 0.0, "{row:?}");
@@ -132,6 +134,7 @@ fn a_hog_that_stays_is_ended_after_the_returns() {
     };
 
     machine.assert_restored();
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
     assert_eq!(report.rows.len(), 2);
     assert!(report.rows[1].swap == Some(SwapKind::File) && report.rows[1].out_pages > 0.0);
 }
