@@ -2,7 +2,6 @@
 
 mod app;
 mod find;
-mod held;
 mod launch;
 mod learned;
 mod report;

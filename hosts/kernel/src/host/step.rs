@@ -8,7 +8,6 @@ use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::process::Stat;
 use warmswap_sys::{Root, monotonic_ns};
 
-use super::held::HeldGroups;
 use super::{Host, Tick, is_due};
 use crate::act::job::{Job, Report, Task};
 use crate::act::{Costs, Target};
@@ -29,7 +28,7 @@ pub const AFTER_SWITCH: Duration = Duration::from_millis(50);
 /// Between looks while pages come back.
 const BUSY: Duration = Duration::from_millis(250);
 
-/// After a turn that was stopped, or found groups without room, the next one begins after so long at the earliest.
+/// A turn that was stopped, or processes whose groups had no room, are tried again after so long.
 const RETRY: Duration = Duration::from_secs(2);
 
 /// Between looks at rest.
@@ -56,8 +55,6 @@ pub(super) struct Turn {
     pub waiting: Vec<Target>,
     /// Of the one under way, processes whose group had no room.
     pub held: Vec<Target>,
-    /// When their groups are tried again.
-    pub groups: HeldGroups,
     /// It is under way.
     pub is_running: bool,
     /// It is about all programs.
@@ -73,21 +70,6 @@ pub(super) struct Turn {
 impl Turn {
     fn is_any_due(&self) -> bool {
         self.is_due || !self.waiting.is_empty()
-    }
-
-    /// Whether one may begin that has something to do.
-    fn is_ready(&self, now_ns: u64) -> bool {
-        let is_ready = |target| self.groups.is_ready(target, now_ns);
-        let has_work = self.is_due || self.waiting.iter().any(is_ready);
-        has_work && !self.is_running && is_due(self.stopped_ns, RETRY, now_ns)
-    }
-
-    /// The processes that wait and may be tried now.
-    fn take_ready(&mut self, now_ns: u64) -> Vec<Target> {
-        let waiting = std::mem::take(&mut self.waiting).into_iter();
-        let (ready, later) = waiting.partition(|target| self.groups.is_ready(target, now_ns));
-        self.waiting = later;
-        ready
     }
 }
 
@@ -110,8 +92,9 @@ impl Host {
             }
             Err(_) => State::Rest,
         };
-        if state == State::Calm && self.turn.is_ready(now_ns) {
-            self.begin_turn(now_ns);
+        let is_ready = !self.turn.is_running && is_due(self.turn.stopped_ns, RETRY, now_ns);
+        if state == State::Calm && is_ready && self.turn.is_any_due() {
+            self.begin_turn();
         }
         let wait = match () {
             () if is_launch => AFTER_SWITCH,
@@ -163,14 +146,13 @@ impl Host {
     }
 
     /// Has pages of all programs come back, in their order, or of the processes that wait.
-    fn begin_turn(&mut self, now_ns: u64) {
+    fn begin_turn(&mut self) {
         let Some(task) = self.bring_task() else {
             return;
         };
-        let mut targets = self.turn.take_ready(now_ns);
+        let mut targets = std::mem::take(&mut self.turn.waiting);
         self.turn.is_whole = std::mem::take(&mut self.turn.is_due);
         if self.turn.is_whole {
-            self.turn.waiting.clear();
             let apps: Vec<_> = self.in_order().collect();
             let recencies: Vec<_> = apps.iter().map(|app| app.recency()).collect();
             let order = programs(&recencies);
@@ -280,14 +262,9 @@ impl Host {
         self.turn.is_due |= stop.is_some();
         let held = std::mem::take(&mut self.turn.held);
         let is_over = stop.is_none() && held.is_empty();
-        let now_ns = monotonic_ns();
-        self.turn.stopped_ns = (!is_over).then_some(now_ns);
-        self.turn.groups.note(&held, now_ns);
+        self.turn.stopped_ns = (!is_over).then(monotonic_ns);
         self.turn.waiting.extend(held);
         self.forget_gone();
-        if stop.is_none() {
-            self.turn.groups.keep_only(&self.turn.waiting);
-        }
         if stop.is_none() && self.turn.is_whole {
             self.turn_ended(swapped_bytes);
         }
