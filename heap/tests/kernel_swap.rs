@@ -42,9 +42,9 @@ fn swap() -> Result<Swap, String> {
 
 /// Where memory lies, so that it can be looked at once a heap owns it.
 #[derive(Clone, Copy)]
-struct Place(usize, usize);
+struct Span(usize, usize);
 
-impl Place {
+impl Span {
     fn of(memory: &KernelMemory) -> Self {
         Self(memory.base().addr(), memory.bytes())
     }
@@ -96,7 +96,7 @@ fn cold_regions_go_to_the_kernels_swap_and_background_collections_leave_them_the
     };
     let config = HeapConfig::new(64 * MIB).with(Collector::Fleet(FleetConfig::paper()));
     let memory = KernelMemory::new(config.address_bytes()).expect("memory");
-    let place = Place::of(&memory);
+    let span = Span::of(&memory);
     let heap = Heap::new(memory, config).expect("a heap");
     let mut mutator = heap.mutator().expect("the first of this thread");
     let list = list(&mut mutator, LEN);
@@ -107,15 +107,15 @@ fn cold_regions_go_to_the_kernels_swap_and_background_collections_leave_them_the
     let grouping = stats.reports.last().expect("one has run");
     assert_eq!((grouping.kind, stats.refusals), (Kind::Grouping, 0));
     let cold_pages = grouping.grouped_bytes[2] as usize / PAGE;
-    let away = place.swapped();
+    let away = span.swapped();
     assert!(away * 10 > cold_pages * 9, "{away} of {cold_pages} pages");
     for _ in 0..3 {
         mutator.collect(Kind::Background);
     }
-    let still_away = place.swapped();
+    let still_away = span.swapped();
     assert!(still_away + 16 > away, "{still_away} of {away} pages");
     check(&mutator, &list, LEN);
-    assert!(place.swapped() * 10 < away, "they were read");
+    assert!(span.swapped() * 10 < away, "they were read");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn the_kernel_is_told_to_keep_hot_pages_and_brings_back_those_that_are_restored(
         Err(reason) => skip!(name, "{reason}"),
     };
     let memory = KernelMemory::new(PAGES * PAGE).expect("memory");
-    let place = Place::of(&memory);
+    let span = Span::of(&memory);
     for page in 0..PAGES {
         // SAFETY: within the memory, which nothing else uses.
         #[allow(unsafe_code)]
@@ -136,10 +136,10 @@ fn the_kernel_is_told_to_keep_hot_pages_and_brings_back_those_that_are_restored(
         }
     }
     memory.cold(0..PAGES / 2 * PAGE).expect("swap");
-    let away = place.swapped();
+    let away = span.swapped();
     assert!(away * 10 > PAGES / 2 * 9, "{away} pages");
     memory.hot(0..PAGES * PAGE).expect("Linux 5.14");
-    assert!(place.swapped() + 16 > away, "nothing comes back");
+    assert!(span.swapped() + 16 > away, "nothing comes back");
     memory.restore(0..PAGES * PAGE).expect("Linux 5.14");
-    assert_eq!(place.swapped(), 0);
+    assert_eq!(span.swapped(), 0);
 }
