@@ -21,6 +21,8 @@ pub mod memcg;
 pub mod meminfo;
 pub mod memory;
 pub mod mount;
+pub mod opened;
+pub mod page_cache;
 pub mod pagemap;
 pub mod peer;
 pub mod perf;
