@@ -12,6 +12,8 @@ pub struct Counters {
     pub brought_shared_pages: u64,
     /// Pages of files that came back in idle time.
     pub brought_file_pages: u64,
+    /// Pages of files that no process had mapped that came back in idle time.
+    pub brought_opened_pages: u64,
     /// Pages that were asked for at switches.
     pub switch_pages: u64,
     /// Pages that came back and were touched until the end of the next session.

@@ -24,6 +24,7 @@ use crate::config::HostConfig;
 use crate::counters::Counters;
 use crate::decide::Controller;
 use crate::error::HostError;
+use crate::files::Files;
 use crate::see::application::{Application, Applications, ProcessId};
 use crate::status::{GivenBack, SwapStatus};
 use crate::upkeep::Upkeeper;
@@ -65,6 +66,8 @@ pub struct Host {
     /// Processes that did not answer, with the names of their programs.
     unanswering: FxHashMap<ProcessId, String>,
     swap: SwapStatus,
+    files: Option<Files>,
+    openings_unseen: Option<String>,
     upkeeper: Option<Upkeeper>,
     upkept_ns: Option<u64>,
     switched_ns: Option<u64>,
@@ -83,6 +86,13 @@ impl Host {
     pub fn new(config: HostConfig, root: &Root) -> Result<Self, HostError> {
         warmswap_sys::check_page_size()?;
         let brought_bytes = Arc::default();
+        let (files, openings_unseen) = match config.bring_back {
+            true => match Files::start(root, &brought_bytes)? {
+                Ok(files) => (Some(files), None),
+                Err(why) => (None, Some(why)),
+            },
+            false => (None, None),
+        };
         let upkeeper = match config.upkeep.is_nothing() {
             false => Some(Upkeeper::start(root, config.upkeep)?),
             true => None,
@@ -102,6 +112,8 @@ impl Host {
             costs: Costs::default(),
             unanswering: FxHashMap::default(),
             swap: SwapStatus::default(),
+            files,
+            openings_unseen,
             upkeeper,
             upkept_ns: None,
             switched_ns: None,

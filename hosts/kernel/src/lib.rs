@@ -9,7 +9,7 @@
 //!
 //! - *In idle time*: when memory is free again, pages come back at low priority, mapped in place: of the program in the foreground,
 //!   then of the others by how lately they were used; first what launches touch. It takes free memory only, keeps a reserve, and
-//!   stops at the first sign of pressure.
+//!   stops at the first sign of pressure. Beside them pages of files that programs open again and again are read.
 //! - *At a switch*: what the program is going to use is read in bulk beside it, where memory is free; where it is short, only from
 //!   disks.
 //! - It learns: what launches touch is hot; what came back twice in vain is cold, and stays away.
@@ -23,6 +23,7 @@
 //! | [`decide`] | one controller with three states, and what follows from them: no I/O |
 //! | [`act`] | the threads that bring back, read ahead and look at page tables |
 //! | [`learn`] | what launches touch, and what came back in vain |
+//! | `files` | pages of files that no process has mapped |
 //! | [`host`] | the face of it all |
 //! | [`program`] | one program in a control group of its own, without switches |
 //! | [`upkeep`] | recompression and write-back of idle pages in zram |
@@ -35,6 +36,7 @@ pub mod config;
 pub mod counters;
 pub mod decide;
 mod error;
+pub(crate) mod files;
 pub mod host;
 pub mod learn;
 pub mod program;

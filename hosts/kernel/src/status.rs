@@ -87,6 +87,8 @@ pub struct GivenBack {
     pub judged_pages: u64,
     /// Of these, pages that the session touched.
     pub used_pages: u64,
+    /// Bytes of files that came back besides, which no process has mapped and programs open again and again.
+    pub opened_bytes: u64,
 }
 
 /// A process that does not answer.
@@ -116,6 +118,8 @@ pub struct HostStatus {
     pub accesses_unseen: Option<String>,
     /// Why nothing is read in bulk at switches though it should be; none where the kernel takes such requests.
     pub read_ahead_refused: Option<String>,
+    /// Why it is not known which files programs open; none where the kernel tells.
+    pub openings_unseen: Option<String>,
     /// Programs, in the order in which they were added.
     pub apps: Vec<AppStatus>,
     /// Swap and pool.

@@ -507,6 +507,46 @@ fn dropped_pages_of_files_come_back() {
 }
 
 #[test]
+fn files_that_no_process_has_mapped_come_back_when_they_were_opened_again() {
+    let name = "files_that_no_process_has_mapped_come_back_when_they_were_opened_again";
+    let machine = machine!(name, Swap::Zram);
+    let program = machine.program(PAGES);
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("it is there");
+    let path = folder.path().join("file");
+    std::fs::write(&path, vec![7; 2000 * 4096]).expect("it can be written");
+    let file = std::fs::File::open(&path).expect("it is there");
+    file.sync_all().expect("it can be written");
+    let mut host = host(HostConfig::default());
+    if let Some(why) = host.status().openings_unseen {
+        skip!(
+            name,
+            "the kernel does not tell which files are opened: {why}"
+        );
+    }
+    let app = add(&mut host, &program, "a");
+    for _ in 0..3 {
+        let before = host.counters().bring_cpu_ns;
+        host.switch_to(app).expect("it is known");
+        let mut command = std::process::Command::new("cat");
+        let status = command
+            .arg(&path)
+            .stdout(std::process::Stdio::null())
+            .status();
+        assert!(status.expect("cat is there").success());
+        host.background(app).expect("it is known");
+        tick_until(&mut host, "the files are looked at", |host| {
+            host.counters().bring_cpu_ns > before
+        });
+        tick_for(&mut host, 20);
+    }
+    drop(push_out(&machine, &program));
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("it is a file");
+    tick_until(&mut host, "its pages come back", |host| {
+        host.counters().brought_opened_pages >= 2000
+    });
+}
+
+#[test]
 fn programs_that_end_or_execute_another_meanwhile_do_no_harm() {
     let name = "programs_that_end_or_execute_another_meanwhile_do_no_harm";
     let machine = machine!(name, Swap::Zram);

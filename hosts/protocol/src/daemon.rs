@@ -30,6 +30,8 @@ pub struct DaemonStatus {
     pub accesses_unseen: Option<String>,
     /// Why nothing is read in bulk at switches though it should be; none where the kernel takes such requests.
     pub read_ahead_refused: Option<String>,
+    /// Why it is not known which files programs open; none where the kernel tells.
+    pub openings_unseen: Option<String>,
     /// Time since its start.
     pub uptime_seconds: f64,
     /// CPU time that it took, all threads together.
@@ -98,6 +100,8 @@ pub struct GivenBack {
     pub judged_pages: u64,
     /// Of them, those that the session touched.
     pub used_pages: u64,
+    /// Bytes of files that came back besides, which no process has mapped and programs open again and again.
+    pub opened_bytes: u64,
 }
 
 /// The machine's swap.

@@ -96,6 +96,11 @@ fn machine(status: &DaemonStatus, text: &mut Text) {
             "Memory that came back in idle time since the daemon's start",
             status.given_back.bytes,
         ),
+        (
+            "opened_files_given_back",
+            "Files that came back besides, which programs open again and again",
+            status.given_back.opened_bytes,
+        ),
         ("swap_total", "Swap of the machine", swap.total_bytes),
         ("swap_free", "Of it, unused", swap.free_bytes),
         (

@@ -68,10 +68,12 @@ pub fn of_host(
             idle_seconds: host.given_back.idle_ns as f64 / 1e9,
             judged_pages: host.given_back.judged_pages,
             used_pages: host.given_back.used_pages,
+            opened_bytes: host.given_back.opened_bytes,
         },
         unanswering: host.unanswering.iter().map(named).collect(),
         accesses_unseen: host.accesses_unseen,
         read_ahead_refused: host.read_ahead_refused,
+        openings_unseen: host.openings_unseen,
         state_bytes: host.state_bytes,
         swap: SwapStatus {
             total_bytes: host.swap.total_bytes,

@@ -258,7 +258,8 @@ enum Source {
 }
 
 /// Pages in pieces that are read between two looks.
-pub(super) fn batches(list: &[PageRange]) -> Vec<Vec<PageRange>> {
+#[must_use]
+pub fn batches(list: &[PageRange]) -> Vec<Vec<PageRange>> {
     let (mut batches, mut batch, mut left) = (Vec::new(), Vec::new(), BATCH_PAGES);
     for range in list {
         let (mut first, end) = (range.first, range.first + range.count);

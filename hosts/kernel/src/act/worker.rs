@@ -63,6 +63,15 @@ pub struct Beat {
 }
 
 impl Beat {
+    /// Of a thread that adds to `brought_bytes` what it brings back or asks for.
+    #[must_use]
+    pub fn adding_to(brought_bytes: &Arc<AtomicU64>) -> Self {
+        Self {
+            brought_bytes: Arc::clone(brought_bytes),
+            ..Self::default()
+        }
+    }
+
     /// The thread goes on.
     pub fn beat(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -108,7 +117,7 @@ impl Beat {
     }
 
     /// From now on the thread has to end what it does.
-    pub(super) fn abandon(&self) {
+    pub fn abandon(&self) {
         self.is_abandoned.store(true, Ordering::Relaxed);
     }
 
@@ -288,10 +297,7 @@ fn spawn(
     brought_bytes: &Arc<AtomicU64>,
 ) -> Result<Started, HostError> {
     let (sender, reports) = channel();
-    let beat = Arc::new(Beat {
-        brought_bytes: Arc::clone(brought_bytes),
-        ..Beat::default()
-    });
+    let beat = Arc::new(Beat::adding_to(brought_bytes));
     let thread = Thread {
         root: root.clone(),
         queue: Arc::clone(queue),

@@ -6,6 +6,7 @@ use super::app::Window;
 use super::{Host, is_due};
 use crate::act::job::{Job, Task};
 use crate::act::look::End;
+use crate::files::Files;
 use crate::learn::rest::Rest;
 use crate::status::Relaunch;
 use warmswap_sys::meminfo::Meminfo;
@@ -120,6 +121,7 @@ impl Host {
             app.used_ns = Some(monotonic_ns());
             let targets = app.targets();
             self.looker.push(Job::new(Task::End(End::Session), targets));
+            self.files.iter().for_each(Files::look);
         }
     }
 }

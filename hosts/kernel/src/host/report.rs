@@ -5,7 +5,7 @@ use warmswap_page::PAGE_BYTES;
 use super::Host;
 use super::app::App;
 use crate::counters::Counters;
-use crate::status::{AppStatus, HostStatus, Unanswering};
+use crate::status::{AppStatus, GivenBack, HostStatus, Unanswering};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -19,7 +19,20 @@ impl Host {
             counters.upkeep_freed_bytes = done.freed_bytes;
             counters.upkeep_refused = u64::from(done.refused);
         }
+        if let Some(files) = &self.files {
+            let done = files.done();
+            counters.brought_opened_pages = done.pages;
+            counters.bring_cpu_ns += done.cpu_ns;
+        }
         counters
+    }
+
+    fn given_back(&self) -> GivenBack {
+        let mut given = self.given_back;
+        if let Some(files) = &self.files {
+            given.opened_bytes = files.done().pages * PAGE;
+        }
+        given
     }
 
     /// Everything, for people and programs. Costs about 15 µs a process, and waits for none.
@@ -38,11 +51,12 @@ impl Host {
         unanswering.sort_unstable();
         HostStatus {
             state: self.machine.state(),
-            given_back: self.given_back,
+            given_back: self.given_back(),
             costs: self.costs,
             unanswering,
             accesses_unseen: self.accesses_unseen.clone(),
             read_ahead_refused: self.read_ahead_refused.clone(),
+            openings_unseen: self.openings_unseen.clone(),
             apps: apps.map(|app| self.describe(app)).collect(),
             swap: self.swap,
             state_bytes: state_bytes as u64,

@@ -13,6 +13,7 @@ use crate::act::job::{Job, Report, Task};
 use crate::act::{Costs, Target};
 use crate::decide::order::programs;
 use crate::decide::{QUIET, Seen, State, Stop};
+use crate::files::Files;
 use crate::see::application::ProcessId;
 use crate::see::bounds;
 use crate::see::swap::swapped_bytes;
@@ -59,6 +60,8 @@ pub(super) struct Turn {
     pub is_running: bool,
     /// It is about all programs.
     is_whole: bool,
+    /// Something came back in it.
+    has_brought: bool,
     /// The least that swap held since the last whole turn came to its end.
     swapped_bytes: u64,
     /// When it did.
@@ -81,6 +84,7 @@ impl Host {
         if is_due(self.found_ns, FIND_INTERVAL, now_ns) {
             self.find_processes(now_ns);
             self.keep_up(now_ns);
+            self.files.iter().for_each(Files::look);
         }
         let is_launch = self.close_windows(now_ns);
         // A machine that cannot be read is left alone.
@@ -162,9 +166,18 @@ impl Host {
                 return self.turn_ended(memory.map(|memory| swapped_bytes(&memory)));
             }
             self.counters.turns += 1;
+            self.bring_files();
         }
         self.turn.is_running = true;
+        self.turn.has_brought = false;
         self.bringer.push(Job::new(task, targets));
+    }
+
+    /// Has files come back beside programs, into memory that these leave.
+    fn bring_files(&self) {
+        if let (Some(files), Some(machine)) = (&self.files, self.machine.last()) {
+            files.bring(machine, self.machine.reserve_bytes());
+        }
     }
 
     /// What is done in a turn; none before the machine was seen.
@@ -199,6 +212,7 @@ impl Host {
                 self.counters.cold_pages += done.cold_pages;
                 self.given_back.bytes += done.pages() * PAGE_BYTES as u64;
                 if done.pages() > 0 {
+                    self.turn.has_brought = true;
                     self.given_back.idle_ns += elapsed.as_nanos() as u64;
                     self.given(target.app, done.pages());
                 }
@@ -265,6 +279,9 @@ impl Host {
         self.turn.stopped_ns = (!is_over).then(monotonic_ns);
         self.turn.waiting.extend(held);
         self.forget_gone();
+        if stop.is_none() && self.turn.has_brought {
+            self.bring_files();
+        }
         if stop.is_none() && self.turn.is_whole {
             self.turn_ended(swapped_bytes);
         }

@@ -255,6 +255,7 @@ fn what_came_back_is_told_in_one_line_of_numbers() {
         idle_ns: 6_000_000,
         judged_pages: 100,
         used_pages: 90,
+        opened_bytes: 0,
     };
     let status = host.status();
     assert_eq!(status.given_back, expected);

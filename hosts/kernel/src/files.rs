@@ -1,0 +1,289 @@
+//! Pages of files that programs open again and again: code of short-lived programs, headers, mail, databases. No process has them
+//! mapped while nothing runs, and under pressure they are the first to go.
+//!
+//! Every few seconds it is looked at which files were opened, and which of their pages are in memory; in idle time those come
+//! back that were dropped. A thread of its own does it: a disk that does not answer holds up nothing else.
+
+mod known;
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use parking_lot::Mutex;
+use warmswap_page::PAGE_BYTES;
+use warmswap_sys::advise::PageRange;
+use warmswap_sys::memcg::bounds_of;
+use warmswap_sys::meminfo::Meminfo;
+use warmswap_sys::opened::{FileHandle, Opened};
+use warmswap_sys::page_cache::{cached, read_in};
+use warmswap_sys::process::{background_io_priority, background_priority};
+use warmswap_sys::{FileError, Root};
+
+use self::known::KnownFiles;
+use crate::act::brake::{Brake, Groups};
+use crate::act::bring::batches;
+use crate::act::worker::Beat;
+use crate::decide::Seen;
+use crate::decide::order::{count, without};
+use crate::error::HostError;
+use crate::host::thread_cpu_ns;
+use crate::see::swap::swapped_bytes;
+
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// File systems for programs and their data on disks of this machine. Removable disks are left out: a file that is read just
+/// then would keep them from being unmounted.
+const TYPES: [&str; 9] = [
+    "bcachefs", "btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "jfs", "xfs",
+];
+
+/// Larger files are images and films, for the most part.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// What came back so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct FilesDone {
+    pub pages: u64,
+    /// CPU time of looks as well.
+    pub cpu_ns: u64,
+}
+
+#[derive(Debug)]
+enum Task {
+    Look,
+    Bring { machine: Seen, reserve_bytes: u64 },
+}
+
+/// The thread that does it. Dropping it has it end after the batch that is under way, which is not waited for.
+#[derive(Debug)]
+pub(crate) struct Files {
+    tasks: SyncSender<Task>,
+    done: Arc<Mutex<FilesDone>>,
+    beat: Arc<Beat>,
+}
+
+impl Files {
+    /// Starts the thread, which adds to `brought_bytes` what it brings back. None with the reason where the kernel does not tell
+    /// which files are opened.
+    ///
+    /// # Errors
+    /// [`HostError::Thread`].
+    pub fn start(
+        root: &Root,
+        brought_bytes: &Arc<AtomicU64>,
+    ) -> Result<Result<Self, String>, HostError> {
+        let opened = match Opened::new(root) {
+            Ok(opened) => opened,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let (tasks, receiver) = sync_channel(1);
+        let mut thread = Thread {
+            root: root.clone(),
+            opened,
+            known: KnownFiles::default(),
+            beat: Arc::new(Beat::adding_to(brought_bytes)),
+            done: Arc::default(),
+        };
+        let (beat, done) = (Arc::clone(&thread.beat), Arc::clone(&thread.done));
+        std::thread::Builder::new()
+            .name("files".to_owned())
+            .spawn(move || thread.run(&receiver))
+            .map_err(HostError::Thread)?;
+        Ok(Ok(Self { tasks, done, beat }))
+    }
+
+    /// Has it look at what was opened, unless it has something to do still.
+    pub fn look(&self) {
+        let _ = self.tasks.try_send(Task::Look);
+    }
+
+    /// Has pages come back while memory is free beyond the reserve, where the machine is as it was seen now.
+    pub fn bring(&self, machine: Seen, reserve_bytes: u64) {
+        let _ = self.tasks.try_send(Task::Bring {
+            machine,
+            reserve_bytes,
+        });
+    }
+
+    /// What was done so far.
+    pub fn done(&self) -> FilesDone {
+        *self.done.lock()
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.beat.abandon();
+    }
+}
+
+struct Thread {
+    root: Root,
+    opened: Opened,
+    known: KnownFiles,
+    beat: Arc<Beat>,
+    done: Arc<Mutex<FilesDone>>,
+}
+
+impl Thread {
+    fn run(&mut self, tasks: &Receiver<Task>) {
+        // Without them the work is done at normal priority.
+        let _ = background_priority();
+        let _ = background_io_priority();
+        while let Ok(task) = tasks.recv() {
+            let begin = thread_cpu_ns();
+            self.look();
+            if let Task::Bring {
+                machine,
+                reserve_bytes,
+            } = task
+            {
+                // Memory that cannot be read is taken for used.
+                let _ = self.bring(machine, reserve_bytes);
+            }
+            self.done.lock().cpu_ns += thread_cpu_ns() - begin;
+        }
+    }
+
+    /// Takes in which files were opened, and which of their pages are in memory.
+    fn look(&mut self) {
+        // Mounts that cannot be read now are taken for unchanged; what is not told is not brought back.
+        let _ = self.opened.follow_mounts(&TYPES);
+        let known = &mut self.known;
+        let _ = self.opened.drain(|handle| known.note_opened(handle));
+        for handle in self.known.opened_again() {
+            match self.open(&handle).and_then(|file| cached(&file).ok()) {
+                Some(pages) => self.known.note_cached(&handle, pages),
+                None => self.known.forget(&handle),
+            }
+        }
+        self.known.begin_look();
+    }
+
+    /// None for what is gone, cannot be read, or is not worth it.
+    fn open(&self, handle: &FileHandle) -> Option<File> {
+        let file = self.opened.open(handle).ok()??;
+        (file.metadata().ok()?.len() <= MOST_BYTES).then_some(file)
+    }
+
+    /// Brings pages back that were dropped, of files that were opened last first: into memory that is free and that programs
+    /// leave whose pages are in swap, not into that of other files, which would have to come back in turn.
+    fn bring(&mut self, machine: Seen, reserve_bytes: u64) -> Result<(), FileError> {
+        let memory = Meminfo::read(&self.root)?;
+        let kept_bytes = machine.floor_bytes + reserve_bytes + swapped_bytes(&memory);
+        let mut room_pages = memory.free_bytes.saturating_sub(kept_bytes) / PAGE;
+        let bounds = bounds_of(&self.root, std::process::id());
+        // What reclaimed before is no reason to wait: this is tried once.
+        let mut groups = Groups::default();
+        let mut brake = Brake::new(&self.root, &self.beat, &mut groups, machine, reserve_bytes);
+        'all: for (handle, pages) in self.known.in_order() {
+            let Some((file, dropped)) = self.dropped(&handle, &pages) else {
+                self.known.forget(&handle);
+                continue;
+            };
+            for batch in batches(&dropped) {
+                let pages = count(&batch);
+                if pages > room_pages || brake.halt(&bounds).is_some() {
+                    break 'all;
+                }
+                // What cannot be read is read by no program either.
+                let read = batch.iter().filter(|range| read_in(&file, **range).is_ok());
+                self.done.lock().pages += read.map(|range| range.count).sum::<u64>();
+                brake.brought(pages);
+                room_pages -= pages;
+            }
+        }
+        Ok(())
+    }
+
+    /// The file, and which of these pages are not in memory.
+    fn dropped(&self, handle: &FileHandle, pages: &[PageRange]) -> Option<(File, Vec<PageRange>)> {
+        let file = self.open(handle)?;
+        let mut dropped = without(pages, &cached(&file).ok()?);
+        let end = file.metadata().ok()?.len().div_ceil(PAGE);
+        dropped.retain(|range| range.first < end);
+        if let Some(last) = dropped.last_mut() {
+            last.count = last.count.min(end - last.first);
+        }
+        Some((file, dropped))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::process::{Command, Stdio};
+
+    use warmswap_testkit::skip;
+
+    use super::*;
+    use crate::see::bounds;
+
+    /// Another process opens the file and reads it.
+    fn read(path: &Path) {
+        let mut command = Command::new("cat");
+        let status = command.arg(path).stdout(Stdio::null()).status();
+        assert!(status.expect("cat is there").success());
+    }
+
+    fn drop_pages(file: &File) {
+        rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+
+    #[test]
+    fn dropped_pages_of_a_file_that_was_opened_again_come_back() {
+        let name = "dropped_pages_of_a_file_that_was_opened_again_come_back";
+        let root = Root::machine();
+        let opened = match Opened::new(&root) {
+            Ok(opened) => opened,
+            Err(error) => skip!(name, "the kernel does not tell what is opened: {error}"),
+        };
+        let mut thread = Thread {
+            root: root.clone(),
+            opened,
+            known: KnownFiles::default(),
+            beat: Arc::default(),
+            done: Arc::default(),
+        };
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let files = ["again", "once", "removed"].map(|name| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, vec![7; 64 * PAGE_BYTES + 1]).unwrap();
+            let file = File::open(&path).unwrap();
+            file.sync_all().unwrap();
+            (path, file)
+        });
+        let [(again, file), (once, other), (removed, gone)] = files;
+        thread.look();
+        for opened in [vec![&again, &removed], vec![&again, &removed, &once]] {
+            opened.into_iter().for_each(|path| read(path));
+            thread.look();
+        }
+        if thread.known.in_order().is_empty() {
+            skip!(name, "this file system cannot be watched");
+        }
+        std::fs::remove_file(removed).unwrap();
+        drop(gone);
+        // Another test may take memory just then.
+        let is_back = (0..20).any(|_| {
+            [&file, &other].into_iter().for_each(drop_pages);
+            assert!(cached(&file).unwrap().is_empty());
+            let memory = Meminfo::read(&root).unwrap();
+            let machine = bounds::machine(&root, &memory).unwrap();
+            thread.bring(machine, 0).unwrap();
+            count(&cached(&file).unwrap()) == 65
+        });
+        assert!(is_back);
+        assert!(cached(&other).unwrap().is_empty(), "it was opened once");
+        assert_eq!(thread.known.in_order().len(), 1, "the other is gone");
+        assert!(thread.done.lock().pages >= 65);
+        // Nothing is read where nothing is free.
+        drop_pages(&file);
+        let memory = Meminfo::read(&root).unwrap();
+        let machine = bounds::machine(&root, &memory).unwrap();
+        thread.bring(machine, memory.total_bytes).unwrap();
+        assert!(cached(&file).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,188 @@
+//! Files that programs open again and again, and which of their pages were in memory: no I/O.
+
+use std::cmp::Reverse;
+
+use rustc_hash::FxHashMap;
+use warmswap_sys::advise::PageRange;
+use warmswap_sys::opened::FileHandle;
+
+/// So many files are known at most: 150 bytes each, and 10 µs when they are looked at.
+const MOST_FILES: usize = 4096;
+
+/// Pages between two that are known count as known: the kernel reads them along.
+const JOINED_PAGES: u64 = 8;
+
+/// What is known.
+#[derive(Debug, Default)]
+pub struct KnownFiles {
+    files: FxHashMap<FileHandle, Known>,
+    look: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// The look before which it was opened last.
+    opened: u64,
+    /// It was opened before another look, too: one that was opened once, as by a copy, is not worth its memory.
+    is_opened_again: bool,
+    /// Pages that were in memory, ascending.
+    pages: Vec<PageRange>,
+}
+
+impl KnownFiles {
+    /// A look begins.
+    pub fn begin_look(&mut self) {
+        self.look += 1;
+        if self.files.len() > MOST_FILES {
+            self.forget_some();
+        }
+    }
+
+    /// A file was opened since the last look.
+    pub fn note_opened(&mut self, handle: FileHandle) {
+        let known = self.files.entry(handle).or_insert(Known {
+            opened: self.look,
+            is_opened_again: false,
+            pages: Vec::new(),
+        });
+        known.is_opened_again |= known.opened != self.look;
+        known.opened = self.look;
+        if self.files.len() >= 2 * MOST_FILES {
+            self.forget_some();
+        }
+    }
+
+    /// Of files that were opened once the oldest are forgotten first.
+    fn forget_some(&mut self) {
+        let value = |known: &Known| (known.is_opened_again, known.opened);
+        let mut values: Vec<_> = self.files.values().map(value).collect();
+        let excess = values.len() - MOST_FILES;
+        let (_, &mut least, _) = values.select_nth_unstable(excess);
+        self.files.retain(|_, known| value(known) >= least);
+        // Of those that are worth as much any.
+        let excess = self.files.len().saturating_sub(MOST_FILES);
+        let last = self.files.iter().filter(|(_, known)| value(known) == least);
+        let last: Vec<_> = last
+            .map(|(handle, _)| handle.clone())
+            .take(excess)
+            .collect();
+        last.iter().for_each(|handle| self.forget(handle));
+    }
+
+    /// Files that were opened since the last look, not for the first time.
+    #[must_use]
+    pub fn opened_again(&self) -> Vec<FileHandle> {
+        let files = self.files.iter();
+        let opened = files.filter(|(_, known)| known.is_opened_again && known.opened == self.look);
+        opened.map(|(handle, _)| handle.clone()).collect()
+    }
+
+    /// These pages of a file, which ascend, are in memory now.
+    pub fn note_cached(&mut self, handle: &FileHandle, cached: Vec<PageRange>) {
+        if let Some(known) = self.files.get_mut(handle) {
+            known.pages = joined(std::mem::take(&mut known.pages), cached);
+        }
+    }
+
+    /// A file is gone, or cannot be read.
+    pub fn forget(&mut self, handle: &FileHandle) {
+        self.files.remove(handle);
+    }
+
+    /// Files of which pages were in memory, with these pages: those first that were opened last.
+    #[must_use]
+    pub fn in_order(&self) -> Vec<(FileHandle, Vec<PageRange>)> {
+        let mut files: Vec<_> = self.files.iter().collect();
+        files.retain(|(_, known)| !known.pages.is_empty());
+        files.sort_by_key(|(handle, known)| (Reverse(known.opened), *handle));
+        let file = |(handle, known): (&FileHandle, &Known)| (handle.clone(), known.pages.clone());
+        files.into_iter().map(file).collect()
+    }
+}
+
+/// Pages of either list, which ascend, and the few between two of them.
+fn joined(before: Vec<PageRange>, now: Vec<PageRange>) -> Vec<PageRange> {
+    let mut all = [before, now].concat();
+    all.sort_unstable_by_key(|range| range.first);
+    let mut joined: Vec<PageRange> = Vec::new();
+    for range in all {
+        let end = range.first + range.count;
+        match joined.last_mut() {
+            Some(last) if range.first <= last.first + last.count + JOINED_PAGES => {
+                last.count = last.count.max(end - last.first);
+            }
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(first: u64, count: u64) -> PageRange {
+        PageRange { first, count }
+    }
+
+    fn handle(number: u32) -> FileHandle {
+        FileHandle::made_up(number)
+    }
+
+    /// Files that are opened between looks.
+    fn known(looks: &[&[u32]]) -> KnownFiles {
+        let mut known = KnownFiles::default();
+        for (at, files) in looks.iter().enumerate() {
+            if at > 0 {
+                known.begin_look();
+            }
+            files
+                .iter()
+                .for_each(|&file| known.note_opened(handle(file)));
+        }
+        known
+    }
+
+    #[test]
+    fn a_file_counts_when_it_was_opened_before_two_looks() {
+        let again = |looks: &[&[u32]]| {
+            let mut files = known(looks).opened_again();
+            files.sort_unstable();
+            files
+        };
+        assert!(again(&[&[1, 1, 2]]).is_empty());
+        assert_eq!(again(&[&[1, 1, 2], &[2, 3]]), [handle(2)]);
+        assert!(again(&[&[1, 2], &[2, 3], &[]]).is_empty(), "not since");
+        assert_eq!(again(&[&[1, 2], &[], &[1]]), [handle(1)]);
+    }
+
+    #[test]
+    fn pages_that_were_dropped_stay_known_and_what_was_opened_last_comes_first() {
+        let mut known = known(&[&[1, 2, 3], &[1, 2, 3], &[2]]);
+        known.note_cached(&handle(1), vec![range(0, 4), range(100, 2)]);
+        known.note_cached(&handle(1), vec![range(2, 3), range(13, 1), range(50, 1)]);
+        known.note_cached(&handle(2), vec![range(7, 1)]);
+        known.note_cached(&handle(9), vec![range(7, 1)]);
+        let expected = [
+            (handle(2), vec![range(7, 1)]),
+            (handle(1), vec![range(0, 14), range(50, 1), range(100, 2)]),
+        ];
+        assert_eq!(known.in_order(), expected);
+        known.forget(&handle(2));
+        assert_eq!(known.in_order(), expected[1..]);
+    }
+
+    #[test]
+    fn a_flood_of_files_that_are_opened_once_leaves_the_others() {
+        let mut known = known(&[&[1, 2], &[1, 2]]);
+        for look in 0..5 {
+            (0..20_000).for_each(|file| known.note_opened(handle(10 + look * 20_000 + file)));
+            known.begin_look();
+        }
+        assert_eq!(known.files.len(), MOST_FILES);
+        for file in [1, 2] {
+            known.note_cached(&handle(file), vec![range(0, 1)]);
+        }
+        assert_eq!(known.in_order().len(), 2);
+    }
+}
