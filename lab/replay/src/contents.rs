@@ -2,7 +2,7 @@
 
 use crate::error::ReplayError;
 use warmswap_page::PAGE_BYTES;
-use warmswap_trace::{ContentId, TraceReader};
+use warmswap_trace::{ContentId, Stop, TraceReader};
 
 /// A page full of zeros: what a page holds where the trace does not say.
 pub const ZERO_PAGE: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
@@ -24,7 +24,8 @@ impl std::fmt::Debug for TraceReaderDebug {
 }
 
 impl Contents {
-    /// The contents of `reader`; up to `memory_bytes` of them are read now and stay in memory.
+    /// The contents of `reader`; up to `memory_bytes` of them are read now and stay in memory. What ends the reader ends
+    /// this, and no later reads: several replays have the same contents.
     ///
     /// # Errors
     /// The trace is damaged or cannot be read.
@@ -39,7 +40,7 @@ impl Contents {
             }
         }
         Ok(Self {
-            reader: Some(TraceReaderDebug(reader.clone())),
+            reader: Some(TraceReaderDebug(reader.with_stop(Stop::default()))),
             pages,
         })
     }

@@ -76,6 +76,7 @@ impl<'a> CodecBench<'a> {
         let mut done = 0;
         for pass in 0..passes.max(1) {
             for (index, &plan) in plans.iter().enumerate() {
+                self.sample.check_stop()?;
                 times[index].0.push(self.compress(plan)?);
                 times[index].1.push(self.decompress(plan)?);
                 if pass == 0 {

@@ -138,6 +138,7 @@ pub fn entropy_study(
     let (mut estimate_time, mut codec_times) = (Duration::ZERO, [Duration::ZERO; CODECS.len()]);
     let ids: Vec<u64> = (0..take).map(|nth| nth * count / take).collect();
     for ids in ids.chunks(BATCH) {
+        subject.reader.check_stop()?;
         let mut batch = vec![[0; PAGE_BYTES]; ids.len()];
         for (&id, page) in ids.iter().zip(&mut batch) {
             let read = contents.read(ContentId(id as u32), page);

@@ -212,6 +212,7 @@ pub fn misses(
             .flat_map(|&share| policies.iter().map(move |policy| (share, policy)));
         let pairs: Vec<_> = pairs.collect();
         let of_trace = pairs.into_par_iter().map(|(share, policy)| {
+            subject.reader.check_stop()?;
             let resident_pages = (accesses.owners.len() as u64 * u64::from(share) / 100).max(1);
             Ok(MissRow {
                 trace: subject.name.clone(),

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use warmswap_codec::MAX_CHUNK_BYTES;
 use warmswap_page::{PAGE_BYTES, PageAddr};
-use warmswap_trace::{ContentId, Event, EventKind};
+use warmswap_trace::{ContentId, Event, EventKind, TraceReader};
 
 use crate::error::StudyError;
 use crate::subject::Subject;
@@ -18,6 +18,8 @@ pub struct Sample {
     bytes: Vec<u8>,
     /// Where each group ends in `bytes`.
     ends: Vec<usize>,
+    /// The trace that it was taken from.
+    reader: TraceReader,
 }
 
 impl Sample {
@@ -40,6 +42,7 @@ impl Sample {
         let mut sample = Self {
             bytes: Vec::with_capacity(take * MAX_CHUNK_BYTES),
             ends: Vec::with_capacity(take),
+            reader: subject.reader.clone(),
         };
         let mut page = [0; PAGE_BYTES];
         for index in 0..take {
@@ -65,6 +68,11 @@ impl Sample {
     /// Bytes of its pages.
     pub fn bytes(&self) -> u64 {
         self.bytes.len() as u64
+    }
+
+    /// For work on it, which is to end where reading its trace is.
+    pub(crate) fn check_stop(&self) -> Result<(), StudyError> {
+        Ok(self.reader.check_stop()?)
     }
 
     /// Its pages in runs of up to `pages` neighbours.

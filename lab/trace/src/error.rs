@@ -133,6 +133,12 @@ pub enum TraceError {
         /// Contents in the trace.
         count: u64,
     },
+    /// Reading was ended by [`Stop`](crate::Stop).
+    #[error("{}: stopped", path.display())]
+    Stopped {
+        /// The file.
+        path: PathBuf,
+    },
     /// An event was written that is earlier than the one before it.
     #[error("{}: event {event} is at {found_ns} ns, expected at least {expected_ns} ns (events must not go back in time)", path.display())]
     TimeOrder {

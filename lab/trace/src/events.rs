@@ -10,9 +10,13 @@ use crate::format::{
     EventEntry, MAX_BLOCK_EVENTS, MAX_PAYLOAD_BYTES, Packing,
 };
 use crate::reader::Inner;
+use crate::stop::Stop;
 
 /// Index entries that are read at once.
 const ENTRIES_AT_ONCE: u64 = 256;
+
+/// Events that the iterator gives between two looks at [`Stop`]: a few hundred microseconds of a replay.
+const STOP_EVERY_EVENTS: usize = 1024;
 
 /// The events of a trace in order, one by one as an iterator, or block by block with
 /// [`next_block`](Self::next_block), which is faster.
@@ -20,6 +24,7 @@ const ENTRIES_AT_ONCE: u64 = 256;
 /// After an error there are no more events.
 pub struct Events {
     inner: Arc<Inner>,
+    stop: Stop,
     index: IndexWindow,
     next_block: u64,
     /// Number of the event that the next block must begin with; `None` right after a seek.
@@ -47,9 +52,10 @@ struct IndexWindow {
 }
 
 impl Events {
-    pub(crate) fn new(inner: Arc<Inner>, block: u64) -> Self {
+    pub(crate) fn new(inner: Arc<Inner>, stop: Stop, block: u64) -> Self {
         Self {
             inner,
+            stop,
             index: IndexWindow {
                 first: 0,
                 bytes: Vec::new(),
@@ -98,6 +104,7 @@ impl Events {
 
     /// Reads, checks and unpacks the next block, and drops from it what was not asked for.
     fn read_block(&mut self, events: &mut Vec<Event>) -> Result<()> {
+        self.inner.check(&self.stop)?;
         let place = self.next_block;
         let entry = self.entry(place)?;
         self.read_packed(place, &entry)?;
@@ -301,6 +308,12 @@ impl Iterator for Events {
                 Ok(false) => return None,
                 Err(error) => return Some(Err(error)),
             }
+        }
+        if self.given.is_multiple_of(STOP_EVERY_EVENTS)
+            && let Err(error) = self.inner.check(&self.stop)
+        {
+            (self.given, self.next_block) = (self.block.len(), u64::MAX);
+            return Some(Err(error));
         }
         self.given += 1;
         Some(Ok(self.block[self.given - 1]))

@@ -17,6 +17,7 @@ pub mod oracle_general;
 pub mod reader;
 pub mod sample;
 pub mod stats;
+pub mod stop;
 #[cfg(any(test, feature = "synth"))]
 pub mod synth;
 pub mod writer;
@@ -33,6 +34,7 @@ pub use error::{Result, TraceError};
 pub use event::{ContentId, Event, EventKind};
 pub use events::Events;
 pub use reader::TraceReader;
+pub use stop::Stop;
 pub use writer::{TraceWriter, WriterOptions};
 
 /// Has `write` fill a new file, which then takes the place of `path`: what was there before stays as it is until all is

@@ -15,6 +15,7 @@ use crate::format::{
     TRAILER_BYTES, Tables, Trailer, VERSION, header_crc,
 };
 use crate::source::Source;
+use crate::stop::Stop;
 use warmswap_page::{AppId, FileId, PAGE_BYTES};
 
 /// A finished trace, opened for reading.
@@ -27,6 +28,7 @@ use warmswap_page::{AppId, FileId, PAGE_BYTES};
 #[derive(Clone)]
 pub struct TraceReader {
     pub(crate) inner: Arc<Inner>,
+    stop: Stop,
 }
 
 pub(crate) struct Inner {
@@ -110,7 +112,26 @@ impl TraceReader {
                 description,
                 tables,
             }),
+            stop: Stop::default(),
         })
+    }
+
+    /// The same trace, whose reading `stop` ends.
+    #[must_use]
+    pub fn with_stop(&self, stop: Stop) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            stop,
+        }
+    }
+
+    /// For work between reads, which is to end as well.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError::Stopped`] once reading was ended.
+    pub fn check_stop(&self) -> Result<()> {
+        self.inner.check(&self.stop)
     }
 
     /// The file that was opened.
@@ -159,7 +180,7 @@ impl TraceReader {
 
     /// All events from the first.
     pub fn events(&self) -> Events {
-        Events::new(self.inner.clone(), 0)
+        Events::new(self.inner.clone(), self.stop.clone(), 0)
     }
 
     /// The events from number `n` on, counted from 0; none when `n` is beyond the last.
@@ -171,7 +192,11 @@ impl TraceReader {
     /// The index is damaged or cannot be read.
     pub fn events_from(&self, n: u64) -> Result<Events> {
         let after = self.inner.partition(|entry| entry.first_event <= n)?;
-        let mut events = Events::new(self.inner.clone(), after.saturating_sub(1));
+        let mut events = Events::new(
+            self.inner.clone(),
+            self.stop.clone(),
+            after.saturating_sub(1),
+        );
         events.skip_to_event(n);
         Ok(events)
     }
@@ -183,7 +208,11 @@ impl TraceReader {
     /// The index is damaged or cannot be read.
     pub fn events_from_time(&self, time_ns: u64) -> Result<Events> {
         let after = self.inner.partition(|entry| entry.first_ns < time_ns)?;
-        let mut events = Events::new(self.inner.clone(), after.saturating_sub(1));
+        let mut events = Events::new(
+            self.inner.clone(),
+            self.stop.clone(),
+            after.saturating_sub(1),
+        );
         events.skip_to_time(time_ns);
         Ok(events)
     }
@@ -196,6 +225,7 @@ impl TraceReader {
     /// The trace has no such content, or the block is damaged or cannot be read; `page` is then
     /// unchanged.
     pub fn content(&self, id: ContentId, page: &mut [u8; PAGE_BYTES]) -> Result<()> {
+        self.check_stop()?;
         self.inner.contents.copy(&self.inner, id, page)
     }
 }
@@ -215,6 +245,14 @@ impl Inner {
             files: self.tables.files.len() as u32,
             contents: self.trailer.contents,
         }
+    }
+
+    pub(crate) fn check(&self, stop: &Stop) -> Result<()> {
+        if stop.is_set() {
+            let path = self.source.path.clone();
+            return Err(TraceError::Stopped { path });
+        }
+        Ok(())
     }
 
     /// The number of event blocks for which `before` holds; it holds for a prefix of them.

@@ -51,6 +51,7 @@ impl TraceReader {
                         .source
                         .damaged(at, Section::EventBlock, found, "a block"));
                 };
+                self.check_stop()?;
                 contents::unpack(inner, next_content)?;
                 next_content += 1;
                 at += u64::from(entry.block_bytes);

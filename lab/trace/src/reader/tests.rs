@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::event::{Event, EventKind};
+use crate::stop::Stop;
 use crate::testing::{page, sample_trace, scratch};
 use crate::writer::{TraceWriter, WriterOptions};
 use warmswap_page::{LaunchKind, PageAddr};
@@ -338,4 +339,27 @@ fn the_number_of_events_must_be_that_of_the_blocks() {
 
     assert!(reader.verify(|_, _| {}).is_err());
     assert!(reader.events().any(|e| e.is_err()));
+}
+
+#[test]
+fn a_stop_ends_all_reading_of_the_readers_that_look_at_it() {
+    let dir = scratch();
+    let (path, events, _) = sample_trace(dir.path());
+    let trace = TraceReader::open(path).unwrap();
+    let stop = Stop::default();
+    let stoppable = trace.with_stop(stop.clone());
+    let mut reading = stoppable.events();
+    assert_eq!(reading.next().unwrap().unwrap(), events[0]);
+    stop.set();
+    let rest: Vec<_> = reading.collect();
+    let is_stopped = |error: &TraceError| matches!(error, TraceError::Stopped { .. });
+    let (last, before) = rest.split_last().unwrap();
+    assert!(is_stopped(last.as_ref().unwrap_err()));
+    assert!(before.len() < events.len() / 2 && before.iter().all(Result::is_ok));
+    let mut page = [0; PAGE_BYTES];
+    assert!(is_stopped(
+        &stoppable.content(ContentId(0), &mut page).unwrap_err()
+    ));
+    assert!(is_stopped(&stoppable.verify(|_, _| ()).unwrap_err()));
+    assert_eq!(trace.events().filter(Result::is_ok).count(), events.len());
 }
