@@ -1,12 +1,10 @@
-//! What is shipped with the command, definitions of applications and a trace: from the paths that are given, or installed
-//! with the command.
+//! Definitions of applications: from the paths that are given, or installed with the command.
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use warmswap_apps::{AppSpec, check, load_all};
-
+use warmswap_commands::shipped;
 use warmswap_output::BadInput;
 
 /// What is recorded and measured where nothing else is asked for.
@@ -45,24 +43,4 @@ pub fn load(paths: &[PathBuf]) -> Result<Vec<AppSpec>> {
         specs.extend(loaded.map_err(|error| BadInput(error.to_string()))?);
     }
     Ok(specs)
-}
-
-/// Where a file is: a relative path that is not in the working directory is looked for in `share/warmswap` beside the folder
-/// of the command. As it is given where it is at neither place, so that messages name that.
-pub fn shipped(path: &Path) -> Cow<'_, Path> {
-    installed(path).map_or(Cow::Borrowed(path), Cow::Owned)
-}
-
-fn installed(path: &Path) -> Option<PathBuf> {
-    if path.exists() {
-        return None;
-    }
-    let command = std::env::current_exe().ok()?;
-    // An absolute path replaces all before it.
-    let installed = command
-        .parent()?
-        .parent()?
-        .join("share/warmswap")
-        .join(path);
-    installed.exists().then_some(installed)
 }

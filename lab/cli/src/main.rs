@@ -8,10 +8,11 @@ mod definitions;
 mod exit;
 mod json_page;
 mod progress;
-mod replay_args;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::process::ExitCode;
+use warmswap_commands::Host;
+use warmswap_commands::host::OnProgress;
 use warmswap_output::Output;
 use warmswap_output::manual::{CompletionsArgs, ManArgs, Page, completions, man};
 use warmswap_output::output::TableArgs;
@@ -50,26 +51,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Look into a trace, or convert it
-    #[command(subcommand, after_long_help = commands::trace::HELP)]
-    Trace(commands::trace::TraceCommand),
+    #[command(flatten)]
+    Computed(warmswap_commands::Command),
     /// Record what real programs touch while they are switched (root)
     Record(commands::record::RecordArgs),
-    /// Replay a trace under one scheme
-    Replay(commands::replay::ReplayCommand),
-    /// Replay traces under several schemes and compare
-    Compare(commands::compare::CompareArgs),
-    /// Compute a figure or table of the papers from traces
-    #[command(subcommand, after_long_help = commands::study::HELP)]
-    Study(commands::study::StudyCommand),
     /// Make a page of results: charts, and the papers' figures beside ours
     Report(commands::report::ReportArgs),
     /// Measure live memory beside the kernel's own swap
     #[command(subcommand, after_long_help = commands::bench::HELP)]
     Bench(commands::bench::BenchCommand),
-    /// List schemes, policies and device presets
-    #[command(after_long_help = commands::schemes::HELP)]
-    Schemes,
     /// Print the JSON Schema of results
     #[command(hide = true)]
     Schema,
@@ -81,22 +71,26 @@ enum Command {
     Completions(CompletionsArgs),
 }
 
-/// Runs a command line as a part of another command, whose output it shares.
-fn run_part(line: &[String], output: &Output) -> anyhow::Result<()> {
-    let cli = Cli::try_parse_from(line)?;
-    dispatch(cli.command, &output.of_part(cli.output, line.to_vec()))
+/// The command as the host of what is computed: results go to its output, progress to a bar.
+struct Terminal<'a>(&'a Output);
+
+impl Host for Terminal<'_> {
+    fn output(&self) -> &Output {
+        self.0
+    }
+
+    fn progress(&self, what: &'static str) -> OnProgress {
+        let bar = progress::Bar::new(what);
+        Box::new(move |progress| bar.set(progress))
+    }
 }
 
 fn dispatch(command: Command, output: &Output) -> anyhow::Result<()> {
     match command {
-        Command::Trace(command) => commands::trace::run(command, output),
+        Command::Computed(command) => warmswap_commands::run(command, &Terminal(output)),
         Command::Record(args) => commands::record::run(args, output),
-        Command::Replay(args) => commands::replay::run(args, output),
-        Command::Compare(args) => commands::compare::run(args, output),
-        Command::Study(command) => commands::study::run(command, output),
         Command::Report(args) => commands::report::run(args, output),
         Command::Bench(command) => commands::bench::run(command, output),
-        Command::Schemes => commands::schemes::run(output),
         Command::Schema => commands::schema::run(output),
         Command::Man(args) => {
             output.refuse_result("warmswap-lab man")?;

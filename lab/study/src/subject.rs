@@ -29,16 +29,7 @@ impl Subject {
     /// # Errors
     /// The trace cannot be read or is damaged.
     pub fn open(path: impl AsRef<Path>, contents_memory_bytes: u64) -> Result<Self, StudyError> {
-        let mut subject = Self::without_contents(path)?;
-        if subject.reader.summary().contents > 0 {
-            let contents = Contents::of(&subject.reader, contents_memory_bytes);
-            let contents = contents.map_err(|source| StudyError::Contents {
-                trace: subject.name.clone(),
-                source: Box::new(source),
-            })?;
-            subject.contents = Some(Arc::new(contents));
-        }
-        Ok(subject)
+        Self::without_contents(path)?.with_contents(contents_memory_bytes)
     }
 
     /// Opens a trace without its contents: sizes and codec times of its pages are assumed. One pass over
@@ -47,14 +38,37 @@ impl Subject {
     /// # Errors
     /// The trace cannot be read or is damaged.
     pub fn without_contents(path: impl AsRef<Path>) -> Result<Self, StudyError> {
-        let reader = TraceReader::open(&path)?;
-        let stem = path.as_ref().file_stem().unwrap_or_default();
+        Self::of(TraceReader::open(path)?)
+    }
+
+    /// A trace that is open, without its contents. One pass over the events.
+    ///
+    /// # Errors
+    /// The trace cannot be read or is damaged.
+    pub fn of(reader: TraceReader) -> Result<Self, StudyError> {
+        let stem = reader.path().file_stem().unwrap_or_default();
         Ok(Self {
             name: stem.to_string_lossy().into_owned(),
             footprint: footprint(&reader)?,
             reader,
             contents: None,
         })
+    }
+
+    /// With its contents, where the trace has some.
+    ///
+    /// # Errors
+    /// The trace cannot be read or is damaged.
+    pub fn with_contents(mut self, contents_memory_bytes: u64) -> Result<Self, StudyError> {
+        if self.reader.summary().contents > 0 {
+            let contents = Contents::of(&self.reader, contents_memory_bytes);
+            let contents = contents.map_err(|source| StudyError::Contents {
+                trace: self.name.clone(),
+                source: Box::new(source),
+            })?;
+            self.contents = Some(Arc::new(contents));
+        }
+        Ok(self)
     }
 
     /// The contents.

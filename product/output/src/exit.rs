@@ -50,6 +50,13 @@ pub fn report(
         text.lines().for_each(|line| tell!("{name}: {line}"));
         return ExitCode::from(2);
     }
+    tell!("{name}: {}", line(error));
+    ExitCode::from(if is_bad(error, is_bad_input) { 2 } else { 1 })
+}
+
+/// The error and its causes in one line.
+#[must_use]
+pub fn line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain() {
         let text = cause.to_string();
@@ -59,11 +66,18 @@ pub fn report(
             line += &text;
         }
     }
-    tell!("{name}: {}", line.replace('\n', " "));
+    line.replace('\n', " ")
+}
+
+/// Whether the input is at fault. `is_bad_input` knows errors besides those of this crate that are bad input.
+pub fn is_bad(
+    error: &anyhow::Error,
+    is_bad_input: impl Fn(&(dyn Error + 'static)) -> bool,
+) -> bool {
     let is_bad = |cause: &(dyn Error + 'static)| {
         cause.is::<BadInput>() || cause.is::<SizeError>() || is_bad_input(cause)
     };
-    ExitCode::from(if error.chain().any(is_bad) { 2 } else { 1 })
+    error.chain().any(is_bad)
 }
 
 /// Whether the reader of what a command writes has closed it.

@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal as _, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use crate::exit::{BadInput, is_broken_pipe};
 use crate::json::{Envelope, Schema};
@@ -49,10 +50,23 @@ pub struct Output {
     csv: Option<PathBuf>,
     /// The command that results say they are of; `None` for this one.
     command: Option<Vec<String>>,
+    /// Results for the caller, where nothing is written.
+    kept: Option<Mutex<Vec<Kept>>>,
     /// How tables look.
     pub style: Style,
     /// The reader of standard output has closed it.
     is_closed: AtomicBool,
+}
+
+/// A result that is kept for the caller.
+#[derive(Debug)]
+pub struct Kept {
+    /// The name of its schema.
+    pub schema: &'static str,
+    /// What `--json` writes.
+    pub json: String,
+    /// Its tables.
+    pub tables: Vec<Table>,
 }
 
 impl ResultArgs {
@@ -80,6 +94,7 @@ impl ResultArgs {
             json: json.cloned(),
             csv: csv.cloned(),
             command: None,
+            kept: None,
             style: Style {
                 raw: self.bytes,
                 colour,
@@ -118,6 +133,26 @@ fn width(is_raw: bool) -> usize {
 }
 
 impl Output {
+    /// Of a command that runs within a program: results are kept for it, and nothing is written.
+    #[must_use]
+    pub fn kept(command: Vec<String>) -> Self {
+        Self {
+            json: None,
+            csv: None,
+            command: Some(command),
+            kept: Some(Mutex::default()),
+            style: Style::default(),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// The results that were kept, in their order.
+    #[must_use]
+    pub fn into_kept(self) -> Vec<Kept> {
+        let kept = self.kept.unwrap_or_default();
+        kept.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Of a command that is a part of this one: its result goes to the file that it names, and its tables nowhere.
     #[must_use]
     pub fn of_part(&self, args: TableArgs, command: Vec<String>) -> Self {
@@ -125,6 +160,7 @@ impl Output {
             json: args.result.json,
             csv: args.csv,
             command: Some(command),
+            kept: None,
             style: self.style,
             is_closed: AtomicBool::new(false),
         }
@@ -192,7 +228,7 @@ impl Output {
             let texts: Vec<String> = tables.iter().map(|table| table.text(self.style)).collect();
             self.print(|out| out.write_all(texts.join("\n").as_bytes()))?;
         }
-        self.save(name, data)
+        self.save_with(name, data, tables)
     }
 
     /// Whether the result is to go to standard output as JSON.
@@ -204,7 +240,7 @@ impl Output {
     /// Whether the result is wanted as data.
     #[must_use]
     pub fn saves(&self) -> bool {
-        self.json.is_some()
+        self.json.is_some() || self.kept.is_some()
     }
 
     /// Whether standard output is for machines.
@@ -219,17 +255,33 @@ impl Output {
     /// # Errors
     /// That cannot be written, or the machine cannot be described.
     pub fn save<T: Serialize>(&self, name: &'static str, data: T) -> Result<()> {
-        let Some(path) = &self.json else {
+        self.save_with(name, data, &[])
+    }
+
+    fn save_with<T: Serialize>(&self, name: &'static str, data: T, tables: &[Table]) -> Result<()> {
+        if !self.saves() {
             return Ok(());
-        };
+        }
         let this = || std::env::args().collect();
         let command = self.command.clone().unwrap_or_else(this);
         let version = schema_version(name);
         let envelope = Envelope::new(Schema { name, version }, Machine::read()?, command, data);
-        if self.is_json_on_stdout() {
-            self.print(|mut out| envelope.write_to(&mut out))
-        } else {
-            Ok(envelope.save(path)?)
+        if let Some(kept) = &self.kept {
+            let mut json = Vec::new();
+            envelope.write_to(&mut json)?;
+            let kept = &mut *kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.push(Kept {
+                schema: name,
+                json: String::from_utf8(json)?,
+                tables: tables.to_vec(),
+            });
+        }
+        match &self.json {
+            None => Ok(()),
+            Some(_) if self.is_json_on_stdout() => {
+                self.print(|mut out| envelope.write_to(&mut out))
+            }
+            Some(path) => Ok(envelope.save(path)?),
         }
     }
 
@@ -291,5 +343,34 @@ fn schema_version(name: &str) -> u32 {
     match name {
         "warmswap.compare" | "warmswap.replay" => 2,
         _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Column;
+    use crate::units::Kind;
+
+    #[test]
+    fn results_are_kept_for_the_caller() {
+        let output = Output::kept(vec!["warmswap-lab".to_owned(), "schemes".to_owned()]);
+        let table = Table::new(
+            "Answers",
+            vec![Column::new("answer", "answer", Kind::Count)],
+        );
+        output.say("nothing is printed").expect("it is dropped");
+        output
+            .emit("warmswap.schemes", 42, &[table])
+            .expect("it is kept");
+        output.save("warmswap.compare", "text").expect("it is kept");
+        let kept = output.into_kept();
+        let schemas: Vec<_> = kept
+            .iter()
+            .map(|kept| (kept.schema, kept.tables.len()))
+            .collect();
+        assert_eq!(schemas, [("warmswap.schemes", 1), ("warmswap.compare", 0)]);
+        assert!(kept[0].json.contains("\"data\": 42\n}"), "{}", kept[0].json);
+        assert!(kept[1].json.contains("\"schema_version\": 2"));
     }
 }

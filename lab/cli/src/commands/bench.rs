@@ -6,7 +6,6 @@ mod relaunch;
 mod returns;
 
 use super::undo;
-use crate::definitions::shipped;
 use crate::progress::Bar;
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -14,6 +13,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use warmswap_bench::program::{Budget, ProgramBenchOptions, program};
 use warmswap_bench::{FaultsOptions, Pages, faults};
+use warmswap_commands::shipped;
 use warmswap_output::program::find;
 use warmswap_output::{BadInput, Output, SizeExpr};
 use warmswap_results::tables;

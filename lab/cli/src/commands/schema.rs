@@ -1,7 +1,7 @@
 //! `warmswap-lab schema`: the JSON Schema of the laboratory's results.
 
-use super::{schemes, trace};
 use anyhow::Result;
+use warmswap_commands::{schemes, trace};
 use warmswap_output::Output;
 use warmswap_results::Results;
 

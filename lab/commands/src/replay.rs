@@ -1,11 +1,10 @@
 //! `warmswap-lab replay`: one trace under one scheme, relaunch by relaunch.
 
-use crate::progress::Bar;
+use crate::host::Host;
 use crate::replay_args::{ReplayArgs, schemes};
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
-use warmswap_output::Output;
 use warmswap_results::tables;
 use warmswap_study::replay_all;
 
@@ -33,16 +32,17 @@ pub struct ReplayCommand {
 }
 
 /// Replays and prints.
-pub fn run(args: ReplayCommand, output: &Output) -> Result<()> {
+///
+/// # Errors
+/// Bad options or input, or a replay that stops.
+pub fn run(args: ReplayCommand, host: &dyn Host) -> Result<()> {
     let specs = schemes(&[args.scheme], &args.set)?;
     let options = args.replay.options()?;
-    let subjects = args.replay.open(&[args.trace])?;
-    let bar = Bar::new("replaying");
-    let runs = replay_all(&subjects, &specs, &options, &|progress| bar.set(progress))?;
-    drop(bar);
+    let subjects = args.replay.open(host, &[args.trace])?;
+    let runs = replay_all(&subjects, &specs, &options, &*host.progress("replaying"))?;
     for run in runs {
         let tables = tables::replay(&run.result);
-        output.emit("warmswap.replay", run.result, &tables)?;
+        host.output().emit("warmswap.replay", run.result, &tables)?;
     }
     Ok(())
 }

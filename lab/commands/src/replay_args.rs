@@ -1,6 +1,7 @@
 //! How traces are replayed: the options that `replay`, `compare` and `study` share.
 
-use crate::definitions::shipped;
+use crate::host::Host;
+use crate::shipped;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -12,9 +13,6 @@ use warmswap_output::units::Quantity;
 use warmswap_policy::SchemeSpec;
 use warmswap_replay::{DeviceModel, Pressure, Sight};
 use warmswap_study::{Amount, Options, Subject};
-
-/// Contents up to this many bytes stay in memory; those of larger traces are read when needed.
-const CONTENTS_MEMORY_BYTES: u64 = 4 << 30;
 
 /// Memory, device and what counts.
 #[derive(Debug, Args)]
@@ -69,6 +67,9 @@ fn amount(size: SizeExpr) -> Amount {
 }
 
 /// A preset, or a file in its format.
+///
+/// # Errors
+/// It is neither.
 pub fn device(text: &str) -> Result<DeviceModel> {
     if let Some(preset) = DeviceModel::preset(text) {
         return Ok(preset);
@@ -85,6 +86,9 @@ pub fn device(text: &str) -> Result<DeviceModel> {
 
 impl ReplayArgs {
     /// The options of a replay.
+    ///
+    /// # Errors
+    /// A budget of less than a page, or a device that is none.
     pub fn options(&self) -> Result<Options> {
         if let Some(asks) = self.budget.meant() {
             let why = format!("--budget {}: less than a page; {asks}", self.budget);
@@ -114,8 +118,11 @@ impl ReplayArgs {
     }
 
     /// Opens the traces, and checks that each can be replayed with so much memory.
-    pub fn open(&self, traces: &[PathBuf]) -> Result<Vec<Subject>> {
-        let subjects = open(traces, !self.no_contents)?;
+    ///
+    /// # Errors
+    /// A trace cannot be read, or the memory makes no sense for it.
+    pub fn open(&self, host: &dyn Host, traces: &[PathBuf]) -> Result<Vec<Subject>> {
+        let subjects = open(host, traces, !self.no_contents)?;
         subjects
             .iter()
             .try_for_each(|subject| self.check(subject))?;
@@ -150,15 +157,13 @@ impl ReplayArgs {
 }
 
 /// Opens traces, with their contents or without.
-pub fn open(traces: &[PathBuf], contents: bool) -> Result<Vec<Subject>> {
+///
+/// # Errors
+/// A trace cannot be read, or is named twice.
+pub fn open(host: &dyn Host, traces: &[PathBuf], contents: bool) -> Result<Vec<Subject>> {
     let names = distinct_names(traces)?;
     let open = |(path, name): (&PathBuf, Option<String>)| {
-        let path = shipped(path);
-        let mut subject = if contents {
-            Subject::open(&path, CONTENTS_MEMORY_BYTES)
-        } else {
-            Subject::without_contents(&path)
-        }?;
+        let mut subject = host.subject(&shipped(path), contents)?;
         subject.name = name.unwrap_or(subject.name);
         Ok(subject)
     };
@@ -193,6 +198,9 @@ fn distinct_names(traces: &[PathBuf]) -> Result<Vec<Option<String>>, BadInput> {
 
 /// Schemes by name, with slots exchanged: each of `text` may carry changes of its own (`zram+codec=zstd`),
 /// and all of them get those of `changes`.
+///
+/// # Errors
+/// A scheme or a slot that does not exist, or a scheme that is named twice.
 pub fn schemes(text: &[String], changes: &[String]) -> Result<Vec<SchemeSpec>> {
     let parse = |text: &String| {
         let mut spec = SchemeSpec::parse(text)?;

@@ -3,10 +3,13 @@
 //! Each result names the command line that makes it again alone.
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, Parser as _};
 use std::path::{Path, PathBuf};
 use warmswap_output::Output;
-use warmswap_study::StudyError;
+use warmswap_study::{StudyError, Subject};
+use warmswap_trace::TraceReader;
+
+use crate::host::{Host, OnProgress};
 
 /// What to study, and where results go.
 #[derive(Debug, Args)]
@@ -76,7 +79,11 @@ const PARTS: &[Part] = &[
 ];
 
 /// Runs every part, one after the other.
-pub fn run(args: &AllArgs, output: &Output) -> Result<()> {
+///
+/// # Errors
+/// The folder cannot be made, or a part fails.
+pub fn run(args: &AllArgs, host: &dyn Host) -> Result<()> {
+    let output = host.output();
     // Each study writes its own file.
     output.refuse_result("warmswap-lab study all")?;
     std::fs::create_dir_all(&args.out)
@@ -87,7 +94,7 @@ pub fn run(args: &AllArgs, output: &Output) -> Result<()> {
             continue;
         };
         output.say(&line.join(" "))?;
-        match crate::run_part(&line, output) {
+        match run_part(&line, host) {
             Err(error) if lacks_contents(&error) => {
                 output.say(&format!("left out: {}: {error}", part.1))?;
             }
@@ -98,6 +105,37 @@ pub fn run(args: &AllArgs, output: &Output) -> Result<()> {
     output.say(&format!(
         "the page: warmswap-lab report {folder}/*.json -o report.html"
     ))
+}
+
+/// Runs a part, whose result goes to the file that its line names.
+fn run_part(line: &[String], host: &dyn Host) -> Result<()> {
+    let part = crate::Line::try_parse_from(line)?;
+    let output = host.output().of_part(part.output, line.to_vec());
+    crate::run(part.command, &PartHost { output, host })
+}
+
+/// The host, with an output of its own for a part.
+struct PartHost<'a> {
+    output: Output,
+    host: &'a dyn Host,
+}
+
+impl Host for PartHost<'_> {
+    fn output(&self) -> &Output {
+        &self.output
+    }
+
+    fn progress(&self, what: &'static str) -> OnProgress {
+        self.host.progress(what)
+    }
+
+    fn reader(&self, path: &Path) -> warmswap_trace::Result<TraceReader> {
+        self.host.reader(path)
+    }
+
+    fn subject(&self, path: &Path, contents: bool) -> Result<Subject, StudyError> {
+        self.host.subject(path, contents)
+    }
 }
 
 /// Whether a study needs page contents, which a trace does not have. Others do without.

@@ -2,19 +2,18 @@
 
 mod all;
 
-use crate::progress::Bar;
+use crate::host::Host;
 use crate::replay_args::{open, schemes};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use warmswap_codec::Codec;
-use warmswap_output::Output;
 use warmswap_results::tables::{self, asap, studies};
 use warmswap_study::compression::CompressionStudy;
 use warmswap_study::{
-    Amount, Dumps, OnProgress, Options, Progress, Sample, Subject, ablation, chunk_sizes,
-    compression, coverage, entropy_study, ezswap, heap_study, hotness_order, launches, locality,
-    misses, prepaging, residency, sensitivity, similarity, switches,
+    Amount, Dumps, OnProgress, Options, Sample, Subject, ablation, chunk_sizes, compression,
+    coverage, entropy_study, ezswap, heap_study, hotness_order, launches, locality, misses,
+    prepaging, residency, sensitivity, similarity, switches,
 };
 
 /// Examples.
@@ -27,6 +26,7 @@ Examples:
   warmswap-lab study all traces/mixed.wst -o results/
       every study and the papers' comparisons, for `warmswap-lab report`";
 
+/// The studies.
 #[derive(Debug, Subcommand)]
 pub enum StudyCommand {
     /// Hot, warm and cold data in each tenth of what is swapped out (Figure 4)
@@ -65,6 +65,7 @@ pub enum StudyCommand {
     Heap(HeapArgs),
 }
 
+/// Which heap dumps, and what counts.
 #[derive(Debug, Args)]
 pub struct HeapArgs {
     /// The dumps, as `jcmd PID GC.heap_dump`, `node --heapsnapshot-signal` or Chromium make them; compressed by gzip or not
@@ -81,6 +82,7 @@ pub struct HeapArgs {
     young_after: Option<String>,
 }
 
+/// Which trace, and how much of it.
 #[derive(Debug, Args)]
 pub struct EntropyArgs {
     /// The trace
@@ -90,6 +92,7 @@ pub struct EntropyArgs {
     pages: u64,
 }
 
+/// Which traces, with how much memory.
 #[derive(Debug, Args)]
 pub struct EzswapArgs {
     /// The traces
@@ -103,6 +106,7 @@ pub struct EzswapArgs {
     pool: f64,
 }
 
+/// Which traces and scheme, with how much memory.
 #[derive(Debug, Args)]
 pub struct AblationArgs {
     /// The traces
@@ -119,6 +123,7 @@ pub struct AblationArgs {
     pool: f64,
 }
 
+/// Which traces and schemes.
 #[derive(Debug, Args)]
 pub struct StudyArgs {
     /// The traces
@@ -129,6 +134,7 @@ pub struct StudyArgs {
     schemes: Vec<String>,
 }
 
+/// Which traces, policies and sizes.
 #[derive(Debug, Args)]
 pub struct MissesArgs {
     /// The traces
@@ -148,6 +154,7 @@ pub struct MissesArgs {
     fit: Vec<u32>,
 }
 
+/// Which traces and schemes, with how much memory.
 #[derive(Debug, Args)]
 pub struct ResidencyArgs {
     #[command(flatten)]
@@ -157,6 +164,7 @@ pub struct ResidencyArgs {
     budget: f64,
 }
 
+/// Which trace, how much of it, and how often.
 #[derive(Debug, Args)]
 pub struct ChunkSizeArgs {
     /// The trace
@@ -170,71 +178,80 @@ pub struct ChunkSizeArgs {
 }
 
 /// Carries out a study.
-pub fn run(command: StudyCommand, output: &Output) -> Result<()> {
-    let bar = Bar::new("studying");
-    let progress = |progress: Progress| bar.set(progress);
+///
+/// # Errors
+/// Bad options or input, or a study that stops.
+pub fn run(command: StudyCommand, host: &dyn Host) -> Result<()> {
+    let output = host.output();
+    let progress = host.progress("studying");
+    let progress = &*progress;
     match command {
         StudyCommand::HotnessOrder(args) => {
             let (options, schemes) = (Options::default(), args.schemes("zram")?);
-            let result = hotness_order(&args.open()?, &schemes, &options, &progress)?;
+            let result = hotness_order(&args.open(host)?, &schemes, &options, progress)?;
             let tables = studies::hotness_order(&result);
             output.emit("warmswap.study.hotness_order", &result, &tables)
         }
         StudyCommand::Similarity(args) => {
-            let result = similarity(&open(&args.traces, false)?)?;
+            let result = similarity(&open(host, &args.traces, false)?)?;
             let table = studies::similarity(&result);
             output.emit("warmswap.study.similarity", &result, &[table])
         }
         StudyCommand::ChunkSize(args) => {
-            let subject = &open(&[args.trace], true)?[0];
+            let subject = &open(host, &[args.trace], true)?[0];
             let sample = Sample::of(subject, args.sample_mib << 20)?;
-            let result = chunk_sizes(&sample, &Codec::ALL, args.passes, &progress)?;
+            let result = chunk_sizes(&sample, &Codec::ALL, args.passes, progress)?;
             let table = studies::chunk_sizes(&result);
             output.emit("warmswap.study.chunk_size", &result, &[table])
         }
         StudyCommand::Locality(args) => {
             let options = Options::full_pressure();
-            let result = locality(&args.open()?, &args.schemes("zram")?, &options, &progress)?;
+            let result = locality(
+                &args.open(host)?,
+                &args.schemes("zram")?,
+                &options,
+                progress,
+            )?;
             let table = studies::locality(&result);
             output.emit("warmswap.study.locality", &result, &[table])
         }
         StudyCommand::Compression(args) => {
-            let result = args.compression(&compression::SCHEMES, &progress)?;
+            let result = args.compression(&compression::SCHEMES, host, progress)?;
             let tables = studies::compression(&result);
             output.emit("warmswap.study.compression", &result, &tables)
         }
         StudyCommand::Coverage(args) => {
             let (options, schemes) = (Options::default(), args.schemes("ariadne")?);
-            let result = coverage(&args.open()?, &schemes, &options, &progress)?;
+            let result = coverage(&args.open(host)?, &schemes, &options, progress)?;
             let table = studies::coverage(&result);
             output.emit("warmswap.study.coverage", &result, &[table])
         }
         StudyCommand::Sensitivity(args) => {
-            let result = args.compression(&sensitivity::SCHEMES, &progress)?;
+            let result = args.compression(&sensitivity::SCHEMES, host, progress)?;
             let tables = studies::compression(&result);
             output.emit("warmswap.study.sensitivity", &result, &tables)
         }
         StudyCommand::Entropy(args) => {
-            let subject = &open(&[args.trace], true)?[0];
-            let result = entropy_study(subject, args.pages, &progress)?;
+            let subject = &open(host, &[args.trace], true)?[0];
+            let result = entropy_study(subject, args.pages, progress)?;
             let tables = tables::ezswap::entropy(&result);
             output.emit("warmswap.study.entropy", &result, &tables)
         }
         StudyCommand::Ezswap(args) => {
-            let subjects = open(&args.traces, true)?;
-            let result = ezswap(&subjects, args.budget, args.pool, &progress)?;
+            let subjects = open(host, &args.traces, true)?;
+            let result = ezswap(&subjects, args.budget, args.pool, progress)?;
             let tables = tables::ezswap::ezswap(&result);
             output.emit("warmswap.study.ezswap", &result, &tables)
         }
         StudyCommand::Ablation(args) => {
             let scheme = &schemes(&[args.scheme], &[])?[0];
             let percent = (args.budget, args.pool);
-            let result = ablation(&open(&args.traces, true)?, scheme, percent, &progress)?;
+            let result = ablation(&open(host, &args.traces, true)?, scheme, percent, progress)?;
             let table = tables::ablation(&result);
             output.emit("warmswap.study.ablation", &result, &[table])
         }
         StudyCommand::Switches(args) => {
-            let result = switches(&open(&args.traces, false)?)?;
+            let result = switches(&open(host, &args.traces, false)?)?;
             let table = asap::switches(&result);
             output.emit("warmswap.study.switches", &result, &[table])
         }
@@ -244,17 +261,17 @@ pub fn run(command: StudyCommand, output: &Output) -> Result<()> {
                 ..Options::full_pressure()
             };
             let schemes = args.schemes(warmswap_study::prepaging::SCHEME)?;
-            let result = prepaging(&args.open()?, &schemes, &options, &progress)?;
+            let result = prepaging(&args.open(host)?, &schemes, &options, progress)?;
             let table = asap::prepaging(&result);
             output.emit("warmswap.study.prepaging", &result, &[table])
         }
         StudyCommand::Launches(args) => {
-            let result = launches(&open(&args.traces, false)?)?;
+            let result = launches(&open(host, &args.traces, false)?)?;
             let table = studies::launches(&result);
             output.emit("warmswap.study.launches", &result, &[table])
         }
         StudyCommand::Misses(args) => {
-            let subjects = open(&args.traces, false)?;
+            let subjects = open(host, &args.traces, false)?;
             let result = misses::misses(&subjects, &args.policies, &args.fit)?;
             let table = studies::misses(&result);
             output.emit("warmswap.study.misses", &result, &[table])
@@ -265,15 +282,12 @@ pub fn run(command: StudyCommand, output: &Output) -> Result<()> {
                 ..Options::default()
             };
             let schemes = args.study.schemes(&residency::SCHEMES.join(","))?;
-            let subjects = args.study.open()?;
-            let result = warmswap_study::residency(&subjects, &schemes, &options, &progress)?;
+            let subjects = args.study.open(host)?;
+            let result = warmswap_study::residency(&subjects, &schemes, &options, progress)?;
             let table = studies::residency(&result);
             output.emit("warmswap.study.residency", &result, &[table])
         }
-        StudyCommand::All(args) => {
-            drop(bar);
-            all::run(&args, output)
-        }
+        StudyCommand::All(args) => all::run(&args, host),
         StudyCommand::Heap(args) => {
             let mut result = Vec::new();
             for dump in &args.dumps {
@@ -286,14 +300,24 @@ pub fn run(command: StudyCommand, output: &Output) -> Result<()> {
 }
 
 impl StudyArgs {
-    fn open(&self) -> Result<Vec<Subject>> {
-        open(&self.traces, true)
+    fn open(&self, host: &dyn Host) -> Result<Vec<Subject>> {
+        open(host, &self.traces, true)
     }
 
-    fn compression(&self, paper: &[&str], progress: OnProgress<'_>) -> Result<CompressionStudy> {
+    fn compression(
+        &self,
+        paper: &[&str],
+        host: &dyn Host,
+        progress: OnProgress<'_>,
+    ) -> Result<CompressionStudy> {
         let schemes = self.schemes(&paper.join(","))?;
         let options = Options::full_pressure();
-        Ok(compression(&self.open()?, &schemes, &options, progress)?)
+        Ok(compression(
+            &self.open(host)?,
+            &schemes,
+            &options,
+            progress,
+        )?)
     }
 
     fn schemes(&self, paper: &str) -> Result<Vec<warmswap_policy::SchemeSpec>> {

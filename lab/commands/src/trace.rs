@@ -1,14 +1,13 @@
 //! `warmswap-lab trace`: look into a trace, or convert it.
 
-use crate::definitions::shipped;
-use crate::progress::Bar;
+use crate::host::Host;
+use crate::shipped;
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use warmswap_output::BadInput;
-use warmswap_output::Output;
 use warmswap_output::output::check_file;
 use warmswap_output::units::grouped as count;
 use warmswap_page::{AppId, LaunchKind, PageAddr};
@@ -37,6 +36,7 @@ Examples:
 
 Exit status: 2 when the file is no trace, or damaged; the line says at which byte.";
 
+/// What is done with a trace.
 #[derive(Debug, Subcommand)]
 pub enum TraceCommand {
     /// What a trace holds
@@ -51,6 +51,7 @@ pub enum TraceCommand {
     Sample(SampleArgs),
 }
 
+/// Which trace.
 #[derive(Debug, Args)]
 pub struct InfoArgs {
     /// The trace
@@ -60,6 +61,7 @@ pub struct InfoArgs {
     verify: bool,
 }
 
+/// Which trace, and which of its events.
 #[derive(Debug, Args)]
 pub struct HeadArgs {
     /// The trace
@@ -72,6 +74,7 @@ pub struct HeadArgs {
     from: u64,
 }
 
+/// Which trace, and what is written.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// The trace
@@ -97,6 +100,7 @@ enum ExportFormat {
     OracleGeneral,
 }
 
+/// From where, and to where.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
     /// The folder with swapout_trace.txt (or its .meta and .data), swapin_trace.txt, ttid_swapin_trace.txt
@@ -107,6 +111,7 @@ pub struct ImportArgs {
     out: PathBuf,
 }
 
+/// Which trace, and what is kept of it.
 #[derive(Debug, Args)]
 pub struct SampleArgs {
     /// The trace
@@ -135,14 +140,18 @@ pub struct SampleArgs {
 }
 
 /// Carries out a subcommand.
-pub fn run(command: TraceCommand, output: &Output) -> Result<()> {
+///
+/// # Errors
+/// Bad options or input, or a file that cannot be written.
+pub fn run(command: TraceCommand, host: &dyn Host) -> Result<()> {
+    let output = host.output();
     match command {
-        TraceCommand::Info(args) => info(&args, output),
-        TraceCommand::Head(args) => head(&args, output),
+        TraceCommand::Info(args) => info(&args, host),
+        TraceCommand::Head(args) => head(&args, host),
         TraceCommand::Export(args) => {
             output.refuse_tables("warmswap-lab trace export")?;
             check_file("--out", &args.out)?;
-            let trace = TraceReader::open(shipped(&args.trace))?;
+            let trace = host.reader(&shipped(&args.trace))?;
             let (events, what) = match args.format {
                 ExportFormat::Parquet => (export::to_parquet(&trace, &args.out)?, "events"),
                 ExportFormat::OracleGeneral => {
@@ -161,10 +170,10 @@ pub fn run(command: TraceCommand, output: &Output) -> Result<()> {
             };
             output.save("warmswap.trace_export", exported)
         }
-        TraceCommand::Import(args) => import(&args, output),
+        TraceCommand::Import(args) => import(&args, host),
         TraceCommand::Sample(args) => {
             check_file("--out", &args.out)?;
-            let reader = TraceReader::open(shipped(&args.trace))?;
+            let reader = host.reader(&shipped(&args.trace))?;
             let app_shares = app_shares(&reader, &args.app_share)?;
             if args.share == 0.0 && app_shares.iter().all(|&(_, share)| share == 0.0) {
                 let why = "--share 0 keeps nothing: give more than 0, up to 1";
@@ -182,7 +191,7 @@ pub fn run(command: TraceCommand, output: &Output) -> Result<()> {
                 content_level: args.level,
             };
             sample(&reader, &args.out, &options)?;
-            show(&args.out, output)
+            show(&args.out, host)
         }
     }
 }
@@ -213,20 +222,20 @@ fn app_shares(reader: &TraceReader, texts: &[String]) -> Result<Vec<(AppId, f64)
     texts.iter().map(parse).collect()
 }
 
-fn show(trace: &Path, output: &Output) -> Result<()> {
-    let reader = TraceReader::open(shipped(trace))?;
+fn show(trace: &Path, host: &dyn Host) -> Result<()> {
+    let reader = host.reader(&shipped(trace))?;
     let stats = stats(&reader)?;
     let tables = tables::trace_info(&stats);
-    output.emit("warmswap.trace_info", stats, &tables)
+    host.output().emit("warmswap.trace_info", stats, &tables)
 }
 
-fn info(args: &InfoArgs, output: &Output) -> Result<()> {
+fn info(args: &InfoArgs, host: &dyn Host) -> Result<()> {
     if args.verify {
-        let bar = Bar::new("verifying");
-        TraceReader::open(shipped(&args.trace))?
-            .verify(|done, total| bar.set(Progress { done, total }))?;
+        let on_progress = host.progress("verifying");
+        host.reader(&shipped(&args.trace))?
+            .verify(|done, total| on_progress(Progress { done, total }))?;
     }
-    show(&args.trace, output)
+    show(&args.trace, host)
 }
 
 /// What was written.
@@ -251,9 +260,10 @@ pub struct Shown<'a> {
     what: String,
 }
 
-fn head(args: &HeadArgs, output: &Output) -> Result<()> {
+fn head(args: &HeadArgs, host: &dyn Host) -> Result<()> {
+    let output = host.output();
     output.refuse_tables("warmswap-lab trace head")?;
-    let reader = TraceReader::open(shipped(&args.trace))?;
+    let reader = host.reader(&shipped(&args.trace))?;
     let name = |app: AppId| reader.app(app).map_or("?", |info| &info.name);
     let mut events = Vec::new();
     for (event, number) in reader
@@ -315,10 +325,10 @@ fn words(reader: &TraceReader, kind: EventKind) -> String {
     }
 }
 
-fn import(args: &ImportArgs, output: &Output) -> Result<()> {
+fn import(args: &ImportArgs, host: &dyn Host) -> Result<()> {
     check_file("--out", &args.out)?;
     let (imported, _) = ariadne::import(&args.folder, &args.out)?;
-    output.say(&format!(
+    host.output().say(&format!(
         "{} swap-outs, {} swap-ins in the relaunch window, {} after it, {} from unknown sectors, {} pages on LRU lists",
         count(imported.swap_outs),
         count(imported.launch_swap_ins),
@@ -326,5 +336,5 @@ fn import(args: &ImportArgs, output: &Output) -> Result<()> {
         count(imported.unknown_swap_ins),
         count(imported.resident_pages),
     ))?;
-    show(&args.out, output)
+    show(&args.out, host)
 }

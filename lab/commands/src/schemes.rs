@@ -42,6 +42,9 @@ fn texts<const N: usize>(cells: [&str; N]) -> [Quantity; N] {
 }
 
 /// Prints the tables.
+///
+/// # Errors
+/// They cannot be written.
 pub fn run(output: &Output) -> Result<()> {
     let names = SchemeSpec::all_names();
     let listing = Listing {

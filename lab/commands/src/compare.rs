@@ -1,11 +1,10 @@
 //! `warmswap-lab compare`: schemes side by side.
 
-use crate::progress::Bar;
+use crate::host::Host;
 use crate::replay_args::{ReplayArgs, schemes};
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
-use warmswap_output::Output;
 use warmswap_policy::SchemeSpec;
 use warmswap_results::tables;
 use warmswap_study::compare::{as_in_its_paper, with_limits};
@@ -39,11 +38,13 @@ pub struct CompareArgs {
 }
 
 /// Replays and prints.
-pub fn run(args: CompareArgs, output: &Output) -> Result<()> {
+///
+/// # Errors
+/// Bad options or input, or a replay that stops.
+pub fn run(args: CompareArgs, host: &dyn Host) -> Result<()> {
     let specs = with_limits(schemes(&args.schemes, &args.set)?)?;
     let options = args.replay.options()?;
-    let subjects = args.replay.open(&args.traces)?;
-    let bar = Bar::new("replaying");
+    let subjects = args.replay.open(host, &args.traces)?;
     let options_of = |scheme: &SchemeSpec, options: Options| {
         if args.replay.is_as_in_papers() {
             as_in_its_paper(scheme, options)
@@ -51,11 +52,12 @@ pub fn run(args: CompareArgs, output: &Output) -> Result<()> {
             options
         }
     };
-    let on_progress = |progress| bar.set(progress);
-    let (comparison, _) = compare(&subjects, &specs, &options, options_of, &on_progress)?;
-    drop(bar);
+    let on_progress = host.progress("replaying");
+    let (comparison, _) = compare(&subjects, &specs, &options, options_of, &*on_progress)?;
+    drop(on_progress);
     let tables = tables::comparison(&comparison);
     let verdict = tables::compare::verdict(&comparison);
-    output.emit("warmswap.compare", comparison, &tables)?;
-    verdict.map_or(Ok(()), |line| output.say(&line))
+    host.output()
+        .emit("warmswap.compare", comparison, &tables)?;
+    verdict.map_or(Ok(()), |line| host.output().say(&line))
 }
