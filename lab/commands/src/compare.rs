@@ -33,6 +33,9 @@ pub struct CompareArgs {
     /// Exchange a slot of every scheme: `--set prefetch=none`
     #[arg(long, value_name = "SLOT=POLICY")]
     set: Vec<String>,
+    /// Leave out the two clairvoyant schemes that end every comparison
+    #[arg(long)]
+    no_optima: bool,
     #[command(flatten)]
     replay: ReplayArgs,
 }
@@ -42,7 +45,12 @@ pub struct CompareArgs {
 /// # Errors
 /// Bad options or input, or a replay that stops.
 pub fn run(args: CompareArgs, host: &dyn Host) -> Result<()> {
-    let specs = with_limits(schemes(&args.schemes, &args.set)?)?;
+    let specs = schemes(&args.schemes, &args.set)?;
+    let specs = if args.no_optima {
+        specs
+    } else {
+        with_limits(specs)?
+    };
     let options = args.replay.options()?;
     let subjects = args.replay.open(host, &args.traces)?;
     let options_of = |scheme: &SchemeSpec, options: Options| {
