@@ -54,7 +54,7 @@ kernels: setup ## the live tests on the kernels of Debian's releases, in virtual
 	@WARMSWAP_KERNELS_ARCH=$(or $(ARCH),$(WARMSWAP_KERNELS_ARCH)) scripts/kernels
 
 cross: setup ## build all for another processor: ARCH=aarch64
-	@scripts/cross $(or $(ARCH),aarch64) build --locked --workspace --exclude warmswap-python --all-targets
+	@scripts/cross $(or $(ARCH),aarch64) build --locked --workspace --exclude warmswap-python --exclude warmswap-lab-python --all-targets
 
 traces: lab ## record the programs of apps/ for studies, an hour at most, to target/traces; SEEDS, SIZES, RELAUNCHES, MINUTES
 	@scripts/traces

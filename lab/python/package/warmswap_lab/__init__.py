@@ -1,0 +1,40 @@
+"""Swap schemes on recorded traces: replays and the papers' studies, with results as data frames.
+
+    import warmswap_lab as lab
+
+    trace = lab.open("traces/mixed.wst")
+    trace.between(1.0, 2.0).to_pandas()                      # events of one second
+    result = lab.replay(trace, scheme="ariadne", budget="40%", set={"prefetch": "none"})
+    result.to_pandas()                                       # relaunch by relaunch
+    lab.study("similarity", trace).to_pandas()
+
+A call is a line of the command ``warmswap-lab``: the same options by the same names, the same results, and errors with the
+same words.
+"""
+
+from __future__ import annotations
+
+from ._commands import STUDIES, compare, help, replay, schemes, study
+from ._engine import BadInput, Error
+from ._results import Column, Result, Table
+from ._traces import Contents, Events, Trace, import_ariadne, open, write
+
+__all__ = [
+    "STUDIES",
+    "BadInput",
+    "Column",
+    "Contents",
+    "Error",
+    "Events",
+    "Result",
+    "Table",
+    "Trace",
+    "compare",
+    "help",
+    "import_ariadne",
+    "open",
+    "replay",
+    "schemes",
+    "study",
+    "write",
+]
