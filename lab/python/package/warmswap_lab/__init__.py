@@ -1,4 +1,4 @@
-"""Swap schemes on recorded traces: replays and the papers' studies, with results as data frames.
+"""Swap schemes on recorded traces: replays, the papers' studies and sweeps, with results as data frames.
 
     import warmswap_lab as lab
 
@@ -7,6 +7,8 @@
     result = lab.replay(trace, scheme="ariadne", budget="40%", set={"prefetch": "none"})
     result.to_pandas()                                       # relaunch by relaunch
     lab.study("similarity", trace).to_pandas()
+    lab.sweep({"traces": ["traces/*.wst"], "schemes": ["zram", "ariadne"],
+               "budget": ["30%", "50%"], "out": "results"}).to_pandas()
 
 A call is a line of the command ``warmswap-lab``: the same options by the same names, the same results, and errors with the
 same words.
@@ -14,10 +16,16 @@ same words.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from ._commands import STUDIES, compare, help, replay, schemes, study
 from ._engine import BadInput, Error
 from ._results import Column, Result, Table
 from ._traces import Contents, Events, Trace, import_ariadne, open, write
+
+if _TYPE_CHECKING:
+    from .sweeps import Sweep, sweep
 
 __all__ = [
     "STUDIES",
@@ -27,6 +35,7 @@ __all__ = [
     "Error",
     "Events",
     "Result",
+    "Sweep",
     "Table",
     "Trace",
     "compare",
@@ -36,5 +45,15 @@ __all__ = [
     "replay",
     "schemes",
     "study",
+    "sweep",
     "write",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    # Sweeps import Dask, which takes longer than all the rest.
+    if name in ("Sweep", "sweep"):
+        from . import sweeps
+
+        return getattr(sweeps, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
