@@ -190,11 +190,9 @@ fn interruptible<T: Send>(
         while !py.detach(wait) {
             if interrupted.is_ok() {
                 interrupted = py.check_signals().and_then(|()| tick());
-                interrupted
-                    .as_ref()
-                    .err()
-                    .into_iter()
-                    .for_each(|_| stop.set());
+                if interrupted.is_err() {
+                    stop.set();
+                }
             }
         }
         let done = worker.join();

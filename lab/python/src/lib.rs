@@ -5,11 +5,11 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`call`] | runs a line without the GIL, until it ends or Ctrl-C ends it |
-//! | [`trace`] | a trace that is open, and what replays of it share |
-//! | [`batches`] | events and page contents as streams of Arrow record batches |
-//! | [`writer`] | traces from such streams |
-//! | [`errors`] | exceptions, with the command's words |
+//! | `call` | runs a line without the GIL, until it ends or Ctrl-C ends it |
+//! | `trace` | a trace that is open, and what replays of it share |
+//! | `batches` | events and page contents as streams of Arrow record batches |
+//! | `writer` | traces from such streams |
+//! | `errors` | exceptions, with the command's words |
 
 mod batches;
 mod call;

@@ -215,6 +215,7 @@ def test_a_data_set_says_where_it_comes_from(
     lab.sweep(few, one, out=f"memory://{tmp_path}/far", progress=quiet)
     results = lab.sweep(few, one, out=f"memory://{tmp_path}/far", progress=quiet)
     about = results.about()
+    assert about["spec"]["traces"] == [os.fspath(trace) for trace in few["traces"]]
     assert about["spec"]["schemes"] == ["zram"] and "dask" in about["versions"]
     small = spec["traces"][0]
     assert about["traces"][os.fspath(small)] == _worker.content_hash(os.fspath(small))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Union
@@ -62,8 +62,8 @@ def sweep(
     left = _left(read, sources, store, retry_failed)
     store.begin(read.written, {path: source.hash for path, source in sources.items()})
     tally = Tally(total=len(read.tasks), before=len(read.tasks) - len(left))
-    with _writer(store) as note, _client(client, workers, bool(left)) as cluster:
-        run = _Run(cluster, sources, note, tally, retries, progress)
+    with _Writer(store) as writer, _client(client, workers, bool(left)) as cluster:
+        run = _Run(cluster, sources, writer.note, tally, retries, progress)
         run.all(left, send_traces)
     return store
 
@@ -90,24 +90,45 @@ def _left(
     return [(name, task) for name, task in named.items() if name not in done]
 
 
-@contextlib.contextmanager
-def _writer(store: Sweep) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Writes rows now and then, and what is left at the end, an interrupt's too."""
-    rows: list[dict[str, Any]] = []
-    written = time.monotonic()
+class _Writer:
+    """Writes rows now and then, on a thread of its own, and what is left at the end, an interrupt's too."""
 
-    def note(row: dict[str, Any]) -> None:
-        nonlocal written
-        rows.append(row)
-        if time.monotonic() - written >= WRITE_EVERY_S:
-            store.add(rows)
-            rows.clear()
-            written = time.monotonic()
+    def __init__(self, store: Sweep) -> None:
+        self.store = store
+        self.rows: list[dict[str, Any]] = []
+        self.lock, self.ended = threading.Lock(), threading.Event()
+        self.error: Optional[Exception] = None
+        self.thread = threading.Thread(target=self._now_and_then, name="sweep rows", daemon=True)
 
-    try:
-        yield note
-    finally:
-        store.add(rows)
+    def __enter__(self) -> _Writer:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ended.set()
+        self.thread.join()
+        self._write()
+
+    def note(self, row: dict[str, Any]) -> None:
+        """Adds a row. What the thread could not write is raised here, and its rows are kept for the end."""
+        if self.error is not None:
+            raise self.error
+        with self.lock:
+            self.rows.append(row)
+
+    def _now_and_then(self) -> None:
+        while self.error is None and not self.ended.wait(WRITE_EVERY_S):
+            try:
+                self._write()
+            except Exception as error:
+                self.error = error
+
+    def _write(self) -> None:
+        with self.lock:
+            rows = list(self.rows)
+        self.store.add(rows)
+        with self.lock:
+            del self.rows[: len(rows)]
 
 
 @contextlib.contextmanager
@@ -125,7 +146,13 @@ def _client(given: Any, workers: Optional[int], is_needed: bool) -> Iterator[Any
         yield client
 
 
+_Running = tuple[str, Task, Any]
+"""The name of a task, the task, and its future."""
+
+
 class _Run:
+    """The tasks of a sweep on their way through a cluster."""
+
     def __init__(
         self,
         client: Any,
@@ -171,31 +198,22 @@ class _Run:
         from distributed import as_completed
 
         waiting = iter(tasks)
-        running: dict[str, tuple[str, Task]] = {}
+        running: dict[str, _Running] = {}
         completed = as_completed()
         try:
             for _ in range(IN_FLIGHT):
                 self.next(waiting, running, completed)
             for future in completed:
-                name, task = running.pop(future.key)
+                name, task, _ = running.pop(future.key)
                 self.end(name, task, _outcome(future))
                 self.next(waiting, running, completed)
                 self.progress(self.tally)
         finally:
             completed.clear()
-            self.client.cancel([self.future(key) for key in running])
+            self.client.cancel([future for _, _, future in running.values()])
 
-    def future(self, key: str) -> Any:
-        from distributed import Future
-
-        return Future(key, self.client)
-
-    def next(
-        self,
-        waiting: Iterator[tuple[str, Task]],
-        running: dict[str, tuple[str, Task]],
-        completed: Any,
-    ) -> None:
+    def next(self, waiting: Iterator[tuple[str, Task]], running: dict[str, _Running], completed: Any) -> None:
+        """Hands the scheduler one more task, if there is one."""
         for name, task in waiting:
             source = self.sources[task.trace]
             future = self.client.submit(
@@ -209,7 +227,7 @@ class _Run:
                 retries=self.retries,
                 pure=False,
             )
-            running[future.key] = (name, task)
+            running[future.key] = (name, task, future)
             completed.add(future)
             return
 

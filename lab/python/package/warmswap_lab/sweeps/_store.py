@@ -53,7 +53,7 @@ class Sweep:
         versions.update(dask=dask.__version__, pyarrow=pyarrow.__version__)
         about = {"spec": spec, "versions": versions, "traces": dict(traces)}
         self._fs.makedirs(self._root, exist_ok=True)
-        text = json.dumps(about, indent=2, default=str) + "\n"
+        text = json.dumps(about, indent=2, default=_plain) + "\n"
         self._replace(f"{self._root}/{ABOUT}", lambda file: file.write(text.encode()))
 
     def about(self) -> dict[str, Any]:
@@ -138,6 +138,10 @@ class Sweep:
 def _folder(row: Mapping[str, Any]) -> str:
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", os.path.basename(row["trace"])) or "trace"
     return f"{name}-{(row['trace_hash'] or 'unread')[:8]}"
+
+
+def _plain(value: Any) -> str:
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 
 def _type(name: str) -> Any:

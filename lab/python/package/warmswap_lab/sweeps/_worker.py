@@ -61,6 +61,7 @@ def run(
     of_scheme = {name: value for name, value in flat(scheme_row).items() if name != "scheme"}
     of_trace = {name: value for name, value in flat(trace_row).items() if name != "trace"}
     whole = {"with_contents": result.data["with_contents"], "device_model": result.data["device"]}
+    whole["build"] = result.envelope["warmswap"]
     return {"status": "done", "error": None, **of_trace, **of_scheme, **whole}
 
 
