@@ -101,12 +101,11 @@ def test_rows_are_the_same_where_a_worker_is_killed(
     spec: "dict[str, Any]", one: Client, two: Client, tmp_path: pathlib.Path
 ) -> None:
     alone = lab.sweep(spec, one, out=tmp_path / "one", progress=quiet).to_arrow()
-    victims = list(two.run(os.getpid).values())
+    victims = list(two.run(os.getpid).values())[:1]
 
     def kill(tally: Tally) -> None:
         if tally.done >= TASKS // 4 and victims:
-            os.kill(victims[0], signal.SIGKILL)
-            victims.clear()
+            os.kill(victims.pop(), signal.SIGKILL)
 
     cluster = lab.sweep(spec, two, out=tmp_path / "two", progress=kill).to_arrow()
     assert not victims
@@ -166,6 +165,22 @@ def test_a_sweep_goes_on_where_it_was_interrupted(
     grown = {**spec, "budget": ["30%", "40%", "50%", "60%"]}
     assert lab.sweep(grown, one, out=out, progress=last.append).to_arrow().num_rows == TASKS * 4 // 3
     assert (last[-1].before, last[-1].done) == (TASKS, TASKS // 3)
+
+
+def test_a_cluster_that_goes_fails_no_task(spec: "dict[str, Any]", one: Client, tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "sweep"
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
+        with Client(cluster) as client:
+
+            def close(tally: Tally) -> None:
+                if tally.done == 5:
+                    cluster.close()
+
+            with pytest.raises(lab.Error, match="the same call goes on"):
+                lab.sweep(spec, client, out=out, progress=close)
+    before = lab.sweeps.Sweep(out).to_arrow().column("status").to_pylist()
+    assert 5 <= len(before) < TASKS and set(before) == {"done"}
+    assert lab.sweep(spec, one, out=out, progress=quiet).to_arrow().num_rows == TASKS
 
 
 def test_a_damaged_trace_is_a_row_that_says_why(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Union
@@ -165,6 +166,8 @@ class _Run:
         self.client, self.sources, self.note = client, sources, note
         self.tally, self.retries, self.progress = tally, retries, progress
         self.version = build()
+        # A cluster may remember tasks of earlier runs, failed ones too.
+        self.number = uuid.uuid4().hex[:8]
         self.sent: dict[str, Any] = {}
 
     def all(self, tasks: list[tuple[str, Task]], send_traces: Optional[bool]) -> None:
@@ -210,7 +213,9 @@ class _Run:
                 self.progress(self.tally)
         finally:
             completed.clear()
-            self.client.cancel([future for _, _, future in running.values()])
+            # A cluster that is gone has nothing to cancel.
+            with contextlib.suppress(Exception):
+                self.client.cancel([future for _, _, future in running.values()])
 
     def next(self, waiting: Iterator[tuple[str, Task]], running: dict[str, _Running], completed: Any) -> None:
         """Hands the scheduler one more task, if there is one."""
@@ -223,7 +228,7 @@ class _Run:
                 self.sent.get(task.trace),
                 task.scheme,
                 dict(task.options),
-                key=f"warmswap-{name}",
+                key=f"warmswap-{name}-{self.number}",
                 retries=self.retries,
                 pure=False,
             )
@@ -250,10 +255,11 @@ class _Run:
 
 
 def _outcome(future: Any) -> dict[str, Any]:
-    if future.status == "finished":
+    """What came of a task. A result that was lost with its worker is waited for: the scheduler has it computed again."""
+    try:
         outcome: dict[str, Any] = future.result()
-        return outcome
-    if future.status == "cancelled":
-        return {"status": "failed", "error": "the scheduler cancelled it"}
-    error = future.exception()
-    return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+    except Exception as error:
+        if future.status == "error":
+            return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+        raise _engine.Error(f"the cluster is gone, or gave the sweep up: {error}; the same call goes on") from error
+    return outcome
