@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import threading
 import uuid
@@ -54,6 +55,7 @@ def sweep(
     Workers read traces at the paths of the spec where they see the same files, and get them sent, each worker once, where
     they do not; ``send_traces`` says which, where workers come and go.
     """
+    _check_installed()
     read = read_spec(spec)
     target = out if out is not None else read.out
     if target is None:
@@ -67,6 +69,12 @@ def sweep(
         run = _Run(cluster, sources, writer.note, tally, retries, progress)
         run.all(left, send_traces)
     return store
+
+
+def _check_installed() -> None:
+    for name in ("dask", "distributed", "fsspec", "pyarrow"):
+        if importlib.util.find_spec(name) is None:
+            raise _engine.Error(f"sweeps need {name}: pip install 'warmswap-lab[sweep]'")
 
 
 def _source(path: str) -> Source:
