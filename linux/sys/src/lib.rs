@@ -10,6 +10,7 @@
 
 pub mod accessed;
 pub mod advise;
+pub mod byte_lock;
 pub mod cpu_time;
 pub mod cpus;
 pub mod file;
