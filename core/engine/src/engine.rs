@@ -349,6 +349,8 @@ impl Engine {
     /// counts as the minimum. For a host that shares its memory with programs that come and go.
     pub fn set_budget_bytes(&mut self, bytes: u64) {
         self.stuck = false;
+        // What reclaim gained is not to be told from what the budget lost.
+        self.balance_before_reclaim = None;
         self.budget
             .set_budget_bytes(bytes.max(MINIMUM_BUDGET_BYTES));
     }

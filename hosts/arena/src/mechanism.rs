@@ -9,7 +9,7 @@ pub use crate::fault::{Core, Served, Wanted};
 pub use crate::files::{FileMap, Files, Source};
 pub use crate::frames::{Frame, FrameSource, Frames, timespec};
 pub use crate::gate::{Gate, Inside};
-pub use crate::hooks::{FaultHooks, HandlerHooks};
+pub use crate::hooks::{FaultHooks, HandlerHooks, MoreBudget};
 pub use crate::lock::Mutex;
 pub use crate::pager::{FileTable, Pager, hold};
 pub use crate::shared::{AddressKind, PagerGuard, Shared};

@@ -36,6 +36,31 @@ fn nobody_waiting_frames_are_freed_between_the_watermarks() {
     assert_eq!(h.take_log(), []);
 }
 
+/// What the budget lost is not what reclaim failed to gain: nothing is killed, and pages go on leaving.
+#[test]
+fn a_budget_that_shrinks_during_reclaim_is_reached_by_reclaim() {
+    let mut e = engine("zram", pages(64, 64, 0));
+    (0..56).for_each(|n| {
+        e.touch(app(0), anon(n), true);
+    });
+    e.background(app(0));
+    for budget in [48, 40, 32] {
+        e.set_budget_bytes(budget * 4096);
+        let mut stores = 0;
+        while let Some(decision) = e.next_background_decision() {
+            let Action::Store { chunk, .. } = decision.action else {
+                panic!("{budget} pages: {decision:?}");
+            };
+            e.stored(chunk, Place::Pool, 100);
+            stores += 1;
+            if stores == 1 {
+                e.set_budget_bytes(budget * 4096 - 4096 * 4);
+            }
+        }
+        assert!(stores > 1 && e.exceeded_bytes() == 0, "{budget} pages");
+    }
+}
+
 #[test]
 fn with_few_free_frames_only_the_page_that_is_waited_for_comes_back() {
     let mut e = engine("zram+sizing=adaptive:4k-16k-16k", pages(64, 64, 0));
