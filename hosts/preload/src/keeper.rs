@@ -3,12 +3,12 @@
 //! There is none until the program has mapped more than its budget (files included where they are asked for), unless
 //! a client wants to talk to it: a program that fits has nothing of this library running.
 
+mod child;
 mod descriptors;
 
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use libc::c_int;
@@ -16,18 +16,21 @@ use warmswap_process::Space;
 use warmswap_protocol::{Answer, Phase, Reply, Request, Server, socket_path};
 use warmswap_sys::process::run_like_main_thread;
 
+pub use self::child::{forget, start_in_child};
 use self::descriptors::{check_stderr, close_all_but, have_own_folders};
 use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{Program, program, say};
-use crate::{ends, fork, go, mover, report};
+use crate::{ends, fork, go, group, mover, report};
 
 /// How often the keeper looks at what the program uses, until it is taken over.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long a thread waits for the keeper that maps a file. It may hold what a new thread needs: libraries are
 /// initialised under a lock of the loader's.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long a forked child waits for room for its threads.
-const LONG_PATIENCE: Duration = Duration::from_secs(10);
+/// How often it looks what the program can give to others that wait.
+const GIVE_EVERY: Duration = Duration::from_millis(1);
+/// So much more or less in memory is told to the group at once.
+const TOLD_BYTES: u64 = 256 << 10;
 /// How often it looks at what the program does afterwards.
 const TICK: Duration = Duration::from_millis(50);
 /// A launch window that is not closed ends after so long without faults.
@@ -71,7 +74,7 @@ pub fn mapped(space: &Space) {
     if !IS_STARTED.load(Ordering::Relaxed)
         && !IS_REFUSED.load(Ordering::Relaxed)
         && let Some(program) = program()
-        && space.mapped_bytes() > program.settings.budget_bytes
+        && space.mapped_bytes() > group::joins_beyond_bytes(program)
     {
         start();
     }
@@ -147,7 +150,7 @@ pub fn adopted_for(space: &Space, bytes: usize) -> bool {
     if space.is_adopted() {
         return true;
     }
-    let budget = program().map_or(u64::MAX, |program| program.settings.budget_bytes);
+    let budget = program().map_or(u64::MAX, group::ceiling_bytes);
     let is_refused = IS_REFUSED.load(Ordering::Relaxed);
     if is_refused || space.mapped_bytes() + bytes as u64 <= budget {
         return false;
@@ -182,51 +185,6 @@ fn leave_wanted(space: &Space) {
         }
         HAS_TO_LEAVE.store(false, Ordering::Release);
     }
-}
-
-/// In the child of a `fork`: the keeper is the parent's.
-pub fn forget() {
-    IS_STARTED.store(false, Ordering::Relaxed);
-    IS_WANTED.store(false, Ordering::Relaxed);
-    HAS_GIVEN_UP.store(false, Ordering::Relaxed);
-    IS_ATTACHED.store(false, Ordering::Relaxed);
-    IS_TO_END.store(false, Ordering::Relaxed);
-    IS_LEAVING.store(false, Ordering::Relaxed);
-    HAS_TO_LEAVE.store(false, Ordering::Relaxed);
-    PHASE.store(0, Ordering::Relaxed);
-    mover::forget();
-    report::forget();
-}
-
-/// In the child of a `fork`, whose memory is to be taken over: returns when that is done. Of the descriptors of the program
-/// the keeper has these, too, which ascend.
-pub fn start_in_child(descriptors: Vec<c_int>) {
-    IS_LEAVING.store(false, Ordering::Relaxed);
-    HAS_TO_LEAVE.store(false, Ordering::Relaxed);
-    PHASE.store(0, Ordering::Relaxed);
-    mover::forget();
-    report::forget();
-    let (done, is_done) = mpsc::sync_channel(1);
-    let attach = move |program: &'static Program| {
-        // Pages that are not in their places would read as zeros.
-        let attached = program.space.attach_in_child();
-        attached.unwrap_or_else(|error| die_in_child(&error));
-        let _ = done.send(());
-        Ok(())
-    };
-    let begin = Instant::now();
-    while let Err(error) = try_spawn(descriptors.clone(), attach.clone()) {
-        // There may be room for a thread when others have ended.
-        if begin.elapsed() > LONG_PATIENCE {
-            die_in_child(&error);
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let _ = is_done.recv();
-}
-
-fn die_in_child(error: &dyn std::fmt::Display) -> ! {
-    die(&format!("cannot go on in the child of a fork: {error}"))
 }
 
 fn die(line: &str) -> ! {
@@ -278,6 +236,14 @@ struct Keeper {
     is_adopted: bool,
     launched: Option<Instant>,
     activity: Activity,
+    shared: Shared,
+}
+
+/// What its group was last told.
+struct Shared {
+    at: Instant,
+    /// What it had in memory, unless it was paged.
+    unpaged_bytes: u64,
 }
 
 /// What the program does, from tick to tick.
@@ -291,19 +257,27 @@ struct Activity {
 
 impl Keeper {
     fn new(program: &'static Program) -> Self {
+        let server = listen(program);
+        group::join(program, server.as_ref().map(Server::path));
         Self {
             program,
-            server: listen(program),
+            server,
             is_adopted: program.space.is_adopted(),
             launched: None,
             activity: Activity::default(),
+            shared: Shared {
+                at: Instant::now(),
+                unpaged_bytes: 0,
+            },
         }
     }
 
     /// Returns only if it is to end.
     fn run(mut self) {
         while !IS_TO_END.load(Ordering::Acquire) {
-            let is_wanted = IS_WANTED.load(Ordering::Acquire) || self.is_near_budget();
+            self.tell_group();
+            let is_wanted =
+                IS_WANTED.load(Ordering::Acquire) || self.is_near_budget() || group::owes();
             if !self.is_adopted && is_wanted && !IS_REFUSED.load(Ordering::Acquire) {
                 self.adopt();
             }
@@ -314,7 +288,11 @@ impl Keeper {
                     die(&error.to_string());
                 }
             }
-            let timeout = if self.is_adopted { TICK } else { LOOK_EVERY };
+            let timeout = match self.is_adopted {
+                true if group::owes() => GIVE_EVERY,
+                true => TICK,
+                false => LOOK_EVERY,
+            };
             self.answer(timeout);
             report::look(self.program);
             check_stderr();
@@ -333,7 +311,10 @@ impl Keeper {
             return;
         }
         match self.program.space.adopt() {
-            Ok(()) => self.is_adopted = true,
+            Ok(()) => {
+                self.is_adopted = true;
+                group::note_shrinkable(self.program);
+            }
             Err(error) if self.program.space.is_adopted() => die(&error.to_string()),
             Err(error) => {
                 never_page(&error.to_string());
@@ -341,10 +322,32 @@ impl Keeper {
         }
     }
 
-    /// Whether the program uses half of its budget already. More than that is mapped.
+    /// Whether the program uses half of what it may have already. More than that is mapped.
     fn is_near_budget(&self) -> bool {
-        let budget = self.program.settings.budget_bytes;
-        self.program.space.mapped_bytes() > budget && anonymous_bytes() > budget / 2
+        let budget = group::ceiling_bytes(self.program);
+        self.program.space.mapped_bytes() > budget && group::anonymous_bytes() > budget / 2
+    }
+
+    /// Has the group know what the program uses, and the program give what it owes.
+    fn tell_group(&mut self) {
+        if self.program.settings.group.is_none() {
+            return;
+        }
+        let unpaged_bytes = match self.is_adopted {
+            true => 0,
+            false => group::anonymous_bytes(),
+        };
+        let told = &self.shared;
+        let is_due = told.at.elapsed() >= TICK
+            || group::owes()
+            || unpaged_bytes.abs_diff(told.unpaged_bytes) >= TOLD_BYTES;
+        if is_due {
+            self.shared = Shared {
+                at: Instant::now(),
+                unpaged_bytes,
+            };
+            group::tick(self.program);
+        }
     }
 
     fn answer(&mut self, timeout: Duration) {
@@ -375,6 +378,10 @@ impl Keeper {
                 self.launch_done(Instant::now());
                 Ok(Answer::Done)
             }
+            Request::Give => {
+                group::tick(self.program);
+                Ok(Answer::Done)
+            }
             _ => Err(warmswap_protocol::Refusal::new(
                 warmswap_protocol::RefusalKind::Unknown,
                 "not known to paged programs of this version",
@@ -386,12 +393,14 @@ impl Keeper {
         self.launched = None;
         PHASE.store(2, Ordering::Relaxed);
         self.program.space.application().background();
+        group::background(self.program);
     }
 
     fn foreground(&mut self) {
         if self.launched.replace(Instant::now()).is_none() {
             PHASE.store(1, Ordering::Relaxed);
             self.activity.faulted_at = self.launched;
+            group::foreground(self.program);
             self.program.space.application().foreground();
         }
     }
@@ -399,6 +408,7 @@ impl Keeper {
     fn launch_done(&mut self, at: Instant) {
         if let Some(start) = self.launched.take() {
             self.program.space.application().launch_done();
+            group::launch_done(self.program);
             PHASE.store(0, Ordering::Relaxed);
             report::launched(at.saturating_duration_since(start));
         }
@@ -461,12 +471,4 @@ fn listen(program: &Program) -> Option<Server> {
             None
         }
     }
-}
-
-/// Anonymous memory of this process in frames.
-fn anonymous_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let mut fields = statm.split(' ').map(|field| field.parse().unwrap_or(0u64));
-    let (resident, shared) = (fields.nth(1).unwrap_or(0), fields.next().unwrap_or(0));
-    resident.saturating_sub(shared) * 4096
 }

@@ -19,6 +19,7 @@ pub struct Case {
     pub mechanism: &'static str,
     pub backing: Option<PathBuf>,
     pub learned: Option<PathBuf>,
+    pub group: Option<PathBuf>,
     pub control: Option<PathBuf>,
     pub files: bool,
     /// How often `touch` does its turns.
@@ -33,6 +34,7 @@ impl Case {
             mechanism: "auto",
             backing: None,
             learned: None,
+            group: None,
             control: None,
             files: false,
             repeats: 1,
@@ -48,7 +50,7 @@ pub struct Run {
     pub stats: Option<ProgramStats>,
 }
 
-fn why_not(case: &Case) -> Option<String> {
+pub fn why_not(case: &Case) -> Option<String> {
     use warmswap_uffd::{Feature, Features, Reach, Uffd};
     let needs = match case.mechanism {
         "copy" => Features::of(&[Feature::WriteProtect]),
@@ -81,6 +83,7 @@ fn paged_while<R>(case: &Case, command: &mut Command, meanwhile: impl FnOnce() -
         stats_json: Some(RunSettings::stats_in(folder.path())),
         backing: case.backing.clone(),
         learned: case.learned.clone(),
+        group: case.group.clone(),
         control: case.control.clone(),
         files: case.files,
         mechanism: match case.mechanism {

@@ -6,6 +6,7 @@ mod children;
 mod common;
 mod crowded;
 mod files;
+mod group;
 mod learned;
 mod loaded;
 
