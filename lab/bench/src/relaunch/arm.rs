@@ -4,13 +4,13 @@ mod look;
 
 use std::time::Duration;
 
-use warmswap_apps::{AppSpec, Request, RunningApp};
+use warmswap_apps::{Request, RunningApp};
 use warmswap_sys::meminfo::SwapTraffic;
 use warmswap_sys::taken::Left;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::{Root, file, monotonic_ns};
 
-use super::arenas::{self, Arenas, Footprints};
+use super::arenas::{self, Arenas, Footprints, SharedBudget};
 use super::daemon::DaemonProcess;
 use super::host_thread::{HostThread, application};
 use super::kills::Kills;
@@ -61,8 +61,8 @@ pub struct Done {
     pub before: PagerCounts,
     /// The same at the end.
     pub after: PagerCounts,
-    /// Budgets of the arenas by application; none for those without.
-    pub budgets: Vec<Option<u64>>,
+    /// By application, whether it has arenas.
+    pub has_arenas: Vec<bool>,
     /// What the applications took before the limit.
     pub footprints: Footprints,
 }
@@ -70,7 +70,7 @@ pub struct Done {
 /// What a block has, once everything runs.
 struct Block<'a> {
     apps: Vec<RunningApp>,
-    budgets: Vec<Option<u64>>,
+    budget: Option<SharedBudget>,
     footprints: Footprints,
     kills: Kills,
     limit: &'a dyn MemoryLimit,
@@ -86,21 +86,21 @@ impl Run<'_> {
         let _readahead = Readahead::set(self.undo, self.options.readahead_kib)?;
         let mut limit = self.limit()?;
         let daemon = self.daemon()?;
-        let budgets = self.budgets();
+        let budget = self.budget();
         if self.options.is_limited_at_start {
             limit.impose();
         }
-        let apps = self.start_all(&*limit, daemon.as_ref(), &budgets, progress)?;
+        let apps = self.start_all(&*limit, daemon.as_ref(), budget.as_ref(), progress)?;
         std::thread::sleep(SETTLE);
         let footprints = footprints(root, &*limit, &apps)?;
         if !self.options.is_limited_at_start {
             limit.impose();
         }
-        let pager = self.pager(daemon, &apps, &budgets)?;
+        let pager = self.pager(daemon, &apps)?;
         let mut block = Block {
             kills: Kills::new(root, apps.len())?,
             apps,
-            budgets,
+            budget,
             footprints,
             limit: &*limit,
             pager: &pager,
@@ -168,15 +168,20 @@ impl Run<'_> {
         preload.filter(|_| self.arm.is_preloaded())
     }
 
-    /// The budget of each application's arena; none for those that run without.
-    fn budgets(&self) -> Vec<Option<u64>> {
-        let division = self.preload().and(self.footprints).zip(self.total_bytes);
-        let apps = self.options.apps.iter().enumerate();
-        apps.map(|(app, spec)| {
-            let (footprints, total_bytes) = division.filter(|_| spec.start.preload)?;
-            Some(footprints.budget_bytes(app, total_bytes))
-        })
-        .collect()
+    /// Whether an application has arenas.
+    fn has_arenas(&self, app: usize) -> bool {
+        self.preload().is_some() && self.options.apps[app].start.preload
+    }
+
+    /// The budget of all arenas, where there are some.
+    fn budget(&self) -> Option<SharedBudget> {
+        let (footprints, total_bytes) =
+            self.preload().and(self.footprints).zip(self.total_bytes)?;
+        let bytes = footprints.budget_bytes(|app| self.has_arenas(app), total_bytes);
+        Some(SharedBudget::new(
+            bytes,
+            &self.options.directories.temporary,
+        ))
     }
 
     /// What is told of switches.
@@ -184,7 +189,6 @@ impl Run<'_> {
         &self,
         daemon: Option<DaemonProcess>,
         apps: &[RunningApp],
-        budgets: &[Option<u64>],
     ) -> Result<Pager, BenchError> {
         if let Some(daemon) = daemon {
             return Ok(Pager::Daemon(daemon));
@@ -192,9 +196,11 @@ impl Run<'_> {
         Ok(match self.arm {
             arm if arm.has_host() => Pager::Host(self.host(apps)?),
             arm if arm.is_preloaded() => {
-                let folders = apps.iter().zip(budgets);
-                let folders = folders.map(|(app, budget)| budget.map(|_| app.folder().to_owned()));
-                Pager::Arenas(Arenas::start(folders.collect()))
+                let folder = |(at, app): (usize, &RunningApp)| {
+                    self.has_arenas(at).then(|| app.folder().to_owned())
+                };
+                let folders = apps.iter().enumerate().map(folder).collect();
+                Pager::Arenas(Arenas::start(folders))
             }
             _ => Pager::None,
         })
@@ -205,15 +211,15 @@ impl Run<'_> {
         &self,
         limit: &dyn MemoryLimit,
         daemon: Option<&DaemonProcess>,
-        budgets: &[Option<u64>],
+        budget: Option<&SharedBudget>,
         progress: &mut dyn FnMut(Step<'_>),
     ) -> Result<Vec<RunningApp>, BenchError> {
         let options = self.options;
         let _guest = limit.admit()?;
         let kills = Kills::new(self.undo.root(), options.apps.len())?;
-        let apps = options.apps.iter().zip(budgets).enumerate();
-        apps.map(|(at, (spec, &budget))| {
-            let app = match self.start(spec, budget) {
+        let apps = options.apps.iter().enumerate();
+        apps.map(|(at, spec)| {
+            let app = match self.start(at, budget) {
                 Err(BenchError::App(error)) => {
                     // Where memory ran out, that is why.
                     limit.check()?;
@@ -230,12 +236,14 @@ impl Run<'_> {
         .collect()
     }
 
-    fn start(&self, spec: &AppSpec, budget: Option<u64>) -> Result<RunningApp, BenchError> {
+    fn start(&self, at: usize, budget: Option<&SharedBudget>) -> Result<RunningApp, BenchError> {
+        let spec = &self.options.apps[at];
+        let budget = budget.filter(|_| self.has_arenas(at));
         let (size, directories) = (self.options.size, &self.options.directories);
-        let Some((preload, budget_bytes)) = self.preload().zip(budget) else {
+        let Some((preload, budget)) = self.preload().zip(budget) else {
             return Ok(RunningApp::start(spec, size, directories, self.undo)?);
         };
-        let variable = arenas::settings(self.arm, preload, (budget_bytes, &directories.temporary))?;
+        let variable = arenas::settings(self.arm, preload, (budget, &directories.temporary))?;
         let app = RunningApp::start_with(spec, size, directories, self.undo, |folder| {
             arenas::environment(preload, variable, folder)
         })?;
@@ -306,7 +314,7 @@ impl Run<'_> {
             },
             before,
             after: block.pager.counts(apps)?,
-            budgets: block.budgets.clone(),
+            has_arenas: (0..apps).map(|app| self.has_arenas(app)).collect(),
             footprints: block.footprints.clone(),
         })
     }
@@ -411,7 +419,7 @@ impl Run<'_> {
         // What is left of it goes first.
         block.apps.remove(place).stop()?;
         let _guest = block.limit.admit()?;
-        let app = self.start(spec, block.budgets[place])?;
+        let app = self.start(place, block.budget.as_ref())?;
         block.apps.insert(place, app);
         Ok(())
     }
@@ -447,7 +455,7 @@ fn footprints(
         .map(|app| -> Result<u64, BenchError> { Ok(anonymous_bytes(root, &app.pids()?)) });
     Ok(Footprints {
         anonymous_bytes: anonymous.collect::<Result<_, _>>()?,
-        all_bytes: limit.used_bytes()?,
+        all_bytes: limit.used_bytes()?.saturating_sub(limit.file_bytes()?),
     })
 }
 
