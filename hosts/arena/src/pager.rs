@@ -413,9 +413,10 @@ impl<M: AddressMap> Pager<M> {
         self.other_bytes(core) + (core.frames.held() * PAGE_BYTES) as u64
     }
 
-    /// The budget is so much from now on. What is beyond it leaves as the pager works.
+    /// The budget is so much from now on. What is beyond it leaves as the pager works; where reclaim had found nothing to
+    /// leave, it tries again.
     pub fn set_budget(&mut self, core: &Core, bytes: u64) {
-        if bytes != self.allowance.budget_bytes() {
+        if bytes != self.allowance.budget_bytes() || self.used_bytes(core) > bytes {
             self.allowance.set_budget(bytes);
             self.set_limits();
             self.report(core);

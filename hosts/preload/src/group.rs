@@ -35,8 +35,9 @@ static MEMBER: Mutex<Option<Member>> = Mutex::new(None);
 /// The member's share, and what it may have without others giving; the budget where there is no group.
 static SHARE_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
 static CEILING_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Others wait for what it is to give.
+/// It is to give something, and others wait for that.
 static OWES: AtomicBool = AtomicBool::new(false);
+static IS_AWAITED: AtomicBool = AtomicBool::new(false);
 /// What a child of a fork had at the fork, beside the group's budget.
 static OWN_BYTES: AtomicU64 = AtomicU64::new(0);
 
@@ -78,9 +79,14 @@ pub fn share_bytes(program: &Program) -> u64 {
         .min(program.settings.budget_bytes)
 }
 
-/// Whether others wait for what it is to give.
+/// Whether it is to give something.
 pub fn owes() -> bool {
     OWES.load(Relaxed)
+}
+
+/// Whether others wait for that. They do not for long.
+pub fn is_awaited() -> bool {
+    IS_AWAITED.load(Relaxed)
 }
 
 /// Becomes a member, where there is a group to join. Called by the keeper, in its table of descriptors.
@@ -120,6 +126,7 @@ pub fn forget(program: &Program, is_paged: bool) {
     SHARE_BYTES.store(if is_member { 0 } else { u64::MAX }, Relaxed);
     CEILING_BYTES.store(u64::MAX, Relaxed);
     OWES.store(false, Relaxed);
+    IS_AWAITED.store(false, Relaxed);
 }
 
 fn lock() -> std::sync::MutexGuard<'static, Option<Member>> {
@@ -195,6 +202,7 @@ impl Member {
             // What it owes it has no use of already.
             SHARE_BYTES.store(own.share_bytes - own.owed_bytes, Relaxed);
             OWES.store(own.owed_bytes > 0, Relaxed);
+            IS_AWAITED.store(own.owed_bytes > 0 && !own.is_late(now_ms), Relaxed);
             CEILING_BYTES.store(shares.ceiling_bytes(place), Relaxed);
             result
         })

@@ -289,7 +289,7 @@ impl Keeper {
                 }
             }
             let timeout = match self.is_adopted {
-                true if group::owes() => GIVE_EVERY,
+                true if group::is_awaited() => GIVE_EVERY,
                 true => TICK,
                 false => LOOK_EVERY,
             };
@@ -339,7 +339,7 @@ impl Keeper {
         };
         let told = &self.shared;
         let is_due = told.at.elapsed() >= TICK
-            || group::owes()
+            || group::is_awaited()
             || unpaged_bytes.abs_diff(told.unpaged_bytes) >= TOLD_BYTES;
         if is_due {
             self.shared = Shared {

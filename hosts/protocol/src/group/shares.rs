@@ -40,7 +40,8 @@ pub struct Member {
 
 impl Member {
     /// Whether it was asked and does not give.
-    fn is_late(&self, now_ms: u64) -> bool {
+    #[must_use]
+    pub fn is_late(&self, now_ms: u64) -> bool {
         self.owed_bytes > 0 && now_ms.saturating_sub(self.asked_ms) > PATIENCE_MS
     }
 }
