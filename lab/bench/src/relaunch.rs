@@ -22,9 +22,8 @@
 //! Its programs run under the preloaded library, as `warmswap run` starts them; a program whose definition says
 //! `preload = false` runs as it is. The arenas' pools are memory of the programs, which the group is charged like
 //! any other, and the same total bounds all of it. They are a group
-//! with one budget: that part of the total which their anonymous memory has of what all applications take but for files,
-//! measured in the first arm before any limit; so drivers and the other programs keep theirs in proportion, and files are
-//! what the kernel reclaims first, as in the other arms.
+//! with one budget: that part of the total which their anonymous memory has of what all applications take, measured in the
+//! first arm before any limit; so drivers, files and the other programs keep theirs in proportion.
 //!
 //! The zram device and the thread that keeps `limit + pool = total` are there as in the other limited arms. They page
 //! the programs that are not preloaded, and what goes beyond the budget; without them the bound would kill programs

@@ -31,13 +31,13 @@ const SOCKETS_FOLDER: &str = "warmswap";
 pub struct Footprints {
     /// Anonymous memory of each application, without its driver.
     pub anonymous_bytes: Vec<u64>,
-    /// All that their group was charged but for files, which the kernel takes first: drivers and its tables as well.
+    /// All that their group was charged: files, drivers and the kernel's tables as well.
     pub all_bytes: u64,
 }
 
 impl Footprints {
     /// The budget of the arenas of some applications together: the part of the total that the anonymous memory of their
-    /// programs had of what all took. Drivers and programs that are not preloaded keep theirs in proportion, and files come last.
+    /// programs had of what all took. Files, drivers, and programs that are not preloaded keep theirs in proportion.
     pub fn budget_bytes(&self, is_in: impl Fn(usize) -> bool, total_bytes: u64) -> u64 {
         let of_app = |app: usize| {
             if is_in(app) {

@@ -455,7 +455,7 @@ fn footprints(
         .map(|app| -> Result<u64, BenchError> { Ok(anonymous_bytes(root, &app.pids()?)) });
     Ok(Footprints {
         anonymous_bytes: anonymous.collect::<Result<_, _>>()?,
-        all_bytes: limit.used_bytes()?.saturating_sub(limit.file_bytes()?),
+        all_bytes: limit.used_bytes()?,
     })
 }
 
