@@ -9,7 +9,7 @@
 //!
 //! - *In idle time*: when memory is free again, pages come back at low priority, mapped in place: of the program in the foreground,
 //!   then of the others by how lately they were used; first what launches touch. It takes free memory only, keeps a reserve, and
-//!   stops at the first sign of pressure. Beside them pages of files that programs open again and again are read.
+//!   stops at the first sign of pressure. After them pages of files that programs open again and again are read.
 //! - *At a switch*: what the program is going to use is read in bulk beside it, where memory is free; where it is short, only from
 //!   disks.
 //! - It learns: what launches touch is hot; what came back twice in vain is cold, and stays away.

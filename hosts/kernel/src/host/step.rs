@@ -166,14 +166,13 @@ impl Host {
                 return self.turn_ended(memory.map(|memory| swapped_bytes(&memory)));
             }
             self.counters.turns += 1;
-            self.bring_files();
         }
         self.turn.is_running = true;
         self.turn.has_brought = false;
         self.bringer.push(Job::new(task, targets));
     }
 
-    /// Has files come back beside programs, into memory that these leave.
+    /// Has files come back, into memory that programs leave.
     fn bring_files(&self) {
         if let (Some(files), Some(machine)) = (&self.files, self.machine.last()) {
             files.bring(machine, self.machine.reserve_bytes());
@@ -276,12 +275,13 @@ impl Host {
         self.turn.is_due |= stop.is_some();
         let held = std::mem::take(&mut self.turn.held);
         let is_over = stop.is_none() && held.is_empty();
+        // Programs go first: where they have no room, files would take what is about to be theirs.
+        if is_over && self.turn.is_whole || stop.is_none() && self.turn.has_brought {
+            self.bring_files();
+        }
         self.turn.stopped_ns = (!is_over).then(monotonic_ns);
         self.turn.waiting.extend(held);
         self.forget_gone();
-        if stop.is_none() && self.turn.has_brought {
-            self.bring_files();
-        }
         if stop.is_none() && self.turn.is_whole {
             self.turn_ended(swapped_bytes);
         }
