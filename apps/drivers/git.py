@@ -1,6 +1,6 @@
 """A shell session as an application: version control, scripts and searches over a tree of files.
 
-`shell.py BYTES`. Every command is a process of its own: what is kept in memory between them is files.
+`git.py BYTES`. Every command is a process of its own: what is kept in memory between them is files.
 """
 
 import os
