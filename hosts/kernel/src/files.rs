@@ -173,7 +173,8 @@ impl Thread {
     fn bring(&mut self, machine: Seen, reserve_bytes: u64) -> Result<(), FileError> {
         let memory = Meminfo::read(&self.root)?;
         let kept_bytes = machine.floor_bytes + reserve_bytes + swapped_bytes(&memory);
-        let mut room_pages = memory.free_bytes.saturating_sub(kept_bytes) / PAGE;
+        // Half of what is free is left: programs that are used grow.
+        let mut room_pages = memory.free_bytes.saturating_sub(kept_bytes) / PAGE / 2;
         let bounds = bounds_of(&self.root, std::process::id());
         // What reclaimed before is no reason to wait: this is tried once.
         let mut groups = Groups::default();
