@@ -27,8 +27,10 @@ use crate::act::bring::batches;
 use crate::act::worker::Beat;
 use crate::decide::Seen;
 use crate::decide::order::{count, without};
+use crate::decide::reserve::least_bytes;
 use crate::error::HostError;
 use crate::host::thread_cpu_ns;
+use crate::see;
 use crate::see::swap::swapped_bytes;
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -173,9 +175,14 @@ impl Thread {
     fn bring(&mut self, machine: Seen, reserve_bytes: u64) -> Result<(), FileError> {
         let memory = Meminfo::read(&self.root)?;
         let kept_bytes = machine.floor_bytes + reserve_bytes + swapped_bytes(&memory);
-        // Half of what is free is left: programs that are used grow.
-        let mut room_pages = memory.free_bytes.saturating_sub(kept_bytes) / PAGE / 2;
         let bounds = bounds_of(&self.root, std::process::id());
+        let groups = bounds
+            .iter()
+            .flat_map(|(group, bound)| see::bounds::group(group, *bound));
+        let rooms = groups.map(|seen| seen.room_bytes(least_bytes(seen.total_bytes)));
+        let room_bytes = memory.free_bytes.saturating_sub(kept_bytes);
+        // Half of what is free is left: programs that are used grow.
+        let mut room_pages = rooms.fold(room_bytes, u64::min) / 2 / PAGE;
         // What reclaimed before is no reason to wait: this is tried once.
         let mut groups = Groups::default();
         let mut brake = Brake::new(&self.root, &self.beat, &mut groups, machine, reserve_bytes);
