@@ -137,6 +137,9 @@ fn lock() -> std::sync::MutexGuard<'static, Option<Member>> {
 
 /// Changes the member's place by what counts of the program, and its budget with it.
 fn change(program: &Program, change: impl FnOnce(&mut Member, u64)) {
+    if program.settings.group.is_none() {
+        return;
+    }
     let unpaged_bytes = (!program.space.is_adopted()).then(anonymous_bytes);
     program.space.adjust_budget(|paged_bytes| {
         let mut member = lock();
@@ -173,6 +176,9 @@ pub fn background(program: &Program) {
 
 /// Notes what it could do with less of, for those that ask.
 pub fn note_shrinkable(program: &Program) {
+    if program.settings.group.is_none() {
+        return;
+    }
     let is_paged = program.space.is_adopted();
     let shrinkable = is_paged.then(|| program.space.shrinkable());
     change(program, |member, _| member.note_shrinkable(shrinkable));
