@@ -50,6 +50,8 @@ pub(crate) struct FilesDone {
     pub pages: u64,
     /// CPU time of looks as well.
     pub cpu_ns: u64,
+    /// Bytes that what is known of files takes.
+    pub state_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -124,7 +126,7 @@ impl Drop for Files {
 struct Thread {
     root: Root,
     opened: Opened,
-    known: KnownFiles,
+    known: KnownFiles<FileHandle>,
     beat: Arc<Beat>,
     done: Arc<Mutex<FilesDone>>,
 }
@@ -161,7 +163,8 @@ impl Thread {
                 None => self.known.forget(&handle),
             }
         }
-        self.known.begin_look();
+        self.known.end_look();
+        self.done.lock().state_bytes = self.known.state_bytes();
     }
 
     /// None for what is gone, cannot be read, or is not worth it.

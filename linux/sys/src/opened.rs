@@ -32,18 +32,6 @@ pub struct FileHandle {
     bytes: Box<[u8]>,
 }
 
-impl FileHandle {
-    /// A handle that no file system gave, for tests.
-    #[must_use]
-    pub fn made_up(number: u32) -> Self {
-        Self {
-            system: 0,
-            kind: 0,
-            bytes: number.to_ne_bytes().into(),
-        }
-    }
-}
-
 /// Tells which files are opened, until it is dropped.
 #[derive(Debug)]
 pub struct Opened {

@@ -1,22 +1,34 @@
 //! Files that programs open again and again, and which of their pages were in memory: no I/O.
 
 use std::cmp::Reverse;
+use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 use warmswap_sys::advise::PageRange;
-use warmswap_sys::opened::FileHandle;
 
-/// So many files are known at most: 150 bytes each, and 10 µs when they are looked at.
+/// So many files are known at most: 10 µs each when they are looked at.
 const MOST_FILES: usize = 4096;
 
-/// Pages between two that are known count as known: the kernel reads them along.
+/// So few pages between two that are known count as known: the kernel reads them along.
 const JOINED_PAGES: u64 = 8;
 
-/// What is known.
-#[derive(Debug, Default)]
-pub struct KnownFiles {
-    files: FxHashMap<FileHandle, Known>,
+/// Of a file with more ranges than this those that are next to each other are joined.
+const MOST_RANGES: usize = 256;
+
+/// What is known of files, which are told by handles `H`.
+#[derive(Debug)]
+pub struct KnownFiles<H> {
+    files: FxHashMap<H, Known>,
     look: u64,
+}
+
+impl<H> Default for KnownFiles<H> {
+    fn default() -> Self {
+        Self {
+            files: FxHashMap::default(),
+            look: 0,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -29,9 +41,9 @@ struct Known {
     pages: Vec<PageRange>,
 }
 
-impl KnownFiles {
-    /// A look begins.
-    pub fn begin_look(&mut self) {
+impl<H: Clone + Eq + Hash + Ord> KnownFiles<H> {
+    /// A look is over.
+    pub fn end_look(&mut self) {
         self.look += 1;
         if self.files.len() > MOST_FILES {
             self.forget_some();
@@ -39,7 +51,7 @@ impl KnownFiles {
     }
 
     /// A file was opened since the last look.
-    pub fn note_opened(&mut self, handle: FileHandle) {
+    pub fn note_opened(&mut self, handle: H) {
         let known = self.files.entry(handle).or_insert(Known {
             opened: self.look,
             is_opened_again: false,
@@ -71,47 +83,60 @@ impl KnownFiles {
 
     /// Files that were opened since the last look, not for the first time.
     #[must_use]
-    pub fn opened_again(&self) -> Vec<FileHandle> {
+    pub fn opened_again(&self) -> Vec<H> {
         let files = self.files.iter();
         let opened = files.filter(|(_, known)| known.is_opened_again && known.opened == self.look);
         opened.map(|(handle, _)| handle.clone()).collect()
     }
 
     /// These pages of a file, which ascend, are in memory now.
-    pub fn note_cached(&mut self, handle: &FileHandle, cached: Vec<PageRange>) {
+    pub fn note_cached(&mut self, handle: &H, cached: Vec<PageRange>) {
         if let Some(known) = self.files.get_mut(handle) {
-            known.pages = joined(std::mem::take(&mut known.pages), cached);
+            let mut all = [std::mem::take(&mut known.pages), cached].concat();
+            all.sort_unstable_by_key(|range| range.first);
+            let mut between_pages = JOINED_PAGES;
+            known.pages = joined(&all, between_pages);
+            while known.pages.len() > MOST_RANGES {
+                between_pages *= 2;
+                known.pages = joined(&all, between_pages);
+            }
         }
     }
 
+    /// Bytes that all of it takes.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
+        let ranges = self.files.values().map(|known| known.pages.len());
+        self.files.capacity() * size_of::<(H, Known)>()
+            + ranges.sum::<usize>() * size_of::<PageRange>()
+    }
+
     /// A file is gone, or cannot be read.
-    pub fn forget(&mut self, handle: &FileHandle) {
+    pub fn forget(&mut self, handle: &H) {
         self.files.remove(handle);
     }
 
     /// Files of which pages were in memory, with these pages: those first that were opened last.
     #[must_use]
-    pub fn in_order(&self) -> Vec<(FileHandle, Vec<PageRange>)> {
+    pub fn in_order(&self) -> Vec<(H, Vec<PageRange>)> {
         let mut files: Vec<_> = self.files.iter().collect();
         files.retain(|(_, known)| !known.pages.is_empty());
         files.sort_by_key(|(handle, known)| (Reverse(known.opened), *handle));
-        let file = |(handle, known): (&FileHandle, &Known)| (handle.clone(), known.pages.clone());
+        let file = |(handle, known): (&H, &Known)| (handle.clone(), known.pages.clone());
         files.into_iter().map(file).collect()
     }
 }
 
-/// Pages of either list, which ascend, and the few between two of them.
-fn joined(before: Vec<PageRange>, now: Vec<PageRange>) -> Vec<PageRange> {
-    let mut all = [before, now].concat();
-    all.sort_unstable_by_key(|range| range.first);
+/// Ranges, which ascend, and up to so many pages between two of them.
+fn joined(ranges: &[PageRange], between_pages: u64) -> Vec<PageRange> {
     let mut joined: Vec<PageRange> = Vec::new();
-    for range in all {
+    for range in ranges {
         let end = range.first + range.count;
         match joined.last_mut() {
-            Some(last) if range.first <= last.first + last.count + JOINED_PAGES => {
+            Some(last) if range.first <= last.first + last.count + between_pages => {
                 last.count = last.count.max(end - last.first);
             }
-            _ => joined.push(range),
+            _ => joined.push(*range),
         }
     }
     joined
@@ -125,20 +150,14 @@ mod tests {
         PageRange { first, count }
     }
 
-    fn handle(number: u32) -> FileHandle {
-        FileHandle::made_up(number)
-    }
-
     /// Files that are opened between looks.
-    fn known(looks: &[&[u32]]) -> KnownFiles {
+    fn known(looks: &[&[u32]]) -> KnownFiles<u32> {
         let mut known = KnownFiles::default();
         for (at, files) in looks.iter().enumerate() {
             if at > 0 {
-                known.begin_look();
+                known.end_look();
             }
-            files
-                .iter()
-                .for_each(|&file| known.note_opened(handle(file)));
+            files.iter().for_each(|&file| known.note_opened(file));
         }
         known
     }
@@ -151,37 +170,48 @@ mod tests {
             files
         };
         assert!(again(&[&[1, 1, 2]]).is_empty());
-        assert_eq!(again(&[&[1, 1, 2], &[2, 3]]), [handle(2)]);
+        assert_eq!(again(&[&[1, 1, 2], &[2, 3]]), [2]);
         assert!(again(&[&[1, 2], &[2, 3], &[]]).is_empty(), "not since");
-        assert_eq!(again(&[&[1, 2], &[], &[1]]), [handle(1)]);
+        assert_eq!(again(&[&[1, 2], &[], &[1]]), [1]);
     }
 
     #[test]
     fn pages_that_were_dropped_stay_known_and_what_was_opened_last_comes_first() {
         let mut known = known(&[&[1, 2, 3], &[1, 2, 3], &[2]]);
-        known.note_cached(&handle(1), vec![range(0, 4), range(100, 2)]);
-        known.note_cached(&handle(1), vec![range(2, 3), range(13, 1), range(50, 1)]);
-        known.note_cached(&handle(2), vec![range(7, 1)]);
-        known.note_cached(&handle(9), vec![range(7, 1)]);
+        known.note_cached(&1, vec![range(0, 4), range(100, 2)]);
+        known.note_cached(&1, vec![range(2, 3), range(13, 1), range(50, 1)]);
+        known.note_cached(&2, vec![range(7, 1)]);
+        known.note_cached(&9, vec![range(7, 1)]);
         let expected = [
-            (handle(2), vec![range(7, 1)]),
-            (handle(1), vec![range(0, 14), range(50, 1), range(100, 2)]),
+            (2, vec![range(7, 1)]),
+            (1, vec![range(0, 14), range(50, 1), range(100, 2)]),
         ];
         assert_eq!(known.in_order(), expected);
-        known.forget(&handle(2));
+        known.forget(&2);
         assert_eq!(known.in_order(), expected[1..]);
+    }
+
+    #[test]
+    fn a_file_whose_pages_lie_apart_has_few_ranges_that_hold_all_of_them() {
+        let mut known = known(&[&[1]]);
+        let apart: Vec<PageRange> = (0..10_000).map(|at| range(at * 20, 1)).collect();
+        known.note_cached(&1, apart.clone());
+        let (_, ranges) = known.in_order().remove(0);
+        assert!(ranges.len() <= MOST_RANGES, "{}", ranges.len());
+        assert!(crate::decide::order::without(&apart, &ranges).is_empty());
+        assert!(known.state_bytes() < 64 << 10, "{}", known.state_bytes());
     }
 
     #[test]
     fn a_flood_of_files_that_are_opened_once_leaves_the_others() {
         let mut known = known(&[&[1, 2], &[1, 2]]);
         for look in 0..5 {
-            (0..20_000).for_each(|file| known.note_opened(handle(10 + look * 20_000 + file)));
-            known.begin_look();
+            (0..20_000).for_each(|file| known.note_opened(10 + look * 20_000 + file));
+            known.end_look();
         }
         assert_eq!(known.files.len(), MOST_FILES);
         for file in [1, 2] {
-            known.note_cached(&handle(file), vec![range(0, 1)]);
+            known.note_cached(&file, vec![range(0, 1)]);
         }
         assert_eq!(known.in_order().len(), 2);
     }

@@ -39,7 +39,11 @@ impl Host {
     #[must_use]
     pub fn status(&self) -> HostStatus {
         let apps = self.in_order();
-        let state_bytes: usize = apps.clone().map(state_bytes).sum();
+        let of_files = self
+            .files
+            .as_ref()
+            .map_or(0, |files| files.done().state_bytes);
+        let state_bytes = of_files + apps.clone().map(state_bytes).sum::<usize>();
         let unanswering = self.unanswering.iter();
         let mut unanswering: Vec<Unanswering> = unanswering
             .map(|(id, name)| Unanswering {
