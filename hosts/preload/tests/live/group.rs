@@ -255,10 +255,13 @@ fn what_a_killed_one_had_is_there_for_the_others() {
     first.signal(Signal::KILL);
     first.child.wait().expect("our child");
     second.fill(24);
-    wait_until("the second has what it needs", || {
-        place.share_of(&second) >= 24 * MIB && place.member(first.child.id()).is_none()
-    });
-    second.check();
+    // A paged program asks when it faults.
+    let has_all = |second: &mut Running| {
+        second.check();
+        place.share_of(second) >= 24 * MIB && place.member(first.child.id()).is_none()
+    };
+    let has_taken = (0..1000).any(|_| has_all(&mut second));
+    assert!(has_taken, "{:?}", place.shares());
 }
 
 #[test]
