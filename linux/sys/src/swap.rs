@@ -1,6 +1,7 @@
 //! Swap areas: writing their header, switching them on and off.
 
 pub mod file;
+mod off;
 pub mod room;
 
 use std::ffi::CString;
@@ -150,24 +151,20 @@ pub fn on(path: &Path, priority: u16) -> Result<(), FileError> {
 /// where they have no room ([`room`]).
 ///
 /// Tried again for about a second: a page of a group that is at its limit cannot come back at this moment, and a signal
-/// interrupts the kernel on its way.
+/// interrupts the kernel on its way. Where nothing comes back for half a minute, a child of this process goes on waiting.
 ///
 /// # Errors
 /// [`FileError`]; its source is [`room::NoRoom`] where it was not tried, `ENOMEM` where memory ran out all the same.
 pub fn off(root: &Root, path: &Path) -> Result<(), FileError> {
     let text = c_path(path)?;
+    let left_bytes = || {
+        let areas = areas(root).ok()?;
+        let area = areas.into_iter().find(|area| area.is_at(root, path))?;
+        Some(area.used_bytes)
+    };
     crate::undo::while_busy(|| {
         room::check(root, path)?;
-        // SAFETY: as for `swapon`.
-        let result = unsafe { libc::swapoff(text.as_ptr()) };
-        if result == 0 {
-            return Ok(());
-        }
-        Err(FileError::new(
-            "swap off",
-            path,
-            std::io::Error::last_os_error(),
-        ))
+        off::swap_off(&text, left_bytes).map_err(|error| FileError::new("swap off", path, error))
     })
 }
 
@@ -190,6 +187,11 @@ pub struct Area {
 }
 
 impl Area {
+    /// Whether it is the area at `path`.
+    fn is_at(&self, root: &Root, path: &Path) -> bool {
+        root.path(&self.path) == path || Path::new(&self.path) == path
+    }
+
     /// The number of the zram device that it is on; none for any other device, or a file that is called like one.
     #[must_use]
     pub fn zram_id(&self) -> Option<u32> {

@@ -66,7 +66,7 @@ pub fn check(root: &Root, path: &Path) -> Result<(), FileError> {
     let areas = super::areas(root)?;
     let (this, others): (Vec<Area>, Vec<Area>) = areas
         .into_iter()
-        .partition(|area| root.path(&area.path) == path || Path::new(&area.path) == path);
+        .partition(|area| area.is_at(root, path));
     let used_bytes: u64 = this.iter().map(|area| area.used_bytes).sum();
     if used_bytes == 0 {
         return Ok(());
