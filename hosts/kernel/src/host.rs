@@ -71,6 +71,8 @@ pub struct Host {
     upkeeper: Option<Upkeeper>,
     upkept_ns: Option<u64>,
     switched_ns: Option<u64>,
+    /// Programs whose session ended, and was not looked at yet.
+    ended: Vec<usize>,
     accesses_unseen: Option<String>,
     read_ahead_refused: Option<String>,
     counters: Counters,
@@ -117,6 +119,7 @@ impl Host {
             upkeeper,
             upkept_ns: None,
             switched_ns: None,
+            ended: Vec::new(),
             accesses_unseen: None,
             read_ahead_refused: read_ahead_refused(),
             counters: Counters::default(),
@@ -161,6 +164,7 @@ impl Host {
         }
         self.apps[at] = None;
         self.turn.waiting.retain(|target| target.app != at);
+        self.ended.retain(|&other| other != at);
         self.order.retain(|&other| other != at);
         Ok(())
     }

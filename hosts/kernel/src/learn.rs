@@ -147,6 +147,12 @@ impl ProcessMemory {
         regions
     }
 
+    /// Whether the end of a launch tells anything: something was away at its begin, or came back before it.
+    #[must_use]
+    pub fn learns_of_launch(&self) -> bool {
+        !self.away.is_empty() || self.regions.values().any(|region| region.brought != 0)
+    }
+
     /// A launch ended: these pages are away, and `accessed` tells of the others in a region by their accessed bits.
     pub fn judge_launch(&mut self, away: &[PageRange], accessed: impl Fn(u64) -> u64) {
         for page in self.came_back(away) {
@@ -314,7 +320,9 @@ mod tests {
     #[test]
     fn pages_that_came_back_by_themselves_in_a_launch_are_hot() {
         let mut memory = ProcessMemory::default();
+        assert!(!memory.learns_of_launch());
         memory.begin(vec![range(100, 50)]);
+        assert!(memory.learns_of_launch());
         memory.judge_launch(&[range(110, 40)], |_| 0);
         let judged = memory.judge_session(&[range(120, 30)], |_| 0);
 

@@ -4,10 +4,12 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_sys::Root;
 use warmswap_sys::advise::{Advice, PageRange, advise_telling};
 use warmswap_sys::memcg::{Group, bounds_of};
+use warmswap_sys::pagemap::Pagemap;
+use warmswap_sys::process::MemoryUse;
 
 use super::Target;
 use super::brake::Brake;
-use super::bring::{Opened, TargetError, batches};
+use super::bring::{Opened, TargetError, batches, open};
 use crate::decide::order::{count, pages};
 use crate::decide::reserve::least_bytes;
 use crate::decide::switch::{Cost, Fetch, fetch};
@@ -41,9 +43,14 @@ impl Ahead<'_> {
     /// # Errors
     /// [`TargetError`].
     pub fn begin(&mut self, target: &Target, may_fetch: bool) -> Result<u64, TargetError> {
-        let Some(opened) = Opened::open(self.root, target)? else {
+        let Some(handles) = open(self.root, target)? else {
             return Ok(0);
         };
+        if is_all_here(self.root, target, &handles.1)? {
+            target.memory.lock().begin(Vec::new());
+            return Ok(0);
+        }
+        let opened = Opened::with(self.root, target, handles)?;
         let away = swapped(&opened.pagemap, &opened.areas.readable)?;
         target.memory.lock().begin(away.clone());
         if !may_fetch {
@@ -103,6 +110,22 @@ impl Ahead<'_> {
     }
 }
 
+/// Whether nothing of a process is away, as far as its swap and the files that it had mapped tell. Its mappings are not read then:
+/// the kernel holds the lock of its address space meanwhile, while the program comes back.
+fn is_all_here(root: &Root, target: &Target, pagemap: &Pagemap) -> Result<bool, TargetError> {
+    let swapped_bytes = MemoryUse::read(root, target.id.pid)?.swapped_bytes;
+    if swapped_bytes > 0 || !pagemap.can_scan() {
+        return Ok(false);
+    }
+    let known = target.memory.lock().mapped().to_vec();
+    let mut mapped = 0;
+    for range in &known {
+        let (start, end) = (range.first * PAGE, (range.first + range.count) * PAGE);
+        pagemap.scan_files(start, end, |region| mapped += region.count)?;
+    }
+    Ok(mapped == count(&known))
+}
+
 /// Whether one of the groups reclaimed since the switch began, when they were as in `begins`, or has only its reserve left. What
 /// it did before does not matter: a switch is not tried again.
 fn is_full(bounds: &[(Group, u64)], begins: &[Seen]) -> bool {
@@ -131,7 +154,46 @@ fn first(list: &[PageRange], mut pages: u64) -> Vec<PageRange> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use warmswap_testkit::skip;
+
     use super::*;
+    use crate::see::application::ProcessId;
+
+    #[test]
+    fn all_of_a_process_is_here_while_it_has_mapped_what_it_had() {
+        let name = "all_of_a_process_is_here_while_it_has_mapped_what_it_had";
+        let root = Root::machine();
+        let pid = std::process::id();
+        let target = Target {
+            app: 0,
+            id: ProcessId {
+                pid,
+                start_ticks: 1,
+            },
+            user: None,
+            memory: Arc::default(),
+            held_by: None,
+        };
+        let pagemap = Pagemap::open(&root, pid).unwrap();
+        if !pagemap.can_scan() || MemoryUse::read(&root, pid).unwrap().swapped_bytes > 0 {
+            skip!(
+                name,
+                "the kernel scans no page tables, or this test is in swap"
+            );
+        }
+        let is_all_here = |mapped: &[PageRange]| {
+            target.memory.lock().set_mapped(mapped.to_vec());
+            super::is_all_here(&root, &target, &pagemap).unwrap()
+        };
+        // Of the test's own program, and where nothing is ever mapped.
+        let own = name.as_ptr().addr() as u64 / PAGE;
+        let range = |first| PageRange { first, count: 1 };
+        assert!(is_all_here(&[]));
+        assert!(is_all_here(&[range(own)]));
+        assert!(!is_all_here(&[range(0), range(own)]));
+    }
 
     #[test]
     fn a_group_that_reclaimed_before_the_switch_is_not_full() {

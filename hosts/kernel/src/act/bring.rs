@@ -66,15 +66,24 @@ pub(super) struct Opened {
 impl Opened {
     /// Opens a process, and reads its mappings. None for one that is stopped or traced: nothing waits for its pages.
     pub fn open(root: &Root, target: &Target) -> Result<Option<Self>, TargetError> {
-        let Some((process, pagemap)) = open(root, target)? else {
+        let Some(handles) = open(root, target)? else {
             return Ok(None);
         };
+        Self::with(root, target, handles).map(Some)
+    }
+
+    /// Reads the mappings of a process that was opened.
+    pub fn with(
+        root: &Root,
+        target: &Target,
+        (process, pagemap): (Process, Pagemap),
+    ) -> Result<Self, TargetError> {
         let areas = areas::read(root, target.id.pid)?;
-        Ok(Some(Self {
+        Ok(Self {
             process,
             pagemap,
             areas,
-        }))
+        })
     }
 
     /// Pages of files and of shared memory that the program used before, and that are not mapped now.

@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 use warmswap_sys::accessed::{self, Accessed, TABLE_PAGES};
 use warmswap_sys::pagemap::Pagemap;
+use warmswap_sys::process::MemoryUse;
 
 use super::Target;
 use super::bring::{Opened, TargetError, open};
@@ -28,11 +29,16 @@ pub fn look(
     root: &Root,
     target: &Target,
     end: End,
-    accessed: Option<&mut Accessed>,
+    mut accessed: Option<&mut Accessed>,
 ) -> Result<Judged, TargetError> {
-    let Some(opened) = Opened::open(root, target)? else {
+    let Some(handles) = open(root, target)? else {
         return Ok(Judged::default());
     };
+    let is_launch = end == End::Launch;
+    if is_launch && is_judged_without_mappings(root, target, &handles.1, accessed.as_deref_mut())? {
+        return Ok(Judged::default());
+    }
+    let opened = Opened::with(root, target, handles)?;
     let areas = &opened.areas.readable;
     let away = swapped(&opened.pagemap, areas)?;
     let unjudged = target.memory.lock().unjudged();
@@ -53,6 +59,29 @@ pub fn look(
         }
     }
     Ok(judged)
+}
+
+/// Judges the end of a launch where there is nothing to learn of it, or where nothing is in swap and the bits of single pages
+/// are seen: whether it could. The mappings of a program that is used just now are not read then.
+fn is_judged_without_mappings(
+    root: &Root,
+    target: &Target,
+    pagemap: &Pagemap,
+    accessed: Option<&mut Accessed>,
+) -> Result<bool, TargetError> {
+    if !target.memory.lock().learns_of_launch() {
+        return Ok(true);
+    }
+    if MemoryUse::read(root, target.id.pid)?.swapped_bytes > 0 {
+        return Ok(false);
+    }
+    let unjudged = target.memory.lock().unjudged();
+    let Some(bits) = accessed.and_then(|accessed| bits(accessed, pagemap, &unjudged)) else {
+        return Ok(false);
+    };
+    let touched = |region: u64| bits.get(&region).copied().unwrap_or(0);
+    target.memory.lock().judge_launch(&[], touched);
+    Ok(true)
 }
 
 /// Clears the accessed bits of a process to which pages came back, and takes in before what they tell of pages that came earlier.

@@ -15,6 +15,10 @@ use warmswap_sys::monotonic_ns;
 /// A launch ends after so long at most: a program that works on has been used for a while.
 const LONGEST_LAUNCH: Duration = Duration::from_secs(3);
 
+/// The end of a session is looked at so long after the switch that ended it: the next program answers by then, and has the
+/// processors to itself.
+const AFTER_ANSWER: Duration = Duration::from_secs(1);
+
 impl Host {
     /// A session of the program begins, with a launch.
     pub(super) fn begin_session(&mut self, at: usize, now_ns: u64) {
@@ -28,6 +32,8 @@ impl Host {
         self.drain_reports();
         self.foreground = Some(at);
         self.switched_ns = Some(now_ns);
+        // It goes on.
+        self.ended.retain(|&other| other != at);
         if let Ok(memory) = Meminfo::read(&self.root) {
             self.look_at_memory(&memory);
         }
@@ -119,9 +125,22 @@ impl Host {
         if std::mem::take(&mut app.is_foreground) {
             app.has_learned = true;
             app.used_ns = Some(monotonic_ns());
-            let targets = app.targets();
-            self.looker.push(Job::new(Task::End(End::Session), targets));
-            self.files.iter().for_each(Files::look);
+            self.ended.retain(|&other| other != at);
+            self.ended.push(at);
         }
+    }
+
+    /// Looks at sessions that ended, and at the files that were opened in them, once the switch is over.
+    pub(super) fn look_at_ended(&mut self, now_ns: u64) {
+        if self.ended.is_empty() || !is_due(self.switched_ns, AFTER_ANSWER, now_ns) {
+            return;
+        }
+        for at in std::mem::take(&mut self.ended) {
+            if let Some(Some(app)) = self.apps.get(at) {
+                let targets = app.targets();
+                self.looker.push(Job::new(Task::End(End::Session), targets));
+            }
+        }
+        self.files.iter().for_each(Files::look);
     }
 }

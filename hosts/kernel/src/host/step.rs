@@ -87,6 +87,9 @@ impl Host {
             self.files.iter().for_each(Files::look);
         }
         let is_launch = self.close_windows(now_ns);
+        if !is_launch {
+            self.look_at_ended(now_ns);
+        }
         // A machine that cannot be read is left alone.
         let state = match Meminfo::read(&self.root) {
             Ok(memory) => {
@@ -103,7 +106,7 @@ impl Host {
         let wait = match () {
             () if is_launch => AFTER_SWITCH,
             () if self.turn.is_running => BUSY,
-            () if self.turn.is_due => QUIET,
+            () if self.turn.is_due || !self.ended.is_empty() => QUIET,
             () => AT_REST,
         };
         Tick {

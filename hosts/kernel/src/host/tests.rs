@@ -355,6 +355,23 @@ fn relaunches_are_remembered_and_a_first_start_is_none() {
 }
 
 #[test]
+fn the_end_of_a_session_is_looked_at_when_the_switch_is_over() {
+    let (_place, mut host) = host(3000, 0);
+    let [first, second] = ["a", "b"].map(|name| host.add(application(name)).unwrap());
+    host.switch_to(first).unwrap();
+    host.switch_to(second).unwrap();
+    host.launch_done(second).unwrap();
+    host.tick();
+    assert_eq!(host.ended, [0], "the program in front has the processors");
+    host.switch_to(first).unwrap();
+    assert_eq!(host.ended, [1], "a session that goes on has not ended");
+    host.launch_done(first).unwrap();
+    host.switched_ns = host.switched_ns.map(|at| at - 2_000_000_000);
+    host.tick();
+    assert!(host.ended.is_empty());
+}
+
+#[test]
 fn nothing_is_asked_of_a_kernel_that_reads_nothing_ahead() {
     let (_place, mut host) = host(3000, 0);
     host.tick();
