@@ -15,8 +15,8 @@ use pyo3::types::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use warmswap_page::PAGE_BYTES;
-use warmswap_pager::OutRequest;
-use warmswap_pager::pages::PageSet;
+use warmswap_self_pager::OutRequest;
+use warmswap_self_pager::pages::PageSet;
 
 /// What the garbage collector holds before an object's address, at most.
 const HEADER_BYTES: u64 = 32;

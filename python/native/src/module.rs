@@ -8,8 +8,8 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use warmswap_page::PAGE_BYTES;
-use warmswap_pager::own::{Counters, Own};
-use warmswap_pager::{OutReport, OutRequest, PagerError, ReturnReport, Settings, Worker};
+use warmswap_self_pager::own::{Counters, Own};
+use warmswap_self_pager::{OutReport, OutRequest, PagerError, ReturnReport, Settings, Worker};
 
 use crate::keep::{Keep, frames};
 

@@ -127,7 +127,7 @@ mod tests {
         static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         std::env::temp_dir().join(format!(
-            "warmswap-pager-{}-{count}.sock",
+            "warmswap-self-pager-{}-{count}.sock",
             std::process::id()
         ))
     }
