@@ -2,10 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use warmswap_columns::{Described, Kind, Quantity, Value};
 use warmswap_engine::{Cause, Counters, Outcome, Place};
 use warmswap_policy::eviction::Chosen;
 use warmswap_policy::reclaim::Ruling;
-use warmswap_result::{Described, Kind, Quantity, Value};
 
 /// Nanoseconds, in the part that was measured (codec and pool) and the part that was modelled (faults,
 /// frames, flash, memory).

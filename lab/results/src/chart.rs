@@ -78,7 +78,7 @@ impl Chart {
 }
 
 /// A quantity as an axis shows it: without zeros behind the point.
-pub(crate) fn tick(quantity: &warmswap_result::Quantity) -> String {
+pub(crate) fn tick(quantity: &warmswap_columns::Quantity) -> String {
     let text = quantity.human();
     let at = text.find(|c: char| !(c.is_ascii_digit() || ".,-".contains(c)));
     let (number, unit) = text.split_at(at.unwrap_or(text.len()));
@@ -96,8 +96,8 @@ pub(crate) fn tick(quantity: &warmswap_result::Quantity) -> String {
 }
 
 /// Whether a quantity counts bytes, whose axis has ticks at powers of 1024.
-pub(crate) fn is_bytes(unit: fn(f64) -> warmswap_result::Quantity) -> bool {
-    unit(1.0).kind() == Some(warmswap_result::Kind::Bytes)
+pub(crate) fn is_bytes(unit: fn(f64) -> warmswap_columns::Quantity) -> bool {
+    unit(1.0).kind() == Some(warmswap_columns::Kind::Bytes)
 }
 
 /// Pixels that a text takes, about.
@@ -124,7 +124,7 @@ pub(crate) fn shortened(text: &str, size: i32, width: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warmswap_result::Quantity;
+    use warmswap_columns::Quantity;
 
     #[test]
     fn ticks_have_no_idle_zeros() {

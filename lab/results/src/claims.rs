@@ -4,7 +4,7 @@
 //! and the function that takes ours out of the stored results. What the hardware here cannot show is in it, too, with
 //! the reason. Nothing of it is decided elsewhere.
 
-use warmswap_result::Quantity;
+use warmswap_columns::Quantity;
 use warmswap_study::launches::LaunchRow;
 
 use crate::stored::Results;

@@ -1,6 +1,6 @@
 //! What changed between two results of one kind, and whether it is more than noise.
 
-use warmswap_result::Quantity;
+use warmswap_columns::Quantity;
 use warmswap_study::statistics::{Change, Stratum, change};
 
 use crate::arms;

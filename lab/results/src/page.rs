@@ -9,7 +9,7 @@ mod style;
 
 use std::path::Path;
 
-use warmswap_result::Quantity;
+use warmswap_columns::Quantity;
 
 use crate::chart::{Chart, Grid};
 use crate::difference::{Difference, conditions, differences, strips};

@@ -1,7 +1,7 @@
 //! What the charts show, taken out of the results.
 
 use warmswap_bench::RelaunchReport;
-use warmswap_result::Quantity;
+use warmswap_columns::Quantity;
 use warmswap_study::Published;
 use warmswap_study::compare::{Comparison, SchemeRow};
 use warmswap_study::residency::{AppResidency, ResidencySample, ResidencyStudy};

@@ -1,7 +1,7 @@
 //! What a newcomer understands in ten seconds: a few sentences with their numbers.
 
 use warmswap_bench::relaunch::{Arm, ArmResult};
-use warmswap_result::Quantity;
+use warmswap_columns::Quantity;
 
 use crate::claims::{Verdict, tally};
 use crate::difference::in_words;

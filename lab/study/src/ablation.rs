@@ -15,7 +15,7 @@ use crate::error::StudyError;
 use crate::options::{Amount, Options};
 use crate::run::{OnProgress, Run, replay_all};
 use crate::subject::Subject;
-use warmswap_result::Described;
+use warmswap_columns::Described;
 
 /// A scheme with one slot exchanged, over all traces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Described)]

@@ -9,7 +9,7 @@ use crate::error::StudyError;
 use crate::paper::Published;
 use crate::run::OnProgress;
 use crate::sample::Sample;
-use warmswap_result::Described;
+use warmswap_columns::Described;
 
 /// Data ratio at the smallest chunk size, 128 B.
 pub const PAPER_RATIO_128B: Published = Published::new(1.7, "Ariadne, Figure 6 and section 3");

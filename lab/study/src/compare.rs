@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use warmswap_columns::Described;
 use warmswap_page::quantile::Sorted;
 use warmswap_policy::SchemeSpec;
 use warmswap_replay::{AppResult, CpuTime, Latency, Relaunch, ReplayResult};
-use warmswap_result::Described;
 
 mod alike;
 mod verdict;

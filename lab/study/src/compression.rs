@@ -16,7 +16,7 @@ use crate::paper::Published;
 use crate::run::{OnProgress, Run, replay_all};
 use crate::subject::Subject;
 use crate::volume::Volume;
-use warmswap_result::Described;
+use warmswap_columns::Described;
 
 /// The configurations of Figures 10 to 13, zram first.
 pub const SCHEMES: [&str; 9] = [

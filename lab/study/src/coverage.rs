@@ -17,7 +17,7 @@ use crate::options::Options;
 use crate::paper::Published;
 use crate::run::{OnProgress, Progress, Run, replay_all};
 use crate::subject::Subject;
-use warmswap_result::Described;
+use warmswap_columns::Described;
 
 /// The scheme whose hot list is looked at unless another is asked for.
 pub const SCHEME: &str = "ariadne-ehl-1k-2k-16k";

@@ -11,7 +11,7 @@ use crate::mean::{mean, share};
 use crate::options::{Amount, Options};
 use crate::run::{OnProgress, Progress, Run, replay_all};
 use crate::subject::Subject;
-use warmswap_result::Described;
+use warmswap_columns::Described;
 
 /// The configurations of Figure 8, in its order.
 pub const SCHEMES: [&str; 7] = [

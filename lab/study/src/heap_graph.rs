@@ -17,11 +17,11 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use warmswap_columns::Described;
 use warmswap_heapdump::{
     DumpError, DumpFile, Layout, ObjectGraph, ObjectId, ObjectKind, WhichDump,
 };
 use warmswap_page::quantile::Sorted;
-use warmswap_result::Described;
 
 use crate::error::StudyError;
 use crate::mean::share;

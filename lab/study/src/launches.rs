@@ -14,7 +14,7 @@ use warmswap_trace::{Event, EventKind};
 
 use crate::error::StudyError;
 use crate::subject::Subject;
-use warmswap_result::Described;
+use warmswap_columns::Described;
 
 /// One application of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Described)]

@@ -19,7 +19,7 @@ use crate::paper::Published;
 use crate::run::{OnProgress, replay_all_watched};
 use crate::subject::Subject;
 use crate::swap_order::{Digest, RelaunchOrder, SwapOrder, Use};
-use warmswap_result::Described;
+use warmswap_columns::Described;
 
 /// One application of Table 3.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,10 +9,10 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use warmswap_columns::Described;
 use warmswap_page::{AppId, LaunchKind, PageAddr};
 use warmswap_policy::reclaim::{self, Arrival, NextUse, Reclaim, Urgency};
 use warmswap_policy::{PageId, PageState, PageTable, entry};
-use warmswap_result::Described;
 use warmswap_trace::{Event, EventKind};
 
 use crate::error::StudyError;

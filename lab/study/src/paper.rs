@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use warmswap_result::{Kind, Quantity, Value};
+use warmswap_columns::{Kind, Quantity, Value};
 
 /// A number that a paper published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

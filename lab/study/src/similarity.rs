@@ -14,7 +14,7 @@ use crate::mean::{mean, share};
 use crate::paper::Published;
 use crate::phases::{LaunchPages, launch_pages};
 use crate::subject::Subject;
-use warmswap_result::Described;
+use warmswap_columns::Described;
 
 /// Mean hot data similarity.
 pub const PAPER_SIMILARITY: Published = Published::new(0.70, "Ariadne, Figure 5 and section 3");

@@ -14,7 +14,7 @@ use crate::error::StudyError;
 use crate::mean::{mean, share};
 use crate::paper::Published;
 use crate::subject::Subject;
-use warmswap_result::Described;
+use warmswap_columns::Described;
 
 /// Share of the pages of files that nine or ten of ten switches touch.
 pub const PAPER_FILE_INVARIANT: Published = Published::new(0.75, "ASAP, Figure 5 and section 4.1");

@@ -3,10 +3,10 @@
 
 use crate::commands::{config::Effective, run::RunResult, status::Listing};
 use serde_json::Value;
+use warmswap_columns::schema::Document;
 use warmswap_doctor::Diagnosis;
 use warmswap_output::Envelope;
 use warmswap_protocol::{AppStatus, ProgramStatus};
-use warmswap_result::schema::Document;
 
 fn text() -> String {
     Document::of::<Envelope<Value>>()

@@ -3,7 +3,7 @@
 //! | module | what it is for |
 //! |---|---|
 //! | [`size_expr`] | sizes as people write them: `512M`, `1.5GiB`, `50%`, `4096` |
-//! | [`table`], [`units`] | those of `warmswap-result` |
+//! | [`table`], [`units`] | those of `warmswap-columns` |
 //! | [`json`] | the [`Envelope`] around every JSON output, written whole or not at all |
 //! | [`machine`] | what the measurements ran on |
 //! | [`output`] | the options for results, and where results go |
@@ -30,5 +30,5 @@ pub use json::Envelope;
 pub use machine::Machine;
 pub use output::{Output, is_stdout};
 pub use size_expr::SizeExpr;
-pub use warmswap_result::{Column, Kind, Origin, Quantity, Style, Table, table, units};
+pub use warmswap_columns::{Column, Kind, Origin, Quantity, Style, Table, table, units};
 pub use warmswap_sys::tell;

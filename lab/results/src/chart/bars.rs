@@ -1,6 +1,6 @@
 //! Bars that are made of parts.
 
-use warmswap_result::Quantity;
+use warmswap_columns::Quantity;
 
 use super::canvas::{Anchor, Canvas, Ink, legend_height};
 use super::scale::Scale;

@@ -1,6 +1,6 @@
 //! Curves over an axis: lines, steps, or areas that lie on each other.
 
-use warmswap_result::Quantity;
+use warmswap_columns::Quantity;
 
 use super::canvas::{Anchor, Canvas, Ink, legend_height};
 use super::scale::{Scale, extremes};

@@ -1,6 +1,6 @@
 //! Several values of each row, as marks on one line: full circles for ours, rings for a paper's.
 
-use warmswap_result::Quantity;
+use warmswap_columns::Quantity;
 
 use super::canvas::{Anchor, Canvas, Ink, legend_height};
 use super::scale::{Scale, extremes};

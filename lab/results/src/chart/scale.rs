@@ -3,7 +3,7 @@
 use plotters::coord::ranged1d::Ranged;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::{IntoLogRange, LogCoord};
-use warmswap_result::Quantity;
+use warmswap_columns::Quantity;
 
 use super::canvas::{Anchor, Canvas, Ink};
 use super::tick;

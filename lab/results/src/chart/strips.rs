@@ -1,7 +1,7 @@
 //! Distributions side by side: every sample a dot, the middle half a box, the median a line.
 
+use warmswap_columns::Quantity;
 use warmswap_page::quantile::Sorted;
-use warmswap_result::Quantity;
 
 use super::canvas::{Anchor, Canvas, Ink};
 use super::scale::Scale;

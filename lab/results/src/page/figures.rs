@@ -6,7 +6,7 @@ use make::{
     capacity, chunks, coverage, faults, hotness_order, live, made, prepaging, replayed, residency,
     similarity,
 };
-use warmswap_result::Quantity;
+use warmswap_columns::Quantity;
 
 use super::Page;
 use crate::chart::{Axis, Chart, DotRow, Dots, Ink, Paint};

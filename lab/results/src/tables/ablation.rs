@@ -3,7 +3,7 @@
 use warmswap_study::ablation::Ablation;
 
 use super::cells::LATENCY_NOTE;
-use warmswap_result::{Quantity, Table};
+use warmswap_columns::{Quantity, Table};
 
 /// The scheme, and each slot of it exchanged.
 #[must_use]

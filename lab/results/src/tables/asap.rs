@@ -8,7 +8,7 @@ use warmswap_study::prepaging::{
 use warmswap_study::switches::SwitchFootprint;
 
 use super::cells::paper_note;
-use warmswap_result::{Described, Quantity, Table};
+use warmswap_columns::{Described, Quantity, Table};
 
 /// Figures 5 to 7: how many of ten switches touch a page.
 #[must_use]

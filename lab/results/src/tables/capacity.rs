@@ -1,7 +1,7 @@
 //! How many programs stay alive in a given memory.
 
 use warmswap_bench::relaunch::capacity::{CapacityMost, CapacityReport, CapacityRow, TOO_SLOW};
-use warmswap_result::{Described, Quantity, Table};
+use warmswap_columns::{Described, Quantity, Table};
 
 /// The arms by number of programs, and the most that each keeps.
 #[must_use]

@@ -2,8 +2,8 @@
 
 use warmswap_study::Published;
 
-use warmswap_result::table::{Column, Origin};
-use warmswap_result::units::{Kind, Quantity};
+use warmswap_columns::table::{Column, Origin};
+use warmswap_columns::units::{Kind, Quantity};
 
 /// What every table with latencies says below.
 pub(super) const LATENCY_NOTE: &str = "Time that memory cost in the launch window: codec and pool \

@@ -7,8 +7,8 @@ use warmswap_study::Comparison;
 use warmswap_study::compare::{PAPER_LATENCY_VS_DRAM, SchemeRow};
 
 use super::cells::{LATENCY_NOTE, codec_origin, names, paper_note, text};
-use warmswap_result::units::{Kind, Quantity};
-use warmswap_result::{Column, Table, Value as _};
+use warmswap_columns::units::{Kind, Quantity};
+use warmswap_columns::{Column, Table, Value as _};
 
 /// Applications in one table.
 const APPS_PER_TABLE: usize = 6;

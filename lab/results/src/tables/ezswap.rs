@@ -7,8 +7,8 @@ use warmswap_study::entropy::{
 use warmswap_study::ezswap::{EzswapRow, EzswapStudy, PAPER, PRESSURE_SCHEMES, Paper, SCHEMES};
 
 use super::cells::{LATENCY_NOTE, names, paper_note, share, text};
-use warmswap_result::units::{Kind, Quantity};
-use warmswap_result::{Column, Described, Table, Value as _};
+use warmswap_columns::units::{Kind, Quantity};
+use warmswap_columns::{Column, Described, Table, Value as _};
 
 /// Figures 5 and 6: correlations, times, and the sizes behind each eighth of the estimate.
 #[must_use]

@@ -1,7 +1,7 @@
 //! What a page costs in an arena and under the kernel's zram.
 
 use warmswap_bench::{FaultsReport, Latency, Measure};
-use warmswap_result::{Described, Quantity, Table};
+use warmswap_columns::{Described, Quantity, Table};
 
 /// CPU time beside the kernel's, and waiting times.
 #[must_use]

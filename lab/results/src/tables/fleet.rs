@@ -7,8 +7,8 @@ use warmswap_bench::fleet::launches::{ArmLaunches, Collections, LaunchesReport};
 use warmswap_bench::fleet::working_set::{WorkingSetReport, WorkingSetRow};
 
 use super::cells::{measured, names, text};
-use warmswap_result::units::{Kind, Quantity};
-use warmswap_result::{Described, Table, Value as _};
+use warmswap_columns::units::{Kind, Quantity};
+use warmswap_columns::{Described, Table, Value as _};
 
 /// A table or two for each experiment of the report.
 #[must_use]

@@ -6,8 +6,8 @@ use warmswap_study::heap_graph::{
 };
 
 use super::cells::{names, share};
-use warmswap_result::units::{Kind, Quantity};
-use warmswap_result::{Column, Described, Table, Value as _};
+use warmswap_columns::units::{Kind, Quantity};
+use warmswap_columns::{Column, Described, Table, Value as _};
 use warmswap_study::Published;
 
 /// Sizes that the table of the distribution shows.

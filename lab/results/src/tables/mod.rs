@@ -1,7 +1,7 @@
 //! The tables of comparisons, replays, studies, traces and measurements.
 //!
 //! Each function takes a finished result and lays it out; text, Markdown and JSON come from the one
-//! [`Table`](warmswap_result::Table) that it returns. Nothing is computed here. Where a number has a measured and a
+//! [`Table`](warmswap_columns::Table) that it returns. Nothing is computed here. Where a number has a measured and a
 //! modelled part, a footnote says so.
 //!
 //! | module | subject |

@@ -1,7 +1,7 @@
 //! One program with a part of the memory that it needs.
 
 use warmswap_bench::program::{ProgramReport, ProgramRow};
-use warmswap_result::{Described, Quantity, Table};
+use warmswap_columns::{Described, Quantity, Table};
 
 #[derive(Described)]
 #[column(memory_of = self.0.arm.name(), text)]

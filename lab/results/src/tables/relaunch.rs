@@ -7,8 +7,8 @@ use warmswap_bench::RelaunchReport;
 use warmswap_bench::relaunch::{ArenaPart, ArmResult, HostPart};
 
 use super::cells::{measured, names, text};
-use warmswap_result::units::{Kind, Quantity};
-use warmswap_result::{Described, Table};
+use warmswap_columns::units::{Kind, Quantity};
+use warmswap_columns::{Described, Table};
 
 /// Latencies, times of use and faults, the same by application, CPU time by part, memory, swap traffic, arenas, samples of
 /// the switches, and what was left of a whole machine.

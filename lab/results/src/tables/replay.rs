@@ -5,8 +5,8 @@ use warmswap_replay::{AppResult, Latency, Relaunch, ReplayResult};
 use warmswap_study::compare::Figures;
 
 use super::cells::{LATENCY_NOTE, codec_origin};
-use warmswap_result::units::counted;
-use warmswap_result::{Described, Table};
+use warmswap_columns::units::counted;
+use warmswap_columns::{Described, Table};
 
 /// All tables of a replay: relaunches, applications, memory, page movements, CPU time.
 #[must_use]

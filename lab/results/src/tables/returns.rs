@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use warmswap_bench::returns::{ReturnArm, ReturnReport, ReturnRow};
 use warmswap_page::PAGE_BYTES;
 
-use warmswap_result::units::{Quantity, counted};
-use warmswap_result::{Described, Table};
+use warmswap_columns::units::{Quantity, counted};
+use warmswap_columns::{Described, Table};
 
 /// Returns, what they take, and traffic, by swap, arm and wait.
 #[must_use]
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use warmswap_bench::relaunch::{Quantiles, SwapKind};
     use warmswap_bench::returns::{HogKind, ReturnFailure};
-    use warmswap_result::units::Style;
+    use warmswap_columns::units::Style;
 
     fn row(arm: ReturnArm, added_ratio: Option<f64>) -> ReturnRow {
         ReturnRow {

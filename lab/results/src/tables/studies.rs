@@ -14,8 +14,8 @@ use warmswap_study::residency::{AppResidency, ResidencySample, ResidencyStudy};
 use warmswap_study::similarity::{PAPER_REUSED, Similarity};
 
 use super::cells::{codec_origin, names, paper_note, share, text};
-use warmswap_result::units::{Kind, Quantity};
-use warmswap_result::{Column, Described, Table, Value as _};
+use warmswap_columns::units::{Kind, Quantity};
+use warmswap_columns::{Column, Described, Table, Value as _};
 
 /// Figure 4: hot, warm and cold shares of the ten parts, a line for each class; one table for each trace
 /// and scheme.

@@ -10,7 +10,7 @@ use warmswap_study::hotness_order::{HotnessOrder, PARTS, Part};
 use warmswap_study::{Comparison, Locality, Similarity, Volume};
 
 use super::*;
-use warmswap_result::{Style, Table};
+use warmswap_columns::{Style, Table};
 
 const MS: u64 = 1_000_000;
 

@@ -1,6 +1,6 @@
 //! What is in a trace.
 
-use warmswap_result::{Described, Table};
+use warmswap_columns::{Described, Table};
 use warmswap_trace::Summary;
 use warmswap_trace::stats::{AppStats, TraceStats};
 

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use warmswap_protocol::{AppStatus, DaemonStatus, Phase, RelaunchStatus, Verdict};
 
 use super::programs::seconds;
+use warmswap_columns::{Described, Value as _};
 use warmswap_output::units::counted;
 use warmswap_output::{Kind, Quantity, Style, Table};
-use warmswap_result::{Described, Value as _};
 
 /// Where an application stands, in a word.
 #[must_use]

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use warmswap_protocol::{ExitState, LatencySummary, Phase, ProgramStats};
 
+use warmswap_columns::{Described, Value as _};
 use warmswap_output::{Kind, Quantity, Style, Table};
-use warmswap_result::{Described, Value as _};
 
 /// What a program is doing, in a word.
 #[must_use]

@@ -1,7 +1,7 @@
 //! What charts are drawn from: the marks of each, taken out of results.
 
 use warmswap_codec::Codec;
-use warmswap_result::Quantity;
+use warmswap_columns::Quantity;
 use warmswap_study::coverage::CoverageRow;
 use warmswap_study::hotness_order::Part;
 use warmswap_study::{PrepagingRow, Similarity};

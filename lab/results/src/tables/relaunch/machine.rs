@@ -2,7 +2,7 @@
 
 use warmswap_bench::RelaunchReport;
 use warmswap_bench::relaunch::{ArmResult, Scope, Setting};
-use warmswap_result::{Described, Table};
+use warmswap_columns::{Described, Table};
 
 /// What the arms with a daemon are, in a footnote.
 pub(super) const DAEMONS: &str = "the daemon runs as shipped, and finds the kernel's own settings; told means of launches and \

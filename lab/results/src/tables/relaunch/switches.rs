@@ -5,8 +5,8 @@ use warmswap_bench::relaunch::{Arm, SwitchUse, TimelinePart};
 use warmswap_study::Published;
 
 use super::super::cells::{measured, names, paper_note, text};
-use warmswap_result::units::{Kind, Quantity};
-use warmswap_result::{Described, Table, Value as _};
+use warmswap_columns::units::{Kind, Quantity};
+use warmswap_columns::{Described, Table, Value as _};
 
 /// CPU use of a switch with prepaging, against the baseline.
 const PAPER_CPU_RATIO: Published = Published::new(1.18, "section 6.4, Figure 13; at most 1.35");

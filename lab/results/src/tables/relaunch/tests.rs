@@ -3,7 +3,7 @@ use warmswap_bench::relaunch::{
     AppResult, Arm, Conditions, CpuParts, HostPart, Quantiles, Setting, SwitchUse, TimelinePart,
 };
 
-use warmswap_result::units::Style;
+use warmswap_columns::units::Style;
 
 fn result(arm: Arm, host: Option<HostPart>) -> ArmResult {
     let latency = Quantiles::of([1_000_000, 2_000_000, 3_000_000]);

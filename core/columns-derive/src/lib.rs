@@ -1,4 +1,4 @@
-//! `#[derive(Described)]`: see the trait of this name in `warmswap-result`.
+//! `#[derive(Described)]`: see the trait of this name in `warmswap-columns`.
 
 #![forbid(unsafe_code)]
 
@@ -45,12 +45,12 @@ fn implementation(input: &DeriveInput) -> Result<TokenStream> {
     let name = &input.ident;
     let (generics, arguments, bounds) = input.generics.split_for_impl();
     Ok(quote! {
-        impl #generics ::warmswap_result::Described for #name #arguments #bounds {
-            fn columns() -> ::std::vec::Vec<::warmswap_result::Column> {
+        impl #generics ::warmswap_columns::Described for #name #arguments #bounds {
+            fn columns() -> ::std::vec::Vec<::warmswap_columns::Column> {
                 ::std::vec![#(#shapes),*]
             }
 
-            fn quantities(&self) -> ::std::vec::Vec<::warmswap_result::Quantity> {
+            fn quantities(&self) -> ::std::vec::Vec<::warmswap_columns::Quantity> {
                 ::std::vec![#(#values),*]
             }
         }
@@ -131,10 +131,10 @@ impl Says {
         let title = self.title.clone().unwrap_or_else(|| title_of(&key));
         let kept = self.is_kept.then(|| quote!(.kept()));
         let column = |key: &str, origin: Option<&Ident>| {
-            let origin = origin.map(|origin| quote!(.from(::warmswap_result::Origin::#origin)));
-            quote!(::warmswap_result::Column::new(#key, #title, ::warmswap_result::Kind::#kind) #origin #kept)
+            let origin = origin.map(|origin| quote!(.from(::warmswap_columns::Origin::#origin)));
+            quote!(::warmswap_columns::Column::new(#key, #title, ::warmswap_columns::Kind::#kind) #origin #kept)
         };
-        let cell = |value: &TokenStream| quote!(::warmswap_result::Value::quantity(&#value, ::warmswap_result::Kind::#kind));
+        let cell = |value: &TokenStream| quote!(::warmswap_columns::Value::quantity(&#value, ::warmswap_columns::Kind::#kind));
         let (mut shape, mut shown) = (column(&key, self.origin.as_ref()), cell(value));
         if let Some(paper) = &self.paper {
             let origin = Ident::new("Paper", Span::call_site());

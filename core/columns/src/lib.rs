@@ -9,7 +9,7 @@
 //! A result is declared once:
 //!
 //! ```
-//! use warmswap_result::{Described, Table};
+//! use warmswap_columns::{Described, Table};
 //!
 //! #[derive(Described)]
 //! #[column(saved = 1.0 - self.pool_bytes as f64 / self.data_bytes as f64, percent)]
@@ -30,7 +30,7 @@
 #![forbid(unsafe_code)]
 
 // The derive macro names this crate by its full path.
-extern crate self as warmswap_result;
+extern crate self as warmswap_columns;
 
 pub mod described;
 #[cfg(feature = "schema")]
@@ -41,4 +41,4 @@ pub mod units;
 pub use described::{Described, Value};
 pub use table::{Column, Origin, Table};
 pub use units::{Kind, Quantity, Style};
-pub use warmswap_result_derive::Described;
+pub use warmswap_columns_derive::Described;
