@@ -1,14 +1,28 @@
-//! The engine and its events.
+//! The engine and its events: all that is an `impl Engine`, one file for each subject.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `swap_out`, `swap_in` | the way of a page out of its frame, and back |
+//! | `evict` | what leaves the pool when it is full |
+//! | `frames` | pages that come into frames, and copies that writes make worthless |
+//! | `admission` | what the admission policy is shown of a page |
+//! | `file_pages` | pages of files in the pool: all-page accommodation (ezswap section III-A) |
+//! | `prepage` | the footprint of a launch, brought back ahead of use: the prepaging manager (ASAP section 5) |
+//! | `served` | for hosts that serve faults before the engine hears of them |
+//! | [`evidence`] | touches that were seen, and those that are presumed |
+//! | `learn` | what survives a restart |
+//! | `gone` | pages that are no longer used |
+//! | `queries`, `check` | what a host may ask; what must always hold |
 
 use crate::budget::{Budget, Limits, Watermarks};
 use crate::chunks::{ChunkTable, Place};
 use crate::counters::Counters;
 use crate::decision::{Action, Cause, Decision};
-use crate::evidence::Evidence;
 use crate::loads::Loads;
-use crate::prepage::{Prepaging, Step};
-use crate::swap_in::PrefetchBuffer;
+use evidence::Evidence;
+use prepage::{Prepaging, Step};
 use std::collections::VecDeque;
+use swap_in::PrefetchBuffer;
 use thiserror::Error;
 use warmswap_page::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_policy::page::Mark;
@@ -470,9 +484,17 @@ impl Engine {
 }
 
 mod admission;
+mod check;
+mod evict;
+pub mod evidence;
+mod file_pages;
 mod frames;
 mod gone;
+mod learn;
+mod prepage;
 mod queries;
 mod served;
+mod swap_in;
+mod swap_out;
 #[cfg(test)]
 mod tests;

@@ -17,12 +17,9 @@
 //! | [`chunks`] | the chunks of pool and backing file, and which pages they hold |
 //! | [`decision`] | what the engine asks a host to do |
 //! | [`counters`] | what happened so far |
-//! | `engine` | the engine's events |
-//! | `swap_out`, `swap_in` | the way of a page out of its frame, and back |
-//! | [`evidence`] | touches that were seen, and those that are presumed |
-//! | `file_pages` | pages of files in the pool: all-page accommodation (ezswap section III-A) |
-//! | `learn` | what survives a restart |
-//! | `prepage` | the footprint of a launch, brought back ahead of use: the prepaging manager (ASAP section 5) |
+//! | `loads` | loads that a host was asked for and has not reported |
+//! | `engine` | the engine's events, one file for each subject, such as `engine/swap_in.rs` |
+//! | [`evidence`] | of these: touches that were seen, and those that are presumed |
 
 // The tests within share the host of those without.
 #[cfg(test)]
@@ -30,22 +27,16 @@ extern crate self as warmswap_engine;
 
 pub mod budget;
 pub mod calls;
-mod check;
 pub mod chunks;
 pub mod counters;
 pub mod decision;
 mod engine;
-mod evict;
-pub mod evidence;
-mod file_pages;
-mod learn;
 mod loads;
-mod prepage;
-mod swap_in;
-mod swap_out;
 
 pub use budget::{Limits, Usage, Watermarks};
 pub use chunks::Place;
 pub use counters::Counters;
 pub use decision::{Action, Cause, Decision, Refusal};
-pub use engine::{ANTICIPATED_PAGES, ConfigError, Engine, MINIMUM_BUDGET_BYTES, Outcome, Touch};
+pub use engine::{
+    ANTICIPATED_PAGES, ConfigError, Engine, MINIMUM_BUDGET_BYTES, Outcome, Touch, evidence,
+};

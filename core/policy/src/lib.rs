@@ -21,7 +21,7 @@
 //! |---|---|---|
 //! | Ariadne 2.2, 2.3 | the baselines: DRAM, flash swap, zram, zswap | `core/policy/src/scheme.rs` |
 //! | Ariadne 3 | hotness of what leaves, similarity of relaunches, chunk sizes, locality | `lab/study/src/hotness_order.rs`, `lab/study/src/similarity.rs`, `lab/study/src/chunk_size.rs`, `lab/study/src/locality.rs` |
-//! | Ariadne 4.1 | write-back of cold compressed chunks | `core/policy/src/eviction/coldest.rs`, `core/engine/src/evict.rs` |
+//! | Ariadne 4.1 | write-back of cold compressed chunks | `core/policy/src/eviction/coldest.rs`, `core/engine/src/engine/evict.rs` |
 //! | Ariadne 4.2 | HotnessOrg | `core/policy/src/reclaim/hotness.rs` |
 //! | Ariadne 4.3 | AdaptiveComp | `core/policy/src/sizing/adaptive.rs` |
 //! | Ariadne 4.4 | PreDecomp | `core/policy/src/prefetch/next.rs` |
@@ -32,11 +32,11 @@
 //! | ASAP 4.1 | how alike the footprints of switches are | `lab/study/src/switches.rs` |
 //! | ASAP 4.2 | estimator for pages of files | `core/policy/src/prefetch/footprint/file.rs`, `core/policy/src/prefetch/footprint/profile.rs` |
 //! | ASAP 4.3 | estimator for anonymous pages | `core/policy/src/prefetch/footprint/anon.rs` |
-//! | ASAP 5 | prepaging manager | `core/engine/src/prepage.rs` |
+//! | ASAP 5 | prepaging manager | `core/engine/src/engine/prepage.rs` |
 //! | ASAP 5.1, 5.2 | its batches: anonymous pages; extents and metadata of files | `core/policy/src/prefetch/footprint/plan.rs` |
 //! | ASAP 6.3, 6.6 | precision and recall of the estimators, size of their tables | `lab/study/src/prepaging.rs` |
 //! | ezswap II-C | zswap over z3fold | `core/policy/src/eviction/lru_pages.rs`, `memory/pool/src/folds.rs` |
-//! | ezswap III-A | all-page accommodation | `core/engine/src/file_pages.rs` |
+//! | ezswap III-A | all-page accommodation | `core/engine/src/engine/file_pages.rs` |
 //! | ezswap III-B | selective admission, and its entropy estimate | `core/policy/src/admission/selective.rs`, `core/policy/src/admission/entropy.rs` |
 //! | ezswap III-C | compressibility-aware replacement: a lottery | `core/policy/src/eviction/lottery.rs` |
 //! | ezswap IV | its parts, one by one; whether entropy tells ratios | `lab/study/src/ezswap.rs`, `lab/study/src/entropy.rs` |

@@ -1,10 +1,10 @@
 //! What a host may ask of an engine.
 
 use super::Engine;
+use super::evidence::Evidence;
 use crate::budget::{Limits, Usage};
 use crate::chunks::ChunkPages;
 use crate::counters::Counters;
-use crate::evidence::Evidence;
 use warmswap_page::{AppId, PageAddr};
 use warmswap_policy::eviction::Chosen;
 use warmswap_policy::reclaim::{NextUse, Ruling};

@@ -1,9 +1,9 @@
 //! The way of a page out of its frame: victims, chunks, pool, backing file; and what gives way when
 //! there is no room.
 
+use super::Engine;
 use crate::chunks::{MAX_CHUNK_PAGES, Place};
 use crate::decision::{Action, Cause, Refusal};
-use crate::engine::Engine;
 use rustc_hash::FxHashSet;
 use warmswap_page::PAGE_BYTES;
 use warmswap_policy::admission::{Candidate, Verdict};

@@ -1,6 +1,6 @@
 //! What the scheme learned about an application, taken out and given back, so that it survives a restart.
 
-use crate::engine::{App, Engine};
+use super::{App, Engine};
 use warmswap_page::{AppId, FileId, PageAddr};
 use warmswap_policy::Learned;
 

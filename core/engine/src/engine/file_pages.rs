@@ -7,8 +7,8 @@
 use warmswap_policy::page::Mark;
 use warmswap_policy::{ChunkId, PageId, PageState};
 
+use super::{Engine, Outcome};
 use crate::decision::{Action, Cause};
-use crate::engine::{Engine, Outcome};
 
 impl Engine {
     /// Whether a page on its way out goes to its file, past the pool.

@@ -4,11 +4,11 @@
 //! The policy plans the batches (`prefetch::footprint::plan`); a host carries them out on threads that run when a processor
 //! is idle.
 
+use super::swap_in::PrefetchBuffer;
+use super::{Engine, Outcome};
 use crate::budget::Limits;
 use crate::chunks::Place;
 use crate::decision::{Action, Cause};
-use crate::engine::{Engine, Outcome};
-use crate::swap_in::PrefetchBuffer;
 use warmswap_page::{AppId, FileId, LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_policy::page::Mark;
 use warmswap_policy::prefetch::footprint::Extent;

@@ -3,9 +3,9 @@
 use rustc_hash::FxHashSet;
 use warmswap_policy::ChunkId;
 
+use super::Engine;
 use crate::chunks::{Chunk, Place};
 use crate::decision::{Action, Cause};
-use crate::engine::Engine;
 
 impl Engine {
     /// Sends the next victim of the eviction policy to the backing file, or drops it if it is of a file. Others are

@@ -1,7 +1,7 @@
 //! What must always hold, checked from scratch. For tests and debug builds: linear in all pages.
 
+use super::Engine;
 use crate::chunks::Place;
-use crate::engine::Engine;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warmswap_policy::{ChunkId, PageState};
 

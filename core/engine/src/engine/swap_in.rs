@@ -1,8 +1,8 @@
 //! The way of a page back into a frame: faults, the other pages of their chunk, and the prefetch buffer.
 
+use super::{Engine, Outcome};
 use crate::chunks::{MAX_CHUNK_PAGES, Place};
 use crate::decision::{Action, Cause};
-use crate::engine::{Engine, Outcome};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use warmswap_policy::page::Mark;

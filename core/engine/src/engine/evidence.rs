@@ -14,8 +14,8 @@
 
 use std::cmp::Reverse;
 
+use super::{Engine, Outcome};
 use crate::decision::Cause;
-use crate::engine::{Engine, Outcome};
 use warmswap_page::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_policy::room::make_room;
 use warmswap_policy::{PageId, PageState, PageTable};
