@@ -1,5 +1,7 @@
 //! Doubly linked lists of pages whose links stand in the page table: no memory of their own.
 
+pub(crate) mod classes;
+
 use crate::page::{PageId, PageTable};
 
 /// A list of pages, front = least recently used. A page is on at most one list at a time.

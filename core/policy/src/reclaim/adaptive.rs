@@ -4,23 +4,21 @@
 //! |---|---|
 //! | `rule` | the rules |
 //! | `history` | what is expected of a page, from the sessions that touched it |
-//! | `classes` | lists of pages by what is known of them |
-//! | `board` | the resident pages in the order of one rule |
+//! | `ranking` | the resident pages in the order of one rule, on lists by what is known of them |
 //! | `miniature` | a sample of the pages under every rule at once |
 //! | `unseen` | the policy of hosts that see faults only |
 
-mod board;
-mod classes;
 mod history;
 mod miniature;
+mod ranking;
 mod rule;
 mod unseen;
 
 use super::{Arrival, Reclaim, RuleRow, Ruling, Urgency};
 use crate::entry::{PolicyEntry, arguments};
 use crate::page::{Hotness, PageId, PageState, PageTable};
-use board::{Board, TAUGHT};
 use miniature::Miniature;
+use ranking::{Ranking, TAUGHT};
 use rule::Rule;
 use unseen::Unseen;
 use warmswap_page::{AppId, LaunchKind, PageAddr};
@@ -58,7 +56,7 @@ pub(super) const ENTRY: PolicyEntry<dyn Reclaim> = PolicyEntry {
 /// time, but for a change of the rule, which is linear in the resident pages, at most once a launch.
 #[derive(Debug)]
 pub struct Adaptive {
-    board: Board,
+    ranking: Ranking,
     /// None: the rule is given.
     miniature: Option<Miniature>,
     changes: u64,
@@ -76,7 +74,7 @@ impl Default for Adaptive {
     fn default() -> Self {
         Self {
             // As good as LRU or better wherever memory is not very short; and where it is, misses tell soon.
-            board: Board::new(Rule::Lru2),
+            ranking: Ranking::new(Rule::Lru2),
             miniature: Some(Miniature::default()),
             changes: 0,
             only_faults: false,
@@ -89,7 +87,7 @@ impl Adaptive {
     /// With one rule for good.
     fn of(rule: Rule) -> Self {
         Self {
-            board: Board::new(rule),
+            ranking: Ranking::new(rule),
             miniature: None,
             ..Self::default()
         }
@@ -107,12 +105,12 @@ impl Adaptive {
     /// fit. Whatever is presumed of the others then displaces what is in use.
     fn is_in_order_of_arrival(&self) -> bool {
         self.only_faults
-            && self.board.len() * ORDER_OF_ARRIVAL.1 >= self.board.known() * ORDER_OF_ARRIVAL.0
+            && self.ranking.len() * ORDER_OF_ARRIVAL.1 >= self.ranking.known() * ORDER_OF_ARRIVAL.0
     }
 
     fn simulate(&mut self, table: &PageTable, page: PageId) {
         if let Some(miniature) = &mut self.miniature {
-            miniature.touch(table.owner(page), page, self.board.len());
+            miniature.touch(table.owner(page), page, self.ranking.len());
         }
     }
 }
@@ -120,48 +118,48 @@ impl Adaptive {
 impl Reclaim for Adaptive {
     fn insert(&mut self, table: &mut PageTable, page: PageId, arrival: Arrival) {
         let touched = arrival == Arrival::Touched;
-        self.board.insert(table, page, touched);
+        self.ranking.insert(table, page, touched);
         if touched {
             self.simulate(table, page);
         }
     }
 
     fn touch(&mut self, table: &mut PageTable, page: PageId) {
-        self.board.touch(table, page);
+        self.ranking.touch(table, page);
         self.simulate(table, page);
     }
 
     fn remove(&mut self, table: &mut PageTable, page: PageId) {
-        self.board.remove(table, page);
+        self.ranking.remove(table, page);
     }
 
     fn victims(&mut self, table: &mut PageTable, want: usize, _: Urgency, out: &mut Vec<PageId>) {
-        self.board.victims(table, want, out);
+        self.ranking.victims(table, want, out);
     }
 
     fn victims_of(&mut self, table: &mut PageTable, app: AppId, out: &mut Vec<PageId>) {
-        let mut theirs = self.board.dump(table);
+        let mut theirs = self.ranking.dump(table);
         theirs.retain(|&page| {
-            table.owner(page) == app && self.board.hotness(table, page) != Hotness::Hot
+            table.owner(page) == app && self.ranking.hotness(table, page) != Hotness::Hot
         });
         for page in theirs {
-            self.board.remove(table, page);
+            self.ranking.remove(table, page);
             out.push(page);
         }
     }
 
     fn hotness(&self, table: &PageTable, page: PageId) -> Hotness {
-        self.board.hotness(table, page)
+        self.ranking.hotness(table, page)
     }
 
     fn hot_pages(&self, app: AppId) -> u64 {
-        self.board.hot_pages(app)
+        self.ranking.hot_pages(app)
     }
 
     fn hot_list(&self, table: &PageTable, app: AppId) -> Vec<PageId> {
-        let mut pages = self.board.dump(table);
+        let mut pages = self.ranking.dump(table);
         pages.retain(|&page| {
-            table.owner(page) == app && self.board.hotness(table, page) == Hotness::Hot
+            table.owner(page) == app && self.ranking.hotness(table, page) == Hotness::Hot
         });
         pages
     }
@@ -174,7 +172,7 @@ impl Reclaim for Adaptive {
                 table[page].label = TAUGHT;
             }
         }
-        self.board.is_taught(app);
+        self.ranking.is_taught(app);
     }
 
     fn presumes_touches(&self) -> bool {
@@ -187,35 +185,35 @@ impl Reclaim for Adaptive {
     }
 
     fn launch_begin(&mut self, table: &mut PageTable, app: AppId, kind: LaunchKind) {
-        self.board.launch_begin(table, app, kind);
+        self.ranking.launch_begin(table, app, kind);
         let in_order = self.is_in_order_of_arrival();
         if let Some(miniature) = &mut self.miniature {
             miniature.launch_begin(app, kind);
-            let current = self.board.rule();
+            let current = self.ranking.rule();
             let mut choice = miniature.choice(current);
             if in_order {
                 choice = Rule::Lru;
             }
             if choice != current {
                 self.changes += 1;
-                self.board.set_rule(table, choice);
+                self.ranking.set_rule(table, choice);
             }
         }
         let rules = Rule::ALL.iter().zip(&mut self.launches);
-        for (_, launches) in rules.filter(|(rule, _)| **rule == self.board.rule()) {
+        for (_, launches) in rules.filter(|(rule, _)| **rule == self.ranking.rule()) {
             *launches += 1;
         }
     }
 
     fn launch_end(&mut self, app: AppId) {
-        self.board.launch_end(app);
+        self.ranking.launch_end(app);
         if let Some(miniature) = &mut self.miniature {
             miniature.launch_end(app);
         }
     }
 
     fn retire(&mut self, app: AppId) {
-        self.board.retire(app);
+        self.ranking.retire(app);
         if let Some(miniature) = &mut self.miniature {
             miniature.retire(app);
         }
@@ -232,7 +230,7 @@ impl Reclaim for Adaptive {
                 misses: misses[1],
             });
         Some(Ruling {
-            rule: self.board.rule().name().to_owned(),
+            rule: self.ranking.rule().name().to_owned(),
             changes: self.changes,
             rules: rows.collect(),
         })
@@ -240,18 +238,18 @@ impl Reclaim for Adaptive {
 
     fn state_bytes(&self) -> usize {
         let sampled = self.miniature.as_ref().map_or(0, Miniature::state_bytes);
-        self.board.state_bytes() + sampled
+        self.ranking.state_bytes() + sampled
     }
 
     fn forget(&mut self, table: &PageTable, page: PageId) {
-        self.board.forget(table, page);
+        self.ranking.forget(table, page);
         if let Some(miniature) = &mut self.miniature {
             miniature.forget(page);
         }
     }
 
     fn dump(&self, table: &PageTable) -> Vec<PageId> {
-        self.board.dump(table)
+        self.ranking.dump(table)
     }
 }
 

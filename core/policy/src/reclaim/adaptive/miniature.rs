@@ -1,6 +1,6 @@
 //! A hash-sampled part of the pages, under every rule at once in as small a part of the memory.
 
-use super::board::Board;
+use super::ranking::Ranking;
 use super::rule::Rule;
 use crate::page::{PageId, PageState, PageTable};
 use rustc_hash::FxHashMap;
@@ -55,7 +55,7 @@ impl Misses {
 
 #[derive(Debug)]
 struct Candidate {
-    board: Board,
+    ranking: Ranking,
     table: PageTable,
     /// Over all, and lately.
     misses: [Misses; 2],
@@ -92,7 +92,7 @@ fn hash(page: PageId) -> u64 {
 impl Default for Miniature {
     fn default() -> Self {
         let candidate = |rule| Candidate {
-            board: Board::new(rule),
+            ranking: Ranking::new(rule),
             table: PageTable::default(),
             misses: Default::default(),
             totals: [0; 2],
@@ -121,13 +121,13 @@ impl Miniature {
         let in_relaunch = self.in_relaunch;
         for candidate in &mut self.candidates {
             let Candidate {
-                board,
+                ranking,
                 table,
                 misses,
                 totals,
             } = candidate;
             if table[small].state == PageState::Resident {
-                board.touch(table, small);
+                ranking.touch(table, small);
                 continue;
             }
             if table[small].state == PageState::Stored {
@@ -139,14 +139,14 @@ impl Miniature {
                 }
             }
             let mut out = Vec::new();
-            if board.len() >= capacity {
-                let beyond = board.len() + 1 - capacity;
-                board.victims(table, beyond + capacity / BATCH_PART, &mut out);
+            if ranking.len() >= capacity {
+                let beyond = ranking.len() + 1 - capacity;
+                ranking.victims(table, beyond + capacity / BATCH_PART, &mut out);
             }
             out.iter()
                 .for_each(|&page| table[page].state = PageState::Stored);
             table[small].state = PageState::Resident;
-            board.insert(table, small, true);
+            ranking.insert(table, small, true);
         }
     }
 
@@ -191,11 +191,11 @@ impl Miniature {
             self.free.resize_with(owner + 1, Vec::new);
         }
         self.free[owner].push(small);
-        for Candidate { board, table, .. } in &mut self.candidates {
+        for Candidate { ranking, table, .. } in &mut self.candidates {
             if table[small].state == PageState::Resident {
-                board.remove(table, small);
+                ranking.remove(table, small);
             }
-            board.forget(table, small);
+            ranking.forget(table, small);
             table[small].reset();
         }
     }
@@ -204,13 +204,13 @@ impl Miniature {
     pub fn launch_begin(&mut self, app: AppId, kind: LaunchKind) {
         self.in_relaunch = kind == LaunchKind::Relaunch;
         for Candidate {
-            board,
+            ranking,
             table,
             misses,
             ..
         } in &mut self.candidates
         {
-            board.launch_begin(table, app, kind);
+            ranking.launch_begin(table, app, kind);
             for (misses, kept) in misses.iter_mut().zip(KEPT) {
                 misses.in_windows *= kept;
                 misses.all *= kept;
@@ -223,21 +223,21 @@ impl Miniature {
         self.in_relaunch = false;
         self.candidates
             .iter_mut()
-            .for_each(|it| it.board.launch_end(app));
+            .for_each(|it| it.ranking.launch_end(app));
     }
 
     /// The misses in all under each rule, since the beginning: in windows of relaunches, and anywhere.
     pub fn totals(&self) -> impl Iterator<Item = (Rule, [u64; 2])> {
         self.candidates
             .iter()
-            .map(|it| (it.board.rule(), it.totals))
+            .map(|it| (it.ranking.rule(), it.totals))
     }
 
     /// The application's number is another's from now on.
     pub fn retire(&mut self, app: AppId) {
         self.candidates
             .iter_mut()
-            .for_each(|it| it.board.retire(app));
+            .for_each(|it| it.ranking.retire(app));
     }
 
     /// Bytes of memory that the sampled pages take.
@@ -245,7 +245,7 @@ impl Miniature {
         let of_tables = self
             .candidates
             .iter()
-            .map(|it| it.table.state_bytes() + it.board.state_bytes());
+            .map(|it| it.table.state_bytes() + it.ranking.state_bytes());
         of_tables.sum::<usize>() + self.pages.capacity() * 9
     }
 

@@ -71,13 +71,13 @@ fn launches_and_scans(rule: &str) -> Memory {
 
 #[test]
 fn what_is_known_of_a_page_fits_beside_its_entry() {
-    let mut board = Board::new(Rule::History);
+    let mut ranking = Ranking::new(Rule::History);
     let mut table = PageTable::default();
     for number in 0..100_000 {
         let page = table.find_or_insert(AppId(0), PageAddr::Anon { number });
-        board.insert(&mut table, page, true);
+        ranking.insert(&mut table, page, true);
     }
-    let bytes = board.state_bytes() + table.state_bytes();
+    let bytes = ranking.state_bytes() + table.state_bytes();
     assert!(bytes <= 100_000 * 32, "{bytes}");
 }
 
@@ -149,7 +149,7 @@ fn sieve_begins_with_the_order_of_the_rule_before() {
         for number in (0..100).chain(0..50).chain(200..300) {
             memory.touch(0, number);
         }
-        memory.policy.board.set_rule(&mut memory.table, then);
+        memory.policy.ranking.set_rule(&mut memory.table, then);
         let mut out = Vec::new();
         memory
             .policy
@@ -166,24 +166,24 @@ fn sieve_begins_with_the_order_of_the_rule_before() {
 #[test]
 fn the_clock_of_touches_may_come_to_its_end() {
     for rule in Rule::ALL {
-        let (mut board, mut table) = (Board::new(rule), PageTable::default());
+        let (mut ranking, mut table) = (Ranking::new(rule), PageTable::default());
         let mut pages = Vec::new();
         for number in 0..100 {
             let page = table.find_or_insert(AppId(0), PageAddr::Anon { number });
-            board.insert(&mut table, page, true);
+            ranking.insert(&mut table, page, true);
             pages.push(page);
         }
-        board.set_clock(u32::MAX - 50);
+        ranking.set_clock(u32::MAX - 50);
         pages[..60]
             .iter()
-            .for_each(|&page| board.touch(&mut table, page));
-        assert_eq!(board.len(), 100, "{rule:?}");
+            .for_each(|&page| ranking.touch(&mut table, page));
+        assert_eq!(ranking.len(), 100, "{rule:?}");
         let mut out = Vec::new();
-        board.victims(&mut table, 200, &mut out);
+        ranking.victims(&mut table, 200, &mut out);
         assert_eq!(out[..40], pages[60..], "{rule:?}");
         out.sort_unstable();
         assert_eq!(out, pages, "{rule:?}");
-        assert_eq!(board.len(), 0, "{rule:?}");
+        assert_eq!(ranking.len(), 0, "{rule:?}");
     }
 }
 
@@ -250,12 +250,12 @@ fn a_change_of_the_rule_loses_no_page() {
         Rule::Sieve,
         Rule::History,
     ] {
-        memory.policy.board.set_rule(&mut memory.table, rule);
+        memory.policy.ranking.set_rule(&mut memory.table, rule);
         let mut pages = memory.policy.dump(&memory.table);
         pages.sort();
         pages.dedup();
         assert_eq!(
-            (pages.len(), memory.policy.board.len()),
+            (pages.len(), memory.policy.ranking.len()),
             (count, count),
             "{rule:?}"
         );

@@ -1,6 +1,6 @@
 //! Lists of pages by class, with the oldest page of each list that has pages found quickly.
 
-use crate::list::PageList;
+use super::PageList;
 use crate::page::{PageId, PageTable};
 
 /// As many lists as asked for, and which of them have pages.

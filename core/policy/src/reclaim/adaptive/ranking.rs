@@ -2,13 +2,13 @@
 
 mod value;
 
-use super::classes::ClassLists;
 use super::history::{
     CLASSES, Experience, History, IN_WINDOW, SESSION_USES, TOUCHED, UNTOUCHED, after, is_long_ago,
     was_in_window,
 };
 use super::rule::Rule;
 use crate::list::PageList;
+use crate::list::classes::ClassLists;
 use crate::page::{Hotness, PageId, PageTable};
 use crate::reclaim::sieve::Sieve;
 use crate::room::make_room;
@@ -82,7 +82,7 @@ const ONCE_FIRST: (usize, usize) = (7, 8);
 
 /// The resident pages in their order. Every call is constant time in the number of pages, but for a change of the rule.
 #[derive(Debug)]
-pub struct Board {
+pub struct Ranking {
     rule: Rule,
     info: Vec<Info>,
     apps: Vec<App>,
@@ -104,7 +104,7 @@ pub struct Board {
     known: usize,
 }
 
-impl Board {
+impl Ranking {
     pub fn new(rule: Rule) -> Self {
         Self {
             rule,
@@ -260,9 +260,9 @@ impl Board {
 
     /// The clock of touches comes to its end: all stamps count half.
     fn halve_clock(&mut self, table: &mut PageTable) {
-        self.rebuild(table, |board| {
-            board.clock /= 2;
-            for info in &mut board.info {
+        self.rebuild(table, |ranking| {
+            ranking.clock /= 2;
+            for info in &mut ranking.info {
                 (info.last, info.before) = (info.last / 2, info.before / 2);
             }
         });
@@ -271,7 +271,7 @@ impl Board {
     pub fn insert(&mut self, table: &mut PageTable, page: PageId, touched: bool) {
         self.len += 1;
         if self.len > PAGES_OF_A_QUANTUM * self.quantum as usize {
-            self.rebuild(table, |board| board.quantum *= 2);
+            self.rebuild(table, |ranking| ranking.quantum *= 2);
         }
         if touched {
             self.note(table, page);
@@ -353,7 +353,7 @@ impl Board {
         self.end_session(table);
         let is_once_first = self.len * ONCE_FIRST.1 >= self.known * ONCE_FIRST.0;
         if self.rule == Rule::Lru2 && self.is_once_first != is_once_first {
-            self.rebuild(table, |board| board.is_once_first = is_once_first);
+            self.rebuild(table, |ranking| ranking.is_once_first = is_once_first);
         }
         self.is_once_first = is_once_first;
         self.launches += 1;
@@ -402,7 +402,7 @@ impl Board {
 
     /// Another rule: linear in the resident pages.
     pub fn set_rule(&mut self, table: &mut PageTable, rule: Rule) {
-        self.rebuild(table, |board| board.rule = rule);
+        self.rebuild(table, |ranking| ranking.rule = rule);
     }
 
     fn rebuild(&mut self, table: &mut PageTable, change: impl FnOnce(&mut Self)) {

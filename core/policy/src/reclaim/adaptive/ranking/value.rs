@@ -1,13 +1,13 @@
 //! What pages are worth to rules that know classes.
 
-use super::{Board, Window};
+use super::{Ranking, Window};
 use crate::page::{PageId, PageTable};
 use crate::reclaim::adaptive::history::{CLASSES, UNTOUCHED, after};
 
 /// Launches until an application in the foreground touches a page that its session is expected to touch.
 const WAIT_IN_FOREGROUND: f32 = 0.5;
 
-impl Board {
+impl Ranking {
     /// Takes pages from the list whose oldest one is worth least, while it is.
     pub(super) fn least_valued(
         &mut self,
