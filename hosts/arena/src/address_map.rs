@@ -7,7 +7,7 @@ use warmswap_page::AppId;
 
 /// The addresses of an arena: which pages there are, whose they are, and which are a file's. Used under the engine's lock.
 pub trait AddressMap: Debug + Send + 'static {
-    /// Ranges of pages that have words in the directory.
+    /// Ranges of pages that have words.
     fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_;
 
     /// How many pages these are, and what is taken along with them.

@@ -74,7 +74,7 @@ impl ArrivalQueue {
         if !self.has_overflown.swap(false, Ordering::SeqCst) {
             return false;
         }
-        // What is put into a place before the new head while this runs had its arrival in the directory before,
+        // What is put into a place before the new head while this runs had its arrival in its word before,
         // where the caller finds them.
         self.ring
             .iter()

@@ -26,7 +26,7 @@ fn explore(test: impl Fn() + Send + Sync + Copy + 'static) {
     shuttle::check_pct(test, SCHEDULES, 3);
 }
 
-/// A queue, and the words of the directory that say which pages have an arrival.
+/// A queue, and the words that say which pages have an arrival.
 struct Told {
     arrivals: ArrivalQueue,
     pages: Vec<AtomicBool>,
@@ -140,7 +140,7 @@ mod threads {
         assert_eq!(arrivals.pop(), None);
     }
 
-    /// A page is told of before it is pushed, as in the directory, where the reader looks after an overflow.
+    /// A page is told of before it is pushed, as in the page words, where the reader looks after an overflow.
     #[test]
     fn many_writers_and_a_reader_lose_nothing_that_is_not_reported() {
         use std::collections::HashSet;

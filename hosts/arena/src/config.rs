@@ -24,7 +24,7 @@ pub enum FaultMode {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArenaConfig {
-    /// Memory for frames, pool, engine and directory together, in bytes.
+    /// Memory for frames, pool, engine and page words together, in bytes.
     pub budget_bytes: u64,
     /// Of it, at most this for the pool and for what describes pages and chunks. `None`: three quarters with a backing
     /// file, and all but an eighth without, where nothing can leave the pool.

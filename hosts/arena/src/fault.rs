@@ -29,12 +29,12 @@ use warmswap_uffd::sigbus::FaultService;
 use warmswap_uffd::{Mechanism, PagedMemory};
 
 use crate::arrivals::ArrivalQueue;
-use crate::directory::{Claim, Directory, State, Word};
 use crate::error::{FaultError, die};
 use crate::files::Files;
 use crate::frames::{Frame, Frames};
 use crate::gate::Gate;
 use crate::hooks::FaultHooks;
+use crate::page_words::{Claim, PageWords, State, Word};
 
 /// What the fault path and the pager share. Everything here is used without the engine's lock.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub struct Core {
     /// Addresses and staging.
     pub memory: PagedMemory,
     /// Where each page's content is.
-    pub directory: Directory,
+    pub words: PageWords,
     /// Frames, used and free.
     pub frames: Frames,
     /// Compressed chunks.
@@ -176,13 +176,13 @@ impl Core {
     pub(crate) fn new(
         memory: PagedMemory,
         frames: Frames,
-        directory: Directory,
+        words: PageWords,
         store: ChunkStore,
         hooks: Arc<dyn FaultHooks>,
     ) -> Self {
         Self {
             memory,
-            directory,
+            words,
             frames,
             store,
             files: Files::default(),
@@ -219,7 +219,7 @@ impl Core {
     pub fn fault_in(&self, page: usize, wanted: Wanted) -> Result<Served, FaultError> {
         let mut looks = 0;
         loop {
-            let word = self.directory.word(page);
+            let word = self.words.word(page);
             let served = match word.state {
                 State::Unmapped => return Err(FaultError::NotMapped),
                 State::Busy => {
@@ -255,10 +255,10 @@ impl Core {
         wanted: Wanted,
     ) -> Result<Option<Served>, FaultError> {
         let Some(frame) = self.frame_for(page, word, wanted) else {
-            let is_unchanged = self.directory.word(page) == word;
+            let is_unchanged = self.words.word(page) == word;
             return Ok(is_unchanged.then_some(Served::NoFrame));
         };
-        let Some(claim) = self.directory.claim(page, word) else {
+        let Some(claim) = self.words.claim(page, word) else {
             self.frames.give_back(frame);
             return Ok(None);
         };
@@ -278,7 +278,7 @@ impl Core {
     pub fn restore(&self, pages: &[u32], arrival: Arrival) -> Result<usize, FaultError> {
         let mut done = 0;
         while let Some(&page) = pages.get(done) {
-            if self.directory.word(page as usize).state == State::Stored {
+            if self.words.word(page as usize).state == State::Stored {
                 let together = self.restore_together(&pages[done..], arrival)?;
                 done += together;
                 if together > 0 {
@@ -305,7 +305,7 @@ impl Core {
         }
         if self.memory.can_protect() {
             // Only while the page is held: else the pager could have protected it anew for a reason.
-            let Some(claim) = self.directory.claim(page, word) else {
+            let Some(claim) = self.words.claim(page, word) else {
                 return Ok(false);
             };
             let result = self.memory.write_protect(page, 1, false);
@@ -322,7 +322,7 @@ impl Core {
         word: Word,
         wanted: Wanted,
     ) -> Result<Option<Served>, FaultError> {
-        let Some(claim) = self.directory.claim(page, word) else {
+        let Some(claim) = self.words.claim(page, word) else {
             return Ok(None);
         };
         self.counts.staged.fetch_add(1, Ordering::Relaxed);
@@ -338,7 +338,7 @@ impl Core {
         word: Word,
         wanted: Wanted,
     ) -> Result<Option<Served>, FaultError> {
-        let Some(mut claim) = self.directory.claim(page, word) else {
+        let Some(mut claim) = self.words.claim(page, word) else {
             return Ok(None);
         };
         self.counts.faults.fetch_add(1, Ordering::Relaxed);
@@ -385,7 +385,7 @@ impl Core {
             if spare && let Some(frame) = self.frames.try_take() {
                 return Some(frame);
             }
-            if !wanted.is_awaited() || self.directory.word(page) != word {
+            if !wanted.is_awaited() || self.words.word(page) != word {
                 return None;
             }
             // All handlers may be here, while a thread that holds the engine's lock waits for one of them.
@@ -424,7 +424,7 @@ impl Core {
     /// A page whose way out failed goes back to its place, if its word is still `word`; the engine takes it
     /// back too, so that there is no arrival to queue.
     pub fn bring_back(&self, page: usize, word: Word) -> Result<(), FaultError> {
-        let Some(mut claim) = self.directory.claim(page, word) else {
+        let Some(mut claim) = self.words.claim(page, word) else {
             return Ok(());
         };
         match claim.take_slot() {

@@ -18,9 +18,9 @@
 //!
 //! # The life of a page
 //!
-//! The *directory* has an atomic word for each page and is the truth; the engine hears of it later. Pages of 2 MiB that were
-//! never touched have one word together. A word
-//! changes by compare-and-swap to `Busy`, and back by a store of the thread that made it so:
+//! The *page words*, one atomic word for each page, are the truth; the engine hears of it later. Pages of 2 MiB that were
+//! never touched have one word together. A word changes by compare-and-swap to `Busy`, and back by a store of the thread
+//! that made it so:
 //!
 //! | from | to | by |
 //! |---|---|---|
@@ -77,7 +77,6 @@ mod arrivals;
 mod arrivals_model;
 mod config;
 mod content_hash;
-mod directory;
 mod error;
 mod fault;
 mod file_region;
@@ -90,6 +89,7 @@ mod lock;
 pub mod mechanism;
 #[cfg(test)]
 mod model;
+mod page_words;
 mod pager;
 mod region;
 mod regions;

@@ -3,7 +3,6 @@
 
 pub use crate::address_map::AddressMap;
 pub use crate::arrivals::ArrivalQueue;
-pub use crate::directory::{Claim, Directory, State, Word};
 pub use crate::error::{FaultError, die};
 pub use crate::fault::{Core, Served, Wanted};
 pub use crate::files::{FileMap, Files, Source};
@@ -11,5 +10,6 @@ pub use crate::frames::{Frame, FrameSource, Frames, timespec};
 pub use crate::gate::{Gate, Inside};
 pub use crate::hooks::{FaultHooks, HandlerHooks, MoreBudget};
 pub use crate::lock::Mutex;
+pub use crate::page_words::{Claim, PageWords, State, Word};
 pub use crate::pager::{FileTable, Pager, hold};
 pub use crate::shared::{AddressKind, PagerGuard, Shared};

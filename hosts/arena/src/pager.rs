@@ -24,10 +24,10 @@ use warmswap_store::Encoder;
 
 use crate::address_map::AddressMap;
 use crate::content_hash::ContentHash;
-use crate::directory::{Claim, State, Word};
 use crate::error::{ArenaError, FaultError};
 use crate::fault::Core;
 use crate::hooks::MoreBudget;
+use crate::page_words::{Claim, State, Word};
 use crate::tape::RecordedEngine;
 
 use ahead::Ahead;
@@ -207,7 +207,7 @@ impl<M: AddressMap> Pager<M> {
 
     /// From now on the pages can be touched.
     pub fn open_pages(&mut self, core: &Core, pages: Range<usize>, word: Word) {
-        core.directory.update_all(pages, |_| Some(word));
+        core.words.update_all(pages, |_| Some(word));
         self.report(core);
     }
 
@@ -246,7 +246,7 @@ impl<M: AddressMap> Pager<M> {
             let ranges: Vec<_> = self.map.ranges().collect();
             let touched = ranges
                 .into_iter()
-                .flat_map(|pages| core.directory.touched(pages));
+                .flat_map(|pages| core.words.touched(pages));
             touched
                 .flatten()
                 .for_each(|page| self.report_arrival(core, page));
@@ -258,7 +258,7 @@ impl<M: AddressMap> Pager<M> {
     }
 
     fn report_arrival(&mut self, core: &Core, page: usize) {
-        if let Some(arrival) = core.directory.take_arrival(page) {
+        if let Some(arrival) = core.words.take_arrival(page) {
             let (app, addr) = self.locate(page);
             let answer = self.engine.call(Call::Served(app, addr, arrival));
             // Touches of pages that are in their place are not seen. So that the hot set is complete, what
@@ -283,16 +283,16 @@ impl<M: AddressMap> Pager<M> {
 
     /// Bytes that describe pages and chunks.
     pub fn state_bytes(&self, core: &Core) -> (usize, usize) {
-        let directory = core.directory.state_bytes(self.map.mapped_pages())
+        let words = core.words.state_bytes(self.map.mapped_pages())
             + (self.chunks * core.store.bytes_per_chunk()).next_multiple_of(PAGE_BYTES)
             + core.frames.state_bytes();
-        (self.engine.state_bytes(), directory)
+        (self.engine.state_bytes(), words)
     }
 
     /// All that is used beside frames: the pool, and what describes pages and chunks.
     fn other_bytes(&self, core: &Core) -> u64 {
-        let (engine, directory) = self.state_bytes(core);
-        core.store.pool.stats().memory_bytes + engine as u64 + directory as u64
+        let (engine, words) = self.state_bytes(core);
+        core.store.pool.stats().memory_bytes + engine as u64 + words as u64
     }
 
     /// Tells the engine what is used, and the fault path what it may take.
@@ -456,11 +456,11 @@ impl<M: AddressMap> Pager<M> {
 /// Takes hold of a page that has a word, waiting for the thread that holds it; a holder never waits for the caller.
 pub fn hold(core: &Core, page: usize) -> Option<Claim<'_>> {
     loop {
-        let word = core.directory.settled(page);
+        let word = core.words.settled(page);
         if word.state == State::Unmapped {
             return None;
         }
-        let claim = core.directory.claim(page, word);
+        let claim = core.words.claim(page, word);
         if claim.is_some() {
             return claim;
         }

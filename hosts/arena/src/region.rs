@@ -8,9 +8,9 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_policy::reclaim::Arrival;
 
 use crate::application::AppInner;
-use crate::directory::{State, Word};
 use crate::error::{ArenaError, FaultError, die};
 use crate::fault::{Core, Wanted};
+use crate::page_words::{State, Word};
 use crate::regions::Regions;
 use crate::shared::Shared;
 
@@ -117,7 +117,7 @@ impl Region {
     fn here_and_away(&self, pages: Range<usize>) -> (Vec<usize>, Vec<u32>) {
         let (mut here, mut away) = (Vec::new(), Vec::new());
         for page in pages {
-            match self.core().directory.word(page).state {
+            match self.core().words.word(page).state {
                 State::Fresh => {}
                 State::Resident => here.push(page),
                 _ => away.push(page as u32),
@@ -137,7 +137,7 @@ impl Region {
         for page in here {
             // Pages leave under the engine's lock only. One that has left since would lose what it is stored in, if
             // the engine took it for present.
-            if self.core().directory.word(page).state == State::Resident {
+            if self.core().words.word(page).state == State::Resident {
                 let (app, addr) = pager.locate(page);
                 pager.engine.call(Call::Served(app, addr, Arrival::Touched));
             } else {
@@ -218,11 +218,9 @@ impl Region {
     }
 
     fn count(&self, bytes: Range<usize>, counts: fn(State) -> bool) -> Result<usize, ArenaError> {
-        let directory = &self.core().directory;
+        let words = &self.core().words;
         let pages = self.pages_of(bytes)?;
-        Ok(pages
-            .filter(|&page| counts(directory.word(page).state))
-            .count())
+        Ok(pages.filter(|&page| counts(words.word(page).state)).count())
     }
 }
 
@@ -290,7 +288,7 @@ impl Pinned {
                 let is_there = word.state == State::Resident;
                 is_there.then_some(word.pinned(true))
             };
-            if core.directory.update(page, pin).is_some() {
+            if core.words.update(page, pin).is_some() {
                 return true;
             }
         }
@@ -309,7 +307,7 @@ impl Drop for Pinned {
                     let is_there = word.state == State::Resident;
                     is_there.then_some(word.pinned(false))
                 };
-                self.shared.core.directory.update(page, unpin);
+                self.shared.core.words.update(page, unpin);
             }
         }
     }
@@ -330,10 +328,10 @@ mod tests {
         // The first has not brought it yet.
         arena.shared.pager().map.pin(region.first);
         let pinned = region.pin(0..PAGE_BYTES).expect("in the region");
-        let word = arena.shared.core.directory.word(region.first);
+        let word = arena.shared.core.words.word(region.first);
         assert!(word.state == State::Resident && word.pinned);
         drop(pinned);
-        assert!(arena.shared.core.directory.word(region.first).pinned);
+        assert!(arena.shared.core.words.word(region.first).pinned);
     }
 
     #[test]
@@ -352,7 +350,7 @@ mod tests {
         let mapped: Vec<usize> = pinned.pages.iter().cloned().flatten().collect();
         let second = regions[1].first;
         assert_eq!(mapped, [first, second, second + 1]);
-        let is_pinned = |page| arena.shared.core.directory.word(page).pinned;
+        let is_pinned = |page| arena.shared.core.words.word(page).pinned;
         assert!(mapped.iter().all(|&page| is_pinned(page)));
         drop(pinned);
         assert!(!mapped.iter().any(|&page| is_pinned(page)));

@@ -9,10 +9,10 @@ use rustc_hash::FxHashMap;
 use warmswap_page::{AppId, PAGE_BYTES};
 
 use crate::address_map::AddressMap;
-use crate::directory::{Directory, State, Word};
 use crate::error::{ArenaError, FaultError};
 use crate::fault::Core;
 use crate::files::{FileMap, Source};
+use crate::page_words::{PageWords, State, Word};
 use crate::pager::Pager;
 
 /// Regions by their first pages.
@@ -38,7 +38,7 @@ impl AddressMap for Regions {
     }
 
     fn owner(&self, page: usize) -> AppId {
-        self.owners[page / Directory::GRAIN_PAGES]
+        self.owners[page / PageWords::GRAIN_PAGES]
     }
 
     fn is_file_page(&self, _: usize) -> bool {
@@ -51,7 +51,7 @@ impl Regions {
     pub fn new(space_pages: usize) -> Self {
         Self {
             regions: BTreeMap::new(),
-            owners: vec![AppId(0); space_pages / Directory::GRAIN_PAGES],
+            owners: vec![AppId(0); space_pages / PageWords::GRAIN_PAGES],
             mapped_pages: 0,
             pins: FxHashMap::default(),
         }
@@ -60,7 +60,7 @@ impl Regions {
     /// Takes the lowest free addresses with room for `pages` and an unmapped grain behind them, so that running over a
     /// region's end is noticed; the first page.
     fn find_room(&self, pages: usize) -> Result<usize, ArenaError> {
-        let space_pages = self.owners.len() * Directory::GRAIN_PAGES;
+        let space_pages = self.owners.len() * PageWords::GRAIN_PAGES;
         let whole = with_guard(pages);
         let mut first = 0;
         for (&start, &taken) in &self.regions {
@@ -79,7 +79,7 @@ impl Regions {
     }
 
     fn add(&mut self, app: AppId, first: usize, pages: usize) {
-        let (grain, whole) = (Directory::GRAIN_PAGES, with_guard(pages));
+        let (grain, whole) = (PageWords::GRAIN_PAGES, with_guard(pages));
         self.regions.insert(first, whole);
         self.mapped_pages += whole;
         self.owners[first / grain..(first + whole) / grain].fill(app);
@@ -115,7 +115,7 @@ impl Regions {
 
 /// Whole grains for so many pages, and one that stays unmapped.
 fn with_guard(pages: usize) -> usize {
-    let grain = Directory::GRAIN_PAGES;
+    let grain = PageWords::GRAIN_PAGES;
     pages.next_multiple_of(grain) + grain
 }
 
@@ -175,7 +175,7 @@ impl Pager<Regions> {
         self.files.close(core, first);
         if let Some(whole) = self.map.remove(first) {
             // Words of unmapped pages are zero: giving their memory back changes nothing but that.
-            let _ = core.directory.discard(first, whole);
+            let _ = core.words.discard(first, whole);
         }
         self.report(core);
         Ok(())

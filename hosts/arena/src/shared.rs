@@ -20,13 +20,13 @@ use warmswap_uffd::{
 
 use crate::address_map::AddressMap;
 use crate::config::{ArenaConfig, FaultMode};
-use crate::directory::{Directory, MAX_SLOTS, State};
 use crate::error::{ArenaError, die};
 use crate::fault::Core;
 use crate::frames::{FrameSource, Frames};
 use crate::gate::Inside;
 use crate::hooks::FaultHooks;
 use crate::lock::Mutex;
+use crate::page_words::{MAX_SLOTS, PageWords, State};
 use crate::pager::{Allowance, Pager};
 use crate::stats::ArenaStats;
 use crate::tape::RecordedEngine;
@@ -145,15 +145,15 @@ impl<M: AddressMap> Shared<M> {
             layout,
             ..PoolConfig::default()
         })?;
-        let grain_bytes = Directory::GRAIN_PAGES * PAGE_BYTES;
+        let grain_bytes = PageWords::GRAIN_PAGES * PAGE_BYTES;
         let pages = config.address_space_bytes.next_multiple_of(grain_bytes) / PAGE_BYTES;
         let (memory, empty) = paged_memory(config, pages, kind.addresses)?;
         let tables = ArenaError::system("reserve addresses for tables");
-        let (directory, store) = Directory::new(pages, keep_copies)
-            .and_then(|directory| Ok((directory, ChunkStore::new(pool, backing, 2 * pages)?)))
+        let (words, store) = PageWords::new(pages, keep_copies)
+            .and_then(|words| Ok((words, ChunkStore::new(pool, backing, 2 * pages)?)))
             .map_err(tables)?;
         let frames = Frames::new(&memory, empty, kind.frames);
-        let mut core = Core::new(memory, frames, directory, store, kind.hooks);
+        let mut core = Core::new(memory, frames, words, store, kind.hooks);
         core.set_slots(config.service_slots);
         let core = Arc::new(core);
         let mut pager = Pager::new(engine, allowance, keep_copies, (map(pages), pages));
@@ -228,16 +228,16 @@ impl<M: AddressMap> Shared<M> {
         pager.drain_arrivals(core);
         let (mut resident, mut staged, mut stored) = (0, 0, 0);
         let ranges = pager.map.ranges();
-        let touched = ranges.flat_map(|pages| core.directory.touched(pages));
+        let touched = ranges.flat_map(|pages| core.words.touched(pages));
         for page in touched.flatten() {
-            match core.directory.word(page).state {
+            match core.words.word(page).state {
                 State::Resident | State::Protected => resident += 1,
                 State::Staged => staged += 1,
                 State::Stored => stored += 1,
                 _ => {}
             }
         }
-        let (engine_bytes, directory_bytes) = pager.state_bytes(core);
+        let (engine_bytes, page_words_bytes) = pager.state_bytes(core);
         let pool = core.store.pool.stats();
         let counts = &core.counts;
         ArenaStats {
@@ -249,7 +249,7 @@ impl<M: AddressMap> Shared<M> {
             stored_pages: stored,
             pool_bytes: pool.memory_bytes,
             engine_bytes: engine_bytes as u64,
-            directory_bytes: directory_bytes as u64,
+            page_words_bytes: page_words_bytes as u64,
             scratch_bytes: core.scratch_bytes() as u64,
             faults: counts.faults.load(Relaxed),
             first_touches: counts.first_touches.load(Relaxed),

@@ -28,8 +28,8 @@ pub struct ArenaStats {
     pub pool_bytes: u64,
     /// Memory of the engine's state.
     pub engine_bytes: u64,
-    /// Memory of the directory and of the table of chunks.
-    pub directory_bytes: u64,
+    /// Memory of the page words and of the table of chunks.
+    pub page_words_bytes: u64,
     /// Scratch memory, about; constant, and not counted against the budget.
     pub scratch_bytes: u64,
     /// Faults that found work to do.
@@ -78,6 +78,6 @@ impl ArenaStats {
         self.held_frames * PAGE_BYTES as u64
             + self.pool_bytes
             + self.engine_bytes
-            + self.directory_bytes
+            + self.page_words_bytes
     }
 }

@@ -86,19 +86,19 @@ impl Addresses<'_> {
             self.record(range.clone(), protection);
             memory.protect(range.start, range.len(), protection)?;
             let pin = |word: Word, is_pinned| Some(word.pinned(is_pinned));
-            let directory = &self.core.directory;
+            let words = &self.core.words;
             for piece in changed {
                 // None leaves before the lock is let go.
-                directory.update_all(piece.clone(), |word| pin(word, false));
+                words.update_all(piece.clone(), |word| pin(word, false));
                 for page in self.pager.map.kept_in(piece.clone()) {
-                    directory.update(page, |word| pin(word, true));
+                    words.update(page, |word| pin(word, true));
                 }
             }
             return Ok(None);
         }
         for piece in changed {
             let pin = |word: Word| (word.state != State::Protected).then(|| word.pinned(true));
-            let left = self.core.directory.update_all(piece, pin);
+            let left = self.core.words.update_all(piece, pin);
             if left.is_some() {
                 return Ok(left);
             }
@@ -125,7 +125,7 @@ impl Addresses<'_> {
     }
 
     /// Notes the protection of what is memory, and makes pages of what becomes it. Before the kernel allows access, since
-    /// a fault finds no page where the directory has none.
+    /// a fault finds no page where there is no word.
     fn record(&mut self, range: Range<usize>, protection: Protection) {
         for (piece, mapped) in self.pager.map.pieces(range) {
             let map = &mut self.pager.map;
@@ -162,7 +162,7 @@ impl Addresses<'_> {
     /// Pages of the program have no words any more.
     fn closed(&mut self, range: Range<usize>) {
         // Words of unmapped pages are zero: giving their memory back changes nothing but that.
-        let _ = self.core.directory.discard(range.start, range.len());
+        let _ = self.core.words.discard(range.start, range.len());
         self.pager.report(self.core);
     }
 
@@ -182,7 +182,7 @@ impl Addresses<'_> {
                     .for_frames(range.start, range.len(), |page| {
                         in_place += 1;
                         self.core
-                            .directory
+                            .words
                             .update(page, |word| Some(word.arrived(Arrival::Touched)));
                         self.core.arrivals.push(page);
                     })?;
@@ -263,7 +263,7 @@ impl Addresses<'_> {
                 self.core
                     .memory
                     .for_frames(range.start, range.len(), |page| {
-                        if was_served && self.core.directory.word(page).state == State::InFile {
+                        if was_served && self.core.words.word(page).state == State::InFile {
                             brought.push(page);
                         } else {
                             self.found_in_child(page, was_served);
@@ -292,18 +292,13 @@ impl Addresses<'_> {
 
     /// A page is in its place in the child.
     fn found_in_child(&self, page: usize, was_served: bool) {
-        let word = self.core.directory.word(page);
+        let word = self.core.words.word(page);
         let has_content = match word.state {
             State::Resident | State::Protected => return,
             State::Fresh => true,
             _ => was_served,
         };
-        let Some(mut claim) = self
-            .core
-            .directory
-            .claim(page, word)
-            .filter(|_| has_content)
-        else {
+        let Some(mut claim) = self.core.words.claim(page, word).filter(|_| has_content) else {
             die(self.core.memory.address(page), &FaultError::UsedInFork);
         };
         if let Some(slot) = claim.take_slot() {

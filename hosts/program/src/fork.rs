@@ -437,12 +437,12 @@ fn serve_child(
 ) -> Result<(), FaultError> {
     let page = core.memory.page_of(address).ok_or(FaultError::NotMapped)?;
     let address = core.memory.address(page);
-    let word = core.directory.word(page);
+    let word = core.words.word(page);
     let mut copy = [0; PAGE_BYTES];
     match word.state {
         State::Fresh => {}
         State::Staged => {
-            let claim = core.directory.claim(page, word);
+            let claim = core.words.claim(page, word);
             let mut claim = claim.ok_or(FaultError::UsedInFork)?;
             if let Some(slot) = claim.take_slot() {
                 copy.copy_from_slice(core.memory.bytes(&slot));

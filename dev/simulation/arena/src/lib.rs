@@ -27,7 +27,6 @@ mod real {
     pub mod arrivals;
     pub mod config;
     pub mod content_hash;
-    pub mod directory;
     pub mod error;
     pub mod fault;
     pub mod file_region;
@@ -37,6 +36,7 @@ mod real {
     pub mod hooks;
     pub mod learned;
     pub mod lock;
+    pub mod page_words;
     pub mod pager;
     pub mod region;
     pub mod regions;
@@ -57,7 +57,7 @@ pub use pool::simulate_pool;
 pub use scenario::{Outcome, simulate, simulate_pinned};
 
 use real::{
-    address_map, application, arena, arrivals, config, content_hash, directory, error, fault,
-    files, frames, gate, hooks, lock, pager, region, regions, restore, shared, stats, sync, tape,
+    address_map, application, arena, arrivals, config, content_hash, error, fault, files, frames,
+    gate, hooks, lock, page_words, pager, region, regions, restore, shared, stats, sync, tape,
     threads,
 };

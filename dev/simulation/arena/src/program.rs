@@ -16,11 +16,11 @@ use crate::address_map::AddressMap;
 use crate::application::Application;
 use crate::config::{ArenaConfig, FaultMode};
 use crate::content::{Memory, PIECES, Verified};
-use crate::directory::{State, Word};
 use crate::error::FaultError;
 use crate::fault::Core;
 use crate::frames::FrameSource;
 use crate::hooks::{FaultHooks, HandlerHooks, MoreBudget, RegionHooks};
+use crate::page_words::{State, Word};
 use crate::shared::{AddressKind, Shared};
 use crate::stats::ArenaStats;
 
@@ -237,7 +237,7 @@ impl Program {
         let core = &self.shared.core;
         let (mut resident, mut staged) = (0, 0);
         for page in 0..self.memory.len() {
-            match core.directory.word(page).state {
+            match core.words.word(page).state {
                 State::Resident | State::Protected => {
                     assert!(
                         self.memory.is_present(page),

@@ -9,10 +9,10 @@ use warmswap_uffd::Twin;
 
 use super::Core;
 use super::fresh::WINDOW_PAGES;
-use crate::directory::{Claim, State};
 use crate::error::FaultError;
 use crate::files::{Source, read_at};
 use crate::frames::Frame;
+use crate::page_words::{Claim, State};
 
 impl Core {
     /// Reads a page from its file, and those behind it that are nowhere else as far as there are frames.

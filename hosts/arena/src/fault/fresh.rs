@@ -6,9 +6,9 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_policy::reclaim::Arrival;
 
 use super::Core;
-use crate::directory::{Claim, State};
 use crate::error::FaultError;
 use crate::frames::Frame;
+use crate::page_words::{Claim, State};
 
 /// The most pages that one first touch brings.
 pub(super) const WINDOW_PAGES: usize = 16;
@@ -23,7 +23,7 @@ impl Core {
     /// touched right before it, while there are plenty of frames.
     pub(super) fn fresh_window(&self, page: usize) -> usize {
         let is_touched = |&before: &usize| {
-            let state = self.directory.word(before).state;
+            let state = self.words.word(before).state;
             !matches!(state, State::Fresh | State::InFile | State::Unmapped)
         };
         let touched = (page.saturating_sub(WINDOW_PAGES)..page).rev();
@@ -60,9 +60,9 @@ impl Core {
         let mut along: Along<'_> = [const { None }; WINDOW_PAGES];
         let mut count = 1;
         for (place, page) in along.iter_mut().zip(first + 1..first + most) {
-            let word = self.directory.word(page);
+            let word = self.words.word(page);
             if word.state == state {
-                *place = self.directory.claim(page, word);
+                *place = self.words.claim(page, word);
             }
             if place.is_none() {
                 break;

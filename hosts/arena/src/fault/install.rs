@@ -7,9 +7,9 @@ use warmswap_policy::reclaim::Arrival;
 use warmswap_uffd::{Failure, Mechanism, Slots, UffdError};
 
 use super::Core;
-use crate::directory::Claim;
 use crate::error::{FaultError, die};
 use crate::frames::{Frame, NewFrames};
+use crate::page_words::Claim;
 
 impl Core {
     /// Puts copies of `bytes` (whole pages) in the place of missing pages, with these frames, which are at least

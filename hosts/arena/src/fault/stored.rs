@@ -11,9 +11,9 @@ use warmswap_store::Chunk;
 use warmswap_uffd::{Mechanism, Slots};
 
 use super::{Core, FaultScratch, Wanted};
-use crate::directory::{Claim, State};
 use crate::error::FaultError;
 use crate::frames::Frame;
+use crate::page_words::{Claim, State};
 
 /// A page that is held, if there is one at that place of the chunk or of staging, and what the engine is to hear of it.
 type Held<'a> = Option<(Claim<'a>, Arrival)>;
@@ -117,14 +117,11 @@ impl Core {
             if member == page || count >= room {
                 continue;
             }
-            let word = self.directory.word(member);
+            let word = self.words.word(member);
             let is_here =
                 word.state == State::Stored && word.chunk == chunk && usize::from(word.index) == i;
             if is_here {
-                *place = self
-                    .directory
-                    .claim(member, word)
-                    .map(|claim| (claim, arrival));
+                *place = self.words.claim(member, word).map(|claim| (claim, arrival));
                 count += usize::from(place.is_some());
             }
         }
@@ -198,7 +195,7 @@ impl Core {
         let (mut done, mut last) = (0, ChunkId::NONE);
         for &page in pages {
             let page = page as usize;
-            let word = self.directory.word(page);
+            let word = self.words.word(page);
             let came_along = word.chunk == last && word.state == State::Busy;
             if !came_along {
                 let room = together.held.len() - together.used;
@@ -206,7 +203,7 @@ impl Core {
                     break;
                 }
                 // Unless another thread was first.
-                if let Some(claim) = self.directory.claim(page, word) {
+                if let Some(claim) = self.words.claim(page, word) {
                     last = word.chunk;
                     self.gather_chunk(claim, arrival, together, (scratch, record))?;
                 }
@@ -247,7 +244,7 @@ impl Core {
     fn pages_of_chunks(&self, pages: &[u32], most: usize) -> usize {
         let (mut count, mut last) = (0, ChunkId::NONE);
         for &page in pages {
-            let word = self.directory.word(page as usize);
+            let word = self.words.word(page as usize);
             if word.state != State::Stored {
                 break;
             }

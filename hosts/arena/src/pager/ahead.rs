@@ -14,8 +14,8 @@ use warmswap_policy::prefetch::footprint::plan::ANON_BATCH_PAGES;
 
 use super::Pager;
 use crate::address_map::AddressMap;
-use crate::directory::State;
 use crate::fault::Core;
+use crate::page_words::State;
 use crate::restore::{Job, Jobs, Source};
 
 /// Launches in which each page of a footprint is watched once.
@@ -118,7 +118,7 @@ impl<M: AddressMap> Pager<M> {
     /// which the engine frees once it takes all of them for loaded: so that is waited for. They do not wait for us.
     fn brought(&mut self, core: &Core, chunk: ChunkId) {
         let is_away = |&(page, id)| {
-            self.engine.is_loading(chunk, id) && core.directory.settled(page).state == State::Stored
+            self.engine.is_loading(chunk, id) && core.words.settled(page).state == State::Stored
         };
         let call = if self.members(chunk).iter().any(is_away) {
             Call::LoadAbandoned(chunk)
@@ -188,9 +188,9 @@ mod tests {
         };
 
         // A fault on it has begun, and fails.
-        let word = core.directory.word(pages[1]);
+        let word = core.words.word(pages[1]);
         assert_eq!((word.state, word.chunk), (State::Stored, chunk));
-        let claim = core.directory.claim(pages[1], word).expect("a page");
+        let claim = core.words.claim(pages[1], word).expect("a page");
         let has_ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -204,7 +204,7 @@ mod tests {
         assert!(has_ended.load(Ordering::Acquire));
         arena.shared.settle(&mut pager);
         drop(pager);
-        assert_eq!(core.directory.word(pages[1]).state, State::Stored);
+        assert_eq!(core.words.word(pages[1]).state, State::Stored);
         arena.shared.bring(pages[1], Wanted::Demand);
     }
 }

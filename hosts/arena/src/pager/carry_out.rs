@@ -13,9 +13,9 @@ use warmswap_uffd::{Mechanism, Slots};
 use super::Pager;
 use super::leave::empty_slots;
 use crate::address_map::AddressMap;
-use crate::directory::{Claim, State, Word};
 use crate::error::FaultError;
 use crate::fault::Core;
+use crate::page_words::{Claim, State, Word};
 
 /// A page of a chunk, and what the engine calls it.
 type Member = (usize, PageId);
@@ -89,7 +89,7 @@ impl<M: AddressMap> Pager<M> {
             return Ok(true);
         }
         for (page, id) in members {
-            let word = core.directory.settled(page);
+            let word = core.words.settled(page);
             let is_out_of_sight = matches!(word.state, State::Staged | State::Protected);
             // A page that has a chunk again goes to the backing file with a decision that is made already, and
             // one of a file is given up.
@@ -202,7 +202,7 @@ impl<M: AddressMap> Pager<M> {
         let mut freed = Vec::with_capacity(members.len());
         for (i, (&(page, _), taken)) in members.iter().zip(taken).enumerate() {
             let Some((word, hash)) = *taken else { continue };
-            core.directory.set_hash(page, hash);
+            core.words.set_hash(page, hash);
             let now = Word::of(State::Stored).stored(chunk, i as u8);
             match Self::give_up(core, page, word, now)? {
                 Some(slot) => freed.extend(slot),
@@ -233,7 +233,7 @@ impl<M: AddressMap> Pager<M> {
             return Ok(());
         }
         let page = self.number(id);
-        let before = core.directory.settled(page);
+        let before = core.words.settled(page);
         if !self.engine.is_dropped(id) {
             // It may have been isolated before the engine was told of it.
             if matches!(before.state, State::Staged | State::Protected) {
@@ -250,7 +250,7 @@ impl<M: AddressMap> Pager<M> {
             return Ok(());
         };
         let is_clean =
-            core.directory.hash(page) == Some(hash) && self.engine.chunk_of(id) == Some(word.chunk);
+            core.words.hash(page) == Some(hash) && self.engine.chunk_of(id) == Some(word.chunk);
         if !is_clean {
             self.counts.found_dirty += 1;
             if self.engine.page_state(id) != PageState::Stored {
@@ -325,10 +325,10 @@ impl<M: AddressMap> Pager<M> {
 /// which the engine may free once it takes the page for loaded: so that is waited for. They do not wait for us.
 fn claim_stored(core: &Core, page: usize, chunk: ChunkId, index: usize) -> Option<Claim<'_>> {
     loop {
-        let word = core.directory.settled(page);
+        let word = core.words.settled(page);
         match word.state {
             State::Stored if word.chunk == chunk && usize::from(word.index) == index => {
-                let claim = core.directory.claim(page, word);
+                let claim = core.words.claim(page, word);
                 if claim.is_some() {
                     return claim;
                 }
@@ -377,8 +377,8 @@ mod tests {
     use warmswap_uffd::Mechanism;
 
     use super::super::testing::arena;
-    use crate::directory::{State, Word};
     use crate::fault::Wanted;
+    use crate::page_words::{State, Word};
     use crate::{Arena, Region};
 
     type Say = fn(AppId, PageAddr) -> Call;
@@ -412,7 +412,7 @@ mod tests {
     }
 
     fn word(arena: &Arena, region: &Region) -> State {
-        arena.shared.core.directory.word(region.first).state
+        arena.shared.core.words.word(region.first).state
     }
 
     /// Where the engine has the page: its answer to a touch.

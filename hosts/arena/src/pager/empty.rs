@@ -8,9 +8,9 @@ use warmswap_uffd::PagedError;
 
 use super::{Pager, hold};
 use crate::address_map::AddressMap;
-use crate::directory::{Claim, Directory, HeldGrain, State, Word};
 use crate::error::FaultError;
 use crate::fault::Core;
+use crate::page_words::{Claim, HeldGrain, PageWords, State, Word};
 
 impl<M: AddressMap> Pager<M> {
     /// Gives up the content of pages. Each has this word then, while its frame is gone already.
@@ -58,9 +58,9 @@ impl<M: AddressMap> Pager<M> {
     ) -> Result<(), FaultError> {
         let mut first = pages.start;
         while first < pages.end {
-            let untouched = core.directory.hold_untouched(&(first..pages.end));
+            let untouched = core.words.hold_untouched(&(first..pages.end));
             if !untouched.is_empty() {
-                let part = first..first + untouched.len() * Directory::GRAIN_PAGES;
+                let part = first..first + untouched.len() * PageWords::GRAIN_PAGES;
                 remove(part.clone())?;
                 // Of anonymous pages the engine hears when they are touched first, of those of files before.
                 if untouched[0].before().state == State::InFile {
@@ -71,7 +71,7 @@ impl<M: AddressMap> Pager<M> {
                 first = part.end;
                 continue;
             }
-            let end = (first + 1).next_multiple_of(Directory::GRAIN_PAGES);
+            let end = (first + 1).next_multiple_of(PageWords::GRAIN_PAGES);
             let part = first..pages.end.min(end);
             // Held until the frames are gone: a touch meanwhile waits, and finds the page fresh.
             let claims: Vec<_> = part.clone().filter_map(|page| hold(core, page)).collect();

@@ -13,9 +13,9 @@ use warmswap_policy::{ChunkId, PageId, PageState};
 
 use super::Pager;
 use crate::address_map::AddressMap;
-use crate::directory::{Directory, State, Word};
 use crate::error::FaultError;
 use crate::fault::Core;
+use crate::page_words::{PageWords, State, Word};
 use crate::restore::{self, Job};
 
 /// A file that was mapped, or that an earlier run learned something about.
@@ -42,13 +42,13 @@ impl FileTable {
         Self {
             named: Vec::new(),
             not_mapped: FxHashMap::default(),
-            of_grain: vec![0; space_pages / Directory::GRAIN_PAGES],
+            of_grain: vec![0; space_pages / PageWords::GRAIN_PAGES],
         }
     }
 
     /// What the engine calls a page, if it is one of a file.
     pub fn addr(&self, page: usize) -> Option<PageAddr> {
-        let file = self.of_grain[page / Directory::GRAIN_PAGES].checked_sub(1)?;
+        let file = self.of_grain[page / PageWords::GRAIN_PAGES].checked_sub(1)?;
         let pages = &self.named[file as usize].pages;
         pages.contains(&page).then(|| PageAddr::File {
             file: FileId(file),
@@ -63,7 +63,7 @@ impl FileTable {
 
     /// First page behind the last grain in a range that is a file's; `None` when there is none.
     pub fn behind_files(&self, pages: &Range<usize>) -> Option<usize> {
-        let grain = Directory::GRAIN_PAGES;
+        let grain = PageWords::GRAIN_PAGES;
         let first = pages.start / grain;
         let grains = &self.of_grain[first..pages.end.div_ceil(grain)];
         let last = grains.iter().rposition(|&file| file != 0)?;
@@ -100,7 +100,7 @@ impl FileTable {
 
     /// A file is mapped to these pages from now on, which begin a grain and share none with another file's.
     pub fn set(&mut self, file: FileId, pages: Range<usize>) {
-        let grain = Directory::GRAIN_PAGES;
+        let grain = PageWords::GRAIN_PAGES;
         let named = &mut self.named[file.0 as usize];
         let before = std::mem::replace(&mut named.pages, pages.clone());
         if before.is_empty() != pages.is_empty() {
@@ -131,7 +131,7 @@ impl<M: AddressMap> Pager<M> {
             return Ok(());
         }
         let page = self.number(id);
-        let word = core.directory.settled(page);
+        let word = core.words.settled(page);
         let is_out_of_sight = matches!(word.state, State::Staged | State::Protected);
         match (self.is_discarded(id), is_out_of_sight) {
             (true, true) => match Self::give_up(core, page, word, Word::of(State::InFile))? {
@@ -154,7 +154,7 @@ impl<M: AddressMap> Pager<M> {
             let is_there = word.state == State::Stored && word.chunk == chunk;
             is_there.then_some(Word::of(State::InFile))
         };
-        core.directory.update(self.number(id), is_there);
+        core.words.update(self.number(id), is_there);
     }
 
     // ---- in ----
@@ -188,7 +188,7 @@ impl<M: AddressMap> Pager<M> {
     /// Pages for which no frame was found are not read: the engine forgets them.
     pub(super) fn was_read(&mut self, core: &Core, pages: &[u32]) {
         for page in pages.iter().map(|&page| page as usize) {
-            if core.directory.word(page).state == State::InFile {
+            if core.words.word(page).state == State::InFile {
                 let (app, addr) = self.locate(page);
                 self.engine.call(Call::Free(app, addr, 1));
             }
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_number_is_the_first_of_its_path_that_is_not_mapped() {
-        let grain = Directory::GRAIN_PAGES;
+        let grain = PageWords::GRAIN_PAGES;
         let mut table = FileTable::new(64 * grain);
         let mut mapped = vec![None; 64];
         let mut random = Random(1);

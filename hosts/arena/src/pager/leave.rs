@@ -6,9 +6,9 @@ use warmswap_uffd::{Failure, Mechanism, Slots, UffdError};
 
 use super::Pager;
 use crate::address_map::AddressMap;
-use crate::directory::{Claim, State, Word};
 use crate::error::FaultError;
 use crate::fault::Core;
+use crate::page_words::{Claim, State, Word};
 
 impl<M: AddressMap> Pager<M> {
     /// The pages that a decision is to bring out of their frames.
@@ -37,9 +37,9 @@ impl<M: AddressMap> Pager<M> {
         pages.sort_unstable();
         pages.dedup();
         let claims = pages.into_iter().filter_map(|page| {
-            let word = core.directory.word(page);
+            let word = core.words.word(page);
             let can_leave = word.state == State::Resident && !word.pinned;
-            can_leave.then(|| core.directory.claim(page, word))?
+            can_leave.then(|| core.words.claim(page, word))?
         });
         let way = |claim: &Claim<'_>| core.mechanism_at(claim.page) == Mechanism::Move;
         let (moved, protected): (Vec<_>, Vec<_>) = claims.partition(way);
@@ -54,10 +54,10 @@ impl<M: AddressMap> Pager<M> {
         page: usize,
         show: impl FnOnce(&[u8; PAGE_BYTES]) -> R,
     ) -> Option<(Word, R)> {
-        let word = core.directory.word(page);
+        let word = core.words.word(page);
         match word.state {
             State::Staged => {
-                let mut claim = core.directory.claim(page, word)?;
+                let mut claim = core.words.claim(page, word)?;
                 let slot = claim.take_slot()?;
                 let shown = core.memory.bytes(&slot).first_chunk().map(show);
                 claim.release(word.staged(slot));
@@ -65,7 +65,7 @@ impl<M: AddressMap> Pager<M> {
             }
             State::Protected => {
                 // Held for the copy, so that the page is not given up under it; a writer waits as long.
-                let claim = core.directory.claim(page, word)?;
+                let claim = core.words.claim(page, word)?;
                 let mut copy = [0; PAGE_BYTES];
                 core.memory.read_page(page, &mut copy);
                 drop(claim);
@@ -83,7 +83,7 @@ impl<M: AddressMap> Pager<M> {
         word: Word,
         stored: Word,
     ) -> Result<Option<Option<Slots>>, FaultError> {
-        let Some(mut claim) = core.directory.claim(page, word) else {
+        let Some(mut claim) = core.words.claim(page, word) else {
             return Ok(None);
         };
         let slot = claim.take_slot();
@@ -252,7 +252,7 @@ mod tests {
         for denied in 0..3 {
             let region = app.region(3 * PAGE_BYTES).expect("a region");
             let pages = region.first..region.first + 3;
-            let word = |page| core.directory.word(page);
+            let word = |page| core.words.word(page);
             for page in pages.clone() {
                 arena.shared.bring(page, Wanted::Demand);
             }
@@ -269,7 +269,7 @@ mod tests {
             let slots = core.frames.take_empty(3).expect("the same slots");
             assert_eq!((slots.first(), slots.len()), (next, 3));
 
-            let claim = |page| core.directory.claim(page, word(page)).expect("a page");
+            let claim = |page| core.words.claim(page, word(page)).expect("a page");
             let mut claims: Vec<_> = pages.clone().map(claim).collect();
             move_to(core, &mut claims, slots).expect("no page is lost");
 

@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use warmswap_arena::mechanism::{Directory, FaultError, FileMap, Source, State, Word};
+use warmswap_arena::mechanism::{FaultError, FileMap, PageWords, Source, State, Word};
 use warmswap_page::{PAGE_BYTES, PageAddr};
 use warmswap_uffd::{Protection, Twin};
 
@@ -65,7 +65,7 @@ impl Addresses<'_> {
 
     /// A free range that begins a grain and shares none with another file's pages.
     fn place_for_file(&self, pages: usize) -> Option<Range<usize>> {
-        let grain = Directory::GRAIN_PAGES;
+        let grain = PageWords::GRAIN_PAGES;
         self.pager.map.find_gap(pages, grain, |gap| {
             let mut first = gap.start.next_multiple_of(grain);
             while first + pages <= gap.end {

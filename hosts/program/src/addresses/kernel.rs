@@ -75,7 +75,7 @@ impl Addresses<'_> {
 /// Pins a page that is in its place; false if it is not.
 fn pin(core: &Core, page: usize) -> bool {
     let pin = |word: Word| (word.state == State::Resident).then_some(word.pinned(true));
-    core.directory.update(page, pin).is_some()
+    core.words.update(page, pin).is_some()
 }
 
 /// Brings a page to its place, where it stays.
@@ -91,7 +91,7 @@ pub(super) fn bring_and_pin(core: &Core, page: usize) -> Result<(), FaultError> 
 /// Takes hold of a page that is in its place, or was never touched.
 pub(super) fn hold_in_place(core: &Core, page: usize) -> Result<Option<Claim<'_>>, FaultError> {
     loop {
-        if core.directory.settled(page).state != State::Fresh {
+        if core.words.settled(page).state != State::Fresh {
             bring_and_pin(core, page)?;
         }
         let claim = hold(core, page);

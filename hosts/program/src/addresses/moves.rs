@@ -56,7 +56,7 @@ impl Addresses<'_> {
     /// Moves the content of paged memory to such memory from page `to` on, in place of its content; the range reads as
     /// zeros then. By a thread of the space's own.
     pub fn relocate(&mut self, from: Range<usize>, to: usize) -> Result<(), FaultError> {
-        let touched: Vec<_> = self.core.directory.touched(from.clone()).collect();
+        let touched: Vec<_> = self.core.words.touched(from.clone()).collect();
         let mut next = from.start;
         for part in touched {
             self.relocate_untouched(next..part.start, to + (next - from.start))?;
@@ -104,7 +104,7 @@ impl Addresses<'_> {
         self.pager.engine.call(Call::Free(APP, addr, 1));
         let arrive =
             |word: Word| (word.state == State::Resident).then(|| word.arrived(Arrival::Touched));
-        if core.directory.update(to, arrive).is_some() {
+        if core.words.update(to, arrive).is_some() {
             core.arrivals.push(to);
         }
         Ok(())

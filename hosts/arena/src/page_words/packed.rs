@@ -15,7 +15,7 @@ use super::{State, Word};
 /// Pages whose words share a page of memory.
 pub const GRAIN_PAGES: usize = AtomicTable::<AtomicU64>::WORDS_PER_PAGE;
 
-/// In the place of the word that the pages of a grain have together: each has its own. Words of pages that are alike name no
+/// In the place of the word that the pages of a grain have together: each has its own. PackedWords of pages that are alike name no
 /// chunk, so that they do not look like this.
 const SPLIT: u64 = 1 << 63;
 /// With [`SPLIT`]: the grain's hashes take memory.
@@ -26,7 +26,7 @@ const HASH_BYTES_PER_GRAIN: usize = GRAIN_PAGES * 2 * size_of::<u64>();
 
 /// The words. See the module.
 #[derive(Debug)]
-pub struct Words {
+pub struct PackedWords {
     /// For each grain the word of all its pages, or [`SPLIT`].
     grains: AtomicTable<AtomicU64>,
     /// For each page of a split grain its word, else 0.
@@ -69,8 +69,8 @@ fn busy() -> u64 {
     Word::of(State::Busy).pack()
 }
 
-impl Words {
-    /// Words of unmapped pages.
+impl PackedWords {
+    /// PackedWords of unmapped pages.
     pub fn new(pages: usize) -> Result<Self, io::Error> {
         Ok(Self {
             grains: AtomicTable::new(pages.div_ceil(GRAIN_PAGES))?,
@@ -204,7 +204,7 @@ mod tests {
         Word::of(State::Fresh)
     }
 
-    fn set_alike(words: &Words, pages: Range<usize>, word: Word) -> usize {
+    fn set_alike(words: &PackedWords, pages: Range<usize>, word: Word) -> usize {
         let held = words.hold_alike_at(&pages);
         let count = held.len();
         held.into_iter().for_each(|grain| grain.release(word));
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_grain_takes_memory_once_one_of_its_pages_differs() {
-        let words = Words::new(PAGES).expect("address space");
+        let words = PackedWords::new(PAGES).expect("address space");
         assert_eq!(set_alike(&words, 0..PAGES, fresh()), 8);
         let alike = words.state_bytes(PAGES);
         assert_eq!(alike, 64);
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn threads_that_split_a_grain_agree() {
         const ROUNDS: usize = 300;
-        let words = Words::new(PAGES).expect("address space");
+        let words = PackedWords::new(PAGES).expect("address space");
         let resident = fresh().now(State::Resident).pack();
         for _ in 0..ROUNDS {
             assert_eq!(set_alike(&words, 0..GRAIN_PAGES, fresh()), 1);

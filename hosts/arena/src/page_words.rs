@@ -1,10 +1,10 @@
-//! The directory: one atomic word a page that says where its content is. The truth of the arena.
+//! One atomic word a page that says where its content is. The truth of the arena.
 //!
 //! A word changes hands by compare-and-swap: the thread that makes it [`State::Busy`] holds the page, and with it
 //! its staging slot and its chunk, until the word is released.
 #![allow(unsafe_code)] // One place: a slot's number becomes its owner's again.
 
-mod words;
+mod packed;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +16,8 @@ use warmswap_uffd::{AtomicTable, Slots, is_idle};
 
 use crate::error::say;
 
-pub use words::HeldGrain;
-use words::Words;
+pub use packed::HeldGrain;
+use packed::PackedWords;
 
 /// Where the content of a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,48 +209,48 @@ impl Drop for Claim<'_> {
 
 /// The words of all pages, and for schemes that keep copies a hash of each stored page.
 #[derive(Debug)]
-pub struct Directory {
-    words: Words,
+pub struct PageWords {
+    packed: PackedWords,
     /// Two words a page: a hash of the content that its chunk holds. Used by the pager only.
     hashes: Option<AtomicTable<AtomicU64>>,
 }
 
-impl Directory {
+impl PageWords {
     /// Pages whose words share a page of memory; regions begin at multiples of it.
-    pub const GRAIN_PAGES: usize = words::GRAIN_PAGES;
+    pub const GRAIN_PAGES: usize = packed::GRAIN_PAGES;
 
-    /// A directory of unmapped pages.
+    /// The words of unmapped pages.
     ///
     /// # Errors
     /// The address space has no room.
     pub fn new(pages: usize, with_hashes: bool) -> Result<Self, std::io::Error> {
         let hashes = with_hashes.then(|| AtomicTable::new(2 * pages));
         Ok(Self {
-            words: Words::new(pages)?,
+            packed: PackedWords::new(pages)?,
             hashes: hashes.transpose()?,
         })
     }
 
     /// Bytes of memory that it takes for so many mapped pages.
     pub fn state_bytes(&self, mapped_pages: usize) -> usize {
-        self.words.state_bytes(mapped_pages)
+        self.packed.state_bytes(mapped_pages)
     }
 
-    /// The page's word; an unmapped one for numbers beyond the directory.
+    /// The page's word; an unmapped one for numbers beyond the last page.
     pub fn word(&self, page: usize) -> Word {
-        let raw = self.words.load(page);
+        let raw = self.packed.load(page);
         raw.map_or(Word::of(State::Unmapped), Word::unpack)
     }
 
     /// The parts of a range whose pages may have been touched.
     pub fn touched(&self, pages: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
-        self.words.touched(pages)
+        self.packed.touched(pages)
     }
 
     /// Holds the first grains of a range as long as these lie in it whole and none of their pages was touched since it was
     /// mapped.
     pub fn hold_untouched(&self, pages: &Range<usize>) -> Vec<HeldGrain<'_>> {
-        self.words.hold_alike_at(pages)
+        self.packed.hold_alike_at(pages)
     }
 
     /// Changes the words of a range that only the caller maps and unmaps, as [`Self::update`] does each; the first page that
@@ -304,7 +304,7 @@ impl Directory {
         if self.word(page) != expected {
             return None;
         }
-        let cell = self.words.own_or_split(page)?;
+        let cell = self.packed.own_or_split(page)?;
         let busy = Word {
             state: State::Busy,
             slot: 0,
@@ -326,11 +326,11 @@ impl Directory {
 
     /// Changes a word that no thread holds; waits for a holder. `change` gives `None` to leave it.
     pub fn update(&self, page: usize, change: impl Fn(Word) -> Option<Word>) -> Option<Word> {
-        let is_alike = self.words.own(page).is_none();
+        let is_alike = self.packed.own(page).is_none();
         if is_alike && self.word(page).state != State::Busy && change(self.word(page)).is_none() {
             return None;
         }
-        let cell = self.words.own_or_split(page)?;
+        let cell = self.packed.own_or_split(page)?;
         loop {
             let raw = cell.load(Ordering::Acquire);
             let word = Word::unpack(raw);
@@ -350,7 +350,7 @@ impl Directory {
     /// Takes the arrival off a page's word. `None` also while a thread holds the page: the thread that
     /// releases a page with an arrival queues it again.
     pub fn take_arrival(&self, page: usize) -> Option<Arrival> {
-        let cell = self.words.own(page)?;
+        let cell = self.packed.own(page)?;
         loop {
             let raw = cell.load(Ordering::Acquire);
             let word = Word::unpack(raw);
@@ -373,7 +373,7 @@ impl Directory {
     /// Notes the hash of the content that the page's chunk holds.
     pub fn set_hash(&self, page: usize, hash: u128) {
         let Some(hashes) = &self.hashes else { return };
-        self.words.has_hashes(page);
+        self.packed.has_hashes(page);
         for (i, half) in [hash as u64, (hash >> 64) as u64].into_iter().enumerate() {
             if let Some(cell) = hashes.get(2 * page + i) {
                 cell.store(half, Ordering::Relaxed);
@@ -393,7 +393,7 @@ impl Directory {
         if let Some(hashes) = &self.hashes {
             hashes.discard(2 * first, 2 * pages)?;
         }
-        self.words.discard(first, pages)
+        self.packed.discard(first, pages)
     }
 }
 
@@ -421,28 +421,28 @@ mod tests {
 
     #[test]
     fn one_of_many_claims_succeeds_and_an_arrival_is_taken_once() {
-        let directory = Directory::new(4096, false).expect("address space");
+        let words = PageWords::new(4096, false).expect("address space");
         let fresh = Word::of(State::Fresh);
-        directory.update(7, |_| Some(fresh));
-        let claim = directory.claim(7, fresh).expect("no thread holds it");
-        assert!(directory.claim(7, fresh).is_none());
-        assert_eq!(directory.take_arrival(7), None);
+        words.update(7, |_| Some(fresh));
+        let claim = words.claim(7, fresh).expect("no thread holds it");
+        assert!(words.claim(7, fresh).is_none());
+        assert_eq!(words.take_arrival(7), None);
         claim.release(fresh.arrived(Arrival::Untouched));
-        assert_eq!(directory.take_arrival(7), Some(Arrival::Untouched));
-        assert_eq!(directory.take_arrival(7), None);
-        assert_eq!(directory.word(7).state, State::Resident);
+        assert_eq!(words.take_arrival(7), Some(Arrival::Untouched));
+        assert_eq!(words.take_arrival(7), None);
+        assert_eq!(words.word(7).state, State::Resident);
     }
 
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "idle priority")]
     fn a_thread_at_idle_priority_holds_no_page() {
-        let directory = Directory::new(4096, false).expect("address space");
+        let words = PageWords::new(4096, false).expect("address space");
         let fresh = Word::of(State::Fresh);
-        directory.update(7, |_| Some(fresh));
+        words.update(7, |_| Some(fresh));
         if warmswap_uffd::be_idle().is_err() {
             panic!("this kernel has no idle priority");
         }
-        let _ = directory.claim(7, fresh);
+        let _ = words.claim(7, fresh);
     }
 }
