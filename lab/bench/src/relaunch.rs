@@ -71,18 +71,19 @@
 //! often between them and for half of the rest that follows (ASAP, Figures 13 and 14). What the reading itself costs
 //! counts for no part, but takes time of a processor all the same: compare latencies of runs without.
 
-mod arenas;
 pub(crate) mod arm;
 mod arm_result;
 pub mod capacity;
 pub(crate) mod daemon;
 pub(crate) mod host_thread;
+mod kernel_settings;
 mod kills;
 pub(crate) mod limit;
 mod limit_keeper;
 mod options;
 pub(crate) mod order;
 pub(crate) mod pager;
+mod preload;
 mod quantiles;
 mod readahead;
 mod result;
@@ -102,10 +103,11 @@ use warmswap_sys::undo::Undo;
 use crate::BenchError;
 use crate::clock::busy_share;
 
-pub use arenas::Footprints;
 pub use arm_result::{AppResult, ArenaPart, ArmResult, CpuParts, HostPart};
-pub use limit::{Conditions, Setting};
+pub use kernel_settings::Setting;
+pub use limit::Conditions;
 pub use options::{Arm, Preload, RelaunchOptions, Scope, Step, SwapKind, Total};
+pub use preload::Footprints;
 pub use quantiles::Quantiles;
 pub use result::RelaunchReport;
 pub use sampler::Slice;
@@ -138,7 +140,7 @@ pub fn relaunch(
     let _lock = MachineLock::take(&root.path(MachineLock::default_path()))?;
     let mut report = RelaunchReport::new(options, share);
     if is_machine {
-        report.features = limit::features(root);
+        report.features = kernel_settings::features(root);
     }
     let mut footprints = options.footprints.clone();
     // All machines have the same size: what is available at the beginning says less, since others' programs and the kernel

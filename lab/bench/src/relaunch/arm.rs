@@ -10,7 +10,6 @@ use warmswap_sys::taken::Left;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::{Root, file, monotonic_ns};
 
-use super::arenas::{self, Arenas, Footprints, SharedBudget};
 use super::daemon::DaemonProcess;
 use super::host_thread::{HostThread, application};
 use super::kills::Kills;
@@ -19,6 +18,7 @@ use super::limit_keeper::Kept;
 use super::options::{Arm, Preload, RelaunchOptions, Scope, Step};
 use super::order::{order, request_seed};
 use super::pager::{Pager, PagerCounts};
+use super::preload::{self, Arenas, Footprints, SharedBudget};
 use super::readahead::{self, Readahead};
 use super::sampler::{Sampled, Sampler};
 use super::swap::Swap;
@@ -243,11 +243,11 @@ impl Run<'_> {
         let Some((preload, budget)) = self.preload().zip(budget) else {
             return Ok(RunningApp::start(spec, size, directories, self.undo)?);
         };
-        let variable = arenas::settings(self.arm, preload, (budget, &directories.temporary))?;
+        let variable = preload::settings(self.arm, preload, (budget, &directories.temporary))?;
         let app = RunningApp::start_with(spec, size, directories, self.undo, |folder| {
-            arenas::environment(preload, variable, folder)
+            preload::environment(preload, variable, folder)
         })?;
-        arenas::check_is_loaded(self.undo.root(), &app, preload)?;
+        preload::check_is_loaded(self.undo.root(), &app, preload)?;
         Ok(app)
     }
 

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_kernel::Counters;
 
-use super::arenas::ArenaCounts;
 use super::limit::Conditions;
 use super::options::Arm;
+use super::preload::ArenaCounts;
 use super::quantiles::Quantiles;
 use super::switch_use::SwitchUse;
 

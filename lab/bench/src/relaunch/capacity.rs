@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use warmswap_apps::AppSpec;
 use warmswap_sys::undo::Undo;
 
-use super::arenas::Footprints;
 use super::options::{Arm, RelaunchOptions, Step, Total};
+use super::preload::Footprints;
 use super::quantiles::Quantiles;
 use super::relaunch;
 use crate::BenchError;

@@ -4,7 +4,6 @@
 mod group;
 mod guest;
 mod machine;
-mod settings;
 mod watch;
 
 use schemars::JsonSchema;
@@ -12,22 +11,13 @@ use serde::{Deserialize, Serialize};
 use warmswap_apps::RunningApp;
 use warmswap_sys::cpu_time::CpuClock;
 
+use super::kernel_settings::Setting;
 use super::limit_keeper::Kept;
 use crate::BenchError;
 
 pub use group::GroupLimit;
 pub use guest::Guest;
 pub use machine::{MachineLimit, check_machine};
-pub use settings::features;
-
-/// A setting of the kernel, or a part of it that is on or off.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Setting {
-    /// Its name, such as `vm.swappiness`.
-    pub name: String,
-    /// Its value.
-    pub value: String,
-}
 
 /// Under which conditions an arm ran; most are there only where the whole machine was limited.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

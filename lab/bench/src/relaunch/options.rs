@@ -7,7 +7,7 @@ use serde::Serialize;
 use warmswap_apps::{AppSpec, Directories, Size};
 use warmswap_kernel::HostConfig;
 
-use super::arenas::Footprints;
+use super::preload::Footprints;
 
 choices! {
     /// What pages the applications.

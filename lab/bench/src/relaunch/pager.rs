@@ -4,9 +4,9 @@ use warmswap_apps::RunningApp;
 use warmswap_kernel::HostStatus;
 use warmswap_sys::Root;
 
-use super::arenas::{ArenaCounts, Arenas};
 use super::daemon::DaemonProcess;
 use super::host_thread::{HostThread, application};
+use super::preload::{ArenaCounts, Arenas};
 use crate::BenchError;
 
 /// What is told.

@@ -5,7 +5,7 @@ use warmswap_sys::readahead::Disk;
 use warmswap_sys::tunable::{Tunable, TunableError};
 use warmswap_sys::undo::Undo;
 
-use super::limit::Setting;
+use super::kernel_settings::Setting;
 use crate::BenchError;
 
 /// Readahead of programs that start while this lives. Dropping it restores the setting.

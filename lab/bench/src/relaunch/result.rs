@@ -4,11 +4,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_kernel::HostStatus;
 
-use super::arenas::Footprints;
 use super::arm::Done;
 use super::arm_result::{AppResult, ArmResult};
-use super::limit::Setting;
+use super::kernel_settings::Setting;
 use super::options::{Arm, RelaunchOptions};
+use super::preload::Footprints;
 use super::quantiles::Quantiles;
 use super::switch_use::{Sampling, SwitchUse};
 use super::value::RelaunchValue;

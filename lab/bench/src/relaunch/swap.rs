@@ -9,7 +9,7 @@ use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::{Device, ZramConfig, ZramSwap};
 use warmswap_sys::{Root, file};
 
-use super::limit::Setting;
+use super::kernel_settings::Setting;
 use super::options::SwapKind;
 use crate::BenchError;
 

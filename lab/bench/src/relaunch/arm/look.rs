@@ -1,6 +1,6 @@
 //! Faults of an application between two looks.
 
-use crate::relaunch::arenas::ArenaCounts;
+use crate::relaunch::preload::ArenaCounts;
 use crate::relaunch::usage::Faults;
 
 /// Faults so far.

@@ -15,10 +15,10 @@ use warmswap_sys::{Root, swap, tree};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::settings::Settings;
 use super::watch::{Seen, Watch};
 use super::{Conditions, Guest, MemoryLimit};
 use crate::BenchError;
+use crate::relaunch::kernel_settings::Settings;
 use crate::relaunch::limit_keeper::Kept;
 use crate::relaunch::options::Arm;
 use crate::relaunch::swap::Swap;

@@ -1,15 +1,17 @@
-//! Settings of the kernel that an arm over the whole machine runs with, and parts of the kernel that are on.
+//! Settings of the kernel that an arm over the whole machine runs with, those that a result tells, and parts of the kernel
+//! that are on.
 
 use std::path::Path;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use warmswap_sys::tunable::{Tunable, TunableError, sysctl_path};
 use warmswap_sys::undo::Undo;
 use warmswap_sys::zones::Zones;
 use warmswap_sys::{FileError, Root, file};
 
-use super::Setting;
+use super::options::Arm;
 use crate::BenchError;
-use crate::relaunch::options::Arm;
 
 /// Swap that is compressed in memory by itself, before it comes to zram.
 const ZSWAP: &str = "/sys/module/zswap/parameters/enabled";
@@ -33,6 +35,15 @@ const COMPRESSED: [(&str, u64); 4] = [
     (WATERMARK_SCALE, 125),
     ("vm.watermark_boost_factor", 0),
 ];
+
+/// A setting of the kernel, or a part of it that is on or off.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Setting {
+    /// Its name, such as `vm.swappiness`.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
 
 /// The settings of an arm. Whatever the machine had before comes back when they are dropped.
 #[derive(Debug)]
