@@ -29,7 +29,7 @@ use warmswap_arena::ArenaError;
 use warmswap_heap::HeapError;
 use warmswap_policy::PolicyError;
 
-pub use arm::{Arm, Swap};
+pub use arm::{Arm, SwapTarget};
 pub use program::{Program, ProgramError};
 pub use subject::Subject;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use warmswap_bench::fleet::launches::{LaunchesOptions, LaunchesReport, launches};
 use warmswap_bench::fleet::working_set::{WorkingSetOptions, working_set};
-use warmswap_bench::fleet::{Arm, FleetError, Swap, mix};
+use warmswap_bench::fleet::{Arm, FleetError, SwapTarget, mix};
 use warmswap_heap::Kind;
 use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::{ZramConfig, ZramSwap};
@@ -34,7 +34,7 @@ fn options(arms: &[Arm]) -> LaunchesOptions {
         launch_bytes: 3 * MIB,
         forced_collections: false,
         budget_percent: 60,
-        swap: Swap::Pool,
+        swap: SwapTarget::Pool,
         background_factor: 1.1,
         seed: 1,
         folder: Path::new("/var/tmp").to_owned(),

@@ -105,18 +105,18 @@ impl Arm {
 
     /// The arena's scheme. LRU swap by pages, into the pool or to flash as the comparison is about.
     #[must_use]
-    pub fn scheme(self, swap: Swap) -> &'static str {
+    pub fn scheme(self, swap: SwapTarget) -> &'static str {
         match (self, swap) {
             (Self::LearnedWarmswap, _) => "warmswap",
-            (_, Swap::Pool) => "zram",
-            (_, Swap::Flash | Swap::Counted) => "swap",
+            (_, SwapTarget::Pool) => "zram",
+            (_, SwapTarget::Flash | SwapTarget::Counted) => "swap",
         }
     }
 }
 
 choices! {
     /// Where pages go that leave.
-    Swap {
+    SwapTarget {
         /// The compressed pool; part of the budget.
         Pool = "pool",
         /// A file with the paper's flash bandwidth.

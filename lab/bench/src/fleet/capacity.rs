@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::arm::{Arm, Swap};
+use super::arm::{Arm, SwapTarget};
 use super::flash::READ_BYTES_PER_SECOND;
 use super::subject::{Memory, Side};
 use super::{FleetError, Subject};
@@ -131,7 +131,7 @@ fn one(
 ) -> Result<ArmCapacity, FleetError> {
     let memory = Memory {
         budget_bytes: options.budget_bytes,
-        swap: Swap::Counted,
+        swap: SwapTarget::Counted,
         flash_bytes: options.flash_bytes,
         folder: &options.folder,
     };

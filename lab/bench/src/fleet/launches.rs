@@ -11,7 +11,7 @@ use warmswap_heap::Cause;
 use warmswap_page::latency::{Latencies, LatencySummary};
 use warmswap_sys::cpu_time::CpuClock;
 
-use super::arm::{Arm, Swap};
+use super::arm::{Arm, SwapTarget};
 use super::cached::Launch;
 use super::subject::{Memory, Side, SwapUse};
 use super::{FleetError, Subject};
@@ -42,7 +42,7 @@ pub struct LaunchesOptions {
     /// The budget, as a part of what all heaps hold, in per cent.
     pub budget_percent: u64,
     /// Where pages go that leave.
-    pub swap: Swap,
+    pub swap: SwapTarget,
     /// Factor of the heap limit in the background (section 7.4).
     pub background_factor: f64,
     /// Seed of programs and order.
@@ -166,7 +166,7 @@ pub struct LaunchesReport {
     /// What all heaps held after the start, in bytes.
     pub footprint_bytes: u64,
     /// Where pages go that leave.
-    pub swap: Swap,
+    pub swap: SwapTarget,
     /// Factor of the heap limit in the background.
     pub background_factor: f64,
     /// Whether programs were collected after each piece of their work in the background, whatever their limits said.
@@ -189,7 +189,7 @@ pub fn launches(
     let memory = |arm: Arm, budget_bytes: u64| Memory {
         budget_bytes,
         swap: if arm == Arm::Dram {
-            Swap::Pool
+            SwapTarget::Pool
         } else {
             options.swap
         },

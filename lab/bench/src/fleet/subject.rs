@@ -12,7 +12,7 @@ use warmswap_sys::meminfo::VmstatFile;
 use warmswap_sys::process::Stat;
 use warmswap_sys::{FileError, Root, swap};
 
-use super::arm::{Arm, Swap};
+use super::arm::{Arm, SwapTarget};
 use super::cached::Cached;
 use super::flash::{FlashCounts, SwapFile};
 use super::{FleetError, Program};
@@ -44,7 +44,7 @@ pub struct Memory<'a> {
     /// Budget of the arena, in bytes.
     pub budget_bytes: u64,
     /// Where pages go that leave.
-    pub swap: Swap,
+    pub swap: SwapTarget,
     /// Size of the backing file, in bytes.
     pub flash_bytes: u64,
     /// Folder for the backing file.
@@ -189,10 +189,10 @@ fn arena(arm: Arm, memory: Memory<'_>, flash: &Arc<FlashCounts>) -> Result<Arena
         backing_limit_bytes: memory.flash_bytes,
         ..ArenaConfig::new(memory.budget_bytes, spec)
     };
-    if memory.swap == Swap::Pool {
+    if memory.swap == SwapTarget::Pool {
         return Ok(Arena::new(config)?);
     }
-    let is_slow = memory.swap == Swap::Flash;
+    let is_slow = memory.swap == SwapTarget::Flash;
     let file = SwapFile::create(memory.folder, Arc::clone(flash), is_slow);
     let file = file.map_err(|source| FleetError::Backing {
         folder: memory.folder.to_owned(),

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmswap_heap::Kind;
 
-use super::arm::{Arm, Swap};
+use super::arm::{Arm, SwapTarget};
 use super::subject::{Memory, Side};
 use super::{FleetError, Subject};
 use crate::relaunch::Quantiles;
@@ -130,7 +130,7 @@ fn in_use(
 ) -> Result<Side, FleetError> {
     let memory = Memory {
         budget_bytes: 4 * subject.max_bytes as u64 + (64 << 20),
-        swap: Swap::Pool,
+        swap: SwapTarget::Pool,
         flash_bytes: 0,
         folder: std::path::Path::new("/"),
     };

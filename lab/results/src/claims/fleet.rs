@@ -3,7 +3,7 @@
 use warmswap_bench::fleet::depth::{Choice, DepthRow};
 use warmswap_bench::fleet::launches::{ArmLaunches, LaunchesReport};
 use warmswap_bench::fleet::working_set::{Lifetimes, WorkingSetReport, WorkingSetRow};
-use warmswap_bench::fleet::{Arm, Swap};
+use warmswap_bench::fleet::{Arm, SwapTarget};
 use warmswap_page::PAGE_BYTES;
 use warmswap_page::quantile::Sorted;
 use warmswap_study::launches::LaunchRow;
@@ -311,7 +311,7 @@ fn launches(results: &Results) -> Option<&LaunchesReport> {
     let tight = |of: &&LaunchesReport| of.background_factor < 1.5;
     let flash = all_launches(results)
         .filter(tight)
-        .find(|of| of.swap == Swap::Flash);
+        .find(|of| of.swap == SwapTarget::Flash);
     flash.or_else(|| all_launches(results).find(tight))
 }
 
@@ -346,8 +346,9 @@ fn by(results: &Results, part: Part, of: Arm, other: Arm) -> Option<Ours> {
 /// The median with the wide heap limit by that with the tight one, over the pool.
 fn by_limit(results: &Results, name: Arm) -> Option<Ours> {
     let median = |is_wide: bool| {
-        let is_wanted =
-            |of: &&LaunchesReport| of.swap == Swap::Pool && (of.background_factor > 1.5) == is_wide;
+        let is_wanted = |of: &&LaunchesReport| {
+            of.swap == SwapTarget::Pool && (of.background_factor > 1.5) == is_wide
+        };
         let found = all_launches(results).find(is_wanted)?;
         Some(find(found, name)?.p50_ns as f64)
     };

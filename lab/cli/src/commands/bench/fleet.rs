@@ -11,7 +11,7 @@ use warmswap_bench::fleet::launches::{LaunchesOptions, launches};
 use warmswap_bench::fleet::mix;
 use warmswap_bench::fleet::programs::{Corpus, ObjectShapes};
 use warmswap_bench::fleet::working_set::{WorkingSetOptions, working_set};
-use warmswap_bench::fleet::{Arm, FleetReport, Subject, Swap};
+use warmswap_bench::fleet::{Arm, FleetReport, Subject, SwapTarget};
 use warmswap_results::tables;
 use warmswap_study::Progress;
 
@@ -215,7 +215,7 @@ pub fn run(args: &FleetArgs, output: &Output) -> Result<()> {
         report.depth = Some(depth(&options, &bar("what launches access"))?);
     }
     if args.wants(Experiment::Pool) {
-        let options = launch_options(args, programs.cached(bytes), bytes, Swap::Pool);
+        let options = launch_options(args, programs.cached(bytes), bytes, SwapTarget::Pool);
         report
             .launches
             .push(launches(&options, &bar("hot launches"))?);
@@ -227,7 +227,7 @@ pub fn run(args: &FleetArgs, output: &Output) -> Result<()> {
             let options = LaunchesOptions {
                 arms: vec![Arm::Native, Arm::Fleet],
                 background_factor,
-                ..launch_options(args, programs.cached(bytes), bytes, Swap::Pool)
+                ..launch_options(args, programs.cached(bytes), bytes, SwapTarget::Pool)
             };
             report
                 .launches
@@ -236,7 +236,12 @@ pub fn run(args: &FleetArgs, output: &Output) -> Result<()> {
     }
     if args.wants(Experiment::Flash) {
         let flash_bytes = args.bytes(args.flash_scale);
-        let options = launch_options(args, programs.cached(flash_bytes), flash_bytes, Swap::Flash);
+        let options = launch_options(
+            args,
+            programs.cached(flash_bytes),
+            flash_bytes,
+            SwapTarget::Flash,
+        );
         report
             .launches
             .push(launches(&options, &bar("hot launches over flash"))?);
@@ -257,10 +262,10 @@ fn launch_options(
     args: &FleetArgs,
     subjects: Vec<Subject>,
     bytes: usize,
-    swap: Swap,
+    swap: SwapTarget,
 ) -> LaunchesOptions {
     // A collection of a whole heap that lies in flash takes long.
-    let fewer = if args.quick && swap == Swap::Flash {
+    let fewer = if args.quick && swap == SwapTarget::Flash {
         4
     } else {
         1
