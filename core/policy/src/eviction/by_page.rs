@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::groups::{Condemned, Groups};
+use super::chunk_groups::{ChunkGroups, Condemned};
 use super::{Chosen, Eviction};
 use crate::page::ChunkId;
 use crate::stored::StoredChunk;
@@ -10,13 +10,13 @@ use crate::stored::StoredChunk;
 /// The order in which pages of the pool go. The groups that it is given are the pages.
 pub trait Order: Send + Debug {
     /// Puts a page on a list.
-    fn link(&mut self, groups: &mut Groups, page: u32);
+    fn link(&mut self, groups: &mut ChunkGroups, page: u32);
 
     /// Takes a page off its list, before it changes.
-    fn unlink(&mut self, groups: &mut Groups, page: u32);
+    fn unlink(&mut self, groups: &mut ChunkGroups, page: u32);
 
     /// Takes a chunk out of a page that is on a list, and stays on one if it has another chunk.
-    fn take(&mut self, groups: &mut Groups, page: u32, chunk: ChunkId) {
+    fn take(&mut self, groups: &mut ChunkGroups, page: u32, chunk: ChunkId) {
         self.unlink(groups, page);
         if let Some(page) = groups.take(chunk) {
             self.link(groups, page);
@@ -31,7 +31,7 @@ pub trait Order: Send + Debug {
 /// evicted.
 #[derive(Debug, Default)]
 pub struct ByPage<O> {
-    pub(super) groups: Groups,
+    pub(super) groups: ChunkGroups,
     condemned: Condemned,
     pub(super) order: O,
 }
@@ -40,7 +40,7 @@ impl<O> ByPage<O> {
     /// Of no pages, in this order.
     pub(super) fn in_order(order: O) -> Self {
         Self {
-            groups: Groups::default(),
+            groups: ChunkGroups::default(),
             condemned: Condemned::default(),
             order,
         }

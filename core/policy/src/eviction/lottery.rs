@@ -3,7 +3,7 @@
 
 use super::Eviction;
 use super::by_page::{ByPage, Order};
-use super::groups::{Group, Groups, List, PAGE_CHUNKS};
+use super::chunk_groups::{ChunkGroup, ChunkGroups, List, PAGE_CHUNKS};
 use crate::entry::{PolicyEntry, arguments};
 use crate::stored::cost;
 
@@ -65,7 +65,7 @@ const WEIGHTS: [u64; CATEGORIES] = {
 };
 
 /// The category of a page of the pool: by its chunks, those of files among them, and its free room.
-fn category(group: &Group) -> usize {
+fn category(group: &ChunkGroup) -> usize {
     let (files, free) = (group.files(), group.free_chunks());
     match group.len() {
         1 => {
@@ -107,13 +107,13 @@ pub struct Draw {
 }
 
 impl Order for Draw {
-    fn link(&mut self, groups: &mut Groups, page: u32) {
+    fn link(&mut self, groups: &mut ChunkGroups, page: u32) {
         let list = &mut self.lists[category(&groups[page])];
         let end = groups.end_by_age(list, page);
         groups.link(list, page, end);
     }
 
-    fn unlink(&mut self, groups: &mut Groups, page: u32) {
+    fn unlink(&mut self, groups: &mut ChunkGroups, page: u32) {
         let list = &mut self.lists[category(&groups[page])];
         groups.unlink(list, page);
     }

@@ -2,7 +2,7 @@
 
 use super::Eviction;
 use super::by_page::{ByPage, Order};
-use super::groups::{End, Groups, List};
+use super::chunk_groups::{ChunkGroups, End, List};
 use crate::entry::{PolicyEntry, no_arguments};
 use crate::page::ChunkId;
 
@@ -27,16 +27,16 @@ pub struct ByAge {
 }
 
 impl Order for ByAge {
-    fn link(&mut self, groups: &mut Groups, page: u32) {
+    fn link(&mut self, groups: &mut ChunkGroups, page: u32) {
         groups.link(&mut self.list, page, End::Head);
     }
 
-    fn unlink(&mut self, groups: &mut Groups, page: u32) {
+    fn unlink(&mut self, groups: &mut ChunkGroups, page: u32) {
         groups.unlink(&mut self.list, page);
     }
 
     /// The page keeps its place: losing a chunk makes it no younger.
-    fn take(&mut self, groups: &mut Groups, page: u32, chunk: ChunkId) {
+    fn take(&mut self, groups: &mut ChunkGroups, page: u32, chunk: ChunkId) {
         if groups[page].len() == 1 {
             groups.unlink(&mut self.list, page);
             groups.take(chunk);

@@ -1,9 +1,9 @@
 //! Eviction: when the pool is full, which chunk leaves it, for the backing file or, if it is of a file, for good?
 
 mod by_page;
+mod chunk_groups;
 mod chunk_list;
 mod coldest;
-mod groups;
 mod lottery;
 mod lru;
 mod lru_pages;

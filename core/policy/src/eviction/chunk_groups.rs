@@ -19,7 +19,7 @@ const NONE: u32 = u32::MAX;
 
 /// The chunks of one page of the pool. 56 bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Group {
+pub struct ChunkGroup {
     /// Sum of the stamps of its chunks.
     pub stamps: u64,
     members: [ChunkId; MEMBERS],
@@ -34,7 +34,7 @@ pub struct Group {
     is_file: [bool; MEMBERS],
 }
 
-impl Group {
+impl ChunkGroup {
     const EMPTY: Self = Self {
         stamps: 0,
         members: [ChunkId::NONE; MEMBERS],
@@ -121,15 +121,15 @@ struct Membership {
 
 /// All groups: 56 bytes each, 8 bytes a chunk number, 4 bytes a page of the pool.
 #[derive(Debug, Default)]
-pub struct Groups {
-    groups: Vec<Group>,
+pub struct ChunkGroups {
+    groups: Vec<ChunkGroup>,
     free: Vec<u32>,
     memberships: Vec<Membership>,
     of_pool_page: Vec<u32>,
     clock: u32,
 }
 
-impl Groups {
+impl ChunkGroups {
     /// The chunk lies in this page of the pool, or by itself.
     pub fn placed(&mut self, chunk: ChunkId, pool_page: Option<u32>) {
         let pool_page = pool_page.unwrap_or(NONE);
@@ -204,9 +204,9 @@ impl Groups {
 
     fn new_group(&mut self, chunk: ChunkId) -> u32 {
         let pool_page = self.memberships[chunk.index()].pool_page;
-        let group = Group {
+        let group = ChunkGroup {
             pool_page,
-            ..Group::EMPTY
+            ..ChunkGroup::EMPTY
         };
         let number = match self.free.pop() {
             Some(number) => {
@@ -259,7 +259,7 @@ impl Groups {
 
     /// Takes a group off its list, before it changes.
     pub fn unlink(&mut self, list: &mut List, number: u32) {
-        let Group {
+        let ChunkGroup {
             prev, next, stamps, ..
         } = self[number];
         list.len -= 1;
@@ -276,16 +276,16 @@ impl Groups {
 
     /// Bytes of memory held.
     pub fn state_bytes(&self) -> usize {
-        self.groups.capacity() * size_of::<Group>()
+        self.groups.capacity() * size_of::<ChunkGroup>()
             + self.memberships.capacity() * size_of::<Membership>()
             + (self.free.capacity() + self.of_pool_page.capacity()) * size_of::<u32>()
     }
 }
 
-impl std::ops::Index<u32> for Groups {
-    type Output = Group;
+impl std::ops::Index<u32> for ChunkGroups {
+    type Output = ChunkGroup;
 
-    fn index(&self, number: u32) -> &Group {
+    fn index(&self, number: u32) -> &ChunkGroup {
         &self.groups[number as usize]
     }
 }
@@ -304,7 +304,7 @@ impl Condemned {
     }
 
     /// All chunks of this group.
-    pub fn choose(&mut self, group: &Group) {
+    pub fn choose(&mut self, group: &ChunkGroup) {
         self.chunks.clear();
         self.chunks.extend(group.members());
         self.chosen.add(group.len(), group.files());
@@ -327,6 +327,6 @@ mod tests {
 
     #[test]
     fn a_group_costs_56_bytes() {
-        assert_eq!(size_of::<Group>(), 56);
+        assert_eq!(size_of::<ChunkGroup>(), 56);
     }
 }
