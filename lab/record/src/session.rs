@@ -45,13 +45,12 @@ pub fn record(
     let bad_output = || RecordError::Output {
         path: config.output.clone(),
     };
-    let name = config.output.file_name().ok_or_else(bad_output)?;
-    let folder = std::path::absolute(&config.output)
+    let output = warmswap_trace::destination(&config.output).map_err(|_| bad_output())?;
+    let name = output.file_name().ok_or_else(bad_output)?;
+    let folder = std::path::absolute(&output)
         .ok()
         .and_then(|p| Some(p.parent()?.to_owned()));
-    let folder = folder
-        .filter(|f| f.is_dir() && !config.output.is_dir())
-        .ok_or_else(bad_output)?;
+    let folder = folder.filter(|f| f.is_dir()).ok_or_else(bad_output)?;
 
     let (machine, faults) = Machine::set_up(undo, config)?;
     // The trace grows in a folder that goes with an interruption.
@@ -77,7 +76,7 @@ pub fn record(
     session.run(undo, progress)?;
     let mut summary = session.finish()?;
     summary.exact_file_faults = exact_file_faults;
-    std::fs::rename(work.join(name), &config.output)
+    std::fs::rename(work.join(name), &output)
         .map_err(|e| FileError::new("write", &config.output, e))?;
     pending.finish()?;
     machine.tear_down()?;

@@ -37,12 +37,29 @@ pub use reader::TraceReader;
 pub use stop::Stop;
 pub use writer::{TraceWriter, WriterOptions};
 
+/// Where a file is to stand that is written to `path`: a symbolic link is followed, and what is no regular file is not replaced.
+///
+/// # Errors
+/// [`TraceError::Io`] for a device, a pipe or a folder.
+pub fn destination(path: &std::path::Path) -> Result<std::path::PathBuf> {
+    match std::fs::canonicalize(path) {
+        Ok(found) if found.is_file() => Ok(found),
+        Ok(_) => Err(TraceError::Io {
+            path: path.to_owned(),
+            action: "write a file here",
+            source: std::io::Error::other("this is no regular file, and is not replaced"),
+        }),
+        Err(_) => Ok(path.to_owned()),
+    }
+}
+
 /// Has `write` fill a new file, which then takes the place of `path`: what was there before stays as it is until all is
 /// written.
 fn replace_file<T>(
     path: &std::path::Path,
     write: impl FnOnce(&mut std::fs::File) -> Result<T>,
 ) -> Result<T> {
+    let path = &destination(path)?;
     let io = |action| {
         move |source| TraceError::Io {
             path: path.to_owned(),

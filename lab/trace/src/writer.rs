@@ -91,7 +91,7 @@ impl TraceWriter {
         description: Description,
         options: WriterOptions,
     ) -> Result<Self> {
-        let path = path.as_ref().to_owned();
+        let path = crate::destination(path.as_ref())?;
         if description.page_bytes as usize != PAGE_BYTES {
             return Err(TraceError::PageSize {
                 path,
