@@ -85,6 +85,18 @@ pub enum TraceError {
         /// The page size that warmswap knows.
         expected: u32,
     },
+    /// More pages of one frame are in swap at a time than have numbers.
+    #[error(
+        "uid {uid}: more than {most} pages of the frame {pfn} are in swap at a time; a trace cannot tell them apart"
+    )]
+    TooManyPages {
+        /// The application.
+        uid: u64,
+        /// The frame.
+        pfn: u64,
+        /// So many at most.
+        most: u64,
+    },
     /// The file ends too early.
     #[error("{}: at byte {offset}: the file ends, expected {expected} (the file is truncated or was never finished)", path.display())]
     Truncated {

@@ -304,6 +304,14 @@ struct Swap {
     frames: FxHashMap<(AppId, u64), Frame>,
 }
 
+impl Swap {
+    /// Whether a page with this number is in another sector. Looks at all of them.
+    fn holds_elsewhere(&self, app: AppId, number: u64, sector: u64) -> bool {
+        let mut slots = self.sectors.iter();
+        slots.any(|(&at, slot)| at != sector && slot.app == app && slot.number == number)
+    }
+}
+
 /// The page that was swapped out to a sector last.
 #[derive(Clone, Copy)]
 struct Slot {
@@ -356,10 +364,19 @@ impl Import {
                 let holds = |slot: &Slot| slot.app == app && slot.number == number;
                 let elsewhere = frame.sector != record.sector;
                 let held = elsewhere && self.swap.sectors.get(&frame.sector).is_some_and(holds);
-                // After 4096 generations the oldest number is used again: that page is long gone.
-                (frame.generation + u64::from(held)) % GENERATIONS
+                frame.generation + u64::from(held)
             }
         };
+        let number = page_number(record.pfn, generation);
+        // From here on numbers are used again, and the page that had one before may be in swap still.
+        let is_again = generation >= GENERATIONS;
+        if is_again && self.swap.holds_elsewhere(app, number, record.sector) {
+            return Err(TraceError::TooManyPages {
+                uid: record.uid,
+                pfn: record.pfn,
+                most: GENERATIONS,
+            });
+        }
         self.swap.frames.insert(
             (app, record.pfn),
             Frame {
@@ -367,7 +384,6 @@ impl Import {
                 generation,
             },
         );
-        let number = page_number(record.pfn, generation);
         self.swap.sectors.insert(
             record.sector,
             Slot {
@@ -477,7 +493,7 @@ impl Import {
 }
 
 fn page_number(pfn: u64, generation: u64) -> u64 {
-    pfn | generation << PFN_BITS
+    pfn | (generation % GENERATIONS) << PFN_BITS
 }
 
 #[cfg(test)]

@@ -23,8 +23,12 @@ const REST: [(u64, u64); 2] = [(10_001, 32), (10_001, 4096)];
 const RESIDENT: [(u64, u64); 2] = [(10_001, 700), (10_003, 1)];
 
 fn joined() -> Vec<u8> {
+    swap_outs(SWAP_OUTS)
+}
+
+fn swap_outs(records: impl IntoIterator<Item = (u64, u64, u64, u64)>) -> Vec<u8> {
     let mut out = Vec::new();
-    for (uid, pfn, sector, content) in SWAP_OUTS {
+    for (uid, pfn, sector, content) in records {
         let mut header = format!("TEST^^^#{uid},{pfn},{sector}#^^^").into_bytes();
         header.resize(HEADER_BYTES, b' ');
         out.extend_from_slice(&header);
@@ -176,6 +180,45 @@ fn swap_outs_alone_are_enough_and_nothing_is_not() {
     write(&dir, "swapout_trace.txt", joined());
     let (found, _) = import(dir.path(), &path).unwrap();
     assert_eq!((found.swap_outs, found.target_uid), (6, None));
+}
+
+#[test]
+fn more_pages_of_a_frame_than_have_numbers_are_refused_unless_the_oldest_are_gone() {
+    let dir = scratch();
+    let path = dir.path().join("out.wst");
+    let each_to_its_own = (0..=GENERATIONS).map(|at| (1, 500, at * SECTORS_PER_PAGE, 1));
+    write(&dir, "swapout_trace.txt", swap_outs(each_to_its_own));
+    let error = import(dir.path(), &path).unwrap_err().to_string();
+    assert!(error.contains("uid 1: more than 4096 pages"), "{error}");
+
+    // Another page takes the first sector before.
+    let last = GENERATIONS - 1;
+    let records = (0..=last).map(|at| (1, 500, at * SECTORS_PER_PAGE, 1));
+    let (other, again) = ((2, 7, 0, 1), (1, 500, GENERATIONS * SECTORS_PER_PAGE, 1));
+    write(
+        &dir,
+        "swapout_trace.txt",
+        swap_outs(records.chain([other, again])),
+    );
+    let (found, _) = import(dir.path(), &path).unwrap();
+    assert_eq!(found.swap_outs, GENERATIONS + 2);
+}
+
+#[test]
+fn a_trace_takes_the_place_of_a_file_behind_a_link_and_of_nothing_else() {
+    let dir = text_form();
+    let [file, link, folder] = ["out.wst", "link.wst", "folder"].map(|name| dir.path().join(name));
+    write(&dir, "out.wst", "old");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    import(dir.path(), &link).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(TraceReader::open(&file).is_ok());
+
+    fs::create_dir(&folder).unwrap();
+    let error = import(dir.path(), &folder).unwrap_err().to_string();
+    assert!(error.contains("no regular file"), "{error}");
+    let device = std::path::Path::new("/dev/null");
+    assert!(crate::destination(device).is_err());
 }
 
 /// Imports `dir` after `name` was replaced and expects an error that ends in `text`.
