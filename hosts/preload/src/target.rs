@@ -151,8 +151,10 @@ fn refusal_of_elf(file: &OwnedFd) -> Option<Refusal> {
     let segment =
         |i: usize| read::<Segment>(file, header.e_phoff + (i * size_of::<Segment>()) as u64);
     let of_type = |wanted: u32| (0..count).filter_map(segment).find(|s| s.p_type == wanted);
-    // Without a loader nothing is preloaded.
-    let loader = of_type(libc::PT_INTERP)?;
+    // Without a loader nothing is preloaded; what it starts may be of a kind that cannot take the library, and nobody looks then.
+    let Some(loader) = of_type(libc::PT_INTERP) else {
+        return Some(Refusal::NotLoadable);
+    };
     let mut buffer = PathBuffer::new();
     let path = buffer.read(file, loader.p_offset, loader.p_filesz)?;
     if !is_own_loader(path) {
