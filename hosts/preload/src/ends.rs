@@ -112,6 +112,13 @@ fn is_alone() -> bool {
     }
 }
 
+/// What the process is to end with, if no thread of the program is left: one that ends by the system call alone is not counted.
+pub fn status_of_ended() -> Option<i32> {
+    let is_over = has_first_ended() && threads()? <= OWN.load(Ordering::Acquire) + 1;
+    let status: i32 = is_over.then(|| stat(EXIT_CODE))??.parse().ok()?;
+    Some(status >> 8 & 0xff)
+}
+
 /// Whether the first thread has ended, and others go on.
 pub fn has_first_ended() -> bool {
     stat(STATE).is_some_and(|state| state == "Z")
@@ -125,6 +132,7 @@ fn threads() -> Option<usize> {
 /// Places of fields behind the name in `/proc/PID/stat`, which is the second one.
 const STATE: usize = 0;
 const NUM_THREADS: usize = 17;
+const EXIT_CODE: usize = 49;
 
 /// A field of what the kernel says of the process.
 fn stat(field: usize) -> Option<String> {

@@ -237,6 +237,7 @@ struct Keeper {
     launched: Option<Instant>,
     activity: Activity,
     shared: Shared,
+    seen_alive: Instant,
 }
 
 /// What its group was last told.
@@ -269,6 +270,7 @@ impl Keeper {
                 at: Instant::now(),
                 unpaged_bytes: 0,
             },
+            seen_alive: Instant::now(),
         }
     }
 
@@ -296,7 +298,18 @@ impl Keeper {
             self.answer(timeout);
             report::look(self.program);
             check_stderr();
+            self.end_if_over();
             self.look();
+        }
+    }
+
+    /// Ends the process whose threads have all ended but those of this library.
+    fn end_if_over(&mut self) {
+        if self.seen_alive.elapsed() >= TICK {
+            self.seen_alive = Instant::now();
+            if let Some(status) = ends::status_of_ended() {
+                report::exit(status);
+            }
         }
     }
 

@@ -254,12 +254,12 @@ fn end_report(still_answers: bool) {
     // SAFETY: what was put there is never freed.
     if let Some(reason) = unsafe { SEEN.unpaged.load(Relaxed).as_ref() } {
         // The summary does without it.
-        let _ = std::fs::write(path.with_extension(UNPAGED), reason);
+        let _ = write_within_limit(&path.with_extension(UNPAGED), reason.as_bytes());
     }
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
     let written = serde_json::to_vec(&stats)
         .map_err(std::io::Error::from)
-        .and_then(|json| std::fs::write(&draft, json))
+        .and_then(|json| write_within_limit(&draft, &json))
         .and_then(|()| std::fs::rename(&draft, &path));
     if let Err(error) = written {
         let _ = std::fs::remove_file(&draft);
@@ -267,7 +267,7 @@ fn end_report(still_answers: bool) {
         // right to write there, which the summary says.
         if matches!(
             error.kind(),
-            ErrorKind::NotFound | ErrorKind::PermissionDenied
+            ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::FileTooLarge
         ) {
             return;
         }
@@ -275,9 +275,22 @@ fn end_report(still_answers: bool) {
     }
 }
 
+/// Writes a file, unless the program may write none that large: a write beyond its limit ends it by a signal.
+fn write_within_limit(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
+        Some(most) if most < bytes.len() as u64 => Err(ErrorKind::FileTooLarge.into()),
+        _ => std::fs::write(path, bytes),
+    }
+}
+
 /// Programs that end without the C library's ceremony report, too.
 #[unsafe(no_mangle)]
 extern "C" fn _exit(status: c_int) -> ! {
+    exit(status)
+}
+
+/// Ends the process after its report.
+pub fn exit(status: c_int) -> ! {
     finish();
     loop {
         // SAFETY: the process ends here.

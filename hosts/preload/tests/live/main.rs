@@ -276,6 +276,11 @@ fn processes_end_with_their_last_thread() {
 }
 
 #[test]
+fn processes_whose_threads_end_unseen_or_that_may_write_no_file() {
+    in_every_way("raw_exit");
+}
+
+#[test]
 fn handlers_of_fork_that_were_there_first() {
     in_every_way("handlers");
 }
