@@ -17,7 +17,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus};
 use warmswap_kernel::program::ProgramUsage;
-use warmswap_output::output::{ResultArgs, check_file};
+use warmswap_output::output::{Output, ResultArgs, check_file};
 use warmswap_output::program::find;
 use warmswap_output::{BadInput, Quantity, SizeExpr, tell};
 use warmswap_policy::SchemeSpec;
@@ -107,7 +107,7 @@ struct LibraryArgs {
     /// in use gets what it needs, and the others give in the order of their last use
     #[arg(long, value_name = "NAME", requires = "budget")]
     group: Option<String>,
-    /// Write cold data to this file, which must not exist or be empty; it is removed in the end
+    /// Write cold data to an unnamed file in the folder of this path, which must not exist or be an empty file
     #[arg(long, value_name = "FILE")]
     backing: Option<PathBuf>,
     /// Most bytes in it [default: 4GiB]
@@ -274,12 +274,21 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
         ran.result.host.name(),
         ran.result.reason
     );
-    if let (Some(path), Some(stats)) = (&args.stats_json, &ran.result.program) {
+    if let Err(error) = keep(&args, &ran.result, output) {
+        tell!("warmswap: {error:#}");
+    }
+    // Whatever could not be written: what the program ended with is its own.
+    Ok(ExitCode::from(exit_code(ran.status)))
+}
+
+/// Writes the files that were asked for.
+fn keep(args: &RunArgs, result: &RunResult, output: &Output) -> Result<()> {
+    if let (Some(path), Some(stats)) = (&args.stats_json, &result.program) {
         let text = serde_json::to_string_pretty(stats)? + "\n";
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    output.save("warmswap.run", &ran.result)?;
-    Ok(ExitCode::from(exit_code(ran.status)))
+    output.save("warmswap.run", result)?;
+    Ok(())
 }
 
 impl HostArg {
@@ -332,8 +341,8 @@ fn check_files(args: &RunArgs) -> Result<(), BadInput> {
     };
     check_file("--backing", path)?;
     match path.metadata() {
-        Ok(found) if found.len() > 0 => Err(BadInput(format!(
-            "--backing {}: it is not empty; name a file that is not there yet",
+        Ok(found) if !found.is_file() || found.len() > 0 => Err(BadInput(format!(
+            "--backing {}: it is no empty file; name one that is not there yet",
             path.display()
         ))),
         _ => Ok(()),

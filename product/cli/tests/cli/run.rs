@@ -216,6 +216,17 @@ fn programs_of_a_group_say_the_same_budget_while_one_runs() {
 }
 
 #[test]
+fn the_programs_status_is_kept_where_its_result_cannot_be_written() {
+    let library = library!("the_programs_status_is_kept_where_its_result_cannot_be_written");
+    let ran = run(
+        library,
+        &["--json", "/dev/full", "--", "sh", "-c", "exit 9"],
+    );
+    assert_eq!(ran.code, Some(9));
+    assert!(ran.stderr.contains("No space left"), "{}", ran.stderr);
+}
+
+#[test]
 fn streams_and_arguments_are_the_programs_own() {
     let library = library!("streams_and_arguments_are_the_programs_own");
     let mut child = command(
