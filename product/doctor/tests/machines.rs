@@ -510,6 +510,24 @@ fn what_cannot_be_known_hinders_nothing() {
 }
 
 #[test]
+fn a_daemon_without_swap_and_without_zram_does_not_work() {
+    let found = diagnosis(
+        &[
+            ("proc/swaps", Some("Filename Type Size Used Priority\n")),
+            ("sys/class/zram-control", None),
+        ],
+        Answers::all(),
+    );
+    assert!(
+        !working(&found).contains(&"daemon"),
+        "{:?}",
+        working(&found)
+    );
+    let complaints = complaints(&found).join("\n");
+    assert!(complaints.contains("no zram to make one"), "{complaints}");
+}
+
+#[test]
 fn pages_of_another_size_stop_every_part() {
     let kernel = Answers {
         page_bytes: 65536,

@@ -189,11 +189,11 @@ fn area(machine: &Machine) -> Finding {
     if !used.is_empty() {
         return Finding::there(format!("in use: {}", used.join(", ")));
     }
-    let made = made(machine);
-    if made.state == crate::State::There && machine.kernel.swapon().is_ok() {
+    let (has_zram, made) = (machine.exists("/sys/class/zram-control"), made(machine));
+    if has_zram && made.state == crate::State::There && machine.kernel.swapon().is_ok() {
         return Finding::there("none in use; [zram0] in the configuration makes one");
     }
-    if machine.exists("/sys/class/zram-control") {
+    if has_zram {
         let fix = made.fix.unwrap_or_else(|| {
             "switch swap on as root of the machine, or run the command there".to_owned()
         });
