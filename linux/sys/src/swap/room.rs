@@ -64,9 +64,8 @@ impl NoRoom {
 /// [`FileError`] with [`NoRoom`] as its source, or one of reading.
 pub fn check(root: &Root, path: &Path) -> Result<(), FileError> {
     let areas = super::areas(root)?;
-    let (this, others): (Vec<Area>, Vec<Area>) = areas
-        .into_iter()
-        .partition(|area| area.is_at(root, path));
+    let (this, others): (Vec<Area>, Vec<Area>) =
+        areas.into_iter().partition(|area| area.is_at(root, path));
     let used_bytes: u64 = this.iter().map(|area| area.used_bytes).sum();
     if used_bytes == 0 {
         return Ok(());
