@@ -11,6 +11,7 @@ mod tables;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::error::Error;
 use std::process::ExitCode;
+use std::sync::Arc;
 use warmswap_output::exit;
 use warmswap_output::manual::{CompletionsArgs, ManArgs};
 use warmswap_policy::PolicyError;
@@ -98,6 +99,8 @@ fn is_bad_input(cause: &(dyn Error + 'static)) -> bool {
 }
 
 fn main() -> ExitCode {
+    // A file beyond the limit of file sizes is an error that is told, and not the end; programs that are started take no part.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     match Cli::try_parse() {
         Err(error) => exit::usage(&error, Some(("warmswap-lab", &MOVED))),
         Ok(cli) => match run(cli.command) {
