@@ -340,13 +340,15 @@ fn check_files(args: &RunArgs) -> Result<(), BadInput> {
         return Ok(());
     };
     check_file("--backing", path)?;
-    match path.metadata() {
-        Ok(found) if !found.is_file() || found.len() > 0 => Err(BadInput(format!(
-            "--backing {}: it is no empty file; name one that is not there yet",
-            path.display()
-        ))),
-        _ => Ok(()),
-    }
+    let hindrance = match path.metadata() {
+        Ok(found) if !found.is_file() => "it is no regular file",
+        Ok(found) if found.len() > 0 => "it is not empty",
+        _ => return Ok(()),
+    };
+    Err(BadInput(format!(
+        "--backing {}: {hindrance}; name a file that is not there yet",
+        path.display()
+    )))
 }
 
 /// A scheme of live memory.
