@@ -154,28 +154,17 @@ fn first(list: &[PageRange], mut pages: u64) -> Vec<PageRange> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use warmswap_testkit::skip;
 
     use super::*;
-    use crate::see::application::ProcessId;
+    use crate::act::tests::target;
 
     #[test]
     fn all_of_a_process_is_here_while_it_has_mapped_what_it_had() {
         let name = "all_of_a_process_is_here_while_it_has_mapped_what_it_had";
         let root = Root::machine();
         let pid = std::process::id();
-        let target = Target {
-            app: 0,
-            id: ProcessId {
-                pid,
-                start_ticks: 1,
-            },
-            user: None,
-            memory: Arc::default(),
-            held_by: None,
-        };
+        let target = target(pid);
         let pagemap = Pagemap::open(&root, pid).unwrap();
         if !pagemap.can_scan() || MemoryUse::read(&root, pid).unwrap().swapped_bytes > 0 {
             skip!(

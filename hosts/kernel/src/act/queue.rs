@@ -150,24 +150,9 @@ fn clear(target: Target) -> Job {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::act::look::End;
-    use crate::see::application::ProcessId;
-
-    fn target(pid: u32) -> Target {
-        Target {
-            app: 0,
-            id: ProcessId {
-                pid,
-                start_ticks: 1,
-            },
-            user: None,
-            memory: Arc::default(),
-            held_by: None,
-        }
-    }
+    use crate::act::tests::target;
 
     /// Does the next job; its processes.
     fn next_job(queue: &Queue, beat: &Beat) -> (Task, Vec<u32>) {
