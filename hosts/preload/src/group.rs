@@ -238,12 +238,13 @@ impl Member {
                 shares.give(place, spare_bytes - unused_bytes, now_ms);
             }
             let lacking_bytes = (used_bytes + unused_bytes).saturating_sub(own.share_bytes);
+            // One that was asked and was late is asked again.
             if is_paged || lacking_bytes == 0 || own.owed_bytes > 0 {
-                return (false, Vec::new());
+                return (false, shares.ask_for_reserve(now_ms));
             }
             let taken_bytes = shares.take(place, lacking_bytes);
             if taken_bytes == lacking_bytes || rests {
-                return (false, Vec::new());
+                return (false, shares.ask_for_reserve(now_ms));
             }
             let called = shares.ask(place, lacking_bytes - taken_bytes, now_ms);
             (true, called)

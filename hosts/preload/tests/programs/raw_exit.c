@@ -63,5 +63,6 @@ int main(void) {
     check_end(last_ends_alone, 0);
     check_end(first_ends_alone_and_another_returns, 39);
     check_end(may_write_no_file, 40);
+    for (uint64_t page = 0; page < PAGES; page++) CHECK(holds(memory, page, 1));
     return 0;
 }
