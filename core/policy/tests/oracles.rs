@@ -5,14 +5,14 @@ mod models;
 use models::Model;
 use models::hotness::HotnessModel;
 use models::literature;
-use models::lottery::LotteryModel;
+use models::lottery::{ColdestLotteryModel, LotteryModel, PoolModel};
 use models::lru::ExactLru;
 use models::simple::{OfPages, Simple};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::collections::BTreeMap;
 use warmswap_page::{AppId, FileId, LaunchKind, PageAddr};
-use warmswap_policy::eviction::{Coldest, Eviction, Lottery, LruChunks, LruPages};
+use warmswap_policy::eviction::{Coldest, ColdestLottery, Eviction, Lottery, LruChunks, LruPages};
 use warmswap_policy::reclaim::{Arrival, HotnessOrg, Reclaim, Urgency};
 use warmswap_policy::{
     ChunkId, Hotness, PageId, PageState, PageTable, StoredChunk, entry, reclaim,
@@ -292,14 +292,15 @@ fn evictions_name_the_oldest_and_the_oldest_of_the_coldest() {
 }
 
 /// A chunk that comes into the pool or, when it is there, leaves it: page of the pool, of a file or not,
-/// bytes. Chunks of one page have neighbouring numbers.
-type Change = (u32, bool, u32);
+/// bytes, class. Chunks of one page have neighbouring numbers.
+type Change = (u32, bool, u32, Hotness);
 
 fn change() -> impl Strategy<Value = Change> {
     (
         0..36_u32,
         any::<bool>(),
         prop_oneof![1 => Just(0), 9 => 1..1400_u32],
+        prop::sample::select(Hotness::ALL.to_vec()),
     )
 }
 
@@ -307,11 +308,11 @@ fn change() -> impl Strategy<Value = Change> {
 /// between.
 fn compare_by_page(
     policy: &mut dyn Eviction,
-    model: &mut LotteryModel,
+    model: &mut dyn PoolModel,
     changes: &[Change],
     by_page: bool,
 ) {
-    for (step, &(number, is_file, bytes)) in changes.iter().enumerate() {
+    for (step, &(number, is_file, bytes, hotness)) in changes.iter().enumerate() {
         let chunk = ChunkId(number);
         let page = by_page.then_some(number / 3);
         if model.contains(chunk) {
@@ -319,7 +320,7 @@ fn compare_by_page(
             model.remove(chunk);
         } else {
             let stored = StoredChunk {
-                hotness: Hotness::Cold,
+                hotness,
                 is_file,
                 pages: 1,
                 bytes,
@@ -345,6 +346,16 @@ fn the_lottery_draws_as_the_paper_says() {
         for_all(prop::collection::vec(change(), 1..300), |changes| {
             let mut model = LotteryModel::new(7);
             compare_by_page(&mut Lottery::new(7), &mut model, &changes, by_page);
+        });
+    }
+}
+
+#[test]
+fn the_lottery_of_the_coldest_draws_class_by_class() {
+    for by_page in [true, false] {
+        for_all(prop::collection::vec(change(), 1..300), |changes| {
+            let mut model = ColdestLotteryModel::new(7);
+            compare_by_page(&mut ColdestLottery::new(7), &mut model, &changes, by_page);
         });
     }
 }

@@ -11,21 +11,22 @@ pub(super) const ENTRY: PolicyEntry<dyn Eviction> = PolicyEntry {
     name: "lottery",
     summary: "a page of the pool is drawn by lot, the likelier the less its chunks are worth (seed=N)",
     source: "ezswap section III-C, Figure 7 and Eq. 4",
-    build: |text| {
-        let mut seed = 1;
-        for (key, value) in arguments(text) {
-            match key {
-                "seed" => {
-                    seed = value
-                        .parse()
-                        .map_err(|_| format!("seed={value}: it is a number"))?;
-                }
-                _ => return Err(format!("it takes seed=N, not '{key}'")),
-            }
-        }
-        Ok(Box::new(Lottery::new(seed)))
-    },
+    build: |text| Ok(Box::new(Lottery::new(seed(text)?))),
 };
+
+/// The seed among the arguments.
+pub(super) fn seed(text: &str) -> Result<u64, String> {
+    let mut seed = 1;
+    for (key, value) in arguments(text) {
+        if key != "seed" {
+            return Err(format!("it takes seed=N, not '{key}'"));
+        }
+        seed = value
+            .parse()
+            .map_err(|_| format!("seed={value}: it is a number"))?;
+    }
+    Ok(seed)
+}
 
 /// Where one chunk is in a page, the free room is told in eighths up to here.
 const STEPS: u32 = 4;

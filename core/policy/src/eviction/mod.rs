@@ -4,6 +4,7 @@ mod by_page;
 mod chunk_groups;
 mod chunk_list;
 mod coldest;
+mod coldest_lottery;
 mod lottery;
 mod lru;
 mod lru_pages;
@@ -11,6 +12,7 @@ mod none;
 
 pub use by_page::ByPage;
 pub use coldest::Coldest;
+pub use coldest_lottery::ColdestLottery;
 pub use lottery::{CATEGORIES, Lottery};
 pub use lru::LruChunks;
 pub use lru_pages::LruPages;
@@ -28,6 +30,7 @@ pub const ENTRIES: &[PolicyEntry<dyn Eviction>] = &[
     lru_pages::ENTRY,
     coldest::ENTRY,
     lottery::ENTRY,
+    coldest_lottery::ENTRY,
 ];
 
 /// Pages of the pool that were chosen for eviction, by how many chunks they had, and how many of these
@@ -55,6 +58,14 @@ impl Chosen {
         if let Some(kind) = kind {
             self.0[kind] += 1;
         }
+    }
+}
+
+impl std::iter::Sum for Chosen {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| {
+            Self(std::array::from_fn(|kind| sum.0[kind] + one.0[kind]))
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Eviction by page of the pool, with the lists of ezswap's Figure 7 as plain vectors, or one LRU list.
 
-use warmswap_policy::{ChunkId, StoredChunk};
+use std::collections::BTreeMap;
+use warmswap_policy::{ChunkId, Hotness, StoredChunk};
 
 /// A chunk, its room in 64ths of a page, whether it is of a file, and its stamp.
 #[derive(Clone, Copy, Debug)]
@@ -190,6 +191,75 @@ impl LotteryModel {
             self.condemned = page.members().map(|member| member.chunk).collect();
         }
         self.condemned.last().copied()
+    }
+}
+
+/// What is evicted page by page of the pool.
+pub trait PoolModel {
+    fn contains(&self, chunk: ChunkId) -> bool;
+    fn insert(&mut self, chunk: ChunkId, pool_page: Option<u32>, stored: StoredChunk);
+    fn remove(&mut self, chunk: ChunkId);
+    fn victim(&mut self) -> Option<ChunkId>;
+}
+
+impl PoolModel for LotteryModel {
+    fn contains(&self, chunk: ChunkId) -> bool {
+        self.contains(chunk)
+    }
+
+    fn insert(&mut self, chunk: ChunkId, pool_page: Option<u32>, stored: StoredChunk) {
+        self.insert(chunk, pool_page, stored);
+    }
+
+    fn remove(&mut self, chunk: ChunkId) {
+        self.remove(chunk);
+    }
+
+    fn victim(&mut self) -> Option<ChunkId> {
+        self.victim()
+    }
+}
+
+/// A lottery for each class; the coldest that has something draws.
+#[derive(Debug)]
+pub struct ColdestLotteryModel {
+    classes: BTreeMap<Hotness, LotteryModel>,
+}
+
+impl ColdestLotteryModel {
+    pub fn new(seed: u64) -> Self {
+        let classes = Hotness::ALL.map(|class| (class, LotteryModel::new(seed)));
+        Self {
+            classes: classes.into(),
+        }
+    }
+}
+
+impl PoolModel for ColdestLotteryModel {
+    fn contains(&self, chunk: ChunkId) -> bool {
+        self.classes.values().any(|model| model.contains(chunk))
+    }
+
+    fn insert(&mut self, chunk: ChunkId, pool_page: Option<u32>, stored: StoredChunk) {
+        let model = self.classes.get_mut(&stored.hotness);
+        model
+            .expect("a model for each class")
+            .insert(chunk, pool_page, stored);
+    }
+
+    fn remove(&mut self, chunk: ChunkId) {
+        let mut models = self.classes.values_mut();
+        models
+            .find(|model| model.contains(chunk))
+            .expect("it is there")
+            .remove(chunk);
+    }
+
+    fn victim(&mut self) -> Option<ChunkId> {
+        let [hot, warm, cold] = Hotness::ALL;
+        [cold, warm, hot]
+            .into_iter()
+            .find_map(|class| self.classes.get_mut(&class)?.victim())
     }
 }
 
