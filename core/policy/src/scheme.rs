@@ -113,6 +113,7 @@ const SCHEMES: &[Named] = schemes! {
     "asap" |         "kernel-lru"        "page"      "all"        "none"       "footprint"            | no   no   SizeClasses | "ASAP: zram, and each launch brings its footprint back";
     "asap-anon" |    "kernel-lru"        "page"      "all"        "none"       "footprint:only=anon"  | no   no   SizeClasses | "ASAP, anonymous pages only";
     "asap-file" |    "kernel-lru"        "page"      "all"        "none"       "footprint:only=file"  | no   no   SizeClasses | "ASAP, pages of files only";
+    "all-four" |     "hotness:hot=keep"  "adaptive:1k-2k-16k" "selective" "coldest-lottery" "both"     | no   yes  SizeClasses | "Ariadne, ezswap and ASAP at once; Fleet's part is the heap's";
     "lru" |          "lru"               "page"      "all"        "lru"        "none"                 | yes  no   SizeClasses | "exact LRU: what the way to the optimum is measured from";
     "optimal-windows" | "optimal:for=windows" "page" "all"        "lru"        "none"                 | yes  no   SizeClasses | "clairvoyant about launch windows: a limit, in replay only";
     "optimal" |      "optimal"           "page"      "all"        "lru"        "none"                 | yes  no   SizeClasses | "clairvoyant: the limit of reclaim, in replay only";
@@ -418,6 +419,28 @@ mod tests {
             without.name = name.to_owned();
             assert_eq!(without, SchemeSpec::named(name).unwrap());
         }
+    }
+
+    #[test]
+    fn all_four_has_the_parts_of_the_papers() {
+        let named = |name| SchemeSpec::named(name).unwrap();
+        let [all, ariadne, ezswap] = ["all-four", "ariadne", "ezswap"].map(named);
+        assert_eq!(
+            (&all.reclaim, &all.sizing),
+            (&ariadne.reclaim, &ariadne.sizing)
+        );
+        assert_eq!(
+            (&all.admission, all.file_pages),
+            (&ezswap.admission, ezswap.file_pages)
+        );
+        let is_joint =
+            |joint: &str, slots: [&str; 2]| slots.iter().all(|slot| joint.contains(slot));
+        assert!(is_joint(
+            &all.eviction,
+            [&ariadne.eviction, &ezswap.eviction]
+        ));
+        let prefetch = all.build().unwrap().prefetch;
+        assert!(prefetch.buffer_pages() > 0 && prefetch.watches_launches());
     }
 
     #[test]
