@@ -12,7 +12,7 @@ use warmswap_results::tables::{self, asap, studies};
 use warmswap_study::compression::CompressionStudy;
 use warmswap_study::{
     Amount, Dumps, OnProgress, Options, Sample, Subject, ablation, chunk_sizes, compression,
-    coverage, entropy_study, ezswap, heap_study, hotness_order, launches, locality, misses,
+    coverage, entropy_study, ezswap, heap_study, hotness_order, launches, locality, misses, parts,
     prepaging, residency, sensitivity, similarity, switches,
 };
 
@@ -49,6 +49,8 @@ pub enum StudyCommand {
     Ezswap(EzswapArgs),
     /// A scheme with each of its slots exchanged, one at a time
     Ablation(AblationArgs),
+    /// The parts of the papers: which pay together, and which work against each other
+    Parts(PartsArgs),
     /// How many of ten relaunches touch a page (ASAP Figures 5 to 7)
     Switches(StudyArgs),
     /// How well footprints predict a relaunch (ASAP Figure 12)
@@ -109,12 +111,19 @@ pub struct EzswapArgs {
 /// Which traces and scheme, with how much memory.
 #[derive(Debug, Args)]
 pub struct AblationArgs {
-    /// The traces
-    #[arg(required = true)]
-    traces: Vec<PathBuf>,
+    #[command(flatten)]
+    study: PartsArgs,
     /// The scheme whose slots are exchanged
     #[arg(long, default_value = "warmswap")]
     scheme: String,
+}
+
+/// Which traces, with how much memory.
+#[derive(Debug, Args)]
+pub struct PartsArgs {
+    /// The traces
+    #[arg(required = true)]
+    traces: Vec<PathBuf>,
     /// Memory for resident pages and pool together, in percent of the trace's footprint
     #[arg(long, default_value_t = 50.0, value_name = "PERCENT")]
     budget: f64,
@@ -245,10 +254,16 @@ pub fn run(command: StudyCommand, host: &dyn Host) -> Result<()> {
         }
         StudyCommand::Ablation(args) => {
             let scheme = &schemes(&[args.scheme], &[])?[0];
-            let percent = (args.budget, args.pool);
-            let result = ablation(&open(host, &args.traces, true)?, scheme, percent, progress)?;
+            let subjects = open(host, &args.study.traces, true)?;
+            let result = ablation(&subjects, scheme, args.study.percent(), progress)?;
             let table = tables::ablation(&result);
             output.emit("warmswap.study.ablation", &result, &[table])
+        }
+        StudyCommand::Parts(args) => {
+            let subjects = open(host, &args.traces, true)?;
+            let result = parts(&subjects, args.percent(), progress)?;
+            let tables = tables::parts(&result);
+            output.emit("warmswap.study.parts", &result, &tables)
         }
         StudyCommand::Switches(args) => {
             let result = switches(&open(host, &args.traces, false)?)?;
@@ -296,6 +311,13 @@ pub fn run(command: StudyCommand, host: &dyn Host) -> Result<()> {
             }
             output.emit("warmswap.study.heap", &result, &tables::heap(&result))
         }
+    }
+}
+
+impl PartsArgs {
+    /// Budget and pool.
+    fn percent(&self) -> (f64, f64) {
+        (self.budget, self.pool)
     }
 }
 

@@ -26,6 +26,7 @@ use warmswap_study::hotness_order::HotnessOrder;
 use warmswap_study::launches::LaunchRow;
 use warmswap_study::locality::Locality;
 use warmswap_study::misses::MissRow;
+use warmswap_study::parts::PartsStudy;
 use warmswap_study::prepaging::PrepagingRow;
 use warmswap_study::residency::ResidencyStudy;
 use warmswap_study::similarity::Similarity;
@@ -171,6 +172,7 @@ schemas! {
     "warmswap.study.entropy" 1 entropy: EntropyStudy, "Entropy and compressed size.";
     "warmswap.study.ezswap" 1 ezswap: EzswapStudy, "The parts of ezswap.";
     "warmswap.study.ablation" 1 ablation: Ablation, "Slots exchanged.";
+    "warmswap.study.parts" 1 parts: PartsStudy, "Parts of the papers, together and alone.";
     "warmswap.study.switches" 1 switches: Vec<SwitchFootprint>, "Footprints of ten switches.";
     "warmswap.study.prepaging" 1 prepaging: Vec<PrepagingRow>, "The footprint's prediction.";
     "warmswap.study.launches" 1 launches: Vec<LaunchRow>, "Cold launches and memory that grows.";

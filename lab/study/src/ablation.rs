@@ -12,7 +12,7 @@ use warmswap_policy::scheme::policies;
 
 use crate::compare::{BASELINE, Comparison, Figures, SchemeRow};
 use crate::error::StudyError;
-use crate::options::{Amount, Options};
+use crate::options::Options;
 use crate::run::{OnProgress, Run, replay_all};
 use crate::subject::Subject;
 use warmswap_columns::Described;
@@ -130,13 +130,7 @@ pub fn ablation(
     (budget_percent, pool_percent): (f64, f64),
     on_progress: OnProgress<'_>,
 ) -> Result<Ablation, StudyError> {
-    let options = Options {
-        budget: Amount::Percent(budget_percent),
-        pool_limit: Amount::Percent(pool_percent),
-        backing: Some(Amount::Percent(100.0)),
-        file_pages: true,
-        ..Options::default()
-    };
+    let options = Options::small_pool(budget_percent, pool_percent);
     // By the name of the baseline, a comparison gives what each is by it.
     let named = |name: &str, change: Option<&String>| {
         let mut spec = scheme.clone();

@@ -22,6 +22,7 @@
 //! | [`statistics`] | whether two sets of samples differ by more than noise |
 //! | [`heap_graph`] | sizes, depths and launch sets of objects in heap dumps (Fleet Figures 6b and 7) |
 //! | [`mod@ablation`] | a scheme with each of its slots exchanged |
+//! | [`mod@parts`] | the parts of the papers, within all of them and each alone |
 //! | [`subject`], [`options`], [`run`], [`sample`] | traces, limits, replays and page contents for all of these |
 
 #![forbid(unsafe_code)]
@@ -44,6 +45,7 @@ mod mean;
 pub mod misses;
 pub mod options;
 pub mod paper;
+pub mod parts;
 pub mod phases;
 pub mod prepaging;
 pub mod residency;
@@ -75,6 +77,7 @@ pub use locality::{Locality, locality};
 pub use misses::{MissRow, misses};
 pub use options::{Amount, Options};
 pub use paper::Published;
+pub use parts::{PartsStudy, parts};
 pub use prepaging::{PrepagingRow, prepaging};
 pub use residency::{ResidencyStudy, residency};
 pub use run::{OnProgress, Progress, Run, replay, replay_all, replay_each};

@@ -78,6 +78,17 @@ impl Options {
         }
     }
 
+    /// Pages of files too, a pool that is small enough to evict, and a backing file for all that it evicts.
+    pub fn small_pool(budget_percent: f64, pool_percent: f64) -> Self {
+        Self {
+            budget: Amount::Percent(budget_percent),
+            pool_limit: Amount::Percent(pool_percent),
+            backing: Some(Amount::Percent(100.0)),
+            file_pages: true,
+            ..Self::default()
+        }
+    }
+
     /// The limits for a trace of that footprint under that scheme.
     pub fn limits(&self, footprint: Footprint, scheme: &SchemeSpec) -> Limits {
         let footprint_bytes = footprint.bytes(self.file_pages);

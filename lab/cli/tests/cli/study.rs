@@ -163,6 +163,25 @@ fn ablation_exchanges_every_slot() {
 }
 
 #[test]
+fn parts_stand_beside_all_others_and_alone() {
+    let data = study("parts", "Parts of the papers, mixed", &["--pool", "20"]);
+    let rows = data["parts"].as_array().expect("a list");
+    let names: Vec<_> = rows.iter().filter_map(|row| row["part"].as_str()).collect();
+    for part in ["HotnessOrg", "footprints", "lottery", "all of Ariadne"] {
+        assert!(names.contains(&part), "{names:?}");
+    }
+    let schemes = data["schemes"].as_array().expect("a list");
+    assert_eq!(schemes[1]["scheme"], "all-four");
+    for count in ["not_admitted", "written_back_chunks", "prepaged_used"] {
+        assert!(
+            schemes[1][count].as_u64() > Some(0),
+            "{count}: {}",
+            schemes[1]
+        );
+    }
+}
+
+#[test]
 fn studies_refuse_what_they_cannot_use() {
     let trace = shipped_trace();
     let trace = trace.to_str().expect("the path is UTF-8");

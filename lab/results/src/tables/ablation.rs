@@ -2,8 +2,8 @@
 
 use warmswap_study::ablation::Ablation;
 
-use super::cells::LATENCY_NOTE;
-use warmswap_columns::{Quantity, Table};
+use super::cells::{LATENCY_NOTE, small_pool_note};
+use warmswap_columns::Table;
 
 /// The scheme, and each slot of it exchanged.
 #[must_use]
@@ -25,11 +25,6 @@ pub fn ablation(study: &Ablation) -> Table {
         "flash_written_bytes",
     ];
     Table::select(title, &study.rows, &keys)
-        .note(format!(
-            "Budget {} of the footprint, pool at most {} of that, backing file as large as the footprint, pages of \
-             files included.",
-            Quantity::Fraction(study.budget_percent / 100.0).human(),
-            Quantity::Fraction(study.pool_percent / 100.0).human()
-        ))
+        .note(small_pool_note(study.budget_percent, study.pool_percent))
         .note(LATENCY_NOTE)
 }

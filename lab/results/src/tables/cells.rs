@@ -9,6 +9,16 @@ use warmswap_columns::units::{Kind, Quantity};
 pub(super) const LATENCY_NOTE: &str = "Time that memory cost in the launch window: codec and pool \
      measured, faults, frames and flash modelled. The application's own work is not in it.";
 
+/// What memory the studies with a small pool give.
+pub(super) fn small_pool_note(budget_percent: f64, pool_percent: f64) -> String {
+    format!(
+        "Budget {} of the footprint, pool at most {} of that, backing file as large as the footprint, pages of files \
+         included.",
+        Quantity::Fraction(budget_percent / 100.0).human(),
+        Quantity::Fraction(pool_percent / 100.0).human()
+    )
+}
+
 pub(super) fn text(value: &str) -> Quantity {
     Quantity::text(value)
 }

@@ -13,6 +13,7 @@
 //! | [`asap`] | the figures of the ASAP paper |
 //! | [`mod@heap`] | object graphs: the figures of the Fleet paper |
 //! | [`mod@ablation`] | what each slot of a scheme is worth |
+//! | [`mod@parts`] | what the parts of the papers are worth, together and alone |
 //! | [`mod@program_bench`] | one program with a part of its memory |
 //! | [`mod@faults`] | live memory beside the kernel's zram |
 //! | [`mod@fleet`] | garbage collection and swap together |
@@ -29,6 +30,7 @@ pub mod ezswap;
 pub mod faults;
 pub mod fleet;
 pub mod heap;
+pub mod parts;
 pub mod program_bench;
 pub mod relaunch;
 pub mod replay;
@@ -42,6 +44,7 @@ pub use compare::comparison;
 pub use faults::faults;
 pub use fleet::fleet;
 pub use heap::heap;
+pub use parts::parts;
 pub use program_bench::program_bench;
 pub use relaunch::relaunch;
 pub use replay::replay;
