@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-const SCHEMES: [&str; 16] = [
+const SCHEMES: [&str; 17] = [
     "dram",
     "swap",
     "zram",
@@ -22,6 +22,7 @@ const SCHEMES: [&str; 16] = [
     "asap",
     "asap-anon",
     "asap-file",
+    "all-four",
     "ariadne-al-1k-2k-16k",
     "ariadne-ehl-1k-2k-16k",
     "ezswap",
