@@ -39,7 +39,13 @@ fn turn(host: &mut Host, app: u16, round: u64) {
     touch(host, app, anon(400 + round % 2 * 30), 30, false);
     touch(host, app, file(u64::from(app) * 20), 20, false);
     host.apply(Event::LaunchEnd(app));
-    touch(host, app, anon(60 + round % 2 * 40), 60, round % 3 == 0);
+    touch(
+        host,
+        app,
+        anon(60 + round % 2 * 40),
+        60,
+        round.is_multiple_of(3),
+    );
     touch(host, app, anon(200 + round * 20), 20, true);
     host.apply(Event::Background(app));
 }
