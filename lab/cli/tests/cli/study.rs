@@ -172,7 +172,7 @@ fn parts_stand_beside_all_others_and_alone() {
     }
     let schemes = data["schemes"].as_array().expect("a list");
     assert_eq!(schemes[1]["scheme"], "all-four");
-    for count in ["not_admitted", "written_back_chunks", "prepaged_used"] {
+    for count in ["evicted_files", "written_back_chunks", "prepaged_used"] {
         assert!(
             schemes[1][count].as_u64() > Some(0),
             "{count}: {}",
