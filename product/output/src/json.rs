@@ -138,6 +138,8 @@ impl<T: Serialize> Envelope<T> {
     }
 
     fn replace(&self, path: &Path) -> io::Result<()> {
+        // What a symbolic link leads to is replaced, and not the link.
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let directory = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -277,6 +279,17 @@ mod tests {
         fs::write(&plain, "").unwrap();
         let mode = |path| fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode(&saved), mode(&plain));
+    }
+
+    #[test]
+    fn a_link_stays_and_its_file_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let [file, link] = ["file", "link"].map(|name| directory.path().join(name));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        envelope().save(&link).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(Envelope::load(&file, SCHEMA).unwrap(), envelope());
     }
 
     #[test]
