@@ -360,7 +360,7 @@ impl Engine {
     }
 
     /// The budget for frames and pool is this from now on, and the watermarks follow; less than the minimum
-    /// counts as the minimum. For a host that shares its memory with programs that come and go.
+    /// counts as the minimum. For a host whose own state takes more or less of it.
     pub fn set_budget_bytes(&mut self, bytes: u64) {
         self.stuck = false;
         // What reclaim gained is not to be told from what the budget lost.

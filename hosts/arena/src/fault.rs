@@ -59,6 +59,8 @@ pub struct Core {
     pub hooks: Arc<dyn FaultHooks>,
     slots: Box<[Mutex<FaultScratch>]>,
     next_slot: AtomicUsize,
+    /// Frames that neighbours of a fault leave to faults.
+    pub neighbour_reserve: usize,
 }
 
 /// What the fault path counts.
@@ -192,6 +194,7 @@ impl Core {
             hooks,
             slots: Box::default(),
             next_slot: AtomicUsize::new(0),
+            neighbour_reserve: 0,
         }
     }
 
@@ -368,7 +371,7 @@ impl Core {
             _ => 1,
         };
         if along > 1 {
-            if let Some(run) = self.frames.take_run(along, self.frames.neighbour_reserve()) {
+            if let Some(run) = self.frames.take_run(along, self.neighbour_reserve) {
                 return Some(Frame::Free(run));
             }
             if word.state != State::Stored
@@ -380,8 +383,7 @@ impl Core {
         let mut waits_in_vain = 0;
         loop {
             let generation = self.frames.generation();
-            let spare =
-                wanted.is_awaited() || self.frames.available() > self.frames.neighbour_reserve();
+            let spare = wanted.is_awaited() || self.frames.available() > self.neighbour_reserve;
             if spare && let Some(frame) = self.frames.try_take() {
                 return Some(frame);
             }

@@ -166,11 +166,6 @@ impl Frames {
         }
     }
 
-    /// Frames that neighbours of a fault leave to faults.
-    pub fn neighbour_reserve(&self) -> usize {
-        self.low.load(Ordering::Relaxed) / 2
-    }
-
     /// One frame, if one can be had.
     pub fn try_take(&self) -> Option<Frame<'_>> {
         let frame = self.try_take_up_to(1);
@@ -362,8 +357,7 @@ impl Frames {
         }
     }
 
-    /// Wakes the pager if frames are few.
-    pub fn call_pager_when_low(&self) {
+    fn call_pager_when_low(&self) {
         if self.available() < self.low.load(Ordering::Relaxed) {
             self.call_pager();
         }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::error::FaultError;
 use crate::fault::Core;
 
-/// Called by the threads of an arena. All but one are called without the engine's lock, and may not allocate: the thread
-/// that forks may hold the allocator meanwhile.
+/// Called by the threads of an arena. All are called without the engine's lock, and none may allocate: the thread that
+/// forks may hold the allocator meanwhile.
 pub trait FaultHooks: Debug + Send + Sync {
     /// The calling thread, which is one of the arena's, will take part in the work.
     fn thread_begins(&self) {}
@@ -38,25 +38,8 @@ pub trait FaultHooks: Debug + Send + Sync {
     /// No fork is under way: a page whose fault was put off, if there is one.
     fn take_put_off(&self) -> Option<usize>;
 
-    /// Frames are few: the budget is to grow by so many bytes, or by a few times as much where the host has it. Called by the
-    /// pager with the engine's lock, and may allocate.
-    fn more_budget(&self, _bytes: u64) -> MoreBudget {
-        MoreBudget::None
-    }
-
     /// Whether pages can be unmapped while threads fault on them. Where not, such a fault ends the process.
     fn unmaps_under_faults(&self) -> bool;
-}
-
-/// What there is beyond the budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MoreBudget {
-    /// The budget grows by so many bytes.
-    Bytes(u64),
-    /// More may be there in a moment: reclaim is to wait for that. The host says so for a bounded time.
-    Soon,
-    /// No more.
-    None,
 }
 
 /// Called by one fault handler thread.

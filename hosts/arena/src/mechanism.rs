@@ -8,7 +8,7 @@ pub use crate::fault::{Core, Served, Wanted};
 pub use crate::files::{FileMap, Files, Source};
 pub use crate::frames::{Frame, FrameSource, Frames, timespec};
 pub use crate::gate::{Gate, Inside};
-pub use crate::hooks::{FaultHooks, HandlerHooks, MoreBudget};
+pub use crate::hooks::{FaultHooks, HandlerHooks};
 pub use crate::lock::Mutex;
 pub use crate::page_words::{Claim, PageWords, State, Word};
 pub use crate::pager::{FileTable, Pager, hold};

@@ -26,7 +26,6 @@ use crate::address_map::AddressMap;
 use crate::content_hash::ContentHash;
 use crate::error::{ArenaError, FaultError};
 use crate::fault::Core;
-use crate::hooks::MoreBudget;
 use crate::page_words::{Claim, State, Word};
 use crate::tape::RecordedEngine;
 
@@ -406,43 +405,6 @@ impl<M: AddressMap> Pager<M> {
             self.report(core);
         }
         can_grow
-    }
-
-    /// All that counts against the budget, in bytes.
-    pub fn used_bytes(&self, core: &Core) -> u64 {
-        self.other_bytes(core) + (core.frames.held() * PAGE_BYTES) as u64
-    }
-
-    /// The budget is so much from now on. What is beyond it leaves as the pager works; where reclaim had found nothing to
-    /// leave, it tries again.
-    pub fn set_budget(&mut self, core: &Core, bytes: u64) {
-        if bytes != self.allowance.budget_bytes() || self.used_bytes(core) > bytes {
-            self.allowance.set_budget(bytes);
-            self.set_limits();
-            self.report(core);
-        }
-    }
-
-    /// Asks the host for more budget where frames are few. True where that may come soon.
-    pub fn grow_budget(&mut self, core: &Core) -> bool {
-        let marks = self.engine.watermarks();
-        let available = core.frames.available() as u64;
-        if available >= marks.low_frames {
-            return false;
-        }
-        let frames = marks.high_frames - available + core.frames.waiting() as u64;
-        let beyond_bytes = self.used_bytes(core).saturating_sub(self.allowance.bytes());
-        match core
-            .hooks
-            .more_budget(frames * PAGE_BYTES as u64 + beyond_bytes)
-        {
-            MoreBudget::Bytes(bytes) => {
-                self.set_budget(core, self.allowance.budget_bytes() + bytes);
-                false
-            }
-            MoreBudget::Soon => true,
-            MoreBudget::None => false,
-        }
     }
 
     /// Tells the engine what it may use.

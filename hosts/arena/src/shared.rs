@@ -8,7 +8,7 @@ use std::sync::{Arc, MutexGuard};
 
 use warmswap_backing::Backing;
 use warmswap_engine::calls::Call;
-use warmswap_engine::{Engine, Limits};
+use warmswap_engine::{Engine, Limits, Watermarks};
 use warmswap_page::Mechanism;
 use warmswap_page::PAGE_BYTES;
 use warmswap_policy::reclaim::Arrival;
@@ -134,6 +134,7 @@ impl<M: AddressMap> Shared<M> {
                 .map_err(ArenaError::system("write the tape"))?;
         engine.call(Call::TouchesAreUnseen());
         engine.call(Call::PresumeUnseenTouches());
+        let marks = Watermarks::of(config.budget_bytes);
         // The engine keeps the hysteresis, and the limit where it moves; what the pool keeps for reuse must not be
         // what fills a small one.
         let pool = Pool::new(PoolConfig {
@@ -155,6 +156,7 @@ impl<M: AddressMap> Shared<M> {
         let frames = Frames::new(&memory, empty, kind.frames);
         let mut core = Core::new(memory, frames, words, store, kind.hooks);
         core.set_slots(config.service_slots);
+        core.neighbour_reserve = (marks.low_frames - marks.min_frames / 2) as usize / 2;
         let core = Arc::new(core);
         let mut pager = Pager::new(engine, allowance, keep_copies, (map(pages), pages));
         pager.report(&core);

@@ -164,12 +164,6 @@ fn run_pager<M: AddressMap>(
         before_turn();
         let inside = core.gate.enter_as_pager();
         let mut guard = pager.lock();
-        if guard.grow_budget(core) {
-            drop(guard);
-            drop(inside);
-            core.frames.sleep_while_stuck(STUCK_SLEEP);
-            continue;
-        }
         let has_more = match guard.work(core) {
             Ok(has_more) => has_more,
             Err(error) => die(core.memory.address(0), &error),

@@ -20,17 +20,13 @@ pub use self::child::{forget, start_in_child};
 use self::descriptors::{check_stderr, close_all_but, have_own_folders};
 use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{Program, program, say};
-use crate::{ends, fork, go, group, mover, report};
+use crate::{ends, fork, go, mover, report};
 
 /// How often the keeper looks at what the program uses, until it is taken over.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long a thread waits for the keeper that maps a file. It may hold what a new thread needs: libraries are
 /// initialised under a lock of the loader's.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often it looks what the program can give to others that wait.
-const GIVE_EVERY: Duration = Duration::from_millis(1);
-/// So much more or less in memory is told to the group at once.
-const TOLD_BYTES: u64 = 256 << 10;
 /// How often it looks at what the program does afterwards.
 const TICK: Duration = Duration::from_millis(50);
 /// A launch window that is not closed ends after so long without faults.
@@ -74,7 +70,7 @@ pub fn mapped(space: &Space) {
     if !IS_STARTED.load(Ordering::Relaxed)
         && !IS_REFUSED.load(Ordering::Relaxed)
         && let Some(program) = program()
-        && space.mapped_bytes() > group::joins_beyond_bytes(program)
+        && space.mapped_bytes() > program.settings.budget_bytes
     {
         start();
     }
@@ -150,7 +146,7 @@ pub fn adopted_for(space: &Space, bytes: usize) -> bool {
     if space.is_adopted() {
         return true;
     }
-    let budget = program().map_or(u64::MAX, group::ceiling_bytes);
+    let budget = program().map_or(u64::MAX, |program| program.settings.budget_bytes);
     let is_refused = IS_REFUSED.load(Ordering::Relaxed);
     if is_refused || space.mapped_bytes() + bytes as u64 <= budget {
         return false;
@@ -236,15 +232,7 @@ struct Keeper {
     is_adopted: bool,
     launched: Option<Instant>,
     activity: Activity,
-    shared: Shared,
     seen_alive: Instant,
-}
-
-/// What its group was last told.
-struct Shared {
-    at: Instant,
-    /// What it had in memory, unless it was paged.
-    unpaged_bytes: u64,
 }
 
 /// What the program does, from tick to tick.
@@ -258,18 +246,12 @@ struct Activity {
 
 impl Keeper {
     fn new(program: &'static Program) -> Self {
-        let server = listen(program);
-        group::join(program, server.as_ref().map(Server::path));
         Self {
             program,
-            server,
+            server: listen(program),
             is_adopted: program.space.is_adopted(),
             launched: None,
             activity: Activity::default(),
-            shared: Shared {
-                at: Instant::now(),
-                unpaged_bytes: 0,
-            },
             seen_alive: Instant::now(),
         }
     }
@@ -277,9 +259,7 @@ impl Keeper {
     /// Returns only if it is to end.
     fn run(mut self) {
         while !IS_TO_END.load(Ordering::Acquire) {
-            self.tell_group();
-            let is_wanted =
-                IS_WANTED.load(Ordering::Acquire) || self.is_near_budget() || group::owes();
+            let is_wanted = IS_WANTED.load(Ordering::Acquire) || self.is_near_budget();
             if !self.is_adopted && is_wanted && !IS_REFUSED.load(Ordering::Acquire) {
                 self.adopt();
             }
@@ -290,11 +270,7 @@ impl Keeper {
                     die(&error.to_string());
                 }
             }
-            let timeout = match self.is_adopted {
-                true if group::is_awaited() => GIVE_EVERY,
-                true => TICK,
-                false => LOOK_EVERY,
-            };
+            let timeout = if self.is_adopted { TICK } else { LOOK_EVERY };
             self.answer(timeout);
             report::look(self.program);
             check_stderr();
@@ -324,10 +300,7 @@ impl Keeper {
             return;
         }
         match self.program.space.adopt() {
-            Ok(()) => {
-                self.is_adopted = true;
-                group::note_shrinkable(self.program);
-            }
+            Ok(()) => self.is_adopted = true,
             Err(error) if self.program.space.is_adopted() => die(&error.to_string()),
             Err(error) => {
                 never_page(&error.to_string());
@@ -335,32 +308,10 @@ impl Keeper {
         }
     }
 
-    /// Whether the program uses half of what it may have already. More than that is mapped.
+    /// Whether the program uses half of its budget already. More than that is mapped.
     fn is_near_budget(&self) -> bool {
-        let budget = group::ceiling_bytes(self.program);
-        self.program.space.mapped_bytes() > budget && group::anonymous_bytes() > budget / 2
-    }
-
-    /// Has the group know what the program uses, and the program give what it owes.
-    fn tell_group(&mut self) {
-        if self.program.settings.group.is_none() {
-            return;
-        }
-        let unpaged_bytes = match self.is_adopted {
-            true => 0,
-            false => group::anonymous_bytes(),
-        };
-        let told = &self.shared;
-        let is_due = told.at.elapsed() >= TICK
-            || group::is_awaited()
-            || unpaged_bytes.abs_diff(told.unpaged_bytes) >= TOLD_BYTES;
-        if is_due {
-            self.shared = Shared {
-                at: Instant::now(),
-                unpaged_bytes,
-            };
-            group::tick(self.program);
-        }
+        let budget = self.program.settings.budget_bytes;
+        self.program.space.mapped_bytes() > budget && anonymous_bytes() > budget / 2
     }
 
     fn answer(&mut self, timeout: Duration) {
@@ -391,10 +342,6 @@ impl Keeper {
                 self.launch_done(Instant::now());
                 Ok(Answer::Done)
             }
-            Request::Give => {
-                group::tick(self.program);
-                Ok(Answer::Done)
-            }
             _ => Err(warmswap_protocol::Refusal::new(
                 warmswap_protocol::RefusalKind::Unknown,
                 "not known to paged programs of this version",
@@ -406,14 +353,12 @@ impl Keeper {
         self.launched = None;
         PHASE.store(2, Ordering::Relaxed);
         self.program.space.application().background();
-        group::background(self.program);
     }
 
     fn foreground(&mut self) {
         if self.launched.replace(Instant::now()).is_none() {
             PHASE.store(1, Ordering::Relaxed);
             self.activity.faulted_at = self.launched;
-            group::foreground(self.program);
             self.program.space.application().foreground();
         }
     }
@@ -421,7 +366,6 @@ impl Keeper {
     fn launch_done(&mut self, at: Instant) {
         if let Some(start) = self.launched.take() {
             self.program.space.application().launch_done();
-            group::launch_done(self.program);
             PHASE.store(0, Ordering::Relaxed);
             report::launched(at.saturating_duration_since(start));
         }
@@ -484,4 +428,12 @@ fn listen(program: &Program) -> Option<Server> {
             None
         }
     }
+}
+
+/// Anonymous memory of this process in frames.
+fn anonymous_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let mut fields = statm.split(' ').map(|field| field.parse().unwrap_or(0u64));
+    let (resident, shared) = (fields.nth(1).unwrap_or(0), fields.next().unwrap_or(0));
+    resident.saturating_sub(shared) * 4096
 }

@@ -9,7 +9,6 @@
 //! | `mapping`, `remap` | `mmap`, `munmap`, `mprotect`, `madvise`, `mremap`: large private anonymous mappings are made in the space |
 //! | `asks` | calls that say what is mapped |
 //! | `go` | programs with a Go runtime are not paged |
-//! | `group` | what it shares with others of one budget |
 //! | `handles` | functions that are looked up by a handle of the C library are this one's |
 //! | `loading` | libraries that are loaded call this one, too |
 //! | `hints` | programs that insist on the addresses that they hint at |
@@ -54,7 +53,6 @@ mod filters;
 mod fork;
 mod gate;
 mod go;
-mod group;
 mod handles;
 mod heap;
 mod hints;

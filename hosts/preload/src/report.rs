@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use libc::c_int;
 use warmswap_page::latency::LatencyHistogram;
 use warmswap_process::Space;
-use warmswap_protocol::{ExitState, FaultCounts, FileStats, ProgramStats, group_name};
+use warmswap_protocol::{ExitState, FaultCounts, FileStats, ProgramStats};
 
+use crate::keeper;
 use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{Program, name, program};
-use crate::{group, keeper};
 
 /// Ends the name of the file, beside the report, that says why the program is not paged.
 const UNPAGED: &str = "unpaged";
@@ -170,8 +170,7 @@ pub fn stats(program: &Program) -> ProgramStats {
         elapsed_seconds: STARTED
             .get()
             .map_or(0.0, |start| start.elapsed().as_secs_f64()),
-        budget_bytes: group::share_bytes(program),
-        group: program.settings.group.as_deref().map(group_name),
+        budget_bytes: program.settings.budget_bytes,
         used_bytes: arena.used_bytes(),
         virtual_bytes: usage.virtual_bytes,
         virtual_peak_bytes: SEEN.virtual_peak_bytes.load(Relaxed),

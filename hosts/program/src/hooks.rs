@@ -1,11 +1,11 @@
 //! What a program's address space adds around faults: forks, and the choice of processors.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::thread::{Pid, gettid};
-use warmswap_arena::mechanism::{Core, FaultError, FaultHooks, HandlerHooks, MoreBudget, Mutex};
+use warmswap_arena::mechanism::{Core, FaultError, FaultHooks, HandlerHooks, Mutex};
 use warmswap_sys::tls::thread_vector;
 
 use crate::affinity::{FaultAffinity, PagerAffinity, SharedAffinity};
@@ -21,8 +21,6 @@ pub struct ProgramHooks {
     pub home: SharedAffinity,
     /// The thread that makes them, as long as it must run where its handler does.
     pub binding: Binding,
-    /// Where more budget comes from, if it can grow.
-    pub more_budget: OnceLock<fn(u64) -> MoreBudget>,
     /// Addresses that threads of the space access in all that they do.
     pub accessed: Mutex<Vec<Range<usize>>>,
 }
@@ -63,11 +61,6 @@ impl FaultHooks for ProgramHooks {
         let fork = self.fork.load();
         fork.let_go();
         fork.take_put_off()
-    }
-
-    fn more_budget(&self, bytes: u64) -> MoreBudget {
-        let more = self.more_budget.get();
-        more.map_or(MoreBudget::None, |more| more(bytes))
     }
 
     fn unmaps_under_faults(&self) -> bool {

@@ -19,5 +19,5 @@ mod program;
 mod space;
 
 pub use error::SpaceError;
-pub use space::{Over, Shrinkable, Space, SpaceUsage};
+pub use space::{Over, Space, SpaceUsage};
 pub use warmswap_uffd::{Protection, Twin};

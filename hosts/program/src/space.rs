@@ -24,19 +24,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use warmswap_arena::mechanism::{AddressKind, FrameSource, MoreBudget, Mutex, Pager, Shared};
+use warmswap_arena::mechanism::{AddressKind, FrameSource, Mutex, Pager, Shared};
 use warmswap_arena::{Application, ArenaConfig, ArenaError, ArenaStats, FaultMode, Mechanism};
 use warmswap_backing::Backing;
 use warmswap_page::PAGE_BYTES;
 use warmswap_page::latency::LatencySummary;
-use warmswap_policy::Hotness;
 use warmswap_uffd::{self as uffd, Protection, Reach};
 
 use crate::addresses::Addresses;
 use crate::error::SpaceError;
 use crate::fork::Link;
 use crate::hooks::ProgramHooks;
-use crate::program::{APP, Mapped, Program};
+use crate::program::{Mapped, Program};
 pub use changes::Over;
 pub(crate) use file::SpaceFile;
 
@@ -54,20 +53,6 @@ pub struct SpaceUsage {
     /// The same, compressed.
     pub compressed_bytes: u64,
 }
-
-/// What a program could do with less of, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shrinkable {
-    /// What it would gain to compress all that is not hot.
-    pub cool_bytes: u64,
-    /// What it takes with nearly all of it compressed.
-    pub least_bytes: u64,
-}
-
-/// So much in the pool tells how the rest compresses.
-const TOLD_BYTES: u64 = 1 << 20;
-/// Frames with which a program that rests goes on.
-const LEAST_FRAMES_BYTES: u64 = 1 << 20;
 
 /// The memory of a program. Ends with the process.
 #[derive(Debug)]
@@ -347,52 +332,6 @@ impl Space {
     #[must_use]
     pub fn awaited_faults(&self) -> u64 {
         self.shared.core.counts.latency.count()
-    }
-
-    // ---- a budget that changes ----
-
-    /// Has the pager ask for more budget where frames are few. Once.
-    pub fn set_more_budget(&self, more: fn(u64) -> MoreBudget) {
-        let _ = self.hooks.more_budget.set(more);
-    }
-
-    /// The budget is from now on what `choose` makes of the bytes that count against it, which it is told under the same lock
-    /// under which the pager asks for more; `None` leaves it. What is beyond it leaves soon.
-    pub fn adjust_budget(&self, choose: impl FnOnce(u64) -> Option<u64>) {
-        let core = &self.shared.core;
-        let mut pager = self.shared.pager();
-        if let Some(budget_bytes) = choose(pager.used_bytes(core)) {
-            pager.set_budget(core, budget_bytes);
-        }
-        drop(pager);
-        core.frames.call_pager_when_low();
-    }
-
-    /// What the program could do with less of. Linear in the pages that it has touched.
-    #[must_use]
-    pub fn shrinkable(&self) -> Shrinkable {
-        let core = &self.shared.core;
-        let pool = core.store.pool.stats();
-        let stored_bytes = pool.stored_pages * PAGE_BYTES as u64;
-        // What a page takes in the pool, in percent; until some are there, what most programs' pages take.
-        let percent = match stored_bytes {
-            TOLD_BYTES.. => (pool.memory_bytes * 100 / stored_bytes).min(100),
-            _ => 40,
-        };
-        let mut pager = self.shared.pager();
-        pager.drain_arrivals(core);
-        let frames = pager.engine.frames_by_hotness(APP);
-        let bytes = |frames: u64| frames * PAGE_BYTES as u64;
-        let all_bytes = bytes(frames.iter().sum());
-        let cool_bytes = all_bytes - bytes(frames[Hotness::Hot.index()]);
-        let held_bytes = bytes(core.frames.held() as u64);
-        let others_bytes = pager.used_bytes(core).saturating_sub(held_bytes);
-        let compressed_bytes = others_bytes + all_bytes * percent / 100;
-        Shrinkable {
-            cool_bytes: cool_bytes * (100 - percent) / 100,
-            // A pool takes seven eighths of a budget at most.
-            least_bytes: compressed_bytes / 7 * 8 + LEAST_FRAMES_BYTES,
-        }
     }
 
     fn addresses<'a>(&'a self, pager: &'a mut Pager<Program>) -> Addresses<'a> {

@@ -67,13 +67,6 @@ pub enum ClientError {
     },
 }
 
-/// Sends a request without waiting for anything: its answer is read by no one.
-pub(crate) fn notify(path: &Path, request: &Request) -> Result<(), Errno> {
-    let socket = connect_to(path)?;
-    let line = request_line(request).map_err(|_| Errno::INVAL)?;
-    send(&socket, &line, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).map(drop)
-}
-
 /// A connection to one paged program.
 #[derive(Debug)]
 pub struct Client {

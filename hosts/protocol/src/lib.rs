@@ -5,7 +5,6 @@
 //! | [`RunSettings`] | from the command to the library that is preloaded, in the environment |
 //! | [`Request`], [`Answer`] | a line of JSON each, over a Unix socket: [`Server`] in the program, [`Client`] in the command |
 //! | [`ProgramStats`] | from the program: over the socket, and in a file at its end |
-//! | [`Group`] | programs that share one budget, and what each has of it, in a file |
 //! | [`DaemonStatus`] | from the daemon, which looks after programs that page nothing themselves |
 //!
 //! The server lives in programs that are not ours. So it starts no thread, never blocks on a client, raises
@@ -15,7 +14,6 @@
 
 mod client;
 mod daemon;
-mod group;
 mod peer;
 mod places;
 mod protocol;
@@ -28,10 +26,6 @@ pub use client::{Client, ClientError};
 pub use daemon::{
     AppStatus, DaemonStatus, GivenBack, KEPT_RELAUNCHES, MemoryStatus, RelaunchStatus,
     SignalStatus, SwapStatus, Verdict,
-};
-pub use group::{
-    Group, GroupError, LEAST_SHARE_BYTES, MOST_MEMBERS, Member, Membership, Shares, group_name,
-    group_path,
 };
 pub use peer::Peer;
 pub use places::{

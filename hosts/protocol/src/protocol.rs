@@ -42,8 +42,6 @@ pub enum Request {
     Foreground,
     /// The launch is complete, and its window closes. Answered by [`Answer::Done`].
     LaunchDone,
-    /// To a program of a group: others need of its share what it owes by now. Answered by [`Answer::Done`].
-    Give,
     /// To the daemon: all that it knows. Answered by [`Answer::Daemon`].
     Daemon,
     /// To the daemon: something about one application. Answered by [`Answer::Done`].
@@ -320,7 +318,6 @@ mod tests {
             Request::Background,
             Request::Foreground,
             Request::LaunchDone,
-            Request::Give,
             Request::Daemon,
             app(AppEvent::Switch),
             app(AppEvent::Background),
@@ -360,7 +357,7 @@ mod tests {
 
     #[test]
     fn requests_to_the_daemon_are_told_from_those_to_programs() {
-        let line = request_line(&requests()[10]).unwrap();
+        let line = request_line(&requests()[9]).unwrap();
         let expected = concat!(
             r#"{"warmswap":1,"request":{"app":{"name":"an app","event":{"launch":{"pid":7}}}}}"#,
             "\n"

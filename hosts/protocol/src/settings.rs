@@ -22,16 +22,14 @@ pub const DEFAULT_BACKING_LIMIT_BYTES: u64 = 4 << 30;
 const PID_MARK: &str = "%p";
 
 /// How a program is to be paged. The processes that it starts inherit the settings with the environment, and
-/// each has the whole budget to itself, or is a member of the group.
+/// each has the whole budget to itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSettings {
     /// The scheme, as `SchemeSpec::parse` of the policy crate takes it.
     pub scheme: String,
-    /// Memory for frames, pool and state together, in bytes; with a group, of all its programs.
+    /// Memory for frames, pool and state together, in bytes.
     pub budget_bytes: u64,
-    /// The file of the [`Group`](crate::Group) whose budget it shares. `None`: the budget is its own.
-    pub group: Option<PathBuf>,
     /// The backing file. `None`: what the pool has no room for stays resident.
     pub backing: Option<PathBuf>,
     /// Its size at most, in bytes; counts only with a backing file.
@@ -71,14 +69,13 @@ pub enum SettingsError {
 }
 
 impl RunSettings {
-    /// These two, and otherwise: no group, no backing file, nothing kept of what is learned, the default socket, no file of
+    /// These two, and otherwise: no backing file, nothing kept of what is learned, the default socket, no file of
     /// statistics, in the background only when told, no files, frames moved where possible, two threads for faults.
     #[must_use]
     pub fn new(scheme: &str, budget_bytes: u64) -> Self {
         Self {
             scheme: scheme.to_owned(),
             budget_bytes,
-            group: None,
             backing: None,
             backing_limit_bytes: DEFAULT_BACKING_LIMIT_BYTES,
             learned: None,
@@ -189,7 +186,6 @@ mod tests {
             files: bool,
         ) {
             let settings = RunSettings {
-                group: path.clone().map(PathBuf::from),
                 backing: path.map(PathBuf::from),
                 idle_after_ms,
                 files,

@@ -118,10 +118,8 @@ pub struct ProgramStats {
     /// Time since its start.
     pub elapsed_seconds: f64,
 
-    /// Memory for frames, pool and state together; of a program of a group, its share now.
+    /// Memory for frames, pool and state together.
     pub budget_bytes: u64,
-    /// The group whose budget it shares.
-    pub group: Option<String>,
     /// What counts against the budget, all together.
     pub used_bytes: u64,
     /// Paged memory that the program has mapped and touched, wherever it is.

@@ -109,8 +109,8 @@ pub enum BenchError {
     NoLibrary,
     /// The arm `preload` alone.
     #[error(
-        "the arm preload has its part of the memory by what each application takes without the library: measure another \
-         arm as well"
+        "the arm preload divides the memory by what each application takes without the library: measure \
+         another arm as well"
     )]
     NoFootprints,
     /// A program under the library, or the daemon, does not hear, or answer.

@@ -21,12 +21,12 @@
 //!
 //! Its programs run under the preloaded library, as `warmswap run` starts them; a program whose definition says
 //! `preload = false` runs as it is. The arenas' pools are memory of the programs, which the group is charged like
-//! any other, and the same total bounds all of it. They are a group
-//! with one budget: that part of the total which their anonymous memory has of what all applications take, measured in the
-//! first arm before any limit; so drivers, files and the other programs keep theirs in proportion.
+//! any other, and the same total bounds all of it. Each arena gets as its budget that part of the total which the
+//! program's anonymous memory has of what all applications take, measured in the first arm before any limit; so
+//! drivers, files and the other programs keep theirs in proportion. Arenas do not lend each other memory.
 //!
 //! The zram device and the thread that keeps `limit + pool = total` are there as in the other limited arms. They page
-//! the programs that are not preloaded, and what goes beyond the budget; without them the bound would kill programs
+//! the programs that are not preloaded, and what goes beyond its budget; without them the bound would kill programs
 //! that the other arms page.
 //!
 //! A switch is told to the arenas by their control sockets, as `warmswap switch` does: `foreground` to the one that

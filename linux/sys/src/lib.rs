@@ -10,7 +10,6 @@
 
 pub mod accessed;
 pub mod advise;
-pub mod byte_lock;
 pub mod cpu_time;
 pub mod cpus;
 pub mod file;

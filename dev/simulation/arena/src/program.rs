@@ -1,7 +1,7 @@
 //! A simulation of a paged program: its pages come back in new frames, pages can be protected, frames are shared with
 //! children, and the gate closes for forks.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::content::{Memory, PIECES, Verified};
 use crate::error::FaultError;
 use crate::fault::Core;
 use crate::frames::FrameSource;
-use crate::hooks::{FaultHooks, HandlerHooks, MoreBudget, RegionHooks};
+use crate::hooks::{FaultHooks, HandlerHooks, RegionHooks};
 use crate::page_words::{State, Word};
 use crate::shared::{AddressKind, Shared};
 use crate::stats::ArenaStats;
@@ -48,11 +48,10 @@ impl AddressMap for Space {
     }
 }
 
-/// Faults of a closing gate wait until it is open again. Others have more budget in some of the cases in which it is asked for.
+/// Faults of a closing gate wait until it is open again.
 #[derive(Debug, Default)]
 struct PutOff {
     pages: parking_lot::Mutex<Vec<usize>>,
-    asked: AtomicU64,
 }
 
 impl FaultHooks for PutOff {
@@ -81,14 +80,6 @@ impl FaultHooks for PutOff {
         self.pages.lock().pop()
     }
 
-    fn more_budget(&self, bytes: u64) -> MoreBudget {
-        match self.asked.fetch_add(1, Relaxed) % 8 {
-            0 => MoreBudget::Bytes(bytes),
-            1..4 => MoreBudget::Soon,
-            _ => MoreBudget::None,
-        }
-    }
-
     fn unmaps_under_faults(&self) -> bool {
         false
     }
@@ -101,7 +92,6 @@ struct Program {
     memory: Memory,
     verified: Verified,
     operations: u64,
-    budget: u64,
     has_ended: AtomicBool,
 }
 
@@ -149,7 +139,6 @@ pub fn program(random: &mut Random) -> (Verified, ArenaStats) {
         shared,
         verified: Verified::default(),
         operations: 1000 + random.below(6000),
-        budget,
         has_ended: AtomicBool::new(false),
     });
     let start = |does: fn(&Program, &mut Random), mut random: Random| {
@@ -185,11 +174,6 @@ impl Program {
                     1 => self.app.launch_done(),
                     _ => self.app.background(),
                 }
-            }
-            if random.below(400) == 0 {
-                // Others of its group need some of it, or no more.
-                let budget = self.budget / 4 + random.below(self.budget);
-                self.shared.pager().set_budget(&self.shared.core, budget);
             }
             if random.below(300) == 0 {
                 self.discard(page..(page + 1 + random.below(16) as usize).min(pages as usize));

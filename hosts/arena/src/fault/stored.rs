@@ -64,7 +64,7 @@ impl Core {
                 }
                 frame => {
                     let room = self.frames.available();
-                    hold(room.saturating_sub(self.frames.neighbour_reserve()));
+                    hold(room.saturating_sub(self.neighbour_reserve));
                     let room = plain.get_mut(..content.pages * PAGE_BYTES);
                     content.decode(scratch, room.ok_or(FaultError::NotInChunk)?)?;
                     Ok(Ready::InScratch(frame))
@@ -147,16 +147,14 @@ impl Core {
         };
         // A prefetch leaves frames to faults, wherever its own come from.
         let available = self.frames.available();
-        let spare = available.saturating_sub(self.frames.neighbour_reserve());
+        let spare = available.saturating_sub(self.neighbour_reserve);
         let mut room = self.pages_of_chunks(pages, most.min(spare));
         if room == 0 {
             return Ok(0);
         }
         let mut slots = None;
         if are_recycled {
-            slots = self
-                .frames
-                .take_spare(room, self.frames.neighbour_reserve());
+            slots = self.frames.take_spare(room, self.neighbour_reserve);
             room = slots.as_ref().map_or(0, |slots| slots.len());
         }
         let mut held: [Held<'_>; MOST_TOGETHER] = [const { None }; MOST_TOGETHER];

@@ -54,18 +54,6 @@ impl Allowance {
         self.budget_bytes + self.excess_bytes
     }
 
-    /// The budget is so much from now on. Where it grows, that takes the place of what is allowed beyond it.
-    pub fn set_budget(&mut self, bytes: u64) {
-        let beyond = self.bytes().saturating_sub(bytes);
-        self.excess_bytes = self.excess_bytes.min(beyond);
-        self.budget_bytes = bytes;
-    }
-
-    /// Memory for all that is within the budget, in bytes.
-    pub fn budget_bytes(&self) -> u64 {
-        self.budget_bytes
-    }
-
     /// Of it, at most this for the pool and for what describes pages and chunks.
     pub fn pool_limit_bytes(&self) -> u64 {
         match self.pool {
@@ -147,18 +135,6 @@ mod tests {
             assert!((pool as f64 / a.bytes() as f64 - share).abs() < 1e-6);
         }
         assert!(!allowance(Some(MIB), false).exceed_for_pool(2 * MIB));
-    }
-
-    #[test]
-    fn a_budget_that_grows_takes_the_place_of_what_was_allowed_beyond_it() {
-        let mut a = allowance(None, false);
-        a.exceed(20 * MIB);
-        a.set_budget(18 * MIB);
-        assert_eq!((a.bytes(), a.budget_bytes()), (20 * MIB, 18 * MIB));
-        a.set_budget(24 * MIB);
-        assert_eq!(a.bytes(), 24 * MIB);
-        a.set_budget(8 * MIB);
-        assert_eq!((a.bytes(), a.pool_limit_bytes()), (8 * MIB, 7 * MIB));
     }
 
     #[test]

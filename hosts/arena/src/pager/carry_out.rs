@@ -341,8 +341,8 @@ fn claim_stored(core: &Core, page: usize, chunk: ChunkId, index: usize) -> Optio
 /// So many slots with frames, beyond what faults may need; `None` when there are not enough.
 fn spare_slots(core: &Core, count: usize) -> Result<Option<Vec<Slots>>, FaultError> {
     let mut slots = Vec::with_capacity(count);
-    while slots.len() < count && core.frames.available() > core.frames.neighbour_reserve() {
-        if let Some(mut run) = core.frames.take_spare(1, core.frames.neighbour_reserve()) {
+    while slots.len() < count && core.frames.available() > core.neighbour_reserve {
+        if let Some(mut run) = core.frames.take_spare(1, core.neighbour_reserve) {
             slots.push(run.split_front(1));
             continue;
         }

@@ -10,8 +10,8 @@ use super::{
     HAS_GIVEN_UP, HAS_TO_LEAVE, IS_ATTACHED, IS_LEAVING, IS_STARTED, IS_TO_END, IS_WANTED, PHASE,
     die, try_spawn,
 };
-use crate::settings::{Program, program};
-use crate::{group, mover, report};
+use crate::settings::Program;
+use crate::{mover, report};
 
 /// How long a forked child waits for room for its threads.
 const LONG_PATIENCE: Duration = Duration::from_secs(10);
@@ -25,17 +25,14 @@ pub fn forget() {
     IS_TO_END.store(false, Ordering::Relaxed);
     IS_LEAVING.store(false, Ordering::Relaxed);
     HAS_TO_LEAVE.store(false, Ordering::Relaxed);
-    forget_program(false);
+    forget_program();
 }
 
 /// What is the parent's of the program.
-fn forget_program(is_paged: bool) {
+fn forget_program() {
     PHASE.store(0, Ordering::Relaxed);
     mover::forget();
     report::forget();
-    if let Some(program) = program() {
-        group::forget(program, is_paged);
-    }
 }
 
 /// In the child of a `fork`, whose memory is to be taken over: returns when that is done. Of the descriptors of the program
@@ -43,7 +40,7 @@ fn forget_program(is_paged: bool) {
 pub fn start_in_child(descriptors: Vec<c_int>) {
     IS_LEAVING.store(false, Ordering::Relaxed);
     HAS_TO_LEAVE.store(false, Ordering::Relaxed);
-    forget_program(true);
+    forget_program();
     let (done, is_done) = mpsc::sync_channel(1);
     let attach = move |program: &'static Program| {
         // Pages that are not in their places would read as zeros.

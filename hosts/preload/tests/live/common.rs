@@ -19,7 +19,6 @@ pub struct Case {
     pub mechanism: &'static str,
     pub backing: Option<PathBuf>,
     pub learned: Option<PathBuf>,
-    pub group: Option<PathBuf>,
     pub control: Option<PathBuf>,
     pub files: bool,
     /// How often `touch` does its turns.
@@ -34,7 +33,6 @@ impl Case {
             mechanism: "auto",
             backing: None,
             learned: None,
-            group: None,
             control: None,
             files: false,
             repeats: 1,
@@ -50,7 +48,7 @@ pub struct Run {
     pub stats: Option<ProgramStats>,
 }
 
-pub fn why_not(case: &Case) -> Option<String> {
+fn why_not(case: &Case) -> Option<String> {
     use warmswap_uffd::{Feature, Features, Reach, Uffd};
     let needs = match case.mechanism {
         "copy" => Features::of(&[Feature::WriteProtect]),
@@ -83,7 +81,6 @@ fn paged_while<R>(case: &Case, command: &mut Command, meanwhile: impl FnOnce() -
         stats_json: Some(RunSettings::stats_in(folder.path())),
         backing: case.backing.clone(),
         learned: case.learned.clone(),
-        group: case.group.clone(),
         control: case.control.clone(),
         files: case.files,
         mechanism: match case.mechanism {

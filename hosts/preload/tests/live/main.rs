@@ -6,7 +6,6 @@ mod children;
 mod common;
 mod crowded;
 mod files;
-mod group;
 mod learned;
 mod loaded;
 

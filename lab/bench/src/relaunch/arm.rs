@@ -4,7 +4,7 @@ mod look;
 
 use std::time::Duration;
 
-use warmswap_apps::{Request, RunningApp};
+use warmswap_apps::{AppSpec, Request, RunningApp};
 use warmswap_sys::meminfo::SwapTraffic;
 use warmswap_sys::taken::Left;
 use warmswap_sys::undo::Undo;
@@ -18,7 +18,7 @@ use super::limit_keeper::Kept;
 use super::options::{Arm, Preload, RelaunchOptions, Scope, Step};
 use super::order::{order, request_seed};
 use super::pager::{Pager, PagerCounts};
-use super::preload::{self, Arenas, Footprints, SharedBudget};
+use super::preload::{self, Arenas, Footprints};
 use super::readahead::{self, Readahead};
 use super::sampler::{Sampled, Sampler};
 use super::swap::Swap;
@@ -61,8 +61,8 @@ pub struct Done {
     pub before: PagerCounts,
     /// The same at the end.
     pub after: PagerCounts,
-    /// By application, whether it has arenas.
-    pub has_arenas: Vec<bool>,
+    /// Budgets of the arenas by application; none for those without.
+    pub budgets: Vec<Option<u64>>,
     /// What the applications took before the limit.
     pub footprints: Footprints,
 }
@@ -70,7 +70,7 @@ pub struct Done {
 /// What a block has, once everything runs.
 struct Block<'a> {
     apps: Vec<RunningApp>,
-    budget: Option<SharedBudget>,
+    budgets: Vec<Option<u64>>,
     footprints: Footprints,
     kills: Kills,
     limit: &'a dyn MemoryLimit,
@@ -86,21 +86,21 @@ impl Run<'_> {
         let _readahead = Readahead::set(self.undo, self.options.readahead_kib)?;
         let mut limit = self.limit()?;
         let daemon = self.daemon()?;
-        let budget = self.budget();
+        let budgets = self.budgets();
         if self.options.is_limited_at_start {
             limit.impose();
         }
-        let apps = self.start_all(&*limit, daemon.as_ref(), budget.as_ref(), progress)?;
+        let apps = self.start_all(&*limit, daemon.as_ref(), &budgets, progress)?;
         std::thread::sleep(SETTLE);
         let footprints = footprints(root, &*limit, &apps)?;
         if !self.options.is_limited_at_start {
             limit.impose();
         }
-        let pager = self.pager(daemon, &apps)?;
+        let pager = self.pager(daemon, &apps, &budgets)?;
         let mut block = Block {
             kills: Kills::new(root, apps.len())?,
             apps,
-            budget,
+            budgets,
             footprints,
             limit: &*limit,
             pager: &pager,
@@ -168,20 +168,15 @@ impl Run<'_> {
         preload.filter(|_| self.arm.is_preloaded())
     }
 
-    /// Whether an application has arenas.
-    fn has_arenas(&self, app: usize) -> bool {
-        self.preload().is_some() && self.options.apps[app].start.preload
-    }
-
-    /// The budget of all arenas, where there are some.
-    fn budget(&self) -> Option<SharedBudget> {
-        let (footprints, total_bytes) =
-            self.preload().and(self.footprints).zip(self.total_bytes)?;
-        let bytes = footprints.budget_bytes(|app| self.has_arenas(app), total_bytes);
-        Some(SharedBudget::new(
-            bytes,
-            &self.options.directories.temporary,
-        ))
+    /// The budget of each application's arena; none for those that run without.
+    fn budgets(&self) -> Vec<Option<u64>> {
+        let division = self.preload().and(self.footprints).zip(self.total_bytes);
+        let apps = self.options.apps.iter().enumerate();
+        apps.map(|(app, spec)| {
+            let (footprints, total_bytes) = division.filter(|_| spec.start.preload)?;
+            Some(footprints.budget_bytes(app, total_bytes))
+        })
+        .collect()
     }
 
     /// What is told of switches.
@@ -189,6 +184,7 @@ impl Run<'_> {
         &self,
         daemon: Option<DaemonProcess>,
         apps: &[RunningApp],
+        budgets: &[Option<u64>],
     ) -> Result<Pager, BenchError> {
         if let Some(daemon) = daemon {
             return Ok(Pager::Daemon(daemon));
@@ -196,11 +192,9 @@ impl Run<'_> {
         Ok(match self.arm {
             arm if arm.has_host() => Pager::Host(self.host(apps)?),
             arm if arm.is_preloaded() => {
-                let folder = |(at, app): (usize, &RunningApp)| {
-                    self.has_arenas(at).then(|| app.folder().to_owned())
-                };
-                let folders = apps.iter().enumerate().map(folder).collect();
-                Pager::Arenas(Arenas::start(folders))
+                let folders = apps.iter().zip(budgets);
+                let folders = folders.map(|(app, budget)| budget.map(|_| app.folder().to_owned()));
+                Pager::Arenas(Arenas::start(folders.collect()))
             }
             _ => Pager::None,
         })
@@ -211,15 +205,15 @@ impl Run<'_> {
         &self,
         limit: &dyn MemoryLimit,
         daemon: Option<&DaemonProcess>,
-        budget: Option<&SharedBudget>,
+        budgets: &[Option<u64>],
         progress: &mut dyn FnMut(Step<'_>),
     ) -> Result<Vec<RunningApp>, BenchError> {
         let options = self.options;
         let _guest = limit.admit()?;
         let kills = Kills::new(self.undo.root(), options.apps.len())?;
-        let apps = options.apps.iter().enumerate();
-        apps.map(|(at, spec)| {
-            let app = match self.start(at, budget) {
+        let apps = options.apps.iter().zip(budgets).enumerate();
+        apps.map(|(at, (spec, &budget))| {
+            let app = match self.start(spec, budget) {
                 Err(BenchError::App(error)) => {
                     // Where memory ran out, that is why.
                     limit.check()?;
@@ -236,14 +230,13 @@ impl Run<'_> {
         .collect()
     }
 
-    fn start(&self, at: usize, budget: Option<&SharedBudget>) -> Result<RunningApp, BenchError> {
-        let spec = &self.options.apps[at];
-        let budget = budget.filter(|_| self.has_arenas(at));
+    fn start(&self, spec: &AppSpec, budget: Option<u64>) -> Result<RunningApp, BenchError> {
         let (size, directories) = (self.options.size, &self.options.directories);
-        let Some((preload, budget)) = self.preload().zip(budget) else {
+        let Some((preload, budget_bytes)) = self.preload().zip(budget) else {
             return Ok(RunningApp::start(spec, size, directories, self.undo)?);
         };
-        let variable = preload::settings(self.arm, preload, (budget, &directories.temporary))?;
+        let variable =
+            preload::settings(self.arm, preload, (budget_bytes, &directories.temporary))?;
         let app = RunningApp::start_with(spec, size, directories, self.undo, |folder| {
             preload::environment(preload, variable, folder)
         })?;
@@ -314,7 +307,7 @@ impl Run<'_> {
             },
             before,
             after: block.pager.counts(apps)?,
-            has_arenas: (0..apps).map(|app| self.has_arenas(app)).collect(),
+            budgets: block.budgets.clone(),
             footprints: block.footprints.clone(),
         })
     }
@@ -419,7 +412,7 @@ impl Run<'_> {
         // What is left of it goes first.
         block.apps.remove(place).stop()?;
         let _guest = block.limit.admit()?;
-        let app = self.start(place, block.budget.as_ref())?;
+        let app = self.start(spec, block.budgets[place])?;
         block.apps.insert(place, app);
         Ok(())
     }

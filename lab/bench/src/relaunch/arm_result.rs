@@ -77,11 +77,11 @@ pub struct HostPart {
 pub struct ArenaPart {
     /// The application.
     pub app: String,
-    /// What its programs had of the arm's one budget, for frames, pool and state.
+    /// Memory that each of its programs has for frames, pool and state.
     pub budget_bytes: u64,
-    /// Its programs that are paged; one that fits beside the others is not. This and the sizes: at the end of the last block.
+    /// Its programs that are paged; one within its budget is not. This and the sizes: at the end of the last block.
     pub paged_programs: u64,
-    /// What counts against the budget.
+    /// What counts against the budgets.
     pub used_bytes: u64,
     /// Frames.
     pub resident_bytes: u64,
@@ -175,7 +175,7 @@ impl ArmResult {
     }
 
     /// Adds what the arenas of an application did in a block.
-    pub(super) fn add_arena(&mut self, app: &str, now: ArenaCounts) {
+    pub(super) fn add_arena(&mut self, app: &str, budget_bytes: u64, now: ArenaCounts) {
         // Their threads are threads of the programs, which were counted as a whole, and in ticks.
         let programs_ns = self.cpu.programs_ns;
         self.cpu.programs_ns = programs_ns.map(|ns| ns.saturating_sub(now.cpu_ns));
@@ -194,7 +194,7 @@ impl ArmResult {
             self.arenas.len() - 1
         });
         let part = &mut self.arenas[at];
-        part.budget_bytes = now.share_bytes;
+        part.budget_bytes = budget_bytes;
         part.paged_programs = now.paged_programs;
         part.used_bytes = now.used_bytes;
         part.resident_bytes = now.resident_bytes;
@@ -223,9 +223,9 @@ mod tests {
             ..ArenaCounts::default()
         };
 
-        result.add_arena("a", block(700));
-        result.add_arena("b", block(800));
-        result.add_arena("a", block(600));
+        result.add_arena("a", 1000, block(700));
+        result.add_arena("b", 2000, block(800));
+        result.add_arena("a", 1000, block(600));
 
         assert_eq!((result.cpu.programs_ns, result.cpu.host_ns), (Some(10), 90));
         assert_eq!((result.in_pages, result.out_pages), (27, 24));

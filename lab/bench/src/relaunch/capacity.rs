@@ -122,7 +122,7 @@ pub fn capacity(
     })
 }
 
-/// What the programs take without a limit, each once: by that the arms with the library have their part.
+/// What the programs take without a limit, each once: by that the arms with the library divide the memory.
 fn unlimited(
     base: &RelaunchOptions,
     undo: &Undo,

@@ -195,8 +195,8 @@ pub struct RelaunchOptions {
     pub host: HostConfig,
     /// What the arm `preload` needs.
     pub preload: Option<Preload>,
-    /// What the applications take without a limit, by which that arm has its part of the memory; else another arm that is
-    /// measured before tells.
+    /// What the applications take without a limit, by which that arm divides the memory; else another arm that is measured
+    /// before tells.
     pub footprints: Option<Footprints>,
     /// The `warmswap` command, which the arms with a daemon run.
     pub command: Option<PathBuf>,

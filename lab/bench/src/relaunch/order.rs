@@ -3,7 +3,7 @@
 use super::options::Arm;
 
 /// The arms in the order of a block. The first block begins with the arm without a limit, which says how much
-/// memory there is to be, and ends with the arm `preload`, whose budget follows from what the applications take in
+/// memory there is to be, and ends with the arm `preload`, whose budgets follow from what the applications take in
 /// another.
 pub fn rotated(arms: &[Arm], block: u32) -> Vec<Arm> {
     let mut order = arms.to_vec();

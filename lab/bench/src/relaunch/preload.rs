@@ -36,18 +36,10 @@ pub struct Footprints {
 }
 
 impl Footprints {
-    /// The budget of the arenas of some applications together: the part of the total that the anonymous memory of their
-    /// programs had of what all took. Files, drivers, and programs that are not preloaded keep theirs in proportion.
-    pub fn budget_bytes(&self, is_in: impl Fn(usize) -> bool, total_bytes: u64) -> u64 {
-        let of_app = |app: usize| {
-            if is_in(app) {
-                self.anonymous_bytes[app]
-            } else {
-                0
-            }
-        };
-        let anonymous_bytes: u64 = (0..self.anonymous_bytes.len()).map(of_app).sum();
-        let part = anonymous_bytes as f64 / self.all_bytes.max(1) as f64;
+    /// The budget of an application's arena: the part of the total that the program's anonymous memory had of
+    /// what all took. Files, drivers, and programs that are not preloaded keep theirs in proportion.
+    pub fn budget_bytes(&self, app: usize, total_bytes: u64) -> u64 {
+        let part = self.anonymous_bytes[app] as f64 / self.all_bytes.max(1) as f64;
         ((total_bytes as f64 * part) as u64).max(LEAST_BUDGET_BYTES)
     }
 
@@ -66,37 +58,12 @@ impl Footprints {
     }
 }
 
-/// The group of an arm's programs: one budget for the arenas of all.
-#[derive(Debug)]
-pub struct SharedBudget {
-    bytes: u64,
-    file: PathBuf,
-}
-
-impl SharedBudget {
-    /// So many bytes. What each arena has of them is in a file in `folder`, which goes in the end.
-    pub fn new(bytes: u64, folder: &Path) -> Self {
-        let name = format!("warmswap-relaunch-{}.group", std::process::id());
-        Self {
-            bytes,
-            file: folder.join(name),
-        }
-    }
-}
-
-impl Drop for SharedBudget {
-    fn drop(&mut self) {
-        // Where no program came so far, there is none.
-        let _ = std::fs::remove_file(&self.file);
-    }
-}
-
 /// The settings of an arena, as its program finds them in [`RUN_VARIABLE`].
 /// A published scheme has what it needs: ezswap pages of files, and a file on disk, here in `folder`.
 pub fn settings(
     arm: Arm,
     preload: &Preload,
-    (budget, folder): (&SharedBudget, &Path),
+    (budget_bytes, folder): (u64, &Path),
 ) -> Result<String, BenchError> {
     let scheme = arm
         .published_scheme()
@@ -106,8 +73,7 @@ pub fn settings(
     let settings = RunSettings {
         files: is_ezswap,
         backing: is_ezswap.then(|| folder.to_owned()),
-        group: Some(budget.file.clone()),
-        ..RunSettings::new(scheme, budget.bytes)
+        ..RunSettings::new(scheme, budget_bytes)
     };
     Ok(settings.to_variable()?)
 }
@@ -157,10 +123,8 @@ pub struct ArenaCounts {
     pub resident_bytes: u64,
     /// Memory of the pools now.
     pub pool_bytes: u64,
-    /// All that counts against the budget now.
+    /// All that counts against the budgets now.
     pub used_bytes: u64,
-    /// Their shares of the budget now.
-    pub share_bytes: u64,
 }
 
 impl ArenaCounts {
@@ -175,7 +139,6 @@ impl ArenaCounts {
             self.resident_bytes += stats.resident_bytes;
             self.pool_bytes += stats.pool_bytes;
             self.used_bytes += stats.used_bytes;
-            self.share_bytes += stats.budget_bytes;
         }
     }
 
@@ -385,10 +348,8 @@ mod tests {
             anonymous_bytes: vec![100 << 20, 50 << 20, 1 << 20],
             all_bytes: 200 << 20,
         };
-        let budget = |apps: &[usize]| footprints.budget_bytes(|app| apps.contains(&app), 100 << 20);
-        assert_eq!(budget(&[0, 1]), 75 << 20);
-        assert_eq!(budget(&[1]), 25 << 20);
-        assert_eq!(budget(&[2]), LEAST_BUDGET_BYTES);
+        let budgets = [0, 1, 2].map(|app| footprints.budget_bytes(app, 100 << 20));
+        assert_eq!(budgets, [50 << 20, 25 << 20, LEAST_BUDGET_BYTES]);
     }
 
     #[test]

@@ -110,8 +110,8 @@ impl RelaunchReport {
         }
         let arenas = done.after.arenas.iter().zip(&done.before.arenas);
         for (app, (after, before)) in arenas.enumerate() {
-            if done.has_arenas[app] {
-                result.add_arena(&self.apps[app], after.since(*before));
+            if let Some(budget_bytes) = done.budgets[app] {
+                result.add_arena(&self.apps[app], budget_bytes, after.since(*before));
             }
         }
         self.values.append(&mut values);

@@ -220,7 +220,7 @@ fn swap_traffic(report: &RelaunchReport) -> Table {
 
 #[derive(Described)]
 #[column(application = self.0.app, text)]
-#[column(budget_bytes = self.0.budget_bytes, "share", measured)]
+#[column(budget_bytes = self.0.budget_bytes, measured)]
 #[column(used_bytes = self.0.used_bytes, measured)]
 #[column(pool_bytes = self.0.pool_bytes, "of it pool", measured)]
 #[column(paged_programs = self.0.paged_programs, count, "paged", measured)]
@@ -234,9 +234,8 @@ fn arenas(report: &RelaunchReport) -> Table {
     let parts = report.arms.iter().flat_map(|result| &result.arenas);
     let title = "Applications under the preloaded library";
     Table::of(title, parts.map(ArenaRow)).note(
-        "Share is what each has of their one budget for frames, pool and state, which is that part of the total that their \
-         anonymous memory has of what all take. Paged: programs that did not fit. Share, used and pool at the end of the last \
-         block.",
+        "The budget of each program, for frames, pool and state: that part of the total which the program's anonymous \
+         memory has of what all take. Paged: programs beyond their budgets. Used and pool at the end of the last block.",
     )
 }
 

@@ -54,8 +54,6 @@ Examples:
       with 512 MiB for its pages, compressed ones included
   warmswap run --budget 40% --learned ~/.cache/warmswap -- python3 app.py
       with what earlier runs taught about it
-  warmswap run --group desk --budget 1G -- emacs
-      with 1 GiB for all programs of the group together
   warmswap run --host kernel --budget 50% -- ./static-program
       by the kernel's own swap, as root; any program
 
@@ -66,9 +64,7 @@ Files:
   /usr/lib/warmswap/libwarmswap_preload.so
       the library that is preloaded; WARMSWAP_PRELOAD names another one
   /run/user/UID/warmswap/PID.sock
-      where a paged program listens
-  /run/user/UID/warmswap/NAME.group
-      what the programs of a group have of its budget";
+      where a paged program listens";
 
 /// The program, and how it is paged.
 #[derive(Debug, Args)]
@@ -103,10 +99,6 @@ struct LibraryArgs {
     /// The scheme: a name from `warmswap-lab schemes`, with changes as `zram+codec=zstd` [default: warmswap]
     #[arg(long)]
     scheme: Option<String>,
-    /// Share the budget with all programs of this user that run in the group of this name, and say the same budget: the program
-    /// in use gets what it needs, and the others give in the order of their last use
-    #[arg(long, value_name = "NAME", requires = "budget")]
-    group: Option<String>,
     /// Write cold data to an unnamed file in the folder of this path, which must not exist or be an empty file
     #[arg(long, value_name = "FILE")]
     backing: Option<PathBuf>,
@@ -140,7 +132,6 @@ impl LibraryArgs {
     fn given(&self) -> Option<&'static str> {
         let given = [
             ("--scheme", self.scheme.is_some()),
-            ("--group", self.group.is_some()),
             ("--backing", self.backing.is_some()),
             ("--learned", self.learned.is_some()),
             ("--idle-after", self.idle_after.is_some()),

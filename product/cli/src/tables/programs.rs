@@ -23,7 +23,6 @@ pub fn phase(stats: &ProgramStats) -> &'static str {
 #[column(pid = self.0.pid, text, "PID")]
 #[column(name = self.0.name, text, "program")]
 #[column(phase = phase(self.0), text)]
-#[column(group = self.0.group.as_deref().unwrap_or("–"), text)]
 #[column(budget_bytes = self.0.budget_bytes)]
 #[column(resident_bytes = self.0.resident_bytes, measured)]
 #[column(pool_bytes = self.0.pool_bytes, measured)]
@@ -57,11 +56,10 @@ pub fn summary(stats: &ProgramStats, unpaged: Option<&str>, style: Style) -> Str
     // Writing to a string does not fail.
     let _ = writeln!(
         out,
-        "  memory  at most {} virtual, {} resident, {} pool; {} {}",
+        "  memory  at most {} virtual, {} resident, {} pool; budget {}",
         bytes(stats.virtual_peak_bytes),
         bytes(stats.resident_peak_bytes),
         bytes(stats.pool_peak_bytes),
-        budget(stats),
         bytes(stats.budget_bytes),
     );
     let _ = writeln!(
@@ -120,15 +118,6 @@ pub fn summary(stats: &ProgramStats, unpaged: Option<&str>, style: Style) -> Str
         show(seconds(stats.program_cpu_seconds)),
     );
     out
-}
-
-/// What the program's budget is called.
-fn budget(stats: &ProgramStats) -> String {
-    let group = stats.group.as_ref();
-    group.map_or_else(
-        || "budget".to_owned(),
-        |group| format!("in the end its share of group {group}"),
-    )
 }
 
 /// Which program ended, how, and when: how a summary begins.

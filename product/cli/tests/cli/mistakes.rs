@@ -69,17 +69,6 @@ fn inputs_that_are_none_are_bad_input() {
         &["status", "abc"],
         &["'abc' is neither a process nor a socket"],
     );
-    for name in ["a/b", ".hidden", ""] {
-        let args = ["run", "--group", name, "--budget", "64M", "true"];
-        refused(&args, &["--group", "is no name of a group"]);
-    }
-    assert_misused(&run(["run", "--group", "desk", "true"]), &["--budget"]);
-    refused(
-        &[
-            "run", "--host", "kernel", "--group", "desk", "--budget", "64M", "true",
-        ],
-        &["--group is an option of the preloaded library"],
-    );
     for scheme in ["optimal-windows", "zram+reclaim=optimal"] {
         let args = ["run", "--host", "preload", "--scheme", scheme, "true"];
         refused(&args, &[scheme, "it knows the future"]);

@@ -21,7 +21,6 @@ fn stats(pid: u32) -> ProgramStats {
         pid,
         name: "redis-server".to_owned(),
         managed: true,
-        group: Some("desk".to_owned()),
         budget_bytes: 300 << 20,
         resident_bytes: 200 << 20,
         pool_bytes: 50 << 20,
@@ -155,7 +154,7 @@ fn status_lists_what_runs_and_removes_what_has_ended() {
         assert_eq!(
             words.join(" "),
             format!(
-                "{OWN} redis-server foreground desk 300 MiB 200 MiB 50.0 MiB 3.00× 12,345 3.10 µs 9.90 µs 0 ns"
+                "{OWN} redis-server foreground 300 MiB 200 MiB 50.0 MiB 3.00× 12,345 3.10 µs 9.90 µs 0 ns"
             )
         );
         assert_eq!(listed(OWN), 1);

@@ -164,58 +164,6 @@ fn a_static_program_is_refused() {
 }
 
 #[test]
-fn programs_of_a_group_say_the_same_budget_while_one_runs() {
-    let library = library!("programs_of_a_group_say_the_same_budget_while_one_runs");
-    let folder = folder();
-    let in_group = |budget: &str, program: &str| {
-        let group = ["--group", "desk", "--budget", budget, "--", program];
-        let mut command = command(library, &group);
-        command.env("XDG_RUNTIME_DIR", folder.path());
-        command
-    };
-    let ran = |budget| {
-        Ran::from(
-            in_group(budget, "true")
-                .output()
-                .expect("the command starts"),
-        )
-    };
-    let mut first = in_group("64M", "cat");
-    first
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let mut first = first.spawn().expect("the command starts");
-    // It is written while the group is used already.
-    let file = folder.path().join("warmswap/desk.group");
-    while !fs::metadata(&file).is_ok_and(|file| file.len() > 0) {
-        assert_eq!(first.try_wait().expect("our child"), None);
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    assert_refused(
-        &ran("32M"),
-        2,
-        &["--group desk", "share 64.0 MiB", "--budget 67108864"],
-    );
-    assert_eq!(ran("64M").code, Some(0));
-    drop(first.stdin.take());
-    assert!(first.wait().expect("our child").success());
-    let other = ran("32M");
-    assert_eq!(other.code, Some(0), "{}", other.stderr);
-
-    std::os::unix::fs::symlink("/dev/null", folder.path().join("warmswap/link.group"))
-        .expect("a link");
-    let linked = command(library, &["--group", "link", "--budget", "64M", "true"])
-        .env("XDG_RUNTIME_DIR", folder.path())
-        .output();
-    assert_refused(
-        &linked.expect("the command starts").into(),
-        1,
-        &["--group link"],
-    );
-}
-
-#[test]
 fn the_programs_status_is_kept_where_its_result_cannot_be_written() {
     let library = library!("the_programs_status_is_kept_where_its_result_cannot_be_written");
     let ran = run(

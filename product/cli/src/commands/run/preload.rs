@@ -18,8 +18,7 @@ use std::time::Duration;
 use warmswap_doctor::{Machine, Part, preload_library, require};
 use warmswap_output::{BadInput, Output, Quantity, Style};
 use warmswap_protocol::{
-    Client, DEFAULT_BACKING_LIMIT_BYTES, Group, GroupError, ProgramStats, RUN_VARIABLE,
-    RunSettings, group_name, group_path, socket_path,
+    Client, DEFAULT_BACKING_LIMIT_BYTES, ProgramStats, RUN_VARIABLE, RunSettings, socket_path,
 };
 
 /// The dynamic loader's list of libraries that come before all others.
@@ -60,11 +59,6 @@ pub fn run(
     }
     let library = preload_library(&machine)?;
     program::check(&program.path)?;
-    // As long as this command runs, the group has the budget that it was told.
-    let group = settings.group.as_deref();
-    let _group = group
-        .map(|path| join(path, program.budget_bytes))
-        .transpose()?;
 
     // Command lines of programs are private to their user.
     let folder = tempfile::Builder::new()
@@ -101,43 +95,13 @@ pub fn run(
     })
 }
 
-/// Uses the group with this file.
-fn join(path: &Path, budget_bytes: u64) -> Result<Group> {
-    let name = group_name(path);
-    Group::open(path, budget_bytes).map_err(|error| match error {
-        GroupError::Budget { budget_bytes, .. } => {
-            let shared = Quantity::Bytes(budget_bytes).human();
-            let why = format!(
-                "--group {name}: its programs share {shared}, as the first one said; give --budget {budget_bytes}, or name \
-                 another group"
-            );
-            BadInput(why).into()
-        }
-        error => in_group(&name)(error),
-    })
-}
-
-/// Why a group cannot be used.
-fn in_group(name: &str) -> impl FnOnce(GroupError) -> anyhow::Error {
-    move |error| {
-        let why = format!("--group {name}: {error}");
-        match error {
-            GroupError::Name(_) | GroupError::Unsafe { .. } => BadInput(why).into(),
-            _ => anyhow!(why),
-        }
-    }
-}
-
 fn settings(args: &RunArgs, budget_bytes: u64) -> Result<RunSettings> {
     let library = &args.library;
     let scheme = library.scheme.as_deref().unwrap_or(SCHEME);
     live_scheme(scheme)?;
     let backing_limit = library.backing_limit.as_ref();
     let idle_after_ms = library.idle_after.unwrap_or(IDLE_AFTER_MS);
-    let group = library.group.as_deref();
-    let group = group.map(|name| group_path(name).map_err(in_group(name)));
     Ok(RunSettings {
-        group: group.transpose()?,
         backing: absolute(&library.backing)?,
         backing_limit_bytes: backing_limit.map_or(DEFAULT_BACKING_LIMIT_BYTES, |limit| {
             limit.resolve(DEFAULT_BACKING_LIMIT_BYTES)
