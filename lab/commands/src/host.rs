@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use warmswap_output::Output;
+use warmswap_replay::ReclaimFactory;
 use warmswap_study::{Progress, StudyError, Subject};
 use warmswap_trace::TraceReader;
 
@@ -25,6 +26,11 @@ pub trait Host {
     /// It cannot be read, or is damaged.
     fn reader(&self, path: &Path) -> warmswap_trace::Result<TraceReader> {
         TraceReader::open(path)
+    }
+
+    /// A reclaim policy of the caller's, and its name: `replay` has it in place of the scheme's.
+    fn reclaim(&self) -> Option<(String, ReclaimFactory)> {
+        None
     }
 
     /// A trace that is studied, with its contents or without.

@@ -5,6 +5,7 @@ use crate::replay_args::{ReplayArgs, schemes};
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
+use warmswap_policy::SchemeSpec;
 use warmswap_results::tables;
 use warmswap_study::replay_all;
 
@@ -36,8 +37,13 @@ pub struct ReplayCommand {
 /// # Errors
 /// Bad options or input, or a replay that stops.
 pub fn run(args: ReplayCommand, host: &dyn Host) -> Result<()> {
-    let specs = schemes(&[args.scheme], &args.set)?;
-    let options = args.replay.options()?;
+    let mut specs = schemes(&[args.scheme], &args.set)?;
+    let mut options = args.replay.options()?;
+    if let Some((name, factory)) = host.reclaim() {
+        let of_scheme = |spec: &mut SchemeSpec| spec.name += &format!("+reclaim={name}");
+        specs.iter_mut().for_each(of_scheme);
+        options.reclaim = Some(factory);
+    }
     let subjects = args.replay.open(host, &[args.trace])?;
     let runs = replay_all(&subjects, &specs, &options, &*host.progress("replaying"))?;
     for run in runs {

@@ -109,6 +109,7 @@ impl ReplayArgs {
                 TouchesArg::All => Sight::All,
                 TouchesArg::Faults => Sight::Faults,
             },
+            reclaim: None,
         })
     }
 

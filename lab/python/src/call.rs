@@ -12,10 +12,12 @@ use pyo3::prelude::*;
 use warmswap_commands::host::OnProgress;
 use warmswap_commands::{Host, Line, host};
 use warmswap_output::{BadInput, Output, Table, output};
+use warmswap_replay::ReclaimFactory;
 use warmswap_study::{Progress, StudyError, Subject};
 use warmswap_trace::{Stop, TraceReader};
 
 use crate::errors::{failed, misused};
+use crate::policy::Policy;
 use crate::trace::{Opened, Trace};
 
 /// How long the interpreter waits for the engine before it looks whether the user pressed Ctrl-C.
@@ -67,6 +69,7 @@ struct Call {
     traces: Vec<Arc<Opened>>,
     stop: Stop,
     meter: Arc<Meter>,
+    policy: Option<Policy>,
 }
 
 impl Call {
@@ -96,6 +99,10 @@ impl Host for Call {
         Ok(reader.with_stop(self.stop.clone()))
     }
 
+    fn reclaim(&self) -> Option<(String, ReclaimFactory)> {
+        self.policy.as_ref().map(Policy::factory)
+    }
+
     fn subject(&self, path: &Path, contents: bool) -> Result<Subject, StudyError> {
         match self.opened(path) {
             Some(opened) => opened.subject(contents, &self.stop),
@@ -105,17 +112,19 @@ impl Host for Call {
 }
 
 /// Runs a line, whose words are `words`, program first. A path that it names is looked for among `traces` first. `progress`
-/// is called with steps done and steps in all, now and then; an exception of it ends the work, as Ctrl-C does.
+/// is called with steps done and steps in all, now and then; an exception of it ends the work, as Ctrl-C does. `reclaim` is a
+/// policy for `replay`, whose first exception is raised.
 ///
 /// The work has threads of its own, which end with it: a child of a fork finds none missing.
 #[pyfunction]
-#[pyo3(signature = (words, traces, progress=None, threads=None))]
+#[pyo3(signature = (words, traces, progress=None, threads=None, reclaim=None))]
 pub fn run(
     py: Python<'_>,
     words: Vec<OsString>,
     traces: Vec<PyRef<'_, Trace>>,
     progress: Option<Py<PyAny>>,
     threads: Option<usize>,
+    reclaim: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Vec<Kept>> {
     let line = Line::try_parse_from(&words).map_err(|error| misused(&error))?;
     let opened = line.output.open().map_err(|error| failed(&error.into()))?;
@@ -124,12 +133,16 @@ pub fn run(
         return Err(failed(&BadInput(why.to_owned()).into()));
     }
     let words = words.iter().map(|word| word.to_string_lossy().into_owned());
+    let stop = Stop::default();
+    let policy = reclaim.map(|object| Policy::new(&object, &stop));
     let call = Call {
         output: Output::kept(words.collect()),
         traces: traces.iter().map(|trace| trace.0.clone()).collect(),
-        stop: Stop::default(),
+        stop,
         meter: Arc::default(),
+        policy: policy.transpose()?,
     };
+    let policy = call.policy.clone();
     let (stop, meter) = (call.stop.clone(), call.meter.clone());
     let work = move || -> anyhow::Result<Vec<output::Kept>> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0));
@@ -144,6 +157,9 @@ pub fn run(
         }
         None => Ok(()),
     })?;
+    if let Some(error) = policy.and_then(|policy| policy.take_error()) {
+        return Err(error);
+    }
     let kept = kept.map_err(|error| failed(&error))?;
     Ok(kept.into_iter().map(Kept::from).collect())
 }

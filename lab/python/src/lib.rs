@@ -6,6 +6,7 @@
 //! | module | subject |
 //! |---|---|
 //! | `call` | runs a line without the GIL, until it ends or Ctrl-C ends it |
+//! | `policy` | a reclaim policy in Python |
 //! | `trace` | a trace that is open, and what replays of it share |
 //! | `batches` | events and page contents as streams of Arrow record batches |
 //! | `writer` | traces from such streams |
@@ -14,6 +15,7 @@
 mod batches;
 mod call;
 mod errors;
+mod policy;
 mod trace;
 mod writer;
 

@@ -29,6 +29,7 @@ fn replay(events: &[Event], scheme: &str, pages: u64) -> u64 {
         pressure: Pressure::Budget,
         file_pages: true,
         sight: Sight::All,
+        reclaim: None,
     };
     let store = AssumedStore::new(Assumption::default(), limits.pool_limit_bytes);
     let mut replay = Replay::new(config, store, NoObserver).expect("limits that make sense");

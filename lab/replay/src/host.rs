@@ -4,6 +4,7 @@ use crate::ahead::Ahead;
 use crate::device::DeviceModel;
 use crate::error::ReplayError;
 use crate::future::Future;
+use crate::reclaim_factory::ReclaimFactory;
 use crate::result::{AppResult, Latency, Relaunch, ReplayResult, Totals};
 use crate::store::Store;
 use crate::window::Launches;
@@ -51,6 +52,8 @@ pub struct ReplayConfig {
     pub file_pages: bool,
     /// Which touches the engine hears of.
     pub sight: Sight,
+    /// A reclaim policy in place of the scheme's.
+    pub reclaim: Option<ReclaimFactory>,
 }
 
 /// Watches a replay: for studies.
@@ -113,7 +116,11 @@ impl<S: Store, O: Observer> Replay<S, O> {
     /// # Errors
     /// The scheme is none, or the limits make no sense.
     pub fn new(config: ReplayConfig, store: S, observer: O) -> Result<Self, ReplayError> {
-        let mut engine = Engine::new(config.scheme.build()?, config.limits)?;
+        let mut scheme = config.scheme.build()?;
+        if let Some(factory) = &config.reclaim {
+            scheme.reclaim = factory.make();
+        }
+        let mut engine = Engine::new(scheme, config.limits)?;
         if config.sight == Sight::Faults {
             engine.touches_are_unseen();
             engine.presume_unseen_touches();

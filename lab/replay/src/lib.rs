@@ -16,6 +16,7 @@
 //! | [`store`] | pool and backing file: chunks really compressed, or of assumed size |
 //! | [`host`] | carries out the engine's decisions and accounts for them |
 //! | [`window`] | one launch: its latency, its pages, what was predicted of them |
+//! | `reclaim_factory` | a reclaim policy that is none of the named ones |
 //! | [`result`] | what comes out |
 
 mod ahead;
@@ -24,6 +25,7 @@ pub mod device;
 mod error;
 mod future;
 pub mod host;
+mod reclaim_factory;
 pub mod result;
 pub mod store;
 pub mod window;
@@ -33,5 +35,6 @@ pub use device::DeviceModel;
 pub use error::ReplayError;
 pub use future::Future;
 pub use host::{NoObserver, Observer, Pressure, Replay, ReplayConfig, Sight};
+pub use reclaim_factory::ReclaimFactory;
 pub use result::{AppResult, CpuTime, Latency, Relaunch, ReplayResult, Totals};
 pub use store::{AssumedStore, CompressedStore, Store};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use warmswap_engine::Limits;
 use warmswap_policy::SchemeSpec;
-use warmswap_replay::{DeviceModel, Pressure, Sight};
+use warmswap_replay::{DeviceModel, Pressure, ReclaimFactory, Sight};
 
 use crate::footprint::Footprint;
 
@@ -47,6 +47,8 @@ pub struct Options {
     pub contents: bool,
     /// Which touches the engine hears of.
     pub sight: Sight,
+    /// A reclaim policy in place of the scheme's.
+    pub reclaim: Option<ReclaimFactory>,
 }
 
 impl Default for Options {
@@ -62,6 +64,7 @@ impl Default for Options {
             file_pages: false,
             contents: true,
             sight: Sight::All,
+            reclaim: None,
         }
     }
 }

@@ -142,6 +142,7 @@ pub fn replay<O: Observer>(
         pressure: options.pressure,
         file_pages: options.file_pages,
         sight: options.sight,
+        reclaim: options.reclaim.clone(),
     };
     let pool_limit_bytes = config.limits.pool_limit_bytes;
     let contents = subject.contents.as_ref().filter(|_| options.contents);

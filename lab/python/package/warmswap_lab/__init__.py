@@ -21,6 +21,7 @@ from typing import Any as _Any
 
 from ._commands import STUDIES, compare, help, replay, schemes, study
 from ._engine import BadInput, Error
+from ._policy import Reclaim
 from ._results import Column, Result, Table
 from ._traces import Contents, Events, Trace, import_ariadne, open, write
 
@@ -34,6 +35,7 @@ __all__ = [
     "Contents",
     "Error",
     "Events",
+    "Reclaim",
     "Result",
     "Sweep",
     "Table",

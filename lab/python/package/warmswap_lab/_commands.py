@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Callable, Iterable, Iterator, Optional, Union
 
 from . import _engine
+from ._policy import Reclaim
 from ._results import Result
 from ._traces import Trace
 
@@ -22,6 +23,7 @@ def replay(
     *,
     progress: Optional[Progress] = None,
     threads: Optional[int] = None,
+    reclaim: Optional[Reclaim] = None,
     **options: Any,
 ) -> Result:
     """Replays a trace under one scheme, as ``warmswap-lab replay`` does.
@@ -29,8 +31,10 @@ def replay(
     Options are those of the command by name: ``scheme="ariadne"``, ``budget="256MiB"``, ``set={"prefetch": "none"}``,
     ``no_contents=True``; :func:`help` has all of them. ``progress(done, total)`` is called now and then on this thread; an
     exception of it ends the replay, and so does Ctrl-C. The GIL is free meanwhile.
+
+    ``reclaim`` is a policy in Python, which takes the place of the scheme's: :class:`Reclaim`.
     """
-    return call(["replay"], [trace], options, progress, threads)
+    return call(["replay"], [trace], options, progress, threads, reclaim)
 
 
 def compare(
@@ -76,6 +80,7 @@ def call(
     options: Mapping[str, Any],
     progress: Optional[Progress] = None,
     threads: Optional[int] = None,
+    reclaim: Optional[Reclaim] = None,
 ) -> Result:
     """Runs a line of the command."""
     traces = list(traces)
@@ -83,7 +88,7 @@ def call(
     words = [text for name, value in options.items() for text in _option(name, value)]
     line = ["warmswap-lab", *command, *words, *(["--", *paths] if paths else [])]
     opened = [trace._native for trace in traces if isinstance(trace, Trace)]
-    kept = _engine.run(line, opened, progress, threads)
+    kept = _engine.run(line, opened, progress, threads, reclaim)
     return Result(kept[-1])
 
 

@@ -41,6 +41,7 @@ fn config(scheme: &str, budget_pages: u64, backing_pages: u64) -> ReplayConfig {
         pressure: Pressure::Budget,
         file_pages: true,
         sight: Sight::All,
+        reclaim: None,
     }
 }
 
