@@ -1,4 +1,4 @@
-"""The package itself: its types, and its example."""
+"""The package itself: its types, and its examples."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ def test_types_are_those_of_the_module(tmp_path: pathlib.Path) -> None:
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_the_notebook_runs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["tour", "research"])
+def test_a_notebook_runs(name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", os.fspath(tmp_path))
     monkeypatch.setenv("WARMSWAP_EXAMPLE_OUT", os.fspath(tmp_path / "sweep"))
-    notebook = nbformat.read(HERE / "examples/research.ipynb", as_version=4)
+    notebook = nbformat.read(HERE / f"examples/{name}.ipynb", as_version=4)
     folder = os.fspath(HERE / "examples")
     ended = NotebookClient(notebook, timeout=None, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
     outputs = [cell["outputs"] for cell in ended.cells if cell.cell_type == "code"]
