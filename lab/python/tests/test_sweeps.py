@@ -167,6 +167,33 @@ def test_a_sweep_goes_on_where_it_was_interrupted(
     assert (last[-1].before, last[-1].done) == (TASKS, TASKS // 3)
 
 
+def test_hundreds_of_tasks_on_the_shipped_trace_go_on_after_an_interrupt(
+    mixed: lab.Trace, two: Client, tmp_path: pathlib.Path
+) -> None:
+    spec = {
+        "traces": [mixed],
+        "schemes": ["zram", "lru", "warmswap", "ariadne", "asap"],
+        "budget": {"from": 30, "to": 79, "step": 1, "unit": "%"},
+        "set": {"prefetch": ["default", "none"]},
+        "no_contents": True,
+    }
+
+    def interrupt(tally: Tally) -> None:
+        if tally.done >= 100:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lab.sweep(spec, two, out=tmp_path, progress=interrupt)
+    last: list[Tally] = []
+    rows = lab.sweep(spec, two, out=tmp_path, progress=last.append).to_pandas()
+    assert last[-1].before >= 100 and last[-1].before + last[-1].done == len(rows) == 500
+    assert rows.error.isna().all()
+    # More memory never costs exact LRU a fault.
+    # With more memory exact LRU has no more faults.
+    lru = rows[(rows.scheme == "lru") & (rows["set.prefetch"] == "default")].sort_values("budget")
+    assert len(lru) == 50 and list(lru.faults) == sorted(lru.faults, reverse=True)
+
+
 def test_a_cluster_that_goes_fails_no_task(spec: "dict[str, Any]", one: Client, tmp_path: pathlib.Path) -> None:
     out = tmp_path / "sweep"
     with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
