@@ -40,9 +40,9 @@
 //! `swap` is the kernel alone over a swap file on disk, `zswap` the kernel's compressed cache before such a file, whose
 //! pool counts in the total as a zram device's does (its share of memory is the kernel's default, of the arm's total, but a
 //! percent of the machine at least: the kernel takes no less); it compresses by its own default where it has not the
-//! algorithm of zram, and the result says by which. `asap` is the kernel host with that scheme, which has no lists
-//! of hot pages; `ariadne-ehl`, `ariadne-al` and `ezswap` are the preloaded library with these, as in the arm `preload`.
-//! ezswap has files of programs and a backing file, in the place for temporary files.
+//! algorithm of zram, and the result says by which. `ariadne-ehl`, `ariadne-al` and `ezswap` are the preloaded library with
+//! these, as in the arm `preload`. ezswap has files of programs and a backing file, in the place for temporary files. ASAP
+//! prepages by taking memory from other programs, which no host here does: it is measured in replay.
 //!
 //! # A whole machine
 //!

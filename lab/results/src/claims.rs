@@ -14,6 +14,10 @@ mod asap;
 mod ezswap;
 mod fleet;
 
+/// Makes live relaunches under the published schemes.
+const LIVE_SCHEMES: &str =
+    "warmswap-lab bench relaunch --arms dram,zram,zswap,ariadne-ehl,ariadne-al,ezswap";
+
 /// One of the four papers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paper {

@@ -20,7 +20,7 @@ choices! {
         Zram = "zram",
         /// The kernel, steered by the kernel host, over zram.
         Kernel = "kernel",
-        /// The preloaded library, in the programs that allow it; the others as in [`Arm::Zram`].
+        /// The preloaded library, in the programs that allow it; the others as with `zram`.
         Preload = "preload",
         /// The kernel by itself, over a swap file on disk.
         Swap = "swap",
@@ -36,7 +36,7 @@ choices! {
         ZramDefault = "zram-default",
         /// The same with the settings that distributions choose for zram.
         ZramTuned = "zram-tuned",
-        /// The same as [`Arm::ZramDefault`], steered by the daemon as shipped, which is told of switches.
+        /// The same as `zram-default`, steered by the daemon as shipped, which is told of switches.
         Daemon = "daemon",
         /// The same, but the daemon is told nothing: it finds the applications and their switches by itself.
         DaemonUntold = "daemon-untold",
