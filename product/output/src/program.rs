@@ -20,31 +20,24 @@ pub fn bad(path: &Path, why: impl std::fmt::Display) -> BadInput {
 pub fn find(name: &OsStr, search: Option<OsString>) -> Result<PathBuf, BadInput> {
     let path = Path::new(name);
     if name.as_bytes().contains(&b'/') {
-        check_executable(path)?;
+        executable(path).map_err(|why| bad(path, why))?;
         return Ok(path.to_owned());
     }
     let search = search.unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-    let executable = |path: &PathBuf| {
-        path.metadata()
-            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-    };
     let found = std::env::split_paths(&search)
         .map(|folder| folder.join(path))
-        .find(executable);
+        .find(|path| executable(path).is_ok());
     found.ok_or_else(|| bad(path, "no such program in PATH"))
 }
 
-/// Checks that it is a file that may be executed.
-///
-/// # Errors
-/// [`BadInput`] where it is not.
-pub fn check_executable(path: &Path) -> Result<Metadata, BadInput> {
-    let found = path.metadata().map_err(|error| bad(path, error))?;
+/// The metadata of a file that may be executed, or why the one at `path` is none.
+pub fn executable(path: &Path) -> Result<Metadata, String> {
+    let found = path.metadata().map_err(|error| error.to_string())?;
     if !found.is_file() {
-        return Err(bad(path, "it is no file"));
+        return Err("it is no file".to_owned());
     }
     if found.permissions().mode() & 0o111 == 0 {
-        return Err(bad(path, "it is not executable"));
+        return Err("it is not executable".to_owned());
     }
     Ok(found)
 }

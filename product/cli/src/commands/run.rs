@@ -166,14 +166,22 @@ struct Program<'a> {
     /// As it was named.
     name: &'a OsStr,
     arguments: &'a [OsString],
+    start: program::Start,
     budget_bytes: u64,
 }
 
 impl Program<'_> {
     /// A command that starts it.
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.path);
-        std::os::unix::process::CommandExt::arg0(&mut command, self.name);
+        let mut command;
+        if self.start.by_shell {
+            // The same arguments as `execvp` gives the shell.
+            command = Command::new(program::SHELL);
+            command.arg(&self.path);
+        } else {
+            command = Command::new(&self.path);
+            std::os::unix::process::CommandExt::arg0(&mut command, self.name);
+        }
         command.args(self.arguments);
         command
     }
@@ -242,8 +250,10 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     // changed on the machine.
     let mut signals = Signals::catch()?;
     let choice = host::choose(&args)?;
+    let path = find(name, std::env::var_os("PATH"))?;
     let program = Program {
-        path: find(name, std::env::var_os("PATH"))?,
+        start: program::start(&path)?,
+        path,
         name,
         arguments,
         budget_bytes,

@@ -58,7 +58,7 @@ pub fn run(
         });
     }
     let library = preload_library(&machine)?;
-    program::check(&program.path)?;
+    program::check(&program.start.file)?;
 
     // Command lines of programs are private to their user.
     let folder = tempfile::Builder::new()
@@ -68,7 +68,7 @@ pub fn run(
     let folder = folder.context("cannot make a folder for statistics")?;
     settings.stats_json = Some(RunSettings::stats_in(folder.path()));
     let mut command = program.command();
-    let has_sanitizer = program::has_sanitizer(&program.path);
+    let has_sanitizer = program::has_sanitizer(&program.start.file);
     if !has_sanitizer {
         command
             .env(RUN_VARIABLE, settings.to_variable()?)

@@ -1,39 +1,154 @@
-//! Whether a library can be preloaded into a program.
+//! What the kernel starts for a program, and whether a library can be preloaded into that.
 
-use object::elf::{DT_NEEDED, FileHeader64, PT_INTERP};
+use object::elf::{DT_NEEDED, ELFMAG, FileHeader32, FileHeader64};
 use object::read::ReadCache;
-use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
+use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _};
 use object::{Endianness, FileKind};
+use rustix::fs::StatVfsMountFlags;
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use warmswap_output::BadInput;
-use warmswap_output::program::{bad, check_executable};
+use warmswap_output::program::{bad, executable};
 
 /// Scripts may name scripts as their interpreters; the kernel follows so many.
 const SCRIPT_DEPTH: usize = 5;
 
 /// The kernel reads so much of a script's first line.
-const FIRST_LINE: u64 = 256;
+const FIRST_LINE: usize = 256;
 
-/// Bits of a mode that give the program other rights than its user's.
+/// What the C library starts for a text that names no interpreter.
+pub const SHELL: &str = "/bin/sh";
+
+/// Bits of a mode that give the program other rights than its user's. The one of the group counts only where the group may
+/// execute the program.
 const SET_USER: u32 = 0o4000;
-const SET_GROUP: u32 = 0o2000;
+const SET_GROUP: u32 = 0o2010;
 
-/// Checks that the kernel and the dynamic loader will put a library into the program at `path`.
-pub fn check(path: &Path) -> Result<(), BadInput> {
-    let mut path = path.to_owned();
-    for _ in 0..SCRIPT_DEPTH {
-        check_rights(&path)?;
-        match interpreter(&path).map_err(|error| bad(&path, error))? {
-            Some(next) => path = next,
-            None => return check_elf(&path),
-        }
+/// What starts for a program.
+#[derive(Debug)]
+pub struct Start {
+    /// The file that the kernel loads: the program's own, or that of the last interpreter.
+    pub file: PathBuf,
+    /// Whether the program is a text that names no interpreter: the kernel refuses it, and the shell reads it.
+    pub by_shell: bool,
+}
+
+/// Follows the program at `path`, which can be executed, to what the kernel loads for it.
+///
+/// # Errors
+/// [`BadInput`] where an interpreter or a loader is missing, which the kernel would say of the program.
+pub fn start(path: &Path) -> Result<Start, BadInput> {
+    let mut start = Start {
+        file: path.to_owned(),
+        by_shell: false,
+    };
+    for _ in 0..=SCRIPT_DEPTH {
+        let next = match first_line(&start.file) {
+            Ok(Line::Script(interpreter)) => interpreter,
+            Ok(Line::Text) if !start.by_shell => {
+                start.by_shell = true;
+                SHELL.into()
+            }
+            // A program that may be executed and not read is left to the kernel.
+            _ => {
+                check_loader(&start.file)?;
+                return Ok(start);
+            }
+        };
+        executable(&next).map_err(|why| lacking(&start.file, "interpreter", &next, why))?;
+        start.file = next;
     }
-    Err(bad(&path, "too many interpreters of interpreters"))
+    Err(bad(path, "too many interpreters of interpreters"))
+}
+
+/// The file at `path` cannot be run for want of another one.
+fn lacking(path: &Path, what: &str, other: &Path, why: impl Display) -> BadInput {
+    let windows = match other.as_os_str().as_bytes() {
+        [.., b'\r'] => "; its first line ends with a carriage return, as on Windows: remove that",
+        _ => "",
+    };
+    bad(path, format!("its {what} {other:?}: {why}{windows}"))
+}
+
+/// How a file begins.
+enum Line {
+    /// With the name of an interpreter.
+    Script(PathBuf),
+    /// As texts do: with no zero in the first line.
+    Text,
+    /// Otherwise.
+    Binary,
+}
+
+fn first_line(path: &Path) -> io::Result<Line> {
+    let mut start = Vec::new();
+    File::open(path)?
+        .take(FIRST_LINE as u64)
+        .read_to_end(&mut start)?;
+    if let Some(interpreter) = interpreter(&start) {
+        return Ok(Line::Script(interpreter));
+    }
+    let line = start.split(|&byte| byte == b'\n').next();
+    let is_text = !start.starts_with(&ELFMAG) && line.is_none_or(|line| !line.contains(&0));
+    Ok(if is_text { Line::Text } else { Line::Binary })
+}
+
+/// The interpreter that a script names, as the kernel reads it: blanks and tabs end it, and so does a zero. A name that is
+/// longer than what the kernel reads is none.
+fn interpreter(start: &[u8]) -> Option<PathBuf> {
+    let rest = start.strip_prefix(b"#!")?;
+    let line_end = rest.iter().position(|&byte| byte == b'\n');
+    let line = &rest[..line_end.unwrap_or(rest.len())];
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let name = &line[line.iter().position(|byte| !is_blank(byte))?..];
+    let end = name.iter().position(|byte| is_blank(byte) || *byte == 0);
+    let is_cut = end.is_none() && line_end.is_none() && start.len() == FIRST_LINE;
+    let name = &name[..end.unwrap_or(name.len())];
+    (!is_cut && !name.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(name)))
+}
+
+/// Checks that the loader of a program is there. What cannot be read is left to the kernel.
+fn check_loader(path: &Path) -> Result<(), BadInput> {
+    let Ok(data) = File::open(path).map(ReadCache::new) else {
+        return Ok(());
+    };
+    let loader = match FileKind::parse(&data) {
+        Ok(FileKind::Elf32) => loader::<FileHeader32<Endianness>>(&data),
+        Ok(FileKind::Elf64) => loader::<FileHeader64<Endianness>>(&data),
+        _ => return Ok(()),
+    };
+    match loader {
+        Ok(Some(loader)) => match loader.metadata() {
+            Err(why) => Err(lacking(path, "loader", &loader, why)),
+            Ok(_) => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// The loader that a program names; `None` for one that is statically linked.
+fn loader<H: FileHeader<Endian = Endianness>>(
+    data: &ReadCache<File>,
+) -> object::Result<Option<PathBuf>> {
+    let header = H::parse(data)?;
+    let endian = header.endian()?;
+    let segments = header.program_headers(endian, data)?;
+    let loader = segments
+        .iter()
+        .find_map(|s| s.interpreter(endian, data).transpose());
+    let loader = loader.transpose()?;
+    Ok(loader.map(|path| PathBuf::from(OsStr::from_bytes(path))))
+}
+
+/// Checks that the dynamic loader will put a library into the program whose file the kernel loads.
+pub fn check(file: &Path) -> Result<(), BadInput> {
+    check_rights(file)?;
+    check_elf(file)
 }
 
 /// How names of libraries begin that must come first in a program, and replace what the preloaded library replaces.
@@ -65,10 +180,16 @@ pub fn has_sanitizer(path: &Path) -> bool {
 }
 
 fn check_rights(path: &Path) -> Result<(), BadInput> {
-    let found = check_executable(path)?;
+    let found = executable(path).map_err(|why| bad(path, why))?;
+    let is_ignored = rustix::thread::no_new_privs().is_ok_and(|is_set| is_set)
+        || rustix::fs::statvfs(path)
+            .is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::NOSUID));
+    if is_ignored {
+        return Ok(());
+    }
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
     let other_user = found.mode() & SET_USER != 0 && found.uid() != user.as_raw();
-    let other_group = found.mode() & SET_GROUP != 0 && found.gid() != group.as_raw();
+    let other_group = found.mode() & SET_GROUP == SET_GROUP && found.gid() != group.as_raw();
     if other_user || other_group {
         let why = "it is set-uid or set-gid, and the dynamic loader preloads nothing into such programs; run \
                    it as its owner, or a copy without these bits";
@@ -85,23 +206,6 @@ fn check_rights(path: &Path) -> Result<(), BadInput> {
     Ok(())
 }
 
-/// The interpreter in a script's first line; `None` for what is no script.
-fn interpreter(path: &Path) -> io::Result<Option<PathBuf>> {
-    let mut start = Vec::new();
-    File::open(path)?.take(FIRST_LINE).read_to_end(&mut start)?;
-    let Some(rest) = start.strip_prefix(b"#!") else {
-        return Ok(None);
-    };
-    let line = rest.split(|&b| b == b'\n').next().unwrap_or_default();
-    let name = line
-        .trim_ascii_start()
-        .split(u8::is_ascii_whitespace)
-        .next();
-    Ok(name
-        .filter(|name| !name.is_empty())
-        .map(|name| PathBuf::from(OsStr::from_bytes(name))))
-}
-
 /// The kind that this command is, which is the library's too.
 const OWN_KIND: FileKind = FileKind::Elf64;
 
@@ -116,23 +220,17 @@ fn check_elf(path: &Path) -> Result<(), BadInput> {
                 "it is a 32-bit program, and the library has 64 bits",
             ));
         }
-        _ => return Err(bad(path, "it is neither an ELF program nor a script")),
+        _ => return Err(bad(path, "it is neither an ELF program nor a text")),
     }
-    let damaged = |error: object::Error| bad(path, format!("its ELF header is damaged: {error}"));
-    let header = FileHeader64::<Endianness>::parse(&data).map_err(damaged)?;
-    let endian = header.endian().map_err(damaged)?;
-    let segments = header.program_headers(endian, &data).map_err(damaged)?;
-    let loader = segments
-        .iter()
-        .find(|segment| segment.p_type(endian) == PT_INTERP);
+    let loader = loader::<FileHeader64<Endianness>>(&data);
+    let loader =
+        loader.map_err(|error| bad(path, format!("its ELF header is damaged: {error}")))?;
     let Some(loader) = loader else {
         let why = "it is statically linked, so that no library can be preloaded into it; link it dynamically, \
                    or link the warmswap library into it";
         return Err(bad(path, why));
     };
-    let loader = loader.data(endian, &data);
-    let loader = loader.map_err(|()| bad(path, "its ELF header is damaged"))?;
-    if String::from_utf8_lossy(loader).contains("musl") {
+    if loader.to_string_lossy().contains("musl") {
         return Err(bad(
             path,
             "it uses musl, and the library is built for glibc",
@@ -193,11 +291,9 @@ mod tests {
         for (content, reason) in [
             (elf(1, ""), "statically linked"),
             (elf(INTERP, "/lib/ld-musl-x86_64.so.1\0"), "musl"),
-            (b"plain text".to_vec(), "neither an ELF"),
-            (Vec::new(), "neither an ELF"),
+            (b"MZ\0\0".to_vec(), "neither an ELF"),
             (b"\x7fELF\x01\x01\x01".repeat(20), "32-bit"),
             (elf(INTERP, "")[..70].to_vec(), "damaged"),
-            (b"#!/does/not/exist\n".to_vec(), "/does/not/exist"),
         ] {
             let said = refusal(&content);
             assert!(said.contains(reason), "{said}");
@@ -227,14 +323,76 @@ mod tests {
 
     #[test]
     fn scripts_are_as_their_interpreters() {
-        let (_folder, path) = program(b"#! /bin/sh -e\necho\n", 0o755);
-        check(&path).unwrap();
+        for first_line in ["#! /bin/sh -e", "#!\t/bin/sh\t", "#!/bin/sh\0x"] {
+            let (_folder, path) = program(format!("{first_line}\necho\n").as_bytes(), 0o755);
+            let start = start(&path).unwrap();
+            assert_eq!(start.file, Path::new("/bin/sh"), "{first_line:?}");
+            assert!(!start.by_shell);
+            check(&start.file).unwrap();
+        }
         let (_static, interpreter) = program(&elf(1, ""), 0o755);
-        let said = refusal(format!("#!{} x", interpreter.display()).as_bytes());
+        let (_folder, path) = program(format!("#!{} x", interpreter.display()).as_bytes(), 0o755);
+        let said = check(&start(&path).unwrap().file).unwrap_err().0;
         assert!(said.contains("statically linked"), "{said}");
         let (_folder, own) = program(b"", 0o755);
         fs::write(&own, format!("#!{}", own.display())).unwrap();
-        assert!(check(&own).unwrap_err().0.contains("too many"));
+        assert!(start(&own).unwrap_err().0.contains("too many"));
+    }
+
+    #[test]
+    fn texts_without_an_interpreter_are_read_by_the_shell() {
+        let too_long = format!("#!/{}\necho\n", "x".repeat(FIRST_LINE));
+        for content in [
+            "echo\n",
+            "",
+            "#!\necho\n",
+            "#! \t\n",
+            "# text\n\0",
+            &too_long,
+        ] {
+            let (_folder, path) = program(content.as_bytes(), 0o755);
+            let start = start(&path).unwrap();
+            let file = start.file.as_path();
+            assert_eq!(
+                (file, start.by_shell),
+                (Path::new(SHELL), true),
+                "{content:?}"
+            );
+        }
+        let (_folder, path) = program(b"MZ\0\0", 0o755);
+        assert!(!start(&path).unwrap().by_shell);
+        // A script whose interpreter is a text is one, too.
+        let (_other, other) = program(format!("#!{}\n", path.display()).as_bytes(), 0o755);
+        fs::write(&path, "echo\n").unwrap();
+        assert!(start(&other).unwrap().by_shell);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for (content, parts) in [
+            (
+                b"#!/does/not/exist\n".to_vec(),
+                ["interpreter", "/does/not/exist"],
+            ),
+            (
+                b"#!/bin/sh\r\necho\r\n".to_vec(),
+                ["interpreter", "carriage return"],
+            ),
+            (
+                b"#!/etc/passwd\n".to_vec(),
+                ["interpreter", "not executable"],
+            ),
+            (
+                elf(INTERP, "/does/not/load\0"),
+                ["loader", "/does/not/load"],
+            ),
+        ] {
+            let (_folder, path) = program(&content, 0o755);
+            let said = start(&path).unwrap_err().0;
+            let begin = format!("cannot run {}: its ", path.display());
+            let is_whole = parts.iter().all(|part| said.contains(part));
+            assert!(said.starts_with(&begin) && is_whole, "{said}");
+        }
     }
 
     #[test]
@@ -247,5 +405,9 @@ mod tests {
         std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
         assert!(check(&path).unwrap_err().0.contains("set-uid"));
+        // The kernel has no eye for these bits of a script.
+        fs::write(&path, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o6755)).unwrap();
+        check(&start(&path).unwrap().file).unwrap();
     }
 }
