@@ -50,6 +50,11 @@ pub struct DaemonSocket {
 }
 
 impl DaemonSocket {
+    /// The daemon that listens there.
+    pub fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
     /// Tells the daemon what happened to an application.
     pub fn tell(&self, name: &str, event: AppEvent) -> Result<()> {
         let request = Request::App {

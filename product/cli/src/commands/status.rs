@@ -14,7 +14,9 @@ use std::time::Duration;
 use warmswap_daemon::metrics::openmetrics;
 use warmswap_output::output::TableArgs;
 use warmswap_output::{BadInput, Output, Table, tell};
-use warmswap_protocol::{Client, ClientError, DaemonStatus, ProgramStats, running, socket_of};
+use warmswap_protocol::{
+    Client, ClientError, DaemonStatus, ProgramStats, RefusalKind, running, socket_of,
+};
 
 /// How long a program has for its answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -40,6 +42,8 @@ Examples:
       the daemon with its applications, and the paged programs
   warmswap status 4711
       one paged program
+  warmswap status /run/warmswap/daemon.sock
+      the daemon alone
   warmswap status --watch
       the same, again each second
   warmswap status --json -
@@ -61,7 +65,7 @@ pub struct StatusArgs {
     /// The daemon's status as OpenMetrics text, for Prometheus
     #[arg(long, conflicts_with_all = ["json", "csv", "targets"])]
     openmetrics: bool,
-    /// Paged programs, by process or socket; default: the daemon, and all of this user
+    /// Paged programs, by process or socket, or the daemon by its socket; default: the daemon, and all programs of this user
     #[arg(value_name = "PID|SOCKET")]
     targets: Vec<String>,
     #[command(flatten)]
@@ -72,7 +76,7 @@ pub struct StatusArgs {
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Listing {
-    /// The daemon; `None` where none answers, or programs are named.
+    /// The daemon; `None` where none answers, or programs alone are named.
     daemon: Option<DaemonStatus>,
     /// Paged programs.
     programs: Vec<ProgramStats>,
@@ -131,9 +135,10 @@ fn everything(socket: &DaemonSocket) -> (Listing, Option<Unreachable>) {
     (listing, unreachable)
 }
 
-/// The programs that are named.
+/// The programs that are named, and the daemon if its socket is.
 fn named(targets: &[String]) -> Result<Listing> {
-    let ask = |target: &String| {
+    let mut listing = Listing::default();
+    for target in targets {
         let socket = socket(target);
         if !is_program(target) && !socket.exists() {
             let why = format!(
@@ -141,13 +146,15 @@ fn named(targets: &[String]) -> Result<Listing> {
             );
             return Err(BadInput(why).into());
         }
-        Ok(ask(&socket)?)
-    };
-    let programs = targets.iter().map(ask).collect::<Result<_>>()?;
-    Ok(Listing {
-        programs,
-        ..Listing::default()
-    })
+        match ask(&socket) {
+            Ok(stats) => listing.programs.push(stats),
+            Err(ClientError::Refused { refusal, .. }) if refusal.kind == RefusalKind::Unknown => {
+                listing.daemon = DaemonSocket::at(socket).status()?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(listing)
 }
 
 /// Prints what was asked for, and ends with what was found.

@@ -12,7 +12,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use warmswap_doctor::{Machine, Part, require};
 use warmswap_protocol::{
-    Answer, FaultCounts, LatencySummary, Phase, ProgramStats, Refusal, RefusalKind, Request, Server,
+    Answer, FaultCounts, LatencySummary, Phase, ProgramStats, Refusal, RefusalKind, Reply, Request,
+    Server,
 };
 use warmswap_testkit::schema::assert_described;
 
@@ -84,17 +85,9 @@ impl Session {
 
 /// Runs `commands` while a program of number `pid` listens on `socket`, and gives what it was told.
 fn with_program(socket: &Path, pid: u32, commands: impl FnOnce()) -> Vec<Request> {
-    let mut server = Server::bind(socket).expect("the socket is free");
     let told = Mutex::new(Vec::new());
-    let stop = AtomicBool::new(false);
-    struct Stop<'a>(&'a AtomicBool);
-    impl Drop for Stop<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Relaxed);
-        }
-    }
     let mut phase = Phase::Foreground;
-    let mut answer = |request: Request| {
+    let answer = |request: Request| {
         let stats = |phase| ProgramStats {
             phase,
             ..stats(pid)
@@ -113,6 +106,24 @@ fn with_program(socket: &Path, pid: u32, commands: impl FnOnce()) -> Vec<Request
             }
         }
     };
+    with_server(socket, answer, commands);
+    told.into_inner().expect("no poison")
+}
+
+/// Runs `commands` while requests on `socket` are answered.
+fn with_server(
+    socket: &Path,
+    mut answer: impl FnMut(Request) -> Reply + Send,
+    commands: impl FnOnce(),
+) {
+    let mut server = Server::bind(socket).expect("the socket is free");
+    let stop = AtomicBool::new(false);
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Relaxed) {
@@ -123,7 +134,6 @@ fn with_program(socket: &Path, pid: u32, commands: impl FnOnce()) -> Vec<Request
         let _stop = Stop(&stop);
         commands();
     });
-    told.into_inner().expect("no poison")
 }
 
 /// A process number that no process can have: the largest that a kernel gives is less than 2^22.
@@ -161,6 +171,30 @@ fn status_lists_what_runs_and_removes_what_has_ended() {
         let one = session.json(&["status", &own]);
         assert_eq!(one["programs"][0]["pid"], OWN);
         assert_eq!(one["programs"][0]["fault_latency"]["p50_ns"], 3100);
+    });
+}
+
+#[test]
+fn the_daemon_is_shown_by_its_socket() {
+    let session = Session::new();
+    let [daemon, program] = ["daemon.sock", "4711.sock"].map(|name| session.socket(name));
+    let answer = |request| match request {
+        Request::Daemon => Ok(Answer::Daemon(Box::default())),
+        _ => Err(Refusal::new(RefusalKind::Unknown, "for paged programs")),
+    };
+    let told = with_program(&program, 4711, || {
+        with_server(&daemon, answer, || {
+            let shown = session.json(&["status", text(&daemon), "4711"]);
+            assert!(shown["daemon"].is_object(), "{shown}");
+            assert_eq!(shown["programs"][0]["pid"], 4711);
+        });
+    });
+    assert_eq!(told, []);
+    // A socket of another kind of program.
+    let no = |_| Err(Refusal::new(RefusalKind::Unknown, "no such request"));
+    with_server(&daemon, no, || {
+        let ran = session.run(&["status", text(&daemon)]);
+        assert_refused(&ran, 1, &["daemon.sock", "no such request"]);
     });
 }
 
