@@ -3,13 +3,14 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::transmute;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::ptr;
 
-use libc::pid_t;
+use rustix::fs::CWD;
 
 use crate::real::RealSymbol;
 use crate::target::{self, Refusal};
-use crate::{limits, unbound};
+use crate::{actions, limits, unbound};
 
 /// Arguments, or an environment: texts, and null at the end.
 pub type Words = *const *const c_char;
@@ -18,7 +19,7 @@ type Execve = unsafe extern "C" fn(*const c_char, Words, Words) -> c_int;
 type Fexecve = unsafe extern "C" fn(c_int, Words, Words) -> c_int;
 type Execveat = unsafe extern "C" fn(c_int, *const c_char, Words, Words, c_int) -> c_int;
 type Spawn = unsafe extern "C" fn(
-    *mut pid_t,
+    *mut c_int,
     *const c_char,
     *const c_void,
     *const c_void,
@@ -32,6 +33,8 @@ static FEXECVE: RealSymbol = RealSymbol::new(c"fexecve");
 static EXECVEAT: RealSymbol = RealSymbol::new(c"execveat");
 static SPAWN: RealSymbol = RealSymbol::new(c"posix_spawn");
 static SPAWNP: RealSymbol = RealSymbol::new(c"posix_spawnp");
+static PIDFD_SPAWN: RealSymbol = RealSymbol::new(c"pidfd_spawn");
+static PIDFD_SPAWNP: RealSymbol = RealSymbol::new(c"pidfd_spawnp");
 
 /// The most words of an environment that is changed, and the longest list of libraries: all of it lies on the stack, since a
 /// child of `vfork` has its parent's memory.
@@ -46,10 +49,13 @@ unsafe extern "C" {
 
 /// Finds the C library's functions while there is only one thread.
 pub fn start() {
-    for function in [&EXECVE, &EXECVPE, &FEXECVE, &EXECVEAT, &SPAWN, &SPAWNP] {
+    let exec = [&EXECVE, &EXECVPE, &FEXECVE, &EXECVEAT];
+    let spawn = [&SPAWN, &SPAWNP, &PIDFD_SPAWN, &PIDFD_SPAWNP];
+    for function in exec.iter().chain(&spawn) {
         function.function();
     }
     target::start();
+    actions::start();
 }
 
 fn hand_over() {
@@ -63,19 +69,37 @@ fn own_environment() -> Words {
     unsafe { environ }
 }
 
-/// Goes on with the environment for the program at `path`, where that is known.
+/// Where a program's file is, and where it begins: its interpreters are found from there.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    folder: BorrowedFd<'a>,
+    /// Null where it is not known.
+    path: *const c_char,
+    begins_in: BorrowedFd<'a>,
+}
+
+impl Place<'static> {
+    /// From this process's own folder.
+    fn own(path: *const c_char) -> Self {
+        Self {
+            folder: CWD,
+            path,
+            begins_in: CWD,
+        }
+    }
+}
+
+/// Goes on with the environment for the program at that place, where that is known.
 ///
 /// # Safety
 /// The texts end with a zero, and the list with null.
 unsafe fn with_environment<R>(
-    path: *const c_char,
+    place: Place<'_>,
     environment: Words,
     go_on: impl FnOnce(Words) -> R,
 ) -> R {
     // SAFETY: passed on to the caller.
-    let refusal =
-        unsafe { (!path.is_null()).then(|| refusal_of(CStr::from_ptr(path), environment)) };
-    match refusal.flatten() {
+    match unsafe { refusal_of(place, environment) } {
         None => go_on(environment),
         // SAFETY: passed on to the caller.
         Some(refusal) => unsafe { without_library(refusal, environment, go_on) },
@@ -86,14 +110,18 @@ unsafe fn with_environment<R>(
 ///
 /// # Safety
 /// As of [`with_environment`].
-unsafe fn refusal_of(path: &CStr, environment: Words) -> Option<Refusal> {
+unsafe fn refusal_of(place: Place<'_>, environment: Words) -> Option<Refusal> {
+    if place.path.is_null() {
+        return None;
+    }
     // SAFETY: passed on to the caller.
     unsafe {
         find(environment, LD_PRELOAD)?;
-        match find(environment, c"VALGRIND_LAUNCHER=") {
-            Some(_) => Some(Refusal::Valgrind),
-            None => target::refusal(path),
+        if find(environment, c"VALGRIND_LAUNCHER=").is_some() {
+            return Some(Refusal::Valgrind);
         }
+        let program = target::open(place.folder, CStr::from_ptr(place.path))?;
+        target::refusal(program, place.begins_in)
     }
 }
 
@@ -165,7 +193,7 @@ unsafe extern "C" fn execve(path: *const c_char, arguments: Words, environment: 
     // SAFETY: the C library's function of that type; passed on to the caller.
     unsafe {
         let execve: Execve = transmute(EXECVE.or_abort());
-        with_environment(path, environment, |environment| {
+        with_environment(Place::own(path), environment, |environment| {
             execve(path, arguments, environment)
         })
     }
@@ -184,7 +212,8 @@ unsafe extern "C" fn execvpe(file: *const c_char, arguments: Words, environment:
     // SAFETY: the C library's function of that type; passed on to the caller.
     unsafe {
         let execvpe: Execve = transmute(EXECVPE.or_abort());
-        with_environment(buffer.find(file), environment, |environment| {
+        let place = Place::own(buffer.find(CWD, file));
+        with_environment(place, environment, |environment| {
             execvpe(file, arguments, environment)
         })
     }
@@ -203,7 +232,7 @@ unsafe extern "C" fn fexecve(file: c_int, arguments: Words, environment: Words) 
     // SAFETY: the C library's function of that type; passed on to the caller.
     unsafe {
         let fexecve: Fexecve = transmute(FEXECVE.or_abort());
-        with_environment(buffer.path(), environment, |environment| {
+        with_environment(Place::own(buffer.path()), environment, |environment| {
             fexecve(file, arguments, environment)
         })
     }
@@ -222,57 +251,99 @@ unsafe extern "C" fn execveat(
     // SAFETY: the C library's function of that type; passed on to the caller.
     unsafe {
         let execveat: Execveat = transmute(EXECVEAT.or_abort());
-        let is_whole = folder == libc::AT_FDCWD || path.is_null() || *path == b'/' as c_char;
-        let known = match flags & libc::AT_EMPTY_PATH != 0 && !path.is_null() && *path == 0 {
-            true => buffer.path(),
-            false if is_whole => path,
-            // In a folder that has no name here.
-            false => ptr::null(),
-        };
-        with_environment(known, environment, |environment| {
+        let is_empty = !path.is_null() && *path == 0;
+        let mut place = Place::own(path);
+        if is_empty && flags & libc::AT_EMPTY_PATH != 0 {
+            place.path = buffer.path();
+        } else if folder >= 0 {
+            place.folder = BorrowedFd::borrow_raw(folder);
+        }
+        with_environment(place, environment, |environment| {
             execveat(folder, path, arguments, environment, flags)
         })
     }
 }
 
-/// `posix_spawn`, which starts another program beside this one.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn posix_spawn(
-    child: *mut pid_t,
-    path: *const c_char,
+/// A program that is to be started beside this one, as the C library's functions are told of it.
+struct Child {
+    /// Where its number goes, or its descriptor.
+    child: *mut c_int,
+    /// A path, or a name that is searched for.
+    program: *const c_char,
+    is_searched: bool,
     actions: *const c_void,
     attributes: *const c_void,
     arguments: Words,
-    environment: Words,
-) -> c_int {
-    unbound::unbind();
-    // SAFETY: the C library's function of that type; passed on to the caller.
-    unsafe {
-        let spawn: Spawn = transmute(SPAWN.or_abort());
-        with_environment(path, environment, |environment| {
-            spawn(child, path, actions, attributes, arguments, environment)
-        })
+}
+
+impl Child {
+    /// Starts it by a function of that type.
+    ///
+    /// # Safety
+    /// As of that function.
+    unsafe fn start(self, function: *mut c_void, environment: Words) -> c_int {
+        unbound::unbind();
+        // The C library may be older than the function.
+        if function.is_null() {
+            return libc::ENOSYS;
+        }
+        let mut buffer = target::PathBuffer::new();
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let spawn: Spawn = transmute(function);
+            let folder = actions::folder(self.actions);
+            let begins_in = folder.as_ref().map_or(CWD, |folder| folder.as_fd());
+            let path = match (&folder, self.is_searched) {
+                (None, _) => ptr::null(),
+                (_, false) => self.program,
+                (_, true) => buffer.find(begins_in, self.program),
+            };
+            let place = Place {
+                folder: begins_in,
+                path,
+                begins_in,
+            };
+            with_environment(place, environment, |environment| {
+                spawn(
+                    self.child,
+                    self.program,
+                    self.actions,
+                    self.attributes,
+                    self.arguments,
+                    environment,
+                )
+            })
+        }
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn posix_spawnp(
-    child: *mut pid_t,
-    file: *const c_char,
-    actions: *const c_void,
-    attributes: *const c_void,
-    arguments: Words,
-    environment: Words,
-) -> c_int {
-    unbound::unbind();
-    let mut buffer = target::PathBuffer::new();
-    // SAFETY: the C library's function of that type; passed on to the caller.
-    unsafe {
-        let spawn: Spawn = transmute(SPAWNP.or_abort());
-        with_environment(buffer.find(file), environment, |environment| {
-            spawn(child, file, actions, attributes, arguments, environment)
-        })
-    }
+/// Functions of the C library that start a program beside this one.
+macro_rules! spawns {
+    ($($name:ident, $real:ident, $is_searched:literal;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(
+                child: *mut c_int,
+                program: *const c_char,
+                actions: *const c_void,
+                attributes: *const c_void,
+                arguments: Words,
+                environment: Words,
+            ) -> c_int {
+                let is_searched = $is_searched;
+                let child = Child { child, program, is_searched, actions, attributes, arguments };
+                // SAFETY: the C library's function of that type; passed on to the caller.
+                unsafe { child.start($real.function(), environment) }
+            }
+        )*
+    };
+}
+
+spawns! {
+    posix_spawn, SPAWN, false;
+    posix_spawnp, SPAWNP, true;
+    pidfd_spawn, PIDFD_SPAWN, false;
+    pidfd_spawnp, PIDFD_SPAWNP, true;
 }
 
 unsafe extern "C" fn list_of_execl(path: *const c_char, arguments: Words) -> c_int {

@@ -22,6 +22,7 @@
 //! | `heap` | memory of this library's own, which is never paged |
 //! | `limits` | limits of the program under which it is not paged, or that are kept here |
 //! | `exec`, `target` | before another program takes this one's place, or is started: one that cannot take this library does not get it |
+//! | `actions` | the folder in which a program begins that `posix_spawn` starts |
 //! | `locked` | a program that locks all of its memory is not paged |
 //! | `threads` | threads of this library are known from their first instruction, and have stacks of their own |
 //! | `attributes` | what the kernel keeps of addresses beside their protection |
@@ -44,6 +45,7 @@
 //!   kernel as it is.
 #![allow(unsafe_code)] // Functions of the C library, with the C library's own obligations.
 
+mod actions;
 mod asks;
 mod attributes;
 mod ends;

@@ -5,12 +5,12 @@
 //! All of this runs in children of `fork` and `vfork`, too: it allocates nothing.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{Elf64_Ehdr as Header, Elf64_Phdr as Segment};
-use rustix::fs::{Access, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags};
 
 /// The longest path.
 const MOST_PATH: usize = 4096;
@@ -99,30 +99,31 @@ fn known(path: &AtomicPtr<c_char>) -> Option<&'static CStr> {
     (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) })
 }
 
-/// Why the program at `path` does not get this library. None where it is not known: the kernel or the loader say then what
-/// there is to say.
-pub fn refusal(path: &CStr) -> Option<Refusal> {
+/// Why a program does not get this library: one that is read from this file, and begins in this folder. None where it is not
+/// known: the kernel or the loader say then what there is to say.
+pub fn refusal(program: OwnedFd, folder: BorrowedFd<'_>) -> Option<Refusal> {
     let library = known(&LIBRARY)?;
     if rustix::fs::access(library, Access::READ_OK).is_err() {
         return Some(Refusal::NotLoadable);
     }
+    let mut file = program;
     let mut buffer = PathBuffer::new();
-    buffer.set(path.to_bytes())?;
     for _ in 0..MOST_SCRIPTS {
-        let file = open(buffer.text()?)?;
         let mut head = [0u8; 256];
         let bytes = rustix::io::pread(&file, &mut head, 0).ok()?;
-        match head[..bytes].strip_prefix(b"#!") {
-            Some(line) => buffer.set(interpreter(line)?)?,
-            None => return refusal_of_elf(&file),
-        }
+        let Some(line) = head[..bytes].strip_prefix(b"#!") else {
+            return refusal_of_elf(&file);
+        };
+        buffer.set(interpreter(line)?)?;
+        file = open(folder, buffer.text()?)?;
     }
     None
 }
 
-fn open(path: &CStr) -> Option<OwnedFd> {
+/// Opens the program at `path`, in a folder.
+pub fn open(folder: BorrowedFd<'_>, path: &CStr) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    rustix::fs::open(path, flags, Mode::empty()).ok()
+    rustix::fs::openat(folder, path, flags, Mode::empty()).ok()
 }
 
 /// The interpreter in a script's first line, behind `#!`.
@@ -229,9 +230,15 @@ impl PathBuffer {
     /// The file of a descriptor.
     pub fn of_descriptor(file: c_int) -> Self {
         let mut buffer = Self::new();
+        buffer.number(b"/proc/self/fd/", file.max(0) as u32, b"");
+        buffer
+    }
+
+    /// A path with a number in it.
+    fn number(&mut self, before: &[u8], number: u32, behind: &[u8]) -> Option<()> {
         let mut digits = [0u8; 10];
         let mut first = digits.len();
-        let mut rest = file.max(0) as u32;
+        let mut rest = number;
         loop {
             first -= 1;
             digits[first] = b'0' + (rest % 10) as u8;
@@ -240,8 +247,7 @@ impl PathBuffer {
                 break;
             }
         }
-        buffer.join(b"/proc/self/fd", &digits[first..]);
-        buffer
+        self.join([before, &digits[first..], behind])
     }
 
     /// The path, for the C library.
@@ -262,13 +268,13 @@ impl PathBuffer {
         Some(())
     }
 
-    fn join(&mut self, folder: &[u8], name: &[u8]) -> Option<()> {
-        let bytes = folder.len() + 1 + name.len();
-        let buffer = self.0.get_mut(..bytes + 1)?;
-        buffer[..folder.len()].copy_from_slice(folder);
-        buffer[folder.len()] = b'/';
-        buffer[folder.len() + 1..bytes].copy_from_slice(name);
-        buffer[bytes] = 0;
+    fn join(&mut self, parts: [&[u8]; 3]) -> Option<()> {
+        let mut end = 0;
+        for part in parts {
+            self.0.get_mut(end..end + part.len())?.copy_from_slice(part);
+            end += part.len();
+        }
+        *self.0.get_mut(end)? = 0;
         Some(())
     }
 
@@ -278,11 +284,11 @@ impl PathBuffer {
         self.text()
     }
 
-    /// The file that the C library would find in the folders of `PATH`; null where it would find none.
+    /// The file that the C library would find in the folders of `PATH`, in this folder; null where it would find none.
     ///
     /// # Safety
     /// The name ends with a zero.
-    pub unsafe fn find(&mut self, file: *const c_char) -> *const c_char {
+    pub unsafe fn find(&mut self, own: BorrowedFd<'_>, file: *const c_char) -> *const c_char {
         if file.is_null() {
             return file;
         }
@@ -301,16 +307,26 @@ impl PathBuffer {
         }
         for folder in folders.split(|&byte| byte == b':') {
             let folder: &[u8] = if folder.is_empty() { b"." } else { folder };
-            let is_there = self.join(folder, name).is_some()
-                && self
-                    .text()
-                    .is_some_and(|path| rustix::fs::access(path, Access::EXEC_OK).is_ok());
-            if is_there {
+            if self.join([folder, b"/", name]).is_some()
+                && self.text().is_some_and(|path| is_program(own, path))
+            {
                 return self.path();
             }
         }
         ptr::null()
     }
+}
+
+/// Whether there is a file that may be executed.
+fn is_program(folder: BorrowedFd<'_>, path: &CStr) -> bool {
+    let found = rustix::fs::statat(folder, path, AtFlags::empty());
+    found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file())
+        && rustix::fs::accessat(folder, path, Access::EXEC_OK, AtFlags::empty()).is_ok()
+}
+
+/// The libraries of a list.
+fn libraries(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|&byte| byte == b':' || byte == b' ')
 }
 
 /// Writes `name` and what a list of libraries has beside this one, with a zero at the end: how many bytes of the list are left.
@@ -321,7 +337,7 @@ pub fn list_without_library(list: &[u8], name: &CStr, text: &mut [u8]) -> Option
     text.get_mut(..start)?.copy_from_slice(name.to_bytes());
     let mut end = start;
     let mut is_in = false;
-    for one in list.split(|&byte| byte == b':' || byte == b' ') {
+    for one in libraries(list) {
         if one == library {
             is_in = true;
         } else if !one.is_empty() {
