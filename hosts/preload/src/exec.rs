@@ -10,7 +10,7 @@ use rustix::fs::CWD;
 
 use crate::real::RealSymbol;
 use crate::target::{self, Refusal};
-use crate::{actions, limits, unbound};
+use crate::{actions, limits, report, unbound};
 
 /// Arguments, or an environment: texts, and null at the end.
 pub type Words = *const *const c_char;
@@ -89,10 +89,36 @@ impl Place<'static> {
     }
 }
 
-/// Goes on with the environment for the program at that place, where that is known.
+/// Becomes the program at that place by `go_on`, which returns where it fails. That this library does not go with it is noted.
 ///
 /// # Safety
 /// The texts end with a zero, and the list with null.
+unsafe fn become_program(
+    place: Place<'_>,
+    environment: Words,
+    go_on: impl FnOnce(Words) -> c_int,
+) -> c_int {
+    let go_on = |environment| {
+        // SAFETY: passed on to the caller.
+        let list = unsafe { find(environment, LD_PRELOAD) };
+        if list.is_some_and(|(_, list)| target::is_in_list(list.to_bytes())) {
+            return go_on(environment);
+        }
+        let is_noted = report::becomes_unpaged();
+        let result = go_on(environment);
+        if is_noted {
+            report::stays_paged();
+        }
+        result
+    };
+    // SAFETY: passed on to the caller.
+    unsafe { with_environment(place, environment, go_on) }
+}
+
+/// Goes on with the environment for the program at that place, where that is known.
+///
+/// # Safety
+/// As of [`become_program`].
 unsafe fn with_environment<R>(
     place: Place<'_>,
     environment: Words,
@@ -109,7 +135,7 @@ unsafe fn with_environment<R>(
 /// Why a program does not get this library, if its environment would have it loaded.
 ///
 /// # Safety
-/// As of [`with_environment`].
+/// As of [`become_program`].
 unsafe fn refusal_of(place: Place<'_>, environment: Words) -> Option<Refusal> {
     if place.path.is_null() {
         return None;
@@ -128,7 +154,7 @@ unsafe fn refusal_of(place: Place<'_>, environment: Words) -> Option<Refusal> {
 /// The value of the first word with that beginning, and where it is.
 ///
 /// # Safety
-/// As of [`with_environment`].
+/// As of [`become_program`].
 unsafe fn find<'a>(words: Words, beginning: &CStr) -> Option<(usize, &'a CStr)> {
     let mut index = 0;
     // SAFETY: passed on to the caller: no word behind the last is read.
@@ -148,7 +174,7 @@ unsafe fn find<'a>(words: Words, beginning: &CStr) -> Option<(usize, &'a CStr)> 
 /// Goes on with the environment but for this library. An environment that is too large stays as it is.
 ///
 /// # Safety
-/// As of [`with_environment`].
+/// As of [`become_program`].
 #[inline(never)]
 unsafe fn without_library<R>(
     refusal: Refusal,
@@ -193,7 +219,7 @@ unsafe extern "C" fn execve(path: *const c_char, arguments: Words, environment: 
     // SAFETY: the C library's function of that type; passed on to the caller.
     unsafe {
         let execve: Execve = transmute(EXECVE.or_abort());
-        with_environment(Place::own(path), environment, |environment| {
+        become_program(Place::own(path), environment, |environment| {
             execve(path, arguments, environment)
         })
     }
@@ -213,7 +239,7 @@ unsafe extern "C" fn execvpe(file: *const c_char, arguments: Words, environment:
     unsafe {
         let execvpe: Execve = transmute(EXECVPE.or_abort());
         let place = Place::own(buffer.find(CWD, file));
-        with_environment(place, environment, |environment| {
+        become_program(place, environment, |environment| {
             execvpe(file, arguments, environment)
         })
     }
@@ -232,7 +258,7 @@ unsafe extern "C" fn fexecve(file: c_int, arguments: Words, environment: Words) 
     // SAFETY: the C library's function of that type; passed on to the caller.
     unsafe {
         let fexecve: Fexecve = transmute(FEXECVE.or_abort());
-        with_environment(Place::own(buffer.path()), environment, |environment| {
+        become_program(Place::own(buffer.path()), environment, |environment| {
             fexecve(file, arguments, environment)
         })
     }
@@ -258,7 +284,7 @@ unsafe extern "C" fn execveat(
         } else if folder >= 0 {
             place.folder = BorrowedFd::borrow_raw(folder);
         }
-        with_environment(place, environment, |environment| {
+        become_program(place, environment, |environment| {
             execveat(folder, path, arguments, environment, flags)
         })
     }

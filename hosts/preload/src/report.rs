@@ -1,5 +1,6 @@
 //! What the program reports: while it runs, and in a file at its end.
 
+use std::ffi::{CStr, c_void};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -9,20 +10,26 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
 use libc::c_int;
+use rustix::fs::{Mode, OFlags};
 use warmswap_page::latency::LatencyHistogram;
 use warmswap_process::Space;
-use warmswap_protocol::{ExitState, FaultCounts, FileStats, ProgramStats};
+use warmswap_protocol::{ExitState, FaultCounts, FileStats, ProgramStats, RunSettings};
 
 use crate::keeper;
 use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{Program, name, program};
+use crate::target::PathBuffer;
 
 /// Ends the name of the file, beside the report, that says why the program is not paged.
-const UNPAGED: &str = "unpaged";
+const UNPAGED: &[u8] = b".unpaged";
+/// What it says where the program became one without this library.
+const BECAME_ANOTHER: &[u8] = b"it became another program (exec), which ran without the library";
 
 static STARTED: OnceLock<Instant> = OnceLock::new();
 static LAUNCHES: LatencyHistogram = LatencyHistogram::new();
 static SEEN: Seen = Seen::new();
+/// The folder of reports, with a slash at its end.
+static FOLDER: OnceLock<Vec<u8>> = OnceLock::new();
 /// Whose memory this is.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// The report is written.
@@ -61,12 +68,31 @@ impl Seen {
     }
 }
 
+/// Takes note of where reports are written.
+pub fn writes_as(settings: &RunSettings) {
+    let folder = settings.stats_json.as_deref().and_then(Path::parent);
+    if let Some(folder) = folder
+        && settings.stats_json.as_deref() == Some(&RunSettings::stats_in(folder))
+    {
+        let folder = folder.join("");
+        FOLDER.get_or_init(|| folder.into_os_string().into_encoded_bytes());
+    }
+}
+
+unsafe extern "C" {
+    /// What `at_quick_exit` calls, which the C library has in programs alone.
+    fn __cxa_at_quick_exit(function: extern "C" fn(*mut c_void), object: *mut c_void) -> c_int;
+}
+
 /// Notes the time, and asks the C library to call [`finish`] at the program's end.
 pub fn start() {
     STARTED.get_or_init(Instant::now);
     PROCESS.store(std::process::id(), Relaxed);
-    // SAFETY: the function lives as long as the process.
-    unsafe { libc::atexit(finish) };
+    // SAFETY: the functions live as long as the process.
+    unsafe {
+        libc::atexit(finish);
+        __cxa_at_quick_exit(finish_quickly, ptr::null_mut());
+    }
 }
 
 /// Whether this is the process whose memory this is, and not a child of `vfork`.
@@ -219,6 +245,10 @@ extern "C" fn finish() {
     end_report(false);
 }
 
+extern "C" fn finish_quickly(_: *mut c_void) {
+    finish();
+}
+
 /// As at the end, which the program is about to forbid itself. The socket stays if the program goes on to answer there.
 pub fn finish_early(still_answers: bool) {
     end_report(still_answers);
@@ -252,8 +282,7 @@ fn end_report(still_answers: bool) {
     };
     // SAFETY: what was put there is never freed.
     if let Some(reason) = unsafe { SEEN.unpaged.load(Relaxed).as_ref() } {
-        // The summary does without it.
-        let _ = write_within_limit(&path.with_extension(UNPAGED), reason.as_bytes());
+        says_unpaged(reason.as_bytes());
     }
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
     let written = serde_json::to_vec(&stats)
@@ -274,12 +303,47 @@ fn end_report(still_answers: bool) {
     }
 }
 
-/// Writes a file, unless the program may write none that large: a write beyond its limit ends it by a signal.
-fn write_within_limit(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
-        Some(most) if most < bytes.len() as u64 => Err(ErrorKind::FileTooLarge.into()),
-        _ => std::fs::write(path, bytes),
+/// Writes down why the process is not paged. The summary does without it where that fails. Allocates nothing.
+pub fn says_unpaged(reason: &[u8]) -> bool {
+    let mut buffer = PathBuffer::new();
+    let Some(path) = unpaged_path(&mut buffer).filter(|_| is_within_limit(reason)) else {
+        return false;
+    };
+    let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR);
+    file.is_ok_and(|file| rustix::io::write(&file, reason).is_ok())
+}
+
+/// The process is about to become a program without this library, or a child of `vfork` is: whether that is written down.
+pub fn becomes_unpaged() -> bool {
+    says_unpaged(BECAME_ANOTHER)
+}
+
+/// It did not.
+pub fn stays_paged() {
+    let mut buffer = PathBuffer::new();
+    if let Some(path) = unpaged_path(&mut buffer) {
+        let _ = rustix::fs::unlink(path);
     }
+}
+
+fn unpaged_path(buffer: &mut PathBuffer) -> Option<&CStr> {
+    buffer.number(FOLDER.get()?, std::process::id(), UNPAGED)?;
+    buffer.text()
+}
+
+/// Writes a file, unless it would be beyond the program's limit.
+fn write_within_limit(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    match is_within_limit(bytes) {
+        true => std::fs::write(path, bytes),
+        false => Err(ErrorKind::FileTooLarge.into()),
+    }
+}
+
+/// Whether the program may write files that large: a write beyond its limit ends it by a signal.
+fn is_within_limit(bytes: &[u8]) -> bool {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
+    limit.current.is_none_or(|most| most >= bytes.len() as u64)
 }
 
 /// Programs that end without the C library's ceremony report, too.

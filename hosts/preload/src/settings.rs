@@ -61,7 +61,10 @@ pub fn start() {
     }
     let made = RunSettings::from_variable(&value)
         .map_err(|error| error.to_string())
-        .and_then(make);
+        .and_then(|settings| {
+            report::writes_as(&settings);
+            make(settings)
+        });
     match made {
         Ok(program) => {
             // A client may want to talk to it before it is paged.
@@ -72,7 +75,10 @@ pub fn start() {
                 keeper::start();
             }
         }
-        Err(error) => say(&format!("this program runs without paging: {error}")),
+        Err(error) => {
+            say(&format!("this program runs without paging: {error}"));
+            report::says_unpaged(error.as_bytes());
+        }
     }
 }
 

@@ -235,7 +235,7 @@ impl PathBuffer {
     }
 
     /// A path with a number in it.
-    fn number(&mut self, before: &[u8], number: u32, behind: &[u8]) -> Option<()> {
+    pub fn number(&mut self, before: &[u8], number: u32, behind: &[u8]) -> Option<()> {
         let mut digits = [0u8; 10];
         let mut first = digits.len();
         let mut rest = number;
@@ -255,7 +255,7 @@ impl PathBuffer {
         self.0.as_ptr().cast()
     }
 
-    fn text(&self) -> Option<&CStr> {
+    pub fn text(&self) -> Option<&CStr> {
         CStr::from_bytes_until_nul(&self.0).ok()
     }
 
@@ -322,6 +322,12 @@ fn is_program(folder: BorrowedFd<'_>, path: &CStr) -> bool {
     let found = rustix::fs::statat(folder, path, AtFlags::empty());
     found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file())
         && rustix::fs::accessat(folder, path, Access::EXEC_OK, AtFlags::empty()).is_ok()
+}
+
+/// Whether a list of libraries has this one.
+pub fn is_in_list(list: &[u8]) -> bool {
+    let library = known(&LIBRARY).map(CStr::to_bytes);
+    libraries(list).any(|one| Some(one) == library)
 }
 
 /// The libraries of a list.

@@ -6,7 +6,7 @@ use std::process::Command;
 use warmswap_testkit::skip;
 
 use crate::SMALL;
-use crate::common::{Case, compile, run};
+use crate::common::{Case, compile, run, run_program};
 
 /// Compiles a program that prints what it is told, and with `-DTELL` which libraries it is to load; `None` where the compiler
 /// cannot.
@@ -112,4 +112,44 @@ fn a_child_that_cannot_see_the_library_runs_without_it() {
     };
     assert_eq!(plain.answer, paged.answer);
     assert!(!paged.errors.contains("LD_PRELOAD"), "{}", paged.errors);
+}
+
+#[test]
+fn a_program_that_becomes_one_without_the_library_says_so() {
+    let name = "a_program_that_becomes_one_without_the_library_says_so";
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = with_another_loader(folder.path(), name) else {
+        return;
+    };
+    let said = |command: &str| {
+        let script = format!("exec {command}");
+        let (_, paged) = run(&Case::new(SMALL), &["bash", "-c", &script])?;
+        Some((paged.stats.is_some(), paged.unpaged.unwrap_or_default()))
+    };
+    for command in [&program.display().to_string(), "env -i /bin/true"] {
+        let Some((has_stats, unpaged)) = said(command) else {
+            return;
+        };
+        assert!(
+            !has_stats && unpaged.contains("(exec)"),
+            "{command}: {unpaged}"
+        );
+    }
+    // The library is in the other program.
+    assert_eq!(said("/bin/true"), Some((true, String::new())));
+}
+
+#[test]
+fn a_program_that_ends_quickly_leaves_its_report() {
+    let Some(run) = run_program(
+        "quick",
+        &Case::new(SMALL),
+        std::process::Stdio::null(),
+        || (),
+    ) else {
+        return;
+    };
+    assert_eq!(run.answer, "ends\n");
+    assert!(run.stats.is_some(), "{}", run.errors);
+    assert_eq!(run.unpaged, None);
 }

@@ -46,6 +46,8 @@ pub struct Run {
     pub errors: String,
     pub status: Option<i32>,
     pub stats: Option<ProgramStats>,
+    /// Why it says that it was not paged.
+    pub unpaged: Option<String>,
 }
 
 fn why_not(case: &Case) -> Option<String> {
@@ -60,13 +62,14 @@ fn why_not(case: &Case) -> Option<String> {
         .map(|error| error.to_string())
 }
 
-fn finish(output: Output, stats: Option<ProgramStats>) -> Run {
+fn finish(output: Output, stats: Option<ProgramStats>, unpaged: Option<String>) -> Run {
     let errors = String::from_utf8_lossy(&output.stderr);
     Run {
         answer: String::from_utf8_lossy(&output.stdout).into_owned(),
         errors: format!("{errors}[{}]", output.status),
         status: output.status.code(),
         stats,
+        unpaged,
     }
 }
 
@@ -101,9 +104,10 @@ fn paged_while<R>(case: &Case, command: &mut Command, meanwhile: impl FnOnce() -
     let path = settings.stats_path(child.id()).expect("a place");
     let result = meanwhile();
     let output = child.wait_with_output().expect("our child");
+    let unpaged = std::fs::read_to_string(path.with_extension("unpaged")).ok();
     let stats = std::fs::read(path).ok();
     let stats = stats.map(|json| serde_json::from_slice(&json).expect("a report"));
-    (finish(output, stats), result)
+    (finish(output, stats, unpaged), result)
 }
 
 /// Compiles and runs one of the C programs, which checks itself; what it reported. `None` where it cannot run.
@@ -176,7 +180,7 @@ pub fn run(case: &Case, command: &[&str]) -> Option<(Run, Run)> {
     };
     let mut plain = Command::new(&program);
     let plain = plain.args(&command[1..]).output().expect("it is there");
-    let plain = finish(plain, None);
+    let plain = finish(plain, None, None);
     assert_eq!(
         plain.status,
         Some(0),
@@ -279,6 +283,7 @@ pub fn redis(case: &Case) -> Option<[Run; 2]> {
                 errors: String::new(),
                 status: status.code(),
                 stats: None,
+                unpaged: None,
             }
         };
         assert_eq!(run.status.take(), Some(0), "{}", run.errors);

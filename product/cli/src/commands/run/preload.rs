@@ -176,7 +176,7 @@ fn summary_of(
             format!("warmswap: {name} was killed by signal {signal} before it wrote statistics\n")
         }
         (None, None) => {
-            let why = "it wrote no statistics: the library was not in it, or not any more (exec)";
+            let why = "it wrote no statistics: the library was not in it, or it ended by the system call alone (exit_group)";
             let why = result.unpaged.as_ref().map_or_else(
                 || why.to_owned(),
                 |reason| format!("it was not paged: {reason}"),
@@ -193,10 +193,9 @@ fn summary_of(
         text += &peak_line(bytes, program.budget_bytes, style);
     }
     if result.program.is_some() && !result.complete {
-        let _ = writeln!(
-            text,
-            "  as it was last seen: it was killed, or gave up the right to write the end"
-        );
+        let why = "it was killed, ended by the system call alone (exit_group), or gave up the right to write the end";
+        let why = result.unpaged.as_deref().unwrap_or(why);
+        let _ = writeln!(text, "  as it was last seen: {why}");
     }
     for stats in result.others.iter().filter(|stats| stats.managed) {
         text += &summary(stats, None, style);
