@@ -1,10 +1,10 @@
 //! Where the bytes of a dump come from: a file, a compressed file, or a pipe.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 use crate::error::{DumpError, Result};
 
@@ -34,7 +34,8 @@ pub(crate) fn open(path: &Path) -> Result<File> {
     Ok(copy)
 }
 
-/// Reads a dump from its start. One that is compressed by gzip, in one member or many, is unpacked on the way.
+/// Reads a dump from its start. One that is compressed by gzip, in one member or many and zeros behind them, is unpacked on the
+/// way.
 pub(crate) fn unpacked<R: Read + Seek>(input: &mut R) -> Result<Box<dyn Read + '_>> {
     let failed = |source| DumpError::Io { offset: 0, source };
     input.seek(SeekFrom::Start(0)).map_err(failed)?;
@@ -46,10 +47,48 @@ pub(crate) fn unpacked<R: Read + Seek>(input: &mut R) -> Result<Box<dyn Read + '
     read.map_err(failed)?;
     input.seek(SeekFrom::Start(0)).map_err(failed)?;
     Ok(if head == GZIP {
-        Box::new(MultiGzDecoder::new(BufReader::new(input)))
+        Box::new(Members(Some(GzDecoder::new(BufReader::new(input)))))
     } else {
         Box::new(input)
     })
+}
+
+/// The members of a file that is compressed by gzip, one after the other. Zeros behind the last one fill a block, as on tapes.
+struct Members<R>(Option<GzDecoder<R>>);
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.0 {
+            let bytes = member.read(buffer)?;
+            if bytes > 0 || buffer.is_empty() {
+                return Ok(bytes);
+            }
+            let file = self.0.take().map(GzDecoder::into_inner);
+            self.0 = file.map(next_member).transpose()?.flatten();
+        }
+        Ok(0)
+    }
+}
+
+/// The member that begins here; `None` where nothing but zeros follows.
+fn next_member<R: BufRead>(mut file: R) -> io::Result<Option<GzDecoder<R>>> {
+    let mut is_padded = false;
+    loop {
+        let bytes = file.fill_buf()?;
+        match bytes.iter().position(|byte| *byte != 0) {
+            None if bytes.is_empty() => return Ok(None),
+            None => {
+                is_padded = true;
+                let count = bytes.len();
+                file.consume(count);
+            }
+            Some(0) if !is_padded && bytes[0] == GZIP[0] => return Ok(Some(GzDecoder::new(file))),
+            Some(_) => {
+                let why = "behind the compressed data stands what is neither compressed by gzip nor zeros";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+            }
+        }
+    }
 }
 
 /// Whether what is unpacked begins as a JSON object does, behind white space and a byte order mark.

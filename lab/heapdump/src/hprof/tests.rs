@@ -231,6 +231,27 @@ fn compressed_dumps_of_one_member_or_many_are_read() {
 }
 
 #[test]
+fn zeros_behind_compressed_data_are_passed_over_and_nothing_else() {
+    let bytes = small(IdSize::Eight);
+    for packed in [gzip([&bytes[..]]), gzip(bytes.chunks(7))] {
+        for zeros in [1, 512, 100_000] {
+            let padded = [&packed[..], &vec![0; zeros]].concat();
+            assert_eq!(read(&padded).unwrap().len(), 7);
+            for garbage in [&b"x"[..], &[0, 1], &packed] {
+                let padded = [&padded[..], garbage].concat();
+                let error = read(&padded).unwrap_err().to_string();
+                assert!(error.contains("behind the compressed data"), "{error}");
+            }
+        }
+        let error = read(&[&packed[..], b"text"].concat()).unwrap_err();
+        assert!(
+            error.to_string().contains("behind the compressed data"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn a_pipe_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("dump");
