@@ -26,6 +26,7 @@ fn is_bad_study(error: &StudyError) -> bool {
         | StudyError::NoContents { .. }
         | StudyError::NothingLeaves { .. }
         | StudyError::HeapDump { .. }
+        | StudyError::NoObject { .. }
         | StudyError::NoInstance { .. }
         | StudyError::NoAddresses { .. } => true,
         StudyError::Replay { source, .. } | StudyError::Contents { source, .. } => matches!(

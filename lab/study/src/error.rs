@@ -22,6 +22,14 @@ pub enum StudyError {
         /// Why.
         source: Box<DumpError>,
     },
+    /// A heap dump has no object at all.
+    #[error("{}: heap dump {dump} of the file has no object; take it again while the program runs", path.display())]
+    NoObject {
+        /// The file.
+        path: PathBuf,
+        /// Its number in the file, from 1.
+        dump: u32,
+    },
     /// A heap dump has no instance of the class that marks a moment.
     #[error("{}: no instance of {class}, behind which young objects would lie", path.display())]
     NoInstance {

@@ -240,6 +240,12 @@ pub fn heap_study(
     let mut studies = Vec::new();
     loop {
         let graph = file.graph(which).map_err(failed)?;
+        if graph.is_empty() {
+            return Err(StudyError::NoObject {
+                path: path.to_owned(),
+                dump: graph.dump_number(),
+            });
+        }
         let mark = young_after.map(|class| mark(path, &graph, class));
         studies.push(heap_graph(&name, &graph, depth_max, mark.transpose()?));
         if dumps != Dumps::Each || graph.dump_number() == graph.dumps_in_file() {

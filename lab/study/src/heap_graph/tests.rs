@@ -234,3 +234,16 @@ fn dumps_are_named_or_numbered() {
         assert!(wrong.parse::<Dumps>().is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn a_dump_without_an_object_is_refused_by_its_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("empty.hprof");
+    std::fs::write(&path, DumpWriter::new(2, IdSize::Eight).finish()).unwrap();
+    let error = heap_study(&path, Dumps::One(WhichDump::First), 4, None).unwrap_err();
+    let said = error.to_string();
+    assert!(
+        said.contains("heap dump 1 of the file has no object"),
+        "{said}"
+    );
+}
