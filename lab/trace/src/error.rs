@@ -219,6 +219,9 @@ pub enum TraceError {
         /// The file that is missing.
         path: PathBuf,
     },
+    /// A folder to import has files without a single page in them.
+    #[error("{}: its files name no page: no swap-out, and none in lru_list.txt; nothing is written", .0.display())]
+    NoPages(PathBuf),
     /// A folder to import has the same data in two forms, and which one is meant is not known.
     #[error("{}: {other} beside it is another form of the same: keep one of them", path.display())]
     TwoForms {

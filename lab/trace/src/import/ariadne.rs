@@ -115,6 +115,9 @@ pub fn import(dir: &Path, path: &Path) -> Result<(Imported, Summary)> {
             found.resident_pages += 1;
         }
     }
+    if found.swap_outs + found.resident_pages == 0 {
+        return Err(TraceError::NoPages(dir.to_owned()));
+    }
     import.relaunch(dir, &mut found)?;
     Ok((found, import.writer.finish()?))
 }
@@ -464,12 +467,10 @@ impl Import {
         if let Some((target, mut swap_ins)) = target.zip(SwapIns::open(dir, WINDOW)?) {
             self.event(target, EventKind::LaunchBegin(LaunchKind::Relaunch))?;
             while let Some((_, sector)) = swap_ins.next()? {
-                let known = self.swap_in(sector)?;
-                *(if known {
-                    &mut found.launch_swap_ins
-                } else {
-                    &mut found.unknown_swap_ins
-                }) += 1;
+                match self.swap_in(sector)? {
+                    true => found.launch_swap_ins += 1,
+                    false => found.unknown_swap_ins += 1,
+                }
             }
             self.event(target, EventKind::LaunchEnd)?;
         }
@@ -481,12 +482,10 @@ impl Import {
                 *left -= 1;
                 continue;
             }
-            let known = self.swap_in(swap_in.1)?;
-            *(if known {
-                &mut found.execution_swap_ins
-            } else {
-                &mut found.unknown_swap_ins
-            }) += 1;
+            match self.swap_in(swap_in.1)? {
+                true => found.execution_swap_ins += 1,
+                false => found.unknown_swap_ins += 1,
+            }
         }
         Ok(())
     }

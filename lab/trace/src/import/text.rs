@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Position, Result, TraceError};
 
+/// Editors on Windows begin text in UTF-8 with this.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// A longer line is not one of ours; it is not read to its end.
 const MAX_LINE_BYTES: u64 = 4096;
 
@@ -66,6 +69,9 @@ impl Input {
                     "a longer line",
                     format!("a line of at most {MAX_LINE_BYTES} bytes"),
                 ));
+            }
+            if self.line == 1 && self.buffer.starts_with(BYTE_ORDER_MARK) {
+                self.buffer.drain(..BYTE_ORDER_MARK.len());
             }
             if !self.buffer.trim_ascii().is_empty() {
                 return Ok(Some(self.buffer.trim_ascii()));

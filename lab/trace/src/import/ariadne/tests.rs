@@ -183,6 +183,45 @@ fn swap_outs_alone_are_enough_and_nothing_is_not() {
 }
 
 #[test]
+fn files_without_a_page_are_refused_and_leave_no_trace() {
+    for (name, others) in [
+        ("swapout_trace.txt", &[][..]),
+        (
+            "swapout_trace.txt.meta",
+            &["swapout_trace.txt.data", "lru_list.txt"],
+        ),
+    ] {
+        let dir = scratch();
+        write(&dir, name, "");
+        others.iter().for_each(|other| write(&dir, other, ""));
+        // It says which application was launched, and nothing about its pages.
+        write(&dir, "ttid_swapin_trace.txt", "uid=10001,x,8\n");
+        let path = dir.path().join("out.wst");
+        let error = import(dir.path(), &path).unwrap_err().to_string();
+        assert!(error.contains("name no page"), "{error}");
+        assert!(!path.exists());
+    }
+}
+
+#[test]
+fn a_byte_order_mark_before_text_is_passed_over() {
+    let (plain, marked) = (split_form(), split_form());
+    for name in ["swapout_trace.txt.meta", "lru_list.txt"] {
+        let text = fs::read(marked.path().join(name)).unwrap();
+        write(&marked, name, [b"\xef\xbb\xbf", &text[..]].concat());
+    }
+    let [plain, marked] = [plain, marked].map(|dir| {
+        let path = dir.path().join("out.wst");
+        import(dir.path(), &path).unwrap().0
+    });
+    assert_eq!(plain, marked);
+    let twice = split_form();
+    let text = b"\xef\xbb\xbf\xef\xbb\xbf1,2\n";
+    let expected = "at line 1: found \"\\xef\\xbb\\xbf1,2\", expected uid,pfn";
+    refuses(&twice, "lru_list.txt", text, expected);
+}
+
+#[test]
 fn more_pages_of_a_frame_than_have_numbers_are_refused_unless_the_oldest_are_gone() {
     let dir = scratch();
     let path = dir.path().join("out.wst");
