@@ -1,6 +1,7 @@
 //! What pages a program: the kernel host or the preloaded library.
 
 use super::{HostArg, RunArgs};
+use anyhow::{Result, bail};
 use warmswap_doctor::{Machine, Part, Row, Trouble, require};
 use warmswap_output::BadInput;
 
@@ -14,8 +15,8 @@ pub enum Choice {
 /// Chooses.
 ///
 /// # Errors
-/// [`BadInput`] for options of the library where the kernel host is asked for.
-pub fn choose(args: &RunArgs) -> Result<Choice, BadInput> {
+/// Where the kernel host is asked for: it needs something that is not there; [`BadInput`] for options of the library.
+pub fn choose(args: &RunArgs) -> Result<Choice> {
     let probe = || require(&Machine::this(), Part::Group);
     decide(args.host, args.library.given(), probe)
 }
@@ -24,20 +25,28 @@ fn decide(
     asked: HostArg,
     given: Option<&'static str>,
     probe: impl FnOnce() -> Result<(), Trouble>,
-) -> Result<Choice, BadInput> {
+) -> Result<Choice> {
     Ok(match (asked, given) {
         (HostArg::Preload, _) => Choice::Preload {
             why: "as asked".to_owned(),
         },
-        (HostArg::Kernel, None) => Choice::Kernel {
-            why: "as asked".to_owned(),
+        (HostArg::Kernel, None) => match probe() {
+            Ok(()) => Choice::Kernel {
+                why: "as asked".to_owned(),
+            },
+            Err(lacking) => {
+                let needs = needs(&lacking);
+                bail!(
+                    "cannot page programs here: the kernel host needs {needs}; --host preload does without"
+                );
+            }
         },
         (HostArg::Kernel, Some(option)) => {
             let why = format!(
                 "{option} is an option of the preloaded library, which the kernel host does not have; leave it out, or \
                  use --host preload"
             );
-            return Err(BadInput(why));
+            return Err(BadInput(why).into());
         }
         (HostArg::Auto, Some(option)) => Choice::Preload {
             why: format!("{option} is an option of the preloaded library"),
@@ -128,16 +137,20 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_done_or_refused() {
+        let kernel = decide(HostArg::Kernel, None, || Ok(()));
+        assert!(matches!(kernel, Ok(Choice::Kernel { .. })));
         let decide = |asked, given| decide(asked, given, lacking);
-        assert!(matches!(
-            decide(HostArg::Kernel, None),
-            Ok(Choice::Kernel { .. })
-        ));
         assert!(matches!(
             decide(HostArg::Preload, None),
             Ok(Choice::Preload { .. })
         ));
-        let error = decide(HostArg::Kernel, Some("--scheme")).unwrap_err();
-        assert!(error.0.starts_with("--scheme "), "{}", error.0);
+        let refused = |given| decide(HostArg::Kernel, given).unwrap_err().to_string();
+        let needs = refused(None);
+        assert!(
+            needs.contains("the kernel host needs") && needs.contains("memory controller"),
+            "{needs}"
+        );
+        let option = refused(Some("--scheme"));
+        assert!(option.starts_with("--scheme "), "{option}");
     }
 }
