@@ -151,6 +151,74 @@ fn a_missing_library_is_named_in_the_doctors_words() {
 }
 
 #[test]
+fn a_folder_where_nothing_can_be_kept_is_said_and_a_file_is_refused() {
+    let library = library!("a_folder_where_nothing_can_be_kept_is_said_and_a_file_is_refused");
+    let ran = run(library, &["--learned", "/proc", "sh", "-c", "exit 4"]);
+    assert_eq!(ran.code, Some(4));
+    let said = ran
+        .stderr
+        .matches("--learned /proc: what is learned cannot")
+        .count();
+    assert_eq!(said, 1, "{}", ran.stderr);
+
+    let folder = folder();
+    let new = folder.path().join("a/b");
+    let ran = run(library, &["--learned", text(&new), "true"]);
+    assert!(!ran.stderr.contains("--learned"), "{}", ran.stderr);
+    assert_eq!(fs::read_dir(&new).expect("a folder").count(), 0);
+
+    let file = folder.path().join("file");
+    fs::write(&file, "").expect("a file can be written");
+    let refused = run(library, &["--learned", text(&file), "true"]);
+    assert_refused(&refused, 2, &["--learned", "it is no folder"]);
+}
+
+#[test]
+fn scripts_run_as_they_do_elsewhere() {
+    let library = library!("scripts_run_as_they_do_elsewhere");
+    let folder = folder();
+    let script = folder.path().join("script");
+    for (content, printed) in [
+        ("echo \"$0 $*\"; exit 3\n", 1),
+        ("#!/bin/sh\necho \"$0 $*\"; exit 3\n", 1),
+        ("", 0),
+    ] {
+        fs::write(&script, content).expect("a file can be written");
+        for mode in [0o755, 0o6755] {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            fs::set_permissions(&script, mode).expect("a file of ours");
+            let ran = run(library, &["--", text(&script), "a", "b"]);
+            let line = format!("{} a b\n", script.display()).repeat(printed);
+            let code = printed as i32 * 3;
+            assert_eq!(
+                (ran.code, ran.stdout),
+                (Some(code), line),
+                "{content:?}: {}",
+                ran.stderr
+            );
+        }
+    }
+    fs::write(&script, "#!/no/such/interpreter\n").expect("a file can be written");
+    for host in ["kernel", "preload"] {
+        let mut command = warmswap(["run", "--host", host, text(&script)]);
+        let ran = Ran::from(
+            command
+                .env("WARMSWAP_PRELOAD", library)
+                .output()
+                .expect("it starts"),
+        );
+        // The kernel host may be missing.
+        if host == "preload" || ran.code == Some(2) {
+            assert_refused(
+                &ran,
+                2,
+                &["its interpreter \"/no/such/interpreter\"", "No such file"],
+            );
+        }
+    }
+}
+
+#[test]
 fn a_static_program_is_refused() {
     let library = library!("a_static_program_is_refused");
     let folder = folder();

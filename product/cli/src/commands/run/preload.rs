@@ -10,13 +10,15 @@ use crate::tables::programs::summary;
 use anyhow::{Context, Result, anyhow};
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use warmswap_doctor::{Machine, Part, preload_library, require};
-use warmswap_output::{BadInput, Output, Quantity, Style};
+use warmswap_output::{BadInput, Output, Quantity, Style, tell};
 use warmswap_protocol::{
     Client, DEFAULT_BACKING_LIMIT_BYTES, ProgramStats, RUN_VARIABLE, RunSettings, socket_path,
 };
@@ -59,6 +61,7 @@ pub fn run(
     }
     let library = preload_library(&machine)?;
     program::check(&program.start.file)?;
+    settings.learned.as_deref().map_or(Ok(()), check_learned)?;
 
     // Command lines of programs are private to their user.
     let folder = tempfile::Builder::new()
@@ -114,6 +117,20 @@ fn settings(args: &RunArgs, budget_bytes: u64) -> Result<RunSettings> {
         fault_threads: library.fault_threads.unwrap_or(FAULT_THREADS).into(),
         ..RunSettings::new(scheme, budget_bytes)
     })
+}
+
+/// Makes the folder of what is learned, and says where nothing can be kept there: the program may learn nothing for hours.
+fn check_learned(folder: &Path) -> Result<(), BadInput> {
+    let shown = folder.display();
+    if folder.exists() && !folder.is_dir() {
+        return Err(BadInput(format!("--learned {shown}: it is no folder")));
+    }
+    // As the library makes it.
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    if let Err(error) = made.and_then(|()| tempfile::tempfile_in(folder)) {
+        tell!("warmswap: --learned {shown}: what is learned cannot be kept there: {error}");
+    }
+    Ok(())
 }
 
 /// The value of `LD_PRELOAD`: our library, before those that were asked for already.
