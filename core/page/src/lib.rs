@@ -3,11 +3,14 @@
 #![forbid(unsafe_code)]
 
 mod chunk;
+mod in_words;
 pub mod latency;
 pub mod quantile;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+pub use in_words::mib;
 
 pub use chunk::{
     ChunkPlan, Codec, InvalidChunkSize, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, UnknownCodec,

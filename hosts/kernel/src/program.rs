@@ -28,6 +28,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use warmswap_page::mib;
 use warmswap_sys::memcg::{Group, Memcg, MemcgError, own_limit_bytes};
 use warmswap_sys::undo::{Undo, UndoError};
 use warmswap_sys::zram::ZramError;
@@ -61,9 +62,9 @@ pub enum ProgramError {
     NeverSwaps,
     /// A group above allows too little swap.
     #[error(
-        "this control group, or one above it, leaves only {} MiB of swap (memory.swap.max), and {} MiB are needed; use \
+        "this control group, or one above it, leaves only {} of swap (memory.swap.max), and {} are needed; use \
          --host preload, or run it elsewhere",
-        room_bytes >> 20, needed_bytes >> 20
+        mib(*room_bytes), mib(*needed_bytes)
     )]
     SwapLimited {
         /// What may still go to swap.

@@ -7,6 +7,7 @@ use warmswap_arena::ArenaError;
 use warmswap_codec::ChunkError;
 use warmswap_kernel::HostError;
 use warmswap_kernel::program::ProgramError;
+use warmswap_page::mib;
 use warmswap_policy::PolicyError;
 use warmswap_protocol::{ClientError, SettingsError};
 use warmswap_sys::lock::LockError;
@@ -150,8 +151,8 @@ pub enum BenchError {
     },
     /// This process may not use what the machine is to have left.
     #[error(
-        "this process's control group allows {} MiB, which limits programs before the machine does: run it outside \
-         of that group", limit_bytes >> 20
+        "this process's control group allows {}, which limits programs before the machine does: run it outside \
+         of that group", mib(*limit_bytes)
     )]
     LimitedHere {
         /// What it allows, in bytes.

@@ -11,6 +11,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use warmswap_page::mib;
+
 use crate::fork::{reap, spawn_copy};
 use crate::memcg::Hierarchy;
 use crate::meminfo::Meminfo;
@@ -33,8 +35,8 @@ const MOST_LOOKS: u32 = 300;
 pub enum TakeError {
     /// Less is there than is to be left.
     #[error(
-        "{} MiB are to be left, but only {} MiB are available: end what else runs here, or leave less",
-        left_bytes >> 20, available_bytes >> 20
+        "{} are to be left, but only {} are available: end what else runs here, or leave less",
+        mib(*left_bytes), mib(*available_bytes)
     )]
     TooLittle {
         /// What was to be left, in bytes.
@@ -44,9 +46,9 @@ pub enum TakeError {
     },
     /// Others take memory and give it back all the time.
     #[error(
-        "what is available does not stay at {} MiB (now {} MiB): other programs take memory and give it back; end them, \
+        "what is available does not stay at {} (now {}): other programs take memory and give it back; end them, \
          or leave more",
-        left_bytes >> 20, available_bytes >> 20
+        mib(*left_bytes), mib(*available_bytes)
     )]
     Unsteady {
         /// What was to be left, in bytes.

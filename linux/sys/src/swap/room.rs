@@ -6,6 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
+use warmswap_page::mib;
+
 use super::Area;
 use crate::memcg::{Group, Hierarchy};
 use crate::meminfo::Meminfo;
@@ -24,8 +26,8 @@ const MARGIN_PART: u64 = 64;
 pub enum NoRoom {
     /// In a control group.
     #[error(
-        "the control group {} has {} MiB in swap and room for {} MiB: raise its limit, or end programs in it",
-        group.display(), swapped_bytes >> 20, room_bytes >> 20
+        "the control group {} has {} in swap and room for {}: raise its limit, or end programs in it",
+        group.display(), mib(*swapped_bytes), mib(*room_bytes)
     )]
     Group {
         /// Its folder.
@@ -37,8 +39,8 @@ pub enum NoRoom {
     },
     /// In the machine.
     #[error(
-        "{} MiB come back, and the machine has room for {} MiB: end programs",
-        needed_bytes >> 20, room_bytes >> 20
+        "{} come back, and the machine has room for {}: end programs",
+        mib(*needed_bytes), mib(*room_bytes)
     )]
     Machine {
         /// What comes back, less what its compressed form takes.

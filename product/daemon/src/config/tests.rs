@@ -223,6 +223,13 @@ fn later_files_win() {
 }
 
 #[test]
+fn sizes_below_a_mebibyte_are_shown_as_such() {
+    let shown = |text| value::Value::comes_to(&size::Size::parse(text, facts()).unwrap());
+    assert_eq!(shown("64K").as_deref(), Some("64 KiB"));
+    assert_eq!(shown("2G").as_deref(), Some("2048 MiB"));
+}
+
+#[test]
 fn what_is_printed_means_the_same_when_it_is_read() {
     let config = read(
         "[zram3]\nzram-resident-limit = \"ram / 3\"\nzram-size = 0.5\n[app.\"x \\\"y\\\" \\u00e9\"]\nexecutable = 'a \\ \"b'\n\

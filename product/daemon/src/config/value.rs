@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Error, Visitor};
 use toml::Spanned;
 use toml::de::{DeValue, ValueDeserializer};
+use warmswap_page::mib;
 
 use super::size::{Facts, Size};
 
@@ -190,7 +191,7 @@ impl Value for Size {
     }
 
     fn comes_to(&self) -> Option<String> {
-        Some(format!("{} MiB", self.bytes >> 20))
+        Some(mib(self.bytes))
     }
 }
 

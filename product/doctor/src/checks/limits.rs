@@ -1,5 +1,7 @@
 //! Limits of this process, which its children inherit.
 
+use warmswap_page::mib;
+
 use crate::machine::Capability;
 use crate::{Check, Finding, Machine, Need, Part};
 
@@ -40,7 +42,7 @@ fn address_space(machine: &Machine) -> Finding {
         Some((u64::MAX, _)) => Finding::there("unlimited"),
         Some((soft, _)) if soft >= ADDRESSES => Finding::there(format!("{} GiB", soft >> 30)),
         Some((soft, hard)) => Finding::lacking(
-            format!("{} MiB", soft >> 20),
+            mib(soft),
             raise(hard, ADDRESSES, "ulimit -v unlimited", "as"),
         ),
     }

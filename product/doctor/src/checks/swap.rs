@@ -1,5 +1,6 @@
 //! The kernel's own compressed swap, and groups that limit memory.
 
+use warmswap_page::mib;
 use warmswap_sys::memcg::{Hierarchy, Version, own_group};
 
 use crate::machine::Capability;
@@ -295,7 +296,7 @@ fn way_to_groups(machine: &Machine) -> String {
 }
 
 /// With less swap than this, no limit on memory holds.
-const LEAST_SWAP_MIB: u64 = 16;
+const LEAST_SWAP_BYTES: u64 = 16 << 20;
 
 fn group_swap(machine: &Machine) -> Finding {
     let Some(group) = own_group(&machine.root) else {
@@ -308,9 +309,12 @@ fn group_swap(machine: &Machine) -> Finding {
             machine.as_root("sysctl vm.swappiness=60"),
         );
     }
-    match group.swap_room_bytes().map(|bytes| bytes >> 20) {
-        Some(mib) if mib < LEAST_SWAP_MIB => Finding::lacking(
-            format!("memory.swap.max of this control group leaves {mib} MiB of swap"),
+    match group.swap_room_bytes() {
+        Some(bytes) if bytes < LEAST_SWAP_BYTES => Finding::lacking(
+            format!(
+                "memory.swap.max of this control group leaves {} of swap",
+                mib(bytes)
+            ),
             "run it in another control group (`systemd-run --scope`)",
         ),
         _ => Finding::there("allowed"),

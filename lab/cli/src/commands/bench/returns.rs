@@ -10,7 +10,7 @@ use warmswap_bench::relaunch::SwapKind;
 use warmswap_bench::returns::{HogKind, ReturnArm, ReturnStep};
 use warmswap_bench::{ReturnOptions, returns};
 use warmswap_kernel::HostConfig;
-use warmswap_output::{BadInput, Output};
+use warmswap_output::{BadInput, Output, Quantity};
 use warmswap_results::tables;
 use warmswap_sys::{Root, undo::Undo};
 
@@ -169,8 +169,8 @@ fn narrate(step: ReturnStep<'_>) {
         ReturnStep::Started { app } => warmswap_output::tell!("  {app} started"),
         ReturnStep::Hog { swapped_bytes } => {
             warmswap_output::tell!(
-                "  the hog has run; {} MiB of programs are in swap",
-                swapped_bytes >> 20
+                "  the hog has run; {} of programs are in swap",
+                Quantity::Bytes(swapped_bytes).human()
             );
         }
     }
