@@ -2,20 +2,24 @@
 
 use crate::result::Relaunch;
 use warmswap_policy::PageId;
+use warmswap_policy::page::BLOCK_PAGES;
 
-/// Notes about each page, for the prediction of relaunches: 8 bytes a page.
+/// Notes about a block of pages, for the prediction of relaunches: a bit for each page, and less than half a byte a page in all.
 #[derive(Clone, Copy, Debug, Default)]
-struct Note {
-    /// The launch that last touched the page, in its window or after.
-    used_by: u32,
-    /// The launch that began with the page on the hot list.
-    hot_for: u32,
+struct Notes {
+    /// The launch that they are about; what is noted for an earlier one is void.
+    launch: u32,
+    /// Pages that it touched, in its window or after.
+    used: u64,
+    /// Pages that were on the hot list when it began.
+    hot: u64,
 }
 
 /// Follows the launches of one trace.
 #[derive(Debug, Default)]
 pub struct Launches {
-    notes: Vec<Note>,
+    /// By block of the page table.
+    notes: Vec<Notes>,
     /// Numbers launches from 1, over all applications.
     serial: u32,
     apps: Vec<App>,
@@ -38,12 +42,21 @@ impl Launches {
         &mut self.apps[app]
     }
 
-    fn note(&mut self, page: PageId) -> &mut Note {
-        if self.notes.len() <= page.index() {
+    /// What is noted for a launch about the block of a page, and the page's bit in it.
+    fn notes(&mut self, launch: u32, page: PageId) -> (&mut Notes, u64) {
+        let (block, place) = (page.index() / BLOCK_PAGES, page.index() % BLOCK_PAGES);
+        if self.notes.len() <= block {
             self.notes
-                .resize((page.index() + 1).next_multiple_of(1024), Note::default());
+                .resize((block + 1).next_multiple_of(64), Notes::default());
         }
-        &mut self.notes[page.index()]
+        let notes = &mut self.notes[block];
+        if notes.launch != launch {
+            *notes = Notes {
+                launch,
+                ..Notes::default()
+            };
+        }
+        (notes, 1 << place)
     }
 
     /// A launch begins; `hot` is the hot list before it. The result of the launch before, which is
@@ -59,7 +72,8 @@ impl Launches {
         let serial = self.serial;
         let mut hot_pages = 0;
         for page in hot {
-            self.note(page).hot_for = serial;
+            let (notes, bit) = self.notes(serial, page);
+            notes.hot |= bit;
             hot_pages += 1;
         }
         let is_relaunch = relaunch.is_some();
@@ -99,12 +113,12 @@ impl Launches {
         if serial == 0 {
             return;
         }
-        let note = self.note(page);
-        if note.used_by == serial {
+        let (notes, bit) = self.notes(serial, page);
+        if notes.used & bit != 0 {
             return;
         }
-        note.used_by = serial;
-        let was_hot = note.hot_for == serial;
+        notes.used |= bit;
+        let was_hot = notes.hot & bit != 0;
         let app = self.app(app);
         app.current.hot_used += u64::from(was_hot);
         if app.in_window {
