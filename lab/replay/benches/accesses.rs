@@ -33,9 +33,7 @@ fn replay(events: &[Event], scheme: &str, pages: u64) -> u64 {
     };
     let store = AssumedStore::new(Assumption::default(), limits.pool_limit_bytes);
     let mut replay = Replay::new(config, store, NoObserver).expect("limits that make sense");
-    replay
-        .run(events.iter().map(|&event| Ok(event)), |_| {})
-        .expect("no content can be wrong");
+    replay.feed_all(events).expect("no content can be wrong");
     replay.engine().state_bytes() as u64
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use warmswap_engine::{ANTICIPATED_PAGES, Decision, Engine, Limits, Outcome, Touch};
 use warmswap_page::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_policy::{PageState, SchemeSpec};
-use warmswap_trace::{ContentId, Event, EventKind, TraceError};
+use warmswap_trace::{ContentId, Event, EventKind};
 
 /// What makes pages leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,9 +74,6 @@ pub trait Observer {
 pub struct NoObserver;
 
 impl Observer for NoObserver {}
-
-/// Events between two reports of progress; a multiple of the batch.
-const PROGRESS_EVERY_EVENTS: u64 = 128 * ANTICIPATED_PAGES as u64;
 
 /// Events between two looks at the pool's waste.
 const TIDY_EVERY_EVENTS: u64 = 65_536;
@@ -150,36 +147,24 @@ impl<S: Store, O: Observer> Replay<S, O> {
         self.future = Some(future);
     }
 
-    /// Feeds events until there are no more. `progress` hears every now and then how many there were.
+    /// Feeds events and carries out what follows from them. They are best given by the thousand: memory is read ahead for
+    /// those that come next.
     ///
     /// # Errors
-    /// The trace cannot be read, or a page came back wrong.
-    pub fn run(
-        &mut self,
-        events: impl IntoIterator<Item = Result<Event, TraceError>>,
-        mut progress: impl FnMut(u64),
-    ) -> Result<(), ReplayError> {
-        let mut events = events.into_iter();
-        let mut batch = Vec::with_capacity(ANTICIPATED_PAGES);
-        loop {
-            batch.clear();
-            for event in events.by_ref().take(ANTICIPATED_PAGES) {
-                batch.push(event?);
-            }
-            if batch.is_empty() {
-                progress(self.totals.events);
-                return Ok(());
-            }
-            self.engine
-                .anticipate(batch.iter().filter_map(|event| match event.kind {
-                    EventKind::Access { page, .. } => Some((event.app, page)),
-                    _ => None,
-                }));
+    /// A page came back wrong.
+    pub fn feed_all(&mut self, events: &[Event]) -> Result<(), ReplayError> {
+        for batch in events.chunks(ANTICIPATED_PAGES) {
+            let files_too = self.config.file_pages;
+            let accesses = batch.iter().filter_map(|event| match event.kind {
+                EventKind::Access { page, .. } => (files_too
+                    || matches!(page, PageAddr::Anon { .. }))
+                .then_some((event.app, page)),
+                _ => None,
+            });
+            self.engine.anticipate(accesses);
             batch.iter().try_for_each(|event| self.feed(event))?;
-            if self.totals.events.is_multiple_of(PROGRESS_EVERY_EVENTS) {
-                progress(self.totals.events);
-            }
         }
+        Ok(())
     }
 
     /// Feeds one event and carries out what follows from it.
@@ -293,14 +278,17 @@ impl<S: Store, O: Observer> Replay<S, O> {
         if touch.outcome == Outcome::FileRead {
             self.totals.flash_read_bytes += PAGE_BYTES as u64;
         }
-        let modelled_ns = self.touch_ns(app, touch.outcome);
-        let latency = Latency {
-            measured_ns: 0,
-            modelled_ns,
-        };
-        self.charge(app, latency);
-        if let Some(window) = self.launches.open_window(app.0.into()) {
-            window.count(touch.outcome, is_file);
+        let modelled_ns = self.config.device.touch_ns(touch.outcome);
+        match self.launches.open_window(app.0.into()) {
+            Some(window) => {
+                // The recorded cold launch that a relaunch after a kill costs has its first touches and reads of files in it.
+                let is_in_it = matches!(touch.outcome, Outcome::FirstTouch | Outcome::FileRead);
+                if !(is_in_it && window.cold_launch_ns > 0) {
+                    window.latency.modelled_ns += modelled_ns;
+                }
+                window.count(touch.outcome, is_file);
+            }
+            None => self.app(app).result.execution.modelled_ns += modelled_ns,
         }
         if !is_file {
             let existed = touch.outcome != Outcome::FirstTouch;
@@ -444,19 +432,6 @@ impl<S: Store, O: Observer> Replay<S, O> {
             self.apps.resize_with(index + 1, App::default);
         }
         &mut self.apps[index]
-    }
-
-    /// Modelled nanoseconds of a touch. The recorded cold launch that a relaunch after a kill costs has its first
-    /// touches and its reads of files in it.
-    fn touch_ns(&mut self, app: AppId, outcome: Outcome) -> u64 {
-        let window = self.launches.open_window(app.0.into());
-        let is_cold_start = window.is_some_and(|window| window.cold_launch_ns > 0);
-        let is_in_it = matches!(outcome, Outcome::FirstTouch | Outcome::FileRead);
-        if is_cold_start && is_in_it {
-            0
-        } else {
-            self.config.device.touch_ns(outcome)
-        }
     }
 
     fn charge_if(&mut self, waiting: Option<AppId>, latency: Latency) {

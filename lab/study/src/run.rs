@@ -17,6 +17,9 @@ use crate::options::Options;
 use crate::subject::Subject;
 use crate::volume::{Metered, Volume};
 
+/// Events between two reports of progress, and between two looks whether the replay is to stop.
+const PROGRESS_EVERY_EVENTS: usize = 4096;
+
 /// How far a study is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -179,14 +182,22 @@ fn run<S: Store, O: Observer>(
     subject: &Subject,
     config: ReplayConfig,
     store: S,
-    (observer, on_events): (O, impl FnMut(u64)),
+    (observer, mut on_events): (O, impl FnMut(u64)),
 ) -> Result<(ReplayResult, O, Vec<Volume>), ReplayError> {
     let volumes = Rc::new(RefCell::new(Vec::new()));
     let mut replay = Replay::new(config, Metered::new(store, volumes.clone()), observer)?;
     if replay.wants_future() {
         replay.set_future(Future::of(subject.reader.events())?);
     }
-    replay.run(subject.reader.events(), on_events)?;
+    let (mut events, mut block, mut fed) = (subject.reader.events().ahead()?, Vec::new(), 0);
+    while events.next_block(&mut block)? {
+        for part in block.chunks(PROGRESS_EVERY_EVENTS) {
+            subject.reader.check_stop()?;
+            replay.feed_all(part)?;
+            fed += part.len() as u64;
+            on_events(fed);
+        }
+    }
     let (result, observer) = replay.finish(subject.app_names(), true);
     let mut volumes = volumes.take();
     volumes.resize(result.apps.len(), Volume::default());

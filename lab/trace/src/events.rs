@@ -1,5 +1,6 @@
 //! The events of a trace as a stream.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::columns;
@@ -281,6 +282,10 @@ impl Events {
         let entries = self.index.bytes.as_chunks::<EVENT_ENTRY_BYTES>().0;
         self.inner
             .decode_event_entry(&entries[(place - self.index.first) as usize], place)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.inner.source.path
     }
 
     /// The offset and length in bytes of the next block; `None` at the end.

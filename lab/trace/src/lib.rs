@@ -5,6 +5,7 @@
 //! [`TraceReader`] reads one as a stream, from any time or event on, in memory that does not grow with
 //! the trace.
 
+pub mod ahead;
 pub mod describe;
 pub mod error;
 pub mod event;
@@ -29,6 +30,7 @@ mod source;
 mod testing;
 mod verify;
 
+pub use ahead::Ahead;
 pub use describe::{AppInfo, Description, FileInfo, Summary};
 pub use error::{Result, TraceError};
 pub use event::{ContentId, Event, EventKind};

@@ -273,7 +273,7 @@ fn without_contents_everything_is_assumed_and_nothing_measured() {
     let config = config("warmswap", 1600, 4000);
     let store = AssumedStore::new(Assumption::default(), config.limits.pool_limit_bytes);
     let mut replay = Replay::new(config, store, NoObserver).unwrap();
-    replay.run(trace().into_iter().map(Ok), |_| {}).unwrap();
+    replay.feed_all(&trace()).unwrap();
     replay.engine().check().unwrap();
     let (result, _) = replay.finish(std::iter::empty(), false);
     assert!(result.counters.stored > 0);
@@ -473,7 +473,7 @@ fn a_wrong_page_stops_the_replay() {
     let config = config("zram", 1600, 0);
     let store = CompressedStore::new(contents(), config.limits.pool_limit_bytes).unwrap();
     let mut replay = Replay::new(config, Broken(store), NoObserver).unwrap();
-    let result = replay.run(trace().into_iter().map(Ok), |_| {});
+    let result = replay.feed_all(&trace());
     assert!(
         matches!(result, Err(ReplayError::WrongContent { .. })),
         "{result:?}"

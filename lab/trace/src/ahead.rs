@@ -1,0 +1,65 @@
+//! Events that a thread of their own unpacks ahead of use.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Builder;
+
+use crate::error::{Result, TraceError};
+use crate::event::Event;
+use crate::events::Events;
+
+/// Blocks that are unpacked ahead at most.
+const BLOCKS: usize = 2;
+
+/// The events of a trace in order, unpacked by another thread: see [`Events::ahead`].
+pub struct Ahead {
+    full: Receiver<Result<Vec<Event>>>,
+    empty: Sender<Vec<Event>>,
+}
+
+impl Events {
+    /// The same events, block by block. A thread of their own unpacks them, up to two blocks ahead; it ends with them, or soon
+    /// after they are dropped.
+    ///
+    /// # Errors
+    ///
+    /// There can be no more threads.
+    pub fn ahead(mut self) -> Result<Ahead> {
+        let path = self.path().to_owned();
+        let (give, full) = channel();
+        let (empty, take) = channel::<Vec<Event>>();
+        (0..BLOCKS).for_each(|_| empty.send(Vec::new()).expect("the receiver is here"));
+        let unpack = move || {
+            for mut block in take {
+                let next = self.next_block(&mut block);
+                let is_last = !matches!(next, Ok(true));
+                if give.send(next.map(|_| block)).is_err() || is_last {
+                    return;
+                }
+            }
+        };
+        match Builder::new().name("events".to_owned()).spawn(unpack) {
+            Ok(_) => Ok(Ahead { full, empty }),
+            Err(source) => Err(TraceError::Io {
+                path,
+                action: "start a thread to read",
+                source,
+            }),
+        }
+    }
+}
+
+impl Ahead {
+    /// Replaces what is in `events` by the next ones, as [`Events::next_block`] does.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Events::next_block`].
+    pub fn next_block(&mut self, events: &mut Vec<Event>) -> Result<bool> {
+        // The thread that took it has ended after the last block.
+        let _ = self.empty.send(std::mem::take(events));
+        if let Ok(next) = self.full.recv() {
+            *events = next?;
+        }
+        Ok(!events.is_empty())
+    }
+}
