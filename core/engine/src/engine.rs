@@ -2,6 +2,7 @@
 //!
 //! | module | subject |
 //! |---|---|
+//! | `decide` | what is to be done, now or when no thread waits |
 //! | `swap_out`, `swap_in` | the way of a page out of its frame, and back |
 //! | `evict` | what leaves the pool when it is full |
 //! | `frames` | pages that come into frames, and copies that writes make worthless |
@@ -14,19 +15,19 @@
 //! | `gone` | pages that are no longer used |
 //! | `queries`, `check` | what a host may ask; what must always hold |
 
-use crate::budget::{Budget, Limits, Watermarks};
+use crate::budget::{Budget, Limits};
 use crate::chunks::{ChunkTable, Place};
 use crate::counters::Counters;
-use crate::decision::{Action, Cause, Decision};
+use crate::decision::{Cause, Decision};
 use crate::loads::Loads;
 use evidence::Evidence;
-use prepage::{Prepaging, Step};
+use prepage::Prepaging;
 use std::collections::VecDeque;
 use swap_in::PrefetchBuffer;
 use thiserror::Error;
 use warmswap_page::{AppId, LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_policy::page::Mark;
-use warmswap_policy::reclaim::{Arrival, Urgency};
+use warmswap_policy::reclaim::Arrival;
 use warmswap_policy::{ChunkId, PageId, PageState, PageTable, Scheme};
 
 /// Why limits make no engine.
@@ -289,24 +290,15 @@ impl Engine {
         }
     }
 
-    /// Reads what is known of pages that will be touched soon, so that the latencies of memory overlap.
-    /// It changes nothing, and saves more than it costs only for dozens of pages at a time.
+    /// Reads what is known of pages that will be touched next, in that order, so that the latencies of memory overlap and
+    /// touches search no more. It changes nothing, and saves more than it costs only for dozens of pages at a time.
     pub fn anticipate(&mut self, accesses: impl Iterator<Item = (AppId, PageAddr)>) {
         let mut pages = [PageId::NONE; ANTICIPATED_PAGES];
-        let mut len = 0;
-        for (app, addr) in accesses.take(ANTICIPATED_PAGES) {
-            if let Some(page) = self.table.find(app, addr) {
-                pages[len] = page;
-                len += 1;
-            }
-        }
-        let pages = &pages[..len];
-        let chunks = pages.iter().map(|&page| self.table[page].chunk);
-        let seen = chunks.fold(0, |seen, chunk| {
-            seen ^ self
-                .chunks
-                .get(chunk)
-                .map_or(0, |chunk| u32::from(chunk.live))
+        let len = self.table.anticipate(accesses, &mut pages);
+        let seen = pages[..len].iter().fold(0, |seen, &page| {
+            let chunk = self.chunks.get(self.table[page].chunk);
+            let live = chunk.map_or(0, |chunk| u32::from(chunk.live));
+            seen ^ live ^ self.table.read_neighbours(page)
         });
         std::hint::black_box(seen);
     }
@@ -375,78 +367,6 @@ impl Engine {
         self.budget.set_pool_limit_bytes(bytes);
     }
 
-    // ---- decisions ----
-
-    /// What is to be done now, before anybody goes on; `None` when nothing is.
-    pub fn next_decision(&mut self) -> Option<Decision> {
-        loop {
-            if let Some(decision) = self.decisions.pop_front() {
-                return Some(decision);
-            }
-            if !self.outbox.is_empty() && !self.budget.pool_recovers() {
-                self.pack_outbox();
-                continue;
-            }
-            if self.budget.free_soon() >= self.budget.watermarks.min_frames || !self.can_reclaim() {
-                return None;
-            }
-            self.counters.direct_reclaims += 1;
-            if self.gains_nothing() {
-                self.give_way(Cause::DirectReclaim);
-            } else {
-                self.reclaim(Cause::DirectReclaim, Urgency::Direct);
-            }
-        }
-    }
-
-    /// Whether direct reclaim only moves memory from frames to the pool, as with pages that do not
-    /// shrink: half of the reserve is gone, and the last batch brought nothing.
-    fn gains_nothing(&mut self) -> bool {
-        if self.budget.leaving > 0 {
-            return false;
-        }
-        let balance = self.budget.balance_frames();
-        let before = self.balance_before_reclaim.replace(balance);
-        self.budget.free_frames() < self.budget.watermarks.min_frames / 2
-            && before.is_some_and(|before| balance <= before)
-    }
-
-    /// What is to be done when no thread waits: the footprint of the launch under way comes back, and reclaim
-    /// works from the low up to the high watermark. `None` when there is enough.
-    pub fn next_background_decision(&mut self) -> Option<Decision> {
-        loop {
-            if let Some(decision) = self.next_decision() {
-                return Some(decision);
-            }
-            let lacks_room = match self.prepage() {
-                Step::Decided => continue,
-                Step::NoRoom => true,
-                Step::Done => false,
-            };
-            let free = self.budget.free_soon();
-            let Watermarks {
-                low_frames,
-                high_frames,
-                ..
-            } = self.budget.watermarks;
-            self.background_is_active =
-                lacks_room || free < low_frames || self.background_is_active && free < high_frames;
-            if !self.background_is_active {
-                return None;
-            }
-            if !self.can_reclaim() {
-                self.prepaging.stop();
-                return None;
-            }
-            if !self.reclaim(Cause::Background, Urgency::Background) {
-                self.background_is_active = false;
-                // No room for the rest of the footprint: what is touched of it comes back by faults.
-                self.prepaging.stop();
-                return None;
-            }
-        }
-    }
-
     // ---- within ----
 
     pub(crate) fn app(&mut self, app: AppId) -> &mut App {
@@ -477,14 +397,11 @@ impl Engine {
             .min_by_key(|(_, app)| app.last_used)
             .map(|(index, _)| AppId(index as u16))
     }
-
-    pub(crate) fn decide(&mut self, action: Action, cause: Cause) {
-        self.decisions.push_back(Decision { action, cause });
-    }
 }
 
 mod admission;
 mod check;
+mod decide;
 mod evict;
 pub mod evidence;
 mod file_pages;

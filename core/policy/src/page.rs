@@ -182,6 +182,9 @@ enum Space {
     File(FileId),
 }
 
+/// The address space of a block, and its number there.
+type Key = (Space, u64);
+
 #[derive(Clone, Copy, Debug)]
 struct Block {
     space: Space,
@@ -191,7 +194,7 @@ struct Block {
 }
 
 impl Block {
-    fn key(&self) -> (Space, u64) {
+    fn key(&self) -> Key {
         (self.space, self.number)
     }
 
@@ -201,7 +204,7 @@ impl Block {
     }
 }
 
-fn hash(key: (Space, u64)) -> u64 {
+fn hash(key: Key) -> u64 {
     FxBuildHasher.hash_one(key)
 }
 
@@ -217,7 +220,9 @@ pub struct PageTable {
     index: HashTable<u32>,
     free_blocks: Vec<u32>,
     by_app: Vec<Vec<u32>>,
-    last: ((Space, u64), u32),
+    last: (Key, u32),
+    /// What [`Self::anticipate`] found for the look-ups that follow, in their order, and how much of it they took.
+    ahead: (Vec<(Key, u32)>, usize),
 }
 
 impl Default for PageTable {
@@ -229,19 +234,20 @@ impl Default for PageTable {
             free_blocks: Vec::new(),
             by_app: Vec::new(),
             last: NO_BLOCK,
+            ahead: (Vec::new(), 0),
         }
     }
 }
 
 /// Of no look-up.
-const NO_BLOCK: ((Space, u64), u32) = ((Space::App(AppId(u16::MAX)), u64::MAX), 0);
+const NO_BLOCK: (Key, u32) = ((Space::App(AppId(u16::MAX)), u64::MAX), 0);
 
 fn pages_of_block(number: u32) -> impl Iterator<Item = PageId> {
     let first = number << BLOCK_SHIFT;
     (first..first + BLOCK_PAGES as u32).map(PageId)
 }
 
-fn split(app: AppId, addr: PageAddr) -> ((Space, u64), u32) {
+fn split(app: AppId, addr: PageAddr) -> (Key, u32) {
     let (space, number) = match addr {
         PageAddr::Anon { number } => (Space::App(app), number),
         PageAddr::File { file, number } => (Space::File(file), number),
@@ -256,13 +262,55 @@ impl PageTable {
     /// The page at an address, if the table knows its block.
     pub fn find(&mut self, app: AppId, addr: PageAddr) -> Option<PageId> {
         let (key, offset) = split(app, addr);
-        if self.last.0 == key {
-            return Some(PageId((self.last.1 << BLOCK_SHIFT) + offset));
+        if self.last.0 != key {
+            let (ahead, taken) = &mut self.ahead;
+            self.last = match ahead.get(*taken) {
+                Some(&found) if found.0 == key => {
+                    *taken += 1;
+                    found
+                }
+                _ => self.search(key)?,
+            };
         }
+        Some(PageId((self.last.1 << BLOCK_SHIFT) + offset))
+    }
+
+    fn search(&self, key: Key) -> Option<(Key, u32)> {
         let is_it = |&block: &u32| self.blocks[block as usize].key() == key;
-        let block = *self.index.find(hash(key), is_it)?;
-        self.last = (key, block);
-        Some(PageId((block << BLOCK_SHIFT) + offset))
+        let block = self.index.find(hash(key), is_it)?;
+        Some((key, *block))
+    }
+
+    /// Looks up pages that will be looked up next, in that order, which is not searched for again then. Those that the
+    /// table knows are put into `pages`; their number.
+    pub fn anticipate(
+        &mut self,
+        accesses: impl Iterator<Item = (AppId, PageAddr)>,
+        pages: &mut [PageId],
+    ) -> usize {
+        self.ahead.0.clear();
+        self.ahead.1 = 0;
+        let (mut last, mut len) = (self.last, 0);
+        for (app, addr) in accesses.take(pages.len()) {
+            let (key, offset) = split(app, addr);
+            if last.0 != key {
+                let Some(found) = self.search(key) else {
+                    continue;
+                };
+                self.ahead.0.push(found);
+                last = found;
+            }
+            pages[len] = PageId((last.1 << BLOCK_SHIFT) + offset);
+            len += 1;
+        }
+        len
+    }
+
+    /// Reads what a list reads to move the page, so that it is near; what it returns means nothing.
+    pub fn read_neighbours(&self, page: PageId) -> u32 {
+        let Page { prev, next, .. } = self[page];
+        let read = |page: PageId| self.pages.get(page.index()).map_or(0, |page| page.chunk.0);
+        read(prev) ^ read(next)
     }
 
     /// The page at an address; its block is made if the table does not know it.
@@ -337,6 +385,7 @@ impl PageTable {
             *blocks = Vec::new();
         }
         self.last = NO_BLOCK;
+        self.ahead.0.clear();
     }
 
     /// The application's anonymous pages, block by block in the order in which the blocks were first
@@ -401,6 +450,7 @@ impl PageTable {
                 .map(|blocks| blocks.capacity() * 4)
                 .sum::<usize>()
             + self.free_blocks.capacity() * 4
+            + self.ahead.0.capacity() * size_of::<(Key, u32)>()
     }
 }
 

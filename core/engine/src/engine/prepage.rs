@@ -78,6 +78,11 @@ impl Prepaging {
         self.waiting.len()
     }
 
+    /// Whether there is something left to bring back.
+    pub fn is_going_on(&self) -> bool {
+        self.is_going_on
+    }
+
     /// Leaves the rest of the plan to faults.
     pub fn stop(&mut self) {
         self.is_going_on = false;
