@@ -3,6 +3,7 @@
 use warmswap_codec::{ChunkPlan, Scratch, decode, fill};
 use warmswap_page::PAGE_BYTES;
 use warmswap_policy::ChunkId;
+use warmswap_pool::Content;
 
 use crate::chunk_word::ChunkWord;
 use crate::error::StoreError;
@@ -79,6 +80,15 @@ impl<'a> Chunk<'a> {
         self.members
             .iter()
             .map(|member| u32::from_le_bytes(*member))
+    }
+
+    /// Whether it is stored as this.
+    pub fn is(&self, content: Content<'_>) -> bool {
+        match (self.body, content) {
+            (Body::Object(object), Content::Bytes(bytes)) => object == bytes,
+            (Body::Filled(word), Content::Filled(other)) => word == other,
+            _ => false,
+        }
     }
 
     /// Decodes the pages into room for exactly as many.

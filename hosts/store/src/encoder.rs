@@ -31,6 +31,16 @@ enum Body {
     Bytes(usize),
 }
 
+impl Encoded {
+    /// As the pool wants it; `room` begins with its bytes.
+    pub fn content<'a>(&self, room: &'a [u8]) -> Content<'a> {
+        match self.body {
+            Body::Filled(word) => Content::Filled(word),
+            Body::Bytes(bytes) => Content::Bytes(&room[..bytes]),
+        }
+    }
+}
+
 impl Encoder {
     /// With room for the largest chunk of any codec.
     #[must_use]
@@ -89,11 +99,8 @@ impl Encoder {
     }
 
     /// What was encoded last, as the pool wants it.
-    pub(crate) fn content(&self, encoded: Encoded) -> Content<'_> {
-        match encoded.body {
-            Body::Filled(word) => Content::Filled(word),
-            Body::Bytes(bytes) => Content::Bytes(&self.room[..bytes]),
-        }
+    pub fn content(&self, encoded: Encoded) -> Content<'_> {
+        encoded.content(&self.room)
     }
 
     /// For decoding, while nothing is encoded.

@@ -11,7 +11,7 @@ use warmswap_uffd::AtomicTable;
 
 use crate::chunk::Chunk;
 use crate::chunk_word::{ChunkWord, pages_of};
-use crate::encoder::{Encoded, Encoder};
+use crate::encoder::Encoded;
 use crate::error::StoreError;
 use crate::records::Records;
 
@@ -127,17 +127,16 @@ impl<B: Records> ChunkStore<B> {
 
     // ---- in ----
 
-    /// Puts what was encoded last into the pool, if need be after a compaction.
+    /// Puts a chunk that was encoded into the pool, if need be after a compaction.
     ///
     /// # Errors
     /// [`Refusal::PoolFull`], [`Refusal::TooLarge`]; nothing has changed then.
     pub fn put(
         &self,
         chunk: ChunkId,
-        encoder: &Encoder,
         encoded: Encoded,
+        content: Content<'_>,
     ) -> Result<Stored, Refusal> {
-        let content = encoder.content(encoded);
         // First, so that nothing needs to be undone.
         let (cell, _) = self.cells(chunk).map_err(|_| Refusal::PoolFull)?;
         let stored = self.insert(content, encoded.pages).or_else(|refusal| {

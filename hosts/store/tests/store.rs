@@ -62,7 +62,7 @@ fn put(store: &ChunkStore, chunk: u32, plain: &[u8], members: &[u32]) -> Result<
     let mut encoder = Encoder::new(Scratch::lean());
     let plan = plan(plain.len() / PAGE_BYTES);
     let encoded = encoder.encode(plan, plain, members).expect("whole pages");
-    let stored = store.put(ChunkId(chunk), &encoder, encoded)?;
+    let stored = store.put(ChunkId(chunk), encoded, encoder.content(encoded))?;
     assert_eq!(
         store.bytes(ChunkId(chunk)).ok(),
         Some(stored.bytes as usize)

@@ -1,6 +1,7 @@
 //! What the pages of a trace hold, for any number of replays at once.
 
 use crate::error::ReplayError;
+use crate::store::encodings::Encodings;
 use warmswap_page::PAGE_BYTES;
 use warmswap_trace::{ContentId, Stop, TraceReader};
 
@@ -12,6 +13,8 @@ pub const ZERO_PAGE: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 pub struct Contents {
     reader: Option<TraceReaderDebug>,
     pages: Vec<[u8; PAGE_BYTES]>,
+    /// What chunks of them were encoded to.
+    pub(crate) encodings: Encodings,
 }
 
 /// The reader has no `Debug` of its own.
@@ -42,6 +45,7 @@ impl Contents {
         Ok(Self {
             reader: Some(TraceReaderDebug(reader.with_stop(Stop::default()))),
             pages,
+            encodings: Encodings::default(),
         })
     }
 
@@ -50,6 +54,7 @@ impl Contents {
         Self {
             reader: None,
             pages,
+            encodings: Encodings::default(),
         }
     }
 

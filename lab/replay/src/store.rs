@@ -2,6 +2,7 @@
 
 mod assumed;
 pub(crate) mod compressed;
+pub(crate) mod encodings;
 
 pub use assumed::{AssumedStore, Assumption};
 pub use compressed::CompressedStore;

@@ -115,7 +115,10 @@ impl<M: AddressMap> Pager<M> {
         let stored = match plan {
             Some(plan) => encoded
                 .unwrap_or_else(|| self.encode(plan, &members))
-                .and_then(|encoded| core.store.put(chunk, &self.encoder, encoded))
+                .and_then(|encoded| {
+                    let content = self.encoder.content(encoded);
+                    core.store.put(chunk, encoded, content)
+                })
                 .map(|stored| Call::Stored(chunk, Place::Pool, stored.bytes, stored.pool_page)),
             None => core
                 .store

@@ -2,13 +2,14 @@
 
 mod records;
 
+use super::encodings::Encoding;
 use super::{Store, StoredObject};
 use crate::contents::{Contents, ZERO_PAGE};
 use crate::error::ReplayError;
 use records::MemoryRecords;
 use rustc_hash::FxHashMap;
 use rustix::time::{ClockId, clock_gettime};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use warmswap_codec::{ChunkPlan, Scratch};
 use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 use warmswap_engine::{Engine, Place, Refusal};
@@ -16,8 +17,8 @@ use warmswap_page::Layout;
 use warmswap_page::PAGE_BYTES;
 use warmswap_policy::admission::SAMPLE_BYTES;
 use warmswap_policy::{ChunkId, PageId};
-use warmswap_pool::{Pool, PoolConfig};
-use warmswap_store::{ChunkStore, Encoder};
+use warmswap_pool::{Content, Pool, PoolConfig};
+use warmswap_store::{Chunk, ChunkStore, Encoder, StoreError};
 use warmswap_trace::ContentId;
 
 /// What a page holds that the trace has not told.
@@ -39,6 +40,8 @@ pub struct CompressedStore {
     store: ChunkStore<MemoryRecords>,
     /// Chunks of one page that are in the backing file as it is: what it held.
     raw: FxHashMap<ChunkId, ContentId>,
+    /// What the other chunks were encoded to.
+    encodings: Vec<Option<Arc<Encoding>>>,
     encoder: Encoder,
     plain: Vec<u8>,
     record: Vec<u8>,
@@ -83,6 +86,7 @@ impl CompressedStore {
             current: Vec::new(),
             store: store.map_err(ReplayError::Tables)?,
             raw: FxHashMap::default(),
+            encodings: Vec::new(),
             encoder: Encoder::new(Scratch::new()),
             plain: vec![0; MAX_CHUNK_PAGES * PAGE_BYTES],
             record: Vec::new(),
@@ -117,20 +121,89 @@ impl CompressedStore {
         })
     }
 
-    /// Decodes a chunk to `plain`; nanoseconds.
-    fn decode(&mut self, chunk: ChunkId, place: Place) -> Result<u64, ReplayError> {
-        if let (Place::Backing, Some(&content)) = (place, self.raw.get(&chunk)) {
-            let mut page = ZERO_PAGE;
-            self.read(content, &mut page)?;
-            self.plain[..PAGE_BYTES].copy_from_slice(&page);
-            return Ok(0);
+    /// The encoding of pages with these contents, and whether it is a new one.
+    fn encode(
+        &mut self,
+        chunk: ChunkId,
+        plan: ChunkPlan,
+        contents: &[ContentId],
+    ) -> Result<Arc<Encoding>, ReplayError> {
+        if let Some(encoding) = self.contents.encodings.get(plan, contents) {
+            return Ok(encoding);
         }
-        self.check_place(chunk, place)?;
+        let mut plain = std::mem::take(&mut self.plain);
+        for (&content, room) in contents.iter().zip(plain.as_chunks_mut::<PAGE_BYTES>().0) {
+            self.read(content, room)?;
+        }
+        self.plain = plain;
+        let plain = &self.plain[..contents.len() * PAGE_BYTES];
+        let begin = thread_ns();
+        let encoded = self.encoder.encode(plan, plain, &[]);
+        let encode_ns = elapsed_ns(begin);
+        let encoded = encoded.map_err(|source| ReplayError::Encode {
+            chunk: chunk.0,
+            source,
+        })?;
+        let bytes = match self.encoder.content(encoded) {
+            Content::Bytes(bytes) => bytes.into(),
+            Content::Filled(_) => Box::default(),
+        };
+        let encoding = Arc::new(Encoding {
+            contents: contents.into(),
+            encoded,
+            bytes,
+            encode_ns,
+            decode_ns: OnceLock::new(),
+        });
+        self.contents.encodings.keep(plan, &encoding);
+        Ok(encoding)
+    }
+
+    /// Decodes a chunk and compares all of it with what was stored; nanoseconds of the decoding. What was decoded once is
+    /// compared as it is stored.
+    fn decode(
+        &mut self,
+        engine: &Engine,
+        chunk: ChunkId,
+        encoding: &Encoding,
+    ) -> Result<u64, ReplayError> {
+        if let Some(&decode_ns) = encoding.decode_ns.get() {
+            let is_same = |stored: Chunk<'_>| stored.is(encoding.content());
+            if self.store.read(chunk, &mut self.record, is_same)? {
+                return Ok(decode_ns);
+            }
+        }
         let begin = thread_ns();
         let room = (self.encoder.scratch(), &mut self.record);
         self.store.decode(chunk, room, &mut self.plain)?;
-        Ok(elapsed_ns(begin))
+        let decode_ns = elapsed_ns(begin);
+        let mut expected = ZERO_PAGE;
+        let got = self.plain.as_chunks::<PAGE_BYTES>().0;
+        let pages = engine.chunk_pages(chunk);
+        for ((&page, &content), got) in pages.iter().zip(&*encoding.contents).zip(got) {
+            self.read(content, &mut expected)?;
+            if *got != expected {
+                return Err(wrong_content(engine, page));
+            }
+        }
+        Ok(*encoding.decode_ns.get_or_init(|| decode_ns))
     }
+
+    /// Whether two contents are the same bytes.
+    fn are_same(&self, one: ContentId, other: ContentId) -> Result<bool, ReplayError> {
+        if one == other {
+            return Ok(true);
+        }
+        let (mut bytes, mut others) = (ZERO_PAGE, ZERO_PAGE);
+        self.read(one, &mut bytes)?;
+        self.read(other, &mut others)?;
+        Ok(bytes == others)
+    }
+}
+
+fn wrong_content(engine: &Engine, page: PageId) -> ReplayError {
+    let (app, addr) = engine.locate(page);
+    ReplayError::WrongContent { app, addr }
 }
 
 /// CPU time of this thread: what other programs do meanwhile does not count.
@@ -170,39 +243,42 @@ impl Store for CompressedStore {
         plan: ChunkPlan,
     ) -> Result<Result<StoredObject, Refusal>, ReplayError> {
         let pages = engine.chunk_pages(chunk);
-        let len = pages.len() * PAGE_BYTES;
-        let mut plain = std::mem::take(&mut self.plain);
-        for (&page, room) in pages.iter().zip(plain.as_chunks_mut::<PAGE_BYTES>().0) {
-            self.read(self.content(page), room)?;
+        let mut contents = [UNKNOWN; MAX_CHUNK_PAGES];
+        for (&page, content) in pages.iter().zip(&mut contents) {
+            *content = self.content(page);
         }
-        self.plain = plain;
-        let plain = &self.plain[..len];
+        let encoding = self.encode(chunk, plan, &contents[..pages.len()])?;
         let begin = thread_ns();
-        let encoded = self.encoder.encode(plan, plain, &[]);
-        let encoded = encoded.map_err(|source| ReplayError::Encode {
-            chunk: chunk.0,
-            source,
-        })?;
-        let stored = self.store.put(chunk, &self.encoder, encoded);
-        let cpu_ns = elapsed_ns(begin);
-        Ok(stored.map(|stored| StoredObject {
+        let stored = self.store.put(chunk, encoding.encoded, encoding.content());
+        let cpu_ns = encoding.encode_ns + elapsed_ns(begin);
+        let stored = stored.map(|stored| StoredObject {
             bytes: stored.bytes,
             cpu_ns,
             pool_page: stored.pool_page,
-        }))
+        });
+        if stored.is_ok() {
+            if self.encodings.len() <= chunk.index() {
+                self.encodings.resize(chunk.index() + 1, None);
+            }
+            self.encodings[chunk.index()] = Some(encoding);
+        }
+        Ok(stored)
     }
 
     fn load(&mut self, engine: &Engine, chunk: ChunkId, place: Place) -> Result<u64, ReplayError> {
-        let cpu_ns = self.decode(chunk, place)?;
-        let mut expected = ZERO_PAGE;
-        let pages = engine.chunk_pages(chunk);
-        for (&page, got) in pages.iter().zip(self.plain.as_chunks::<PAGE_BYTES>().0) {
-            if engine.is_loading(chunk, page) {
-                self.read(self.content(page), &mut expected)?;
-                if *got != expected {
-                    let (app, addr) = engine.locate(page);
-                    return Err(ReplayError::WrongContent { app, addr });
-                }
+        let (contents, cpu_ns): (Arc<[ContentId]>, u64) = match self.raw.get(&chunk) {
+            Some(&content) if place == Place::Backing => ([content].into(), 0),
+            _ => {
+                self.check_place(chunk, place)?;
+                let encoding = self.encodings.get(chunk.index()).cloned().flatten();
+                let encoding = encoding.ok_or(StoreError::NotStored(chunk.0))?;
+                let cpu_ns = self.decode(engine, chunk, &encoding)?;
+                (encoding.contents.clone(), cpu_ns)
+            }
+        };
+        for (&page, &stored) in engine.chunk_pages(chunk).iter().zip(&*contents) {
+            if engine.is_loading(chunk, page) && !self.are_same(stored, self.content(page))? {
+                return Err(wrong_content(engine, page));
             }
         }
         Ok(cpu_ns)
@@ -223,6 +299,7 @@ impl Store for CompressedStore {
             return Ok(());
         }
         self.check_place(chunk, place)?;
+        self.encodings[chunk.index()] = None;
         Ok(self.store.free(chunk)?)
     }
 
