@@ -101,8 +101,8 @@ impl Store for AssumedStore {
         }))
     }
 
-    fn load(&mut self, _: &Engine, chunk: ChunkId, _: Place) -> Result<u64, ReplayError> {
-        Ok(self.assumption.decompress_ns * u64::from(self.chunks[chunk.index()].1))
+    fn load(&mut self, engine: &Engine, chunk: ChunkId, _: Place) -> Result<u64, ReplayError> {
+        Ok(self.assumption.decompress_ns * engine.chunk_pages(chunk).len() as u64)
     }
 
     fn write_back(&mut self, chunk: ChunkId) -> Result<u64, ReplayError> {
