@@ -63,3 +63,40 @@ impl Ahead {
         Ok(!events.is_empty())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::reader::TraceReader;
+    use crate::stop::Stop;
+    use crate::testing::{sample_trace, scratch};
+
+    #[test]
+    fn another_thread_unpacks_the_same_events() {
+        let dir = scratch();
+        let (path, events, _) = sample_trace(dir.path());
+        let reader = TraceReader::open(path).expect("a trace");
+        let mut ahead = reader.events().ahead().expect("a thread");
+        let (mut all, mut block) = (Vec::new(), Vec::new());
+        while ahead.next_block(&mut block).expect("whole blocks") {
+            all.extend_from_slice(&block);
+        }
+        assert_eq!(all, events);
+        assert!(matches!(ahead.next_block(&mut block), Ok(false)));
+    }
+
+    #[test]
+    fn an_error_comes_in_its_place_and_ends_the_events() {
+        let dir = scratch();
+        let (path, ..) = sample_trace(dir.path());
+        let stop = Stop::default();
+        let reader = TraceReader::open(path)
+            .expect("a trace")
+            .with_stop(stop.clone());
+        stop.set();
+        let mut ahead = reader.events().ahead().expect("a thread");
+        let mut block = Vec::new();
+        assert!(ahead.next_block(&mut block).is_err());
+        assert!(matches!(ahead.next_block(&mut block), Ok(false)));
+        assert!(block.is_empty());
+    }
+}

@@ -83,3 +83,27 @@ fn forgotten_blocks_are_used_again_and_the_others_stay() {
     }
     assert!(table.state_bytes() <= bytes + 4096);
 }
+
+#[test]
+fn anticipated_pages_are_those_that_are_found_in_any_order_and_after_blocks_were_forgotten() {
+    let anon = |number| PageAddr::Anon { number };
+    let mut table = PageTable::default();
+    let ids = [0, 64, 128, 192].map(|number| table.find_or_insert(APP, anon(number)));
+    let wanted = [64, 9_000, 65, 128, 0].map(|number| (APP, anon(number)));
+    let mut pages = [PageId::NONE; 8];
+    let known = table.anticipate(wanted.into_iter(), &mut pages);
+    assert_eq!(
+        pages[..known],
+        [ids[1], PageId(ids[1].0 + 1), ids[2], ids[0]]
+    );
+
+    // One that was not anticipated, one that is new, and the rest in their order.
+    assert_eq!(table.find(APP, anon(192)), Some(ids[3]));
+    assert_eq!(table.find(APP, anon(64)), Some(ids[1]));
+    let new = table.find_or_insert(APP, anon(9_000));
+    assert!(!ids.contains(&new));
+    assert_eq!(table.find(APP, anon(65)), Some(PageId(ids[1].0 + 1)));
+    table.forget_blocks(APP, |first| first == 128);
+    assert_eq!(table.find(APP, anon(128)), None);
+    assert_eq!(table.find(APP, anon(0)), Some(ids[0]));
+}
