@@ -479,3 +479,19 @@ fn a_wrong_page_stops_the_replay() {
         "{result:?}"
     );
 }
+
+#[test]
+fn what_one_replay_encoded_serves_the_next_with_the_same_results() {
+    let contents = contents();
+    let counts = [(); 2].map(|()| {
+        let config = config("ariadne", 1600, 4000);
+        let store = CompressedStore::new(contents.clone(), config.limits.pool_limit_bytes).unwrap();
+        let mut replay = Replay::new(config, store, NoObserver).unwrap();
+        replay.feed_all(&trace()).unwrap();
+        let (result, _) = replay.finish(std::iter::empty(), true);
+        assert!(result.totals.cpu.compress_ns() > 0 && result.totals.cpu.decompress_ns() > 0);
+        (result.counters, result.totals.compressed_bytes)
+    });
+    assert!(counts[0].0.stored > 0 && counts[0].0.pool_faults > 0);
+    assert_eq!(counts[0], counts[1]);
+}
