@@ -1,6 +1,7 @@
 //! The end of the protocol that asks.
 
 use std::io::{self, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -29,6 +30,12 @@ pub enum ClientError {
     #[error("no process listens on {}: the program has ended", path.display())]
     Dead {
         /// The socket.
+        path: PathBuf,
+    },
+    /// It is another kind of file.
+    #[error("{} is no socket", path.display())]
+    NotASocket {
+        /// The file.
         path: PathBuf,
     },
     /// The system refuses.
@@ -67,6 +74,11 @@ pub enum ClientError {
     },
 }
 
+fn is_socket(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|found| found.file_type().is_socket())
+}
+
 /// A connection to one paged program.
 #[derive(Debug)]
 pub struct Client {
@@ -102,7 +114,8 @@ impl Client {
             let path = path.to_owned();
             match errno {
                 Errno::NOENT => ClientError::Missing { path },
-                Errno::CONNREFUSED => ClientError::Dead { path },
+                Errno::CONNREFUSED if is_socket(&path) => ClientError::Dead { path },
+                Errno::CONNREFUSED => ClientError::NotASocket { path },
                 Errno::AGAIN => ClientError::Timeout { path, timeout },
                 errno => failed("connect to", &path)(errno).into(),
             }

@@ -199,6 +199,17 @@ fn the_daemon_is_shown_by_its_socket() {
 }
 
 #[test]
+fn a_file_that_is_no_socket_is_called_that() {
+    let session = Session::new();
+    let file = session.socket("file");
+    std::fs::write(&file, "").expect("a file can be written");
+    let file = text(&file);
+    for command in [&["status", file][..], &["switch", "--background", file]] {
+        assert_refused(&session.run(command), 1, &[file, "is no socket"]);
+    }
+}
+
+#[test]
 fn where_nothing_runs_and_where_a_user_may_not_ask_status_says_so_in_one_line() {
     let session = Session::new();
     let nowhere = session.socket("daemon.sock");
