@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use warmswap_sys::memcg::Memcg;
 use warmswap_sys::session::{Session, SessionError};
 use warmswap_sys::undo::{Action, Pending, Undo};
 use warmswap_sys::{FileError, Root, monotonic_ns, tree};
@@ -109,6 +110,35 @@ impl RunningApp {
         undo: &Undo,
         environment: impl FnOnce(&Path) -> Vec<(String, OsString)>,
     ) -> Result<Self, AppError> {
+        Self::prepared(spec, size, directories, undo, |home, command| {
+            command.envs(environment(home));
+            Ok(())
+        })
+    }
+
+    /// As [`Self::start`], in a control group: all memory of its processes is charged to that.
+    ///
+    /// # Errors
+    /// [`AppError`]; nothing is left running.
+    pub fn start_in(
+        group: &Memcg,
+        spec: &AppSpec,
+        size: Size,
+        directories: &Directories,
+        undo: &Undo,
+    ) -> Result<Self, AppError> {
+        Self::prepared(spec, size, directories, undo, |_, command| {
+            group.start_here(command)
+        })
+    }
+
+    fn prepared(
+        spec: &AppSpec,
+        size: Size,
+        directories: &Directories,
+        undo: &Undo,
+        prepare: impl FnOnce(&Path, &mut Command) -> Result<(), FileError>,
+    ) -> Result<Self, AppError> {
         if let Some(missing) = check(spec, &directories.cache) {
             return Err(AppError::Needs {
                 app: spec.name.clone(),
@@ -120,7 +150,7 @@ impl RunningApp {
         std::fs::create_dir(&home).map_err(|e| FileError::new("make", &home, e))?;
         let folders = furnish(spec, &directories.cache, &home)?;
         let (mut command, program) = build_command(spec, size, &folders, &home)?;
-        command.envs(environment(&home));
+        prepare(&home, &mut command)?;
         let stderr = stderr_in(&home);
         let stderr_file = File::create(&stderr).map_err(|e| FileError::new("make", &stderr, e))?;
         let mut session =
