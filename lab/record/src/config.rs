@@ -38,6 +38,8 @@ pub struct RecordConfig {
     pub repage_interval_ms: u64,
     /// Whether pages of files are recorded too.
     pub files: bool,
+    /// Whether clean pages of files are dropped before each relaunch; needs a memory control group.
+    pub cold_files: bool,
     /// Compression algorithm of the zram device.
     pub zram_algorithm: String,
 }
@@ -58,6 +60,7 @@ impl RecordConfig {
             foreground_ms: 500,
             repage_interval_ms: 100,
             files: true,
+            cold_files: false,
             zram_algorithm: "lz4".to_owned(),
         }
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use warmswap_apps::AppError;
 use warmswap_sys::lock::LockError;
+use warmswap_sys::memcg::MemcgError;
 use warmswap_sys::perf::PerfError;
 use warmswap_sys::process::ProcessError;
 use warmswap_sys::tunable::TunableError;
@@ -36,6 +37,9 @@ pub enum RecordError {
     /// Page-fault events; says what is missing.
     #[error(transparent)]
     Perf(#[from] PerfError),
+    /// The control group out of which pages of files are dropped.
+    #[error(transparent)]
+    Group(#[from] MemcgError),
     /// A setting of the kernel.
     #[error(transparent)]
     Tunable(#[from] TunableError),

@@ -29,7 +29,9 @@
 //!
 //! - A page that several processes map cannot be paged out by advice. It stays, its touches are not
 //!   seen, and its changes appear as `Content`. [`AppSummary::pages_not_paged_out`] counts such pages:
-//!   mostly the C library and memory shared between processes.
+//!   mostly the C library and memory shared between processes. With [`RecordConfig::cold_files`] clean pages of files
+//!   leave all the same before each relaunch, but for those that programs outside of the recording brought into memory.
+//! - Files that are read by system calls are not seen: only what is mapped raises faults.
 //! - A file's page that is in the page cache is mapped by a fault on one of its 15 neighbours
 //!   (fault-around). Where debugfs allows it, fault-around is switched off meanwhile; elsewhere one access
 //!   to a file may stand for up to 16 pages, counted in [`AppSummary::pages_mapped_around`].
@@ -41,6 +43,7 @@
 //! A trace holds the memory of the programs. They run with a scrubbed environment in an empty folder, and
 //! it is their own data and the files they were pointed to that the pages show.
 
+mod cold;
 mod config;
 mod error;
 mod faults;
@@ -57,4 +60,4 @@ pub use error::RecordError;
 pub use progress::{Progress, Silent, Step};
 pub use session::record;
 pub use subject::SLICE_BITS;
-pub use summary::{AppSummary, RelaunchSummary, Summary};
+pub use summary::{AppSummary, ColdFiles, RelaunchSummary, Summary};

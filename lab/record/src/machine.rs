@@ -124,6 +124,7 @@ pub(crate) fn describe(root: &Root, config: &RecordConfig, exact_file_faults: bo
         ("foreground_ms", config.foreground_ms.to_string()),
         ("repage_interval_ms", config.repage_interval_ms.to_string()),
         ("zram_algorithm", config.zram_algorithm.clone()),
+        ("cold_files", config.cold_files.to_string()),
         (
             "fault_around",
             if exact_file_faults {

@@ -7,12 +7,14 @@ use std::time::Duration;
 use rustc_hash::{FxHashMap, FxHashSet};
 use warmswap_apps::{Request, RunningApp};
 use warmswap_page::{AppId, LaunchKind, PageAddr};
+use warmswap_sys::perf::Fault;
 use warmswap_sys::process::Stat;
 use warmswap_sys::tree::Stopped;
 use warmswap_sys::undo::{Action, Undo};
 use warmswap_sys::{FileError, Root, monotonic_ns};
 use warmswap_trace::EventKind;
 
+use crate::cold::Dropper;
 use crate::config::RecordConfig;
 use crate::error::RecordError;
 use crate::faults::FaultLog;
@@ -65,12 +67,19 @@ pub fn record(
     let exact_file_faults = machine.exact_file_faults();
     let description = describe(undo.root(), config, exact_file_faults);
     let tape = Tape::create(&work.join(name), description, monotonic_ns())?;
+    let mut dropper = None;
+    if config.cold_files {
+        dropper
+            .insert(Dropper::set_up(undo)?)
+            .rehearse(config, undo)?;
+    }
     let mut session = Session {
         config,
         root: undo.root().clone(),
         tape,
         faults,
         apps: Vec::new(),
+        dropper,
         queue: Vec::new(),
     };
     session.run(undo, progress)?;
@@ -90,6 +99,8 @@ struct Session<'a> {
     tape: Tape,
     faults: FaultLog,
     apps: Vec<App>,
+    /// Dropped after the applications, which are in its group.
+    dropper: Option<Dropper>,
     /// What happened since the last sample, in the order in which it became known.
     queue: Vec<Entry>,
 }
@@ -175,6 +186,7 @@ impl Session<'_> {
     fn finish(self) -> Result<Summary, RecordError> {
         let mut summary = Summary {
             losses: self.faults.losses(),
+            cold_files: self.dropper.as_ref().map(|dropper| dropper.summary),
             ..Summary::default()
         };
         for mut app in self.apps {
@@ -192,7 +204,10 @@ impl Session<'_> {
         let config = self.config;
         let spec = &config.apps[place];
         let begin = monotonic_ns();
-        let running = RunningApp::start(spec, config.size, &config.directories, undo)?;
+        let running = match &self.dropper {
+            Some(dropper) => dropper.start(spec, config, undo)?,
+            None => RunningApp::start(spec, config.size, &config.directories, undo)?,
+        };
         let end = monotonic_ns();
         let summary = AppSummary {
             name: spec.name.clone(),
@@ -223,7 +238,7 @@ impl Session<'_> {
 
     fn relaunch(&mut self, place: usize) -> Result<(), RecordError> {
         // What the application touched in the background goes out again, so that the window sees all.
-        self.sample(place)?;
+        self.end_period(place, true)?;
         self.mark(place, EventKind::LaunchBegin(LaunchKind::Relaunch));
         let latency_ns = self.request(place, Request::Relaunch)?;
         self.mark(place, EventKind::LaunchEnd);
@@ -273,6 +288,12 @@ impl Session<'_> {
     /// Ends a period of the application: writes down what happened, reads what changed, and pages
     /// everything out again.
     fn sample(&mut self, place: usize) -> Result<(), RecordError> {
+        self.end_period(place, false)
+    }
+
+    /// The same. Where pages of files are to be dropped at all, `drops_files` has it done while the application stands
+    /// still.
+    fn end_period(&mut self, place: usize, drops_files: bool) -> Result<(), RecordError> {
         self.refresh(place)?;
         let app = &self.apps[place];
         let processes: Vec<_> = app.subjects.iter().map(|s| s.process.clone()).collect();
@@ -289,6 +310,9 @@ impl Session<'_> {
             if let Some(scan) = scans.get(&subject.process.pid()) {
                 subject.page_out(scan)?;
             }
+        }
+        if let Some(dropper) = self.dropper.as_mut().filter(|_| drops_files) {
+            dropper.drop_pages(self.tape.files())?;
         }
         drop(stopped);
         Ok(())
@@ -329,6 +353,15 @@ impl Session<'_> {
         let mut owner = FxHashMap::default();
         for (place, app) in self.apps.iter().enumerate() {
             owner.extend(app.subjects.iter().map(|s| (s.process.pid(), place)));
+        }
+        if let Some(dropper) = &mut self.dropper {
+            let major = dropper.major_faults.take(|pid| owner.contains_key(&pid));
+            let is_of_file = |fault: &&Fault| {
+                let subjects = &self.apps[owner[&fault.pid]].subjects;
+                let subject = subjects.iter().find(|s| s.process.pid() == fault.pid);
+                subject.is_some_and(|s| s.is_of_file(fault.address))
+            };
+            dropper.summary.major_faults += major.iter().filter(is_of_file).count() as u64;
         }
         let faults = self.faults.take(|pid| owner.contains_key(&pid));
         self.queue.extend(faults.into_iter().map(|f| Entry {

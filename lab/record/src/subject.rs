@@ -242,6 +242,13 @@ impl Subject {
         })
     }
 
+    /// Whether the page at `address` is one of a file, as of the last scan.
+    pub(crate) fn is_of_file(&self, address: u64) -> bool {
+        let is_own = self.anonymous.contains(&(address / PAGE_BYTES as u64));
+        let mapping = self.maps.find(address);
+        !is_own && mapping.is_some_and(|m| matches!(m.backing, Backing::File(_)))
+    }
+
     /// Pages out everything that `scan` found in memory; what stays is remembered.
     pub(crate) fn page_out(&mut self, scan: &Scan) -> Result<(), RecordError> {
         self.reported.clear();

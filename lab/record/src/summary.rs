@@ -15,6 +15,21 @@ pub struct Summary {
     pub losses: Losses,
     /// True when fault-around was switched off.
     pub exact_file_faults: bool,
+    /// Pages of files that were dropped; `None` where none were to be.
+    pub cold_files: Option<ColdFiles>,
+}
+
+/// Pages of files that were dropped before relaunches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ColdFiles {
+    /// How often pages were dropped.
+    pub drops: u64,
+    /// Pages that left memory, each as often as it did.
+    pub pages_dropped: u64,
+    /// Of them, those that a program accessed afterwards.
+    pub pages_accessed_again: u64,
+    /// Faults of programs on pages of files that waited for the disk; one reads neighbours along.
+    pub major_faults: u64,
 }
 
 /// One application in a recording.

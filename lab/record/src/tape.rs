@@ -86,6 +86,11 @@ impl Tape {
         Ok(id)
     }
 
+    /// All files that have a number.
+    pub(crate) fn files(&self) -> &FxHashMap<FileIdentity, FileId> {
+        &self.files
+    }
+
     /// Takes note that `page` of `app` holds `bytes` now.
     pub(crate) fn learn(
         &mut self,

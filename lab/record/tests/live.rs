@@ -8,12 +8,14 @@ use std::time::Duration;
 use warmswap_apps::{AppSpec, Directories, check, load_all};
 use warmswap_page::{LaunchKind, PAGE_BYTES, PageAddr};
 use warmswap_record::{Progress, RecordConfig, RecordError, Silent, Step, Summary, record};
+use warmswap_sys::memcg::Memcg;
+use warmswap_sys::page_cache::cached;
 use warmswap_sys::perf::{FaultKind, PageFaults};
 use warmswap_sys::undo::Undo;
 use warmswap_sys::zram::probe;
 use warmswap_sys::{Root, swap};
 use warmswap_testkit::skip;
-use warmswap_trace::{ContentId, EventKind, TraceReader};
+use warmswap_trace::{ContentId, EventKind, FileInfo, TraceReader};
 
 /// Set for a process that records on behalf of a test; see [`child`].
 const CHILD_FOLDER: &str = "WARMSWAP_TEST_RECORD_IN";
@@ -76,9 +78,13 @@ for line in sys.stdin:
 const PATTERN_PAGES: u64 = 600;
 
 fn pattern_spec() -> AppSpec {
-    let script = toml::Value::String(PATTERN.to_owned());
+    spec_of(&toml::Value::String(PATTERN.to_owned()).to_string())
+}
+
+/// A program in Python; `arguments` are the script and its own, as a list in TOML has them.
+fn spec_of(arguments: &str) -> AppSpec {
     let text = format!(
-        "name = \"pattern\"\nsummary = \"known pages\"\n[start]\ncommand = [\"python3\", \"-c\", {script}]\n\
+        "name = \"pattern\"\nsummary = \"known pages\"\n[start]\ncommand = [\"python3\", \"-c\", {arguments}]\n\
          measured = \"tree\"\nready_limit_s = 120\n\
          [requests]\nrelaunch = \"reads\"\nuse = \"writes\"\nlimit_s = 60\n\
          [amount]\nunit = \"pages\"\nsmall = 600\nnormal = 600\n[needs]\nprograms = [\"python3\"]\n"
@@ -271,6 +277,115 @@ fn relaunches_of_cpython_are_alike_and_the_machine_is_as_before() {
     assert_eq!(well_formed_relaunches(&reader), 3);
     assert_eq!(reader.summary(), summary.trace);
     assert_eq!(leftovers(dir.path()), ["out.wst"]);
+}
+
+/// A program of two processes that both have a file of 300 pages mapped, so that advice to page out leaves them alone. A
+/// relaunch reads 40 of them.
+const READER: &str = r#"
+import mmap, os, sys
+opened = open(sys.argv[1], "rb")
+memory = mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ)
+def read(pages):
+    return sum(memory[page * 4096] for page in pages)
+end, end_of_parent = os.pipe()
+read_all, has_read_all = os.pipe()
+if os.fork() == 0:
+    os.close(end_of_parent)
+    read(range(300))
+    os.write(has_read_all, b".")
+    os.read(end, 1)
+    os._exit(0)
+read(range(300))
+os.read(read_all, 1)
+print("ready", flush=True)
+for line in sys.stdin:
+    digest = read(range(100, 140)) if line.startswith("relaunch") else 0
+    print(f"done {digest:x}", flush=True)
+"#;
+
+/// Records relaunches of the reader; pages of its file in each window, and those that are in memory in the end.
+fn record_reader(name: &str, cold_files: bool) -> Option<(Summary, Vec<BTreeSet<u64>>, u64)> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    std::fs::write(&path, vec![7; 300 * PAGE_BYTES]).unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    file.sync_all().unwrap();
+    let in_memory = || -> u64 { cached(&file).unwrap().iter().map(|run| run.count).sum() };
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let no_group = Memcg::create_near(&Undo::open(&Root::machine(), dir.path()).unwrap(), "probe");
+    let obstacle = obstacle()
+        .or_else(|| no_group.err().map(|e| e.to_string()))
+        .or_else(|| check(&pattern_spec(), Path::new("/")).map(|m| m.to_string()))
+        .or_else(|| (in_memory() > 0).then(|| "this file system keeps what it is to drop".into()));
+    if let Some(reason) = obstacle {
+        skip!(name, "{reason}"; None);
+    }
+    let command = [READER, path.to_str().unwrap()].map(|s| toml::Value::String(s.to_owned()));
+    let spec = spec_of(&format!("{}, {}", command[0], command[1]));
+    let config = RecordConfig {
+        cold_files,
+        ..config(dir.path(), spec, 3)
+    };
+    let undo = Undo::open(&Root::machine(), &dir.path().join("state")).unwrap();
+    let summary = record(&config, &undo, &mut Silent).unwrap();
+    let left = in_memory();
+
+    let reader = TraceReader::open(&config.output).unwrap();
+    let is_ours = |info: &FileInfo| Path::new(&info.path) == path;
+    let ours = reader.files().iter().position(is_ours).unwrap() as u32;
+    let (mut windows, mut open) = (Vec::new(), false);
+    for event in reader.events() {
+        match event.unwrap().kind {
+            EventKind::LaunchBegin(LaunchKind::Relaunch) => {
+                windows.push(BTreeSet::new());
+                open = true;
+            }
+            EventKind::LaunchEnd => open = false,
+            EventKind::Access {
+                page: PageAddr::File { file, number },
+                ..
+            } if open && file.0 == ours => {
+                windows.last_mut().unwrap().insert(number);
+            }
+            _ => {}
+        }
+    }
+    Some((summary, windows, left))
+}
+
+#[test]
+fn pages_of_files_that_were_dropped_are_recorded_as_they_are_read_again() {
+    const NAME: &str = "pages_of_files_that_were_dropped_are_recorded_as_they_are_read_again";
+    let _alone = alone();
+    let Some((summary, windows, _)) = record_reader(NAME, true) else {
+        return;
+    };
+    let cold = summary.cold_files.unwrap();
+    assert_eq!(cold.drops, 3);
+    assert!(cold.pages_dropped >= 300, "{cold:?}");
+    assert!(cold.major_faults >= 3, "{cold:?}");
+    let read: BTreeSet<u64> = (100..140).collect();
+    for window in &windows {
+        match summary.exact_file_faults {
+            true => assert_eq!(window, &read),
+            // One fault maps neighbours along.
+            false => assert!(!window.is_empty()),
+        }
+    }
+    assert_eq!(windows.len(), 3);
+    assert!(cold.pages_accessed_again >= 3 * windows[0].len() as u64);
+}
+
+#[test]
+fn without_the_option_pages_of_files_stay() {
+    const NAME: &str = "without_the_option_pages_of_files_stay";
+    let _alone = alone();
+    let Some((summary, windows, left)) = record_reader(NAME, false) else {
+        return;
+    };
+    assert_eq!(summary.cold_files, None);
+    assert_eq!(left, 300);
+    assert!(windows.iter().all(BTreeSet::is_empty), "{windows:?}");
 }
 
 /// Names in `dir` but the folder of state files, which must be empty.

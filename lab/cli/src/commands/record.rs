@@ -49,6 +49,10 @@ pub struct RecordArgs {
     /// Leave pages of files out
     #[arg(long)]
     no_files: bool,
+    /// Drop clean pages of files before each relaunch, so that it reads them again; each application is started once
+    /// before
+    #[arg(long, conflicts_with = "no_files")]
+    cold_files: bool,
     /// Leave out applications that are not installed, in place of stopping
     #[arg(long)]
     installed_only: bool,
@@ -97,6 +101,7 @@ pub fn run(args: RecordArgs, output: &Output) -> Result<()> {
     config.repage_interval_ms = args.repage_ms;
     config.seed = args.seed;
     config.files = !args.no_files;
+    config.cold_files = args.cold_files;
     if args.installed_only {
         definitions::retain_installed(&mut config.apps, &config.directories.cache);
     }
@@ -104,7 +109,15 @@ pub fn run(args: RecordArgs, output: &Output) -> Result<()> {
         return Err(BadInput("there is no application to record".to_owned()).into());
     }
     let undo = super::undo(&Root::machine())?;
-    record(&config, &undo, &mut Narrator)?;
+    let summary = record(&config, &undo, &mut Narrator)?;
+    if let Some(cold) = summary.cold_files {
+        warmswap_output::tell!(
+            "{} pages of files dropped, {} of them accessed again; {} faults waited for a file",
+            cold.pages_dropped,
+            cold.pages_accessed_again,
+            cold.major_faults
+        );
+    }
     let reader = TraceReader::open(&args.out)?;
     let stats = stats(&reader)?;
     let tables = tables::trace_info(&stats);

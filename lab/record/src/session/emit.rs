@@ -132,6 +132,9 @@ impl Session<'_> {
         if let Some(window) = &mut app.window {
             window.pages.insert(page);
         }
+        if let Some(dropper) = &mut self.dropper {
+            dropper.accessed(page);
+        }
         Ok(())
     }
 
