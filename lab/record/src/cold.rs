@@ -44,6 +44,8 @@ pub(crate) struct Dropper {
     pub(crate) major_faults: FaultLog,
     /// Types of the file systems, by device as in memory maps.
     types: BTreeMap<String, String>,
+    /// Pages that were in memory since the last drop.
+    here: FxHashSet<PageAddr>,
     /// Pages that were dropped, and not accessed since.
     away: FxHashSet<PageAddr>,
     pub(crate) summary: ColdFiles,
@@ -60,6 +62,7 @@ impl Dropper {
                 DEFAULT_BUFFER_PAGES,
             )?),
             types: types_of(root, std::process::id())?,
+            here: FxHashSet::default(),
             away: FxHashSet::default(),
             summary: ColdFiles::default(),
         })
@@ -102,23 +105,29 @@ impl Dropper {
         RunningApp::start_in(&self.group, spec, config.size, &config.directories, undo)
     }
 
-    /// Drops what can be dropped, and takes note of the pages of `files` that left memory.
+    /// Takes note of the pages of `files` that are in memory.
+    pub(crate) fn take_stock(&mut self, files: &FxHashMap<FileIdentity, FileId>) {
+        for (file, numbers) in self.in_memory(files) {
+            let pages = numbers.into_iter();
+            self.here
+                .extend(pages.map(|number| PageAddr::File { file, number }));
+        }
+    }
+
+    /// Drops what can be dropped, and takes note of the pages of `files` that left memory since the last time.
     pub(crate) fn drop_pages(
         &mut self,
         files: &FxHashMap<FileIdentity, FileId>,
     ) -> Result<(), RecordError> {
-        let opened = files
-            .iter()
-            .filter_map(|(identity, &id)| Some((id, self.open(identity)?)));
-        let before: Vec<(FileId, File, Vec<PageRange>)> = opened
-            .filter_map(|(id, file)| cached(&file).ok().map(|runs| (id, file, runs)))
-            .filter(|(_, _, runs)| !runs.is_empty())
-            .collect();
         self.group.drop_file_pages()?;
-        for (id, file, runs) in before {
-            let Ok(left) = cached(&file) else { continue };
-            for number in missing(&runs, &left) {
-                self.away.insert(PageAddr::File { file: id, number });
+        let left = self.in_memory(files);
+        for page in std::mem::take(&mut self.here) {
+            let PageAddr::File { file, number } = page else {
+                continue;
+            };
+            // Of a file that cannot be looked at nothing is known.
+            if left.get(&file).is_some_and(|left| !left.contains(&number)) {
+                self.away.insert(page);
                 self.summary.pages_dropped += 1;
             }
         }
@@ -128,7 +137,27 @@ impl Dropper {
 
     /// `page` is accessed.
     pub(crate) fn accessed(&mut self, page: PageAddr) {
-        self.summary.pages_accessed_again += u64::from(self.away.remove(&page));
+        if matches!(page, PageAddr::File { .. }) {
+            self.summary.pages_accessed_again += u64::from(self.away.remove(&page));
+            self.here.insert(page);
+        }
+    }
+
+    /// The pages of files that are in memory.
+    fn in_memory(
+        &self,
+        files: &FxHashMap<FileIdentity, FileId>,
+    ) -> FxHashMap<FileId, FxHashSet<u64>> {
+        let numbers = |runs: Vec<PageRange>| {
+            let pages = runs.into_iter();
+            pages
+                .flat_map(|run| run.first..run.first + run.count)
+                .collect()
+        };
+        let look = |(identity, &id): (&FileIdentity, &FileId)| {
+            Some((id, numbers(cached(&self.open(identity)?).ok()?)))
+        };
+        files.iter().filter_map(look).collect()
     }
 
     /// The file, where it is one that may be dropped and still has its name.
@@ -166,19 +195,6 @@ fn may_be_dropped(identity: &FileIdentity, types: &BTreeMap<String, String>) -> 
     has_name && kind.is_some_and(|kind| LOCAL.contains(&kind.as_str()))
 }
 
-/// Pages of `before` that `after` does not have; both ascend.
-fn missing(before: &[PageRange], after: &[PageRange]) -> Vec<u64> {
-    let pages = |runs: &[PageRange]| -> Vec<u64> {
-        runs.iter()
-            .flat_map(|run| run.first..run.first + run.count)
-            .collect()
-    };
-    let left: FxHashSet<u64> = pages(after).into_iter().collect();
-    let mut gone = pages(before);
-    gone.retain(|page| !left.contains(page));
-    gone
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,18 +220,5 @@ mod tests {
         assert!(!may("00:2a", "/home/shared/data"), "over a network");
         assert!(!may("00:15", "/dev/shm/segment"), "memory");
         assert!(!may("00:01", "/memfd:x"), "on no mounted file system");
-    }
-
-    #[test]
-    fn what_left_memory_is_what_is_missing_after() {
-        let range = |first, count| PageRange { first, count };
-        let before = [range(0, 3), range(10, 4)];
-
-        assert_eq!(
-            missing(&before, &[range(1, 1), range(11, 2)]),
-            [0, 2, 10, 13]
-        );
-        assert_eq!(missing(&before, &[]), [0, 1, 2, 10, 11, 12, 13]);
-        assert!(missing(&before, &[range(0, 20)]).is_empty());
     }
 }

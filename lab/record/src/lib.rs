@@ -31,6 +31,8 @@
 //!   seen, and its changes appear as `Content`. [`AppSummary::pages_not_paged_out`] counts such pages:
 //!   mostly the C library and memory shared between processes. With [`RecordConfig::cold_files`] clean pages of files
 //!   leave all the same before each relaunch, but for those that programs outside of the recording brought into memory.
+//! - Memory that processes share and that is no file of a disk (memfd, `/dev/shm`) is left out: it is neither one
+//!   application's nor can it be dropped and read again.
 //! - Files that are read by system calls are not seen: only what is mapped raises faults.
 //! - A file's page that is in the page cache is mapped by a fault on one of its 15 neighbours
 //!   (fault-around). Where debugfs allows it, fault-around is switched off meanwhile; elsewhere one access

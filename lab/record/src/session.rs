@@ -306,6 +306,10 @@ impl Session<'_> {
             scans.insert(subject.process.pid(), scan);
         }
         self.write_queue(place, &mut scans)?;
+        // Advice drops the pages that one process alone has mapped.
+        if let Some(dropper) = self.dropper.as_mut().filter(|_| drops_files) {
+            dropper.take_stock(self.tape.files());
+        }
         for subject in &mut self.apps[place].subjects {
             if let Some(scan) = scans.get(&subject.process.pid()) {
                 subject.page_out(scan)?;

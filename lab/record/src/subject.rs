@@ -128,7 +128,7 @@ impl Subject {
             for &(number, entry) in &pages {
                 // In a file's mapping, a page of the process's own is one copied on write.
                 if is_file && (mapping.shared || entry.present() && entry.file()) {
-                    if files && entry.present() {
+                    if files && entry.present() && !is_shared_memory(mapping) {
                         to_read.push((number, file_page(mapping, number, tape)?));
                     }
                 } else {
@@ -235,6 +235,7 @@ impl Subject {
         Ok(match self.maps.find(address) {
             Some(mapping) => match mapping.backing {
                 Backing::Anonymous => Some(own),
+                Backing::File(_) if is_shared_memory(mapping) => None,
                 Backing::File(_) => Some(file_page(mapping, number, tape)?),
                 Backing::Kernel => None,
             },
@@ -291,6 +292,19 @@ fn accessible(mapping: &Mapping) -> bool {
     (mapping.read || mapping.write || mapping.execute) && mapping.backing != Backing::Kernel
 }
 
+/// Whether it is memory that processes share, which the kernel keeps as a file without a disk: it can be swapped, not
+/// dropped and read again.
+fn is_shared_memory(mapping: &Mapping) -> bool {
+    const NAMES: [&[u8]; 4] = [b"/memfd:", b"/dev/shm/", b"/dev/zero", b"/SYSV"];
+    match &mapping.backing {
+        Backing::File(identity) => {
+            let path = identity.path.as_os_str().as_encoded_bytes();
+            NAMES.iter().any(|name| path.starts_with(name))
+        }
+        _ => false,
+    }
+}
+
 fn file_page(mapping: &Mapping, number: u64, tape: &mut Tape) -> Result<PageAddr, RecordError> {
     let Backing::File(identity) = &mapping.backing else {
         unreachable!("asked for mappings of files only")
@@ -301,4 +315,27 @@ fn file_page(mapping: &Mapping, number: u64, tape: &mut Tape) -> Result<PageAddr
         file,
         number: mapping.file_page(number * PAGE_BYTES as u64),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_processes_share_is_no_file() {
+        let maps = Maps::parse(
+            "1000-2000 rw-s 00000000 00:01 77 /memfd:region (deleted)\n\
+             3000-4000 rw-s 00000000 00:15 78 /dev/shm/segment\n\
+             5000-6000 rw-s 00000000 00:01 79 /dev/zero (deleted)\n\
+             7000-8000 r--s 00000000 fe:00 80 /usr/share/memfd:data\n\
+             9000-a000 rw-p 00000000 00:00 0 \n",
+        );
+        let is_shared = maps
+            .unwrap()
+            .as_slice()
+            .iter()
+            .map(is_shared_memory)
+            .collect::<Vec<_>>();
+        assert_eq!(is_shared, [true, true, true, false, false]);
+    }
 }
