@@ -176,8 +176,9 @@ pub struct Claim {
     pub reason: &'static str,
     /// Why the results say nothing about it, though they have a number; `None` where they do.
     pub vacuous: fn(&Results) -> Option<&'static str>,
-    /// Whether only a number that bears it out says something: recordings lack what it is about.
-    pub is_one_sided: bool,
+    /// Why only a number that bears it out says something: the recording lacks what the claim is about. `None` where the
+    /// recording has it.
+    pub lacks: fn(&Results) -> Option<&'static str>,
 }
 
 /// The claim of a figure or table in a section, for which `command` makes ours. It cannot be measured until `ours` and
@@ -194,7 +195,7 @@ fn claim((figure, section): (&'static str, &'static str), command: &'static str)
         rule: Rule::Cannot,
         reason: "",
         vacuous: |_| None,
-        is_one_sided: false,
+        lacks: |_| None,
     }
 }
 
@@ -233,12 +234,8 @@ impl Claim {
         Self { vacuous, ..self }
     }
 
-    fn one_sided(self, reason: &'static str) -> Self {
-        Self {
-            reason,
-            is_one_sided: true,
-            ..self
-        }
+    fn lacks(self, lacks: fn(&Results) -> Option<&'static str>) -> Self {
+        Self { lacks, ..self }
     }
 }
 
@@ -322,14 +319,12 @@ impl Finding {
             (rule, Some(ours)) => judge(rule, claim.paper, ours.value),
         };
         let vacuous = ours.and_then(|_| (claim.vacuous)(results));
-        let says_nothing = claim.is_one_sided && ours.is_some() && verdict != Verdict::Holds;
+        let is_borne_out = ours.is_none() || verdict == Verdict::Holds;
+        let lacks = (claim.lacks)(results).filter(|_| !is_borne_out);
+        let says_nothing = vacuous.or(lacks);
         Self {
-            verdict: match vacuous {
-                Some(_) => Verdict::NotEvaluated,
-                None if says_nothing => Verdict::NotEvaluated,
-                None => verdict,
-            },
-            reason: vacuous.unwrap_or(claim.reason),
+            verdict: says_nothing.map_or(verdict, |_| Verdict::NotEvaluated),
+            reason: says_nothing.unwrap_or(claim.reason),
             claim,
             ours,
         }
@@ -495,7 +490,7 @@ mod tests {
             sentence.ends_with("the paper: nothing leaves."),
             "{sentence}"
         );
-        let lacking = claim.one_sided("few accesses to files are recorded");
+        let lacking = claim.lacks(|_| Some("few accesses to files are recorded"));
         let verdict = |claim| Finding::of(claim, &Results::default()).verdict;
         assert_eq!(verdict(lacking), Verdict::NotEvaluated);
         let borne_out = lacking.rule(Rule::AtMost(0.7, 1.0));

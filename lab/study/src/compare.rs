@@ -253,6 +253,9 @@ pub struct TraceRow {
     /// What share of a recording it is; `None` for a whole one.
     #[serde(default)]
     pub sample_share: Option<f64>,
+    /// Whether pages of files left memory before each relaunch of the recording, so that the accesses to them are in it.
+    #[serde(default)]
+    pub cold_files: bool,
 }
 
 /// Replays every trace under every scheme on all cores, and compares. The runs come along for a closer
@@ -299,6 +302,7 @@ impl Comparison {
                     footprint_bytes: run.footprint_bytes,
                     budget_bytes: run.result.limits.budget_bytes,
                     sample_share: run.sample_share,
+                    cold_files: run.cold_files,
                 });
                 comparison.apps.extend(app_rows(runs, &run.trace));
             }

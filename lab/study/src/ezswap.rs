@@ -133,6 +133,9 @@ pub struct EzswapRow {
     /// Applications that were killed.
     #[column]
     pub kills: u64,
+    /// Whether pages of files left memory before each relaunch of the recording, so that the accesses to them are in it.
+    #[serde(default)]
+    pub cold_files: bool,
 }
 
 impl EzswapRow {
@@ -159,6 +162,7 @@ impl EzswapRow {
             density: pages_per_mib((totals.background_pool_pages, totals.background_pool_bytes)),
             evicted: totals.evicted_pool_pages,
             kills: totals.kills,
+            cold_files: run.cold_files,
         }
     }
 }

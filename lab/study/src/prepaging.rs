@@ -85,6 +85,9 @@ pub struct PrepagingRow {
     pub file: Prediction,
     /// The most bytes that its tables held at the end of a launch.
     pub table_peak_bytes: u64,
+    /// Whether pages of files left memory before each relaunch of the recording, so that the accesses to them are in it.
+    #[serde(default)]
+    pub cold_files: bool,
 }
 
 /// Sizes of the tables, at the end of each launch.
@@ -132,6 +135,7 @@ pub fn prepaging(
                 anon,
                 file,
                 table_peak_bytes: tables.peak_bytes.get(index).copied().unwrap_or_default(),
+                cold_files: run.cold_files,
             }
         })
     });

@@ -43,6 +43,8 @@ pub struct Run {
     pub file_pages: bool,
     /// What share of a recording the trace is; `None` for a whole one.
     pub sample_share: Option<f64>,
+    /// Whether the trace was recorded with cold files.
+    pub cold_files: bool,
     /// What the replay found.
     pub result: ReplayResult,
     /// What was compressed of each application, in the order of `result.apps`.
@@ -169,6 +171,7 @@ pub fn replay<O: Observer>(
         footprint_bytes: subject.footprint.bytes(options.file_pages),
         file_pages: options.file_pages,
         sample_share: subject.sample_share(),
+        cold_files: subject.has_cold_files(),
         result: ReplayResult {
             with_contents: contents.is_some(),
             ..result

@@ -89,6 +89,12 @@ impl Subject {
         share.parse().ok()
     }
 
+    /// Whether pages of files left memory before each relaunch of the recording (`warmswap-lab record --cold-files`).
+    pub fn has_cold_files(&self) -> bool {
+        let extra = &self.reader.description().extra;
+        extra.get("cold_files").is_some_and(|value| value == "true")
+    }
+
     /// The names of its applications; the place is the [`AppId`](warmswap_page::AppId).
     pub fn app_names(&self) -> Vec<String> {
         let apps = self.reader.apps().iter();

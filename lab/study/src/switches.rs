@@ -1,4 +1,5 @@
-//! How alike the footprints of ten switches are (ASAP Figures 5 to 7 and section 4.1).
+//! How alike the footprints of ten switches are (ASAP Figures 5 to 7 and section 4.1), and how much of them is of large
+//! files (Figure 10 and section 5.2).
 //!
 //! For each page that the launch windows of some relaunches in a row touch: how many of them do? Anonymous
 //! pages and pages of files apart; nothing is replayed.
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use warmswap_page::{LaunchKind, PageAddr};
 use warmswap_policy::prefetch::footprint::Profiler;
 use warmswap_policy::prefetch::footprint::profile::{KEPT_ABOVE_TENTHS, PROFILE_SWITCHES};
-use warmswap_trace::EventKind;
+use warmswap_trace::{EventKind, FileInfo};
 
 use crate::error::StudyError;
 use crate::mean::{mean, share};
@@ -21,6 +22,12 @@ pub const PAPER_FILE_INVARIANT: Published = Published::new(0.75, "ASAP, Figure 5
 
 /// Share of the anonymous pages that nine or ten of ten switches touch.
 pub const PAPER_ANON_INVARIANT: Published = Published::new(0.44, "ASAP, Figure 6 and section 4.1");
+
+/// The largest files of Figure 10, as a share of all: section 5.2.
+pub const LARGEST_SHARE: f64 = 0.15;
+
+/// Share of the accessed pages of files that the largest [`LARGEST_SHARE`] of the files have.
+pub const PAPER_OF_LARGEST: Published = Published::new(0.9, "ASAP, Figure 10 and section 5.2");
 
 /// Which pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +49,10 @@ impl Memory {
             Self::Anonymous => PAPER_ANON_INVARIANT,
             Self::File => PAPER_FILE_INVARIANT,
         }
+    }
+
+    fn paper_of_largest(self) -> Option<Published> {
+        (self == Self::File).then_some(PAPER_OF_LARGEST)
     }
 
     fn name(&self) -> &'static str {
@@ -85,6 +96,13 @@ pub struct SwitchFootprint {
     /// Share of them that less than half of the switches touch.
     #[column(percent, "under 5")]
     pub rare: f64,
+    /// Of the pages of files that the switches touch, the share that is of the largest 15 % of the files (Figure 10).
+    #[serde(default)]
+    #[column(percent, "of largest", paper = self.memory.paper_of_largest())]
+    pub of_largest: Option<f64>,
+    /// Whether pages of files left memory before each relaunch of the recording, so that the accesses to them are in it.
+    #[serde(default)]
+    pub cold_files: bool,
 }
 
 #[derive(Default)]
@@ -93,6 +111,8 @@ struct Windows {
     /// Pages of each finished window, one entry for each.
     pages: [Vec<u64>; 2],
     touched: [rustc_hash::FxHashSet<(u32, u64)>; 2],
+    /// Pages of each file in the windows, counted once for each window.
+    of_files: rustc_hash::FxHashMap<u32, u64>,
     is_open: bool,
 }
 
@@ -115,7 +135,17 @@ pub fn switches(subjects: &[Subject]) -> Result<Vec<SwitchFootprint>, StudyError
             }
         }
         for (name, app) in names.iter().zip(&apps) {
-            let of_kind = |memory| app.row(&subject.name, name, memory);
+            let of_kind = |memory| {
+                let row = app.row(&subject.name, name, memory)?;
+                let files = subject.reader.files();
+                Some(SwitchFootprint {
+                    of_largest: (memory == Memory::File)
+                        .then(|| app.of_largest(files))
+                        .flatten(),
+                    cold_files: subject.has_cold_files(),
+                    ..row
+                })
+            };
             rows.extend(Memory::ALL.into_iter().filter_map(of_kind));
         }
     }
@@ -138,7 +168,10 @@ impl Windows {
                 };
                 let memory = Memory::of(page) as usize;
                 self.profilers[memory].accessed(key.0, key.1);
-                self.touched[memory].insert(key);
+                let is_new = self.touched[memory].insert(key);
+                if let (PageAddr::File { file, .. }, true) = (page, is_new) {
+                    *self.of_files.entry(file.0).or_default() += 1;
+                }
             }
             _ => {}
         }
@@ -152,6 +185,20 @@ impl Windows {
                 self.touched[memory].clear();
             }
         }
+    }
+
+    /// The share of the accessed pages that is of the largest files among those accessed.
+    fn of_largest(&self, files: &[FileInfo]) -> Option<f64> {
+        let size = |file: u32| files.get(file as usize).map_or(0, |info| info.size_bytes);
+        let mut by_size: Vec<(u64, u64)> = self
+            .of_files
+            .iter()
+            .map(|(&file, &pages)| (size(file), pages))
+            .collect();
+        by_size.sort_unstable_by(|a, b| b.cmp(a));
+        let largest = (by_size.len() as f64 * LARGEST_SHARE).ceil() as usize;
+        let pages = |files: &[(u64, u64)]| files.iter().map(|&(_, pages)| pages).sum();
+        share(pages(&by_size[..largest]), pages(&by_size))
     }
 
     fn row(&self, trace: &str, app: &str, memory: Memory) -> Option<SwitchFootprint> {
@@ -177,6 +224,8 @@ impl Windows {
             by_switches,
             invariant,
             rare,
+            of_largest: None,
+            cold_files: false,
         })
     }
 }
@@ -185,6 +234,7 @@ impl Windows {
 mod tests {
     use super::*;
     use crate::testing::Script;
+    use warmswap_page::FileId;
 
     #[test]
     fn pages_are_counted_by_the_switches_that_touch_them() {
@@ -202,6 +252,43 @@ mod tests {
         assert_eq!(row.by_switches, [0, 2, 0, 1, 1]);
         assert_eq!(row.pages, 9.0 / 4.0);
         assert_eq!((row.invariant, row.rare), (0.25, 0.5));
+    }
+
+    #[test]
+    fn pages_of_the_largest_files_are_told_from_those_of_the_others() {
+        let files: Vec<FileInfo> = (0..8)
+            .map(|n| FileInfo {
+                path: format!("/lib/{n}"),
+                device: 1,
+                inode: n,
+                size_bytes: n << 20,
+            })
+            .collect();
+        let mut windows = Windows::default();
+        let begin = EventKind::LaunchBegin(LaunchKind::Relaunch);
+        let read = |file, number| EventKind::Access {
+            page: PageAddr::File {
+                file: FileId(file),
+                number,
+            },
+            write: false,
+            content: None,
+        };
+        assert_eq!(windows.of_largest(&files), None);
+        // Two of the eight files are the largest 15 %, rounded up: six of seven pages.
+        windows.event(begin);
+        for (file, number) in [(7, 1), (7, 2), (7, 2), (6, 1), (0, 1)] {
+            windows.event(read(file, number));
+        }
+        for file in 1..6 {
+            windows.of_files.insert(file, 0);
+        }
+        windows.event(EventKind::LaunchEnd);
+        windows.event(begin);
+        for (file, number) in [(7, 1), (7, 2), (6, 1)] {
+            windows.event(read(file, number));
+        }
+        assert_eq!(windows.of_largest(&files), Some(6.0 / 7.0));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use warmswap_study::prepaging::{
     PAPER_TABLE_BYTES, Prediction, PrepagingRow,
 };
 use warmswap_study::switches::{
-    Memory, PAPER_ANON_INVARIANT, PAPER_FILE_INVARIANT, SwitchFootprint,
+    Memory, PAPER_ANON_INVARIANT, PAPER_FILE_INVARIANT, PAPER_OF_LARGEST, SwitchFootprint,
 };
 
 use super::{Claim, Ours, Rule, Unit, cannot, claim, over_launches};
@@ -21,8 +21,9 @@ const PREPAGING: &str = "warmswap-lab study prepaging TRACE";
 const COMPARE: &str = "warmswap-lab compare TRACE --budget 200% --pressure full --files --schemes \
     dram,zram,asap,asap-anon,asap-file";
 const SAMPLED: &str = "warmswap-lab bench relaunch --arms dram,zram,kernel --sample-ms 10";
+const READ_FILES: &str = "files that are read by system calls are not in a recording";
 const NO_FILES: &str =
-    "recordings do not drop the page cache, so that few accesses to files are in them";
+    "this recording was made without --cold-files, so that few accesses to files are in it";
 
 pub(super) fn claims() -> Vec<Claim> {
     let mut claims = motivation();
@@ -69,13 +70,15 @@ fn footprints() -> Vec<Claim> {
             .paper(Some(PAPER_FILE_INVARIANT.value), Unit::Share)
             .ours(|results| Ours::over(of(results, Memory::File).map(|row| row.invariant)))
             .rule(Rule::Near(0.15))
-            .one_sided(NO_FILES),
+            .reason(READ_FILES)
+            .lacks(no_switched_files),
         claim(("Figure 5", "section 4.1"), SWITCHES)
             .says("10 % of them are touched by fewer than 5")
             .paper(Some(0.10), Unit::Share)
             .ours(|results| Ours::over(of(results, Memory::File).map(|row| row.rare)))
             .rule(Rule::AtMost(0.15, 0.3))
-            .one_sided(NO_FILES),
+            .reason(READ_FILES)
+            .lacks(no_switched_files),
         claim(("Figure 6", "section 4.1"), SWITCHES)
             .says("44 % of the anonymous pages are touched by 9 or 10")
             .paper(Some(PAPER_ANON_INVARIANT.value), Unit::Share)
@@ -91,10 +94,15 @@ fn footprints() -> Vec<Claim> {
                     .filter(|_| has_switches(results))
             })
             .rule(Rule::AtLeast(1.0, 0.8))
-            .one_sided(NO_FILES),
-        cannot(("Figure 10", "section 5.2"))
+            .reason(READ_FILES)
+            .lacks(no_switched_files),
+        claim(("Figure 10", "section 5.2"), SWITCHES)
             .says("90 % of the accesses to files are to the largest 15 % of them")
-            .reason("a recording sees too few accesses to files to tell"),
+            .paper(Some(PAPER_OF_LARGEST.value), Unit::Share)
+            .ours(|results| Ours::over(of(results, Memory::File).filter_map(|row| row.of_largest)))
+            .rule(Rule::AtLeast(0.8, 0.5))
+            .reason(READ_FILES)
+            .lacks(no_switched_files),
     ]
 }
 
@@ -120,7 +128,8 @@ fn evaluation() -> Vec<Claim> {
             .paper(Some(0.817), Unit::Ratio)
             .ours(|results| speedup(results, "asap-file"))
             .rule(Rule::AtMost(0.9, 1.0))
-            .one_sided(NO_FILES),
+            .reason(READ_FILES)
+            .lacks(no_compared_files),
         claim(figure_12, PREPAGING)
             .says("68.4 % of the anonymous pages that are brought back are touched")
             .paper(Some(PAPER_ANON_PRECISION.value), Unit::Share)
@@ -136,7 +145,8 @@ fn evaluation() -> Vec<Claim> {
             .paper(Some(PAPER_FILE_PRECISION.value), Unit::Share)
             .ours(|results| predicted(results, |row| row.file.precision()))
             .rule(Rule::AtLeast(0.7, 0.5))
-            .one_sided(NO_FILES),
+            .reason(READ_FILES)
+            .lacks(no_prepaged_files),
         claim(figure_12, PREPAGING)
             .says("52.2 % of the pages of files that fault are brought back")
             .paper(Some(PAPER_FILE_RECALL.value), Unit::Share)
@@ -146,7 +156,8 @@ fn evaluation() -> Vec<Claim> {
                 })
             })
             .rule(Rule::AtLeast(0.45, 0.3))
-            .one_sided(NO_FILES),
+            .reason(READ_FILES)
+            .lacks(no_prepaged_files),
         claim(("Figure 13", "section 6.4"), SAMPLED)
             .says("Processors are in use 1.18 times as much as without prepaging")
             .paper(Some(1.18), Unit::Ratio)
@@ -212,6 +223,20 @@ fn of(results: &Results, memory: Memory) -> impl Iterator<Item = &SwitchFootprin
     rows.filter(move |row| row.memory == memory)
 }
 
+fn no_switched_files(results: &Results) -> Option<&'static str> {
+    let has_all = of(results, Memory::File).all(|row| row.cold_files);
+    (!has_all).then_some(NO_FILES)
+}
+
+fn no_prepaged_files(results: &Results) -> Option<&'static str> {
+    (!prepaging(results).all(|row| row.cold_files)).then_some(NO_FILES)
+}
+
+fn no_compared_files(results: &Results) -> Option<&'static str> {
+    let compared = results.with_files()?;
+    (!compared.traces.iter().all(|row| row.cold_files)).then_some(NO_FILES)
+}
+
 fn prepaging(results: &Results) -> impl Iterator<Item = &PrepagingRow> {
     let rows = results.prepaging.iter().flatten();
     rows.filter(|row| row.scheme.starts_with("asap"))
@@ -226,4 +251,34 @@ fn speedup(results: &Results, scheme: &str) -> Option<Ours> {
     let found: &Comparison = results.with_files()?;
     let row = found.schemes.iter().find(|row| row.scheme == scheme)?;
     Ours::one(row.latency_vs_zram?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::{Finding, Verdict};
+
+    #[test]
+    fn only_a_recording_with_cold_files_speaks_against_a_claim_about_files() {
+        let verdict = |cold_files| {
+            let mut results = Results::default();
+            results.switches.push(vec![SwitchFootprint {
+                trace: "t".to_owned(),
+                app: "a".to_owned(),
+                memory: Memory::File,
+                switches: 10,
+                pages: 7.0,
+                by_switches: vec![0; 11],
+                invariant: 0.1,
+                rare: 0.9,
+                of_largest: Some(0.2),
+                cold_files,
+            }]);
+            let mut claims = claims().into_iter();
+            let claim = claims.find(|claim| claim.figure == "Figure 10").unwrap();
+            Finding::of(claim, &results).verdict
+        };
+        assert_eq!(verdict(false), Verdict::NotEvaluated);
+        assert_eq!(verdict(true), Verdict::DoesNot);
+    }
 }

@@ -58,6 +58,7 @@ fn sample(apps: usize) -> Comparison {
             footprint_bytes: 1 << 30,
             budget_bytes: 1 << 29,
             sample_share: None,
+            cold_files: false,
         }],
         schemes: vec![
             row("dram", 0, 3),
@@ -449,6 +450,8 @@ fn footprints_stand_beside_the_papers_numbers() {
         by_switches: vec![0; 11],
         invariant: 0.8,
         rare: 0.1,
+        of_largest: Some(0.9),
+        cold_files: true,
     };
     let row = &asap::switches(&[row]).json()["rows"][0];
     assert_eq!(row["invariant_paper"], 0.75);
@@ -467,6 +470,7 @@ fn footprints_stand_beside_the_papers_numbers() {
         anon: prediction,
         file: warmswap_study::prepaging::Prediction::default(),
         table_peak_bytes: 4096,
+        cold_files: true,
     };
     let json = asap::prepaging(&[row]).json();
     let (anon, file) = (&json["rows"][0], &json["rows"][1]);

@@ -59,6 +59,7 @@ fn run(scheme: &str, apps: &[&[u64]], cpu_ns: u64) -> Run {
         footprint_bytes: 200,
         file_pages: false,
         sample_share: None,
+        cold_files: false,
         result,
         volumes: Vec::new(),
     }
