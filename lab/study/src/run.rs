@@ -53,8 +53,8 @@ pub struct Run {
 
 /// Replays every trace under every scheme; the runs stand trace by trace, schemes in their order.
 ///
-/// The replays go on in parallel, one on each thread of rayon's pool: measured times hold as long as that
-/// has no more threads than the machine has cores. All else is deterministic. Memory: the engine's state
+/// The replays go on in parallel, one on each thread of rayon's pool, with a thread beside each that unpacks events for a
+/// part of the time: measured times hold as long as all of them have processors. All else is deterministic. Memory: the engine's state
 /// and the pool of each replay under way.
 ///
 /// # Errors

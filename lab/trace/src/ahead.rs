@@ -14,6 +14,8 @@ const BLOCKS: usize = 2;
 pub struct Ahead {
     full: Receiver<Result<Vec<Event>>>,
     empty: Sender<Vec<Event>>,
+    /// The end of the events, or an error, was given.
+    is_over: bool,
 }
 
 impl Events {
@@ -38,7 +40,11 @@ impl Events {
             }
         };
         match Builder::new().name("events".to_owned()).spawn(unpack) {
-            Ok(_) => Ok(Ahead { full, empty }),
+            Ok(_) => Ok(Ahead {
+                full,
+                empty,
+                is_over: false,
+            }),
             Err(source) => Err(TraceError::Io {
                 path,
                 action: "start a thread to read",
@@ -54,13 +60,24 @@ impl Ahead {
     /// # Errors
     ///
     /// As of [`Events::next_block`].
+    ///
+    /// # Panics
+    ///
+    /// The thread that unpacks did.
     pub fn next_block(&mut self, events: &mut Vec<Event>) -> Result<bool> {
-        // The thread that took it has ended after the last block.
-        let _ = self.empty.send(std::mem::take(events));
-        if let Ok(next) = self.full.recv() {
-            *events = next?;
+        events.clear();
+        if self.is_over {
+            return Ok(false);
         }
-        Ok(!events.is_empty())
+        // A thread that has ended takes no more, and is noticed below.
+        let _ = self.empty.send(std::mem::take(events));
+        let next = self
+            .full
+            .recv()
+            .expect("the thread that unpacks events panicked");
+        self.is_over = !matches!(&next, Ok(block) if !block.is_empty());
+        *events = next?;
+        Ok(!self.is_over)
     }
 }
 
