@@ -138,7 +138,7 @@ def test_what_is_no_policy_is_named(small: lab.Trace) -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="as new as its notes")
-def test_notes_of_a_policys_exception_are_kept(small: lab.Trace) -> None:
+def test_notes_of_its_exception_are_kept(small: lab.Trace) -> None:
     class Broken(Lru):
         def victims(self, want: int, urgent: bool) -> Iterable[int]:
             error = RuntimeError("no idea")
