@@ -16,7 +16,7 @@ use warmswap_page::{FileId, PageAddr};
 use warmswap_sys::advise::PageRange;
 use warmswap_sys::maps::{Backing, FileIdentity, Maps};
 use warmswap_sys::memcg::Memcg;
-use warmswap_sys::mount::types_of;
+use warmswap_sys::mount::{is_local, types_of};
 use warmswap_sys::page_cache::cached;
 use warmswap_sys::perf::{DEFAULT_BUFFER_PAGES, FaultKind, PageFaults};
 use warmswap_sys::undo::Undo;
@@ -27,12 +27,6 @@ use crate::error::RecordError;
 use crate::faults::FaultLog;
 use crate::schedule;
 use crate::summary::ColdFiles;
-
-/// File systems on disks of this machine: reading a page of theirs again waits for nobody else.
-const LOCAL: [&str; 11] = [
-    "bcachefs", "btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "squashfs",
-    "xfs",
-];
 
 /// The name of the control group, after the prefix that all of ours have.
 const GROUP: &str = "record";
@@ -192,7 +186,7 @@ fn may_be_dropped(identity: &FileIdentity, types: &BTreeMap<String, String>) -> 
         .as_os_str()
         .as_encoded_bytes()
         .ends_with(b" (deleted)");
-    has_name && kind.is_some_and(|kind| LOCAL.contains(&kind.as_str()))
+    has_name && kind.is_some_and(|kind| is_local(kind))
 }
 
 #[cfg(test)]

@@ -58,6 +58,19 @@ impl Mounted {
     }
 }
 
+/// File systems whose pages come from a disk of this machine.
+const LOCAL: [&str; 16] = [
+    "bcachefs", "btrfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "iso9660", "jfs",
+    "ntfs3", "overlay", "squashfs", "vfat", "xfs", "zfs",
+];
+
+/// Whether pages of a file system of this type come from a disk of this machine. Others are answered by a program or over a
+/// network, and may never answer.
+#[must_use]
+pub fn is_local(kind: &str) -> bool {
+    LOCAL.contains(&kind)
+}
+
 /// The types of the file systems that a process sees mounted, by device numbers as in its memory map (`fe:01`).
 ///
 /// # Errors

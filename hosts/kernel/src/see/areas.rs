@@ -4,16 +4,9 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use warmswap_sys::maps::{Backing, Mapping};
-use warmswap_sys::mount::{shared_memory_device, types_of};
+use warmswap_sys::mount::{is_local, shared_memory_device, types_of};
 use warmswap_sys::smaps::{self, MemoryArea};
 use warmswap_sys::{FileError, Root};
-
-/// File systems whose pages come from a disk of this machine. Others are answered by a program or over a network,
-/// and may never answer.
-const LOCAL: [&str; 16] = [
-    "bcachefs", "btrfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "iso9660", "jfs",
-    "ntfs3", "overlay", "squashfs", "vfat", "xfs", "zfs",
-];
 
 /// What is behind a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,7 +106,7 @@ fn kinds_by_device(root: &Root, pid: u32) -> KindsByDevice {
     let seen = [std::process::id(), pid].map(|pid| types_of(root, pid).unwrap_or_default());
     let kind = |(device, name): (String, String)| match name.as_str() {
         "tmpfs" => Some((device, Kind::Shared)),
-        name => LOCAL.contains(&name).then_some((device, Kind::File)),
+        name => is_local(name).then_some((device, Kind::File)),
     };
     let mut kinds: KindsByDevice = seen.into_iter().flatten().filter_map(kind).collect();
     if let Ok(device) = shared_memory_device() {
