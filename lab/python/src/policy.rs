@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use warmswap_page::{AppId, LaunchKind};
-use warmswap_policy::reclaim::{Arrival, Lru, Reclaim, Urgency};
+use warmswap_policy::reclaim::{Arrival, Lru, Reclaim, Urgency, take_all_of};
 use warmswap_policy::{Hotness, PageId, PageTable};
 use warmswap_replay::ReclaimFactory;
 use warmswap_trace::Stop;
@@ -114,11 +114,11 @@ impl PythonReclaim {
         (want, urgency): (usize, Urgency),
         out: &mut Vec<PageId>,
     ) -> bool {
-        let name = self.policy.name.clone();
-        let held = &mut self.held;
+        let (policy, held) = (&self.policy, &mut self.held);
+        let name = &policy.name;
         let mut given = Vec::new();
         let is_urgent = urgency == Urgency::Direct;
-        let asked = self.policy.ask(|object| {
+        let asked = policy.ask(|object| {
             let answer = object.call_method1("victims", (want, is_urgent))?;
             for page in answer.try_iter()? {
                 let page: u32 = page?.extract()?;
@@ -187,12 +187,7 @@ impl Reclaim for PythonReclaim {
     }
 
     fn victims_of(&mut self, table: &mut PageTable, app: AppId, out: &mut Vec<PageId>) {
-        let mut theirs = self.lru.dump(table);
-        theirs.retain(|&page| table.owner(page) == app);
-        for page in theirs {
-            self.remove(table, page);
-            out.push(page);
-        }
+        take_all_of(self, table, app, out);
     }
 
     fn hotness(&self, _: &PageTable, page: PageId) -> Hotness {

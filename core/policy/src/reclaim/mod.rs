@@ -214,7 +214,7 @@ pub trait Reclaim: Send + std::fmt::Debug {
 }
 
 /// [`Reclaim::victims_of`] by the order of [`Reclaim::dump`]; the pages leave as by another's decision.
-fn take_all_of(
+pub fn take_all_of(
     policy: &mut impl Reclaim,
     table: &mut PageTable,
     app: AppId,
