@@ -86,10 +86,13 @@ impl HostThread {
     }
 
     /// What the host knows, once it has heard all that it was told.
-    pub fn status(&self) -> HostStatus {
+    ///
+    /// # Errors
+    /// [`BenchError::Thread`]: its thread panicked.
+    pub fn status(&self) -> Result<HostStatus, BenchError> {
         let (sender, receiver) = channel();
         self.tell(Event::Status(sender));
-        receiver.recv().unwrap_or_default()
+        receiver.recv().map_err(|_| BenchError::Thread)
     }
 }
 

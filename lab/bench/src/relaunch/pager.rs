@@ -78,7 +78,7 @@ impl Pager {
         Ok(match self {
             Self::None => PagerCounts::default(),
             Self::Host(host) => PagerCounts {
-                host: Some(host.status()),
+                host: Some(host.status()?),
                 ..PagerCounts::default()
             },
             Self::Daemon(daemon) => PagerCounts {
