@@ -12,6 +12,7 @@
 //! | [`bring`] | pages of one process come back |
 //! | [`ahead`] | pages of one process are asked for at a switch |
 //! | [`brake`] | when to stop |
+//! | [`pace`] | what all threads of the host go by |
 //! | [`look`] | what launches and sessions touched |
 
 pub mod ahead;
@@ -19,6 +20,7 @@ pub mod brake;
 pub mod bring;
 pub mod job;
 pub mod look;
+pub mod pace;
 pub mod queue;
 pub mod worker;
 

@@ -8,7 +8,6 @@ mod known;
 
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use parking_lot::Mutex;
@@ -24,6 +23,7 @@ use warmswap_sys::{FileError, Root};
 use self::known::KnownFiles;
 use crate::act::brake::{Brake, Groups};
 use crate::act::bring::batches;
+use crate::act::pace::Pace;
 use crate::act::worker::Beat;
 use crate::decide::Seen;
 use crate::decide::order::{count, without};
@@ -69,15 +69,11 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Starts the thread, which adds to `brought_bytes` what it brings back. None with the reason where the kernel does not tell
-    /// which files are opened.
+    /// Starts the thread. None with the reason where the kernel does not tell which files are opened.
     ///
     /// # Errors
     /// [`HostError::Thread`].
-    pub fn start(
-        root: &Root,
-        brought_bytes: &Arc<AtomicU64>,
-    ) -> Result<Result<Self, String>, HostError> {
+    pub fn start(root: &Root, pace: &Arc<Pace>) -> Result<Result<Self, String>, HostError> {
         let opened = match Opened::new(root) {
             Ok(opened) => opened,
             Err(error) => return Ok(Err(error.to_string())),
@@ -87,7 +83,7 @@ impl Files {
             root: root.clone(),
             opened,
             known: KnownFiles::default(),
-            beat: Arc::new(Beat::adding_to(brought_bytes)),
+            beat: Arc::new(Beat::at(pace)),
             done: Arc::default(),
         };
         let (beat, done) = (Arc::clone(&thread.beat), Arc::clone(&thread.done));
@@ -195,6 +191,7 @@ impl Thread {
                 continue;
             };
             for batch in batches(&dropped) {
+                brake.wait_for_launch();
                 let pages = count(&batch);
                 if pages > room_pages || brake.halt(&bounds).is_some() {
                     break 'all;

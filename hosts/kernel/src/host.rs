@@ -10,7 +10,6 @@ mod step;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -19,6 +18,7 @@ use warmswap_sys::{Root, monotonic_ns, probe};
 
 use self::app::App;
 use crate::act::Costs;
+use crate::act::pace::Pace;
 use crate::act::worker::{Priority, Worker};
 use crate::config::HostConfig;
 use crate::counters::Counters;
@@ -59,8 +59,7 @@ pub struct Host {
     bringer: Worker,
     /// Looks at page tables, and reads ahead.
     looker: Worker,
-    /// What both brought back or asked for.
-    brought_bytes: Arc<AtomicU64>,
+    pace: Arc<Pace>,
     turn: step::Turn,
     costs: Costs,
     /// Processes that did not answer, with the names of their programs.
@@ -87,9 +86,9 @@ impl Host {
     /// is seen when they are found.
     pub fn new(config: HostConfig, root: &Root) -> Result<Self, HostError> {
         warmswap_sys::check_page_size()?;
-        let brought_bytes = Arc::default();
+        let pace = Arc::default();
         let (files, openings_unseen) = match config.bring_back {
-            true => match Files::start(root, &brought_bytes)? {
+            true => match Files::start(root, &pace)? {
                 Ok(files) => (Some(files), None),
                 Err(why) => (None, Some(why)),
             },
@@ -107,9 +106,9 @@ impl Host {
             foreground: None,
             found_ns: None,
             machine: Controller::default(),
-            bringer: Worker::start(root, Priority::Low, &brought_bytes)?,
-            looker: Worker::start(root, Priority::Normal, &brought_bytes)?,
-            brought_bytes,
+            bringer: Worker::start(root, Priority::Low, &pace)?,
+            looker: Worker::start(root, Priority::Normal, &pace)?,
+            pace,
             turn: step::Turn::default(),
             costs: Costs::default(),
             unanswering: FxHashMap::default(),
@@ -257,7 +256,7 @@ impl Host {
         self.timed(Self::step)
     }
 
-    /// Runs an event, and counts what it costs.
+    /// Runs an event, after which the threads know whether a program is waited for, and counts what it costs.
     fn timed<R>(&mut self, event: impl FnOnce(&mut Self) -> R) -> R {
         let begin = thread_cpu_ns();
         let result = event(self);
@@ -275,6 +274,7 @@ fn read_ahead_refused() -> Option<String> {
     })
 }
 
+        self.expect_answer();
 /// CPU time of the calling thread.
 pub(crate) fn thread_cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

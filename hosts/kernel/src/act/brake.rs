@@ -1,6 +1,7 @@
 //! When to stop bringing back: the machine and the groups are looked at between batches.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use warmswap_page::PAGE_BYTES;
@@ -41,6 +42,9 @@ impl Groups {
         full.map(|(group, _)| group.path().to_owned())
     }
 }
+
+/// Between two looks at whether a launch is over.
+const LAUNCH_LOOK: Duration = Duration::from_millis(10);
 
 /// What forbids to go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +91,15 @@ impl<'a> Brake<'a> {
 
     /// So many pages came back, or were asked for.
     pub fn brought(&self, pages: u64) {
-        self.beat.brought(pages * PAGE_BYTES as u64);
+        self.beat.pace().brought(pages * PAGE_BYTES as u64);
+    }
+
+    /// Waits until no program comes to the foreground any more, which needs processors and devices for itself.
+    pub fn wait_for_launch(&self) {
+        while self.beat.pace().is_launch() && self.beat.stop().is_none() {
+            self.beat();
+            std::thread::sleep(LAUNCH_LOOK);
+        }
     }
 
     /// Whether nothing is free any more: that alone stops what is worth it though memory is short.
@@ -106,7 +118,7 @@ impl<'a> Brake<'a> {
         if let Some(stop) = self.beat.stop().or_else(of_machine) {
             return Some(Halt::All(stop));
         }
-        let full = self.groups.full(bounds, self.beat.brought_bytes());
+        let full = self.groups.full(bounds, self.beat.pace().brought_bytes());
         full.map(Halt::Group)
     }
 
@@ -121,7 +133,10 @@ impl<'a> Brake<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::act::pace::Pace;
 
     #[test]
     fn a_full_group_stops_one_that_reclaims_waits_and_all_above_count() {
@@ -159,6 +174,36 @@ mod tests {
         std::fs::remove_dir_all(dir.path().join("cg")).unwrap();
         let lower = Some(bounds[0].0.path().to_owned());
         assert_eq!(others.full(&bounds, 0), lower, "it is gone");
+    }
+
+    #[test]
+    fn what_can_wait_goes_on_after_the_launch_or_when_it_is_to_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        let wait = |beat: &Beat| {
+            let mut groups = Groups::default();
+            Brake::new(&root, beat, &mut groups, Seen::default(), 0).wait_for_launch();
+        };
+        let pace = Arc::new(Pace::default());
+        let beat = Beat::at(&pace);
+        wait(&beat);
+        for end in [
+            &(|_: &Beat| pace.expect_answer(None)) as &dyn Fn(&Beat),
+            &Beat::abandon,
+        ] {
+            pace.expect_answer(Some(u64::MAX));
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| wait(&beat));
+                let count = beat.count();
+                // It beats meanwhile: it is not stuck.
+                while beat.count() < count + 3 {
+                    std::thread::yield_now();
+                }
+                assert!(!waiting.is_finished());
+                end(&beat);
+                waiting.join().unwrap();
+            });
+        }
     }
 
     #[test]

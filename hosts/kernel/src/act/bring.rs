@@ -139,6 +139,7 @@ impl Turn<'_> {
     /// [`TargetError`]; what came back is in [`Self::done`].
     pub fn bring(&mut self, target: &Target) -> Result<Option<Halt>, TargetError> {
         let bounds = bounds_of(self.root, target.id.pid);
+        self.brake.wait_for_launch();
         // Where there is no room nothing is looked at.
         if let Some(halt) = self.brake.halt(&bounds) {
             return Ok(Some(halt));
@@ -189,6 +190,7 @@ impl Turn<'_> {
         let is_ahead = self.may_ask && (source != Source::Private || kinds.disk);
         let batches = batches(list);
         for (turn, batch) in batches.iter().enumerate() {
+            self.brake.wait_for_launch();
             if let Some(halt) = self.brake.halt(bounds) {
                 return Ok(Some(halt));
             }

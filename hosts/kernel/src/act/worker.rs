@@ -24,6 +24,7 @@ use super::brake::{Brake, Groups, Halt};
 use super::bring::{TargetError, Turn};
 use super::job::{Job, Report, Task};
 use super::look::{End, clear, look};
+use super::pace::Pace;
 use super::queue::Queue;
 use super::{Costs, Done, Target};
 use crate::decide::{Seen, Stop};
@@ -58,16 +59,15 @@ pub struct Beat {
     /// The process's user; `NO_USER` where that is not known.
     user: AtomicU32,
     is_abandoned: AtomicBool,
-    /// What all threads of the host brought back or asked for.
-    brought_bytes: Arc<AtomicU64>,
+    pace: Arc<Pace>,
 }
 
 impl Beat {
-    /// Of a thread that adds to `brought_bytes` what it brings back or asks for.
+    /// Of a thread that goes by this pace.
     #[must_use]
-    pub fn adding_to(brought_bytes: &Arc<AtomicU64>) -> Self {
+    pub fn at(pace: &Arc<Pace>) -> Self {
         Self {
-            brought_bytes: Arc::clone(brought_bytes),
+            pace: Arc::clone(pace),
             ..Self::default()
         }
     }
@@ -84,15 +84,10 @@ impl Beat {
         is_abandoned.then_some(Stop::Pressure)
     }
 
-    /// So many bytes came back, or were asked for.
-    pub fn brought(&self, bytes: u64) {
-        self.brought_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// What all threads of the host brought back or asked for so far.
+    /// What all threads of the host go by.
     #[must_use]
-    pub fn brought_bytes(&self) -> u64 {
-        self.brought_bytes.load(Ordering::Relaxed)
+    pub fn pace(&self) -> &Pace {
+        &self.pace
     }
 
     /// Work on this process begins.
@@ -169,17 +164,13 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread, which adds to `brought_bytes` what it brings back or asks for.
+    /// Starts the thread.
     ///
     /// # Errors
     /// [`HostError::Thread`].
-    pub fn start(
-        root: &Root,
-        priority: Priority,
-        brought_bytes: &Arc<AtomicU64>,
-    ) -> Result<Self, HostError> {
+    pub fn start(root: &Root, priority: Priority, pace: &Arc<Pace>) -> Result<Self, HostError> {
         let queue = Arc::default();
-        let (reports, beat) = spawn(root, priority, &queue, brought_bytes)?;
+        let (reports, beat) = spawn(root, priority, &queue, pace)?;
         Ok(Self {
             root: root.clone(),
             priority,
@@ -249,9 +240,9 @@ impl Worker {
         }
         self.abandoned.push(Arc::clone(&self.beat));
         let (root, queue) = (&self.root, &self.queue);
-        let brought_bytes = &self.beat.brought_bytes;
+        let pace = &self.beat.pace;
         // Without a new thread the old one may come back.
-        let begin_other = || spawn(root, self.priority, queue, brought_bytes).ok();
+        let begin_other = || spawn(root, self.priority, queue, pace).ok();
         let may_touch = |target: &Target| target.id != stuck && self.may_touch(target);
         let other = queue.abandon((&self.beat, self.seen.0), may_touch, begin_other);
         let Some(other) = other else {
@@ -294,10 +285,10 @@ fn spawn(
     root: &Root,
     priority: Priority,
     queue: &Arc<Queue>,
-    brought_bytes: &Arc<AtomicU64>,
+    pace: &Arc<Pace>,
 ) -> Result<Started, HostError> {
     let (sender, reports) = channel();
-    let beat = Arc::new(Beat::adding_to(brought_bytes));
+    let beat = Arc::new(Beat::at(pace));
     let thread = Thread {
         root: root.clone(),
         queue: Arc::clone(queue),

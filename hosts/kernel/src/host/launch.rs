@@ -15,6 +15,10 @@ use warmswap_sys::monotonic_ns;
 /// A launch ends after so long at most: a program that works on has been used for a while.
 const LONGEST_LAUNCH: Duration = Duration::from_secs(3);
 
+/// What can wait leaves the machine to a program that comes to the foreground for so long at most: most answer by then, and those
+/// that are returned to next wait for their pages.
+const LONGEST_ANSWER: Duration = Duration::from_millis(500);
+
 /// The end of a session is looked at so long after the switch that ended it: the next program answers by then, and has the
 /// processors to itself.
 const AFTER_ANSWER: Duration = Duration::from_secs(1);
@@ -90,6 +94,14 @@ impl Host {
         }
         let targets = app.targets();
         self.looker.push(Job::new(Task::End(End::Launch), targets));
+    }
+
+    /// Tells the threads until when an answer is expected.
+    pub(super) fn expect_answer(&self) {
+        let windows = self.in_order().filter_map(|app| app.window.as_ref());
+        let begin_ns = windows.map(|window| window.begin_ns).max();
+        let until_ns = begin_ns.map(|at| at + LONGEST_ANSWER.as_nanos() as u64);
+        self.pace.expect_answer(until_ns);
     }
 
     /// Closes windows whose programs rest, or that have been open for long. Whether one stays open.

@@ -1,7 +1,6 @@
 //! One step of the host: what is free, and whether pages come back now.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use warmswap_sys::meminfo::Meminfo;
@@ -143,7 +142,7 @@ impl Host {
             return State::Rest;
         };
         let seen = Seen {
-            brought_bytes: self.brought_bytes.load(Ordering::Relaxed),
+            brought_bytes: self.pace.brought_bytes(),
             ..seen
         };
         let is_away = self.turn.is_any_due() || self.turn.is_running;

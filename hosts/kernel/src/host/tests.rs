@@ -93,6 +93,36 @@ fn numbers_are_given_out_again_and_names_are_taken_once() {
 }
 
 #[test]
+fn what_can_wait_does_so_until_the_program_has_answered() {
+    let (place, mut host) = host(3000, 0);
+    let [a, b] = ["a", "b"].map(|name| {
+        let app = Application {
+            name: name.to_owned(),
+            members: Members::Executable(format!("/bin/{name}")),
+        };
+        host.add(app).unwrap()
+    });
+    host.tick();
+    assert!(!host.pace.is_launch(), "nothing was switched to");
+    host.switch_to(a).unwrap();
+    assert!(host.pace.is_launch());
+    host.launch_done(a).unwrap();
+    assert!(!host.pace.is_launch(), "it answered");
+    host.switch_to(b).unwrap();
+    host.background(b).unwrap();
+    assert!(!host.pace.is_launch(), "it went");
+    // One that never answers and never rests is not waited for.
+    host.switch_to(b).unwrap();
+    let at = usize::from(b.0);
+    let window = host.apps[at].as_mut().unwrap().window.as_mut().unwrap();
+    window.begin_ns -= 1_000_000_000;
+    host.launch_done(a).unwrap();
+    assert!(host.apps[at].as_ref().unwrap().window.is_some());
+    assert!(!host.pace.is_launch());
+    drop(place);
+}
+
+#[test]
 fn it_is_watchful_while_there_is_something_to_bring_back() {
     let (place, mut host) = host(3000, 0);
     host.tick();
@@ -189,8 +219,7 @@ fn what_the_host_takes_itself_does_not_raise_its_reserve() {
     host.tick();
     let least = host.machine.reserve_bytes();
     // It goes on with one process, and told of none.
-    host.brought_bytes
-        .store(200 * MIB, std::sync::atomic::Ordering::Relaxed);
+    host.pace.brought(200 * MIB);
     machine(place.path(), 2800, 300);
     host.tick();
     assert_eq!(host.machine.reserve_bytes(), least);
