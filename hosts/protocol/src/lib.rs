@@ -29,8 +29,8 @@ pub use daemon::{
 };
 pub use peer::Peer;
 pub use places::{
-    DAEMON_SOCKET, PlaceError, Running, running, socket_folder, socket_folders, socket_of,
-    socket_path,
+    DAEMON_SOCKET, PlaceError, Running, remove_dead_sockets, running, socket_folder,
+    socket_folders, socket_of, socket_path,
 };
 pub use protocol::{
     Answer, AppEvent, MAX_ANSWER_BYTES, MAX_REQUEST_BYTES, PROTOCOL_VERSION, Refusal, RefusalKind,

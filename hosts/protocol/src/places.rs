@@ -9,6 +9,7 @@ use rustix::process::{Uid, geteuid};
 use warmswap_sys::runtime::{Reach, SYSTEM_FOLDER};
 use warmswap_sys::{FileError, Root};
 
+use crate::server::remove_if_dead;
 use crate::socket::{failed, is_dead};
 
 /// The folder for sockets cannot be used.
@@ -148,6 +149,11 @@ pub fn running() -> Vec<Running> {
     running_in(&socket_folders())
 }
 
+/// Removes sockets in [`socket_folders`] whose programs were killed. A program that ends otherwise removes its own.
+pub fn remove_dead_sockets() {
+    drop(running());
+}
+
 fn running_in(folders: &[PathBuf]) -> Vec<Running> {
     // In another user's folder, sockets are that user's.
     let entries = folders
@@ -173,7 +179,7 @@ fn listening(socket: &Path) -> Option<Running> {
             socket: socket.to_owned(),
         }),
         Ok(true) => {
-            let _ = fs::remove_file(socket);
+            let _ = remove_if_dead(socket);
             None
         }
         Err(_) => None,
@@ -184,6 +190,8 @@ fn listening(socket: &Path) -> Option<Running> {
 mod tests {
     use super::*;
     use crate::Server;
+    use rustix::fs::{FlockOperation, flock};
+    use std::fs::File;
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixListener;
 
@@ -267,6 +275,16 @@ mod tests {
         assert!(!at("9.sock").exists(), "a dead program's socket");
         assert!(at("daemon.sock").exists(), "not named after a process");
         assert!(at("11.json").exists(), "no socket");
+
+        // As a server is between bind(2) and listen(2), for which it locks the folder.
+        drop(UnixListener::bind(at("9.sock")).unwrap());
+        let lock = File::open(place.path()).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+        running_in(&[place.path().to_owned()]);
+        assert!(at("9.sock").exists(), "it may begin to listen");
+        drop(lock);
+        running_in(&[place.path().to_owned()]);
+        assert!(!at("9.sock").exists());
 
         fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).unwrap();
         assert!(running_in(&[place.path().to_owned()]).is_empty());

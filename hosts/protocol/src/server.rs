@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::accept_with;
 
+pub(crate) use self::listener::remove_if_dead;
 pub use self::listener::{Access, Listener, ServerError};
 
 use self::connection::{Connection, Next};

@@ -170,7 +170,14 @@ fn lock_folder(path: &Path) -> Result<File, ServerError> {
     }
 }
 
-/// Removes the socket file at `path` if no process listens on it.
+/// Removes the socket file at `path` if no process listens on it, nor is about to.
+pub(crate) fn remove_if_dead(path: &Path) -> Result<(), ServerError> {
+    // Between bind(2) and listen(2) a server looks dead.
+    let _lock = lock_folder(path)?;
+    remove_dead(path)
+}
+
+/// Removes the socket file at `path` if no process listens on it. The folder has to be locked.
 fn remove_dead(path: &Path) -> Result<(), ServerError> {
     let Ok(found) = fs::symlink_metadata(path) else {
         return Ok(());

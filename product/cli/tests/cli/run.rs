@@ -4,6 +4,7 @@ use crate::common::{Ran, assert_misused, assert_refused, folder, text, warmswap}
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -286,7 +287,15 @@ fn the_exit_status_is_the_programs_own() {
     assert_eq!(ran.code, Some(7));
     assert!(ran.stderr.contains("exited with 7"), "{}", ran.stderr);
 
-    let ran = run(library, &["sh", "-c", "kill -9 $$"]);
+    // What killed programs leave behind goes with the next one.
+    let session = folder();
+    let left = session.path().join("warmswap/7.sock");
+    std::fs::create_dir(session.path().join("warmswap")).unwrap();
+    drop(UnixListener::bind(&left).unwrap());
+    let mut command = command(library, &["sh", "-c", "kill -9 $$"]);
+    command.env("XDG_RUNTIME_DIR", session.path());
+    let ran = Ran::from(command.output().expect("the command starts"));
+    assert!(!left.exists());
     assert_eq!(ran.code, Some(128 + 9));
     assert!(
         ran.stderr

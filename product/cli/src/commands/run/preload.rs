@@ -20,7 +20,8 @@ use std::time::Duration;
 use warmswap_doctor::{Machine, Part, preload_library, require};
 use warmswap_output::{BadInput, Output, Quantity, Style, tell};
 use warmswap_protocol::{
-    Client, DEFAULT_BACKING_LIMIT_BYTES, ProgramStats, RUN_VARIABLE, RunSettings, socket_path,
+    Client, DEFAULT_BACKING_LIMIT_BYTES, ProgramStats, RUN_VARIABLE, RunSettings,
+    remove_dead_sockets, socket_path,
 };
 
 /// The dynamic loader's list of libraries that come before all others.
@@ -83,6 +84,7 @@ pub fn run(
         watch(pid, socket, &end, INTERVAL)
     });
     let ended = ended.with_context(|| program.cannot_run())?;
+    remove_dead_sockets();
 
     let mut result = collect(folder.path(), ended.pid, ended.seen.flatten(), why);
     if has_sanitizer {
