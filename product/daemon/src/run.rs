@@ -1,5 +1,8 @@
 //! The daemon from its start to its end.
 
+use std::path::Path;
+
+use rustix::fs::{Access, access};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -92,6 +95,7 @@ pub fn run_over<H: Host>(
 
     // Last, so that it goes first on every way out: no client waits for an answer then.
     let mut daemon = Daemon::new(config, root.clone(), host, heard);
+    let folder = config.daemon.state_folder.clone();
     daemon.set_own_devices(paths);
     daemon.resume_launched(state.join("launched"));
     say("is up");
@@ -99,6 +103,9 @@ pub fn run_over<H: Host>(
         say(
             "has nothing to do: this machine has no swap; write [zram0] into /etc/warmswap.toml and restart it",
         );
+    if let Err(error) = check_folder(&folder) {
+        say(&format!("keeps nothing of what it learns: {error}"));
+    }
     }
     let saved = daemon.run();
     drop(daemon);
@@ -116,6 +123,14 @@ pub fn run_over<H: Host>(
 fn allow_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(
+/// Makes the folder if it is not there, and looks whether files can be made in it.
+fn check_folder(folder: &Path) -> Result<(), FileError> {
+    let made = std::fs::create_dir_all(folder);
+    made.map_err(|error| FileError::new("make", folder, error))?;
+    let writable = access(folder, Access::WRITE_OK | Access::EXEC_OK);
+    writable.map_err(|errno| FileError::new("write to", folder, errno.into()))
+}
+
         Resource::Nofile,
         Rlimit {
             current: limit.maximum,
@@ -137,4 +152,20 @@ fn stop_at_signals(events: Events) -> Result<(), DaemonError> {
     };
     thread.spawn(wait).map_err(DaemonError::Thread)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_takes_no_files_is_told_with_its_reason() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("of/learned");
+        check_folder(&folder).unwrap();
+        assert!(folder.is_dir());
+        std::fs::write(place.path().join("file"), "").unwrap();
+        let below = check_folder(&place.path().join("file/folder")).unwrap_err();
+        assert!(below.to_string().starts_with("cannot make "), "{below}");
+    }
 }
