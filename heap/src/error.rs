@@ -1,6 +1,7 @@
 //! What can go wrong with a heap.
 
 use warmswap_arena::ArenaError;
+use warmswap_sys::FileError;
 
 /// A heap cannot be made, or its memory does not do what it is told.
 #[derive(Debug, thiserror::Error)]
@@ -45,9 +46,12 @@ pub enum HeapError {
         #[source]
         source: std::io::Error,
     },
-    /// The collector's thread cannot be started.
-    #[error("cannot start the collector's thread: {0}")]
+    /// A thread of the heap cannot be started.
+    #[error("cannot start a thread of the heap: {0}")]
     Thread(#[source] std::io::Error),
+    /// The daemon cannot be followed.
+    #[error("cannot follow the daemon: {0}")]
+    Follow(#[source] FileError),
     /// This thread has a mutator of this heap already.
     #[error("this thread has a mutator of this heap already")]
     Attached,

@@ -1,16 +1,19 @@
 //! The heap: what its mutators and its collector share, and its public face.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 use warmswap_page::latency::Latencies;
+use warmswap_protocol::Follower;
 
 use crate::clock::{Clock, SystemClock};
 use crate::collector::{self, Control, Kind, SharedCopies};
 use crate::config::{Collector, HeapConfig};
 use crate::error::HeapError;
+use crate::follow;
 use crate::launch::LaunchLog;
 use crate::layout::{Addr, REGION_BYTES};
 use crate::limits::Limits;
@@ -87,6 +90,22 @@ impl Inner {
     /// A collection begins. With all mutators stopped.
     pub fn count_flip(&self) {
         self.flips.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub fn foreground(&self) {
+        self.launch.begin();
+        self.space.memory.foreground();
+        self.control.set_foreground(true);
+    }
+
+    pub fn launch_done(&self) {
+        self.space.memory.launch_done();
+        self.control.launch_done();
+    }
+
+    pub fn background(&self) {
+        self.space.memory.background();
+        self.control.set_foreground(false);
     }
 
     /// Switches reasons of the read barrier on and off. With all mutators stopped.
@@ -280,21 +299,29 @@ impl Heap {
 
     /// The application comes to the foreground: its launch begins.
     pub fn foreground(&self) {
-        self.inner.launch.begin();
-        self.inner.space.memory.foreground();
-        self.inner.control.set_foreground(true);
+        self.inner.foreground();
     }
 
     /// The application has answered its user: its launch ends.
     pub fn launch_done(&self) {
-        self.inner.space.memory.launch_done();
-        self.inner.control.launch_done();
+        self.inner.launch_done();
     }
 
     /// The application goes to the background.
     pub fn background(&self) {
-        self.inner.space.memory.background();
-        self.inner.control.set_foreground(false);
+        self.inner.background();
+    }
+
+    /// Has the daemon say when the application comes and goes, from now on, as its user switches between programs; a launch
+    /// ends three seconds later, or when the program says so. `socket` is the daemon's, as a rule
+    /// [`DAEMON_SOCKET`](warmswap_protocol::DAEMON_SOCKET). Until a daemon runs whose socket this user may use, nothing is heard.
+    /// Takes a thread, which ends within a second of the heap.
+    ///
+    /// # Errors
+    /// [`HeapError::Follow`], [`HeapError::Thread`].
+    pub fn follow_daemon(&self, socket: &Path) -> Result<(), HeapError> {
+        let follower = Follower::new(socket).map_err(HeapError::Follow)?;
+        follow::start(&self.inner, follower)
     }
 
     /// What the heap holds and did.

@@ -35,7 +35,7 @@
 //! | objects and references | [`object!`], [`Ref`], [`Field`], [`Root`], [`Weak`], arrays ([`Refs`], [`Bytes`]), [`Record`] |
 //! | threads | [`Mutator`] |
 //! | collections | [`Kind`], [`CollectionReport`] |
-//! | the application's state | [`Heap::foreground`], [`Heap::launch_done`], [`Heap::background`] |
+//! | the application's state | [`Heap::foreground`], [`Heap::launch_done`], [`Heap::background`]; or [`Heap::follow_daemon`] |
 //! | memory below | [`ArenaMemory`] (compressed in this process), [`KernelMemory`] (the kernel's swap) |
 //!
 //! # What holds
@@ -58,6 +58,7 @@ mod clock;
 mod collector;
 mod config;
 mod error;
+mod follow;
 mod header;
 mod heap;
 mod launch;

@@ -59,10 +59,56 @@ def test_the_daemon_is_told(script, tmp_path):
     path = str(tmp_path / "daemon.sock")
     daemon = Daemon(path)
     assert script(TELLING.format(path=path)).strip() == "told"
-    events = [request["app"]["event"] for request in daemon.heard]
-    assert list(events[0]) == ["launch"]
-    assert events[1:] == ["background", "switch", "launch_done"]
-    assert {request["app"]["name"] for request in daemon.heard} == {"a notebook"}
+    assert list(daemon.heard[0]) == ["pages_itself"]
+    events = [request["app"]["event"] for request in daemon.heard[1:]]
+    assert list(events[0]) == ["launch"], "when it comes to the foreground"
+    assert events[1:] == ["switch", "launch_done"]
+    assert {request["app"]["name"] for request in daemon.heard[1:]} == {"a notebook"}
+
+
+FOLLOWING = """
+import os, time, warmswap
+warmswap.configure(socket={path!r})
+warmswap.follow(depth=1)
+folder = os.path.join(os.path.dirname({path!r}), "switches")
+start = open("/proc/self/stat").read().rsplit(")", 1)[1].split()[19]
+
+def tell(phase):
+    with open(folder + "/next", "w") as file:
+        file.write(f"1 1 foreground\\n{{os.getpid()}} {{start}} {{phase}}\\n")
+    os.rename(folder + "/next", folder + "/now")
+
+def wait_for(phase):
+    while warmswap.status().phase != phase:
+        time.sleep(0.01)
+
+block = bytes(range(256)) * (64 << 12)
+os.mkdir(folder)
+for _ in range(2):
+    tell("background")
+    wait_for("background")
+    tell("foreground")
+    wait_for("foreground")
+assert warmswap.settle(60)
+assert block == bytes(range(256)) * (64 << 12)
+tell("background")
+wait_for("background")
+# The daemon ends.
+os.unlink(folder + "/now")
+os.rmdir(folder)
+wait_for("foreground")
+try:
+    warmswap.follow()
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def test_a_process_follows_the_daemon(script, swap, tmp_path):
+    path = str(tmp_path / "daemon.sock")
+    daemon = Daemon(path)
+    assert "before the first background" in script(FOLLOWING.format(path=path))
+    assert all(list(request) == ["pages_itself"] for request in daemon.heard), daemon.heard
 
 
 def test_a_daemon_that_hangs_or_is_absent_is_no_obstacle(script, tmp_path):

@@ -4,6 +4,7 @@ mod arena;
 mod common;
 mod errors;
 mod fleet;
+mod follow;
 mod model;
 mod regressions;
 mod stress;

@@ -64,6 +64,8 @@ pub struct Host {
     costs: Costs,
     /// Processes that did not answer, with the names of their programs.
     unanswering: FxHashMap<ProcessId, String>,
+    /// Processes that page themselves out.
+    self_paging: Found,
     swap: SwapStatus,
     files: Option<Files>,
     openings_unseen: Option<String>,
@@ -112,6 +114,7 @@ impl Host {
             turn: step::Turn::default(),
             costs: Costs::default(),
             unanswering: FxHashMap::default(),
+            self_paging: Found::default(),
             swap: SwapStatus::default(),
             files,
             openings_unseen,
@@ -203,6 +206,17 @@ impl Host {
         Ok(processes)
     }
 
+    /// The process pages itself out, and brings back what it needs: its pages are left to it for as long as it lives.
+    pub fn leave_to_itself(&mut self, id: ProcessId) {
+        self.self_paging.insert(id);
+        for app in self.apps.iter_mut().flatten() {
+            if let Some(watched) = app.processes.get_mut(&id) {
+                watched.pages_itself = true;
+            }
+        }
+        self.turn.waiting.retain(|target| target.id != id);
+    }
+
     fn known(&self, app: AppId) -> Result<usize, HostError> {
         let at = usize::from(app.0);
         match self.apps.get(at) {
@@ -260,6 +274,7 @@ impl Host {
     fn timed<R>(&mut self, event: impl FnOnce(&mut Self) -> R) -> R {
         let begin = thread_cpu_ns();
         let result = event(self);
+        self.expect_answer();
         self.counters.host_cpu_ns += thread_cpu_ns() - begin;
         result
     }
@@ -274,7 +289,6 @@ fn read_ahead_refused() -> Option<String> {
     })
 }
 
-        self.expect_answer();
 /// CPU time of the calling thread.
 pub(crate) fn thread_cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

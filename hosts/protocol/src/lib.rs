@@ -6,6 +6,7 @@
 //! | [`Request`], [`Answer`] | a line of JSON each, over a Unix socket: [`Server`] in the program, [`Client`] in the command |
 //! | [`ProgramStats`] | from the program: over the socket, and in a file at its end |
 //! | [`DaemonStatus`] | from the daemon, which looks after programs that page nothing themselves |
+//! | [`Switches`], [`Follower`] | from the daemon to programs that want to hear when they come and go |
 //!
 //! The server lives in programs that are not ours. So it starts no thread, never blocks on a client, raises
 //! no SIGPIPE, and changes neither the process's umask nor its signals.
@@ -21,6 +22,7 @@ mod server;
 mod settings;
 mod socket;
 mod stats;
+mod switches;
 
 pub use client::{Client, ClientError};
 pub use daemon::{
@@ -42,6 +44,7 @@ pub use settings::{
     SettingsError,
 };
 pub use stats::{ExitState, FaultCounts, FileStats, Phase, ProgramStats, ProgramStatus};
+pub use switches::{Follower, Standing, Switches};
 
 // Of fields of these.
 pub use warmswap_page::Mechanism;

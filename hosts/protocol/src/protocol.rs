@@ -51,6 +51,12 @@ pub enum Request {
         /// What.
         event: AppEvent,
     },
+    /// To the daemon: this process pages itself out and brings back what it needs, so that its pages are left to it. Answered by
+    /// [`Answer::Done`].
+    PagesItself {
+        /// The process.
+        pid: u32,
+    },
     /// To the daemon, by an agent: something about a window system of its user. Answered by [`Answer::Done`].
     Window {
         /// Which.

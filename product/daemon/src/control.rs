@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use warmswap_protocol::{Access, Server, ServerError};
+use warmswap_protocol::{Access, Server, ServerError, Switches};
 use warmswap_sys::runtime::Reach;
 use warmswap_sys::{FileError, Root, file};
 
@@ -36,7 +36,10 @@ pub enum ControlError {
 
 /// A socket that is bound, and not yet served: the process that holds it is the only daemon here.
 #[derive(Debug)]
-pub struct Socket(Server);
+pub struct Socket {
+    server: Server,
+    access: Access,
+}
 
 impl Socket {
     /// Makes the socket at `path`, and its folder; members of `group` may use it too.
@@ -52,10 +55,18 @@ impl Socket {
             make_folder(root, folder, access)?;
         }
         match Server::bind_for(path, access) {
-            Ok(server) => Ok(Self(server)),
+            Ok(server) => Ok(Self { server, access }),
             Err(error @ ServerError::InUse { .. }) => Err(ControlError::InUse(error)),
             Err(error) => Err(ControlError::Server(error)),
         }
+    }
+
+    /// Where programs that may connect to it hear of switches.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn switches(&self) -> Result<Switches, FileError> {
+        Switches::make(self.server.path(), self.access)
     }
 
     /// Serves it from a thread of its own.
@@ -63,7 +74,7 @@ impl Socket {
     /// # Errors
     /// [`ControlError::Thread`].
     pub fn serve(self, events: Events) -> Result<Control, ControlError> {
-        let Self(mut server) = self;
+        let Self { mut server, .. } = self;
         let path = server.path().to_owned();
         let ended = Arc::new(AtomicBool::new(false));
         let end = Arc::clone(&ended);

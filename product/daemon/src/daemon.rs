@@ -13,7 +13,7 @@ use warmswap_kernel::host::AFTER_SWITCH;
 use warmswap_kernel::{AppId, HostStatus};
 use warmswap_protocol::{
     Answer, AppEvent, DaemonStatus, MemoryStatus, Peer, Refusal, RefusalKind, Reply, Request,
-    WINDOWS_HEARD_FOR, WindowEvent, WindowSystem,
+    Switches, WINDOWS_HEARD_FOR, WindowEvent, WindowSystem,
 };
 use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::peer::Owned;
@@ -65,6 +65,8 @@ pub struct Daemon<H> {
     host_warning: Option<&'static str>,
     /// The window that each user looks at.
     windows: BTreeMap<u32, Window>,
+    /// Where programs hear of switches.
+    switches: Option<Switches>,
 }
 
 /// A window that a user looks at.
@@ -107,6 +109,7 @@ impl<H: Host> Daemon<H> {
             warnings: config.warnings.clone(),
             host_warning: None,
             windows: BTreeMap::new(),
+            switches: None,
             config,
             root,
             host,
@@ -129,6 +132,11 @@ impl<H: Host> Daemon<H> {
     /// Names the devices that are its own.
     pub fn set_own_devices(&mut self, paths: Vec<String>) {
         self.own_devices = paths;
+    }
+
+    /// Tells programs of switches there.
+    pub fn set_switches(&mut self, switches: Switches) {
+        self.switches = Some(switches);
     }
 
     /// Goes on with the applications whose launch an earlier daemon noted at `path`, and notes them there.
@@ -174,6 +182,17 @@ impl<H: Host> Daemon<H> {
                 self.warn(error);
             }
         }
+        self.tell_switches();
+    }
+
+    /// Tells programs that follow it where they stand, once anything was switched to.
+    fn tell_switches(&mut self) {
+        let Some(switches) = &mut self.switches else {
+            return;
+        };
+        let standings = self.apps.standings(&self.host);
+        let told = standings.map_or(Ok(()), |standings| switches.tell(&standings));
+        self.note(told.map_err(|error| format!("programs do not hear of switches: {error}")));
     }
 
     fn tick(&mut self) {
@@ -255,9 +274,14 @@ impl<H: Host> Daemon<H> {
             Request::Daemon => Ok(Answer::Daemon(Box::new(self.status_for(peer)))),
             Request::App { name, event } => self.told(peer, &name, event),
             Request::Window { system, event } => self.heard_windows(peer, system, event),
+            Request::PagesItself { pid } => {
+                let id = self.check_process(peer, pid)?;
+                self.host.leave_to_itself(id);
+                Ok(Answer::Done)
+            }
             _ => Err(Refusal::new(
                 RefusalKind::Unknown,
-                "the daemon answers `daemon`, `app` and `window`; the others are for paged programs",
+                "the daemon answers `daemon`, `app`, `pages_itself` and `window`; the others are for paged programs",
             )),
         }
     }

@@ -50,6 +50,9 @@ pub trait Host {
     /// [`HostError::NoSuchApp`].
     fn processes(&self, app: AppId) -> Result<Vec<ProcessId>, HostError>;
 
+    /// Leaves the pages of a process to itself.
+    fn leave_to_itself(&mut self, id: ProcessId);
+
     /// Keeps what was learned since it was kept last.
     ///
     /// # Errors
@@ -95,6 +98,10 @@ impl Host for warmswap_kernel::Host {
 
     fn processes(&self, app: AppId) -> Result<Vec<ProcessId>, HostError> {
         warmswap_kernel::Host::processes(self, app)
+    }
+
+    fn leave_to_itself(&mut self, id: ProcessId) {
+        warmswap_kernel::Host::leave_to_itself(self, id);
     }
 
     fn save(&mut self) -> Result<(), String> {

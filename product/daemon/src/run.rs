@@ -87,6 +87,7 @@ pub fn run_over<H: Host>(
     let devices = devices?;
     let host = make_host(&config)?;
 
+    let switches = socket.switches();
     let control = socket.serve(events.clone())?;
     let paths = devices.paths();
     let following = swap_list.follow(devices, events.clone());
@@ -94,18 +95,22 @@ pub fn run_over<H: Host>(
     drop(events);
 
     // Last, so that it goes first on every way out: no client waits for an answer then.
-    let mut daemon = Daemon::new(config, root.clone(), host, heard);
     let folder = config.daemon.state_folder.clone();
+    let mut daemon = Daemon::new(config, root.clone(), host, heard);
     daemon.set_own_devices(paths);
+    match switches {
+        Ok(switches) => daemon.set_switches(switches),
+        Err(error) => say(&format!("programs cannot follow switches: {error}")),
+    }
     daemon.resume_launched(state.join("launched"));
+    if let Err(error) = check_folder(&folder) {
+        say(&format!("keeps nothing of what it learns: {error}"));
+    }
     say("is up");
     if is_without_swap(root) {
         say(
             "has nothing to do: this machine has no swap; write [zram0] into /etc/warmswap.toml and restart it",
         );
-    if let Err(error) = check_folder(&folder) {
-        say(&format!("keeps nothing of what it learns: {error}"));
-    }
     }
     let saved = daemon.run();
     drop(daemon);
@@ -118,11 +123,6 @@ pub fn run_over<H: Host>(
     saved.map_err(DaemonError::NotSaved)
 }
 
-/// As many descriptors as this process may have: it needs two for each process that it watches. Where that is refused, those
-/// that are beyond are not watched.
-fn allow_descriptors() {
-    let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(
 /// Makes the folder if it is not there, and looks whether files can be made in it.
 fn check_folder(folder: &Path) -> Result<(), FileError> {
     let made = std::fs::create_dir_all(folder);
@@ -131,6 +131,11 @@ fn check_folder(folder: &Path) -> Result<(), FileError> {
     writable.map_err(|errno| FileError::new("write to", folder, errno.into()))
 }
 
+/// As many descriptors as this process may have: it needs two for each process that it watches. Where that is refused, those
+/// that are beyond are not watched.
+fn allow_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(
         Resource::Nofile,
         Rlimit {
             current: limit.maximum,

@@ -65,6 +65,8 @@ impl<F: FnMut() -> Tick> Host for Ticks<F> {
         Ok(Vec::new())
     }
 
+    fn leave_to_itself(&mut self, _id: ProcessId) {}
+
     fn save(&mut self) -> Result<(), String> {
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! What Python sees: `warmswap._native`.
 
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use warmswap_page::PAGE_BYTES;
+use warmswap_protocol::Phase;
 use warmswap_self_pager::own::{Counters, Own};
 use warmswap_self_pager::{OutReport, OutRequest, PagerError, ReturnReport, Settings, Worker};
 
@@ -55,7 +57,7 @@ impl Pager {
 fn configure(app: Option<String>, socket: Option<PathBuf>, launch_window_s: f64) -> PyResult<()> {
     let mut settings = Settings::default();
     if let Some(app) = app {
-        settings.app = app;
+        settings.app = Some(app);
     }
     if let Some(socket) = socket {
         settings.socket = socket;
@@ -134,6 +136,41 @@ fn is_running(py: Python<'_>, codes: &Bound<'_, PyList>) -> PyResult<bool> {
     Ok(false)
 }
 
+/// Hears from the daemon when this process's application comes and goes.
+#[pyclass(module = "warmswap._native")]
+struct Follower(warmswap_protocol::Follower);
+
+#[pymethods]
+impl Follower {
+    /// Of the daemon with the configured socket, which hears no more of this process than that it pages itself.
+    #[new]
+    fn new() -> PyResult<Self> {
+        let mut pager = pager();
+        if pager.worker.is_some() {
+            let why = "the daemon is to be followed before the first background()";
+            return Err(pyo3::exceptions::PyRuntimeError::new_err(why));
+        }
+        let settings = pager.settings.get_or_insert_default();
+        settings.app = None;
+        let follower = warmswap_protocol::Follower::new(&settings.socket);
+        let follower = follower.map_err(|error| PyOSError::new_err(error.to_string()))?;
+        Ok(Self(follower))
+    }
+
+    /// "foreground" or "background", if that is not what this said last.
+    fn look(&mut self) -> Option<&'static str> {
+        Some(match self.0.look()? {
+            Phase::Background => "background",
+            _ => "foreground",
+        })
+    }
+
+    /// What can be read when there may be something new; `None` while there is no daemon.
+    fn fileno(&self) -> Option<RawFd> {
+        self.0.watch().map(|watch| watch.as_raw_fd())
+    }
+}
+
 /// Begins to bring back what earlier returns needed, on another thread.
 #[pyfunction]
 fn bring_back() -> PyResult<()> {
@@ -183,9 +220,9 @@ fn counters() -> PyResult<(u64, u64, u64)> {
 fn after_fork() {
     let mut pager = pager();
     pager.worker = None;
-    // The name holds the parent's number.
+    // The name holds the parent's number. A child that follows nothing is announced.
     if let Some(settings) = &mut pager.settings {
-        settings.app.clone_from(&Settings::default().app);
+        settings.app = Settings::default().app;
     }
 }
 
@@ -237,7 +274,7 @@ mod native {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::Keep;
+    use super::{Follower, Keep};
     #[pymodule_export]
     use super::{
         after_fork, bring_back, configure, counters, is_running, last_out, last_return,

@@ -5,7 +5,7 @@
     warmswap.background()   # out of sight: page out what a return does not need
     warmswap.foreground()   # its user is back: bring back what returns need
 
-In IPython and Jupyter, ``%load_ext warmswap`` does both by itself.
+In IPython and Jupyter, ``%load_ext warmswap`` does both by itself, and ``warmswap.follow()`` has the daemon say when.
 
 Paging out changes no value: a page that is asked for comes back from swap.
 """
@@ -23,7 +23,7 @@ if _sys.implementation.name != "cpython":
         "warmswap knows the objects of CPython; this is {}".format(_sys.implementation.name)
     )
 
-from ._core import background, configure, foreground, launch_done, settle, status
+from ._core import background, configure, follow, foreground, launch_done, settle, status
 from ._errors import BusyError, Error, PagerError
 from ._ipython import load_ipython_extension, unload_ipython_extension
 from ._results import Background, Foreground, Return, Status
@@ -38,6 +38,7 @@ __all__ = [
     "Status",
     "background",
     "configure",
+    "follow",
     "foreground",
     "launch_done",
     "load_ipython_extension",

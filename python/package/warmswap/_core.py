@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import sys
 import threading
 import time
@@ -41,6 +42,9 @@ MAX_SWAPPED_SHARE = 0.1
 
 ASKED_MOSTLY_STAYED = 0.5
 """Less than this part of what was to leave did: worth a warning."""
+
+LOOK_FOR_DAEMON_S = 1.0
+"""Between two looks for a daemon to follow."""
 
 
 @dataclass
@@ -119,11 +123,15 @@ def background(
     Old generations are collected only where that touches little; nothing is collected with ``collect=False``, or
     where the program disabled the collector.
     """
+    _check(depth, keep_share)
+    return background_but(data_ranges(keep), depth, keep_share, collect, wait)
+
+
+def _check(depth: int, keep_share: float) -> None:
     if depth < 0:
         raise ValueError("depth must be 0 or more")
     if not 0 <= keep_share <= 1:
         raise ValueError("keep_share must be between 0 and 1")
-    return background_but(data_ranges(keep), depth, keep_share, collect, wait)
 
 
 def background_but(
@@ -224,6 +232,42 @@ def _unfreeze(state: _State) -> bool:
     if was_frozen:
         gc.unfreeze()
     return was_frozen
+
+
+def follow(
+    *, depth: int = DEPTH, keep_share: float = KEEP_SHARE, collect: bool = True
+) -> None:
+    """Has the daemon say when the process comes and goes, as its user switches between applications: a thread calls
+    :func:`background` with these options, and :func:`foreground`. It must come before the first background.
+
+    Nothing is heard until a daemon runs whose socket this user may use; when it ends, the process is in the foreground.
+    A child of a fork follows nothing unless it calls this itself.
+    """
+    _check(depth, keep_share)
+    follower = _native.Follower()
+    options = {"depth": depth, "keep_share": keep_share, "collect": collect}
+    thread = threading.Thread(
+        target=_follow, args=(follower, options), name="warmswap-follow", daemon=True
+    )
+    thread.start()
+
+
+def _follow(follower: _native.Follower, options: dict[str, Any]) -> None:
+    """Waits in Python's own calls: a thread that waits elsewhere when the interpreter ends would end badly."""
+    while True:
+        phase = follower.look()
+        try:
+            if phase == "background":
+                background(wait=False, **options)
+            elif phase == "foreground":
+                foreground()
+        except Error as error:
+            print(f"warmswap: {error}", file=sys.stderr)
+        watch = follower.fileno()
+        if watch is None:
+            time.sleep(LOOK_FOR_DAEMON_S)
+        else:
+            select.select([watch], [], [])
 
 
 def launch_done() -> None:
@@ -331,6 +375,7 @@ __all__ = [
     "background",
     "background_but",
     "configure",
+    "follow",
     "foreground",
     "launch_done",
     "settle",

@@ -2,9 +2,10 @@
 
 from os import PathLike
 from types import CodeType
-from typing import Any, Optional, Sequence, Union, final
+from typing import Any, Literal, Optional, Sequence, Union, final
 
 __all__ = [
+    "Follower",
     "Keep",
     "after_fork",
     "bring_back",
@@ -18,6 +19,14 @@ __all__ = [
     "settle",
     "stop",
 ]
+
+@final
+class Follower:
+    """Hears from the daemon when this process's application comes and goes."""
+
+    def __new__(cls) -> Follower: ...
+    def look(self) -> Optional[Literal["foreground", "background"]]: ...
+    def fileno(self) -> Optional[int]: ...
 
 @final
 class Keep:

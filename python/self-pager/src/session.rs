@@ -17,8 +17,8 @@ use crate::tell::{Teller, Told};
 /// How the pager works.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Name under which the daemon knows this process.
-    pub app: String,
+    /// Name under which the daemon knows this process; none where it follows the daemon.
+    pub app: Option<String>,
     /// The daemon's socket.
     pub socket: PathBuf,
     /// A launch window that the program does not close is closed after this time (Fleet's T_F).
@@ -28,7 +28,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            app: format!("python-{}", std::process::id()),
+            app: Some(format!("python-{}", std::process::id())),
             socket: PathBuf::from(DAEMON_SOCKET),
             launch_window: Duration::from_secs(10),
         }
@@ -132,7 +132,7 @@ impl Session {
             own: Own::open()?,
             adviser: Adviser::new(),
             learned: Learned::default(),
-            teller: Teller::new(&settings.socket, &settings.app),
+            teller: Teller::new(&settings.socket, settings.app.as_deref()),
             settings,
             out: PageSet::default(),
             back: None,

@@ -40,19 +40,24 @@ impl std::fmt::Display for Told {
 #[derive(Debug)]
 pub struct Teller {
     socket: PathBuf,
-    app: String,
+    app: Option<String>,
+    /// The daemon leaves this process's pages to it.
+    is_left: bool,
+    /// It knows the application.
     is_known: bool,
     silent_until: Option<Instant>,
     told: Told,
 }
 
 impl Teller {
-    /// Speaks as the application `app` over `socket`.
+    /// Speaks as the application `app` over `socket`. Without one the daemon hears no more than that this process pages itself:
+    /// it knows by itself when the process comes and goes.
     #[must_use]
-    pub fn new(socket: &Path, app: &str) -> Self {
+    pub fn new(socket: &Path, app: Option<&str>) -> Self {
         Self {
             socket: socket.to_owned(),
-            app: app.to_owned(),
+            app: app.map(str::to_owned),
+            is_left: false,
             is_known: false,
             silent_until: None,
             told: Told::NotYet,
@@ -77,10 +82,12 @@ impl Teller {
         self.told = match self.try_tell(event) {
             Ok(()) => Told::Heard,
             Err(ClientError::Missing { .. } | ClientError::Dead { .. }) => {
+                self.is_left = false;
                 self.is_known = false;
                 Told::Absent
             }
             Err(error) => {
+                self.is_left = false;
                 self.is_known = false;
                 if matches!(error, ClientError::Timeout { .. }) {
                     self.silent_until = Some(Instant::now() + PAUSE);
@@ -92,26 +99,37 @@ impl Teller {
 
     fn try_tell(&mut self, event: AppEvent) -> Result<(), ClientError> {
         let mut client = Client::connect(&self.socket, TIMEOUT)?;
+        let pid = std::process::id();
+        if !self.is_left {
+            client.tell(&Request::PagesItself { pid })?;
+            self.is_left = true;
+        }
+        let Some(app) = &self.app else {
+            return Ok(());
+        };
         let request = |event| Request::App {
-            name: self.app.clone(),
+            name: app.clone(),
             event,
         };
-        let launch = request(AppEvent::Launch {
-            pid: std::process::id(),
-        });
         if !self.is_known {
-            client.tell(&launch)?;
+            if event == AppEvent::Background {
+                // What is launched comes to the foreground, and another application would have to leave it.
+                return Ok(());
+            }
+            client.tell(&request(AppEvent::Launch { pid }))?;
         }
         match client.tell(&request(event)) {
-            // A daemon that was started anew knows this application no more.
+            // A daemon that was started anew knows this process no more.
             Err(ClientError::Refused { .. }) if self.is_known => {
-                client.tell(&launch)?;
-                client.tell(&request(event))?;
+                self.is_left = false;
+                self.is_known = false;
+                self.try_tell(event)
             }
-            other => other?,
+            other => {
+                self.is_known = other.is_ok();
+                other
+            }
         }
-        self.is_known = true;
-        Ok(())
     }
 }
 
@@ -133,12 +151,12 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_is_told_which_process_it_is_before_anything_else() {
+    fn a_daemon_is_told_which_process_it_is_and_of_a_launch_when_it_comes_to_the_foreground() {
         let path = socket();
         let listener = UnixListener::bind(&path).unwrap();
         let daemon = std::thread::spawn(move || {
             let mut lines = Vec::new();
-            for requests in [2, 1] {
+            for requests in [1, 2, 1] {
                 let (mut stream, _) = listener.accept().unwrap();
                 let mut reader = BufReader::new(stream.try_clone().unwrap());
                 for _ in 0..requests {
@@ -150,20 +168,28 @@ mod tests {
             }
             lines
         });
-        let mut teller = Teller::new(&path, "notebook");
-        teller.tell(AppEvent::Background);
-        teller.tell(AppEvent::Switch);
-        assert_eq!(*teller.told(), Told::Heard);
+        let mut teller = Teller::new(&path, Some("notebook"));
+        for event in [AppEvent::Background, AppEvent::Switch, AppEvent::Background] {
+            teller.tell(event);
+            assert_eq!(*teller.told(), Told::Heard);
+        }
         let lines = daemon.join().unwrap();
         let _ = std::fs::remove_file(&path);
         let pid = std::process::id();
-        assert!(lines[0].contains(&format!("{{\"launch\":{{\"pid\":{pid}}}}}")));
-        assert!(lines[1].contains("\"background\"") && lines[2].contains("\"switch\""));
+        let said = [
+            format!("{{\"pages_itself\":{{\"pid\":{pid}}}}}"),
+            format!("{{\"launch\":{{\"pid\":{pid}}}}}"),
+            "\"switch\"".to_owned(),
+            "\"background\"".to_owned(),
+        ];
+        for (line, part) in lines.iter().zip(&said) {
+            assert!(line.contains(part), "{line} {part}");
+        }
     }
 
     #[test]
     fn without_a_daemon_nothing_is_wrong() {
-        let mut teller = Teller::new(Path::new("/nonexistent/daemon.sock"), "x");
+        let mut teller = Teller::new(Path::new("/nonexistent/daemon.sock"), Some("x"));
         teller.tell(AppEvent::Background);
         assert_eq!(*teller.told(), Told::Absent);
     }
@@ -172,7 +198,7 @@ mod tests {
     fn a_daemon_that_hangs_is_left_alone_afterwards() {
         let path = socket();
         let _listener = UnixListener::bind(&path).unwrap();
-        let mut teller = Teller::new(&path, "x");
+        let mut teller = Teller::new(&path, Some("x"));
         teller.tell(AppEvent::Background);
         assert!(matches!(teller.told(), Told::Failed(why) if why.contains("no answer")));
         assert!(teller.silent_until.is_some());

@@ -278,7 +278,7 @@ mod tests {
 
     fn settings(launch_window: Duration) -> Settings {
         Settings {
-            app: "test".to_owned(),
+            app: Some("test".to_owned()),
             socket: PathBuf::from("/nonexistent/daemon.sock"),
             launch_window,
         }

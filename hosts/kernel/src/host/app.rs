@@ -26,6 +26,8 @@ pub(super) struct Watched {
     /// The user that began it; none where that is not known.
     pub user: Option<u32>,
     pub memory: Arc<Mutex<ProcessMemory>>,
+    /// Its pages are left to it.
+    pub pages_itself: bool,
 }
 
 /// An open launch window.
@@ -89,8 +91,9 @@ impl App {
 
     /// Its processes for a job.
     pub fn targets(&self) -> Vec<Target> {
+        let others = self.processes.iter().filter(|(_, w)| !w.pages_itself);
         let target = |(&id, watched)| self.target(id, watched);
-        let mut targets: Vec<Target> = self.processes.iter().map(target).collect();
+        let mut targets: Vec<Target> = others.map(target).collect();
         targets.sort_by_key(|target| target.id);
         targets
     }

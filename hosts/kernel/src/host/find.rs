@@ -7,7 +7,7 @@ use warmswap_sys::process::Stat;
 
 use super::app::Watched;
 use super::{Found, Host, is_due};
-use crate::see::application::Application;
+use crate::see::application::{Application, ProcessId};
 
 /// So long after a switch programs hardly wait for what they read back.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -48,17 +48,25 @@ impl Host {
                 let memory = std::sync::Arc::new(parking_lot::Mutex::new(memory));
                 let user = Owned::read(&self.root, id.pid).ok();
                 let user = user.map(|process| process.users[0]);
-                let watched = Watched { user, memory };
-                // It may have been pushed out before.
-                self.turn.waiting.push(app.target(id, &watched));
+                let watched = Watched {
+                    user,
+                    memory,
+                    pages_itself: self.self_paging.contains(&id),
+                };
+                if !watched.pages_itself {
+                    // It may have been pushed out before.
+                    self.turn.waiting.push(app.target(id, &watched));
+                }
                 app.processes.insert(id, watched);
             }
         }
         self.forget_gone();
-        self.unanswering.retain(|id, _| {
+        let is_alive = |id: &ProcessId| {
             let stat = Stat::read(&self.root, id.pid);
             stat.is_ok_and(|stat| stat.start_ticks == id.start_ticks)
-        });
+        };
+        self.unanswering.retain(|id, _| is_alive(id));
+        self.self_paging.retain(is_alive);
     }
 
     /// Has idle pages in zram worked on, some time after a switch.

@@ -248,6 +248,33 @@ fn a_new_process_is_looked_at_alone() {
 }
 
 #[test]
+fn pages_of_a_process_that_pages_itself_are_left_to_it() {
+    let (place, mut host) = host(3000, 500);
+    program(place.path(), &mut host, "a", PIDS[0]);
+    program(place.path(), &mut host, "b", PIDS[1]);
+    let id = ProcessId {
+        pid: PIDS[0],
+        start_ticks: 70,
+    };
+    // Before it was found, and after that.
+    host.leave_to_itself(id);
+    for _ in 0..2 {
+        tick_to_the_end(&mut host);
+        host.turn.is_due = true;
+    }
+    assert_eq!(host.processes(AppId(0)).unwrap(), [id], "it is known");
+    let looked_at = host.counters().process_gone;
+    let other = ProcessId { pid: PIDS[1], ..id };
+    host.leave_to_itself(other);
+    tick_to_the_end(&mut host);
+    assert_eq!(
+        host.counters().process_gone,
+        looked_at,
+        "neither was looked at"
+    );
+}
+
+#[test]
 fn what_came_back_is_told_in_one_line_of_numbers() {
     let (_place, mut host) = host(3000, 0);
     let app = usize::from(host.add(application("a")).unwrap().0);

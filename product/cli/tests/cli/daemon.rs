@@ -12,6 +12,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use warmswap_heap::{Collector, FleetConfig, Heap, HeapConfig, KernelMemory, Kind};
+use warmswap_protocol::{AppEvent, Client, Request};
 use warmswap_sys::advise::{Advice, PageRange, advise_on_every_cpu};
 use warmswap_sys::maps::{Backing, Mapping, Maps};
 use warmswap_sys::meminfo::Meminfo;
@@ -575,4 +577,65 @@ fn requests_that_make_no_sense_are_refused_by_the_daemon() {
     assert!(shown.contains("absent"), "{shown}");
     let (ended, _) = daemon.end("-HUP");
     assert_eq!(ended.code(), Some(0));
+}
+
+/// The heap is in this process, beside two ordinary programs.
+#[test]
+fn a_heap_that_follows_the_daemon_hears_what_its_user_looks_at() {
+    if let Some(why) = hindrance() {
+        skip!(
+            "a_heap_that_follows_the_daemon_hears_what_its_user_looks_at",
+            "{why}"
+        );
+    }
+    let _turn = alone();
+    let daemon = Daemon::start(folder(), "");
+    let socket = daemon.socket();
+    let fleet = FleetConfig {
+        background_wait: Duration::ZERO,
+        ..FleetConfig::learned()
+    };
+    let config = HeapConfig::new(8 << 20).with(Collector::Fleet(fleet));
+    let memory = KernelMemory::new(config.address_bytes()).expect("memory");
+    let heap = Heap::new(memory, config).expect("a heap");
+    heap.follow_daemon(&socket).expect("a thread");
+
+    let _one = Holder::launch(&daemon);
+    let other = ["launch", "--daemon", text(&socket), "other", "--", "cat"];
+    let mut other = warmswap(other)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    wait_for("the other is known", || {
+        let apps = daemon.status()["apps"].take();
+        let mut apps = apps.as_array().expect("a list").iter();
+        apps.any(|app| app["name"] == "other" && app["phase"] != "background")
+    });
+    let request = Request::App {
+        name: "heap".to_owned(),
+        event: AppEvent::Launch {
+            pid: std::process::id(),
+        },
+    };
+    let mut client = Client::connect(&socket, PATIENCE).expect("the daemon listens");
+    client.tell(&request).expect("the daemon is root, too");
+    for (round, name) in ["hold", "other"].into_iter().enumerate() {
+        wait_for("its launch ends", || heap.stats().launches.len() > round);
+        switch(&daemon, &[name]);
+        wait_for("it groups in the background", || {
+            let reports = heap.stats().reports;
+            let grouped = reports.iter().filter(|r| r.kind == Kind::Grouping);
+            grouped.count() > round
+        });
+        switch(&daemon, &["heap"]);
+    }
+    switch(&daemon, &["hold"]);
+    let launches = heap.stats().launches.len();
+    let (ended, _folder) = daemon.end("-TERM");
+    assert_eq!(ended.code(), Some(0));
+    wait_for("without a daemon it is in the foreground", || {
+        heap.stats().launches.len() > launches
+    });
+    drop(other.stdin.take());
+    assert!(other.wait().expect("a child").success());
 }

@@ -84,15 +84,21 @@ impl<H: Host> Daemon<H> {
         }
     }
 
-    /// Refuses a window's process that is not this user's, or has the rights of another one.
+    /// Refuses a window's process that is not this user's. Of root's it need not be there any more.
     pub(super) fn check_window(&self, peer: Peer, pid: u32) -> Result<(), Refusal> {
-        if peer.is_root() {
-            return Ok(());
+        match peer.is_root() {
+            true => Ok(()),
+            false => self.check_process(peer, pid).map(drop),
         }
+    }
+
+    /// Refuses a process that is not this user's, or has the rights of another one.
+    pub(super) fn check_process(&self, peer: Peer, pid: u32) -> Result<ProcessId, Refusal> {
         let process = Owned::read(&self.root, pid)
             .map_err(|error| Refusal::new(RefusalKind::Failed, error.to_string()))?;
-        if process.is_of(peer.user) {
-            return Ok(());
+        if peer.is_root() || process.is_of(peer.user) {
+            let start_ticks = process.stat.start_ticks;
+            return Ok(ProcessId { pid, start_ticks });
         }
         let message = format!("process {pid} belongs to another user");
         Err(Refusal::new(RefusalKind::Denied, message))

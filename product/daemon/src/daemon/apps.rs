@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use warmswap_kernel::application::ProcessId;
 use warmswap_kernel::{AppId, Application, Applications, Members};
+use warmswap_protocol::Standing;
 use warmswap_sys::Root;
 use warmswap_sys::process::Stat;
 
@@ -47,6 +48,8 @@ pub(super) struct Apps {
     note: Option<PathBuf>,
     /// The one that is looked at.
     front: Option<AppId>,
+    /// One was looked at.
+    has_switched: bool,
     /// Numbers that were given back since they were last asked for.
     removed: Vec<AppId>,
 }
@@ -382,6 +385,7 @@ impl Apps {
     /// It is looked at.
     pub fn enter(&mut self, app: AppId) {
         self.front = Some(app);
+        self.has_switched = true;
     }
 
     /// It is not looked at any more.
@@ -432,6 +436,20 @@ impl Apps {
             });
         }
         processes
+    }
+
+    /// Where the processes of all applications stand; none before the first switch.
+    pub fn standings(&self, host: &impl Host) -> Option<Vec<Standing>> {
+        let of_app = |app: AppId| {
+            let processes = self.processes(host, app).into_iter();
+            processes.map(move |id| Standing {
+                pid: id.pid,
+                start_ticks: id.start_ticks,
+                is_foreground: self.front == Some(app),
+            })
+        };
+        self.has_switched
+            .then(|| self.ids().flat_map(of_app).collect())
     }
 
     /// Whether the application of that name was found, and not configured or launched.

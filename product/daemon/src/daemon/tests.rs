@@ -9,7 +9,7 @@ use warmswap_kernel::application::ProcessId;
 use warmswap_kernel::host::Tick;
 use warmswap_kernel::status::Unanswering;
 use warmswap_kernel::{Application, HostError, Members};
-use warmswap_protocol::Phase;
+use warmswap_protocol::{Access, Follower, Phase};
 
 use super::*;
 use crate::config::size::Facts;
@@ -99,6 +99,11 @@ impl Host for Fake {
 
     fn processes(&self, app: AppId) -> Result<Vec<ProcessId>, HostError> {
         Ok(self.0.borrow().processes[usize::from(app.0)].clone())
+    }
+
+    fn leave_to_itself(&mut self, id: ProcessId) {
+        let mut told = self.0.borrow_mut();
+        told.events.push(format!("leave process {}", id.pid));
     }
 
     fn save(&mut self) -> Result<(), String> {
@@ -462,4 +467,45 @@ fn what_only_the_daemon_knows_is_in_its_status() {
     assert_eq!(sway.unwrap().state, "no socket");
     assert_eq!(status.warnings.len(), MAX_WARNINGS);
     assert_eq!(status.warnings.last().unwrap(), "warning 24");
+}
+
+#[test]
+fn a_program_that_follows_hears_when_it_comes_and_goes() {
+    let (mut daemon, fake, _events) = daemon("");
+    let place = tempfile::tempdir().unwrap();
+    let socket = place.path().join("daemon.sock");
+    daemon.set_switches(Switches::make(&socket, Access::Owner).unwrap());
+    // This process is one of the application `b`.
+    let pid = std::process::id();
+    let start_ticks = Stat::read(&Root::machine(), pid).unwrap().start_ticks;
+    let own = ProcessId { pid, start_ticks };
+    fake.0.borrow_mut().processes[1].push(own);
+    let mut follower = Follower::new(&socket).unwrap();
+    daemon.work();
+    assert_eq!(follower.look(), None, "nothing was switched to");
+    focus(&mut daemon, 10);
+    daemon.work();
+    assert_eq!(follower.look(), Some(Phase::Background));
+    focus(&mut daemon, 20);
+    daemon.work();
+    assert_eq!(follower.look(), Some(Phase::Foreground));
+    let away = app("b", AppEvent::Background);
+    daemon.carry_out(Peer::ROOT, away).unwrap();
+    daemon.work();
+    assert_eq!(follower.look(), Some(Phase::Background));
+}
+
+#[test]
+fn a_process_that_pages_itself_is_left_to_itself() {
+    let (mut daemon, fake, _events) = daemon("");
+    let pid = std::process::id();
+    let itself = |pid| Request::PagesItself { pid };
+    assert_eq!(daemon.carry_out(Peer::ROOT, itself(pid)), Ok(Answer::Done));
+    assert_eq!(fake.events(), [format!("leave process {pid}")]);
+    let nobody = Peer { user: 65_534 };
+    let others = daemon.carry_out(nobody, itself(1)).unwrap_err();
+    assert_eq!(others.kind, RefusalKind::Denied);
+    let none = daemon.carry_out(Peer::ROOT, itself(u32::MAX)).unwrap_err();
+    assert_eq!(none.kind, RefusalKind::Failed);
+    assert!(fake.events().is_empty());
 }
