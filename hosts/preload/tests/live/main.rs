@@ -489,12 +489,12 @@ fn sqlite() {
 #[test]
 fn python() {
     let script = "import hashlib,json,re,subprocess\n\
-        rows=[{'id':i,'name':'n%d'%(i*7919%100003),'tags':[str(j) for j in range(i%7)]} for i in range(120000)]\n\
+        rows=[{'id':i,'name':'n%d'%(i*7919%100003),'tags':[str(j) for j in range(i%7)]} for i in range(60000)]\n\
         text=json.dumps(rows); again=json.loads(text); assert again==rows\n\
         print(hashlib.sha256(text.encode()).hexdigest(), len(re.findall('n9+',text)))\n\
         print(subprocess.run(['echo','from a child'],capture_output=True,text=True).stdout)\n\
         rows.sort(key=lambda r:r['name']); print(rows[0]['name'], rows[-1]['name'])";
-    same_answer(Budget { mib: 40 }, &["python3", "-c", script]);
+    same_answer(Budget { mib: 24 }, &["python3", "-c", script]);
 }
 
 #[test]
