@@ -365,3 +365,48 @@ pub fn exit(status: c_int) -> ! {
 extern "C" fn _Exit(status: c_int) -> ! {
     _exit(status)
 }
+
+/// As the C library's, whose parent would end without its report.
+///
+/// # Safety
+/// As of daemon(3): only the calling thread goes on in the background.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn daemon(stays_in_folder: c_int, keeps_streams: c_int) -> c_int {
+    // SAFETY: the program asks for a fork.
+    match unsafe { libc::fork() } {
+        -1 => return -1,
+        0 => {}
+        _ => exit(0),
+    }
+    // SAFETY: no pointers but to text that ends with a zero byte.
+    unsafe {
+        if libc::setsid() == -1 {
+            return -1;
+        }
+        if stays_in_folder == 0 {
+            libc::chdir(c"/".as_ptr());
+        }
+    }
+    match keeps_streams {
+        0 => silence(),
+        _ => 0,
+    }
+}
+
+/// Has the standard streams read nothing and write nowhere.
+fn silence() -> c_int {
+    // SAFETY: no pointers but to text that ends with a zero byte; the descriptor is this function's.
+    unsafe {
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+        if null == -1 {
+            return -1;
+        }
+        for stream in 0..3 {
+            libc::dup2(null, stream);
+        }
+        if null > 2 {
+            libc::close(null);
+        }
+    }
+    0
+}

@@ -153,3 +153,15 @@ fn a_program_that_ends_quickly_leaves_its_report() {
     assert!(run.stats.is_some(), "{}", run.errors);
     assert_eq!(run.unpaged, None);
 }
+
+#[test]
+fn a_program_that_goes_to_the_background_leaves_its_report() {
+    let nothing = std::process::Stdio::null();
+    let Some(run) = run_program("detached", &Case::new(SMALL), nothing, || ()) else {
+        return;
+    };
+    // Its children hold the pipe: it closes when the last of them has ended.
+    assert_eq!(run.answer, "in the background\n", "{}", run.errors);
+    assert_eq!((run.status, run.unpaged), (Some(0), None));
+    assert!(run.stats.is_some_and(|stats| stats.managed));
+}
