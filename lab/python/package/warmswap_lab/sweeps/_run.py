@@ -55,26 +55,36 @@ def sweep(
     Workers read traces at the paths of the spec where they see the same files, and get them sent, each worker once, where
     they do not; ``send_traces`` says which, where workers come and go.
     """
-    _check_installed()
+    check_installed()
     read = read_spec(spec)
-    target = out if out is not None else read.out
-    if target is None:
-        raise _engine.BadInput("the sweep has no place for results: give out")
-    store = Sweep(target)
+    store = Sweep(place(out if out is not None else read.out, "sweep"))
     sources = {path: _source(path) for path in read.traces}
     left = _left(read, sources, store, retry_failed)
     store.begin(read.written, {path: source.hash for path, source in sources.items()})
     tally = Tally(total=len(read.tasks), before=len(read.tasks) - len(left))
-    with _Writer(store) as writer, _client(client, workers, bool(left)) as cluster:
-        run = _Run(cluster, sources, writer.note, tally, retries, progress)
-        run.all(left, send_traces)
+
+    def work(cluster: Any) -> Iterator[Work]:
+        used = {task.trace: sources[task.trace] for _, task in left}
+        sent = _send(cluster, used, send_traces)
+        version = build()
+        return (_work(name, task, sources[task.trace], sent.get(task.trace), version) for name, task in left)
+
+    carry_out(store, work, tally, client=client, workers=workers, retries=retries, progress=progress)
     return store
 
 
-def _check_installed() -> None:
+def check_installed() -> None:
+    """Says what to install where what a sweep needs is not there."""
     for name in ("dask", "distributed", "fsspec", "pyarrow"):
         if importlib.util.find_spec(name) is None:
             raise _engine.Error(f"sweeps need {name}: pip install 'warmswap-lab[sweep]'")
+
+
+def place(out: Union[str, "os.PathLike[str]", None], of: str) -> Union[str, "os.PathLike[str]"]:
+    """Where results go, which has to be said."""
+    if out is None:
+        raise _engine.BadInput(f"the {of} has no place for results: give out")
+    return out
 
 
 def _source(path: str) -> Source:
@@ -155,119 +165,135 @@ def _client(given: Any, workers: Optional[int], is_needed: bool) -> Iterator[Any
         yield client
 
 
-_Running = tuple[str, Task, Any]
-"""The name of a task, the task, and its future."""
+@dataclass(frozen=True)
+class Work:
+    """What a worker does at once, and the rows that come of it."""
+
+    name: str
+    call: Callable[..., list[dict[str, Any]]]
+    """Gives what came of each row, in their order."""
+    arguments: tuple[Any, ...]
+    rows: list[dict[str, Any]]
+    """What each row says in any case."""
+    error: Optional[str] = None
+    """Why no worker need try."""
+
+
+def _work(name: str, task: Task, source: Source, sent: Any, version: str) -> Work:
+    axes = {k: v for k, v in task.axes().items() if k not in ("trace", "scheme", "seed")}
+    row = {
+        "task": name,
+        "trace": os.path.basename(task.trace),
+        "trace_hash": source.hash or None,
+        "scheme": task.scheme,
+        "seed": task.seed,
+        "build": version,
+        **axes,
+    }
+    arguments = (source.path, source.hash, sent, task.scheme, dict(task.options))
+    return Work(name, _worker.run, arguments, [row], source.error)
+
+
+def _send(client: Any, sources: dict[str, Source], send_traces: Optional[bool]) -> dict[str, Any]:
+    """Has workers that do not see the traces get them: each once, when it has a task on one."""
+    sent = {}
+    for path, source in sources.items():
+        if source.error is not None or "://" in path:
+            continue
+        where = (source.path, source.size, source.mtime_ns)
+        if send_traces is None:
+            is_seen = all(client.run(_worker.sees, *where).values())
+        else:
+            is_seen = not send_traces
+        if not is_seen:
+            with open(source.path, "rb") as file:
+                sent[path] = client.scatter(file.read(), hash=False)
+    return sent
+
+
+def carry_out(
+    store: Sweep,
+    work: Callable[[Any], Iterator[Work]],
+    tally: Tally,
+    *,
+    client: Any,
+    workers: Optional[int],
+    retries: int,
+    progress: Callable[[Tally], object],
+) -> None:
+    """Has a cluster do what is left, and writes rows as they come. ``work`` gives it for a client."""
+    is_left = tally.before < tally.total
+    with _Writer(store) as writer, _client(client, workers, is_left) as cluster:
+        if is_left:
+            _Run(cluster, writer.note, tally, retries, progress).all(work(cluster))
+        progress(tally)
 
 
 class _Run:
-    """The tasks of a sweep on their way through a cluster."""
+    """Work on its way through a cluster."""
 
     def __init__(
         self,
         client: Any,
-        sources: dict[str, Source],
         note: Callable[[dict[str, Any]], None],
         tally: Tally,
         retries: int,
         progress: Callable[[Tally], object],
     ) -> None:
-        self.client, self.sources, self.note = client, sources, note
+        self.client, self.note = client, note
         self.tally, self.retries, self.progress = tally, retries, progress
-        self.version = build()
         # A cluster may remember tasks of earlier runs, failed ones too.
         self.number = uuid.uuid4().hex[:8]
-        self.sent: dict[str, Any] = {}
 
-    def all(self, tasks: list[tuple[str, Task]], send_traces: Optional[bool]) -> None:
-        """Runs all tasks; rows are noted as they come."""
-        readable = []
-        for name, task in tasks:
-            error = self.sources[task.trace].error
-            if error is None:
-                readable.append((name, task))
-            else:
-                self.end(name, task, {"status": "failed", "error": error})
-        if readable:
-            self.send(readable, send_traces)
-            self.submit(readable)
-        self.progress(self.tally)
-
-    def send(self, tasks: list[tuple[str, Task]], send_traces: Optional[bool]) -> None:
-        """Has workers that do not see the traces get them: each once, when it has a task on one."""
-        local = {task.trace: self.sources[task.trace] for _, task in tasks if "://" not in task.trace}
-        for path, source in local.items():
-            where = (source.path, source.size, source.mtime_ns)
-            if send_traces is None:
-                is_seen = all(self.client.run(_worker.sees, *where).values())
-            else:
-                is_seen = not send_traces
-            if not is_seen:
-                with open(source.path, "rb") as file:
-                    self.sent[path] = self.client.scatter(file.read(), hash=False)
-
-    def submit(self, tasks: list[tuple[str, Task]]) -> None:
+    def all(self, waiting: Iterator[Work]) -> None:
+        """Does all work; rows are noted as they come."""
         from distributed import as_completed
 
-        waiting = iter(tasks)
-        running: dict[str, _Running] = {}
+        running: dict[str, tuple[Work, Any]] = {}
         completed = as_completed()
         try:
             for _ in range(IN_FLIGHT):
                 self.next(waiting, running, completed)
             for future in completed:
-                name, task, _ = running.pop(future.key)
-                self.end(name, task, _outcome(future))
+                work, _ = running.pop(future.key)
+                self.end(work, _outcomes(future, work))
                 self.next(waiting, running, completed)
                 self.progress(self.tally)
         finally:
             completed.clear()
             # A cluster that is gone has nothing to cancel.
             with contextlib.suppress(Exception):
-                self.client.cancel([future for _, _, future in running.values()])
+                self.client.cancel([future for _, future in running.values()])
 
-    def next(self, waiting: Iterator[tuple[str, Task]], running: dict[str, _Running], completed: Any) -> None:
-        """Hands the scheduler one more task, if there is one."""
-        for name, task in waiting:
-            source = self.sources[task.trace]
-            future = self.client.submit(
-                _worker.run,
-                source.path,
-                source.hash,
-                self.sent.get(task.trace),
-                task.scheme,
-                dict(task.options),
-                key=f"warmswap-{name}-{self.number}",
-                retries=self.retries,
-                pure=False,
-            )
-            running[future.key] = (name, task, future)
+    def next(self, waiting: Iterator[Work], running: dict[str, tuple[Work, Any]], completed: Any) -> None:
+        """Hands the scheduler one more piece of work, if there is one."""
+        for work in waiting:
+            if work.error is not None:
+                self.end(work, _failed(work, work.error))
+                continue
+            key = f"warmswap-{work.name}-{self.number}"
+            future = self.client.submit(work.call, *work.arguments, key=key, retries=self.retries, pure=False)
+            running[future.key] = (work, future)
             completed.add(future)
             return
 
-    def end(self, name: str, task: Task, outcome: dict[str, Any]) -> None:
-        """Notes the row of a task that ended."""
-        self.tally.add(outcome["status"])
-        axes = {k: v for k, v in task.axes().items() if k not in ("trace", "scheme", "seed")}
-        self.note(
-            {
-                "task": name,
-                "trace": os.path.basename(task.trace),
-                "trace_hash": self.sources[task.trace].hash or None,
-                "scheme": task.scheme,
-                "seed": task.seed,
-                "build": self.version,
-                **axes,
-                **outcome,
-            }
-        )
+    def end(self, work: Work, outcomes: list[dict[str, Any]]) -> None:
+        """Notes the rows of work that ended."""
+        for row, outcome in zip(work.rows, outcomes):
+            self.tally.add(outcome["status"])
+            self.note({**row, **outcome})
 
 
-def _outcome(future: Any) -> dict[str, Any]:
-    """What came of a task. A result that was lost with its worker is waited for: the scheduler has it computed again."""
+def _failed(work: Work, error: str) -> list[dict[str, Any]]:
+    return [{"status": "failed", "error": error}] * len(work.rows)
+
+
+def _outcomes(future: Any, work: Work) -> list[dict[str, Any]]:
+    """What came of work. A result that was lost with its worker is waited for: the scheduler has it computed again."""
     try:
-        outcome: dict[str, Any] = future.result()
+        outcomes: list[dict[str, Any]] = future.result()
     except Exception as error:
         if future.status == "error":
-            return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+            return _failed(work, f"{type(error).__name__}: {error}")
         raise _engine.Error(f"the cluster is gone, or gave the sweep up: {error}; the same call goes on") from error
-    return outcome
+    return outcomes

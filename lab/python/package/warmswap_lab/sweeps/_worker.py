@@ -50,19 +50,19 @@ def sees(path: str, size: int, mtime_ns: int) -> bool:
 
 def run(
     path: str, trace_hash: str, sent: Optional[bytes], scheme: str, options: dict[str, Any]
-) -> dict[str, Any]:
-    """Replays; what came of it as columns. Input that cannot be used is a result, since another try changes nothing."""
+) -> list[dict[str, Any]]:
+    """Replays; what came of it as the columns of a row. Input that cannot be used is a result, since another try changes nothing."""
     try:
         trace = _trace(path, trace_hash, sent)
         result = compare(trace, threads=1, schemes=[scheme], no_optima=True, **options)
     except _engine.BadInput as error:
-        return {"status": "failed", "error": str(error)}
+        return [{"status": "failed", "error": str(error)}]
     (scheme_row,), (trace_row,) = result.data["schemes"], result.data["traces"]
     of_scheme = {name: value for name, value in flat(scheme_row).items() if name != "scheme"}
     of_trace = {name: value for name, value in flat(trace_row).items() if name != "trace"}
     whole = {"with_contents": result.data["with_contents"], "device_model": result.data["device"]}
     whole["build"] = result.envelope["warmswap"]
-    return {"status": "done", "error": None, **of_trace, **of_scheme, **whole}
+    return [{"status": "done", "error": None, **of_trace, **of_scheme, **whole}]
 
 
 def _trace(path: str, trace_hash: str, sent: Optional[bytes]) -> Trace:
