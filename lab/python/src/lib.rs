@@ -10,12 +10,14 @@
 //! | `trace` | a trace that is open, and what replays of it share |
 //! | `batches` | events and page contents as streams of Arrow record batches |
 //! | `writer` | traces from such streams |
+//! | `synthetic` | synthetic traces, for devices of a population |
 //! | `errors` | exceptions, with the command's words |
 
 mod batches;
 mod call;
 mod errors;
 mod policy;
+mod synthetic;
 mod trace;
 mod writer;
 
@@ -28,6 +30,8 @@ mod engine {
     use crate::call::{Kept, help, names, run};
     #[pymodule_export]
     use crate::errors::{BadInput, Error};
+    #[pymodule_export]
+    use crate::synthetic::{profiles, synthesize};
     #[pymodule_export]
     use crate::trace::Trace;
     #[pymodule_export]

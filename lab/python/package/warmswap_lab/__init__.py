@@ -1,4 +1,4 @@
-"""Swap schemes on recorded traces: replays, the papers' studies and sweeps, with results as data frames.
+"""Swap schemes on recorded traces: replays, the papers' studies, sweeps and populations, with results as data frames.
 
     import warmswap_lab as lab
 
@@ -9,6 +9,7 @@
     lab.study("similarity", trace).to_pandas()
     lab.sweep({"traces": ["traces/*.wst"], "schemes": ["zram", "ariadne"],
                "budget": ["30%", "50%"], "out": "results"}).to_pandas()
+    lab.population(100, "warmswap", base="zram", out="devices").changes()
 
 A call is a line of the command ``warmswap-lab``: the same options by the same names, the same results, and errors with the
 same words.
@@ -26,24 +27,30 @@ from ._results import Column, Result, Table
 from ._traces import Contents, Events, Trace, import_ariadne, open, write
 
 if _TYPE_CHECKING:
+    from .populations import Choice, Devices, Population, Uniform, population
     from .sweeps import Sweep, sweep
 
 __all__ = [
     "STUDIES",
     "BadInput",
+    "Choice",
     "Column",
     "Contents",
+    "Devices",
     "Error",
     "Events",
+    "Population",
     "Reclaim",
     "Result",
     "Sweep",
     "Table",
     "Trace",
+    "Uniform",
     "compare",
     "help",
     "import_ariadne",
     "open",
+    "population",
     "replay",
     "schemes",
     "study",
@@ -58,4 +65,8 @@ def __getattr__(name: str) -> _Any:
         from . import sweeps
 
         return getattr(sweeps, name)
+    if name in ("Choice", "Devices", "Population", "Uniform", "population"):
+        from . import populations
+
+        return getattr(populations, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
