@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import os
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Union
 
@@ -19,6 +20,9 @@ from ._store import Sweep, build
 
 IN_FLIGHT = 1000
 """Tasks that the scheduler knows of at once."""
+
+AT_ONCE = 100
+"""Tasks that it gets in one message: each message costs some milliseconds."""
 
 WRITE_EVERY_S = 2.0
 """Rows wait so long at most before they are written: a run that is killed repeats what ended in that time."""
@@ -171,12 +175,16 @@ class Work:
 
     name: str
     call: Callable[..., list[dict[str, Any]]]
-    """Gives what came of each row, in their order."""
+    """Gives what came of each row, in their order. It is the same one for all work of a run."""
     arguments: tuple[Any, ...]
     rows: list[dict[str, Any]]
     """What each row says in any case."""
     error: Optional[str] = None
     """Why no worker need try."""
+
+
+_Running = dict[tuple[str, str], tuple[Work, Any]]
+"""Work and its future, by the key of that."""
 
 
 def _work(name: str, task: Task, source: Source, sent: Any, version: str) -> Work:
@@ -242,40 +250,54 @@ class _Run:
     ) -> None:
         self.client, self.note = client, note
         self.tally, self.retries, self.progress = tally, retries, progress
-        # A cluster may remember tasks of earlier runs, failed ones too.
-        self.number = uuid.uuid4().hex[:8]
+        # A cluster may remember tasks of earlier runs, failed ones too. Keys are pairs, whose first half is a group of the
+        # scheduler's: it has one for each key that is a word, and is the slower the more there are.
+        self.group = f"warmswap-{uuid.uuid4().hex[:8]}"
 
     def all(self, waiting: Iterator[Work]) -> None:
         """Does all work; rows are noted as they come."""
         from distributed import as_completed
 
-        running: dict[str, tuple[Work, Any]] = {}
+        running: _Running = {}
         completed = as_completed()
         try:
-            for _ in range(IN_FLIGHT):
-                self.next(waiting, running, completed)
-            for future in completed:
-                work, _ = running.pop(future.key)
-                self.end(work, _outcomes(future, work))
-                self.next(waiting, running, completed)
-                self.progress(self.tally)
+            while len(running) <= IN_FLIGHT - AT_ONCE and self.next(waiting, running, completed):
+                pass
+            for batch in completed.batches():
+                futures = list(batch)
+                for future, outcomes in zip(futures, self.outcomes(futures, running)):
+                    self.end(running.pop(future.key)[0], outcomes)
+                    self.progress(self.tally)
+                while len(running) <= IN_FLIGHT - AT_ONCE and self.next(waiting, running, completed):
+                    pass
         finally:
             completed.clear()
             # A cluster that is gone has nothing to cancel.
             with contextlib.suppress(Exception):
                 self.client.cancel([future for _, future in running.values()])
 
-    def next(self, waiting: Iterator[Work], running: dict[str, tuple[Work, Any]], completed: Any) -> None:
-        """Hands the scheduler one more piece of work, if there is one."""
-        for work in waiting:
+    def next(self, waiting: Iterator[Work], running: _Running, completed: Any) -> bool:
+        """Hands the scheduler more work; whether there was any."""
+        taken = list(itertools.islice(waiting, AT_ONCE))
+        for work in taken:
             if work.error is not None:
                 self.end(work, _failed(work, work.error))
-                continue
-            key = f"warmswap-{work.name}-{self.number}"
-            future = self.client.submit(work.call, *work.arguments, key=key, retries=self.retries, pure=False)
-            running[future.key] = (work, future)
-            completed.add(future)
-            return
+        works = [work for work in taken if work.error is None]
+        if works:
+            keys = [(self.group, work.name) for work in works]
+            columns = zip(*(work.arguments for work in works))
+            futures = self.client.map(works[0].call, *columns, key=keys, retries=self.retries, pure=False)
+            running.update((future.key, (work, future)) for work, future in zip(works, futures))
+            completed.update(futures)
+        return bool(taken)
+
+    def outcomes(self, futures: list[Any], running: _Running) -> Iterable[list[dict[str, Any]]]:
+        """What came of work that ended: fetched together, or one by one where some failed."""
+        try:
+            fetched: list[list[dict[str, Any]]] = self.client.gather(futures)
+        except Exception:
+            return (_outcomes(future, running[future.key][0]) for future in futures)
+        return fetched
 
     def end(self, work: Work, outcomes: list[dict[str, Any]]) -> None:
         """Notes the rows of work that ended."""

@@ -103,7 +103,7 @@ class Sweep:
         import pyarrow.parquet as pq
 
         with self._fs.open(file, "rb") as source:
-            return pq.read_table(source, columns=columns)
+            return pq.ParquetFile(source).read(columns)
 
     def to_arrow(self) -> pyarrow.Table:
         """All rows, one for each task, in an order that does not depend on the run."""
