@@ -6,8 +6,8 @@ paper measured (Table 1: anonymous memory 10 s and 5 min after the launch; Table
 what relaunches have in common). All are launched in random order, then relaunched in rounds of random order.
 
 Modelled, as in a replay with ``no_contents``: which pages are where, flash and fault times of a device model, an assumed
-ratio and assumed codec times, the same for all pages and chunk sizes. So nothing is measured, and rows are equal wherever they are computed.
-Of a device's pages only ``share`` are replayed, with as much less memory; latencies, bytes and CPU time are scaled up by it.
+ratio and assumed codec times, the same for all pages and chunk sizes. So nothing is measured, and rows are equal wherever
+they are computed. Of a device's pages only ``share`` are replayed, with as much less memory; latencies, bytes and CPU time are scaled up by it.
 
 Not modelled: what pages hold, pages of files, other work on the processors, devices of differing processors, habits (each
 application is as likely to be next as another within a round), and how long a cold launch takes.
