@@ -1,5 +1,8 @@
-//! The chunks of pool and backing file: where each is, and which pages it holds. 12 bytes a chunk.
+//! The chunks of pool and backing file: where each is, and which pages it holds. 8 bytes a chunk of one page.
 
+mod members;
+
+use members::Members;
 use serde::{Deserialize, Serialize};
 use warmswap_policy::room::make_room;
 use warmswap_policy::{ChunkId, Hotness, PageId};
@@ -29,38 +32,47 @@ pub const MAX_CHUNK_PAGES: usize = 32;
 const CLUSTER: usize = 64;
 
 /// The flag of [`Chunk::wants_sample`], above place (3 bits) and hotness (2 bits).
-const WANTS_SAMPLE: u8 = 1 << 5;
+const WANTS_SAMPLE: u32 = 1 << 5;
 /// The flag of [`Chunk::is_of_file`].
-const OF_FILE: u8 = 1 << 6;
+const OF_FILE: u32 = 1 << 6;
 /// The flag of [`Chunk::is_set_aside`].
-const SET_ASIDE: u8 = 1 << 7;
+const SET_ASIDE: u32 = 1 << 7;
+/// It has several pages.
+const SEVERAL: u32 = 1 << 8;
+/// Its one page has its valid copy here.
+const LIVE: u32 = 1 << 9;
+/// Its one page has its content only here.
+const ABSENT: u32 = 1 << 10;
+/// Above the flags: the size.
+const BYTES_SHIFT: u32 = 11;
 
+/// What is known of a chunk. 8 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunk {
-    /// One page: the page. Several: where its members begin.
+    /// One page: the page. Several: the number of their group.
     members: u32,
-    /// Size in pool or backing file.
-    pub stored_bytes: u32,
-    len: u8,
-    /// Members whose valid copy is here (`page.chunk` is this chunk).
+    bits: u32,
+}
+
+/// Pages of a chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// That it was made of.
+    pub pages: u8,
+    /// Whose valid copy is here (`page.chunk` is this chunk).
     pub live: u8,
     /// Of them, those whose content is only here.
     pub absent: u8,
-    flags: u8,
 }
 
 impl Chunk {
     const UNUSED: Self = Self {
         members: 0,
-        stored_bytes: 0,
-        len: 0,
-        live: 0,
-        absent: 0,
-        flags: 0,
+        bits: 0,
     };
 
     pub fn place(&self) -> Place {
-        match self.flags & 7 {
+        match self.bits & 7 {
             0 => Place::Unused,
             1 => Place::Storing,
             2 => Place::Pool,
@@ -70,16 +82,31 @@ impl Chunk {
     }
 
     pub fn set_place(&mut self, place: Place) {
-        self.flags = self.flags & !7 | place as u8;
+        self.bits = self.bits & !7 | place as u32;
+    }
+
+    fn is_unused(&self) -> bool {
+        self.bits & 7 == Place::Unused as u32
     }
 
     pub fn hotness(&self) -> Hotness {
-        Hotness::ALL[usize::from(self.flags >> 3 & 3)]
+        Hotness::ALL[(self.bits >> 3 & 3) as usize]
+    }
+
+    /// Size in pool or backing file.
+    pub fn stored_bytes(&self) -> u32 {
+        self.bits >> BYTES_SHIFT
+    }
+
+    pub fn set_stored_bytes(&mut self, bytes: u32) {
+        debug_assert!(bytes < 1 << (32 - BYTES_SHIFT));
+        let flags = self.bits & ((1 << BYTES_SHIFT) - 1);
+        self.bits = flags | bytes << BYTES_SHIFT;
     }
 
     /// Whether the admission policy is to see the head of its first page before it is stored.
     pub fn wants_sample(&self) -> bool {
-        self.flags & WANTS_SAMPLE != 0
+        self.bits & WANTS_SAMPLE != 0
     }
 
     pub fn set_wants_sample(&mut self, wants: bool) {
@@ -88,7 +115,7 @@ impl Chunk {
 
     /// Whether its pages are those of files.
     pub fn is_of_file(&self) -> bool {
-        self.flags & OF_FILE != 0
+        self.bits & OF_FILE != 0
     }
 
     pub fn set_of_file(&mut self, is_of_file: bool) {
@@ -97,20 +124,15 @@ impl Chunk {
 
     /// Whether it is no candidate for eviction, although it could be one, since the backing file takes nothing.
     pub fn is_set_aside(&self) -> bool {
-        self.flags & SET_ASIDE != 0
+        self.bits & SET_ASIDE != 0
     }
 
     pub fn set_set_aside(&mut self, is_set_aside: bool) {
         self.set_flag(SET_ASIDE, is_set_aside);
     }
 
-    fn set_flag(&mut self, flag: u8, on: bool) {
-        self.flags = self.flags & !flag | if on { flag } else { 0 };
-    }
-
-    /// Pages that it was made of.
-    pub fn page_count(&self) -> u32 {
-        self.len.into()
+    fn set_flag(&mut self, flag: u32, on: bool) {
+        self.bits = self.bits & !flag | if on { flag } else { 0 };
     }
 }
 
@@ -131,28 +153,25 @@ impl ChunkTable {
     pub fn insert(&mut self, pages: &[PageId], hotness: Hotness) -> ChunkId {
         debug_assert!((1..=MAX_CHUNK_PAGES).contains(&pages.len()));
         let slot = self.take_slot();
-        let members = match pages {
-            [page] => page.0,
-            pages => self.members.insert(pages),
-        };
-        let len = pages.len() as u8;
-        let flags = Place::Storing as u8 | (hotness as u8) << 3;
-        self.chunks[slot] = Chunk {
-            members,
-            stored_bytes: 0,
-            len,
-            live: len,
-            absent: 0,
-            flags,
+        let flags = Place::Storing as u32 | (hotness as u32) << 3;
+        self.chunks[slot] = match pages {
+            [page] => Chunk {
+                members: page.0,
+                bits: flags | LIVE,
+            },
+            pages => Chunk {
+                members: self.members.insert(pages),
+                bits: flags | SEVERAL,
+            },
         };
         ChunkId(slot as u32)
     }
 
     /// Gives the number back.
     pub fn remove(&mut self, chunk: ChunkId) {
-        let Chunk { members, len, .. } = self[chunk];
-        if len > 1 {
-            self.members.remove(members, usize::from(len));
+        let Chunk { members, bits } = self[chunk];
+        if bits & SEVERAL != 0 {
+            self.members.remove(members);
         }
         self[chunk] = Chunk::UNUSED;
         self.free_in[chunk.index() / CLUSTER] += 1;
@@ -161,16 +180,56 @@ impl ChunkTable {
 
     /// The chunk, if there is one of that number.
     pub fn get(&self, chunk: ChunkId) -> Option<&Chunk> {
-        self.chunks.get(chunk.index()).filter(|chunk| chunk.len > 0)
+        self.chunks
+            .get(chunk.index())
+            .filter(|chunk| !chunk.is_unused())
     }
 
     /// The pages that the chunk was made of, in their order; some may have no copy here any more.
     pub fn pages(&self, chunk: ChunkId) -> ChunkPages<'_> {
-        let Chunk { members, len, .. } = self[chunk];
-        match len {
-            1 => ChunkPages::One([PageId(members)]),
-            len => ChunkPages::Many(self.members.get(members, usize::from(len))),
+        let Chunk { members, bits } = self[chunk];
+        if bits & SEVERAL != 0 {
+            ChunkPages::Many(self.members.get(members))
+        } else {
+            ChunkPages::One([PageId(members)])
         }
+    }
+
+    /// How many pages it has, and what became of them.
+    pub fn counts(&self, chunk: ChunkId) -> Counts {
+        let Chunk { members, bits } = self[chunk];
+        if bits & SEVERAL != 0 {
+            return self.members.counts(members);
+        }
+        Counts {
+            pages: 1,
+            live: u8::from(bits & LIVE != 0),
+            absent: u8::from(bits & ABSENT != 0),
+        }
+    }
+
+    /// One page less has its valid copy here.
+    pub fn lose_copy(&mut self, chunk: ChunkId) {
+        let entry = &mut self.chunks[chunk.index()];
+        if entry.bits & SEVERAL != 0 {
+            self.members.counts_mut(entry.members).live -= 1;
+        } else {
+            debug_assert_ne!(entry.bits & LIVE, 0);
+            entry.set_flag(LIVE, false);
+        }
+    }
+
+    /// One page more, or less, has its content only here; how many it are now.
+    pub fn count_absent(&mut self, chunk: ChunkId, more: bool) -> u8 {
+        let entry = &mut self.chunks[chunk.index()];
+        if entry.bits & SEVERAL == 0 {
+            debug_assert_ne!(entry.bits & ABSENT != 0, more);
+            entry.set_flag(ABSENT, more);
+            return more.into();
+        }
+        let absent = &mut self.members.counts_mut(entry.members).absent;
+        *absent = if more { *absent + 1 } else { *absent - 1 };
+        *absent
     }
 
     /// How many chunks are in use.
@@ -183,7 +242,7 @@ impl ChunkTable {
         (0..)
             .map(ChunkId)
             .zip(&self.chunks)
-            .filter(|(_, chunk)| chunk.len > 0)
+            .filter(|(_, chunk)| !chunk.is_unused())
     }
 
     /// Bytes of memory held.
@@ -225,7 +284,7 @@ impl ChunkTable {
     }
 
     fn is_free(&self, slot: usize) -> bool {
-        self.chunks.get(slot).is_some_and(|chunk| chunk.len == 0)
+        self.chunks.get(slot).is_some_and(Chunk::is_unused)
     }
 
     fn use_slot(&mut self, slot: usize) -> usize {
@@ -268,44 +327,6 @@ impl std::ops::Deref for ChunkPages<'_> {
     }
 }
 
-/// Member lists of chunks of several pages, in runs of 2, 4, 8, 16 or 32 places.
-#[derive(Debug, Default)]
-struct Members {
-    places: Vec<PageId>,
-    free: [Vec<u32>; 6],
-}
-
-impl Members {
-    fn class(len: usize) -> usize {
-        len.next_power_of_two().trailing_zeros() as usize
-    }
-
-    fn insert(&mut self, pages: &[PageId]) -> u32 {
-        let class = Self::class(pages.len());
-        let first = self.free[class].pop().unwrap_or_else(|| {
-            let first = self.places.len();
-            let places = 1 << class;
-            make_room(&mut self.places, first + places, 1024);
-            self.places.resize(first + places, PageId::NONE);
-            first as u32
-        });
-        self.places[first as usize..][..pages.len()].copy_from_slice(pages);
-        first
-    }
-
-    fn remove(&mut self, first: u32, len: usize) {
-        self.free[Self::class(len)].push(first);
-    }
-
-    fn get(&self, first: u32, len: usize) -> &[PageId] {
-        &self.places[first as usize..][..len]
-    }
-
-    fn state_bytes(&self) -> usize {
-        (self.places.capacity() + self.free.iter().map(Vec::capacity).sum::<usize>()) * 4
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,8 +336,8 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_costs_12_bytes() {
-        assert_eq!(size_of::<Chunk>(), 12);
+    fn a_chunk_costs_8_bytes() {
+        assert_eq!(size_of::<Chunk>(), 8);
     }
 
     #[test]
@@ -348,10 +369,36 @@ mod tests {
         assert_eq!(&*table.pages(a), &pages[..]);
         assert_eq!(table[a].hotness(), Hotness::Hot);
         assert_eq!(table[a].place(), Place::Storing);
-        let held = table.members.places.len();
+        let held = table.members.places();
         table.remove(a);
-        table.insert(&pages[..4], Hotness::Hot);
-        table.insert(&pages, Hotness::Warm);
-        assert_eq!(table.members.places.len(), held + 4);
+        let b = table.insert(&pages[..4], Hotness::Hot);
+        let c = table.insert(&pages, Hotness::Warm);
+        assert_eq!(table.members.places(), held + 4);
+        assert_eq!(&*table.pages(b), &pages[..4]);
+        assert_eq!(&*table.pages(c), &pages[..]);
+    }
+
+    #[test]
+    fn pages_are_counted_in_chunks_of_one_and_of_several() {
+        let mut table = ChunkTable::default();
+        for pages in [1, 3] {
+            let all: Vec<_> = (0..pages).map(PageId).collect();
+            let chunk = table.insert(&all, Hotness::Warm);
+            table[chunk].set_stored_bytes(131_072);
+            for more in 1..=pages {
+                assert_eq!(u32::from(table.count_absent(chunk, true)), more);
+            }
+            assert_eq!(u32::from(table.count_absent(chunk, false)), pages - 1);
+            table.lose_copy(chunk);
+            let pages = pages as u8;
+            let counts = Counts {
+                pages,
+                live: pages - 1,
+                absent: pages - 1,
+            };
+            assert_eq!(table.counts(chunk), counts);
+            assert_eq!(table[chunk].stored_bytes(), 131_072);
+            assert_eq!(table[chunk].hotness(), Hotness::Warm);
+        }
     }
 }

@@ -86,6 +86,8 @@ pub enum Action {
         chunk: ChunkId,
         /// Where it is.
         place: Place,
+        /// Its size there, as it was reported.
+        bytes: u32,
     },
     /// The page's frame is free; its chunk holds the same content.
     Drop {

@@ -16,7 +16,7 @@
 //! | `queries`, `check` | what a host may ask; what must always hold |
 
 use crate::budget::{Budget, Limits};
-use crate::chunks::{ChunkTable, Place};
+use crate::chunks::{Chunk, ChunkTable, Place};
 use crate::counters::Counters;
 use crate::decision::{Cause, Decision};
 use crate::loads::Loads;
@@ -100,8 +100,8 @@ pub(crate) struct App {
 /// Page states, budget and scheme. See the [crate] for how a host drives it.
 ///
 /// A touch of a resident page is constant time; any other event is constant time for each page or chunk
-/// that it moves. Memory: 16 bytes a page, 12 bytes a stored chunk, 4 bytes for each page of a chunk of
-/// several, and what the scheme's eviction keeps (12 bytes a chunk where something is written back).
+/// that it moves. Memory: 16 bytes a page, 8 bytes a stored chunk, 8 bytes and 4 for each page of a chunk of
+/// several, and what the scheme's eviction keeps (8 bytes a chunk where something is written back).
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) table: PageTable,
@@ -295,11 +295,19 @@ impl Engine {
     pub fn anticipate(&mut self, accesses: impl Iterator<Item = (AppId, PageAddr)>) {
         let mut pages = [PageId::NONE; ANTICIPATED_PAGES];
         let len = self.table.anticipate(accesses, &mut pages);
-        let seen = pages[..len].iter().fold(0, |seen, &page| {
-            let chunk = self.chunks.get(self.table[page].chunk);
-            let live = chunk.map_or(0, |chunk| u32::from(chunk.live));
-            seen ^ live ^ self.table.read_neighbours(page)
+        let pages = &pages[..len];
+        // All of a kind before the first that is found there.
+        let seen = self.read_chunks_of(pages);
+        let (mut stored, mut count) = ([ChunkId::NONE; ANTICIPATED_PAGES], 0);
+        let mut seen = pages.iter().fold(seen, |seen, &page| {
+            if self.table[page].state != PageState::Stored {
+                return seen ^ self.table.read_neighbours(page);
+            }
+            stored[count] = self.table[page].chunk;
+            count += 1;
+            seen
         });
+        seen ^= self.scheme.eviction.read_neighbours(&stored[..count]);
         std::hint::black_box(seen);
     }
 
@@ -368,6 +376,17 @@ impl Engine {
     }
 
     // ---- within ----
+
+    /// Reads pages, then their chunks, so that the latencies of memory overlap; what it returns means nothing.
+    pub(crate) fn read_chunks_of(&self, pages: &[PageId]) -> u32 {
+        let of_pages = pages
+            .iter()
+            .fold(0, |seen, &page| seen ^ self.table[page].chunk.0);
+        pages.iter().fold(of_pages, |seen, &page| {
+            let chunk = self.chunks.get(self.table[page].chunk);
+            seen ^ chunk.map_or(0, Chunk::stored_bytes)
+        })
+    }
 
     pub(crate) fn app(&mut self, app: AppId) -> &mut App {
         let index = usize::from(app.0);

@@ -5,9 +5,14 @@ use warmswap_policy::{ChunkId, PageId};
 
 /// Loads under way, one of a chunk at a time.
 ///
-/// A footprint may be tens of thousands of them, so that each is found by its chunk.
+/// A host that carries decisions out one by one has one load at a time, which takes no look-up; a footprint may be tens of
+/// thousands of them, so that each is found by its chunk.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Loads(FxHashMap<ChunkId, Load>);
+pub(crate) struct Loads {
+    /// The load that began last, while it is under way.
+    newest: Option<(ChunkId, Load)>,
+    older: FxHashMap<ChunkId, Load>,
+}
 
 /// What is known of one load.
 #[derive(Clone, Debug, Default)]
@@ -22,12 +27,12 @@ pub(crate) struct Load {
 impl Loads {
     /// A load that no thread waits for began.
     pub(crate) fn prefetch(&mut self, chunk: ChunkId) {
-        self.0.entry(chunk).or_default().is_prefetch = true;
+        self.load(chunk).is_prefetch = true;
     }
 
     /// A page is waited for, by a load that begins or is under way.
     pub(crate) fn wait_for(&mut self, chunk: ChunkId, page: PageId) {
-        let load = self.0.entry(chunk).or_default();
+        let load = self.load(chunk);
         if load.first.is_none() {
             load.first = Some(page);
         } else if !load.is_waited_for(page) {
@@ -37,12 +42,33 @@ impl Loads {
 
     /// Whether a load of this chunk is under way.
     pub(crate) fn is_under_way(&self, chunk: ChunkId) -> bool {
-        self.0.contains_key(&chunk)
+        self.is_newest(chunk) || self.older.contains_key(&chunk)
     }
 
     /// The load is over.
     pub(crate) fn take(&mut self, chunk: ChunkId) -> Load {
-        self.0.remove(&chunk).unwrap_or_default()
+        let load = if self.is_newest(chunk) {
+            self.newest.take().map(|(_, load)| load)
+        } else {
+            self.older.remove(&chunk)
+        };
+        load.unwrap_or_default()
+    }
+
+    fn is_newest(&self, chunk: ChunkId) -> bool {
+        matches!(self.newest, Some((newest, _)) if newest == chunk)
+    }
+
+    /// The load of this chunk, which begins if it is not under way.
+    fn load(&mut self, chunk: ChunkId) -> &mut Load {
+        if !self.is_under_way(chunk) {
+            let before = self.newest.replace((chunk, Load::default()));
+            self.older.extend(before);
+        }
+        match &mut self.newest {
+            Some((newest, load)) if *newest == chunk => load,
+            _ => self.older.entry(chunk).or_default(),
+        }
     }
 }
 

@@ -66,16 +66,16 @@ pub trait Store {
     ///
     /// # Errors
     /// The chunk is not in the pool.
-    fn write_back(&mut self, chunk: ChunkId) -> Result<u64, ReplayError>;
+    fn write_back(&mut self, engine: &Engine, chunk: ChunkId) -> Result<u64, ReplayError>;
 
     /// Writes the one page of a chunk to the backing file as it is.
     fn store_raw(&mut self, engine: &Engine, chunk: ChunkId);
 
-    /// Forgets a chunk.
+    /// Forgets a chunk of `bytes` bytes.
     ///
     /// # Errors
     /// The chunk is not there.
-    fn free(&mut self, chunk: ChunkId, place: Place) -> Result<(), ReplayError>;
+    fn free(&mut self, chunk: ChunkId, place: Place, bytes: u32) -> Result<(), ReplayError>;
 
     /// Gives the pool's waste back, where it is worth it.
     fn tidy(&mut self);
@@ -89,6 +89,6 @@ pub trait Store {
     /// Pages, and bytes of their objects, that are in the pool now.
     fn pool_load(&self) -> (u64, u64);
 
-    /// Bytes of a chunk.
-    fn chunk_bytes(&self, chunk: ChunkId) -> u64;
+    /// Bytes of a chunk where it is; a record of the backing file need not have the size of the object in the pool.
+    fn chunk_bytes(&self, engine: &Engine, chunk: ChunkId) -> u64;
 }

@@ -86,16 +86,16 @@ impl<S: Store> Store for Metered<S> {
         self.inner.load(engine, chunk, place)
     }
 
-    fn write_back(&mut self, chunk: ChunkId) -> Result<u64, ReplayError> {
-        self.inner.write_back(chunk)
+    fn write_back(&mut self, engine: &Engine, chunk: ChunkId) -> Result<u64, ReplayError> {
+        self.inner.write_back(engine, chunk)
     }
 
     fn store_raw(&mut self, engine: &Engine, chunk: ChunkId) {
         self.inner.store_raw(engine, chunk);
     }
 
-    fn free(&mut self, chunk: ChunkId, place: Place) -> Result<(), ReplayError> {
-        self.inner.free(chunk, place)
+    fn free(&mut self, chunk: ChunkId, place: Place, bytes: u32) -> Result<(), ReplayError> {
+        self.inner.free(chunk, place, bytes)
     }
 
     fn tidy(&mut self) {
@@ -114,7 +114,7 @@ impl<S: Store> Store for Metered<S> {
         self.inner.pool_load()
     }
 
-    fn chunk_bytes(&self, chunk: ChunkId) -> u64 {
-        self.inner.chunk_bytes(chunk)
+    fn chunk_bytes(&self, engine: &Engine, chunk: ChunkId) -> u64 {
+        self.inner.chunk_bytes(engine, chunk)
     }
 }

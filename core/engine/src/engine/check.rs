@@ -70,14 +70,15 @@ impl Engine {
         let mut stored_only_pages = 0;
         for (chunk, entry) in self.chunks.iter() {
             let (pages, absent) = live.remove(&chunk).unwrap_or_default();
-            ensure(entry.live == pages, || {
-                format!("{chunk:?} has {pages} pages, {} accounted", entry.live)
+            let counts = self.chunks.counts(chunk);
+            ensure(counts.live == pages, || {
+                format!("{chunk:?} has {pages} pages, {} accounted", counts.live)
             })?;
-            stored_only_pages += u64::from(entry.absent);
-            ensure(entry.absent == absent, || {
+            stored_only_pages += u64::from(counts.absent);
+            ensure(counts.absent == absent, || {
                 format!(
                     "{chunk:?} has {absent} absent pages, {} accounted",
-                    entry.absent
+                    counts.absent
                 )
             })?;
             let idle = matches!(entry.place(), Place::Pool | Place::Backing);

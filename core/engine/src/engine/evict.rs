@@ -25,7 +25,7 @@ impl Engine {
 
     /// Sends a chunk to the backing file, or makes room for it there. False when it takes none.
     fn write_back(&mut self, chunk: ChunkId, cause: Cause) -> bool {
-        let bytes = u64::from(self.chunks[chunk].stored_bytes);
+        let bytes = u64::from(self.chunks[chunk].stored_bytes());
         if self.backing_failed {
             return false;
         }
@@ -88,7 +88,7 @@ impl Engine {
             }
             self.chunks[chunk].set_set_aside(false);
             self.may_be_evicted(chunk);
-            let taken = u64::from(self.chunks[chunk].stored_bytes);
+            let taken = u64::from(self.chunks[chunk].stored_bytes());
             if taken > room {
                 return;
             }

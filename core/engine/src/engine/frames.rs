@@ -46,7 +46,7 @@ impl Engine {
     pub(crate) fn drop_copy(&mut self, page: PageId) {
         let chunk = std::mem::replace(&mut self.table[page].chunk, ChunkId::NONE);
         if chunk != ChunkId::NONE {
-            self.chunks[chunk].live -= 1;
+            self.chunks.lose_copy(chunk);
             self.settle(chunk);
         }
     }

@@ -31,6 +31,11 @@ impl Engine {
         self.chunks.pages(chunk)
     }
 
+    /// Bytes of a chunk where it is stored, as they were reported.
+    pub fn chunk_bytes(&self, chunk: ChunkId) -> u32 {
+        self.chunks[chunk].stored_bytes()
+    }
+
     /// Whether the `Load` of this chunk that is under way is to bring back this page of it. It may become
     /// false before the load is reported, when the page is freed, but not true.
     pub fn is_loading(&self, chunk: ChunkId, page: PageId) -> bool {
@@ -70,7 +75,9 @@ impl Engine {
 
     /// The application's anonymous pages that are held to be hot, resident or not. Linear in its pages.
     pub fn hot_set(&self, app: AppId) -> impl Iterator<Item = PageId> + '_ {
-        self.table.pages_of(app).filter(|&page| {
+        let knows_any = self.scheme.reclaim.knows_hot_pages();
+        let pages = knows_any.then(|| self.table.pages_of(app));
+        pages.into_iter().flatten().filter(|&page| {
             self.table[page].state != PageState::Absent
                 && self.scheme.reclaim.hotness(&self.table, page) == Hotness::Hot
         })

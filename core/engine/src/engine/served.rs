@@ -225,7 +225,14 @@ mod tests {
             assert_eq!(outcome, Outcome::Fault(Place::Pool));
             assert_eq!(engine.page_state(page), PageState::Resident);
             let place = Place::Pool;
-            assert_eq!(next(&mut engine), Some(Action::Free { chunk, place }));
+            assert_eq!(
+                next(&mut engine),
+                Some(Action::Free {
+                    chunk,
+                    place,
+                    bytes: 100
+                })
+            );
             assert_eq!(next(&mut engine), None);
             assert_eq!(engine.served(APP, ADDR, arrival), Outcome::Hit);
             engine.check().expect("invariants");
@@ -257,7 +264,14 @@ mod tests {
         engine.copy_is_stale(page);
         engine.check().expect("invariants");
         let place = Place::Pool;
-        assert_eq!(next(&mut engine), Some(Action::Free { chunk, place }));
+        assert_eq!(
+            next(&mut engine),
+            Some(Action::Free {
+                chunk,
+                place,
+                bytes: 100
+            })
+        );
         assert!(matches!(next(&mut engine), Some(Action::Store { .. })));
         engine.check().expect("invariants");
     }
@@ -341,7 +355,14 @@ mod tests {
         assert_eq!(engine.page_state(second), PageState::Resident);
         assert_eq!(engine.usage().frames, frames);
         let place = Place::Pool;
-        assert_eq!(next(&mut engine), Some(Action::Free { chunk, place }));
+        assert_eq!(
+            next(&mut engine),
+            Some(Action::Free {
+                chunk,
+                place,
+                bytes: 100
+            })
+        );
         engine.check().expect("invariants");
     }
 
@@ -399,7 +420,14 @@ mod tests {
         engine.check().expect("invariants");
         engine.loaded(chunk);
         let place = Place::Pool;
-        assert_eq!(next(&mut engine), Some(Action::Free { chunk, place }));
+        assert_eq!(
+            next(&mut engine),
+            Some(Action::Free {
+                chunk,
+                place,
+                bytes: 100
+            })
+        );
         engine.check().expect("invariants");
         let counters = engine.counters();
         assert_eq!((counters.prepaged, counters.prefetch_wasted), (1, 0));

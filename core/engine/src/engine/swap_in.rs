@@ -1,7 +1,7 @@
 //! The way of a page back into a frame: faults, the other pages of their chunk, and the prefetch buffer.
 
 use super::{Engine, Outcome};
-use crate::chunks::{MAX_CHUNK_PAGES, Place};
+use crate::chunks::Place;
 use crate::decision::{Action, Cause};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -152,18 +152,15 @@ impl Engine {
 
     /// Adds the chunk's other stored pages to its load, up to `room`, and has it loaded.
     fn load_rest(&mut self, chunk: ChunkId, room: u64, cause: Cause) {
-        let mut pages = [PageId::NONE; MAX_CHUNK_PAGES];
-        let mut len = 0;
-        for &page in &*self.chunks.pages(chunk) {
+        let mut left = room;
+        for at in 0..self.chunks.pages(chunk).len() {
+            let page = self.chunks.pages(chunk)[at];
             let entry = &self.table[page];
-            if entry.chunk == chunk && entry.state == PageState::Stored && (len as u64) < room {
-                pages[len] = page;
-                len += 1;
+            if left > 0 && entry.chunk == chunk && entry.state == PageState::Stored {
+                self.start_loading(page);
+                left -= 1;
             }
         }
-        pages[..len]
-            .iter()
-            .for_each(|&page| self.start_loading(page));
         let place = self.chunks[chunk].place();
         self.decide(Action::Load { chunk, place }, cause);
     }
@@ -171,13 +168,8 @@ impl Engine {
     /// A `Load` was done: the pages for which [`Engine::is_loading`] held are in their frames.
     pub fn loaded(&mut self, chunk: ChunkId) {
         let load = self.loads.take(chunk);
-        let pages = self.chunks.pages(chunk);
-        let pages: ([PageId; MAX_CHUNK_PAGES], usize) = {
-            let mut all = [PageId::NONE; MAX_CHUNK_PAGES];
-            all[..pages.len()].copy_from_slice(&pages);
-            (all, pages.len())
-        };
-        for &page in &pages.0[..pages.1] {
+        for at in 0..self.chunks.pages(chunk).len() {
+            let page = self.chunks.pages(chunk)[at];
             if self.is_loading(chunk, page) {
                 self.absent_less(chunk);
                 self.arrive(page, chunk, load.is_waited_for(page), load.is_prefetch);
@@ -232,7 +224,7 @@ impl Engine {
             // The caller settles the chunk.
             self.table[page].chunk = ChunkId::NONE;
             self.has_no_copy(page);
-            self.chunks[chunk].live -= 1;
+            self.chunks.lose_copy(chunk);
         }
     }
 
@@ -250,7 +242,7 @@ impl Engine {
                 .budget
                 .free_frames()
                 .saturating_sub(self.budget.watermarks.min_frames);
-            let wanted = u64::from(entry.absent);
+            let wanted = u64::from(self.chunks.counts(chunk).absent);
             let is_idle = entry.place() == Place::Pool && !self.loads.is_under_way(chunk);
             if is_idle && (1..=spare.min(most)).contains(&wanted) {
                 self.loads.prefetch(chunk);

@@ -2,7 +2,7 @@
 //! there is no room.
 
 use super::Engine;
-use crate::chunks::{MAX_CHUNK_PAGES, Place};
+use crate::chunks::{Chunk, Counts, MAX_CHUNK_PAGES, Place};
 use crate::decision::{Action, Cause, Refusal};
 use rustc_hash::FxHashSet;
 use warmswap_page::PAGE_BYTES;
@@ -37,6 +37,7 @@ impl Engine {
 
     /// Victims, off the lists now, start their way out. `pages` is empty afterwards.
     pub(crate) fn send_off(&mut self, pages: &mut Vec<PageId>, cause: Cause) {
+        std::hint::black_box(self.read_chunks_of(pages));
         for page in pages.drain(..) {
             self.table[page].take(Mark::Prefetched);
             if self.leaves_to_its_file(page) {
@@ -219,9 +220,7 @@ impl Engine {
                         self.has_no_copy(page);
                     }
                 }
-                self.leaves_pool(chunk);
-                self.chunks.remove(chunk);
-                self.decide(Action::Free { chunk, place }, cause);
+                self.free_chunk(chunk, cause);
                 return true;
             }
         }
@@ -246,10 +245,11 @@ impl Engine {
     /// Whether all pages that have their copy in this chunk are in their frames, so that it can be given
     /// up. A load that is under way still reads it.
     pub(crate) fn is_kept(&self, chunk: ChunkId, place: Place) -> bool {
-        self.chunks
-            .get(chunk)
-            .is_some_and(|c| c.absent == 0 && c.live > 0 && c.place() == place)
-            && !self.loads.is_under_way(chunk)
+        let is_there = |entry: &Chunk| {
+            let Counts { live, absent, .. } = self.chunks.counts(chunk);
+            entry.place() == place && absent == 0 && live > 0
+        };
+        self.chunks.get(chunk).is_some_and(is_there) && !self.loads.is_under_way(chunk)
     }
 
     /// An anonymous page in its frame has no stored copy: it cannot leave without being stored.
@@ -264,8 +264,8 @@ impl Engine {
         StoredChunk {
             hotness: entry.hotness(),
             is_file: entry.is_of_file(),
-            pages: entry.page_count(),
-            bytes: entry.stored_bytes,
+            pages: self.chunks.counts(chunk).pages.into(),
+            bytes: entry.stored_bytes(),
         }
     }
 
@@ -296,7 +296,7 @@ impl Engine {
         let entry = &mut self.chunks[chunk];
         debug_assert_eq!(entry.place(), Place::Storing);
         entry.set_place(place);
-        entry.stored_bytes = stored_bytes;
+        entry.set_stored_bytes(stored_bytes);
         let mut absent = 0u8;
         for &page in &*self.chunks.pages(chunk) {
             let entry = &mut self.table[page];
@@ -357,7 +357,7 @@ impl Engine {
 
     /// A `WriteBack` was done: the chunk is in the backing file, and no longer in the pool.
     pub fn written_back(&mut self, chunk: ChunkId) {
-        let bytes = u64::from(self.chunks[chunk].stored_bytes);
+        let bytes = u64::from(self.chunks[chunk].stored_bytes());
         self.leaves_pool(chunk);
         self.chunks[chunk].set_place(Place::Backing);
         self.budget.writing_back_bytes -= bytes;
@@ -371,8 +371,8 @@ impl Engine {
         self.counters.write_back_failures += 1;
         self.backing_failed = true;
         self.chunks[chunk].set_place(Place::Pool);
-        self.budget.writing_back_bytes -= u64::from(self.chunks[chunk].stored_bytes);
-        if self.chunks[chunk].absent > 0 {
+        self.budget.writing_back_bytes -= u64::from(self.chunks[chunk].stored_bytes());
+        if self.chunks.counts(chunk).absent > 0 {
             self.may_be_evicted(chunk);
         }
         self.settle(chunk);
@@ -382,9 +382,8 @@ impl Engine {
     /// candidate for eviction exactly while that holds for one of its pages.
     pub(crate) fn absent_more(&mut self, chunk: ChunkId) {
         self.stored_only_pages += 1;
-        let entry = &mut self.chunks[chunk];
-        entry.absent += 1;
-        if entry.absent == 1 && entry.place() == Place::Pool {
+        let absent = self.chunks.count_absent(chunk, true);
+        if absent == 1 && self.chunks[chunk].place() == Place::Pool {
             self.may_be_evicted(chunk);
         }
     }
@@ -392,9 +391,8 @@ impl Engine {
     /// One page less; see [`Self::absent_more`].
     pub(crate) fn absent_less(&mut self, chunk: ChunkId) {
         self.stored_only_pages -= 1;
-        let entry = &mut self.chunks[chunk];
-        entry.absent -= 1;
-        if entry.absent == 0 && entry.place() == Place::Pool {
+        let absent = self.chunks.count_absent(chunk, false);
+        if absent == 0 && self.chunks[chunk].place() == Place::Pool {
             self.must_stay(chunk);
         }
     }
@@ -402,17 +400,29 @@ impl Engine {
     /// After the pages of a chunk changed: frees it when no page has its copy there, and notes it among
     /// the kept ones when all those that have are in their frames.
     pub(crate) fn settle(&mut self, chunk: ChunkId) {
-        let entry = &self.chunks[chunk];
-        let place = entry.place();
-        if !matches!(place, Place::Pool | Place::Backing) || entry.absent > 0 {
+        let place = self.chunks[chunk].place();
+        let Counts { live, absent, .. } = self.chunks.counts(chunk);
+        if !matches!(place, Place::Pool | Place::Backing) || absent > 0 {
             return;
         }
-        if entry.live > 0 {
+        if live > 0 {
             self.note_kept(chunk, place);
         } else if !self.loads.is_under_way(chunk) {
-            self.leaves_pool(chunk);
-            self.chunks.remove(chunk);
-            self.decide(Action::Free { chunk, place }, Cause::Background);
+            self.free_chunk(chunk, Cause::Background);
         }
+    }
+
+    /// Forgets a chunk that no page has its copy in any more, and has it freed.
+    fn free_chunk(&mut self, chunk: ChunkId, cause: Cause) {
+        let entry = &self.chunks[chunk];
+        let (place, bytes) = (entry.place(), entry.stored_bytes());
+        self.leaves_pool(chunk);
+        self.chunks.remove(chunk);
+        let free = Action::Free {
+            chunk,
+            place,
+            bytes,
+        };
+        self.decide(free, cause);
     }
 }

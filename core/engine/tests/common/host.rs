@@ -372,8 +372,12 @@ impl Host {
                 assert!(pages <= 512, "{action:?}");
                 (first..first + u64::from(pages)).for_each(|number| self.read_file(file, number));
             }
-            Action::Free { chunk, place } => {
-                self.memory.free(chunk, place);
+            Action::Free {
+                chunk,
+                place,
+                bytes,
+            } => {
+                self.memory.free(chunk, place, bytes);
                 self.report_usage();
             }
             Action::Kill { app } => {

@@ -173,12 +173,13 @@ impl Memory {
     }
 
     /// Forgets a chunk.
-    pub fn free(&mut self, chunk: ChunkId, place: Place) {
+    pub fn free(&mut self, chunk: ChunkId, place: Place, bytes: u32) {
         let stored = self
             .chunks
             .remove(&chunk)
             .expect("only stored chunks are freed");
         assert_eq!(stored.place, place, "{chunk:?} is freed where it is not");
+        assert_eq!(stored.bytes, bytes, "the size of {chunk:?}");
         match place {
             Place::Pool => self.set_pool_data(self.pool_data_bytes - u64::from(stored.bytes)),
             _ => self.backing_bytes -= u64::from(stored.bytes),

@@ -1,29 +1,34 @@
-//! Doubly linked lists of chunks over one array of links: 12 bytes a chunk.
+//! Doubly linked lists of chunks over one array of links: 8 bytes a chunk.
 
 use crate::page::ChunkId;
+use crate::room::make_room;
 
+/// The neighbours in a ring: places in the array.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    prev: ChunkId,
-    next: ChunkId,
-    /// Which list the chunk is on; [`NO_LIST`] for none.
-    list: u8,
+    prev: u32,
+    next: u32,
 }
 
-const NO_LIST: u8 = u8::MAX;
+impl Link {
+    /// In a ring of its own.
+    fn alone(at: usize) -> Self {
+        let at = at as u32;
+        Self { prev: at, next: at }
+    }
+}
 
-/// `N` lists; a chunk is on at most one. Front = oldest.
+/// `N` lists; a chunk is on at most one. Front = oldest. Each is a ring, closed by the head that it has at the place of its
+/// number; the chunks follow behind the heads.
 #[derive(Debug)]
 pub(super) struct ChunkLists<const N: usize> {
     links: Vec<Link>,
-    ends: [(ChunkId, ChunkId); N],
 }
 
 impl<const N: usize> Default for ChunkLists<N> {
     fn default() -> Self {
         Self {
-            links: Vec::new(),
-            ends: [(ChunkId::NONE, ChunkId::NONE); N],
+            links: (0..N).map(Link::alone).collect(),
         }
     }
 }
@@ -31,48 +36,48 @@ impl<const N: usize> Default for ChunkLists<N> {
 impl<const N: usize> ChunkLists<N> {
     /// Appends the chunk at the young end of a list; it must be on none.
     pub fn push_back(&mut self, list: usize, chunk: ChunkId) {
-        if self.links.len() <= chunk.index() {
-            let free = Link {
-                prev: ChunkId::NONE,
-                next: ChunkId::NONE,
-                list: NO_LIST,
-            };
-            self.links.resize(chunk.index() + 1, free);
+        let at = N + chunk.index();
+        if self.links.len() <= at {
+            make_room(&mut self.links, at + 1, 64);
+            let more = self.links.len()..=at;
+            self.links.extend(more.map(Link::alone));
         }
-        let (_, back) = self.ends[list];
-        debug_assert_eq!(self.links[chunk.index()].list, NO_LIST);
-        self.links[chunk.index()] = Link {
+        debug_assert_eq!(self.links[at].prev, at as u32);
+        let back = self.links[list].prev;
+        self.links[at] = Link {
             prev: back,
-            next: ChunkId::NONE,
-            list: list as u8,
+            next: list as u32,
         };
-        match back {
-            ChunkId::NONE => self.ends[list].0 = chunk,
-            back => self.links[back.index()].next = chunk,
-        }
-        self.ends[list].1 = chunk;
+        self.links[back as usize].next = at as u32;
+        self.links[list].prev = at as u32;
     }
 
     /// Takes the chunk off its list.
     pub fn remove(&mut self, chunk: ChunkId) {
-        let Link { prev, next, list } = self.links[chunk.index()];
-        debug_assert_ne!(list, NO_LIST);
-        let ends = &mut self.ends[usize::from(list)];
-        match prev {
-            ChunkId::NONE => ends.0 = next,
-            prev => self.links[prev.index()].next = next,
-        }
-        match next {
-            ChunkId::NONE => ends.1 = prev,
-            next => self.links[next.index()].prev = prev,
-        }
-        self.links[chunk.index()].list = NO_LIST;
+        let at = N + chunk.index();
+        let Link { prev, next } = std::mem::replace(&mut self.links[at], Link::alone(at));
+        debug_assert_ne!(prev, at as u32);
+        self.links[prev as usize].next = next;
+        self.links[next as usize].prev = prev;
     }
 
     /// The oldest chunk of a list.
     pub fn front(&self, list: usize) -> Option<ChunkId> {
-        let front = self.ends[list].0;
-        (front != ChunkId::NONE).then_some(front)
+        let front = self.links[list].next as usize;
+        (front >= N).then(|| ChunkId((front - N) as u32))
+    }
+
+    /// Reads what [`Self::remove`] reads: the chunks, then their neighbours. What it returns means nothing.
+    pub fn read_neighbours(&self, chunks: &[ChunkId]) -> u32 {
+        let links = || {
+            chunks
+                .iter()
+                .filter_map(|chunk| self.links.get(N + chunk.index()))
+        };
+        let seen = links().fold(0, |seen, link| seen ^ link.prev);
+        links().fold(seen, |seen, link| {
+            seen ^ self.links[link.prev as usize].next ^ self.links[link.next as usize].prev
+        })
     }
 
     /// Bytes of memory held.

@@ -34,6 +34,9 @@ impl Eviction for Coldest {
             .iter()
             .find_map(|class| self.lists.front(class.index()))
     }
+    fn read_neighbours(&self, chunks: &[ChunkId]) -> u32 {
+        self.lists.read_neighbours(chunks)
+    }
     fn state_bytes(&self) -> usize {
         self.lists.state_bytes()
     }

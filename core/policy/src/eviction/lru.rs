@@ -33,6 +33,9 @@ impl Eviction for LruChunks {
     fn victim(&mut self) -> Option<ChunkId> {
         self.lists.front(0)
     }
+    fn read_neighbours(&self, chunks: &[ChunkId]) -> u32 {
+        self.lists.read_neighbours(chunks)
+    }
     fn state_bytes(&self) -> usize {
         self.lists.state_bytes()
     }

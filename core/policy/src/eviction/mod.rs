@@ -90,6 +90,13 @@ pub trait Eviction: Send + std::fmt::Debug {
     /// The next chunk that is to leave, `None` when none is. Constant time.
     fn victim(&mut self) -> Option<ChunkId>;
 
+    /// Reads what [`Self::remove`] reads of chunks that will be removed soon, so that the latencies of memory overlap; what it
+    /// returns means nothing.
+    fn read_neighbours(&self, chunks: &[ChunkId]) -> u32 {
+        let _ = chunks;
+        0
+    }
+
     /// What was chosen so far, by a policy that evicts by page of the pool.
     fn chosen(&self) -> Option<Chosen> {
         None

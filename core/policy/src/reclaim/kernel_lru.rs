@@ -116,6 +116,10 @@ impl Reclaim for KernelLru {
         take_all_of(self, table, app, out);
     }
 
+    fn knows_hot_pages(&self) -> bool {
+        false
+    }
+
     fn hotness(&self, table: &PageTable, page: PageId) -> Hotness {
         match table[page].label & LIST {
             ACTIVE => Hotness::Warm,

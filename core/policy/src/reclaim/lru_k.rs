@@ -73,6 +73,10 @@ impl Reclaim for LruK {
         take_all_of(self, table, app, out);
     }
 
+    fn knows_hot_pages(&self) -> bool {
+        false
+    }
+
     fn hotness(&self, _: &PageTable, page: PageId) -> Hotness {
         match self.touches.get(page.index()) {
             Some((1.., _)) => Hotness::Warm,

@@ -122,6 +122,10 @@ impl Reclaim for Mglru {
         take_all_of(self, table, app, out);
     }
 
+    fn knows_hot_pages(&self) -> bool {
+        false
+    }
+
     fn hotness(&self, table: &PageTable, page: PageId) -> Hotness {
         let young = [self.youngest, self.youngest - 1].map(|it| Self::slot(it) as u8 + 1);
         if young.contains(&table[page].label) {

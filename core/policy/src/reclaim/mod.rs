@@ -126,6 +126,11 @@ pub trait Reclaim: Send + std::fmt::Debug {
     /// How hot the page is held to be; defined for pages that are not resident, too.
     fn hotness(&self, table: &PageTable, page: PageId) -> Hotness;
 
+    /// Whether a page may be [`Hotness::Hot`]. Where none ever is, nobody looks for hot pages.
+    fn knows_hot_pages(&self) -> bool {
+        true
+    }
+
     /// Whether a resident page is expected to stay so long that it is not worth while to keep its stored copy.
     fn stays_long(&self, table: &PageTable, page: PageId) -> bool {
         let _ = (table, page);

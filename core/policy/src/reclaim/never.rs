@@ -25,6 +25,9 @@ impl Reclaim for Never {
     fn remove(&mut self, _: &mut PageTable, _: PageId) {}
     fn victims(&mut self, _: &mut PageTable, _: usize, _: Urgency, _: &mut Vec<PageId>) {}
     fn victims_of(&mut self, _: &mut PageTable, _: AppId, _: &mut Vec<PageId>) {}
+    fn knows_hot_pages(&self) -> bool {
+        false
+    }
     fn hotness(&self, _: &PageTable, _: PageId) -> Hotness {
         Hotness::Warm
     }

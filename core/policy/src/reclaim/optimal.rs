@@ -68,6 +68,10 @@ impl Reclaim for Optimal {
         }
     }
 
+    fn knows_hot_pages(&self) -> bool {
+        false
+    }
+
     fn hotness(&self, _: &PageTable, _: PageId) -> Hotness {
         Hotness::Cold
     }

@@ -90,6 +90,10 @@ impl Reclaim for Sieve {
         take_all_of(self, table, app, out);
     }
 
+    fn knows_hot_pages(&self) -> bool {
+        false
+    }
+
     fn hotness(&self, _: &PageTable, _: PageId) -> Hotness {
         Hotness::Cold
     }

@@ -87,14 +87,18 @@ impl<S: Store, O: Observer> Replay<S, O> {
                 1
             }
             Action::WriteBack { chunk } => {
-                let bytes = self.store.write_back(chunk)?;
+                let bytes = self.store.write_back(&self.engine, chunk)?;
                 self.engine.written_back(chunk);
                 self.write_flash(bytes, waiting);
                 1
             }
             Action::Load { chunk, place } => self.load(chunk, place, cause, waiting)?,
-            Action::Free { chunk, place } => {
-                self.store.free(chunk, place)?;
+            Action::Free {
+                chunk,
+                place,
+                bytes,
+            } => {
+                self.store.free(chunk, place, bytes)?;
                 0
             }
             // The engine is asked where a page is, each time.
@@ -215,7 +219,7 @@ impl<S: Store, O: Observer> Replay<S, O> {
         let cpu_ns = self.store.load(&self.engine, chunk, place)?;
         let mut modelled_ns = loading * self.config.device.install_ns;
         if place == Place::Backing {
-            let bytes = self.store.chunk_bytes(chunk);
+            let bytes = self.store.chunk_bytes(&self.engine, chunk);
             self.totals.flash_read_bytes += bytes;
             modelled_ns += self.config.device.flash_read(bytes);
         }

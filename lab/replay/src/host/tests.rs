@@ -447,14 +447,14 @@ fn a_wrong_page_stops_the_replay() {
         ) -> Result<u64, ReplayError> {
             self.0.load(engine, chunk, place)
         }
-        fn write_back(&mut self, chunk: ChunkId) -> Result<u64, ReplayError> {
-            self.0.write_back(chunk)
+        fn write_back(&mut self, engine: &Engine, chunk: ChunkId) -> Result<u64, ReplayError> {
+            self.0.write_back(engine, chunk)
         }
         fn store_raw(&mut self, engine: &Engine, chunk: ChunkId) {
             self.0.store_raw(engine, chunk);
         }
-        fn free(&mut self, chunk: ChunkId, place: Place) -> Result<(), ReplayError> {
-            self.0.free(chunk, place)
+        fn free(&mut self, chunk: ChunkId, place: Place, bytes: u32) -> Result<(), ReplayError> {
+            self.0.free(chunk, place, bytes)
         }
         fn tidy(&mut self) {}
         fn pool_bytes(&self) -> u64 {
@@ -466,8 +466,8 @@ fn a_wrong_page_stops_the_replay() {
         fn pool_load(&self) -> (u64, u64) {
             self.0.pool_load()
         }
-        fn chunk_bytes(&self, chunk: ChunkId) -> u64 {
-            self.0.chunk_bytes(chunk)
+        fn chunk_bytes(&self, engine: &Engine, chunk: ChunkId) -> u64 {
+            self.0.chunk_bytes(engine, chunk)
         }
     }
     let config = config("zram", 1600, 0);

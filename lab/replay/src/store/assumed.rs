@@ -13,7 +13,7 @@ use warmswap_trace::ContentId;
 /// measured on the machine of BENCHMARKS.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assumption {
-    /// Bytes that a page takes in the pool.
+    /// Bytes that a page takes in the pool, not 0.
     pub bytes_per_page: u32,
     /// Nanoseconds to compress a page.
     pub compress_ns: u64,
@@ -31,13 +31,11 @@ impl Default for Assumption {
     }
 }
 
-/// Counts what would be stored, and keeps nothing but sizes.
+/// Counts what would be stored, and keeps nothing: the engine knows the sizes.
 #[derive(Debug, Default)]
 pub struct AssumedStore {
     assumption: Assumption,
     pool_limit_bytes: u64,
-    /// Bytes and pages of each chunk.
-    chunks: Vec<(u32, u8)>,
     pool_bytes: u64,
     pool_pages: u64,
     backing_bytes: u64,
@@ -53,11 +51,10 @@ impl AssumedStore {
         }
     }
 
-    fn note(&mut self, chunk: ChunkId, bytes: u32, pages: usize) {
-        if self.chunks.len() <= chunk.index() {
-            self.chunks.resize(chunk.index() + 1, (0, 0));
-        }
-        self.chunks[chunk.index()] = (bytes, pages as u8);
+    /// An object of so many bytes leaves the pool.
+    fn leaves_pool(&mut self, bytes: u32) {
+        self.pool_bytes -= u64::from(bytes);
+        self.pool_pages -= u64::from(bytes / self.assumption.bytes_per_page);
     }
 }
 
@@ -91,7 +88,6 @@ impl Store for AssumedStore {
         if self.pool_bytes + u64::from(bytes) > self.pool_limit_bytes {
             return Ok(Err(Refusal::PoolFull));
         }
-        self.note(chunk, bytes, pages);
         self.pool_bytes += u64::from(bytes);
         self.pool_pages += pages as u64;
         Ok(Ok(StoredObject {
@@ -105,26 +101,22 @@ impl Store for AssumedStore {
         Ok(self.assumption.decompress_ns * engine.chunk_pages(chunk).len() as u64)
     }
 
-    fn write_back(&mut self, chunk: ChunkId) -> Result<u64, ReplayError> {
-        let (bytes, pages) = self.chunks[chunk.index()];
-        self.pool_bytes -= u64::from(bytes);
-        self.pool_pages -= u64::from(pages);
+    fn write_back(&mut self, engine: &Engine, chunk: ChunkId) -> Result<u64, ReplayError> {
+        let bytes = engine.chunk_bytes(chunk);
+        self.leaves_pool(bytes);
         self.backing_bytes += u64::from(bytes);
-        Ok(u64::from(bytes))
+        Ok(bytes.into())
     }
 
-    fn store_raw(&mut self, _: &Engine, chunk: ChunkId) {
-        self.note(chunk, PAGE_BYTES as u32, 1);
+    fn store_raw(&mut self, _: &Engine, _: ChunkId) {
         self.backing_bytes += PAGE_BYTES as u64;
     }
 
-    fn free(&mut self, chunk: ChunkId, place: Place) -> Result<(), ReplayError> {
-        let (bytes, pages) = self.chunks[chunk.index()];
+    fn free(&mut self, _: ChunkId, place: Place, bytes: u32) -> Result<(), ReplayError> {
         if place == Place::Backing {
             self.backing_bytes -= u64::from(bytes);
         } else {
-            self.pool_bytes -= u64::from(bytes);
-            self.pool_pages -= u64::from(pages);
+            self.leaves_pool(bytes);
         }
         Ok(())
     }
@@ -143,9 +135,7 @@ impl Store for AssumedStore {
         (self.pool_pages, self.pool_bytes)
     }
 
-    fn chunk_bytes(&self, chunk: ChunkId) -> u64 {
-        self.chunks
-            .get(chunk.index())
-            .map_or(0, |&(bytes, _)| u64::from(bytes))
+    fn chunk_bytes(&self, engine: &Engine, chunk: ChunkId) -> u64 {
+        engine.chunk_bytes(chunk).into()
     }
 }

@@ -284,7 +284,7 @@ impl Store for CompressedStore {
         Ok(cpu_ns)
     }
 
-    fn write_back(&mut self, chunk: ChunkId) -> Result<u64, ReplayError> {
+    fn write_back(&mut self, _: &Engine, chunk: ChunkId) -> Result<u64, ReplayError> {
         self.check_place(chunk, Place::Pool)?;
         Ok(self.store.write_back(chunk)? as u64)
     }
@@ -294,7 +294,7 @@ impl Store for CompressedStore {
         self.raw.insert(chunk, content);
     }
 
-    fn free(&mut self, chunk: ChunkId, place: Place) -> Result<(), ReplayError> {
+    fn free(&mut self, chunk: ChunkId, place: Place, _: u32) -> Result<(), ReplayError> {
         if place == Place::Backing && self.raw.remove(&chunk).is_some() {
             return Ok(());
         }
@@ -322,7 +322,7 @@ impl Store for CompressedStore {
         (stats.stored_pages, stats.compressed_bytes)
     }
 
-    fn chunk_bytes(&self, chunk: ChunkId) -> u64 {
+    fn chunk_bytes(&self, _: &Engine, chunk: ChunkId) -> u64 {
         if self.raw.contains_key(&chunk) {
             return PAGE_BYTES as u64;
         }

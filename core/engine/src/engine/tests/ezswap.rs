@@ -81,7 +81,11 @@ fn a_stored_page_leaves_the_pool_when_its_file_is_written() {
     let place = Place::Pool;
     let expected = [
         Action::Forget { page, chunk },
-        Action::Free { chunk, place },
+        Action::Free {
+            chunk,
+            place,
+            bytes: 500,
+        },
     ];
     assert_eq!(decisions(&mut e), expected);
     assert_eq!(e.touch(app(0), file(1), false).outcome, Outcome::FileRead);
@@ -176,7 +180,14 @@ fn a_full_pool_gives_up_pages_of_files_without_writing_them() {
     let forget = next();
     assert!(matches!(forget, Some(Action::Forget { chunk: it, .. }) if it == chunk));
     let place = Place::Pool;
-    assert_eq!(next(), Some(Action::Free { chunk, place }));
+    assert_eq!(
+        next(),
+        Some(Action::Free {
+            chunk,
+            place,
+            bytes: 500
+        })
+    );
     e.set_pool_bytes(0);
     assert_eq!(kinds(&decisions(&mut e)), ["store"]);
     assert_eq!(state(&mut e, file(1)), PageState::Discarded);

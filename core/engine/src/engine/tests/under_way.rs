@@ -197,6 +197,7 @@ fn a_chunk_that_is_being_loaded_is_not_given_up() {
         decisions(e).contains(&Action::Free {
             chunk: chunks[0],
             place,
+            bytes: 1000,
         })
     };
     assert!(!gives_up(&mut e), "a load of it is under way");
