@@ -213,6 +213,16 @@ mod tests {
         (engine, page, chunk)
     }
 
+    /// A stored chunk is given back.
+    fn freed(chunk: ChunkId) -> Action {
+        let (place, bytes) = (Place::Pool, 100);
+        Action::Free {
+            chunk,
+            place,
+            bytes,
+        }
+    }
+
     fn next(engine: &mut Engine) -> Option<Action> {
         engine.next_decision().map(|decision| decision.action)
     }
@@ -224,15 +234,7 @@ mod tests {
             let outcome = engine.served(APP, ADDR, arrival);
             assert_eq!(outcome, Outcome::Fault(Place::Pool));
             assert_eq!(engine.page_state(page), PageState::Resident);
-            let place = Place::Pool;
-            assert_eq!(
-                next(&mut engine),
-                Some(Action::Free {
-                    chunk,
-                    place,
-                    bytes: 100
-                })
-            );
+            assert_eq!(next(&mut engine), Some(freed(chunk)));
             assert_eq!(next(&mut engine), None);
             assert_eq!(engine.served(APP, ADDR, arrival), Outcome::Hit);
             engine.check().expect("invariants");
@@ -263,15 +265,7 @@ mod tests {
         assert_eq!(next(&mut engine), Some(Action::Drop { page }));
         engine.copy_is_stale(page);
         engine.check().expect("invariants");
-        let place = Place::Pool;
-        assert_eq!(
-            next(&mut engine),
-            Some(Action::Free {
-                chunk,
-                place,
-                bytes: 100
-            })
-        );
+        assert_eq!(next(&mut engine), Some(freed(chunk)));
         assert!(matches!(next(&mut engine), Some(Action::Store { .. })));
         engine.check().expect("invariants");
     }
@@ -354,15 +348,7 @@ mod tests {
         engine.load_abandoned(chunk);
         assert_eq!(engine.page_state(second), PageState::Resident);
         assert_eq!(engine.usage().frames, frames);
-        let place = Place::Pool;
-        assert_eq!(
-            next(&mut engine),
-            Some(Action::Free {
-                chunk,
-                place,
-                bytes: 100
-            })
-        );
+        assert_eq!(next(&mut engine), Some(freed(chunk)));
         engine.check().expect("invariants");
     }
 
@@ -419,15 +405,7 @@ mod tests {
         assert_eq!(engine.page_state(page), PageState::Resident);
         engine.check().expect("invariants");
         engine.loaded(chunk);
-        let place = Place::Pool;
-        assert_eq!(
-            next(&mut engine),
-            Some(Action::Free {
-                chunk,
-                place,
-                bytes: 100
-            })
-        );
+        assert_eq!(next(&mut engine), Some(freed(chunk)));
         engine.check().expect("invariants");
         let counters = engine.counters();
         assert_eq!((counters.prepaged, counters.prefetch_wasted), (1, 0));
