@@ -67,7 +67,10 @@ def test_the_daemon_is_told(script, tmp_path):
 
 
 FOLLOWING = """
-import os, time, warmswap
+import os, resource, threading, time, warmswap
+# A program with many descriptors.
+resource.setrlimit(resource.RLIMIT_NOFILE, (2048, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+held = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]
 warmswap.configure(socket={path!r})
 warmswap.follow(depth=1)
 folder = os.path.join(os.path.dirname({path!r}), "switches")
@@ -80,6 +83,7 @@ def tell(phase):
 
 def wait_for(phase):
     while warmswap.status().phase != phase:
+        assert any(thread.name == "warmswap-follow" for thread in threading.enumerate())
         time.sleep(0.01)
 
 block = bytes(range(256)) * (64 << 12)

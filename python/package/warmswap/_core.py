@@ -267,7 +267,10 @@ def _follow(follower: _native.Follower, options: dict[str, Any]) -> None:
         if watch is None:
             time.sleep(LOOK_FOR_DAEMON_S)
         else:
-            select.select([watch], [], [])
+            # select(2) takes no descriptor from 1024 on.
+            waiting = select.poll()
+            waiting.register(watch, select.POLLIN)
+            waiting.poll()
 
 
 def launch_done() -> None:
