@@ -138,8 +138,8 @@ impl Turn<'_> {
     /// # Errors
     /// [`TargetError`]; what came back is in [`Self::done`].
     pub fn bring(&mut self, target: &Target) -> Result<Option<Halt>, TargetError> {
-        let bounds = bounds_of(self.root, target.id.pid);
         self.brake.wait_for_launch();
+        let bounds = bounds_of(self.root, target.id.pid);
         // Where there is no room nothing is looked at.
         if let Some(halt) = self.brake.halt(&bounds) {
             return Ok(Some(halt));
