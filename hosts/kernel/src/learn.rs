@@ -74,6 +74,8 @@ pub struct ProcessMemory {
     mapped: Vec<PageRange>,
     /// Counts sessions.
     session: u16,
+    /// It was not looked at what was away when the session began.
+    is_unseen: bool,
 }
 
 impl ProcessMemory {
@@ -82,6 +84,13 @@ impl ProcessMemory {
         self.session = self.session.wrapping_add(1);
         self.away = away;
         self.asked.clear();
+        self.is_unseen = false;
+    }
+
+    /// A session begins in which nothing is learned of what was away: a look costs the program more than it gains.
+    pub fn begin_unseen(&mut self) {
+        self.begin(Vec::new());
+        self.is_unseen = true;
     }
 
     /// What is known of a region, by its number: page number / 64.
@@ -151,6 +160,12 @@ impl ProcessMemory {
     #[must_use]
     pub fn learns_of_launch(&self) -> bool {
         !self.away.is_empty() || self.regions.values().any(|region| region.brought != 0)
+    }
+
+    /// Whether the end of a session tells anything: its begin was looked at, something came back before it, or nothing is known yet.
+    #[must_use]
+    pub fn learns_of_session(&self) -> bool {
+        !self.is_unseen || self.mapped.is_empty() || self.learns_of_launch()
     }
 
     /// A launch ended: these pages are away, and `accessed` tells of the others in a region by their accessed bits.
@@ -457,6 +472,22 @@ mod tests {
             assert_eq!(judged.wasted, 1);
         }
         assert!(!is_cold(&memory, 0));
+    }
+
+    #[test]
+    fn a_session_that_began_unseen_tells_only_of_what_came_back_or_was_never_known() {
+        let mut memory = ProcessMemory::default();
+        memory.begin_unseen();
+        assert!(memory.learns_of_session(), "its mappings are not known");
+        memory.set_mapped(vec![range(0, 1)]);
+        assert!(!memory.learns_of_session() && !memory.learns_of_launch());
+        memory.note_brought(&[range(64, 1)]);
+        assert!(memory.learns_of_session() && memory.learns_of_launch());
+        let mut memory = ProcessMemory::default();
+        memory.set_mapped(vec![range(0, 1)]);
+        memory.begin_unseen();
+        memory.begin(Vec::new());
+        assert!(memory.learns_of_session());
     }
 
     #[test]

@@ -276,7 +276,7 @@ fn what_launches_touch_is_learned_and_survives_a_restart() {
     };
     let mut first = host(config.clone());
     let app = add(&mut first, &program, "a");
-    let _hog = push_out(&machine, &program);
+    drop(push_out(&machine, &program));
     first.tick();
     first.switch_to(app).expect("it is known");
     // The look at what is away is over when the next job is.
@@ -345,7 +345,7 @@ fn switch_while_short(machine: &Machine) -> u64 {
         tick_for(host, 10);
     };
     host.tick();
-    let hog = push_out(machine, &program);
+    drop(push_out(machine, &program));
     host.switch_to(app).expect("it is known");
     looked(&mut host, "what is away is noted");
     program.touch(0, PAGES);
@@ -355,7 +355,6 @@ fn switch_while_short(machine: &Machine) -> u64 {
     });
     host.background(app).expect("it is known");
     looked(&mut host, "the session is judged");
-    drop(hog);
     let _hog = push_out(machine, &program);
     // Less than a 64th of the limit, which is kept.
     let group = machine.memcg.group();

@@ -46,8 +46,19 @@ impl Ahead<'_> {
         let Some(handles) = open(self.root, target)? else {
             return Ok(0);
         };
-        if is_all_here(self.root, target, &handles.1)? {
+        // Its mappings are read only if that may be worth it: the kernel holds the lock of its address space meanwhile, while the
+        // program comes back.
+        let away_bytes = away_bytes(self.root, target, &handles.1)?;
+        if away_bytes == Some(0) {
             target.memory.lock().begin(Vec::new());
+            return Ok(0);
+        }
+        let bounds = bounds_of(self.root, target.id.pid);
+        let begins = looks(&bounds)?;
+        let is_in_vain = |bytes| self.fetch(&begins, bytes) == Fetch::Nothing;
+        // What launches touch on a disk may be worth it the next time.
+        if !self.has_disk() && away_bytes.is_some_and(is_in_vain) {
+            target.memory.lock().begin_unseen();
             return Ok(0);
         }
         let opened = Opened::with(self.root, target, handles)?;
@@ -58,18 +69,8 @@ impl Ahead<'_> {
         }
         let mut wanted = pages(&away, &target.memory.lock());
         let mut files = opened.unmapped(target)?;
-        let bounds = bounds_of(self.root, target.id.pid);
-        let (mut room, mut free) = (self.room_bytes, self.free_bytes);
-        let mut begins = Vec::new();
-        for (group, bound) in &bounds {
-            let seen = bounds::group(group, *bound)?;
-            room = room.min(seen.room_bytes(least_bytes(seen.total_bytes)));
-            free = free.min(seen.room_bytes(0));
-            begins.push(seen);
-        }
         let asked = count(&wanted.hot) + count(&wanted.warm) + count(&files);
-        let disk = Kinds::in_use(self.root).disk.then_some(self.disk);
-        let fetch = fetch(self.state, room, free, asked * PAGE, disk);
+        let fetch = self.fetch(&begins, asked * PAGE);
         match fetch {
             Fetch::Nothing => return Ok(0),
             Fetch::All => wanted.hot.append(&mut wanted.warm),
@@ -102,6 +103,21 @@ impl Ahead<'_> {
         Ok(asked)
     }
 
+    /// What is worth it of so many bytes that are away, below groups that were just looked at.
+    fn fetch(&self, groups: &[Seen], away_bytes: u64) -> Fetch {
+        let (mut room, mut free) = (self.room_bytes, self.free_bytes);
+        for seen in groups {
+            room = room.min(seen.room_bytes(least_bytes(seen.total_bytes)));
+            free = free.min(seen.room_bytes(0));
+        }
+        let disk = self.has_disk().then_some(self.disk);
+        fetch(self.state, room, free, away_bytes, disk)
+    }
+
+    fn has_disk(&self) -> bool {
+        Kinds::in_use(self.root).disk
+    }
+
     fn took(&mut self, pages: u64) {
         self.brake.beat();
         self.brake.brought(pages);
@@ -110,12 +126,10 @@ impl Ahead<'_> {
     }
 }
 
-/// Whether nothing of a process is away, as far as its swap and the files that it had mapped tell. Its mappings are not read then:
-/// the kernel holds the lock of its address space meanwhile, while the program comes back.
-fn is_all_here(root: &Root, target: &Target, pagemap: &Pagemap) -> Result<bool, TargetError> {
-    let swapped_bytes = MemoryUse::read(root, target.id.pid)?.swapped_bytes;
-    if swapped_bytes > 0 || !pagemap.can_scan() {
-        return Ok(false);
+/// What is away of a process: in swap, and of the files that it had mapped. None where the kernel scans no page tables.
+fn away_bytes(root: &Root, target: &Target, pagemap: &Pagemap) -> Result<Option<u64>, TargetError> {
+    if !pagemap.can_scan() {
+        return Ok(None);
     }
     let known = target.memory.lock().mapped().to_vec();
     let mut mapped = 0;
@@ -123,7 +137,14 @@ fn is_all_here(root: &Root, target: &Target, pagemap: &Pagemap) -> Result<bool, 
         let (start, end) = (range.first * PAGE, (range.first + range.count) * PAGE);
         pagemap.scan_files(start, end, |region| mapped += region.count)?;
     }
-    Ok(mapped == count(&known))
+    let swapped_bytes = MemoryUse::read(root, target.id.pid)?.swapped_bytes;
+    Ok(Some(swapped_bytes + (count(&known) - mapped) * PAGE))
+}
+
+/// Looks at groups.
+fn looks(bounds: &[(Group, u64)]) -> Result<Vec<Seen>, TargetError> {
+    let look = |(group, bound): &(Group, u64)| bounds::group(group, *bound);
+    Ok(bounds.iter().map(look).collect::<Result<_, _>>()?)
 }
 
 /// Whether one of the groups reclaimed since the switch began, when they were as in `begins`, or has only its reserve left. What
@@ -154,14 +175,17 @@ fn first(list: &[PageRange], mut pages: u64) -> Vec<PageRange> {
 
 #[cfg(test)]
 mod tests {
+    use warmswap_sys::process::Stat;
     use warmswap_testkit::skip;
 
     use super::*;
+    use crate::act::brake::Groups;
     use crate::act::tests::target;
+    use crate::act::worker::Beat;
 
     #[test]
-    fn all_of_a_process_is_here_while_it_has_mapped_what_it_had() {
-        let name = "all_of_a_process_is_here_while_it_has_mapped_what_it_had";
+    fn what_was_mapped_and_is_not_is_away() {
+        let name = "what_was_mapped_and_is_not_is_away";
         let root = Root::machine();
         let pid = std::process::id();
         let target = target(pid);
@@ -172,16 +196,49 @@ mod tests {
                 "the kernel scans no page tables, or this test is in swap"
             );
         }
-        let is_all_here = |mapped: &[PageRange]| {
+        let away_pages = |mapped: &[PageRange]| {
             target.memory.lock().set_mapped(mapped.to_vec());
-            super::is_all_here(&root, &target, &pagemap).unwrap()
+            let bytes = away_bytes(&root, &target, &pagemap).unwrap();
+            bytes.unwrap() / PAGE
         };
         // Of the test's own program, and where nothing is ever mapped.
         let own = name.as_ptr().addr() as u64 / PAGE;
-        let range = |first| PageRange { first, count: 1 };
-        assert!(is_all_here(&[]));
-        assert!(is_all_here(&[range(own)]));
-        assert!(!is_all_here(&[range(0), range(own)]));
+        let range = |first, count| PageRange { first, count };
+        assert_eq!(away_pages(&[]), 0);
+        assert_eq!(away_pages(&[range(own, 1)]), 0);
+        assert_eq!(away_pages(&[range(0, 2), range(own, 1)]), 2);
+    }
+
+    #[test]
+    fn a_program_whose_pages_have_no_room_is_not_looked_at() {
+        let name = "a_program_whose_pages_have_no_room_is_not_looked_at";
+        let root = Root::machine();
+        if Kinds::in_use(&root).disk {
+            skip!(name, "the machine swaps to a disk");
+        }
+        let mut target = target(std::process::id());
+        target.id.start_ticks = Stat::read(&root, target.id.pid).unwrap().start_ticks;
+        if !Pagemap::open(&root, target.id.pid).unwrap().can_scan() {
+            skip!(name, "the kernel scans no page tables");
+        }
+        // Nothing is ever mapped there.
+        let mapped = vec![PageRange { first: 0, count: 1 }];
+        target.memory.lock().set_mapped(mapped);
+        let (beat, mut groups) = (Beat::default(), Groups::default());
+        for (room_bytes, is_seen) in [(0, false), (1 << 40, true)] {
+            let brake = Brake::new(&root, &beat, &mut groups, Seen::default(), 0);
+            let mut ahead = Ahead {
+                root: &root,
+                brake,
+                state: State::Rest,
+                room_bytes,
+                free_bytes: room_bytes,
+                disk: Cost::DISK,
+            };
+            assert_eq!(ahead.begin(&target, false).unwrap(), 0);
+            let learns = target.memory.lock().learns_of_session();
+            assert_eq!(learns, is_seen, "{room_bytes}");
+        }
     }
 
     #[test]

@@ -34,8 +34,13 @@ pub fn look(
     let Some(handles) = open(root, target)? else {
         return Ok(Judged::default());
     };
-    let is_launch = end == End::Launch;
-    if is_launch && is_judged_without_mappings(root, target, &handles.1, accessed.as_deref_mut())? {
+    let is_judged = match end {
+        End::Launch => {
+            is_judged_without_mappings(root, target, &handles.1, accessed.as_deref_mut())?
+        }
+        End::Session => !target.memory.lock().learns_of_session(),
+    };
+    if is_judged {
         return Ok(Judged::default());
     }
     let opened = Opened::with(root, target, handles)?;
