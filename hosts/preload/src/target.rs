@@ -4,6 +4,8 @@
 //!
 //! All of this runs in children of `fork` and `vfork`, too: it allocates nothing.
 
+mod registered;
+
 use std::ffi::{CStr, c_char, c_int};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr;
@@ -111,11 +113,25 @@ pub fn refusal(program: OwnedFd, folder: BorrowedFd<'_>) -> Option<Refusal> {
     for _ in 0..MOST_SCRIPTS {
         let mut head = [0u8; 256];
         let bytes = rustix::io::pread(&file, &mut head, 0).ok()?;
-        let Some(line) = head[..bytes].strip_prefix(b"#!") else {
+        let head = &head[..bytes];
+        if head.starts_with(b"\x7fELF") {
             return refusal_of_elf(&file);
+        }
+        file = match head.strip_prefix(b"#!") {
+            Some(line) => {
+                buffer.set(interpreter(line)?)?;
+                open(folder, buffer.text()?)?
+            }
+            None => {
+                // Of others nothing is known: a shell may run them.
+                registered::set_interpreter(&mut buffer, &file, head)?;
+                // The kernel may have opened it long ago, where there was such a file.
+                let Some(file) = open(folder, buffer.text()?) else {
+                    return Some(Refusal::NotLoadable);
+                };
+                file
+            }
         };
-        buffer.set(interpreter(line)?)?;
-        file = open(folder, buffer.text()?)?;
     }
     None
 }
@@ -135,9 +151,6 @@ fn interpreter(line: &[u8]) -> Option<&[u8]> {
 
 fn refusal_of_elf(file: &OwnedFd) -> Option<Refusal> {
     let header: Header = read(file, 0)?;
-    if header.e_ident[..4] != *b"\x7fELF" {
-        return None;
-    }
     let is_same = header.e_ident[4] == ELFCLASS64
         && header.e_machine
             == if cfg!(target_arch = "x86_64") {

@@ -115,6 +115,54 @@ fn a_child_that_cannot_see_the_library_runs_without_it() {
 }
 
 #[test]
+fn programs_of_registered_kinds_are_what_their_interpreters_are() {
+    let name = "programs_of_registered_kinds_are_what_their_interpreters_are";
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path();
+    let (Some(other), Some(own)) = (
+        with_another_loader(place, name),
+        hello(place, "own", &["-DTELL"]),
+    ) else {
+        return;
+    };
+    // A user namespace has kinds of its own; a program with threads, as those of the library are, cannot make one.
+    let mount = "mount -t binfmt_misc none /proc/sys/fs/binfmt_misc";
+    let works = Command::new("unshare")
+        .args(["-Urm", "sh", "-c", mount])
+        .output();
+    if !works.is_ok_and(|output| output.status.success()) {
+        skip!(name, "a user namespace registers no kinds of programs here");
+    }
+    for (file, text) in [("a.wstest", ""), ("magic", "WSTEST and more")] {
+        std::fs::write(place.join(file), text).expect("a new file");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(place.join(file), mode).expect("it is there");
+    }
+    for (interpreter, is_paged) in [(&other, false), (&own, true)] {
+        for (kind, file) in [("E::wstest", "a.wstest"), ("M::WSTEST", "magic")] {
+            let register = format!(
+                "printf ':k:{kind}::{}:' > /proc/sys/fs/binfmt_misc/register",
+                interpreter.display()
+            );
+            let within = format!(
+                "{mount} && {register} && env ${{0:+LD_PRELOAD=$0}} sh -c {}",
+                place.join(file).display()
+            );
+            let script =
+                "list=$LD_PRELOAD; unset LD_PRELOAD; exec unshare -Urm sh -c \"$0\" \"$list\"";
+            let Some((plain, paged)) = run(&Case::new(SMALL), &["sh", "-c", script, &within])
+            else {
+                return;
+            };
+            let (program, list) = paged.answer.split_once('\n').expect("two lines");
+            assert_eq!(plain.answer, format!("{program}\nnone\n"), "{kind}");
+            assert_eq!(list.trim() != "none", is_paged, "{kind}: {list}");
+            assert!(!paged.errors.contains("LD_PRELOAD"), "{}", paged.errors);
+        }
+    }
+}
+
+#[test]
 fn a_program_that_becomes_one_without_the_library_says_so() {
     let name = "a_program_that_becomes_one_without_the_library_says_so";
     let folder = tempfile::tempdir().expect("a folder");
