@@ -157,11 +157,6 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
         extents.is_some_and(|extents| extents.contains(page))
     }
 
-    /// How many pages are to be brought back.
-    pub fn target_pages(&self) -> u64 {
-        table_pages(&self.targets)
-    }
-
     /// Bytes of memory that the tables and the fault buffer hold.
     pub fn state_bytes(&self) -> usize {
         self.candidates.as_ref().map_or(0, table_bytes)
@@ -201,7 +196,7 @@ mod tests {
         assert_eq!((update.profiled, update.unknown), (4, 7));
         // Pages 10 to 21 lie between two extents that are 12 pages apart.
         assert_eq!(targets(&e), [extent(8, 15), extent(100, 1)]);
-        assert_eq!(e.target_pages(), 16);
+        assert_eq!(table_pages(e.targets()), 16);
     }
 
     #[test]
@@ -239,7 +234,7 @@ mod tests {
             e.faulted(7, extent(window << 20, 100_000));
             e.window_end();
         }
-        assert_eq!(e.target_pages(), 200_000);
+        assert_eq!(table_pages(e.targets()), 200_000);
     }
 
     #[test]

@@ -153,11 +153,6 @@ impl Footprint {
         self.file_work.clear();
     }
 
-    /// The anonymous estimator of an application, for a look.
-    pub fn anon(&self, app: AppId) -> Option<&AnonEstimator> {
-        Some(&self.apps.get(usize::from(app.0))?.anon)
-    }
-
     /// The file estimator of an application, once it has a profile.
     pub fn file(&self, app: AppId) -> Option<&FileEstimator<FileId>> {
         self.apps.get(usize::from(app.0))?.file.as_ref()
