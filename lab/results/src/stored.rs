@@ -9,7 +9,7 @@ use warmswap_bench::fleet::FleetReport;
 use warmswap_bench::program::ProgramReport;
 use warmswap_bench::relaunch::capacity::CapacityReport;
 use warmswap_bench::relaunch::{Arm, ArmResult};
-use warmswap_bench::{FaultsReport, RelaunchReport, ReturnReport};
+use warmswap_bench::{RelaunchReport, ReturnReport};
 use warmswap_columns::schema::Document;
 use warmswap_output::{Envelope, Machine};
 use warmswap_page::quantile::Sorted;
@@ -157,7 +157,6 @@ schemas! {
     "warmswap.bench.relaunch" 1 relaunch: RelaunchReport, "Live relaunches, arm beside arm.";
     "warmswap.bench.return" 1 returns: ReturnReport, "Returns after something else took the memory.";
     "warmswap.bench.fleet" 1 fleet: FleetReport, "The managed heap.";
-    "warmswap.bench.faults" 1 faults: FaultsReport, "What a page costs.";
     "warmswap.bench.program" 1 program: ProgramReport, "One program in less memory.";
     "warmswap.bench.capacity" 1 capacity: CapacityReport, "Programs that stay alive.";
     "warmswap.compare" 2 compare: Comparison, "Schemes side by side.";

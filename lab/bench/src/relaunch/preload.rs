@@ -16,7 +16,7 @@ use warmswap_sys::{Root, file};
 
 use super::options::{Arm, Preload};
 use crate::BenchError;
-use crate::clock::{Cpu, cpu_ns};
+use crate::clock::thread_cpu_ns;
 
 /// How long a program has to answer: it may be swapped out.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -252,7 +252,7 @@ struct Teller {
 impl Teller {
     fn run(&mut self, events: &Receiver<Event>) {
         while let Ok(event) = events.recv() {
-            let cpu = cpu_ns(Cpu::Thread);
+            let cpu = thread_cpu_ns();
             match event {
                 Event::Switch(app) => {
                     self.tell(app, &Request::Foreground);
@@ -273,7 +273,7 @@ impl Teller {
                     continue;
                 }
             }
-            let told = cpu_ns(Cpu::Thread) - cpu;
+            let told = thread_cpu_ns() - cpu;
             self.told_ns.fetch_add(told, Ordering::Relaxed);
         }
     }

@@ -3,7 +3,7 @@
 mod make;
 
 use make::{
-    capacity, chunks, coverage, faults, hotness_order, live, made, prepaging, replayed, residency,
+    capacity, chunks, coverage, hotness_order, live, made, prepaging, replayed, residency,
     similarity,
 };
 use warmswap_columns::Quantity;
@@ -114,13 +114,6 @@ const GROUPS: &[Group] = &[
                 caption: "Of the whole trace. What is waited for is seen by a person; what is done in the background drains a battery all the same.",
                 command: FULL,
                 make: |results| made(series::codec_cpu(results.full_pressure()?)),
-            },
-            Plate {
-                title: "What a page costs, in the arena and in the kernel",
-                description: "For each way of moving pages, two marks: CPU time of a page in the arena, and of what it is compared with.",
-                caption: "CPU time of one page of 4 KiB, the median of the rounds.",
-                command: "warmswap-lab bench faults --json faults.json",
-                make: faults,
             },
         ],
     },

@@ -15,7 +15,6 @@
 //! | [`mod@ablation`] | what each slot of a scheme is worth |
 //! | [`mod@parts`] | what the parts of the papers are worth, together and alone |
 //! | [`mod@program_bench`] | one program with a part of its memory |
-//! | [`mod@faults`] | live memory beside the kernel's zram |
 //! | [`mod@fleet`] | garbage collection and swap together |
 //! | [`mod@relaunch`] | how fast applications come back |
 //! | [`mod@returns`] | the same after something else took their memory |
@@ -27,7 +26,6 @@ pub mod capacity;
 mod cells;
 pub mod compare;
 pub mod ezswap;
-pub mod faults;
 pub mod fleet;
 pub mod heap;
 pub mod parts;
@@ -41,7 +39,6 @@ pub mod trace_info;
 pub use ablation::ablation;
 pub use capacity::capacity;
 pub use compare::comparison;
-pub use faults::faults;
 pub use fleet::fleet;
 pub use heap::heap;
 pub use parts::parts;
