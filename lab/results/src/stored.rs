@@ -7,7 +7,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use warmswap_bench::fleet::FleetReport;
 use warmswap_bench::program::ProgramReport;
-use warmswap_bench::relaunch::capacity::CapacityReport;
 use warmswap_bench::relaunch::{Arm, ArmResult};
 use warmswap_bench::{RelaunchReport, ReturnReport};
 use warmswap_columns::schema::Document;
@@ -158,7 +157,6 @@ schemas! {
     "warmswap.bench.return" 1 returns: ReturnReport, "Returns after something else took the memory.";
     "warmswap.bench.fleet" 1 fleet: FleetReport, "The managed heap.";
     "warmswap.bench.program" 1 program: ProgramReport, "One program in less memory.";
-    "warmswap.bench.capacity" 1 capacity: CapacityReport, "Programs that stay alive.";
     "warmswap.compare" 2 compare: Comparison, "Schemes side by side.";
     "warmswap.replay" 2 replay: ReplayResult, "One scheme, relaunch by relaunch.";
     "warmswap.study.hotness_order" 1 hotness_order: Vec<HotnessOrder>, "How hot what leaves first is.";

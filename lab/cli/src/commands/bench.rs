@@ -1,6 +1,5 @@
 //! `warmswap-lab bench`: live memory beside the kernel's own swap.
 
-mod capacity;
 mod fleet;
 mod relaunch;
 mod returns;
@@ -28,8 +27,6 @@ Examples:
       the daemon beside zram, with the whole machine short of memory
   warmswap-lab bench return --quick
       returns after something else took the memory, with the kernel alone and with the daemon
-  warmswap-lab bench capacity --memory 1G --arms swap,zram,kernel
-      how many of four to sixteen programs stay alive in 1 GiB
   warmswap-lab bench program --budget 50% -- sort --parallel=1 words
       a program in half of its memory, beside zram
   warmswap-lab bench fleet --quick
@@ -44,8 +41,6 @@ pub enum BenchCommand {
     Return(returns::ReturnArgs),
     /// A program with a part of the memory that it needs, under a limit alone and under the kernel host (root, zram)
     Program(ProgramArgs),
-    /// How many programs stay alive in a given memory, and how fast they come back (root, zram)
-    Capacity(capacity::CapacityArgs),
     /// Garbage collection and swap together: Fleet beside a native collector and Marvin (userfaultfd)
     Fleet(fleet::FleetArgs),
 }
@@ -74,7 +69,6 @@ pub fn run(command: BenchCommand, output: &Output) -> Result<()> {
         BenchCommand::Program(args) => run_program(args, output),
         BenchCommand::Relaunch(args) => relaunch::run(args, output),
         BenchCommand::Return(args) => returns::run(args, output),
-        BenchCommand::Capacity(args) => capacity::run(&args, output),
     }
 }
 

@@ -22,7 +22,6 @@
 
 pub mod ablation;
 pub mod asap;
-pub mod capacity;
 mod cells;
 pub mod compare;
 pub mod ezswap;
@@ -37,7 +36,6 @@ pub mod studies;
 pub mod trace_info;
 
 pub use ablation::ablation;
-pub use capacity::capacity;
 pub use compare::comparison;
 pub use fleet::fleet;
 pub use heap::heap;
