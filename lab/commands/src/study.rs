@@ -11,9 +11,9 @@ use warmswap_codec::Codec;
 use warmswap_results::tables::{self, asap, studies};
 use warmswap_study::compression::CompressionStudy;
 use warmswap_study::{
-    Amount, Dumps, OnProgress, Options, Sample, Subject, ablation, chunk_sizes, compression,
-    coverage, entropy_study, ezswap, heap_study, hotness_order, launches, locality, misses, parts,
-    prepaging, residency, sensitivity, similarity, switches,
+    Dumps, OnProgress, Options, Sample, Subject, ablation, chunk_sizes, compression, coverage,
+    entropy_study, ezswap, heap_study, hotness_order, launches, locality, misses, parts, prepaging,
+    sensitivity, similarity, switches,
 };
 
 /// Examples.
@@ -59,8 +59,6 @@ pub enum StudyCommand {
     Launches(StudyArgs),
     /// Misses of reclaim policies where exactly so many pages fit, as cache simulators count them
     Misses(MissesArgs),
-    /// Where each application's memory is over time: hot, warm, cold, compressed, written back
-    Residency(ResidencyArgs),
     /// Every study, and the comparisons of the papers: a folder of results for `warmswap-lab report`
     All(all::AllArgs),
     /// Sizes, depths and launch sets of the objects in heap dumps of the JVM or V8 (Fleet Figures 6b and 7)
@@ -161,16 +159,6 @@ pub struct MissesArgs {
         value_parser = clap::value_parser!(u32).range(1..=100)
     )]
     fit: Vec<u32>,
-}
-
-/// Which traces and schemes, with how much memory.
-#[derive(Debug, Args)]
-pub struct ResidencyArgs {
-    #[command(flatten)]
-    study: StudyArgs,
-    /// Memory for resident pages and pool together, in percent of the trace's footprint
-    #[arg(long, default_value_t = 60.0, value_name = "PERCENT")]
-    budget: f64,
 }
 
 /// Which trace, how much of it, and how often.
@@ -290,17 +278,6 @@ pub fn run(command: StudyCommand, host: &dyn Host) -> Result<()> {
             let result = misses::misses(&subjects, &args.policies, &args.fit)?;
             let table = studies::misses(&result);
             output.emit("warmswap.study.misses", &result, &[table])
-        }
-        StudyCommand::Residency(args) => {
-            let options = Options {
-                budget: Amount::Percent(args.budget),
-                ..Options::default()
-            };
-            let schemes = args.study.schemes(&residency::SCHEMES.join(","))?;
-            let subjects = args.study.open(host)?;
-            let result = warmswap_study::residency(&subjects, &schemes, &options, progress)?;
-            let table = studies::residency(&result);
-            output.emit("warmswap.study.residency", &result, &[table])
         }
         StudyCommand::All(args) => all::run(&args, host),
         StudyCommand::Heap(args) => {

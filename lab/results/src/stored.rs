@@ -27,7 +27,6 @@ use warmswap_study::locality::Locality;
 use warmswap_study::misses::MissRow;
 use warmswap_study::parts::PartsStudy;
 use warmswap_study::prepaging::PrepagingRow;
-use warmswap_study::residency::ResidencyStudy;
 use warmswap_study::similarity::Similarity;
 use warmswap_study::switches::SwitchFootprint;
 use warmswap_trace::stats::TraceStats;
@@ -174,7 +173,6 @@ schemas! {
     "warmswap.study.prepaging" 1 prepaging: Vec<PrepagingRow>, "The footprint's prediction.";
     "warmswap.study.launches" 1 launches: Vec<LaunchRow>, "Cold launches and memory that grows.";
     "warmswap.study.misses" 1 misses: Vec<MissRow>, "Misses of reclaim policies.";
-    "warmswap.study.residency" 1 residency: ResidencyStudy, "Where memory is over time.";
     "warmswap.study.heap" 1 heap: Vec<HeapStudy>, "Objects of heap dumps.";
     "warmswap.trace_info" 1 trace_info: TraceStats, "What is in a trace.";
 }

@@ -18,7 +18,6 @@
 //! | [`mod@ezswap`] | the parts of ezswap (ezswap Figures 8 to 11 and Table 3) |
 //! | [`mod@switches`] | how alike the footprints of ten switches are (ASAP Figures 5 to 7) |
 //! | [`mod@prepaging`] | how well footprints predict, and how large their tables are (ASAP Figure 12) |
-//! | [`mod@residency`] | where the memory of an application is, over time |
 //! | [`statistics`] | whether two sets of samples differ by more than noise |
 //! | [`heap_graph`] | sizes, depths and launch sets of objects in heap dumps (Fleet Figures 6b and 7) |
 //! | [`mod@ablation`] | a scheme with each of its slots exchanged |
@@ -48,7 +47,6 @@ pub mod paper;
 pub mod parts;
 pub mod phases;
 pub mod prepaging;
-pub mod residency;
 pub mod run;
 pub mod sample;
 pub mod sensitivity;
@@ -79,7 +77,6 @@ pub use options::{Amount, Options};
 pub use paper::Published;
 pub use parts::{PartsStudy, parts};
 pub use prepaging::{PrepagingRow, prepaging};
-pub use residency::{ResidencyStudy, residency};
 pub use run::{OnProgress, Progress, Run, replay, replay_all, replay_each};
 pub use sample::Sample;
 pub use similarity::{Similarity, similarity};

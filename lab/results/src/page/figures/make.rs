@@ -60,17 +60,6 @@ pub(super) fn replayed(
     ))
 }
 
-pub(super) fn residency(results: &Results, at: usize) -> Option<Made> {
-    let drawn = series::residency(results.residency.first()?);
-    let (of, curves) = drawn.into_iter().nth(at)?;
-    let more = format!(
-        "{} under {}. What is kept hot in frames while the application is away need not come back.",
-        of.app,
-        arms::name(&of.scheme)
-    );
-    Some((more, Box::new(curves)))
-}
-
 pub(super) fn capacity(results: &Results) -> Option<Made> {
     let all = results.fleet.iter().flat_map(|fleet| &fleet.capacity);
     let rows = all.filter(|of| of.background_factor < 1.5).flat_map(|of| {
@@ -202,7 +191,6 @@ pub(super) fn chunks(
         curves,
         x: Axis::log("bytes compressed at once", series::bytes),
         y,
-        is_stacked: false,
         most: None,
     };
     Some((more, Box::new(curves)))
