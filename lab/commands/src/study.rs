@@ -11,9 +11,9 @@ use warmswap_codec::Codec;
 use warmswap_results::tables::{self, asap, studies};
 use warmswap_study::compression::CompressionStudy;
 use warmswap_study::{
-    Dumps, OnProgress, Options, Sample, Subject, ablation, chunk_sizes, compression, coverage,
-    entropy_study, ezswap, heap_study, hotness_order, launches, locality, misses, parts, prepaging,
-    sensitivity, similarity, switches,
+    Dumps, OnProgress, Options, Sample, Subject, chunk_sizes, compression, coverage, entropy_study,
+    ezswap, heap_study, hotness_order, launches, locality, misses, parts, prepaging, sensitivity,
+    similarity, switches,
 };
 
 /// Examples.
@@ -47,8 +47,6 @@ pub enum StudyCommand {
     Entropy(EntropyArgs),
     /// The parts of ezswap (ezswap Figures 8 to 11 and Table 3)
     Ezswap(EzswapArgs),
-    /// A scheme with each of its slots exchanged, one at a time
-    Ablation(AblationArgs),
     /// The parts of the papers: which pay together, and which work against each other
     Parts(PartsArgs),
     /// How many of ten relaunches touch a page (ASAP Figures 5 to 7)
@@ -104,16 +102,6 @@ pub struct EzswapArgs {
     /// Of it, at most this for the pool, in percent
     #[arg(long, default_value_t = 10.0, value_name = "PERCENT")]
     pool: f64,
-}
-
-/// Which traces and scheme, with how much memory.
-#[derive(Debug, Args)]
-pub struct AblationArgs {
-    #[command(flatten)]
-    study: PartsArgs,
-    /// The scheme whose slots are exchanged
-    #[arg(long, default_value = "warmswap")]
-    scheme: String,
 }
 
 /// Which traces, with how much memory.
@@ -240,16 +228,9 @@ pub fn run(command: StudyCommand, host: &dyn Host) -> Result<()> {
             let tables = tables::ezswap::ezswap(&result);
             output.emit("warmswap.study.ezswap", &result, &tables)
         }
-        StudyCommand::Ablation(args) => {
-            let scheme = &schemes(&[args.scheme], &[])?[0];
-            let subjects = open(host, &args.study.traces, true)?;
-            let result = ablation(&subjects, scheme, args.study.percent(), progress)?;
-            let table = tables::ablation(&result);
-            output.emit("warmswap.study.ablation", &result, &[table])
-        }
         StudyCommand::Parts(args) => {
             let subjects = open(host, &args.traces, true)?;
-            let result = parts(&subjects, args.percent(), progress)?;
+            let result = parts(&subjects, (args.budget, args.pool), progress)?;
             let tables = tables::parts(&result);
             output.emit("warmswap.study.parts", &result, &tables)
         }
@@ -288,13 +269,6 @@ pub fn run(command: StudyCommand, host: &dyn Host) -> Result<()> {
             }
             output.emit("warmswap.study.heap", &result, &tables::heap(&result))
         }
-    }
-}
-
-impl PartsArgs {
-    /// Budget and pool.
-    fn percent(&self) -> (f64, f64) {
-        (self.budget, self.pool)
     }
 }
 

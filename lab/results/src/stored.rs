@@ -13,7 +13,6 @@ use warmswap_columns::schema::Document;
 use warmswap_output::{Envelope, Machine};
 use warmswap_page::quantile::Sorted;
 use warmswap_replay::ReplayResult;
-use warmswap_study::ablation::Ablation;
 use warmswap_study::chunk_size::ChunkSizes;
 use warmswap_study::compare::Comparison;
 use warmswap_study::compression::CompressionStudy;
@@ -167,7 +166,6 @@ schemas! {
     "warmswap.study.sensitivity" 1 sensitivity: CompressionStudy, "Unsuitable chunk sizes.";
     "warmswap.study.entropy" 1 entropy: EntropyStudy, "Entropy and compressed size.";
     "warmswap.study.ezswap" 1 ezswap: EzswapStudy, "The parts of ezswap.";
-    "warmswap.study.ablation" 1 ablation: Ablation, "Slots exchanged.";
     "warmswap.study.parts" 1 parts: PartsStudy, "Parts of the papers, together and alone.";
     "warmswap.study.switches" 1 switches: Vec<SwitchFootprint>, "Footprints of ten switches.";
     "warmswap.study.prepaging" 1 prepaging: Vec<PrepagingRow>, "The footprint's prediction.";

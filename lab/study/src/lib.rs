@@ -20,13 +20,11 @@
 //! | [`mod@prepaging`] | how well footprints predict, and how large their tables are (ASAP Figure 12) |
 //! | [`statistics`] | whether two sets of samples differ by more than noise |
 //! | [`heap_graph`] | sizes, depths and launch sets of objects in heap dumps (Fleet Figures 6b and 7) |
-//! | [`mod@ablation`] | a scheme with each of its slots exchanged |
 //! | [`mod@parts`] | the parts of the papers, within all of them and each alone |
 //! | [`subject`], [`options`], [`run`], [`sample`] | traces, limits, replays and page contents for all of these |
 
 #![forbid(unsafe_code)]
 
-pub mod ablation;
 pub mod chunk_size;
 mod codec_bench;
 pub mod compare;
@@ -59,7 +57,6 @@ pub mod switches;
 mod testing;
 pub mod volume;
 
-pub use ablation::{Ablation, ablation};
 pub use chunk_size::{ChunkSizes, chunk_sizes};
 pub use compare::{Comparison, compare};
 pub use compression::{CompressionStudy, compression};

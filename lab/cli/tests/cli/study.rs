@@ -140,29 +140,6 @@ fn heap_is_figures_6_and_7_of_fleet() {
 }
 
 #[test]
-fn ablation_exchanges_every_slot() {
-    let data = study(
-        "ablation",
-        "Each slot of warmswap exchanged, mixed",
-        &["--pool", "10"],
-    );
-    let rows = data["rows"].as_array().expect("a list");
-    assert!(rows[0]["change"].is_null());
-    let evicted = |row: &Value| row["written_back_chunks"].as_u64().expect("a count");
-    assert!(evicted(&rows[0]) > 0, "{:?}", rows[0]);
-    let changes: Vec<_> = rows
-        .iter()
-        .filter_map(|row| row["change"].as_str())
-        .collect();
-    for slot in ["reclaim", "sizing", "admission", "eviction", "prefetch"] {
-        assert!(
-            changes.iter().any(|change| change.starts_with(slot)),
-            "{changes:?}"
-        );
-    }
-}
-
-#[test]
 fn parts_stand_beside_all_others_and_alone() {
     let data = study("parts", "Parts of the papers, mixed", &["--pool", "20"]);
     let rows = data["parts"].as_array().expect("a list");

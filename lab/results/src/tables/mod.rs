@@ -12,7 +12,6 @@
 //! | [`mod@ezswap`] | the figures of the ezswap paper |
 //! | [`asap`] | the figures of the ASAP paper |
 //! | [`mod@heap`] | object graphs: the figures of the Fleet paper |
-//! | [`mod@ablation`] | what each slot of a scheme is worth |
 //! | [`mod@parts`] | what the parts of the papers are worth, together and alone |
 //! | [`mod@program_bench`] | one program with a part of its memory |
 //! | [`mod@fleet`] | garbage collection and swap together |
@@ -20,7 +19,6 @@
 //! | [`mod@returns`] | the same after something else took their memory |
 //! | [`mod@trace_info`] | what is in a trace |
 
-pub mod ablation;
 pub mod asap;
 mod cells;
 pub mod compare;
@@ -35,7 +33,6 @@ pub mod returns;
 pub mod studies;
 pub mod trace_info;
 
-pub use ablation::ablation;
 pub use compare::comparison;
 pub use fleet::fleet;
 pub use heap::heap;
