@@ -29,15 +29,16 @@ fn apps(rows: &Value) -> Vec<&str> {
 const ALL: [&str; 6] = ["chromium", "cpython", "h2", "node", "redis", "sqlite"];
 
 #[test]
-fn hotness_order_is_figure_4() {
-    let rows = study("hotness-order", "(Figure 4), mixed under zram\n", &[]);
-    assert_eq!(apps(&rows), ALL);
-}
-
-#[test]
-fn similarity_is_figure_5() {
-    let rows = study("similarity", "Consecutive relaunches (Figure 5)\n", &[]);
-    assert_eq!(apps(&rows), ALL);
+fn studies_have_their_rows_for_each_application() {
+    for (name, title, times) in [
+        ("hotness-order", "(Figure 4), mixed under zram\n", 1),
+        ("similarity", "Consecutive relaunches (Figure 5)\n", 1),
+        ("locality", "that a relaunch uses (Table 3)\n", 1),
+        // With all touches, and with faults.
+        ("coverage", "by the hot list (Figure 14)\n", 2),
+    ] {
+        assert_eq!(apps(&study(name, title, &[])), ALL.repeat(times), "{name}");
+    }
 }
 
 #[test]
@@ -69,12 +70,6 @@ fn ezswap_is_figures_8_to_11_and_table_3() {
 }
 
 #[test]
-fn locality_is_table_3() {
-    let rows = study("locality", "that a relaunch uses (Table 3)\n", &[]);
-    assert_eq!(apps(&rows), ALL);
-}
-
-#[test]
 fn compression_is_figures_11_to_13() {
     let schemes = ["--schemes", "zram,ariadne-ehl-1k-2k-16k"];
     let data = study("compression", "(Figures 11 to 13, 15)\n", &schemes);
@@ -83,16 +78,6 @@ fn compression_is_figures_11_to_13() {
         serde_json::json!(["zram", "ariadne-ehl-1k-2k-16k"])
     );
     assert_eq!(apps(&data["rows"]).len(), 12);
-}
-
-#[test]
-fn coverage_is_figure_14() {
-    let rows = study("coverage", "by the hot list (Figure 14)\n", &[]);
-    assert_eq!(
-        apps(&rows),
-        [ALL, ALL].concat(),
-        "with all touches, and with faults"
-    );
 }
 
 #[test]
