@@ -7,8 +7,7 @@ use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
 use warmswap_codec::{
-    ChunkPlan, Codec, EncodedKind, MAX_CHUNK_BYTES, Scratch, decode, decode_piece,
-    encode_contiguous,
+    ChunkPlan, Codec, EncodedKind, MAX_CHUNK_BYTES, Scratch, decode, encode_contiguous,
 };
 use warmswap_page::PAGE_BYTES;
 
@@ -92,16 +91,6 @@ fn chunk_round_trip(scratch: &mut Scratch, plan: ChunkPlan, pages: &[u8]) {
     let (result, back) = guarded(pages.len(), |out| decode(scratch, plan, object, out));
     result.expect("what was encoded");
     assert_eq!(back, pages);
-    if plan.is_sub_page() {
-        let piece_bytes = plan.chunk_bytes() as usize;
-        for (piece, expected) in pages.chunks_exact(piece_bytes).enumerate() {
-            let (result, back) = guarded(piece_bytes, |out| {
-                decode_piece(scratch, plan, object, piece, out)
-            });
-            result.expect("a piece of what was encoded");
-            assert_eq!(back, expected);
-        }
-    }
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -125,10 +114,6 @@ fuzz_target!(|data: &[u8]| {
         _ => {
             let pages = 1 + length % plan.max_pages();
             let _ = guarded(pages * PAGE_BYTES, |out| decode(scratch, plan, rest, out));
-            let piece = length % (plan.pieces() + 1);
-            let _ = guarded(plan.chunk_bytes() as usize, |out| {
-                decode_piece(scratch, plan, rest, piece, out)
-            });
         }
     });
 });

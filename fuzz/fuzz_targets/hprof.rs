@@ -17,7 +17,6 @@ fuzz_target!(|data: &[u8]| {
         last_address = graph.address(object);
         assert!(graph.size_bytes(object) > 0);
         let _ = graph.class(graph.class_of(object));
-        let _ = graph.described_class(object);
         for target in graph.references(object) {
             assert!(target.index() < graph.len());
             references += 1;
@@ -25,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
     }
     assert_eq!(references, graph.reference_count());
     for root in graph.roots() {
-        assert_eq!(graph.root_kinds(root.object), root.kinds);
+        assert!(root.object.index() < graph.len());
     }
     let _ = graph.last_instance_of("a.Node");
 });

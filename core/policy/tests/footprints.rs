@@ -130,7 +130,7 @@ proptest! {
 
     #[test]
     fn anonymous_pages_go_from_faults_to_candidates_to_targets(timeout in 1..7_u8, windows in windows()) {
-        let (mut estimator, mut model) = (AnonEstimator::new(timeout, 0), AnonModel::default());
+        let (mut estimator, mut model) = (AnonEstimator::new(timeout), AnonModel::default());
         for window in &windows {
             let before = (model.candidates.len(), model.targets.len());
             estimator.window_begin();
@@ -141,8 +141,6 @@ proptest! {
             prop_assert_eq!(estimator.candidates().into_iter().collect::<BTreeSet<_>>(),
                 model.candidates.iter().map(|entry| entry.0).collect::<BTreeSet<_>>());
             prop_assert_eq!(estimator.targets(), AnonModel::ordered(&model.targets));
-            prop_assert_eq!(estimator.target_len(), model.targets.len());
-            prop_assert_eq!(estimator.candidate_len(), model.candidates.len());
             let after = model.candidates.len() + model.targets.len();
             prop_assert_eq!((before.0 + before.1 + update.inserted as usize) - update.evicted as usize, after);
         }

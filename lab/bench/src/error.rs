@@ -3,12 +3,9 @@
 use std::path::PathBuf;
 
 use warmswap_apps::AppError;
-use warmswap_arena::ArenaError;
-use warmswap_codec::ChunkError;
 use warmswap_kernel::HostError;
 use warmswap_kernel::program::ProgramError;
 use warmswap_page::mib;
-use warmswap_policy::PolicyError;
 use warmswap_protocol::{ClientError, SettingsError};
 use warmswap_sys::lock::LockError;
 use warmswap_sys::memcg::MemcgError;
@@ -17,7 +14,6 @@ use warmswap_sys::tunable::TunableError;
 use warmswap_sys::undo::UndoError;
 use warmswap_sys::zram::ZramError;
 use warmswap_sys::{FileError, WrongPageSize};
-use warmswap_trace::TraceError;
 
 /// A benchmark cannot run, or would measure something else than it says.
 #[derive(Debug, thiserror::Error)]
@@ -25,24 +21,9 @@ pub enum BenchError {
     /// No zram device can be had.
     #[error(transparent)]
     Zram(#[from] ZramError),
-    /// The arena cannot be made.
-    #[error(transparent)]
-    Arena(#[from] ArenaError),
-    /// The scheme is none.
-    #[error(transparent)]
-    Scheme(#[from] PolicyError),
-    /// The trace cannot be read.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The codec failed.
-    #[error(transparent)]
-    Codec(#[from] ChunkError),
     /// A file of the kernel cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The processors that this thread may run on cannot be told or set.
-    #[error("cannot choose the processor to run on: {0}")]
-    Processors(#[source] std::io::Error),
     /// What is changed on the machine cannot be noted or taken back.
     #[error(transparent)]
     Undo(#[from] UndoError),
@@ -75,15 +56,6 @@ pub enum BenchError {
     /// The memory of the limited arms is a share of nothing.
     #[error("without the arm dram, the total memory must be given: --total-mib MIB")]
     NoTotal,
-    /// A system call failed.
-    #[error("cannot {action}: {source}")]
-    System {
-        /// What was tried, as a verb.
-        action: &'static str,
-        /// The system's answer.
-        #[source]
-        source: std::io::Error,
-    },
     /// The library is in none of an application's processes.
     #[error(
         "{} is not in {app} after its start: say `preload = false` under [start] of its definition, or have its \
@@ -190,9 +162,6 @@ pub enum BenchError {
     /// A measuring thread ended early.
     #[error("a measuring thread ended early")]
     Thread,
-    /// The trace was recorded without contents.
-    #[error("{0} holds no page contents: record one, or use traces/mixed.wst")]
-    NoContents(String),
     /// Other programs take the processor.
     #[error(
         "this thread gets {share_percent} % of a processor: end what else runs here, or measure anyway with \
@@ -201,17 +170,6 @@ pub enum BenchError {
     Busy {
         /// What it gets, of what it asked for.
         share_percent: u32,
-    },
-    /// The pages did not go where they are measured.
-    #[error(
-        "the kernel put {stored_pages} of {pages} pages on our zram device: another swap area of the same \
-         priority, or a memory cgroup that forbids swap, is in the way"
-    )]
-    OtherSwap {
-        /// Pages on our device.
-        stored_pages: u64,
-        /// Pages that were paged out.
-        pages: usize,
     },
 }
 
@@ -223,14 +181,5 @@ impl BenchError {
             self,
             Self::App(_) | Self::Hog { .. } | Self::KilledAtStart { .. }
         )
-    }
-}
-
-impl BenchError {
-    pub(crate) fn system(action: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
-        move |errno| Self::System {
-            action,
-            source: errno.into(),
-        }
     }
 }

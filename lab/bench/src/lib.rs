@@ -1,9 +1,4 @@
-//! Live memory beside the kernel's own swap: the same pages, the same codec, alternating in one run.
-//!
-//! [`faults`] measures what a page costs on its way out of memory and back: in an arena of this process, and
-//! under the kernel's zram on a device of its own. What is compared is CPU time (`CLOCK_THREAD_CPUTIME_ID` where
-//! the work is done in the calling thread, `CLOCK_PROCESS_CPUTIME_ID` where threads of the arena do it), which
-//! other programs stretch far less than the time on the wall; waiting times are reported beside it.
+//! Live memory beside the kernel's own swap, alternating in one run.
 //!
 //! [`program`](mod@program) runs any program with a part of the memory that it needs, under a limit alone and under the
 //! kernel host.
@@ -18,23 +13,13 @@
 #[macro_use]
 mod choices;
 
-mod arena_side;
 mod clock;
 mod error;
-mod faults;
-mod fits;
 pub mod fleet;
-mod kernel_side;
-mod latency;
-mod memory;
-mod pages;
 pub mod program;
 pub mod relaunch;
 pub mod returns;
 
 pub use error::BenchError;
-pub use faults::{FaultsOptions, FaultsReport, Measure, faults};
-pub use latency::Latency;
-pub use pages::Pages;
 pub use relaunch::{RelaunchOptions, RelaunchReport, relaunch};
 pub use returns::{ReturnOptions, ReturnReport, returns};

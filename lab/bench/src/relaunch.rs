@@ -73,7 +73,6 @@
 
 pub(crate) mod arm;
 mod arm_result;
-pub mod capacity;
 pub(crate) mod daemon;
 pub(crate) mod host_thread;
 mod kernel_settings;
@@ -107,7 +106,6 @@ pub use arm_result::{AppResult, ArenaPart, ArmResult, CpuParts, HostPart};
 pub use kernel_settings::Setting;
 pub use limit::Conditions;
 pub use options::{Arm, Preload, RelaunchOptions, Scope, Step, SwapKind, Total};
-pub use preload::Footprints;
 pub use quantiles::Quantiles;
 pub use result::RelaunchReport;
 pub use sampler::Slice;
@@ -142,7 +140,7 @@ pub fn relaunch(
     if is_machine {
         report.features = kernel_settings::features(root);
     }
-    let mut footprints = options.footprints.clone();
+    let mut footprints = None;
     // All machines have the same size: what is available at the beginning says less, since others' programs and the kernel
     // give up what they hold sooner or later.
     let mut machine_bytes = None;
@@ -174,7 +172,6 @@ pub fn relaunch(
             report.add(arm, done);
         }
     }
-    report.footprints = footprints;
     report.conclude();
     Ok(report)
 }
@@ -206,7 +203,7 @@ fn check(options: &RelaunchOptions) -> Result<(), BenchError> {
     }
     if options.arms.iter().any(|arm| arm.is_preloaded()) {
         options.preload.as_ref().ok_or(BenchError::NoLibrary)?;
-        if options.footprints.is_none() && options.arms.iter().all(|arm| arm.is_preloaded()) {
+        if options.arms.iter().all(|arm| arm.is_preloaded()) {
             return Err(BenchError::NoFootprints);
         }
     }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use common::{Machine, as_child, missing, options, stop_in_the_middle};
 use rustix::process::Signal;
-use warmswap_bench::relaunch::capacity::{CapacityOptions, capacity};
 use warmswap_bench::relaunch::{Arm, Preload, Total};
 use warmswap_bench::{BenchError, RelaunchOptions, relaunch};
 use warmswap_sys::readahead::Disk;
@@ -154,60 +153,6 @@ fn other_swap_and_published_schemes_answer_and_leave_nothing_behind() {
         assert!(is_within, "{arm:?}: {} of {total}", result.mean_bytes);
         assert_eq!(result.arenas.len(), usize::from(arm.is_preloaded()));
     }
-    machine.assert_restored();
-}
-
-/// Plain zram with these numbers of programs; none is waited for longer than that.
-fn in_memory(total_mib: u64, counts: &[usize], patience_s: u32) -> CapacityOptions {
-    const MIB: u64 = 1 << 20;
-    CapacityOptions {
-        relaunch: RelaunchOptions {
-            swap_bytes: Some(64 * MIB),
-            is_limited_at_start: true,
-            ..options(&[Arm::Zram])
-        },
-        total_bytes: total_mib * MIB,
-        counts: counts.to_vec(),
-        patience_s,
-    }
-}
-
-#[test]
-fn programs_are_added_as_long_as_all_stay_alive() {
-    let name = "programs_are_added_as_long_as_all_stay_alive";
-    if let Some(reason) = missing() {
-        skip!(name, "{reason}");
-    }
-    let machine = Machine::alone();
-    // They fit, with and without swap.
-    let options = in_memory(192, &[2, 3], 300);
-
-    let report = capacity(&options, &machine.undo, &mut |_, _| {}).unwrap();
-
-    let alive = report.rows.iter().map(|row| (row.programs, row.alive));
-    assert_eq!(alive.collect::<Vec<_>>(), [(2, 2), (3, 3)], "{report:#?}");
-    assert_eq!(report.rows[1].latency.count, 3 * 2);
-    let most = report.most[0];
-    assert_eq!((most.programs, most.is_open), (3, true));
-    machine.assert_restored();
-}
-
-/// Two programs in a quarter of what one needs thrash for minutes before the kernel kills one.
-#[test]
-fn programs_that_do_not_answer_are_not_alive() {
-    let name = "programs_that_do_not_answer_are_not_alive";
-    if let Some(reason) = missing() {
-        skip!(name, "{reason}");
-    }
-    let machine = Machine::alone();
-    let options = in_memory(8, &[2, 3], 2);
-
-    let report = capacity(&options, &machine.undo, &mut |_, _| {}).unwrap();
-
-    assert_eq!(report.rows.len(), 1, "three are not tried: {report:#?}");
-    let (row, most) = (&report.rows[0], report.most[0]);
-    assert!(row.failure.is_some() || row.alive < 2, "{report:#?}");
-    assert_eq!((most.programs, most.is_open), (0, false));
     machine.assert_restored();
 }
 

@@ -11,9 +11,9 @@ use warmswap_codec::Codec;
 use warmswap_results::tables::{self, asap, studies};
 use warmswap_study::compression::CompressionStudy;
 use warmswap_study::{
-    Amount, Dumps, OnProgress, Options, Sample, Subject, ablation, chunk_sizes, compression,
-    coverage, entropy_study, ezswap, heap_study, hotness_order, launches, locality, misses, parts,
-    prepaging, residency, sensitivity, similarity, switches,
+    Dumps, OnProgress, Options, Sample, Subject, chunk_sizes, compression, coverage, entropy_study,
+    ezswap, heap_study, hotness_order, launches, locality, misses, parts, prepaging, sensitivity,
+    similarity, switches,
 };
 
 /// Examples.
@@ -47,8 +47,6 @@ pub enum StudyCommand {
     Entropy(EntropyArgs),
     /// The parts of ezswap (ezswap Figures 8 to 11 and Table 3)
     Ezswap(EzswapArgs),
-    /// A scheme with each of its slots exchanged, one at a time
-    Ablation(AblationArgs),
     /// The parts of the papers: which pay together, and which work against each other
     Parts(PartsArgs),
     /// How many of ten relaunches touch a page (ASAP Figures 5 to 7)
@@ -59,8 +57,6 @@ pub enum StudyCommand {
     Launches(StudyArgs),
     /// Misses of reclaim policies where exactly so many pages fit, as cache simulators count them
     Misses(MissesArgs),
-    /// Where each application's memory is over time: hot, warm, cold, compressed, written back
-    Residency(ResidencyArgs),
     /// Every study, and the comparisons of the papers: a folder of results for `warmswap-lab report`
     All(all::AllArgs),
     /// Sizes, depths and launch sets of the objects in heap dumps of the JVM or V8 (Fleet Figures 6b and 7)
@@ -108,16 +104,6 @@ pub struct EzswapArgs {
     pool: f64,
 }
 
-/// Which traces and scheme, with how much memory.
-#[derive(Debug, Args)]
-pub struct AblationArgs {
-    #[command(flatten)]
-    study: PartsArgs,
-    /// The scheme whose slots are exchanged
-    #[arg(long, default_value = "warmswap")]
-    scheme: String,
-}
-
 /// Which traces, with how much memory.
 #[derive(Debug, Args)]
 pub struct PartsArgs {
@@ -161,16 +147,6 @@ pub struct MissesArgs {
         value_parser = clap::value_parser!(u32).range(1..=100)
     )]
     fit: Vec<u32>,
-}
-
-/// Which traces and schemes, with how much memory.
-#[derive(Debug, Args)]
-pub struct ResidencyArgs {
-    #[command(flatten)]
-    study: StudyArgs,
-    /// Memory for resident pages and pool together, in percent of the trace's footprint
-    #[arg(long, default_value_t = 60.0, value_name = "PERCENT")]
-    budget: f64,
 }
 
 /// Which trace, how much of it, and how often.
@@ -252,16 +228,9 @@ pub fn run(command: StudyCommand, host: &dyn Host) -> Result<()> {
             let tables = tables::ezswap::ezswap(&result);
             output.emit("warmswap.study.ezswap", &result, &tables)
         }
-        StudyCommand::Ablation(args) => {
-            let scheme = &schemes(&[args.scheme], &[])?[0];
-            let subjects = open(host, &args.study.traces, true)?;
-            let result = ablation(&subjects, scheme, args.study.percent(), progress)?;
-            let table = tables::ablation(&result);
-            output.emit("warmswap.study.ablation", &result, &[table])
-        }
         StudyCommand::Parts(args) => {
             let subjects = open(host, &args.traces, true)?;
-            let result = parts(&subjects, args.percent(), progress)?;
+            let result = parts(&subjects, (args.budget, args.pool), progress)?;
             let tables = tables::parts(&result);
             output.emit("warmswap.study.parts", &result, &tables)
         }
@@ -291,17 +260,6 @@ pub fn run(command: StudyCommand, host: &dyn Host) -> Result<()> {
             let table = studies::misses(&result);
             output.emit("warmswap.study.misses", &result, &[table])
         }
-        StudyCommand::Residency(args) => {
-            let options = Options {
-                budget: Amount::Percent(args.budget),
-                ..Options::default()
-            };
-            let schemes = args.study.schemes(&residency::SCHEMES.join(","))?;
-            let subjects = args.study.open(host)?;
-            let result = warmswap_study::residency(&subjects, &schemes, &options, progress)?;
-            let table = studies::residency(&result);
-            output.emit("warmswap.study.residency", &result, &[table])
-        }
         StudyCommand::All(args) => all::run(&args, host),
         StudyCommand::Heap(args) => {
             let mut result = Vec::new();
@@ -311,13 +269,6 @@ pub fn run(command: StudyCommand, host: &dyn Host) -> Result<()> {
             }
             output.emit("warmswap.study.heap", &result, &tables::heap(&result))
         }
-    }
-}
-
-impl PartsArgs {
-    /// Budget and pool.
-    fn percent(&self) -> (f64, f64) {
-        (self.budget, self.pool)
     }
 }
 

@@ -173,12 +173,6 @@ impl ObjectGraph {
         }
     }
 
-    /// The class that a class object stands for.
-    pub fn described_class(&self, object: ObjectId) -> Option<ClassId> {
-        (self.kind(object) == ObjectKind::Class)
-            .then(|| ClassId(self.classes_of[object.index()] & CLASS_MASK))
-    }
-
     /// The objects that `object` refers to, in the order of the dump; one that two fields refer to is there twice.
     pub fn references(&self, object: ObjectId) -> &[ObjectId] {
         let start = self.reference_starts[object.index()];
@@ -217,14 +211,6 @@ impl ObjectGraph {
     /// The roots, by object, each object once.
     pub fn roots(&self) -> &[Root] {
         &self.roots
-    }
-
-    /// Why `object` is a root; empty if it is none.
-    pub fn root_kinds(&self, object: ObjectId) -> RootKinds {
-        match self.roots.binary_search_by_key(&object, |root| root.object) {
-            Ok(place) => self.roots[place].kinds,
-            Err(_) => RootKinds::default(),
-        }
     }
 
     /// The instance of the class `name` with the highest address. Both `a.b.C` and `a/b/C` name a class.

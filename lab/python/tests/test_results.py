@@ -64,7 +64,7 @@ def test_a_study_equals_the_commands(
         options = {"passes": 1, "sample_mib": 1}
     elif name == "entropy":
         options = {"pages": 500}
-    elif name in ("ezswap", "ablation", "parts"):
+    elif name in ("ezswap", "parts"):
         # A tenth of so little memory is less than a pool needs.
         options = {"pool": 40}
     result = lab.study(name.replace("-", "_"), small, **options)

@@ -68,19 +68,6 @@ pub struct RelaunchSummary {
     pub similarity: Option<f64>,
 }
 
-impl AppSummary {
-    /// Mean of the relaunches' similarities; `None` with fewer than two relaunches.
-    #[must_use]
-    pub fn mean_similarity(&self) -> Option<f64> {
-        let values: Vec<f64> = self
-            .relaunches
-            .iter()
-            .filter_map(|r| r.similarity)
-            .collect();
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-    }
-}
-
 /// The part of `now` that is in `before` too.
 pub(crate) fn similarity(before: &FxHashSet<PageAddr>, now: &FxHashSet<PageAddr>) -> f64 {
     if now.is_empty() {
@@ -105,23 +92,5 @@ mod tests {
         assert_eq!(similarity(&pages(&[1, 2, 3]), &pages(&[2, 3, 4, 5])), 0.5);
         assert_eq!(similarity(&pages(&[]), &pages(&[1])), 0.0);
         assert_eq!(similarity(&pages(&[1]), &pages(&[])), 1.0);
-    }
-
-    #[test]
-    fn the_mean_leaves_out_the_first_relaunch() {
-        let relaunch = |similarity| RelaunchSummary {
-            similarity,
-            ..RelaunchSummary::default()
-        };
-        let mut app = AppSummary {
-            relaunches: vec![relaunch(None)],
-            ..AppSummary::default()
-        };
-        assert_eq!(app.mean_similarity(), None);
-
-        app.relaunches
-            .extend([relaunch(Some(0.5)), relaunch(Some(1.0))]);
-
-        assert_eq!(app.mean_similarity(), Some(0.75));
     }
 }

@@ -34,11 +34,6 @@ pub(crate) fn ink(arm: &str) -> Ink {
     Ink::Series(at)
 }
 
-/// Whether it is one of ours.
-pub(crate) fn is_ours(arm: &str) -> bool {
-    matches!(arm, "kernel" | "preload" | "warmswap")
-}
-
 /// Clairvoyant references, which are no schemes that one could use.
 pub(crate) fn is_reference(arm: &str) -> bool {
     [REFERENCE, OPTIMAL, OPTIMAL_WINDOWS].contains(&arm)

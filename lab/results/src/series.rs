@@ -4,7 +4,6 @@ use warmswap_bench::RelaunchReport;
 use warmswap_columns::Quantity;
 use warmswap_study::Published;
 use warmswap_study::compare::{Comparison, SchemeRow};
-use warmswap_study::residency::{AppResidency, ResidencySample, ResidencyStudy};
 use warmswap_study::statistics::{Change, Stratum, change};
 
 use crate::arms;
@@ -156,7 +155,6 @@ impl Latencies {
             curves: curves.filter(|curve| !curve.points.is_empty()).collect(),
             x: Axis::log("relaunch takes at most", Quantity::Nanoseconds),
             y: Axis::linear("part of the relaunches", Quantity::Fraction),
-            is_stacked: false,
             most: Some(1.0),
         }
     }
@@ -266,92 +264,6 @@ pub(crate) fn flash(of: &Comparison) -> Option<Bars> {
 /// Bytes, of a number with a fraction.
 pub(crate) fn bytes(value: f64) -> Quantity {
     Quantity::Bytes(value.round() as u64)
-}
-
-/// Seconds, of nanoseconds.
-pub(crate) fn seconds(value: f64) -> Quantity {
-    Quantity::Nanoseconds(value)
-}
-
-/// Where an application's memory is over time: the one of most memory, under each scheme.
-pub(crate) fn residency(study: &ResidencyStudy) -> Vec<(&AppResidency, Curves)> {
-    let pages = |app: &AppResidency| app.samples.iter().map(all_pages).max().unwrap_or(0);
-    let Some(largest) = study.apps.iter().max_by_key(|app| pages(app)) else {
-        return Vec::new();
-    };
-    let is_same = |app: &&AppResidency| (&app.trace, &app.app) == (&largest.trace, &largest.app);
-    let drawn = study.apps.iter().filter(is_same);
-    drawn.map(|app| (app, residency_of(app))).collect()
-}
-
-fn all_pages(sample: &ResidencySample) -> u64 {
-    let frames = sample.hot_pages + sample.warm_pages + sample.cold_pages;
-    frames + sample.compressed_pages + sample.backing_pages
-}
-
-fn residency_of(app: &AppResidency) -> Curves {
-    type Part = (&'static str, usize, fn(&ResidencySample) -> u64);
-    let parts: [Part; 5] = [
-        ("hot", 1, |s| s.hot_pages),
-        ("warm", 5, |s| s.warm_pages),
-        ("cold", 4, |s| s.cold_pages),
-        ("compressed", 0, |s| s.compressed_pages),
-        ("backing file", 6, |s| s.backing_pages),
-    ];
-    let curves = parts.map(|(name, ink, of)| Curve {
-        name: name.to_owned(),
-        ink: Ink::Series(ink),
-        points: app
-            .samples
-            .iter()
-            .map(|sample| (sample.time_ns as f64, of(sample) as f64 * 4096.0))
-            .collect(),
-    });
-    Curves {
-        curves: curves.into(),
-        x: Axis::linear("time of the recording", seconds),
-        y: Axis::linear("memory of the application", bytes),
-        is_stacked: true,
-        most: None,
-    }
-}
-
-/// Memory over time under each scheme of a trace: frames and pool.
-pub(crate) fn memory(study: &ResidencyStudy) -> Option<Curves> {
-    let trace = &study.memory.first()?.trace;
-    let own = study.memory.iter().filter(|of| of.trace == *trace);
-    let mut curves = Vec::new();
-    for of in own {
-        let at = |value: fn(&warmswap_study::residency::MemorySample) -> u64| {
-            let points = of
-                .samples
-                .iter()
-                .map(|s| (s.time_ns as f64, value(s) as f64));
-            points.collect::<Vec<_>>()
-        };
-        let name = arms::name(&of.scheme);
-        curves.push(Curve {
-            name: format!("{name}: frames and pool"),
-            ink: arms::ink(&of.scheme),
-            points: at(|s| s.frame_bytes + s.pool_bytes),
-        });
-        curves.push(Curve {
-            name: format!("{name}: pool"),
-            ink: if arms::is_ours(&of.scheme) {
-                Ink::Series(4)
-            } else {
-                Ink::Series(5)
-            },
-            points: at(|s| s.pool_bytes),
-        });
-    }
-    (!curves.is_empty()).then_some(Curves {
-        curves,
-        x: Axis::linear("time of the recording", seconds),
-        y: Axis::linear("memory", bytes),
-        is_stacked: false,
-        most: None,
-    })
 }
 
 /// Ours, in words; the paper's, in words; how ours is taken out of a row; the paper's value.

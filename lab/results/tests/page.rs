@@ -128,7 +128,7 @@ fn a_page_holds_its_charts_their_numbers_and_the_evidence() {
     }
     // What was not run is named with its command.
     assert!(page.contains("Not run: warmswap-lab study similarity TRACE."));
-    assert!(page.contains("<code>warmswap-lab study residency TRACE --json residency.json</code>"));
+    assert!(page.contains("<code>warmswap-lab study coverage TRACE --json coverage.json</code>"));
     assert!(page.contains("more than noise"));
 }
 

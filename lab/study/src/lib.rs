@@ -18,16 +18,13 @@
 //! | [`mod@ezswap`] | the parts of ezswap (ezswap Figures 8 to 11 and Table 3) |
 //! | [`mod@switches`] | how alike the footprints of ten switches are (ASAP Figures 5 to 7) |
 //! | [`mod@prepaging`] | how well footprints predict, and how large their tables are (ASAP Figure 12) |
-//! | [`mod@residency`] | where the memory of an application is, over time |
 //! | [`statistics`] | whether two sets of samples differ by more than noise |
 //! | [`heap_graph`] | sizes, depths and launch sets of objects in heap dumps (Fleet Figures 6b and 7) |
-//! | [`mod@ablation`] | a scheme with each of its slots exchanged |
 //! | [`mod@parts`] | the parts of the papers, within all of them and each alone |
 //! | [`subject`], [`options`], [`run`], [`sample`] | traces, limits, replays and page contents for all of these |
 
 #![forbid(unsafe_code)]
 
-pub mod ablation;
 pub mod chunk_size;
 mod codec_bench;
 pub mod compare;
@@ -48,7 +45,6 @@ pub mod paper;
 pub mod parts;
 pub mod phases;
 pub mod prepaging;
-pub mod residency;
 pub mod run;
 pub mod sample;
 pub mod sensitivity;
@@ -61,7 +57,6 @@ pub mod switches;
 mod testing;
 pub mod volume;
 
-pub use ablation::{Ablation, ablation};
 pub use chunk_size::{ChunkSizes, chunk_sizes};
 pub use compare::{Comparison, compare};
 pub use compression::{CompressionStudy, compression};
@@ -79,7 +74,6 @@ pub use options::{Amount, Options};
 pub use paper::Published;
 pub use parts::{PartsStudy, parts};
 pub use prepaging::{PrepagingRow, prepaging};
-pub use residency::{ResidencyStudy, residency};
 pub use run::{OnProgress, Progress, Run, replay, replay_all, replay_each};
 pub use sample::Sample;
 pub use similarity::{Similarity, similarity};

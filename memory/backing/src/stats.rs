@@ -38,13 +38,3 @@ pub struct BackingStats {
     /// Total: reads that found damage, those of the cleaner included.
     pub corrupt_reads: u64,
 }
-
-impl BackingStats {
-    /// Bytes written to the file for each byte appended; 1.0 before anything is.
-    pub fn write_amplification(&self) -> f64 {
-        if self.written_bytes == 0 {
-            return 1.0;
-        }
-        (self.written_bytes + self.cleaned_bytes) as f64 / self.written_bytes as f64
-    }
-}

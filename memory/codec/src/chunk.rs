@@ -88,18 +88,6 @@ pub enum ChunkError {
         /// Bytes needed.
         need_bytes: usize,
     },
-    /// A piece that does not exist, or an output that has not the size of a piece.
-    #[error("piece {piece} into {out_bytes} bytes, but there are {pieces} pieces of {piece_bytes}")]
-    Piece {
-        /// The piece asked for.
-        piece: usize,
-        /// Bytes of output given.
-        out_bytes: usize,
-        /// Pieces in an object.
-        pieces: usize,
-        /// Bytes of a piece.
-        piece_bytes: usize,
-    },
     /// The lengths in the table do not add up to the object.
     #[error("length table does not match the object of {encoded_bytes} bytes")]
     Table {
@@ -247,45 +235,6 @@ pub fn decode(
     } else {
         Err(malformed)
     }
-}
-
-/// Decodes piece number `piece` of a sub-page object into `out`, which has the size of a chunk.
-///
-/// # Errors
-///
-/// [`ChunkError::Piece`] for a piece that does not exist, a plan that is not sub-page, or an `out`
-/// of another size than a chunk; otherwise as [`decode`].
-pub fn decode_piece(
-    scratch: &mut Scratch,
-    plan: ChunkPlan,
-    object: &[u8],
-    piece: usize,
-    out: &mut [u8],
-) -> Result<(), ChunkError> {
-    let piece_bytes = plan.chunk_bytes() as usize;
-    if !plan.is_sub_page() || piece >= plan.pieces() || out.len() != piece_bytes {
-        return Err(ChunkError::Piece {
-            piece,
-            out_bytes: out.len(),
-            pieces: plan.pieces(),
-            piece_bytes,
-        });
-    }
-    if object.len() == PAGE_BYTES {
-        out.copy_from_slice(&object[piece * piece_bytes..][..piece_bytes]);
-        return Ok(());
-    }
-    let malformed = ChunkError::Table {
-        encoded_bytes: object.len(),
-    };
-    let (table, payload) = object
-        .split_at_checked(plan.length_table_bytes())
-        .ok_or(malformed)?;
-    let from: usize = (0..piece).map(|i| stored_bytes(plan, table, i)).sum();
-    let encoded = payload
-        .get(from..from + stored_bytes(plan, table, piece))
-        .ok_or(malformed)?;
-    decode_stored(scratch, plan.codec(), encoded, out)
 }
 
 /// Decodes one piece as stored: raw when it has the size of the output.

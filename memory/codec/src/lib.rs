@@ -20,9 +20,7 @@ mod same_filled;
 mod scratch;
 mod zstd;
 
-pub use chunk::{
-    ChunkError, Encoded, EncodedKind, decode, decode_piece, encode, encode_contiguous,
-};
+pub use chunk::{ChunkError, Encoded, EncodedKind, decode, encode, encode_contiguous};
 pub use same_filled::{fill, same_filled};
 pub use scratch::{DEFAULT_ZSTD_LEVEL, Scratch};
 pub use warmswap_page::{

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use warmswap_codec::{
     ChunkError, ChunkPlan, Codec, EncodedKind, InvalidChunkSize, MAX_CHUNK_BYTES, Scratch, decode,
-    decode_piece, encode, encode_contiguous,
+    encode, encode_contiguous,
 };
 use warmswap_page::PAGE_BYTES;
 
@@ -119,21 +119,6 @@ proptest! {
     }
 
     #[test]
-    fn pieces_decode_on_their_own(codec in codec(), shift in 7..12_u32, class in class(), seed: u64) {
-        let plan = ChunkPlan::new(codec, 1 << shift).unwrap();
-        let page = page(class, seed);
-        with_scratch(|scratch| {
-            let (object, _) = encoded(scratch, plan, &[page]);
-            for (i, piece) in page.chunks(1 << shift).enumerate() {
-                let mut back = vec![0; piece.len()];
-                prop_assert_eq!(decode_piece(scratch, plan, &object, i, &mut back), Ok(()));
-                prop_assert_eq!(&back, piece);
-            }
-            Ok(())
-        })?;
-    }
-
-    #[test]
     fn slices_of_any_length_survive(codec in codec(), class in class(), seed: u64, len in 1..4096_usize) {
         let page = page(class, seed);
         with_scratch(|scratch| {
@@ -175,10 +160,6 @@ proptest! {
             let cut = cut.index(object.len());
             if cut != back.len() {
                 let _ = decode(scratch, plan, &object[..cut], &mut back);
-            }
-            if plan.is_sub_page() {
-                let piece = &mut back[..plan.chunk_bytes() as usize];
-                let _ = decode_piece(scratch, plan, &object, plan.pieces() - 1, piece);
             }
             // The scratch is as good as new after whatever it was fed.
             let (object, _) = encoded(scratch, plan, pages);
@@ -222,11 +203,6 @@ fn wrong_sizes_are_typed_errors() {
     ));
     let short = encode(&mut scratch, plan, &[&page], &mut out[1..]);
     assert!(matches!(short, Err(ChunkError::OutputTooSmall { .. })));
-    let sub_page = ChunkPlan::new(Codec::Lz4, 1024).unwrap();
-    for (piece, bytes) in [(4, 1024), (0, 1000)] {
-        let result = decode_piece(&mut scratch, sub_page, &page, piece, &mut vec![0; bytes]);
-        assert!(matches!(result, Err(ChunkError::Piece { .. })));
-    }
     let too_long = scratch.decompress(Codec::Lz4, &page, &mut vec![0; MAX_CHUNK_BYTES + 1]);
     assert!(too_long.is_err());
     let mut sink = vec![0; 4 * MAX_CHUNK_BYTES];

@@ -15,8 +15,8 @@ use crate::stats::{CompactionReport, Counters, PoolStats};
 use crate::{ConfigError, PoolConfig};
 use warmswap_page::PAGE_BYTES;
 
-/// The largest object of any layout, in bytes: 32 pages and room for a header. A pool's own is
-/// [`Pool::max_object_bytes`].
+/// The largest object, in bytes, with size classes: 32 pages and room for a header. With two or three objects a page it is
+/// 4,032.
 pub const MAX_OBJECT_BYTES: usize = MAX_SLOT_BYTES - CHECKSUM_BYTES;
 const _: () = assert!(MAX_OBJECT_BYTES < 1 << LENGTH_BITS);
 
@@ -57,7 +57,7 @@ pub enum Refusal {
         /// The limit, in bytes.
         limit_bytes: u64,
     },
-    /// The object is larger than [`Pool::max_object_bytes`].
+    /// The object is larger than the pool's layout holds: see [`MAX_OBJECT_BYTES`].
     #[error("an object of {bytes} bytes is too large for the pool")]
     TooLarge {
         /// Bytes of the object.
@@ -167,12 +167,6 @@ impl Pool {
     /// The configuration that the pool was made with.
     pub fn config(&self) -> &PoolConfig {
         &self.config
-    }
-
-    /// The largest object that this pool's layout holds, in bytes: [`MAX_OBJECT_BYTES`] with size
-    /// classes, 4,032 with two or three objects a page.
-    pub fn max_object_bytes(&self) -> usize {
-        self.objects.max_bytes()
     }
 
     /// Stores a copy of `bytes`, which stand for `pages` pages (1 to [`MAX_PAGES`]).

@@ -28,19 +28,6 @@ pub struct Counters {
     pub swapped_bytes: u64,
 }
 
-impl Counters {
-    /// Share of the anonymous memory that is in swap, from 0 to 1.
-    #[must_use]
-    pub fn swapped_share(&self) -> f64 {
-        let all = self.anon_bytes + self.swapped_bytes;
-        if all == 0 {
-            0.0
-        } else {
-            self.swapped_bytes as f64 / all as f64
-        }
-    }
-}
-
 /// Swap of the whole machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SwapSpace {
@@ -222,9 +209,8 @@ mod tests {
                     RssShmem:\t    4 kB\nVmSwap:\t   120 kB\n";
         let found = counters(text).unwrap();
         assert_eq!((found.anon_bytes, found.file_bytes), (40 << 10, 20 << 10));
-        assert!((found.swapped_share() - 0.75).abs() < 1e-9);
+        assert_eq!(found.swapped_bytes, 120 << 10);
         assert!(counters("Name:\tx\n").is_none());
-        assert!(Counters::default().swapped_share() < 1e-9);
     }
 
     #[test]

@@ -362,30 +362,6 @@ impl Engine {
         Some(page)
     }
 
-    /// Whether something is to be learned of pages of files in the application's launch that just began, before which some
-    /// may have been dropped or not: a host that has to look for them can save itself the trouble where nothing is.
-    pub fn watches_files(&self, app: AppId, are_dropped: bool) -> bool {
-        self.scheme.prefetch.watches_files(app, are_dropped)
-    }
-
-    /// The host does not look at pages of files in the launch that just began: its plan is without them.
-    pub fn leave_files(&mut self) {
-        self.scheme.prefetch.leave_files();
-    }
-
-    /// How many to read of the pages of files that the plan for the application's launch has, where so many are missing and
-    /// so many in memory. For a host that finds that out with the whole plan at hand: the engine takes all of them for
-    /// read.
-    pub fn files_to_read(&mut self, app: AppId, missing_pages: u64, present_pages: u64) -> u64 {
-        let policy = &mut self.scheme.prefetch;
-        policy.files_to_read(app, missing_pages, present_pages)
-    }
-
-    /// A page of a file that the plan has is missing, and is not read: the launch touches it or does without.
-    pub fn file_left(&mut self, app: AppId, file: FileId, page: u64) {
-        self.scheme.prefetch.file_left(app, file, page);
-    }
-
     /// Whether something of the footprint of a launch is still to be asked for.
     pub fn is_prepaging(&self) -> bool {
         self.prepaging.is_going_on
@@ -397,7 +373,7 @@ impl Engine {
         self.scheme.prefetch.doubts(app, addr)
     }
 
-    /// Whether a page belongs to the application's footprint: for a host that brings it back by its own means.
+    /// Whether a page belongs to the application's footprint.
     pub fn expects(&self, app: AppId, addr: PageAddr) -> bool {
         self.scheme.prefetch.expects(app, addr)
     }

@@ -97,18 +97,6 @@ impl Engine {
         self.table[page].state
     }
 
-    /// How many of the application's anonymous pages are in frames, by [`Hotness::index`]. Linear in its pages.
-    pub fn frames_by_hotness(&self, app: AppId) -> [u64; 3] {
-        let mut frames = [0; 3];
-        for page in self.table.pages_of(app) {
-            if self.table[page].in_frame() {
-                let hotness = self.scheme.reclaim.hotness(&self.table, page);
-                frames[hotness.index()] += 1;
-            }
-        }
-        frames
-    }
-
     /// How many pages of the application are held to be hot.
     pub fn hot_pages(&self, app: AppId) -> u64 {
         self.scheme.reclaim.hot_pages(app)

@@ -40,22 +40,6 @@ impl Prefetch for Both {
     fn watches_launches(&self) -> bool {
         true
     }
-    fn file_left(&mut self, app: AppId, file: FileId, page: u64) {
-        self.footprint.file_left(app, file, page);
-    }
-
-    fn leave_files(&mut self) {
-        self.footprint.leave_files();
-    }
-
-    fn files_to_read(&mut self, app: AppId, missing_pages: u64, present_pages: u64) -> u64 {
-        self.footprint
-            .files_to_read(app, missing_pages, present_pages)
-    }
-
-    fn watches_files(&self, app: AppId, are_dropped: bool) -> bool {
-        self.footprint.watches_files(app, are_dropped)
-    }
     fn footprint_pages(&self) -> usize {
         self.footprint.footprint_pages()
     }

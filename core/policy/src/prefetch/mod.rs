@@ -54,13 +54,6 @@ pub trait Prefetch: Send + std::fmt::Debug {
         false
     }
 
-    /// True if it learns of pages of files in the launch of the application that began last; `are_dropped`: some that it had
-    /// mapped may have been dropped since it was used last.
-    fn watches_files(&self, app: AppId, are_dropped: bool) -> bool {
-        let _ = (app, are_dropped);
-        false
-    }
-
     /// The most pages that a launch may bring back before they are asked for.
     fn footprint_pages(&self) -> usize {
         0
@@ -110,22 +103,6 @@ pub trait Prefetch: Send + std::fmt::Debug {
     /// A page of the plan was not in memory and is brought back now.
     fn fetched(&mut self, app: AppId, addr: PageAddr) {
         let _ = (app, addr);
-    }
-
-    /// The host does not look at pages of files in the launch that began last: none of the plan are brought back.
-    fn leave_files(&mut self) {}
-
-    /// How many of the pages of files of the plan to read, when so many are missing, and so many in memory. For hosts that
-    /// know that once they have the whole plan: the policy takes all of it for fetched, and [`Self::file_left`] follows for
-    /// what is not.
-    fn files_to_read(&mut self, app: AppId, missing_pages: u64, present_pages: u64) -> u64 {
-        let _ = (app, present_pages);
-        missing_pages
-    }
-
-    /// A page of a file that the policy takes for fetched is missing, and is not read after all.
-    fn file_left(&mut self, app: AppId, file: FileId, page: u64) {
-        let _ = (app, file, page);
     }
 
     /// The application ended; an open window is void.

@@ -87,15 +87,10 @@ impl Run<'_> {
         let mut limit = self.limit()?;
         let daemon = self.daemon()?;
         let budgets = self.budgets();
-        if self.options.is_limited_at_start {
-            limit.impose();
-        }
         let apps = self.start_all(&*limit, daemon.as_ref(), &budgets, progress)?;
         std::thread::sleep(SETTLE);
         let footprints = footprints(root, &*limit, &apps)?;
-        if !self.options.is_limited_at_start {
-            limit.impose();
-        }
+        limit.impose();
         let pager = self.pager(daemon, &apps, &budgets)?;
         let mut block = Block {
             kills: Kills::new(root, apps.len())?,
@@ -134,8 +129,7 @@ impl Run<'_> {
             self.options.algorithm.as_str(),
         );
         let kind = self.arm.swap();
-        let size = (total_bytes, self.options.swap_bytes);
-        let swap = Swap::create(self.undo, kind, folder_and_algorithm, size)?;
+        let swap = Swap::create(self.undo, kind, folder_and_algorithm, total_bytes)?;
         Ok(match self.arm.scope() {
             Scope::Machine => {
                 let left = self.machine_bytes.map(Left::Machine);

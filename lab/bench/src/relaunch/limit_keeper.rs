@@ -9,7 +9,7 @@ use warmswap_sys::cpu_time::CpuClock;
 use warmswap_sys::memcg::Group;
 
 use super::swap::Pool;
-use crate::clock::{Cpu, cpu_ns};
+use crate::clock::thread_cpu_ns;
 
 /// How often the limit is set anew.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -90,7 +90,7 @@ impl Drop for LimitKeeper {
 
 fn keep(group: &Group, pool: &Pool, total_bytes: Option<u64>, shared: &Shared) {
     let mut limit_bytes = u64::MAX;
-    let mut cpu = cpu_ns(Cpu::Thread);
+    let mut cpu = thread_cpu_ns();
     while !shared.done.load(Ordering::Acquire) {
         let pool = pool.memory_bytes();
         if let Some(total) = total_bytes {
@@ -106,7 +106,7 @@ fn keep(group: &Group, pool: &Pool, total_bytes: Option<u64>, shared: &Shared) {
         shared.samples.fetch_add(1, Ordering::Relaxed);
         shared.sum_bytes.fetch_add(used, Ordering::Relaxed);
         shared.peak_bytes.fetch_max(used, Ordering::Relaxed);
-        let now = cpu_ns(Cpu::Thread);
+        let now = thread_cpu_ns();
         shared.cpu_ns.fetch_add(now - cpu, Ordering::Relaxed);
         cpu = now;
         std::thread::park_timeout(INTERVAL);

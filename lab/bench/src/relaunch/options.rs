@@ -7,8 +7,6 @@ use serde::Serialize;
 use warmswap_apps::{AppSpec, Directories, Size};
 use warmswap_kernel::HostConfig;
 
-use super::preload::Footprints;
-
 choices! {
     /// What pages the applications.
     #[derive(Default)]
@@ -172,11 +170,6 @@ pub struct RelaunchOptions {
     pub arms: Vec<Arm>,
     /// Memory of the limited arms, the compressed pool included.
     pub total: Total,
-    /// Size of the limited arms' swap, before compression; none for more than they need.
-    pub swap_bytes: Option<u64>,
-    /// Whether a control group is limited before its applications start: then those that do not fit are killed. Else it is
-    /// limited once all run, which the kernel does only as far as it can reclaim.
-    pub is_limited_at_start: bool,
     /// Blocks.
     pub blocks: u32,
     /// Relaunches of each application in each arm of a block that count.
@@ -195,9 +188,6 @@ pub struct RelaunchOptions {
     pub host: HostConfig,
     /// What the arm `preload` needs.
     pub preload: Option<Preload>,
-    /// What the applications take without a limit, by which that arm divides the memory; else another arm that is measured
-    /// before tells.
-    pub footprints: Option<Footprints>,
     /// The `warmswap` command, which the arms with a daemon run.
     pub command: Option<PathBuf>,
     /// Sample CPU time and I/O of each switch that often.

@@ -16,7 +16,7 @@ use warmswap_sys::{Root, file};
 
 use super::options::{Arm, Preload};
 use crate::BenchError;
-use crate::clock::{Cpu, cpu_ns};
+use crate::clock::thread_cpu_ns;
 
 /// How long a program has to answer: it may be swapped out.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,20 +41,6 @@ impl Footprints {
     pub fn budget_bytes(&self, app: usize, total_bytes: u64) -> u64 {
         let part = self.anonymous_bytes[app] as f64 / self.all_bytes.max(1) as f64;
         ((total_bytes as f64 * part) as u64).max(LEAST_BUDGET_BYTES)
-    }
-
-    /// Those of the first `count` of the same applications, again and again. What else their group was charged is in
-    /// proportion.
-    pub fn repeated(&self, count: usize) -> Self {
-        let own: u64 = self.anonymous_bytes.iter().sum();
-        let others = self.all_bytes.saturating_sub(own);
-        let repeated = self.anonymous_bytes.iter().copied().cycle();
-        let anonymous_bytes: Vec<_> = repeated.take(count).collect();
-        let apps = self.anonymous_bytes.len().max(1) as u64;
-        Self {
-            all_bytes: anonymous_bytes.iter().sum::<u64>() + others * count as u64 / apps,
-            anonymous_bytes,
-        }
     }
 }
 
@@ -252,7 +238,7 @@ struct Teller {
 impl Teller {
     fn run(&mut self, events: &Receiver<Event>) {
         while let Ok(event) = events.recv() {
-            let cpu = cpu_ns(Cpu::Thread);
+            let cpu = thread_cpu_ns();
             match event {
                 Event::Switch(app) => {
                     self.tell(app, &Request::Foreground);
@@ -273,7 +259,7 @@ impl Teller {
                     continue;
                 }
             }
-            let told = cpu_ns(Cpu::Thread) - cpu;
+            let told = thread_cpu_ns() - cpu;
             self.told_ns.fetch_add(told, Ordering::Relaxed);
         }
     }
@@ -350,21 +336,6 @@ mod tests {
         };
         let budgets = [0, 1, 2].map(|app| footprints.budget_bytes(app, 100 << 20));
         assert_eq!(budgets, [50 << 20, 25 << 20, LEAST_BUDGET_BYTES]);
-    }
-
-    #[test]
-    fn programs_that_come_again_take_as_much_again() {
-        let footprints = Footprints {
-            anonymous_bytes: vec![100, 50],
-            all_bytes: 250,
-        };
-        let expected = |anonymous_bytes: &[u64], all_bytes| Footprints {
-            anonymous_bytes: anonymous_bytes.to_vec(),
-            all_bytes,
-        };
-        assert_eq!(footprints.repeated(3), expected(&[100, 50, 100], 400));
-        assert_eq!(footprints.repeated(2), footprints);
-        assert_eq!(footprints.repeated(1), expected(&[100], 150));
     }
 
     /// Two programs that listen, in folders of their own, and what they heard together.

@@ -8,7 +8,6 @@ use super::arm::Done;
 use super::arm_result::{AppResult, ArmResult};
 use super::kernel_settings::Setting;
 use super::options::{Arm, RelaunchOptions};
-use super::preload::Footprints;
 use super::quantiles::Quantiles;
 use super::switch_use::{Sampling, SwitchUse};
 use super::value::RelaunchValue;
@@ -50,9 +49,6 @@ pub struct RelaunchReport {
     pub features: Vec<Setting>,
     /// Every single relaunch.
     pub values: Vec<RelaunchValue>,
-    /// What each application took in the first arm.
-    #[serde(skip)]
-    pub footprints: Option<Footprints>,
 }
 
 impl RelaunchReport {
@@ -74,7 +70,6 @@ impl RelaunchReport {
             arms: Vec::new(),
             features: Vec::new(),
             values: Vec::new(),
-            footprints: None,
         }
     }
 

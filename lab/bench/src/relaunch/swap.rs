@@ -61,13 +61,12 @@ impl Pool {
 }
 
 impl Swap {
-    /// Sets it up for an arm that has `total_bytes`, with so many bytes before compression, or more than it needs. `folder` is
-    /// for a file; `algorithm` is the kernel's name of what compresses.
+    /// Sets it up for an arm that has `total_bytes`, larger than it needs. `folder` is for a file; `algorithm` is the kernel's name of what compresses.
     pub fn create(
         undo: &Undo,
         kind: SwapKind,
         (folder, algorithm): (&Path, &str),
-        (total_bytes, swap_bytes): (u64, Option<u64>),
+        total_bytes: u64,
     ) -> Result<Self, BenchError> {
         let memory = Meminfo::read(undo.root())?;
         let settings = match kind {
@@ -78,7 +77,7 @@ impl Swap {
             SwapKind::Zram => Area::Zram(ZramSwap::create(
                 undo,
                 &ZramConfig {
-                    disk_bytes: swap_bytes.unwrap_or(memory.total_bytes / 2),
+                    disk_bytes: memory.total_bytes / 2,
                     algorithm: algorithm.to_owned(),
                     second_algorithm: None,
                     memory_limit_bytes: None,
@@ -89,7 +88,7 @@ impl Swap {
                 file: SwapFile::create(
                     undo,
                     folder,
-                    swap_bytes.unwrap_or((TIMES_MEMORY * total_bytes).max(LEAST_FILE_BYTES)),
+                    (TIMES_MEMORY * total_bytes).max(LEAST_FILE_BYTES),
                     PRIORITY,
                 )?,
                 is_compressed: kind == SwapKind::Zswap,

@@ -139,12 +139,7 @@ impl Run<'_> {
             options.directories.temporary.as_path(),
             options.algorithm.as_str(),
         );
-        let swap = Swap::create(
-            self.undo,
-            kind,
-            folder_and_algorithm,
-            (sizes.total_bytes, None),
-        )?;
+        let swap = Swap::create(self.undo, kind, folder_and_algorithm, sizes.total_bytes)?;
         if options.is_machine {
             let left = self.machine_bytes.map(Left::Machine);
             let left = left.unwrap_or(Left::Available(sizes.total_bytes));

@@ -1,6 +1,5 @@
 //! `warmswap-lab bench`: live memory beside the kernel's own swap.
 
-mod capacity;
 mod fleet;
 mod relaunch;
 mod returns;
@@ -10,16 +9,12 @@ use crate::progress::Bar;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 use warmswap_bench::program::{Budget, ProgramBenchOptions, program};
-use warmswap_bench::{FaultsOptions, Pages, faults};
-use warmswap_commands::shipped;
 use warmswap_output::program::find;
 use warmswap_output::{BadInput, Output, SizeExpr};
 use warmswap_results::tables;
 use warmswap_study::Progress;
 use warmswap_sys::{Root, undo::Undo};
-use warmswap_trace::TraceReader;
 
 /// Examples.
 pub const HELP: &str = "\
@@ -32,10 +27,6 @@ Examples:
       the daemon beside zram, with the whole machine short of memory
   warmswap-lab bench return --quick
       returns after something else took the memory, with the kernel alone and with the daemon
-  warmswap-lab bench capacity --memory 1G --arms swap,zram,kernel
-      how many of four to sixteen programs stay alive in 1 GiB
-  warmswap-lab bench faults --rounds 3
-      what a page costs, in three rounds
   warmswap-lab bench program --budget 50% -- sort --parallel=1 words
       a program in half of its memory, beside zram
   warmswap-lab bench fleet --quick
@@ -44,35 +35,14 @@ Examples:
 /// What to measure.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// What a page costs on its way out of memory and back, beside the kernel's zram (root, zram)
-    Faults(FaultsArgs),
     /// How fast real applications come back when memory is short, beside plain zram (root, zram)
     Relaunch(relaunch::RelaunchArgs),
     /// How fast programs come back after something else took their memory (root, zram)
     Return(returns::ReturnArgs),
     /// A program with a part of the memory that it needs, under a limit alone and under the kernel host (root, zram)
     Program(ProgramArgs),
-    /// How many programs stay alive in a given memory, and how fast they come back (root, zram)
-    Capacity(capacity::CapacityArgs),
     /// Garbage collection and swap together: Fleet beside a native collector and Marvin (userfaultfd)
     Fleet(fleet::FleetArgs),
-}
-
-/// Which pages, and how often.
-#[derive(Debug, Args)]
-pub struct FaultsArgs {
-    /// A trace whose page contents are used
-    #[arg(long, default_value = "traces/mixed.wst", value_name = "TRACE")]
-    pages_of: PathBuf,
-    /// Pages of a round
-    #[arg(long, default_value_t = 8192)]
-    pages: usize,
-    /// Rounds, each with the kernel and the arena in turn; the median counts
-    #[arg(long, default_value_t = 9)]
-    rounds: usize,
-    /// Measure although other programs take the processor
-    #[arg(long)]
-    allow_busy: bool,
 }
 
 /// Which program, and how often.
@@ -96,31 +66,10 @@ pub struct ProgramArgs {
 pub fn run(command: BenchCommand, output: &Output) -> Result<()> {
     match command {
         BenchCommand::Fleet(args) => fleet::run(&args, output),
-        BenchCommand::Faults(args) => run_faults(args, output),
         BenchCommand::Program(args) => run_program(args, output),
         BenchCommand::Relaunch(args) => relaunch::run(args, output),
         BenchCommand::Return(args) => returns::run(args, output),
-        BenchCommand::Capacity(args) => capacity::run(&args, output),
     }
-}
-
-fn run_faults(args: FaultsArgs, output: &Output) -> Result<()> {
-    if args.pages < 256 || args.rounds == 0 {
-        return Err(BadInput("at least 256 pages and one round are needed".to_owned()).into());
-    }
-    let pages = pages(&args.pages_of, args.pages)?;
-    let undo = undo_of_zram()?;
-    let options = FaultsOptions {
-        rounds: args.rounds,
-        allow_busy: args.allow_busy,
-    };
-    let bar = Bar::new("measuring");
-    let report = faults(&pages, options, &undo, &|done, total| {
-        bar.set(Progress { done, total });
-    })?;
-    drop(bar);
-    let tables = tables::faults(&report);
-    output.emit("warmswap.bench.faults", report, &tables)
 }
 
 fn run_program(args: ProgramArgs, output: &Output) -> Result<()> {
@@ -147,11 +96,6 @@ fn run_program(args: ProgramArgs, output: &Output) -> Result<()> {
     drop(bar);
     let tables = [tables::program_bench(&report)];
     output.emit("warmswap.bench.program", report, &tables)
-}
-
-fn pages(trace: &Path, count: usize) -> Result<Pages> {
-    let trace = TraceReader::open(shipped(trace))?;
-    Ok(Pages::sample(&trace, count.next_multiple_of(16))?)
 }
 
 /// For what is changed on the machine, which needs a zram device.

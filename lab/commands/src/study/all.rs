@@ -59,7 +59,6 @@ const PARTS: &[Part] = &[
     ),
     ("launches", "study launches", Source::Traces),
     ("misses", "study misses", Source::Traces),
-    ("residency", "study residency", Source::Traces),
     ("hotness-order", "study hotness-order", Source::Traces),
     ("similarity", "study similarity", Source::Traces),
     (

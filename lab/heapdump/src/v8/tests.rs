@@ -51,7 +51,6 @@ fn check(graph: &ObjectGraph) {
         assert_eq!(graph.class(graph.class_of(object)).name, class);
         assert_eq!(graph.kind(object), kind);
         assert_eq!(ids(graph, graph.references(object)), references, "of {id}");
-        assert_eq!(graph.described_class(object), None);
     }
     assert_eq!(graph.reference_count(), 6);
     let roots: Vec<ObjectId> = graph.roots().iter().map(|root| root.object).collect();

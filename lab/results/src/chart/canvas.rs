@@ -2,8 +2,8 @@
 
 use plotters::coord::Shift;
 use plotters::prelude::{
-    Circle, Color, DrawingArea, IntoDrawingArea, IntoFont, PathElement, Polygon, RGBColor,
-    Rectangle, SVGBackend, ShapeStyle,
+    Circle, Color, DrawingArea, IntoDrawingArea, IntoFont, PathElement, RGBColor, Rectangle,
+    SVGBackend, ShapeStyle,
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -151,17 +151,6 @@ impl Canvas<'_, '_> {
     ) -> Result<(), ResultError> {
         let style: ShapeStyle = ink.rgb().stroke_width(thickness);
         let shape = PathElement::new(points.to_vec(), style);
-        self.area.draw(&shape).map_err(failed)
-    }
-
-    /// A filled polygon.
-    pub(crate) fn polygon(
-        &self,
-        points: Vec<(i32, i32)>,
-        ink: Ink,
-        alpha: f64,
-    ) -> Result<(), ResultError> {
-        let shape = Polygon::new(points, ink.rgb().mix(alpha).filled());
         self.area.draw(&shape).map_err(failed)
     }
 

@@ -1,4 +1,4 @@
-//! Curves over an axis: lines, steps, or areas that lie on each other.
+//! Curves over an axis.
 
 use warmswap_columns::Quantity;
 
@@ -50,8 +50,6 @@ pub(crate) struct Curves {
     pub curves: Vec<Curve>,
     pub x: Axis,
     pub y: Axis,
-    /// Whether curves are shares of a whole that lie on each other; they then have the same places.
-    pub is_stacked: bool,
     /// The top of the upright axis where it is known.
     pub most: Option<f64>,
 }
@@ -80,18 +78,7 @@ impl Curves {
         } else {
             Scale::linear(x, pixels)
         };
-        let highest = if self.is_stacked {
-            let count = self.curves.first().map_or(0, |curve| curve.points.len());
-            let sum = |at: usize| {
-                self.curves
-                    .iter()
-                    .filter_map(|c| Some(c.points.get(at)?.1))
-                    .sum()
-            };
-            (0..count).map(sum).fold(0.0, f64::max)
-        } else {
-            extremes(points().map(|point| point.1)).1
-        };
+        let highest = extremes(points().map(|point| point.1)).1;
         let highest = self.most.unwrap_or(highest * 1.06);
         let y = if self.y.is_log {
             Scale::log_around(points().map(|point| point.1), (bottom, top))
@@ -136,33 +123,6 @@ impl Curves {
         )?;
         canvas.text((0, top - 12), self.y.name, (11, Anchor::Left), Ink::Muted)
     }
-
-    fn areas(&self, canvas: &Canvas<'_, '_>, x: &Scale, y: &Scale) -> Result<(), ResultError> {
-        let count = self.curves.first().map_or(0, |curve| curve.points.len());
-        let mut below = vec![0.0; count];
-        for curve in &self.curves {
-            let above: Vec<f64> = below
-                .iter()
-                .zip(&curve.points)
-                .map(|(b, p)| b + p.1)
-                .collect();
-            let at = |values: &[f64]| -> Vec<(i32, i32)> {
-                let pairs = curve.points.iter().zip(values);
-                pairs
-                    .map(|(point, &value)| (x.at(point.0), y.at(value)))
-                    .collect()
-            };
-            let upper = at(&above);
-            let mut outline = upper.clone();
-            outline.extend(at(&below).into_iter().rev());
-            if outline.len() >= 3 {
-                canvas.polygon(outline, curve.ink, 0.85)?;
-                canvas.line(&upper, Ink::Surface, 1)?;
-            }
-            below = above;
-        }
-        Ok(())
-    }
 }
 
 impl Paint for Curves {
@@ -175,9 +135,6 @@ impl Paint for Curves {
         let bottom = canvas.height - AXIS;
         let (x, y) = self.scales(canvas.width, (top, bottom));
         self.axes(canvas, (&x, &y), (top, bottom))?;
-        if self.is_stacked {
-            return self.areas(canvas, &x, &y);
-        }
         for curve in &self.curves {
             let at = |point: &(f64, f64)| (x.at(point.0), y.at(point.1));
             let points: Vec<_> = curve.points.iter().map(at).collect();

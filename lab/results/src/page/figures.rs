@@ -3,8 +3,7 @@
 mod make;
 
 use make::{
-    capacity, chunks, coverage, faults, hotness_order, live, made, prepaging, replayed, residency,
-    similarity,
+    capacity, chunks, coverage, hotness_order, live, made, prepaging, replayed, similarity,
 };
 use warmswap_columns::Quantity;
 
@@ -114,40 +113,6 @@ const GROUPS: &[Group] = &[
                 caption: "Of the whole trace. What is waited for is seen by a person; what is done in the background drains a battery all the same.",
                 command: FULL,
                 make: |results| made(series::codec_cpu(results.full_pressure()?)),
-            },
-            Plate {
-                title: "What a page costs, in the arena and in the kernel",
-                description: "For each way of moving pages, two marks: CPU time of a page in the arena, and of what it is compared with.",
-                caption: "CPU time of one page of 4 KiB, the median of the rounds.",
-                command: "warmswap-lab bench faults --json faults.json",
-                make: faults,
-            },
-        ],
-    },
-    Group {
-        id: "memory",
-        title: "Where the memory is",
-        plates: &[
-            Plate {
-                title: "Memory of one application over time, first scheme",
-                description: "Areas that lie on each other: pages in frames that are hot, warm and cold, pages in the pool, pages in the backing file.",
-                caption: "",
-                command: "warmswap-lab study residency TRACE --json residency.json",
-                make: |results| residency(results, 0),
-            },
-            Plate {
-                title: "Memory of one application over time, second scheme",
-                description: "Areas that lie on each other: pages in frames that are hot, warm and cold, pages in the pool, pages in the backing file.",
-                caption: "",
-                command: "warmswap-lab study residency TRACE --json residency.json",
-                make: |results| residency(results, 1),
-            },
-            Plate {
-                title: "All memory over time",
-                description: "For each scheme, a curve of frames and pool together, and one of the pool.",
-                caption: "Of one trace: at each launch, at its end, and when an application leaves.",
-                command: "warmswap-lab study residency TRACE --json residency.json",
-                make: |results| made(series::memory(results.residency.first()?)?),
             },
         ],
     },

@@ -12,22 +12,17 @@
 //! | [`mod@ezswap`] | the figures of the ezswap paper |
 //! | [`asap`] | the figures of the ASAP paper |
 //! | [`mod@heap`] | object graphs: the figures of the Fleet paper |
-//! | [`mod@ablation`] | what each slot of a scheme is worth |
 //! | [`mod@parts`] | what the parts of the papers are worth, together and alone |
 //! | [`mod@program_bench`] | one program with a part of its memory |
-//! | [`mod@faults`] | live memory beside the kernel's zram |
 //! | [`mod@fleet`] | garbage collection and swap together |
 //! | [`mod@relaunch`] | how fast applications come back |
 //! | [`mod@returns`] | the same after something else took their memory |
 //! | [`mod@trace_info`] | what is in a trace |
 
-pub mod ablation;
 pub mod asap;
-pub mod capacity;
 mod cells;
 pub mod compare;
 pub mod ezswap;
-pub mod faults;
 pub mod fleet;
 pub mod heap;
 pub mod parts;
@@ -38,10 +33,7 @@ pub mod returns;
 pub mod studies;
 pub mod trace_info;
 
-pub use ablation::ablation;
-pub use capacity::capacity;
 pub use compare::comparison;
-pub use faults::faults;
 pub use fleet::fleet;
 pub use heap::heap;
 pub use parts::parts;

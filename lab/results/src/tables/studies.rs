@@ -10,10 +10,9 @@ use warmswap_study::hotness_order::{HotnessOrder, PARTS, Part};
 use warmswap_study::launches::LaunchRow;
 use warmswap_study::locality::{Locality, PAPER};
 use warmswap_study::misses::MissRow;
-use warmswap_study::residency::{AppResidency, ResidencySample, ResidencyStudy};
 use warmswap_study::similarity::{PAPER_REUSED, Similarity};
 
-use super::cells::{codec_origin, names, paper_note, share, text};
+use super::cells::{codec_origin, names, paper_note, text};
 use warmswap_columns::units::{Kind, Quantity};
 use warmswap_columns::{Column, Described, Table, Value as _};
 
@@ -86,37 +85,6 @@ pub fn misses(rows: &[MissRow]) -> Table {
     );
     table.note(
         "As cache simulators count: no reserve, no pool, and nothing leaves before it has to.",
-    )
-}
-
-/// Where memory of an application in the background is.
-#[derive(Described)]
-#[column(trace = self.0.trace, text)]
-#[column(app = self.0.app, text)]
-#[column(scheme = self.0.scheme, text)]
-#[column(hot = self.share(|pages| pages.hot_pages), percent)]
-#[column(warm = self.share(|pages| pages.warm_pages), percent)]
-#[column(cold = self.share(|pages| pages.cold_pages), percent)]
-#[column(compressed = self.share(|pages| pages.compressed_pages), percent)]
-#[column(backing = self.share(|pages| pages.backing_pages), percent)]
-struct ResidencyRow<'a>(&'a AppResidency);
-
-impl ResidencyRow<'_> {
-    fn share(&self, part: fn(&ResidencySample) -> u64) -> Option<f64> {
-        let away = || self.0.samples.iter().filter(|s| !s.is_foreground);
-        let all = |s: &ResidencySample| {
-            s.hot_pages + s.warm_pages + s.cold_pages + s.compressed_pages + s.backing_pages
-        };
-        share(away().map(part).sum(), away().map(all).sum())
-    }
-}
-
-/// Where memory of applications in the background is: means over the samples.
-#[must_use]
-pub fn residency(study: &ResidencyStudy) -> Table {
-    let title = "Where memory is while its application is away";
-    Table::of(title, study.apps.iter().map(ResidencyRow)).note(
-        "Pages, of all that the application has at that time: hot, warm and cold are in frames.",
     )
 }
 

@@ -109,7 +109,7 @@ proptest! {
                         Err(refusal) => {
                             let expected = match refusal {
                                 Refusal::Full { .. } => true,
-                                Refusal::TooLarge { bytes } => bytes > pool.max_object_bytes(),
+                                Refusal::TooLarge { bytes } => bytes > pool.objects.max_bytes(),
                                 _ => false,
                             };
                             prop_assert!(expected, "{refusal}");
@@ -373,7 +373,6 @@ fn pages_take_two_or_three_objects_and_the_tightest_fit_comes_first() {
 fn objects_beyond_a_page_are_refused_by_type_and_one_that_just_fits_is_not() {
     for layout in [Layout::Zbud, Layout::Z3fold] {
         let pool = pool_of(layout, 1 << 20);
-        assert_eq!(pool.max_object_bytes(), 4032);
         let largest = pool.store(&object(1, 4032), 1).expect("a page holds it");
         assert_eq!(bytes_of(&pool, largest), object(1, 4032));
         let bytes = 4033;

@@ -2,8 +2,6 @@
 
 use rustc_hash::FxHashMap;
 
-use super::odds::Odds;
-
 /// Switches that a page may miss before it leaves its table (section 4.3).
 pub const TIMEOUT_SWITCHES: u8 = 5;
 
@@ -20,22 +18,9 @@ enum Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Untouched,
-    /// It was brought back, and not accessed so far.
-    Fetched,
-    /// It was brought back, and accessed.
-    Used,
-    /// It was away when it was accessed.
-    Faulted,
-    /// It was in its place when it was accessed, or is held to have been.
-    InPlace,
+    Accessed,
     /// Whether it was accessed cannot be told.
     Unknown,
-}
-
-impl Seen {
-    fn is_access(self) -> bool {
-        matches!(self, Self::Used | Self::Faulted | Self::InPlace)
-    }
 }
 
 /// What is known of a page of one of the tables; with its number 16 bytes.
@@ -45,8 +30,6 @@ struct TableEntry {
     order: u32,
     /// Switches that it may still miss.
     timeout: u8,
-    /// A bit for each of the last windows that could tell, the newest lowest: whether it was accessed.
-    history: u8,
     table: Table,
     seen: Seen,
 }
@@ -56,8 +39,6 @@ impl TableEntry {
         Self {
             order,
             timeout,
-            // The windows that brought it into its table.
-            history: if table == Table::Target { 0b11 } else { 0b1 },
             table,
             seen: Seen::Untouched,
         }
@@ -73,61 +54,44 @@ pub struct AnonUpdate {
     pub promoted: u64,
     /// Pages that left their table, since they were not accessed for too long.
     pub evicted: u64,
-    /// Pages that were brought back for the window.
-    pub fetched: u64,
-    /// Of these, those that were accessed in it.
-    pub used: u64,
 }
 
 /// The estimator for anonymous pages of one application.
 ///
 /// A host opens a window when the application comes to the foreground, reports faults and accesses, and
 /// closes it when the application has answered. A host that sees accesses only by bits that the processor
-/// sets clears them for [`Self::tracked`] when the window opens, and reports those that are set again
-/// before it closes.
+/// sets clears them when the window opens, and reports those that are set again before it closes.
 ///
 /// - A page that faults in a window and is in no table becomes a candidate.
 /// - A candidate that is accessed in a later window becomes a target: it is brought back at the next switch.
 /// - A page that is not accessed in [`TIMEOUT_SWITCHES`] windows in a row leaves its table.
-///
-/// Launches of some programs are not alike: what is brought back by that rule is then mostly in vain. With a least
-/// likelihood (ours, not the paper's) the tables stay as they are, and of their pages those are brought back whose history
-/// of four windows was followed by an access often enough in this application.
 ///
 /// It knows page numbers only: no addresses are followed, nothing is read. Memory: 17 bytes for each
 /// place of the table, and 8 for each fault of the open window.
 #[derive(Debug)]
 pub struct AnonEstimator {
     timeout: u8,
-    /// In percent; 0: the target table is brought back.
-    least_likely_percent: u8,
-    odds: Odds,
     entries: FxHashMap<u64, TableEntry>,
     /// The fault buffer: pages in no table, in the order of their faults, with their place in the window.
     faults: Vec<(u64, u32)>,
     /// Accesses in the open window so far.
     clock: u32,
-    targets: usize,
 }
 
 impl Default for AnonEstimator {
     fn default() -> Self {
-        Self::new(TIMEOUT_SWITCHES, 0)
+        Self::new(TIMEOUT_SWITCHES)
     }
 }
 
 impl AnonEstimator {
-    /// An estimator that knows nothing. `timeout_switches` of 0 counts as 1. What is accessed with less than
-    /// `least_likely_percent` is not brought back; 0: as published.
-    pub fn new(timeout_switches: u8, least_likely_percent: u8) -> Self {
+    /// An estimator that knows nothing. `timeout_switches` of 0 counts as 1.
+    pub fn new(timeout_switches: u8) -> Self {
         Self {
             timeout: timeout_switches.max(1),
-            least_likely_percent,
-            odds: Odds::default(),
             entries: FxHashMap::default(),
             faults: Vec::new(),
             clock: 0,
-            targets: 0,
         }
     }
 
@@ -143,12 +107,8 @@ impl AnonEstimator {
     /// A page was accessed in the window; `faulted` if it was not in its place. Constant time.
     pub fn accessed(&mut self, page: u64, faulted: bool) {
         match self.entries.get_mut(&page) {
-            Some(entry) if !entry.seen.is_access() => {
-                entry.seen = match (entry.seen, faulted) {
-                    (Seen::Fetched, _) => Seen::Used,
-                    (_, true) => Seen::Faulted,
-                    (_, false) => Seen::InPlace,
-                };
+            Some(entry) if entry.seen != Seen::Accessed => {
+                entry.seen = Seen::Accessed;
                 entry.order = self.clock;
                 self.clock += 1;
             }
@@ -161,20 +121,11 @@ impl AnonEstimator {
         }
     }
 
-    /// A page was brought back for the window.
-    pub fn fetched(&mut self, page: u64) {
-        if let Some(entry) = self.entries.get_mut(&page)
-            && entry.seen == Seen::Untouched
-        {
-            entry.seen = Seen::Fetched;
-        }
-    }
-
     /// Of the pages for which `is_unseen`, it is not known whether they were accessed in the window, unless that
     /// was reported: they neither age nor are they promoted. Linear in the pages of the tables.
     pub fn unseen(&mut self, mut is_unseen: impl FnMut(u64) -> bool) {
         for (&page, entry) in &mut self.entries {
-            if !entry.seen.is_access() && is_unseen(page) {
+            if entry.seen != Seen::Accessed && is_unseen(page) {
                 entry.seen = Seen::Unknown;
             }
         }
@@ -191,21 +142,12 @@ impl AnonEstimator {
     pub fn window_end(&mut self) -> AnonUpdate {
         let mut update = AnonUpdate::default();
         let timeout = self.timeout;
-        self.odds.window_end();
         self.entries.retain(|_, entry| {
             let seen = std::mem::replace(&mut entry.seen, Seen::Untouched);
             if seen == Seen::Unknown {
                 return true;
             }
-            let is_accessed = seen.is_access();
-            update.fetched += u64::from(matches!(seen, Seen::Fetched | Seen::Used));
-            update.used += u64::from(seen == Seen::Used);
-            // Only what was away could have been brought back; and that a page in its place was accessed may be a guess.
-            if seen != Seen::InPlace {
-                self.odds.note(entry.history, is_accessed);
-            }
-            entry.history = entry.history << 1 | u8::from(is_accessed);
-            if is_accessed {
+            if seen == Seen::Accessed {
                 entry.timeout = timeout;
                 if entry.table == Table::Candidate {
                     entry.table = Table::Target;
@@ -214,13 +156,9 @@ impl AnonEstimator {
                 return true;
             }
             entry.timeout -= 1;
-            if entry.timeout == 0 {
-                update.evicted += 1;
-                self.targets -= usize::from(entry.table == Table::Target);
-            }
+            update.evicted += u64::from(entry.timeout == 0);
             entry.timeout > 0
         });
-        self.targets += update.promoted as usize;
         for (page, order) in std::mem::take(&mut self.faults) {
             self.entries.entry(page).or_insert_with(|| {
                 update.inserted += 1;
@@ -233,60 +171,28 @@ impl AnonEstimator {
         update
     }
 
-    /// The pages to bring back at a switch, in the order in which they were first accessed in the last window that
-    /// accessed them.
-    pub fn expected(&self) -> Vec<u64> {
-        self.in_order(|entry| self.expects(entry))
-    }
-
-    fn expects(&self, entry: &TableEntry) -> bool {
-        let is_target = entry.table == Table::Target;
-        if self.least_likely_percent == 0 {
-            return is_target;
-        }
-        let was_accessed = entry.history & 1 == 1;
-        let likely = self.odds.percent(entry.history);
-        likely.map_or(is_target && was_accessed, |percent| {
-            percent >= f32::from(self.least_likely_percent)
-        })
-    }
-
-    /// The prepaging target table, in the same order.
+    /// The prepaging target table: the pages to bring back at a switch, in the order in which they were first accessed in
+    /// the last window that accessed them.
     pub fn targets(&self) -> Vec<u64> {
-        self.in_order(|entry| entry.table == Table::Target)
+        self.in_order(Table::Target)
     }
 
     /// The online candidate table, in the same order.
     pub fn candidates(&self) -> Vec<u64> {
-        self.in_order(|entry| entry.table == Table::Candidate)
+        self.in_order(Table::Candidate)
     }
 
-    fn in_order(&self, wanted: impl Fn(&TableEntry) -> bool) -> Vec<u64> {
-        let entries = self.entries.iter().filter(|(_, e)| wanted(e));
+    fn in_order(&self, table: Table) -> Vec<u64> {
+        let entries = self.entries.iter().filter(|(_, e)| e.table == table);
         let mut pages: Vec<_> = entries.map(|(&page, e)| (e.order, page)).collect();
         pages.sort_unstable();
         pages.into_iter().map(|(_, page)| page).collect()
     }
 
-    /// Every page of both tables, in no order: those whose accesses matter.
-    pub fn tracked(&self) -> impl Iterator<Item = u64> + '_ {
-        self.entries.keys().copied()
-    }
-
     /// Whether the page is to be brought back at a switch.
     pub fn is_expected(&self, page: u64) -> bool {
         let entry = self.entries.get(&page);
-        entry.is_some_and(|entry| self.expects(entry))
-    }
-
-    /// How many pages are targets.
-    pub fn target_len(&self) -> usize {
-        self.targets
-    }
-
-    /// How many pages are candidates.
-    pub fn candidate_len(&self) -> usize {
-        self.entries.len() - self.targets
+        entry.is_some_and(|entry| entry.table == Table::Target)
     }
 
     /// Takes tables that were learned earlier, both in their order, in place of its own. A page that is in
@@ -301,13 +207,11 @@ impl AnonEstimator {
                 self.entries.entry(page).or_insert(entry);
             }
         }
-        let targets = self.entries.values().filter(|e| e.table == Table::Target);
-        self.targets = targets.count();
     }
 
     /// Forgets everything: the process ended, and its addresses mean nothing any more.
     pub fn clear(&mut self) {
-        *self = Self::new(self.timeout, self.least_likely_percent);
+        *self = Self::new(self.timeout);
     }
 
     /// Bytes of memory that the tables and the fault buffer hold.
@@ -350,7 +254,6 @@ mod tests {
         assert_eq!((update.inserted, update.promoted), (0, 2));
         assert_eq!(e.targets(), [5, 7], "in the order of this window");
         assert!(e.is_expected(5) && !e.is_expected(3) && !e.is_expected(9));
-        assert_eq!((e.target_len(), e.candidate_len()), (2, 1));
     }
 
     #[test]
@@ -372,25 +275,7 @@ mod tests {
             );
         }
         assert_eq!(window(&mut e, &[], &[]).evicted, 1);
-        assert_eq!((e.target_len(), e.candidate_len()), (0, 0));
-    }
-
-    #[test]
-    fn what_was_in_its_place_says_nothing_of_what_was_away() {
-        let mut e = AnonEstimator::new(TIMEOUT_SWITCHES, 60);
-        let pages: Vec<u64> = (0..16).collect();
-        window(&mut e, &pages, &[]);
-        // Held to be accessed, again and again.
-        for _ in 0..8 {
-            window(&mut e, &[], &pages);
-        }
-        assert!(e.is_expected(3), "as a target that was accessed");
-        e.window_begin();
-        pages.iter().for_each(|&page| e.fetched(page));
-        (0..4).for_each(|page| e.accessed(page, false));
-        let update = e.window_end();
-        assert_eq!((update.fetched, update.used), (16, 4));
-        assert!(!e.is_expected(3), "4 of 16 were used");
+        assert_eq!((e.targets(), e.candidates()), (vec![], vec![]));
     }
 
     #[test]
@@ -404,37 +289,9 @@ mod tests {
     }
 
     #[test]
-    fn with_a_least_likelihood_what_came_back_in_vain_stays_away() {
-        let pages: Vec<u64> = (0..100).collect();
-        let mut e = AnonEstimator::new(TIMEOUT_SWITCHES, 60);
-        window(&mut e, &pages, &[]);
-        assert!(e.expected().is_empty(), "candidates, and nothing is known");
-        window(&mut e, &[], &pages);
-        assert_eq!(e.expected(), pages, "all were accessed again");
-        window(&mut e, &[], &pages[..10]);
-        assert!(e.expected().is_empty(), "a tenth of them was");
-        assert_eq!(e.targets().len(), 100, "the tables are as published");
-        for _ in 0..4 {
-            window(&mut e, &[], &pages[..10]);
-        }
-        assert_eq!(e.expected(), pages[..10], "those that always are");
-    }
-
-    #[test]
-    fn candidates_come_back_where_one_access_is_followed_by_another() {
-        let mut e = AnonEstimator::new(TIMEOUT_SWITCHES, 60);
-        let batch = |n: u64| (100 * n..100 * n + 50).collect::<Vec<u64>>();
-        window(&mut e, &batch(0), &[]);
-        window(&mut e, &[batch(1), batch(0)].concat(), &[]);
-        assert!(batch(1).iter().all(|&page| e.is_expected(page)));
-        assert_eq!(e.candidates(), batch(1));
-    }
-
-    #[test]
     fn tables_that_were_learned_earlier_are_taken_in_their_order() {
         let mut e = AnonEstimator::default();
         e.restore(&[9, 4], &[4, 6]);
         assert_eq!((e.targets(), e.candidates()), (vec![9, 4], vec![6]));
-        assert_eq!(e.target_len(), 2);
     }
 }

@@ -19,10 +19,6 @@ pub struct FileUpdate {
     pub unknown: u64,
     /// Targets that were fetched and not used.
     pub evicted: u64,
-    /// Pages that were fetched and are known to be used or not.
-    pub fetched: u64,
-    /// Of these, not used.
-    pub wasted: u64,
 }
 
 /// The estimator for pages of files of one application. `F` names a file: any number or path.
@@ -42,10 +38,6 @@ pub struct FileEstimator<F> {
     faults: Vec<(F, Extent)>,
     /// Fetched for the open window and not touched yet.
     unused: FileTable<F>,
-    /// Targets that were missing when it opened, were not fetched, and were not touched yet.
-    left: FileTable<F>,
-    /// Pages that were fetched for it and are known to be used or not.
-    fetched: u64,
 }
 
 impl<F> Default for FileEstimator<F> {
@@ -55,8 +47,6 @@ impl<F> Default for FileEstimator<F> {
             targets: FileTable::new(),
             faults: Vec::new(),
             unused: FileTable::new(),
-            left: FileTable::new(),
-            fetched: 0,
         }
     }
 }
@@ -75,33 +65,11 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
     pub fn window_begin(&mut self) {
         self.faults.clear();
         self.unused.clear();
-        self.left.clear();
-        self.fetched = 0;
     }
 
     /// The host fetched these pages ahead of their use, since the window opened.
     pub fn fetched(&mut self, file: F, extent: Extent) {
-        let unused = self.unused.entry(file).or_default();
-        let before = unused.pages();
-        unused.insert(extent, 1);
-        self.fetched += unused.pages() - before;
-    }
-
-    /// The page is missing, but it was not fetched after all. If the window does not touch it, it is no target any more, unless
-    /// it `stays` one.
-    pub fn left(&mut self, file: F, page: u64, stays: bool) {
-        let Some(unused) = self.unused.get_mut(&file) else {
-            return;
-        };
-        let before = unused.pages();
-        unused.remove(Extent::page(page));
-        self.fetched -= before - unused.pages();
-        if !stays {
-            self.left
-                .entry(file)
-                .or_default()
-                .insert(Extent::page(page), 1);
-        }
+        self.unused.entry(file).or_default().insert(extent, 1);
     }
 
     /// Pages were missing in the window and had to be read.
@@ -116,10 +84,8 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
 
     /// A page was touched in the window, wherever it was. Its fetch, if there was one, was of use.
     pub fn accessed(&mut self, file: F, page: u64) {
-        for table in [&mut self.unused, &mut self.left] {
-            if let Some(extents) = table.get_mut(&file) {
-                extents.remove(Extent::page(page));
-            }
+        if let Some(extents) = self.unused.get_mut(&file) {
+            extents.remove(Extent::page(page));
         }
     }
 
@@ -128,7 +94,6 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
         for (&file, extents) in &mut self.unused {
             let pages = extents.iter().flat_map(|extent| extent.first..extent.end());
             let seen: Vec<_> = pages.filter(|&page| is_unseen(file, page)).collect();
-            self.fetched -= seen.len() as u64;
             seen.into_iter()
                 .for_each(|page| extents.remove(Extent::page(page)));
         }
@@ -136,13 +101,8 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
 
     /// The window closes: unused targets go, profiled faults come.
     pub fn window_end(&mut self) -> FileUpdate {
-        let mut update = FileUpdate {
-            fetched: std::mem::take(&mut self.fetched),
-            wasted: table_pages(&self.unused),
-            ..FileUpdate::default()
-        };
-        let unused = std::mem::take(&mut self.unused);
-        for (file, extents) in unused.into_iter().chain(std::mem::take(&mut self.left)) {
+        let mut update = FileUpdate::default();
+        for (file, extents) in std::mem::take(&mut self.unused) {
             let Some(targets) = self.targets.get_mut(&file) else {
                 continue;
             };
@@ -197,17 +157,11 @@ impl<F: Copy + Ord + Hash> FileEstimator<F> {
         extents.is_some_and(|extents| extents.contains(page))
     }
 
-    /// How many pages are to be brought back.
-    pub fn target_pages(&self) -> u64 {
-        table_pages(&self.targets)
-    }
-
     /// Bytes of memory that the tables and the fault buffer hold.
     pub fn state_bytes(&self) -> usize {
         self.candidates.as_ref().map_or(0, table_bytes)
             + table_bytes(&self.targets)
             + table_bytes(&self.unused)
-            + table_bytes(&self.left)
             + self.faults.capacity() * size_of::<(F, Extent)>()
     }
 }
@@ -242,7 +196,7 @@ mod tests {
         assert_eq!((update.profiled, update.unknown), (4, 7));
         // Pages 10 to 21 lie between two extents that are 12 pages apart.
         assert_eq!(targets(&e), [extent(8, 15), extent(100, 1)]);
-        assert_eq!(e.target_pages(), 16);
+        assert_eq!(table_pages(e.targets()), 16);
     }
 
     #[test]
@@ -280,7 +234,7 @@ mod tests {
             e.faulted(7, extent(window << 20, 100_000));
             e.window_end();
         }
-        assert_eq!(e.target_pages(), 200_000);
+        assert_eq!(table_pages(e.targets()), 200_000);
     }
 
     #[test]

@@ -14,7 +14,6 @@
 pub mod anon;
 pub mod extents;
 pub mod file;
-mod odds;
 pub mod plan;
 pub mod profile;
 
@@ -24,7 +23,6 @@ pub use file::{FileEstimator, FileUpdate};
 pub use plan::{Batch, FilePlan};
 pub use profile::{FileTable, Profiler};
 
-use self::odds::{Allowance, FIRST_ANON_PAGES, FIRST_FILE_PAGES};
 use super::{Access, Prefetch};
 use crate::entry::{PolicyEntry, arguments};
 use crate::learned::Learned;
@@ -34,8 +32,8 @@ use warmswap_page::{AppId, FileId, LaunchKind, PageAddr};
 
 pub(super) const ENTRY: PolicyEntry<dyn Prefetch> = PolicyEntry {
     name: "footprint",
-    summary: "a launch brings back what earlier ones touched; footprint:only=anon|file,timeout=SWITCHES (5),profile=SWITCHES (10),cold=learn,most=PAGES (65536),likely=PERCENT (0)",
-    source: "ASAP sections 4 and 5; not in the paper: cold=learn counts cold launches as switches, profile=0 takes any page of a file that a relaunch had to read, and likely=PERCENT leaves anonymous pages that are accessed less often, and pages of files where few are missing",
+    summary: "a launch brings back what earlier ones touched; footprint:only=anon|file,timeout=SWITCHES (5),profile=SWITCHES (10),cold=learn,most=PAGES (65536)",
+    source: "ASAP sections 4 and 5; not in the paper: cold=learn counts cold launches as switches, and profile=0 takes any page of a file that a relaunch had to read",
     build: |text| Ok(Box::new(Footprint::parse(text)?)),
 };
 
@@ -54,10 +52,6 @@ pub struct Config {
     pub learn_cold: bool,
     /// The most pages that one launch brings back.
     pub most_pages: usize,
-    /// Anonymous pages that are accessed with less likelihood are not brought back, and no pages of files for a while
-    /// after fewer of them were used, then few at first by hosts that ask how many ([`Prefetch::files_to_read`]); in percent,
-    /// 0: as published.
-    pub least_likely_percent: u8,
 }
 
 impl Default for Config {
@@ -69,17 +63,6 @@ impl Default for Config {
             profile_switches: profile::PROFILE_SWITCHES,
             learn_cold: false,
             most_pages: 65_536,
-            least_likely_percent: 0,
-        }
-    }
-}
-
-impl Config {
-    /// How many pages of a kind a launch may bring back that begins now: as published, all of them.
-    fn most_pages_of(&self, allowance: &mut Allowance) -> u64 {
-        match self.least_likely_percent {
-            0 => u64::MAX,
-            _ => allowance.of_launch(),
         }
     }
 }
@@ -91,25 +74,17 @@ struct App {
     /// Without one there is no profile yet; `profiler` makes it.
     file: Option<FileEstimator<FileId>>,
     profiler: Profiler<FileId>,
-    /// How many anonymous pages are worth bringing back, and how many of files.
-    anon_allowance: Allowance,
-    file_allowance: Allowance,
     /// The open window is one that counts.
     learns: bool,
-    /// So many pages of files may be read for the launch that began last.
-    most_file_pages: u64,
 }
 
 impl App {
     fn new(config: Config) -> Self {
         Self {
-            anon: AnonEstimator::new(config.timeout_switches, config.least_likely_percent),
+            anon: AnonEstimator::new(config.timeout_switches),
             file: (config.profile_switches == 0).then(FileEstimator::default),
             profiler: Profiler::default(),
-            anon_allowance: Allowance::new(FIRST_ANON_PAGES),
-            file_allowance: Allowance::new(FIRST_FILE_PAGES),
             learns: false,
-            most_file_pages: 0,
         }
     }
 }
@@ -124,8 +99,6 @@ pub struct Footprint {
     apps: Vec<App>,
     /// Work for the launch under way: anonymous pages for one worker, files for another.
     anon_work: VecDeque<Batch<FileId>>,
-    /// So many of these pages may be brought back yet, of those that are not in memory.
-    anon_left: u64,
     file_work: VecDeque<Batch<FileId>>,
     /// Whose turn it is: both workers go on side by side.
     files_next: bool,
@@ -138,7 +111,6 @@ impl Footprint {
             config,
             apps: Vec::new(),
             anon_work: VecDeque::new(),
-            anon_left: 0,
             file_work: VecDeque::new(),
             files_next: true,
         }
@@ -154,10 +126,9 @@ impl Footprint {
                 ("profile", _, Ok(switches @ 0..=200)) => config.profile_switches = switches,
                 ("cold", "learn", _) => config.learn_cold = true,
                 ("most", _, Ok(pages @ 1..=16_777_216)) => config.most_pages = pages as usize,
-                ("likely", _, Ok(percent @ 0..=100)) => config.least_likely_percent = percent as u8,
                 _ => {
                     return Err(format!(
-                        "'{key}={value}' is none of only=anon|file, timeout=1..255, profile=0..200, cold=learn, most=1..16777216, likely=0..100"
+                        "'{key}={value}' is none of only=anon|file, timeout=1..255, profile=0..200, cold=learn, most=1..16777216"
                     ));
                 }
             }
@@ -182,11 +153,6 @@ impl Footprint {
         self.file_work.clear();
     }
 
-    /// The anonymous estimator of an application, for a look.
-    pub fn anon(&self, app: AppId) -> Option<&AnonEstimator> {
-        Some(&self.apps.get(usize::from(app.0))?.anon)
-    }
-
     /// The file estimator of an application, once it has a profile.
     pub fn file(&self, app: AppId) -> Option<&FileEstimator<FileId>> {
         self.apps.get(usize::from(app.0))?.file.as_ref()
@@ -200,35 +166,6 @@ impl Prefetch for Footprint {
         0
     }
 
-    /// Not in launches that bring no files back, since the last ones did so in vain, but for the last of these: what is
-    /// tried again is new. Where it leaves what is not likely to be used, only in those before which pages were dropped.
-    fn watches_files(&self, app: AppId, are_dropped: bool) -> bool {
-        let state = self.apps.get(usize::from(app.0));
-        let is_worth = are_dropped || self.config.least_likely_percent == 0;
-        self.config.files && is_worth && state.is_none_or(|state| !state.file_allowance.rests_on())
-    }
-
-    fn leave_files(&mut self) {
-        self.file_work.clear();
-    }
-
-    /// None where most of them are in memory: the kernel drops first what is used least, so that what it dropped is what
-    /// launches do without. As published, all.
-    fn files_to_read(&mut self, app: AppId, missing_pages: u64, present_pages: u64) -> u64 {
-        if self.config.least_likely_percent > 0 && missing_pages < present_pages {
-            return 0;
-        }
-        self.app(app).most_file_pages
-    }
-
-    /// As published, only what was fetched in vain is no target any more.
-    fn file_left(&mut self, app: AppId, file: FileId, page: u64) {
-        let stays = self.config.least_likely_percent == 0;
-        if let Some(estimator) = &mut self.app(app).file {
-            estimator.left(file, page, stays);
-        }
-    }
-
     fn footprint_pages(&self) -> usize {
         self.config.most_pages
     }
@@ -240,22 +177,16 @@ impl Prefetch for Footprint {
         state.learns = kind == LaunchKind::Relaunch || config.learn_cold;
         state.anon.window_begin();
         let mut anon = Vec::new();
-        let mut anon_left = 0;
         if config.anon {
-            anon = state.anon.expected();
-            anon_left = config.most_pages_of(&mut state.anon_allowance);
+            anon = state.anon.targets();
         }
         let mut files = VecDeque::new();
         if let Some(file) = state.file.as_mut().filter(|_| config.files) {
             file.window_begin();
-            state.most_file_pages = config.most_pages_of(&mut state.file_allowance);
-            if state.most_file_pages > 0 {
-                let plans = plan::files_largest_first(file.targets());
-                files.extend(plans.iter().flat_map(plan::FilePlan::batches));
-            }
+            let plans = plan::files_largest_first(file.targets());
+            files.extend(plans.iter().flat_map(plan::FilePlan::batches));
         }
         self.anon_work.extend(plan::anon_batches(&anon));
-        self.anon_left = anon_left;
         self.file_work = files;
         self.files_next = true;
     }
@@ -308,21 +239,14 @@ impl Prefetch for Footprint {
         let state = self.app(app);
         let learns = std::mem::take(&mut state.learns);
         if config.anon && learns {
-            let update = state.anon.window_end();
-            state
-                .anon_allowance
-                .launched(update.fetched, update.used, config.least_likely_percent);
+            state.anon.window_end();
         }
         if !config.files {
             return;
         }
         match &mut state.file {
             Some(file) => {
-                let update = file.window_end();
-                let used = update.fetched - update.wasted;
-                state
-                    .file_allowance
-                    .launched(update.fetched, used, config.least_likely_percent);
+                file.window_end();
             }
             // A launch in which no page of a file was seen says nothing of files: the host may not have looked.
             None if learns && state.profiler.is_touched() => {
@@ -337,9 +261,6 @@ impl Prefetch for Footprint {
     }
 
     fn next_batch(&mut self) -> Option<Batch<FileId>> {
-        if self.anon_left == 0 {
-            self.anon_work.clear();
-        }
         let (first, second) = if self.files_next {
             (&mut self.file_work, &mut self.anon_work)
         } else {
@@ -363,17 +284,10 @@ impl Prefetch for Footprint {
     }
 
     fn fetched(&mut self, app: AppId, addr: PageAddr) {
-        if matches!(addr, PageAddr::Anon { .. }) {
-            self.anon_left = self.anon_left.saturating_sub(1);
-        }
-        let state = self.app(app);
-        match addr {
-            PageAddr::Anon { number } => state.anon.fetched(number),
-            PageAddr::File { file, number } => {
-                if let Some(estimator) = &mut state.file {
-                    estimator.fetched(file, Extent::page(number));
-                }
-            }
+        if let PageAddr::File { file, number } = addr
+            && let Some(estimator) = &mut self.app(app).file
+        {
+            estimator.fetched(file, Extent::page(number));
         }
     }
 

@@ -17,7 +17,7 @@ use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::psi::MemoryPressure;
 use warmswap_sys::taken::TakenMemory;
 
-use crate::clock::{Cpu, cpu_ns};
+use crate::clock::thread_cpu_ns;
 
 /// Time between two looks. Each costs about 50 µs.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -106,13 +106,13 @@ impl Drop for Watch {
 
 fn watch(root: &Root, seen: &Mutex<Seen>, has_ended: &AtomicBool, taken: &TakenMemory) {
     let (begin, mut window) = (Instant::now(), None);
-    let mut cpu = cpu_ns(Cpu::Thread);
+    let mut cpu = thread_cpu_ns();
     while !has_ended.load(Ordering::Acquire) {
         if let Ok(memory) = Meminfo::read(root) {
             let stall_us = MemoryPressure::read(root).ok().flatten();
             let stall_us = stall_us.map(|pressure| pressure.full.total_us);
             let percent = stall_percent(&mut window, begin.elapsed(), stall_us).unwrap_or(0.0);
-            let now = cpu_ns(Cpu::Thread);
+            let now = thread_cpu_ns();
             let mut seen = seen.lock();
             *seen = seen.and(Seen {
                 looks: 1,

@@ -115,8 +115,6 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
         total: args
             .total_mib
             .map_or(Total::Share(args.share), |mib| Total::Bytes(mib << 20)),
-        swap_bytes: None,
-        is_limited_at_start: false,
         blocks: if args.quick { 1 } else { args.blocks },
         relaunches: if args.quick {
             args.relaunches.min(3)
@@ -138,7 +136,6 @@ fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
             ..HostConfig::default()
         },
         preload,
-        footprints: None,
         command: product_command(),
         sample_every: args.sample_ms.map(Duration::from_millis),
         allow_busy: args.allow_busy,
@@ -206,7 +203,7 @@ fn arms(args: &RelaunchArgs, apps: &[AppSpec]) -> Result<(Vec<Arm>, Option<Prelo
 }
 
 /// What the arm `preload` needs, if this machine can run it.
-pub(super) fn preload(scheme: &str, algorithm: &str) -> Result<Preload> {
+fn preload(scheme: &str, algorithm: &str) -> Result<Preload> {
     let scheme = with_codec(scheme, algorithm);
     SchemeSpec::parse(&scheme)?;
     let machine = Machine::this();
@@ -252,7 +249,7 @@ fn definitions(args: &RelaunchArgs) -> Result<Vec<AppSpec>> {
     Ok(specs)
 }
 
-pub(super) fn narrate(step: Step<'_>) {
+fn narrate(step: Step<'_>) {
     match step {
         Step::Arm { arm, block } => warmswap_output::tell!("block {}: {}", block + 1, arm.name()),
         Step::Started { app } => warmswap_output::tell!("  {app} started"),

@@ -8,7 +8,7 @@ use warmswap_study::{PrepagingRow, Similarity};
 
 use super::Made;
 use crate::arms;
-use crate::chart::{Axis, BarRow, Bars, Curve, Curves, DotRow, Dots, Ink, Paint};
+use crate::chart::{Axis, BarRow, Bars, Curve, Curves, Ink, Paint};
 use crate::series::{self, Beside, Latencies};
 use crate::stored::Results;
 
@@ -58,34 +58,6 @@ pub(super) fn replayed(
         format!("{}; flash {}.", traces.join(", "), of.device),
         make(&latencies)?,
     ))
-}
-
-pub(super) fn faults(results: &Results) -> Option<Made> {
-    let rows = results.faults.first()?.measures.iter().map(|of| DotRow {
-        label: format!("{} / {}", of.what, of.other),
-        values: vec![Some(of.ours_ns), Some(of.other_ns)],
-    });
-    made(Dots {
-        kinds: vec![
-            ("arena", Ink::Series(0), false),
-            ("beside", Ink::Series(1), true),
-        ],
-        rows: rows.collect(),
-        unit: Quantity::Nanoseconds,
-        is_log: true,
-        most: None,
-    })
-}
-
-pub(super) fn residency(results: &Results, at: usize) -> Option<Made> {
-    let drawn = series::residency(results.residency.first()?);
-    let (of, curves) = drawn.into_iter().nth(at)?;
-    let more = format!(
-        "{} under {}. What is kept hot in frames while the application is away need not come back.",
-        of.app,
-        arms::name(&of.scheme)
-    );
-    Some((more, Box::new(curves)))
 }
 
 pub(super) fn capacity(results: &Results) -> Option<Made> {
@@ -219,7 +191,6 @@ pub(super) fn chunks(
         curves,
         x: Axis::log("bytes compressed at once", series::bytes),
         y,
-        is_stacked: false,
         most: None,
     };
     Some((more, Box::new(curves)))

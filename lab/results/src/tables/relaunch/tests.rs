@@ -56,7 +56,6 @@ fn report(arms: Vec<ArmResult>) -> RelaunchReport {
         arms,
         features: Vec::new(),
         values: Vec::new(),
-        footprints: None,
     }
 }
 
