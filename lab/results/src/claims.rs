@@ -430,6 +430,22 @@ mod tests {
     }
 
     #[test]
+    fn results_in_the_tree_speak_of_every_claim_but_of_launches_of_the_heap() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results");
+        let files = std::fs::read_dir(folder).unwrap();
+        let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        paths.sort();
+        let results = Results::load(&paths).unwrap();
+        for claim in Paper::ALL.into_iter().flat_map(Paper::claims) {
+            let name = format!("{} {}", claim.figure, claim.says);
+            let is_of_heap = claim.command.starts_with("warmswap-lab bench fleet");
+            let verdict = Finding::of(claim, &results).verdict;
+            assert_ne!(verdict, Verdict::NotRun, "{name}");
+            assert!(is_of_heap || verdict != Verdict::NotEvaluated, "{name}");
+        }
+    }
+
+    #[test]
     fn every_claim_says_what_it_is_and_how_ours_is_made() {
         let mut count = 0;
         for paper in Paper::ALL {
