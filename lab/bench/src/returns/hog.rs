@@ -104,11 +104,16 @@ impl Hog {
         }
     }
 
-    fn failure(&self) -> BenchError {
+    /// What it said last, else how it ended; it is about to.
+    fn failure(&mut self) -> BenchError {
         let text = file::read(&self.folder.join("said")).unwrap_or_default();
-        let last = text.lines().last().unwrap_or("the kernel killed it");
+        let status = || match self.session.child().wait() {
+            Ok(status) => format!("it said nothing: {status}"),
+            Err(error) => format!("it said nothing, and cannot be waited for: {error}"),
+        };
+        let last = text.lines().last().map(str::to_owned);
         BenchError::Hog {
-            said: last.to_owned(),
+            said: last.unwrap_or_else(status),
         }
     }
 }
@@ -198,7 +203,7 @@ mod tests {
         hog.session.child().kill().unwrap();
         let error = hog.wait_until_ended().unwrap_err();
         assert!(
-            error.to_string().ends_with("the kernel killed it"),
+            error.to_string().ends_with("signal: 9 (SIGKILL)"),
             "{error}"
         );
     }
