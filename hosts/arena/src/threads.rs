@@ -19,10 +19,11 @@ use crate::restore::Jobs;
 /// How long the pager sleeps when no thread calls it.
 const PAGER_SLEEP: Duration = Duration::from_millis(50);
 
-/// Faults wait in vain for so long, and for so many turns of the pager, before they are given frames beyond the budget: a
-/// thread that is about to give one up may be waiting for a processor.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// Faults wait in vain for so many turns of the pager, and for so long, before they are given frames beyond the budget: a
+/// thread that is about to give one up may be waiting for a processor. The time does not count where the pool is full: then
+/// nothing can leave.
 const PATIENT_TURNS: u32 = 3;
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// How long the pager sleeps between two such turns, unless it is called.
 const STUCK_SLEEP: Duration = Duration::from_millis(1);
@@ -177,7 +178,8 @@ fn run_pager<M: AddressMap>(
         if is_stuck {
             stuck_turns += 1;
             let since = *stuck_since.get_or_insert_with(Instant::now);
-            if stuck_turns > PATIENT_TURNS && since.elapsed() >= PATIENCE {
+            let is_over = since.elapsed() >= PATIENCE || guard.engine.pool_is_full();
+            if stuck_turns > PATIENT_TURNS && is_over {
                 guard.overcommit(core);
                 (stuck_since, stuck_turns) = (None, 0);
             }
