@@ -4,7 +4,7 @@
 //! objects' checksums. An object takes whole chunks of one page. A page that has room for another
 //! object is *unbuddied*, on the list of its number of free chunks; a new object goes to the page
 //! with the least room that holds it, of those the one that changed last. The others are *buddied*
-//! (ezswap section II-B).
+//! (ezswap section II-C).
 //!
 //! zbud puts one object behind the header and one at the end, and never moves them. z3fold packs
 //! its objects behind the header and closes the gap when one is freed, so that the free chunks are

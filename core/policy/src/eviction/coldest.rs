@@ -1,4 +1,4 @@
-//! `coldest`: chunks of cold pages are written back first, then warm, then hot ones (Ariadne section 4.2).
+//! `coldest`: chunks of cold pages are written back first, then warm, then hot ones (Ariadne section 4.1).
 
 use super::Eviction;
 use super::chunk_list::ChunkLists;
@@ -9,7 +9,7 @@ use crate::stored::StoredChunk;
 pub(super) const ENTRY: PolicyEntry<dyn Eviction> = PolicyEntry {
     name: "coldest",
     summary: "cold chunks are written back first, then warm, then hot; the oldest of a class first",
-    source: "Ariadne section 4.2: cold data is swapped out first",
+    source: "Ariadne section 4.1: cold data is swapped out first",
     build: |arguments| {
         no_arguments(arguments)?;
         Ok(Box::new(Coldest::default()))

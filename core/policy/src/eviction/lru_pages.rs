@@ -9,7 +9,7 @@ use crate::page::ChunkId;
 pub(super) const ENTRY: PolicyEntry<dyn Eviction> = PolicyEntry {
     name: "lru-pages",
     summary: "all chunks of the page of the pool that took in none for the longest time",
-    source: "zswap over zpool up to Linux 6.6; ezswap section II-B",
+    source: "zswap over zpool up to Linux 6.6; ezswap section II-C",
     build: |arguments| {
         no_arguments(arguments)?;
         Ok(Box::new(LruPages::default()))
