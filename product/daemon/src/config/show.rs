@@ -82,7 +82,7 @@ impl Config {
             if !comment.is_empty() {
                 text += &format!("# {}\n", comment.join(", "));
             }
-            text += &format!("{} = {}\n", setting.key, setting.value);
+            text += &assignment("", &setting.key, &setting.value);
         }
         text
     }
@@ -168,8 +168,26 @@ fn describe<T: Section>(name: &str, facts: Facts, text: &mut String) {
     } in T::KEYS
     {
         comment(doc, text);
-        text.push_str(&format!("#{name} = {}\n", show(&defaults)));
+        text.push_str(&assignment("#", name, &show(&defaults)));
     }
+}
+
+/// A key and its value, behind a mark; an array that is too wide in several lines.
+fn assignment(mark: &str, key: &str, value: &str) -> String {
+    let whole = format!("{mark}{key} = {value}\n");
+    let items = match value.parse() {
+        Ok(toml::Value::Array(items)) if whole.len() > WIDTH => items,
+        _ => return whole,
+    };
+    let (mut text, mut line) = (String::new(), format!("{mark}{key} = ["));
+    for item in items.iter().map(ToString::to_string) {
+        if line.len() + item.len() + 1 > WIDTH {
+            text += &format!("{}\n", line.trim_end());
+            line = format!("{mark}    ");
+        }
+        line += &format!("{item}, ");
+    }
+    text + line.trim_end() + &format!("\n{mark}]\n")
 }
 
 /// Words in lines of comment.

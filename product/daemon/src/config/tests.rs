@@ -233,11 +233,14 @@ fn sizes_below_a_mebibyte_are_shown_as_such() {
 fn what_is_printed_means_the_same_when_it_is_read() {
     let config = read(
         "[zram3]\nzram-resident-limit = \"ram / 3\"\nzram-size = 0.5\n[app.\"x \\\"y\\\" \\u00e9\"]\nexecutable = 'a \\ \"b'\n\
-         [daemon]\nsocket-group = \"wheel\"\n[signals]\nactivity=false\n[discover]\nexclude=[\"a*\", 'b c']\n",
+         [daemon]\nsocket-group = \"wheel\"\n[signals]\nactivity=false\n[discover]\n\
+         exclude=[\"a*\", 'b\", \"c', \"a program of a rather long name\", \"another one of them\", \"and a third one\"]\n",
     )
     .unwrap();
 
-    let again = read(&config.effective()).unwrap();
+    let text = config.effective();
+    assert!(text.lines().all(|line| line.len() <= 100), "{text}");
+    let again = read(&text).unwrap();
 
     let plain = |config: &Config| -> Vec<_> {
         let settings = config.settings();
