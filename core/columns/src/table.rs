@@ -185,6 +185,10 @@ impl Table {
     ) -> Self {
         let at = self.columns.iter().position(|column| column.key == key);
         debug_assert!(at.is_some(), "{key}");
+        let mut rows = rows.into_iter().peekable();
+        if rows.peek().is_none() {
+            return self;
+        }
         for row in rows {
             let cell = at.and_then(|at| self.rows.get_mut(row)?.get_mut(at));
             if let Some(cell) = cell {

@@ -184,11 +184,12 @@ impl Results {
         let mut results = Self::default();
         for path in paths {
             let path = path.as_ref();
-            let text = std::fs::read_to_string(path).map_err(|source| ResultError::Read {
+            let bytes = std::fs::read(path).map_err(|source| ResultError::Read {
                 path: path.to_path_buf(),
                 source,
             })?;
-            results.add(path, &text)?;
+            // What is no text is no JSON either, and is refused as such.
+            results.add(path, &String::from_utf8_lossy(&bytes))?;
         }
         Ok(results)
     }

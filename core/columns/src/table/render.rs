@@ -78,7 +78,7 @@ impl Table {
             .map(|index| self.told_apart(index))
             .collect();
         if !left_out.is_empty() {
-            let left_out = format!("no room for: {}", left_out.join(", "));
+            let left_out = format!("left out for width: {}", left_out.join(", "));
             for line in wrapped(" ", &left_out, style.width) {
                 out += &painted(&line, DIM, style);
             }

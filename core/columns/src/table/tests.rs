@@ -100,7 +100,7 @@ fn narrow_text_is_golden() {
             " zram                    33.0 ms        160 MiB      2.77×",
             " ariadne-ehl-1k-2k-16k   16.0 ms        150 MiB      3.33×",
             " [1] every page stays resident",
-            " no room for: data ratio (paper), refaults",
+            " left out for width: data ratio (paper), refaults",
         ],
     );
 }
@@ -229,7 +229,7 @@ fn what_is_kept_stays_where_there_is_no_room() {
         );
         let fits = text.lines().all(|line| line.chars().count() <= width);
         assert!(fits || width < 40, "{width}: {text}");
-        assert_eq!(text.contains("no room for:"), width < 70, "{text}");
+        assert_eq!(text.contains("left out for width:"), width < 70, "{text}");
     }
 }
 

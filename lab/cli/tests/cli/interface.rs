@@ -156,7 +156,7 @@ fn tables_fit_narrow_terminals() {
     let narrow = in_columns(80, &["compare", &trace, "--no-contents"]).stdout;
     assert!(narrow.contains("vs zram (paper)"), "{narrow}");
     let narrow = in_columns(60, &["compare", &trace, "--no-contents"]).stdout;
-    assert!(narrow.contains("no room for: "), "{narrow}");
+    assert!(narrow.contains("left out for width: "), "{narrow}");
 }
 
 #[test]

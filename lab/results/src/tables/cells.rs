@@ -5,7 +5,16 @@ use warmswap_study::Published;
 use warmswap_columns::table::{Column, Origin};
 use warmswap_columns::units::{Kind, Quantity};
 
-/// What every table with latencies says below.
+/// What tables with latencies say below, with the recorded contents or without.
+pub(super) fn latency_note(with_contents: bool) -> &'static str {
+    if with_contents {
+        LATENCY_NOTE
+    } else {
+        "Time that memory cost in the launch window, all of it modelled. The application's own work is not in it."
+    }
+}
+
+/// The same where contents are always there.
 pub(super) const LATENCY_NOTE: &str = "Time that memory cost in the launch window: codec and pool \
      measured, faults, frames and flash modelled. The application's own work is not in it.";
 

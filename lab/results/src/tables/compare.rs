@@ -6,7 +6,7 @@
 use warmswap_study::Comparison;
 use warmswap_study::compare::{PAPER_LATENCY_VS_DRAM, SchemeRow};
 
-use super::cells::{LATENCY_NOTE, codec_origin, names, paper_note, text};
+use super::cells::{codec_origin, latency_note, names, paper_note, text};
 use warmswap_columns::units::{Kind, Quantity};
 use warmswap_columns::{Column, Table, Value as _};
 
@@ -50,7 +50,7 @@ pub fn relaunch(comparison: &Comparison) -> Table {
         table = table.note(note);
     }
     table = table
-        .note(LATENCY_NOTE)
+        .note(latency_note(comparison.with_contents))
         .note(
             "The relaunch of an application that was killed takes as long as its recorded cold launch, the \
              application's own work included. It is in every figure.",
@@ -177,7 +177,7 @@ pub fn applications(comparison: &Comparison) -> Vec<Table> {
                 });
                 table.row(std::iter::once(text(&scheme.scheme)).chain(medians));
             }
-            tables.push(table.note(LATENCY_NOTE));
+            tables.push(table.note(latency_note(comparison.with_contents)));
         }
     }
     tables

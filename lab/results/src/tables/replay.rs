@@ -4,7 +4,7 @@ use warmswap_policy::reclaim::{RuleRow, Ruling};
 use warmswap_replay::{AppResult, Latency, Relaunch, ReplayResult};
 use warmswap_study::compare::Figures;
 
-use super::cells::{LATENCY_NOTE, codec_origin};
+use super::cells::{codec_origin, latency_note};
 use warmswap_columns::units::counted;
 use warmswap_columns::{Described, Table};
 
@@ -71,7 +71,7 @@ pub fn relaunches(result: &ReplayResult) -> Table {
             "latency_ns",
             killed,
         )
-        .note(LATENCY_NOTE)
+        .note(latency_note(result.with_contents))
         .note("Of the pages touched: found in the pool, in the prefetch buffer, on flash, read from files.")
 }
 
