@@ -42,7 +42,7 @@ pub enum PolicyError {
         reason: String,
     },
     /// No slot has that name.
-    #[error("unknown slot '{0}': {asked}it is one of {SLOTS}", asked = meant(.0, SLOTS))]
+    #[error("unknown slot '{0}': {asked}it is one of {SLOTS}, written SLOT=POLICY", asked = meant(.0, SLOTS))]
     UnknownSlot(String),
     /// A slot is named, and no policy for it.
     #[error("'{0}' is no change: write {0}=POLICY, such as prefetch=none")]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use warmswap_apps::{AppSpec, check, load_all};
+use warmswap_apps::{AppError, AppSpec, check, load_all};
 use warmswap_commands::shipped;
 use warmswap_output::BadInput;
 
@@ -17,6 +17,17 @@ pub fn load_or_default(paths: &[PathBuf]) -> Result<Vec<AppSpec>> {
         [] => load(&default()),
         _ => load(paths),
     }
+}
+
+/// Why there are no definitions in this file or folder.
+fn refused(path: &Path, error: &AppError) -> String {
+    if path.exists() {
+        return format!("no definition of an application: {error}");
+    }
+    let place = path.display();
+    format!(
+        "there is no {place} here or in share/warmswap: --apps names definitions, as those in apps/ of a checkout"
+    )
 }
 
 /// Leaves out the applications that are not installed, and says which. Their files are looked for in `cache`, too.
@@ -40,7 +51,7 @@ pub fn load(paths: &[PathBuf]) -> Result<Vec<AppSpec>> {
         } else {
             AppSpec::load(&path).map(|spec| vec![spec])
         };
-        specs.extend(loaded.map_err(|error| BadInput(error.to_string()))?);
+        specs.extend(loaded.map_err(|error| BadInput(refused(&path, &error)))?);
     }
     Ok(specs)
 }

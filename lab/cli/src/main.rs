@@ -33,9 +33,9 @@ Exit status:
 
 Files:
   /usr/share/warmswap
-      definitions of applications (apps/) and the recorded sample (traces/mixed.wst): what a relative path names that is
-      not in the working directory. Below the folder of the installation, so /usr/local/share/warmswap after
-      `make install`.
+      definitions of applications (apps/) and the recorded sample (traces/mixed.wst). A relative
+      path that is not in the working directory is looked for here. It is below the folder of
+      the installation, so /usr/local/share/warmswap after `make install`.
   /usr/share/warmswap/lab-results.schema.json
       results as a JSON Schema, see warmswap-json(5)";
 

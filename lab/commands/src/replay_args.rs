@@ -5,6 +5,7 @@ use crate::shipped;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+use std::str::FromStr;
 use warmswap_apps::bad_toml;
 use warmswap_engine::MINIMUM_BUDGET_BYTES;
 use warmswap_output::BadInput;
@@ -155,6 +156,16 @@ impl ReplayArgs {
         }
         Ok(())
     }
+}
+
+/// A percentage, with its sign or without.
+///
+/// # Errors
+/// It is none.
+pub fn percent<T: FromStr>(text: &str) -> Result<T, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    let parsed = number.parse();
+    parsed.map_err(|_| format!("'{text}' is no percentage (examples: 60, 60%)"))
 }
 
 /// Opens traces, with their contents or without.

@@ -3,7 +3,7 @@
 mod all;
 
 use crate::host::Host;
-use crate::replay_args::{open, schemes};
+use crate::replay_args::{open, percent, schemes};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -97,10 +97,10 @@ pub struct EzswapArgs {
     #[arg(required = true)]
     traces: Vec<PathBuf>,
     /// Memory for resident pages and pool together, in percent of the trace's footprint
-    #[arg(long, default_value_t = 50, value_name = "PERCENT")]
+    #[arg(long, default_value_t = 50, value_parser = percent::<u32>, value_name = "PERCENT")]
     budget: u32,
     /// Of it, at most this for the pool, in percent
-    #[arg(long, default_value_t = 10.0, value_name = "PERCENT")]
+    #[arg(long, default_value_t = 10.0, value_parser = percent::<f64>, value_name = "PERCENT")]
     pool: f64,
 }
 
@@ -111,10 +111,10 @@ pub struct PartsArgs {
     #[arg(required = true)]
     traces: Vec<PathBuf>,
     /// Memory for resident pages and pool together, in percent of the trace's footprint
-    #[arg(long, default_value_t = 50.0, value_name = "PERCENT")]
+    #[arg(long, default_value_t = 50.0, value_parser = percent::<f64>, value_name = "PERCENT")]
     budget: f64,
     /// Of it, at most this for the pool, in percent: so little that pages are evicted from it
-    #[arg(long, default_value_t = 10.0, value_name = "PERCENT")]
+    #[arg(long, default_value_t = 10.0, value_parser = percent::<f64>, value_name = "PERCENT")]
     pool: f64,
 }
 

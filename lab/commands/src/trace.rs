@@ -179,6 +179,13 @@ pub fn run(command: TraceCommand, host: &dyn Host) -> Result<()> {
                 let why = "--share 0 keeps nothing: give more than 0, up to 1";
                 return Err(BadInput(why.to_owned()).into());
             }
+            if !(0.0..=1.0).contains(&args.share) {
+                let why = format!(
+                    "--share {}: a share is from 0 to 1, such as 0.1",
+                    args.share
+                );
+                return Err(BadInput(why).into());
+            }
             let options = SampleOptions {
                 share: args.share,
                 app_shares,
@@ -265,6 +272,14 @@ fn head(args: &HeadArgs, host: &dyn Host) -> Result<()> {
     output.refuse_tables("warmswap-lab trace head")?;
     let reader = host.reader(&shipped(&args.trace))?;
     let name = |app: AppId| reader.app(app).map_or("?", |info| &info.name);
+    let count = reader.summary().events;
+    if args.from >= count.max(1) {
+        let why = format!(
+            "--from {}: the trace has {count} events, counted from 0",
+            args.from
+        );
+        return Err(BadInput(why).into());
+    }
     let mut events = Vec::new();
     for (event, number) in reader
         .events_from(args.from)?

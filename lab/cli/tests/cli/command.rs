@@ -337,7 +337,7 @@ fn a_definition_that_is_not_there_is_bad_input() {
     let out = folder.path().join("out.wst");
     let missing = folder.path().join("nobody.toml");
     let ran = run(["record", "--apps", text(&missing), "--out", text(&out)]);
-    assert_refused(&ran, 2, &[text(&missing), "No such file"]);
+    assert_refused(&ran, 2, &[text(&missing), "there is no", "--apps names"]);
     let none = folder.path().join("none");
     fs::create_dir(&none).expect("a folder can be made");
     let ran = run(["record", "--apps", text(&none), "--out", text(&out)]);

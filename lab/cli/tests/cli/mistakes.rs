@@ -124,6 +124,18 @@ fn amounts_have_ranges() {
         &["trace", "sample", &trace, "--out", &out, "--share", "0"],
         &["--share 0", "up to 1"],
     );
+    refused(
+        &["trace", "sample", &trace, "--out", &out, "--share", "2"],
+        &["--share 2: a share is from 0 to 1"],
+    );
+    refused(
+        &["trace", "head", &trace, "--from", "99999999"],
+        &["--from 99999999: the trace has ", " events"],
+    );
+    misused(
+        &["study", "parts", &trace, "--budget", "60x"],
+        &["'60x' is no percentage"],
+    );
     assert!(!folder.path().join("out").exists());
 }
 

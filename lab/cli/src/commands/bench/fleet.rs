@@ -12,6 +12,7 @@ use warmswap_bench::fleet::mix;
 use warmswap_bench::fleet::programs::{Corpus, ObjectShapes};
 use warmswap_bench::fleet::working_set::{WorkingSetOptions, working_set};
 use warmswap_bench::fleet::{Arm, FleetReport, Subject, SwapTarget};
+use warmswap_commands::replay_args::percent;
 use warmswap_results::tables;
 use warmswap_study::Progress;
 
@@ -39,7 +40,7 @@ pub struct FleetArgs {
     launches: usize,
     /// Memory for all programs together, in per cent of what they take once they have started. With 75 per cent everything
     /// fits compressed, as on a phone that kills no program; with 50 faults go beyond the budget
-    #[arg(long, default_value_t = 75, value_name = "PERCENT")]
+    #[arg(long, default_value_t = 75, value_parser = percent::<u64>, value_name = "PERCENT")]
     budget: u64,
     /// Heap limits in the background, as multiples of what is live, separated by commas: `heap-limit` and `capacity`
     /// measure all of them, the other experiments the first one

@@ -32,7 +32,8 @@ pub struct RelaunchArgs {
     /// How much memory the applications take
     #[arg(long, value_enum, default_value = "normal")]
     size: Size,
-    /// What pages them; separated by commas [default: all that this machine can run]
+    /// What pages them; separated by commas [default: dram,zram,kernel and, where it
+    /// works here, preload; with --machine dram,zram-default,zram-tuned,daemon,daemon-untold]
     #[arg(long, value_enum, value_delimiter = ',')]
     arms: Option<Vec<Arm>>,
     /// Take memory away from the whole machine, in place of limiting a control group: plain zram with the kernel's settings
