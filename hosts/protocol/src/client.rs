@@ -21,7 +21,7 @@ const CONNECT_INTERVAL: Duration = Duration::from_millis(2);
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// There is no such socket.
-    #[error("there is no socket {}: no such program runs, or it is not paged", path.display())]
+    #[error("there is no socket {}: no such program runs, or it is not paged (`warmswap status` lists those that are)", path.display())]
     Missing {
         /// The socket.
         path: PathBuf,

@@ -131,7 +131,13 @@ impl Reporter {
             Err(error) => {
                 self.held_off_until = Some(now + self.wait);
                 self.wait = (self.wait * 2).min(LONGEST_WAIT);
-                self.say(error.to_string());
+                self.say(match error {
+                    ClientError::Missing { path } | ClientError::Dead { path } => format!(
+                        "no daemon listens on {}: start it (`warmswap daemon`); the agent goes on trying",
+                        path.display()
+                    ),
+                    error => error.to_string(),
+                });
             }
         }
     }

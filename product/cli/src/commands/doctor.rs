@@ -14,7 +14,8 @@ Examples:
   warmswap doctor run
       what `warmswap run` needs, and whether it is there
 
-Exit status: 1 when one of the parts that were named cannot work here.";
+Exit status: 1 when a part that was named cannot work here. `warmswap run` works where one of its
+two hosts does: the preloaded library (row `run`) or the kernel (row `group`).";
 
 /// What is asked.
 #[derive(Debug, Args)]

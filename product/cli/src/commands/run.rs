@@ -57,14 +57,14 @@ Examples:
   warmswap run --host kernel --budget 50% -- ./static-program
       by the kernel's own swap, as root; any program
 
-Exit status: the program's own; 128 and the signal's number when a signal ended it. 1 and 2 before the program starts,
-as with every command.
+Exit status: the program's own; 128 and the signal's number when a signal ended it.
+1 and 2 before the program starts, as with every command.
 
 Files:
   /usr/lib/warmswap/libwarmswap_preload.so
       the library that is preloaded; WARMSWAP_PRELOAD names another one
-  /run/user/UID/warmswap/PID.sock
-      where a paged program listens";
+  /run/user/UID/warmswap/PID.sock, /run/warmswap/PID.sock
+      where a paged program of a user, or of root, listens";
 
 /// The program, and how it is paged.
 #[derive(Debug, Args)]
@@ -149,7 +149,10 @@ impl LibraryArgs {
 fn mechanism_parser() -> impl TypedValueParser<Value = Mechanism> {
     let value = |name, help| PossibleValue::new(name).help(help);
     PossibleValuesParser::new([
-        value("auto", "Move where the kernel can, else copy"),
+        value(
+            "auto",
+            "Move frames; before Linux 6.8 the program stays unpaged",
+        ),
         value("move", "Move frames (Linux 6.8)"),
         value("copy", "Copy pages"),
     ])

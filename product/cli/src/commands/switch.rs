@@ -52,7 +52,8 @@ struct Direction {
 
 /// Whether a paged program is meant, and not an application: a number, or a path.
 pub fn is_program(target: &str) -> bool {
-    target.contains('/') || target.bytes().all(|byte| byte.is_ascii_digit())
+    let is_number = !target.is_empty() && target.bytes().all(|byte| byte.is_ascii_digit());
+    is_number || target.contains('/')
 }
 
 /// Tells the program or the daemon, and waits until it has heard.
@@ -107,6 +108,6 @@ mod tests {
     #[test]
     fn programs_are_numbers_and_paths() {
         assert!(is_program("4711") && is_program("/run/x.sock") && is_program("./x"));
-        assert!(!is_program("firefox") && !is_program("app 2"));
+        assert!(!is_program("firefox") && !is_program("app 2") && !is_program(""));
     }
 }

@@ -497,5 +497,5 @@ fn the_doctor_names_what_is_missing_and_what_would_help() {
     assert!(tables.contains("/nonexistent/"), "{tables}");
     let widest = tables.lines().map(|line| line.chars().count()).max();
     assert!(widest <= Some(100), "{tables}");
-    assert!(fixes.contains("cargo build"), "{fixes}");
+    assert!(fixes.contains("make build"), "{fixes}");
 }

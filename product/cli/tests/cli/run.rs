@@ -147,7 +147,7 @@ fn a_missing_library_is_named_in_the_doctors_words() {
     assert_refused(
         &ran,
         1,
-        &["WARMSWAP_PRELOAD names /nonexistent/", "cargo build"],
+        &["WARMSWAP_PRELOAD names /nonexistent/", "make build"],
     );
 }
 

@@ -78,7 +78,7 @@ fn library(machine: &Machine) -> Finding {
         Ok(path) => Finding::there(path.display().to_string()),
         Err(error) => Finding::lacking(
             error.to_string(),
-            "install it there, or build it: cargo build --release --package warmswap-preload",
+            "install it there, name its file in WARMSWAP_PRELOAD, or `make build` and use target/release/warmswap",
         ),
     }
 }

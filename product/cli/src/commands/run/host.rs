@@ -66,6 +66,7 @@ fn decide(
 pub fn needs(lacking: &Trouble) -> String {
     let needs = |row: &Row| match (row.key, &row.fix) {
         ("root", _) => "root (sudo)".to_owned(),
+        ("preload_library", Some(fix)) => format!("a file: {} ({fix})", row.found),
         (_, Some(fix)) if fix.contains(EVERYWHERE) => {
             format!("{EVERYWHERE} (sudo sysctl -w {EVERYWHERE})")
         }
