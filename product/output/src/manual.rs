@@ -74,7 +74,14 @@ pub fn man(args: &ManArgs, command: Command, others: &[Page]) -> Result<()> {
             write(&folder.join(format!("{name}.md")), &page.markdown)
         });
     }
-    clap_mangen::generate_to(command, folder("man1")?).context("cannot write manual pages")?;
+    let commands = folder("man1")?;
+    clap_mangen::generate_to(command, &commands).context("cannot write manual pages")?;
+    for page in fs::read_dir(&commands).context("cannot list manual pages")? {
+        let page = page.context("cannot list manual pages")?.path();
+        let text = fs::read_to_string(&page);
+        let text = text.with_context(|| format!("cannot read {}", page.display()))?;
+        write(&page, &sectioned(&text))?;
+    }
     others.iter().try_for_each(|page| {
         let (_, section) = page.name.rsplit_once('.').unwrap_or((page.name, "5"));
         write(
@@ -82,6 +89,39 @@ pub fn man(args: &ManArgs, command: Command, others: &[Page]) -> Result<()> {
             &page.roff,
         )
     })
+}
+
+/// A page whose examples, exit status and files are sections, which clap's generator puts into one called EXTRA. Lines that are
+/// indented stay as they are.
+fn sectioned(page: &str) -> String {
+    const EXTRA: &str = ".SH EXTRA\n";
+    let Some((before, extra)) = page.split_once(EXTRA) else {
+        return page.to_owned();
+    };
+    let (extra, after) = match extra.find("\n.SH ") {
+        Some(end) => extra.split_at(end + 1),
+        None => (extra, ""),
+    };
+    let mut text = before.to_owned();
+    let mut is_indented = false;
+    for line in extra.lines() {
+        if std::mem::replace(&mut is_indented, line.starts_with(' ')) != is_indented {
+            text += if is_indented { ".nf\n" } else { ".fi\n" };
+        }
+        let head = line
+            .split_once(':')
+            .filter(|(name, _)| ["Examples", "Exit status", "Files"].contains(name));
+        text += &match head {
+            Some((name, rest)) => {
+                format!(".SH \"{}\"\n{}", name.to_uppercase(), rest.trim_start())
+            }
+            None if line.is_empty() => ".PP".to_owned(),
+            None => line.to_owned(),
+        };
+        text = text.trim_end_matches('\n').to_owned() + "\n";
+    }
+    text += if is_indented { ".fi\n" } else { "" };
+    text + after
 }
 
 /// The long help of a command and of those below it, each under a heading.
@@ -97,4 +137,18 @@ fn chapter(command: &Command, path: &str, level: usize, text: &mut String) {
 
 fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sectioned;
+
+    #[test]
+    fn what_follows_the_options_is_divided_into_sections() {
+        let page = ".SH OPTIONS\nx\n.SH EXTRA\nExamples:\n  a b\n      does: c\n\nExit status: 1 when\nit fails.\n.SH VERSION\nv1\n";
+        let wanted = ".SH OPTIONS\nx\n.SH \"EXAMPLES\"\n.nf\n  a b\n      does: c\n.fi\n.PP\n.SH \"EXIT STATUS\"\n1 when\n\
+                      it fails.\n.SH VERSION\nv1\n";
+        assert_eq!(sectioned(page), wanted);
+        assert_eq!(sectioned(".SH OPTIONS\nx\n"), ".SH OPTIONS\nx\n");
+    }
 }
