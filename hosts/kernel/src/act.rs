@@ -102,22 +102,3 @@ impl Default for Costs {
         }
     }
 }
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    /// A process of the first program.
-    pub(crate) fn target(pid: u32) -> Target {
-        Target {
-            app: 0,
-            id: ProcessId {
-                pid,
-                start_ticks: 1,
-            },
-            user: None,
-            memory: Arc::default(),
-            held_by: None,
-        }
-    }
-}

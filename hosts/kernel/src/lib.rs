@@ -42,6 +42,8 @@ pub mod learn;
 pub mod program;
 pub mod see;
 pub mod status;
+#[cfg(test)]
+mod testing;
 pub mod upkeep;
 
 pub use config::HostConfig;

@@ -305,10 +305,7 @@ fn extents(areas: &Areas) -> Vec<PageRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn range(first: u64, count: u64) -> PageRange {
-        PageRange { first, count }
-    }
+    use crate::testing::range;
 
     #[test]
     fn batches_hold_all_pages_in_their_order() {

@@ -114,10 +114,7 @@ pub fn without(ranges: &[PageRange], others: &[PageRange]) -> Vec<PageRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn range(first: u64, count: u64) -> PageRange {
-        PageRange { first, count }
-    }
+    use crate::testing::range;
 
     #[test]
     fn the_foreground_comes_first_and_then_what_was_used_last() {

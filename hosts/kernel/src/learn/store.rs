@@ -141,29 +141,21 @@ fn parse(text: &str, boot: &str) -> Option<Memories> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Machine, range};
 
     fn learned() -> ProcessMemory {
         let mut memory = ProcessMemory::default();
         for page in [5, 6, 7, 64, 900] {
             memory.note_touched(page);
         }
-        memory.set_mapped(vec![
-            PageRange { first: 3, count: 9 },
-            PageRange {
-                first: 40,
-                count: 1,
-            },
-        ]);
+        memory.set_mapped(vec![range(3, 9), range(40, 1)]);
         memory
     }
 
-    fn machine(boot: &str) -> (tempfile::TempDir, Root) {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("proc/sys/kernel/random");
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("boot_id"), format!("{boot}\n")).unwrap();
-        let root = Root::at(dir.path());
-        (dir, root)
+    fn machine(boot: &str) -> Machine {
+        let machine = Machine::new();
+        machine.write("proc/sys/kernel/random/boot_id", format!("{boot}\n"));
+        machine
     }
 
     const ID: ProcessId = ProcessId {
@@ -173,8 +165,8 @@ mod tests {
 
     #[test]
     fn what_is_saved_is_loaded_by_the_same_boot_alone() {
-        let (dir, root) = machine("one");
-        let folder = dir.path().join("learned");
+        let one = machine("one");
+        let (root, folder) = (one.root(), one.path("learned"));
         let memory = learned();
         assert!(load(&root, &folder, "a/b").unwrap().is_empty());
 
@@ -183,8 +175,8 @@ mod tests {
         let loaded = load(&root, &folder, "a/b").unwrap();
         assert_eq!(loaded[&ID], memory);
         assert!(load(&root, &folder, "a").unwrap().is_empty());
-        let (_other, root) = machine("two");
-        assert!(load(&root, &folder, "a/b").unwrap().is_empty());
+        let two = machine("two");
+        assert!(load(&two.root(), &folder, "a/b").unwrap().is_empty());
     }
 
     #[test]

@@ -192,27 +192,18 @@ fn hold_off_killer(group: &Group) -> Result<OwnedFd, FileError> {
 
 #[cfg(test)]
 mod tests {
-    use warmswap_sys::Root;
-
     use super::*;
+    use crate::testing::Machine;
 
     #[test]
     fn memory_of_the_kernel_is_one_number_or_the_sum_of_its_parts() {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            let path = dir.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
-        write("proc/self/mounts", "none /cg cgroup2 rw 0 0\n");
-        write("cg/cgroup.controllers", "memory\n");
-        write("cg/p/memory.current", "0\n");
+        let machine = Machine::with_groups();
+        machine.write("cg/p/memory.current", "0\n");
         let parts = "anon 9\nkernel_stack 1\nslab_reclaimable 8\nslab 2\npagetables 4\n";
-        write("cg/p/memory.stat", parts);
-        let group = Group::open(&Root::at(dir.path()), "/p".as_ref()).unwrap();
-        let bound = Bound::new(group);
+        machine.write("cg/p/memory.stat", parts);
+        let bound = Bound::new(machine.group("/p"));
         assert_eq!(bound.kernel_bytes().unwrap(), 7);
-        write("cg/p/memory.stat", &format!("kernel 30\n{parts}"));
+        machine.write("cg/p/memory.stat", format!("kernel 30\n{parts}"));
         assert_eq!(bound.kernel_bytes().unwrap(), 30);
     }
 }

@@ -214,22 +214,17 @@ fn find(text: &[u8], part: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Machine;
 
     /// A machine with these processes: number, parent, executable.
-    fn machine(processes: &[(u32, u32, &str)]) -> (tempfile::TempDir, Applications) {
-        let dir = tempfile::tempdir().unwrap();
-        for &(pid, parent, exe) in processes {
-            let folder = dir.path().join(format!("proc/{pid}"));
-            std::fs::create_dir_all(&folder).unwrap();
-            let line = format!(
-                "{pid} (p) S {parent} 1 5 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 {} 0 0",
-                pid * 10
-            );
-            std::fs::write(folder.join("stat"), line).unwrap();
-            std::os::unix::fs::symlink(exe, folder.join("exe")).unwrap();
+    fn machine(processes: &[(u32, u32, &str)]) -> (Machine, Applications) {
+        let machine = Machine::with_groups();
+        for &(pid, parent, executable) in processes {
+            let start_ticks = u64::from(pid) * 10;
+            machine.add_process(ProcessId { pid, start_ticks }, parent, executable);
         }
-        let applications = Applications::new(&Root::at(dir.path()));
-        (dir, applications)
+        let applications = Applications::new(&machine.root());
+        (machine, applications)
     }
 
     fn app(members: Members) -> Application {
@@ -296,9 +291,9 @@ mod tests {
     #[test]
     fn a_path_of_any_bytes_is_itself_alone() {
         use std::os::unix::ffi::OsStrExt as _;
-        let (dir, machine) = machine(&[(50, 1, "/opt/*/a"), (60, 1, "/opt/b/a")]);
+        let (files, machine) = machine(&[(50, 1, "/opt/*/a"), (60, 1, "/opt/b/a")]);
         let odd = std::ffi::OsStr::from_bytes(b"/opt/caf\xe9 (deleted)");
-        let link = dir.path().join("proc/60/exe");
+        let link = files.path("proc/60/exe");
         std::fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink(odd, &link).unwrap();
         let star = app(Members::Path("/opt/*/a".into()));
@@ -309,16 +304,9 @@ mod tests {
 
     #[test]
     fn a_group_is_without_the_executables_that_are_left_out() {
-        let (dir, machine) = machine(&[(50, 1, "/usr/bin/game"), (70, 50, "/usr/bin/Xwayland")]);
-        let write = |path: &str, text: &str| {
-            let path = dir.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
-        write("proc/self/mounts", "none /cg cgroup2 rw 0 0\n");
-        write("cg/cgroup.controllers", "memory\n");
-        write("cg/game/memory.current", "1\n");
-        write("cg/game/cgroup.procs", "50\n70\n");
+        let (files, machine) = machine(&[(50, 1, "/usr/bin/game"), (70, 50, "/usr/bin/Xwayland")]);
+        files.set_group("game", 1, 0);
+        files.write("cg/game/cgroup.procs", "50\n70\n");
         let group = |without: &[&str]| {
             app(Members::Group {
                 path: "/game".into(),
