@@ -74,17 +74,6 @@ impl Done {
     }
 }
 
-impl std::ops::AddAssign for Done {
-    fn add_assign(&mut self, other: Self) {
-        self.private_pages += other.private_pages;
-        self.shared_pages += other.shared_pages;
-        self.file_pages += other.file_pages;
-        self.refused_pages += other.refused_pages;
-        self.skipped_regions += other.skipped_regions;
-        self.cold_pages += other.cold_pages;
-    }
-}
-
 /// What pages cost, by what swap is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Costs {

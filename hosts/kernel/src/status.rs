@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::act::Costs;
 use crate::counters::Counters;
 use crate::decide::State;
 
@@ -110,8 +109,6 @@ pub struct HostStatus {
     pub state: State,
     /// What it gave back.
     pub given_back: GivenBack,
-    /// What pages cost.
-    pub costs: Costs,
     /// Processes that do not answer, by name.
     pub unanswering: Vec<Unanswering>,
     /// Why accesses are not seen by page; none where accessed bits are read.

@@ -28,10 +28,6 @@ pub struct Upkeep {
 /// What one round of upkeep did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpkeepDone {
-    /// Devices that compressed their idle pages anew.
-    pub recompressed_devices: u32,
-    /// Devices that wrote their idle pages back.
-    pub written_back_devices: u32,
     /// Pool memory that this freed, in bytes.
     pub freed_bytes: u64,
     /// Steps that a device refused.
@@ -67,27 +63,20 @@ impl Upkeep {
             let memory = |device: &Device| device.stats().map_or(0, |stats| stats.memory_bytes);
             let before = memory(&device);
             let can = device.upkeep();
-            type Work = fn(&Device) -> Result<(), FileError>;
-            // What is written back need not be compressed anew.
-            let steps: [(Option<u64>, Work, &mut u32); 2] = [
-                (
-                    self.write_back_after_s.filter(|_| can.writes_back),
-                    Device::write_back_idle,
-                    &mut done.written_back_devices,
-                ),
-                (
-                    self.recompress_after_s.filter(|_| can.recompresses),
-                    Device::recompress_idle,
-                    &mut done.recompressed_devices,
-                ),
-            ];
+            let write_back_s = self.write_back_after_s.filter(|_| can.writes_back);
+            let recompress_s = self.recompress_after_s.filter(|_| can.recompresses);
             // Before Linux 6.13 a mark stays until the page is accessed: one for the shorter time would count for both.
-            let age_s = steps.iter().filter_map(|&(age_s, ..)| age_s).max();
-            for (_, work, count) in steps.into_iter().filter(|(age_s, ..)| age_s.is_some()) {
-                match device.mark_idle(age_s).and_then(|()| work(&device)) {
-                    Ok(()) => *count += 1,
-                    Err(_) => done.refused += 1,
-                }
+            let age_s = write_back_s.max(recompress_s);
+            let mut work = |work: fn(&Device) -> Result<(), FileError>| {
+                let result = device.mark_idle(age_s).and_then(|()| work(&device));
+                done.refused += u32::from(result.is_err());
+            };
+            // What is written back need not be compressed anew.
+            if write_back_s.is_some() {
+                work(Device::write_back_idle);
+            }
+            if recompress_s.is_some() {
+                work(Device::recompress_idle);
             }
             done.freed_bytes += before.saturating_sub(memory(&device));
         }
@@ -97,8 +86,6 @@ impl Upkeep {
 
 impl UpkeepDone {
     fn add(&mut self, other: Self) {
-        self.recompressed_devices += other.recompressed_devices;
-        self.written_back_devices += other.written_back_devices;
         self.freed_bytes += other.freed_bytes;
         self.refused += other.refused;
     }
@@ -156,23 +143,33 @@ fn run(root: &Root, upkeep: Upkeep, rounds: &Receiver<()>, done: &Mutex<UpkeepDo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Machine;
 
-    fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("sys/block/zram0");
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::create_dir_all(dir.path().join("proc")).unwrap();
-        std::fs::write(
-            dir.path().join("proc/swaps"),
-            "F T S U P\n/dev/zram0 partition 9 9 5\n",
-        )
-        .unwrap();
+    /// Swaps to a zram device with these files.
+    fn machine(files: &[(&str, &str)]) -> Machine {
+        let machine = Machine::new();
+        let swaps = "F T S U P\n/dev/zram0 partition 9 9 5\n";
+        machine.write("proc/swaps", swaps);
+        std::fs::create_dir_all(machine.path(DEVICE)).unwrap();
         for (name, text) in files {
-            std::fs::write(folder.join(name), text).unwrap();
+            machine.write(&format!("{DEVICE}/{name}"), text);
         }
-        let root = Root::at(dir.path());
-        (dir, root)
+        machine
     }
+
+    /// What was written to these files of the device.
+    fn written<const N: usize>(machine: &Machine, names: [&str; N]) -> [String; N] {
+        names.map(|name| machine.read(&format!("{DEVICE}/{name}")))
+    }
+
+    const DEVICE: &str = "sys/block/zram0";
+
+    /// Of a device that can recompress.
+    const RECOMPRESSES: [(&str, &str); 3] = [
+        ("recomp_algorithm", "#1: [zstd]\n"),
+        ("recompress", ""),
+        ("idle", ""),
+    ];
 
     const BOTH: Upkeep = Upkeep {
         recompress_after_s: Some(60),
@@ -181,51 +178,31 @@ mod tests {
 
     #[test]
     fn each_device_does_what_it_can() {
-        let (dir, root) = machine(&[
-            ("recomp_algorithm", "#1: [zstd]\n"),
-            ("recompress", ""),
-            ("idle", ""),
-            ("backing_dev", "none\n"),
-            ("writeback", ""),
-        ]);
+        let backing = [("backing_dev", "none\n"), ("writeback", "")];
+        let machine = machine(&[&RECOMPRESSES[..], &backing].concat());
 
-        let done = BOTH.run(&root).unwrap();
+        assert_eq!(BOTH.run(&machine.root()).unwrap(), UpkeepDone::default());
 
-        assert_eq!(
-            (done.recompressed_devices, done.written_back_devices),
-            (1, 0)
-        );
-        let read = |name: &str| {
-            std::fs::read_to_string(dir.path().join("sys/block/zram0").join(name)).unwrap()
-        };
-        assert_eq!(
-            (read("idle").as_str(), read("recompress").as_str()),
-            ("60", "type=idle")
-        );
-        assert_eq!(read("writeback"), "");
+        let files = written(&machine, ["idle", "recompress", "writeback"]);
+        assert_eq!(files, ["60", "type=idle", ""]);
     }
 
     #[test]
     fn pages_are_not_written_back_before_their_time() {
-        let (dir, root) = machine(&[
-            ("recomp_algorithm", "#1: [zstd]\n"),
-            ("recompress", ""),
-            ("idle", ""),
-            ("backing_dev", "/dev/vdb\n"),
-            ("writeback", ""),
-        ]);
+        let backing = [("backing_dev", "/dev/vdb\n"), ("writeback", "")];
+        let machine = machine(&[&RECOMPRESSES[..], &backing].concat());
 
-        let done = BOTH.run(&root).unwrap();
+        assert_eq!(BOTH.run(&machine.root()).unwrap(), UpkeepDone::default());
 
-        let devices = (done.recompressed_devices, done.written_back_devices);
-        assert_eq!((devices, done.refused), ((1, 1), 0));
-        let idle = std::fs::read_to_string(dir.path().join("sys/block/zram0/idle")).unwrap();
-        assert_eq!(idle, "600", "no page is marked after the shorter time");
+        // No page is marked after the shorter time.
+        let files = written(&machine, ["idle", "recompress", "writeback"]);
+        assert_eq!(files, ["600", "type=idle", "idle"]);
     }
 
     #[test]
     fn a_kernel_without_any_of_it_is_no_error() {
-        let (_dir, root) = machine(&[]);
+        let machine = machine(&[]);
+        let root = machine.root();
 
         assert_eq!(BOTH.run(&root).unwrap(), UpkeepDone::default());
         assert_eq!(Upkeep::default().run(&root).unwrap(), UpkeepDone::default());
@@ -234,33 +211,28 @@ mod tests {
     #[test]
     fn what_a_device_refuses_is_counted() {
         // Ages need the kernel to track accesses: without, there is no idle file.
-        let (_dir, root) = machine(&[("backing_dev", "/dev/vdb\n"), ("writeback", "")]);
+        let machine = machine(&[("backing_dev", "/dev/vdb\n"), ("writeback", "")]);
 
-        let done = BOTH.run(&root).unwrap();
+        assert_eq!(BOTH.run(&machine.root()).unwrap().refused, 1);
 
-        assert_eq!((done.refused, done.written_back_devices), (1, 0));
+        assert_eq!(written(&machine, ["writeback"]), [""]);
     }
 
     #[test]
     fn a_thread_does_it_when_it_is_told() {
-        let (dir, root) = machine(&[
-            ("recomp_algorithm", "#1: [zstd]\n"),
-            ("recompress", ""),
-            ("idle", ""),
-        ]);
-        let upkeeper = Upkeeper::start(&root, BOTH).unwrap();
-        assert_eq!(upkeeper.done(), UpkeepDone::default());
+        let machine = machine(&RECOMPRESSES);
+        let upkeeper = Upkeeper::start(&machine.root(), BOTH).unwrap();
+        let is_done = || written(&machine, ["recompress"]) == ["type=idle"];
+        assert!(!is_done());
         // The thread may not wait for a round yet.
         for _ in 0..10_000 {
             upkeeper.round();
-            if upkeeper.done().recompressed_devices > 0 {
-                break;
+            if is_done() {
+                return;
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert!(upkeeper.done().recompressed_devices > 0);
-        let text = std::fs::read_to_string(dir.path().join("sys/block/zram0/recompress"));
-        assert_eq!(text.unwrap(), "type=idle");
+        panic!("nothing was recompressed");
     }
 
     #[test]

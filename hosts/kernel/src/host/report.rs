@@ -56,7 +56,6 @@ impl Host {
         HostStatus {
             state: self.machine.state(),
             given_back: self.given_back(),
-            costs: self.costs,
             unanswering,
             accesses_unseen: self.accesses_unseen.clone(),
             read_ahead_refused: self.read_ahead_refused.clone(),
