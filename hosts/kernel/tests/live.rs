@@ -131,23 +131,6 @@ fn pages_come_back_where_cache_that_nothing_uses_fills_the_memory() {
 }
 
 #[test]
-fn a_host_that_must_not_brings_nothing_back() {
-    let machine = machine!("a_host_that_must_not_brings_nothing_back", Swap::Zram);
-    let program = machine.program(PAGES);
-    drop(push_out(&machine, &program));
-    let mut host = host(HostConfig {
-        bring_back: false,
-        ..HostConfig::default()
-    });
-    add(&mut host, &program, "a");
-
-    tick_for(&mut host, 100);
-
-    assert_eq!(host.counters().turns, 0);
-    assert!(program.swapped_pages() > PAGES / 8);
-}
-
-#[test]
 fn shared_memory_comes_back() {
     let machine = machine!("shared_memory_comes_back", Swap::Zram);
     let mut program = machine.program(500);
