@@ -28,7 +28,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 
 use crate::decide::switch::Cost;
 use crate::learn::ProcessMemory;
@@ -75,7 +74,7 @@ impl Done {
 }
 
 /// What pages cost, by what swap is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Costs {
     /// In compressed memory.
     pub memory: Cost,

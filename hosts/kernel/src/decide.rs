@@ -16,8 +16,6 @@ pub mod switch;
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use self::reserve::Reserve;
 
 /// After the last sign of pressure nothing comes back for so long: a build that swaps in bursts pauses for less.
@@ -31,8 +29,7 @@ pub const STALL_PERCENT: u64 = 10;
 pub const LEAST_ROOM_BYTES: u64 = 8 << 20;
 
 /// What a host is about.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum State {
     /// Memory is free, and pages come back.
     Calm,

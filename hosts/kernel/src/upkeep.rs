@@ -5,7 +5,6 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use warmswap_sys::process::idle_priority;
 use warmswap_sys::zram::Device;
 use warmswap_sys::{FileError, Root};
@@ -16,8 +15,7 @@ use crate::error::HostError;
 const LEAST_INTERVAL: Duration = Duration::from_secs(30);
 
 /// What is done to idle pages; by default nothing. On a device that does both, the longer time counts for both.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Upkeep {
     /// Pages that were not accessed for so many seconds are compressed anew.
     pub recompress_after_s: Option<u64>,
@@ -26,7 +24,7 @@ pub struct Upkeep {
 }
 
 /// What one round of upkeep did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UpkeepDone {
     /// Pool memory that this freed, in bytes.
     pub freed_bytes: u64,
