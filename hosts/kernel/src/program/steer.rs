@@ -120,7 +120,9 @@ impl Steering {
         };
         let bound = Bound::new(group);
         bound.raise(usage.limit_bytes)?;
-        let mut steer = Steer::new(root, bound, usage.clone(), Arc::clone(swap))?;
+        let swap = Arc::clone(swap);
+        let grow = Box::new(move || swap.grow().is_ok_and(|grew| grew).then(|| swap.name()));
+        let mut steer = Steer::new(root, bound, usage.clone(), grow)?;
         let waker = Waker::new().map_err(ProgramError::Thread)?;
         let shared = Arc::new(Shared {
             usage: Mutex::new(usage),
@@ -178,30 +180,14 @@ impl Drop for Steering {
     }
 }
 
-/// Gets more swap for a program.
-pub(super) trait Grow: std::fmt::Debug + Send {
-    /// Whether there is more now.
-    fn grow(&self) -> bool;
-    /// The names of the devices.
-    fn devices(&self) -> String;
-}
-
-impl Grow for Arc<ProgramSwap> {
-    fn grow(&self) -> bool {
-        ProgramSwap::grow(self).is_ok_and(|grew| grew)
-    }
-
-    fn devices(&self) -> String {
-        self.name()
-    }
-}
+/// Gets more swap for a program: the names of all its devices, if there is more now.
+pub(super) type Grow = Box<dyn Fn() -> Option<String> + Send>;
 
 /// What the thread does, one step at a time.
-#[derive(Debug)]
 pub(super) struct Steer {
     root: Root,
     bound: Bound,
-    swap: Box<dyn Grow>,
+    grow: Grow,
     pub(super) usage: ProgramUsage,
     /// The program's first process; 0 before it is known.
     pub(super) process: u32,
@@ -232,14 +218,14 @@ impl Steer {
         root: &Root,
         bound: Bound,
         usage: ProgramUsage,
-        swap: impl Grow + 'static,
+        grow: Grow,
     ) -> Result<Self, ProgramError> {
         Ok(Self {
             pool_before_bytes: swap_status(root)?.pool_bytes,
             traffic: SwapTraffic::read(root)?,
             root: root.clone(),
             bound,
-            swap: Box::new(swap),
+            grow,
             usage,
             process: 0,
             accounted_ns: None,
@@ -345,10 +331,10 @@ impl Steer {
         let least = least_swap_bytes(usage.budget_bytes);
         if swap.free_bytes < GROW_BYTES.max(2 * least) && now_ns >= self.grow_ns {
             self.grow_ns = now_ns + HOLD_NS;
-            if self.swap.grow() {
+            if let Some(devices) = (self.grow)() {
                 usage.added_devices += 1;
                 usage.is_own_device = true;
-                usage.device = self.swap.devices();
+                usage.device = devices;
                 swap = swap_status(&self.root)?;
             }
         }

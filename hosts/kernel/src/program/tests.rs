@@ -10,23 +10,6 @@ use crate::testing::Machine;
 const MIB: u64 = 1 << 20;
 const SECOND: u64 = 1_000_000_000;
 
-/// Adds a swap file of 1 GiB, if it may.
-#[derive(Debug)]
-struct Added(Option<std::path::PathBuf>);
-
-impl Grow for Added {
-    fn grow(&self) -> bool {
-        let Some(swaps) = &self.0 else { return false };
-        let text = std::fs::read_to_string(swaps).unwrap();
-        std::fs::write(swaps, format!("{text}/more file 1048576 0 4\n")).unwrap();
-        true
-    }
-
-    fn devices(&self) -> String {
-        "zram0 and zram1".to_owned()
-    }
-}
-
 /// A machine with one zram device and a group.
 struct Recorded {
     machine: Machine,
@@ -117,10 +100,10 @@ impl Recorded {
     }
 
     fn steer(&self, budget_bytes: u64) -> Steer {
-        self.steer_with(budget_bytes, Added(None))
+        self.steer_with(budget_bytes, Box::new(|| None))
     }
 
-    fn steer_with(&self, budget_bytes: u64, swap: Added) -> Steer {
+    fn steer_with(&self, budget_bytes: u64, grow: Grow) -> Steer {
         let limit_bytes = first_limit_bytes(budget_bytes, u64::MAX);
         let name = self.file("memory.limit_in_bytes", "memory.high");
         self.write(&name, &limit_bytes.to_string());
@@ -133,7 +116,7 @@ impl Recorded {
             limit_bytes,
             ..ProgramUsage::default()
         };
-        Steer::new(&self.root(), bound, usage, swap).unwrap()
+        Steer::new(&self.root(), bound, usage, grow).unwrap()
     }
 }
 
@@ -241,7 +224,13 @@ fn the_limit_rises_when_members_wait_and_each_time_by_more() {
 fn swap_grows_before_it_is_full() {
     let recorded = Recorded::new(false);
     let swaps = recorded.machine.path("proc/swaps");
-    let mut steer = recorded.steer_with(64 * MIB, Added(Some(swaps)));
+    // A swap file of 1 GiB.
+    let grow = move || {
+        let text = std::fs::read_to_string(&swaps).unwrap();
+        std::fs::write(&swaps, format!("{text}/more file 1048576 0 4\n")).unwrap();
+        Some("zram0 and zram1".to_owned())
+    };
+    let mut steer = recorded.steer_with(64 * MIB, Box::new(grow));
     recorded.free_swap(70_000);
     steer.step(SECOND);
     assert_eq!(steer.usage.added_devices, 0);
