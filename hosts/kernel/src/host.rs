@@ -25,7 +25,7 @@ use crate::counters::Counters;
 use crate::decide::Controller;
 use crate::error::HostError;
 use crate::files::Files;
-use crate::see::application::{Application, Applications, ProcessId};
+use crate::see::application::{Application, ProcessId};
 use crate::status::{GivenBack, SwapStatus};
 use crate::upkeep::Upkeeper;
 
@@ -51,7 +51,6 @@ pub struct Host {
     apps: Vec<Option<App>>,
     /// The numbers that are given out, in the order in which the programs were added.
     order: Vec<usize>,
-    finder: Applications,
     foreground: Option<usize>,
     found_ns: Option<u64>,
     machine: Controller,
@@ -104,7 +103,6 @@ impl Host {
             root: root.clone(),
             apps: Vec::new(),
             order: Vec::new(),
-            finder: Applications::new(root),
             foreground: None,
             found_ns: None,
             machine: Controller::default(),

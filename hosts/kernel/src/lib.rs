@@ -51,7 +51,7 @@ pub use counters::Counters;
 pub use decide::State;
 pub use error::HostError;
 pub use host::Host;
-pub use see::application::{self, Application, Applications, Members};
+pub use see::application::{self, Application, Members};
 pub use status::{AppStatus, GivenBack, HostStatus, Relaunch, SwapStatus};
 pub use upkeep::Upkeep;
 pub use warmswap_page::AppId;
