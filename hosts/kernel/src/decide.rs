@@ -260,14 +260,6 @@ mod tests {
     }
 
     #[test]
-    fn the_first_sign_of_pressure_and_the_reserve_stop_what_is_under_way() {
-        let begin = at(0, 500, 7);
-        assert_eq!(stop(&begin, &at(1, 100, 7), 60 * MIB), None);
-        assert_eq!(stop(&begin, &at(1, 92, 7), 60 * MIB), Some(Stop::Reserve));
-        assert_eq!(stop(&begin, &at(1, 400, 8), 60 * MIB), Some(Stop::Pressure));
-    }
-
-    #[test]
     fn cache_that_is_given_up_is_no_pressure_and_neither_are_losses_of_other_groups() {
         let with = |seconds, reclaims, losses| Seen {
             losses,
