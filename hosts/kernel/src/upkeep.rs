@@ -1,10 +1,11 @@
 //! Upkeep of idle pages in zram, where the kernel can: compressed anew by a stronger algorithm, or written to a
 //! backing device. It is slow work that frees memory, done by a thread of idle priority while programs do not wait.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use warmswap_sys::process::idle_priority;
 use warmswap_sys::zram::Device;
 use warmswap_sys::{FileError, Root};
@@ -82,13 +83,6 @@ impl Upkeep {
     }
 }
 
-impl UpkeepDone {
-    fn add(&mut self, other: Self) {
-        self.freed_bytes += other.freed_bytes;
-        self.refused += other.refused;
-    }
-}
-
 /// The thread that does it. Dropping it has it end after the round that is under way, which is not waited for.
 #[derive(Debug)]
 pub(crate) struct Upkeeper {
@@ -104,7 +98,7 @@ impl Upkeeper {
     pub fn start(root: &Root, upkeep: Upkeep) -> Result<Self, HostError> {
         // One round at a time.
         let (rounds, receiver) = sync_channel(0);
-        let done = Arc::new(Mutex::new(UpkeepDone::default()));
+        let done = Arc::<Mutex<UpkeepDone>>::default();
         let (root, of_thread) = (root.clone(), Arc::clone(&done));
         std::thread::Builder::new()
             .name("upkeep".to_owned())
@@ -120,7 +114,7 @@ impl Upkeeper {
 
     /// What was done so far.
     pub fn done(&self) -> UpkeepDone {
-        *self.done.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.done.lock()
     }
 }
 
@@ -132,9 +126,9 @@ fn run(root: &Root, upkeep: Upkeep, rounds: &Receiver<()>, done: &Mutex<UpkeepDo
             refused: 1,
             ..UpkeepDone::default()
         });
-        done.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .add(round);
+        let mut done = done.lock();
+        done.freed_bytes += round.freed_bytes;
+        done.refused += round.refused;
     }
 }
 

@@ -1,10 +1,11 @@
 //! The thread that keeps group and pool to the budget.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use warmswap_sys::cpu_time::CpuClock;
 use warmswap_sys::memcg::{Group, own_limit_bytes};
 use warmswap_sys::meminfo::{Meminfo, SwapTraffic};
@@ -96,13 +97,6 @@ struct Shared {
     usage: Mutex<ProgramUsage>,
 }
 
-impl Shared {
-    fn usage(&self) -> MutexGuard<'_, ProgramUsage> {
-        // The numbers of a thread that panicked are numbers still.
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Steering {
     pub fn start(
         root: &Root,
@@ -135,11 +129,11 @@ impl Steering {
                 steer.process = of_thread.process.load(Ordering::Relaxed);
                 let wait = steer.step(monotonic_ns());
                 steer.usage.steering_cpu_ns = clock.read_ns().unwrap_or(0);
-                of_thread.usage().clone_from(&steer.usage);
+                of_thread.usage.lock().clone_from(&steer.usage);
                 steer.bound.wait(&woken, wait);
             }
             steer.account();
-            of_thread.usage().clone_from(&steer.usage);
+            of_thread.usage.lock().clone_from(&steer.usage);
         };
         let thread = std::thread::Builder::new().name("steer".to_owned());
         let thread = thread.spawn(run).map_err(ProgramError::Thread)?;
@@ -156,7 +150,7 @@ impl Steering {
     }
 
     pub fn usage(&self) -> ProgramUsage {
-        self.shared.usage().clone()
+        self.shared.usage.lock().clone()
     }
 
     /// Ends the thread. What was used.
