@@ -54,11 +54,11 @@ pub fn load(root: &Root, folder: &Path, name: &str) -> Result<Memories, FileErro
 ///
 /// # Errors
 /// [`FileError`].
-pub fn save<'a>(
+pub fn save(
     root: &Root,
     folder: &Path,
     name: &str,
-    memories: impl Iterator<Item = (ProcessId, &'a ProcessMemory)>,
+    memories: &[(ProcessId, ProcessMemory)],
 ) -> Result<(), FileError> {
     let text = text(&boot(root)?, memories);
     std::fs::create_dir_all(folder).map_err(|error| FileError::new("make", folder, error))?;
@@ -77,7 +77,7 @@ fn boot(root: &Root) -> Result<String, FileError> {
     Ok(text.trim().to_owned())
 }
 
-fn text<'a>(boot: &str, memories: impl Iterator<Item = (ProcessId, &'a ProcessMemory)>) -> String {
+fn text(boot: &str, memories: &[(ProcessId, ProcessMemory)]) -> String {
     let mut text = format!("{HEADER}\nboot {boot}\n");
     let mut line = |words: std::fmt::Arguments<'_>| {
         // Writing to a string cannot fail.
@@ -170,7 +170,7 @@ mod tests {
         let memory = learned();
         assert!(load(&root, &folder, "a/b").unwrap().is_empty());
 
-        save(&root, &folder, "a/b", [(ID, &memory)].into_iter()).unwrap();
+        save(&root, &folder, "a/b", &[(ID, memory.clone())]).unwrap();
 
         let loaded = load(&root, &folder, "a/b").unwrap();
         assert_eq!(loaded[&ID], memory);
@@ -181,8 +181,7 @@ mod tests {
 
     #[test]
     fn a_damaged_file_is_an_error_and_never_a_panic() {
-        let memory = learned();
-        let whole = text("one", [(ID, &memory)].into_iter());
+        let whole = text("one", &[(ID, learned())]);
         assert!(parse(&whole, "one").is_some());
         for at in 0..whole.len() {
             assert!(parse(&whole[..at], "one").is_none(), "cut at {at}");
