@@ -47,6 +47,14 @@ fn host(config: HostConfig) -> Host {
     Host::new(config, &Root::machine()).expect("a host")
 }
 
+/// Reads ahead at switches alone.
+fn not_bringing_back() -> HostConfig {
+    HostConfig {
+        bring_back: false,
+        ..HostConfig::default()
+    }
+}
+
 fn add(host: &mut Host, program: &Program, name: &str) -> AppId {
     host.add(program.application(name)).expect("a name")
 }
@@ -289,10 +297,7 @@ fn a_switch_reads_ahead_from_a_disk_where_memory_is_free() {
     let name = "a_switch_reads_ahead_from_a_disk_where_memory_is_free";
     let machine = machine!(name, Swap::File);
     let mut program = machine.program(PAGES);
-    let mut host = host(HostConfig {
-        bring_back: false,
-        ..HostConfig::default()
-    });
+    let mut host = host(not_bringing_back());
     let app = add(&mut host, &program, "a");
     let hog = push_out(&machine, &program);
     host.tick();
@@ -317,10 +322,7 @@ fn a_switch_reads_ahead_from_a_disk_where_memory_is_free() {
 /// Has a host know the launch of a program, and switches to it when its group has room for few pages; how many were asked for.
 fn switch_while_short(machine: &Machine) -> u64 {
     let mut program = machine.program(PAGES);
-    let mut host = host(HostConfig {
-        bring_back: false,
-        ..HostConfig::default()
-    });
+    let mut host = host(not_bringing_back());
     let app = add(&mut host, &program, "a");
     let looked = |host: &mut Host, what: &str| {
         let before = host.counters().bring_cpu_ns;
@@ -384,11 +386,7 @@ fn processes_of_one_program_share_what_is_free_at_a_switch() {
         ..Room::default()
     };
     let root = machine_with(folder.path(), room);
-    let config = HostConfig {
-        bring_back: false,
-        ..HostConfig::default()
-    };
-    let mut host = Host::new(config, &root).expect("a host");
+    let mut host = Host::new(not_bringing_back(), &root).expect("a host");
     let group = machine.memcg.path().file_name().expect("a name");
     let application = Application {
         name: "a".to_owned(),

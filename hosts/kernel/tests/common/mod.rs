@@ -86,11 +86,6 @@ for line in sys.stdin:
         register = (ctypes.c_uint64 * 4)(address, pages * 4096, 1, 0)
         failed = failed or libc.ioctl(fd, 0xC020AA00, register)
         print("failed" if failed else "registered", flush=True)
-    elif word == "drop":
-        memory.madvise(mmap.MADV_DONTNEED, first * 4096, (end - first) * 4096)
-        for page in range(first, end):
-            known[page] = hash(bytes(4096))
-        print("dropped", flush=True)
     elif word == "fork":
         child = os.fork()
         if child == 0:

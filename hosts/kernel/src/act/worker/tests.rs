@@ -96,6 +96,32 @@ fn gone_after(worker: &Worker, jobs: u32) -> u32 {
     gone
 }
 
+/// What a worker tells of a turn.
+#[derive(Default)]
+struct Told {
+    brought: u32,
+    gone: u32,
+    held: Vec<Target>,
+    costs: Costs,
+}
+
+/// Takes in what a worker tells until a turn came to its end.
+fn told_of_turn(worker: &Worker) -> Told {
+    let mut told = Told::default();
+    loop {
+        match worker.reports.recv().unwrap() {
+            Report::Brought { .. } => told.brought += 1,
+            Report::Failed { is_gone } => told.gone += u32::from(is_gone),
+            Report::Held(target) => told.held.push(target),
+            Report::Finished { stop, costs, .. } => {
+                assert_eq!(stop, None);
+                return Told { costs, ..told };
+            }
+            _ => {}
+        }
+    }
+}
+
 #[test]
 fn a_process_does_not_answer_when_a_thread_sleeps_too_long_for_it() {
     let mut worker = worker();
@@ -144,15 +170,8 @@ fn a_turn_goes_on_without_the_process_that_is_stuck() {
         [stuck_target(1)].into_iter().chain(gone_targets).collect(),
     ));
     give_up(&mut bringer);
-    let mut gone = 0;
-    loop {
-        match bringer.reports.recv().unwrap() {
-            Report::Failed { is_gone } => gone += u32::from(is_gone),
-            Report::Finished { stop, .. } => break assert_eq!(stop, None),
-            _ => {}
-        }
-    }
-    assert_eq!(gone, 2, "one that has ended stops nothing");
+    let turn = told_of_turn(&bringer);
+    assert_eq!(turn.gone, 2, "one that has ended stops nothing");
 }
 
 #[test]
@@ -180,12 +199,8 @@ fn costs_outlive_a_thread() {
     let mut measured = Costs::default();
     measured.disk.fault_ns = 77;
     bringer.push(bring_at(measured, Vec::new()));
-    let finished = std::iter::repeat_with(|| bringer.reports.recv().unwrap());
-    let costs = finished.filter_map(|report| match report {
-        Report::Finished { costs, .. } => Some(costs),
-        _ => None,
-    });
-    assert_eq!(costs.take(2).last(), Some(measured));
+    told_of_turn(&bringer);
+    assert_eq!(told_of_turn(&bringer).costs, measured);
 }
 
 #[test]
@@ -288,21 +303,10 @@ fn processes_below_a_full_group_are_held_and_others_come_back() {
     let worker = worker_on(&machine.root());
     for looked_at in [3, 1] {
         worker.push(bring(targets));
-        let (mut brought, mut gone, mut held) = (0, 0, Vec::new());
-        targets = loop {
-            match worker.reports.recv().unwrap() {
-                Report::Brought { .. } => brought += 1,
-                Report::Failed { is_gone } => gone += u32::from(is_gone),
-                Report::Held(target) => held.push(target),
-                Report::Finished { stop, .. } => {
-                    assert_eq!(stop, None);
-                    break held;
-                }
-                _ => {}
-            }
-        };
-        assert_eq!(brought, looked_at, "one tells of its group");
-        assert_eq!(gone, looked_at / 3, "the one that has room");
+        let turn = told_of_turn(&worker);
+        assert_eq!(turn.brought, looked_at, "one tells of its group");
+        assert_eq!(turn.gone, looked_at / 3, "the one that has room");
+        targets = turn.held;
         let by = Some(machine.path("cg/full"));
         assert_eq!(targets.len(), 2);
         assert!(targets.iter().all(|target| target.held_by == by));
