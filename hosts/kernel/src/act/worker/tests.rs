@@ -83,20 +83,7 @@ fn give_up(worker: &mut Worker) -> Option<ProcessId> {
     worker.unstick_at(begin + worker.priority.deadline())
 }
 
-/// Takes in what a worker tells until it did so many jobs: processes that were gone.
-fn gone_after(worker: &Worker, jobs: u32) -> u32 {
-    let (mut gone, mut done) = (0, 0);
-    while done < jobs {
-        match worker.reports.recv().unwrap() {
-            Report::Failed { is_gone: true } => gone += 1,
-            Report::Spent(_) => done += 1,
-            _ => {}
-        }
-    }
-    gone
-}
-
-/// What a worker tells of a turn.
+/// What a worker tells.
 #[derive(Default)]
 struct Told {
     brought: u32,
@@ -105,21 +92,23 @@ struct Told {
     costs: Costs,
 }
 
-/// Takes in what a worker tells until a turn came to its end.
-fn told_of_turn(worker: &Worker) -> Told {
-    let mut told = Told::default();
-    loop {
+/// Takes in what a worker tells until it did so many jobs.
+fn told(worker: &Worker, jobs: u32) -> Told {
+    let (mut told, mut done) = (Told::default(), 0);
+    while done < jobs {
         match worker.reports.recv().unwrap() {
             Report::Brought { .. } => told.brought += 1,
             Report::Failed { is_gone } => told.gone += u32::from(is_gone),
             Report::Held(target) => told.held.push(target),
             Report::Finished { stop, costs, .. } => {
                 assert_eq!(stop, None);
-                return Told { costs, ..told };
+                told.costs = costs;
             }
+            Report::Spent(_) => done += 1,
             _ => {}
         }
     }
+    told
 }
 
 #[test]
@@ -158,7 +147,7 @@ fn a_stuck_process_does_not_take_other_jobs_with_it() {
 
     assert_eq!(id, Some(stuck_target(1).id));
     // Of the first job one is left; the second is without the process.
-    assert_eq!(gone_after(&looker, 2), 2);
+    assert_eq!(told(&looker, 2).gone, 2);
 }
 
 #[test]
@@ -170,7 +159,7 @@ fn a_turn_goes_on_without_the_process_that_is_stuck() {
         [stuck_target(1)].into_iter().chain(gone_targets).collect(),
     ));
     give_up(&mut bringer);
-    let turn = told_of_turn(&bringer);
+    let turn = told(&bringer, 1);
     assert_eq!(turn.gone, 2, "one that has ended stops nothing");
 }
 
@@ -199,8 +188,7 @@ fn costs_outlive_a_thread() {
     let mut measured = Costs::default();
     measured.disk.fault_ns = 77;
     bringer.push(bring_at(measured, Vec::new()));
-    told_of_turn(&bringer);
-    assert_eq!(told_of_turn(&bringer).costs, measured);
+    assert_eq!(told(&bringer, 2).costs, measured);
 }
 
 #[test]
@@ -209,7 +197,7 @@ fn a_thread_that_was_given_up_tells_nothing_more() {
     let mut worker = stuck.worker();
     worker.push(bring(vec![stuck_target(1)]));
     assert!(give_up(&mut worker).is_some());
-    gone_after(&worker, 1);
+    told(&worker, 1);
     stuck.let_go();
     while Arc::strong_count(&worker.abandoned[0]) > 1 {
         std::thread::yield_now();
@@ -255,15 +243,15 @@ fn a_user_whose_processes_do_not_answer_holds_up_no_other() {
         assert!(give_up(&mut worker).is_some());
     }
     assert!(worker.is_crowded() && !worker.is_exhausted());
-    assert_eq!(gone_after(&worker, 1), 1, "the other user's");
+    assert_eq!(told(&worker, 1).gone, 1, "the other user's");
     worker.push(bring(vec![bad(99), of_user(1001, gone_target(1))]));
-    assert_eq!(gone_after(&worker, 1), 1, "of later jobs as well");
+    assert_eq!(told(&worker, 1).gone, 1, "of later jobs as well");
     stuck.let_go();
     while worker.is_crowded() {
         worker.unstick();
     }
     worker.push(bring(vec![of_user(1000, gone_target(2))]));
-    assert_eq!(gone_after(&worker, 1), 1);
+    assert_eq!(told(&worker, 1).gone, 1);
 }
 
 #[test]
@@ -277,7 +265,7 @@ fn a_thread_that_waits_for_a_processor_is_not_stuck() {
 fn the_thread_that_brings_back_has_the_least_share_and_is_not_held_up() {
     let worker = worker();
     worker.push(Job::new(Task::End(End::Launch), Vec::new()));
-    while !matches!(worker.reports.recv().unwrap(), Report::Spent(_)) {}
+    told(&worker, 1);
     let thread = worker.beat.thread.load(Ordering::Relaxed);
     let path = format!("/proc/self/task/{thread}/stat");
     let text = std::fs::read_to_string(path).unwrap();
@@ -303,7 +291,7 @@ fn processes_below_a_full_group_are_held_and_others_come_back() {
     let worker = worker_on(&machine.root());
     for looked_at in [3, 1] {
         worker.push(bring(targets));
-        let turn = told_of_turn(&worker);
+        let turn = told(&worker, 1);
         assert_eq!(turn.brought, looked_at, "one tells of its group");
         assert_eq!(turn.gone, looked_at / 3, "the one that has room");
         targets = turn.held;
