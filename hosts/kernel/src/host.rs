@@ -136,7 +136,8 @@ impl Host {
     /// # Errors
     /// [`HostError::NameTaken`], [`HostError::TooManyApps`].
     pub fn add(&mut self, application: Application) -> Result<AppId, HostError> {
-        if self.id(&application.name).is_some() {
+        let is_taken = |app: &App| app.application.name == application.name;
+        if self.in_order().any(is_taken) {
             return Err(HostError::NameTaken(application.name));
         }
         let free = self.apps.iter().position(Option::is_none);
@@ -169,30 +170,12 @@ impl Host {
         Ok(())
     }
 
-    /// The number of the program of that name.
-    #[must_use]
-    pub fn id(&self, name: &str) -> Option<AppId> {
-        let mut apps = self.apps.iter().flatten();
-        apps.find(|app| app.application.name == name)
-            .map(|app| app.id)
-    }
-
     /// All programs under watch, in the order in which they were added: a process belongs to the first that fits.
-    pub fn applications(&self) -> impl Iterator<Item = (AppId, &Application)> {
-        self.in_order().map(|app| (app.id, &app.application))
-    }
-
     fn in_order(&self) -> impl Iterator<Item = &App> + Clone {
         self.order.iter().filter_map(|&at| self.apps[at].as_ref())
     }
 
-    /// The program in the foreground.
-    #[must_use]
-    pub fn foreground(&self) -> Option<AppId> {
-        self.foreground.map(|at| AppId(at as u16))
-    }
-
-    /// Its processes as they were last found.
+    /// A program's processes as they were last found.
     ///
     /// # Errors
     /// [`HostError::NoSuchApp`].

@@ -84,12 +84,12 @@ fn numbers_are_given_out_again_and_names_are_taken_once() {
     ));
     host.switch_to(a).unwrap();
     host.remove(a).unwrap();
-    assert_eq!(host.foreground(), None);
+    assert_eq!(host.foreground, None);
     assert!(matches!(host.switch_to(a), Err(HostError::NoSuchApp(_))));
     let c = host.add(application("c")).unwrap();
-    assert_eq!((c, host.id("b")), (a, Some(b)));
-    let names: Vec<_> = host.applications().map(|(_, app)| &app.name[..]).collect();
-    assert_eq!(names, ["b", "c"], "in the order in which they were added");
+    assert_eq!(c, a);
+    let ids: Vec<_> = host.in_order().map(|app| app.id).collect();
+    assert_eq!(ids, [b, c], "in the order in which they were added");
 }
 
 #[test]
