@@ -95,10 +95,8 @@ impl Host {
             },
             false => (None, None),
         };
-        let upkeeper = match config.upkeep.is_nothing() {
-            false => Some(Upkeeper::start(root, config.upkeep)?),
-            true => None,
-        };
+        let has_upkeep = !config.upkeep.is_nothing();
+        let upkeeper = has_upkeep.then(|| Upkeeper::start(root, config.upkeep));
         Ok(Self {
             root: root.clone(),
             apps: Vec::new(),
@@ -116,7 +114,7 @@ impl Host {
             swap: SwapStatus::default(),
             files,
             openings_unseen,
-            upkeeper,
+            upkeeper: upkeeper.transpose()?,
             upkept_ns: None,
             switched_ns: None,
             ended: Vec::new(),

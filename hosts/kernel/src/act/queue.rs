@@ -152,10 +152,10 @@ fn clear(target: Target) -> Job {
 mod tests {
     use super::*;
     use crate::act::look::End;
-    use crate::testing::target as process;
+    use crate::testing;
 
     fn target(pid: u32) -> Target {
-        process(pid, 1)
+        testing::target(pid, 1)
     }
 
     /// Does the next job; its processes.
