@@ -84,7 +84,7 @@ fn comes_back(name: &str, swap: Swap) {
         program.swapped_pages() == 0 && host.status().given_back.programs == 1
     });
 
-    let (major, _) = program.touch(0, PAGES);
+    let major = program.touch(0, PAGES);
     assert!(major <= OTHER_FAULTS, "{major} major faults");
     assert_eq!(program.damaged(), 0);
     let status = host.status();
@@ -158,7 +158,7 @@ fn shared_memory_comes_back() {
         swapped(&program) == 0 && host.counters().brought_shared_pages > 100
     });
 
-    let major: u64 = program.ask("touch-shared").parse().expect("a number");
+    let major = program.number("touch-shared");
     assert!(major <= OTHER_FAULTS, "{major} major faults");
     assert_eq!(program.ask("check-shared"), "True");
     assert_eq!(other.damaged(), 0);
@@ -314,7 +314,7 @@ fn a_switch_reads_ahead_from_a_disk_where_memory_is_free() {
     assert!(host.counters().switch_pages >= away / 2, "{away}");
     // The reads are asynchronous: those under way are waited for in a fault, and are no reads of its own.
     tick_for(&mut host, 25);
-    let (major, _) = program.touch(0, PAGES);
+    let major = program.touch(0, PAGES);
     assert!(major <= away / 4, "{major} major faults of {away}");
     assert_eq!(program.damaged(), 0);
 }
@@ -474,12 +474,7 @@ fn dropped_pages_of_files_come_back() {
         host.counters().brought_file_pages >= 1900
     });
 
-    let answer = program.ask("read 0 2000");
-    let major: u64 = answer
-        .split(' ')
-        .next()
-        .and_then(|n| n.parse().ok())
-        .expect("a number");
+    let major = program.number("read 0 2000");
     assert!(major <= 50, "{major} major faults");
 }
 
@@ -534,7 +529,7 @@ fn programs_that_end_or_execute_another_meanwhile_do_no_harm() {
     host.tick();
     ends.kill();
     assert_eq!(executes.ask("exec"), "ready");
-    let child: u32 = forks.ask("fork").parse().expect("a number");
+    let child = forks.number("fork") as u32;
 
     tick_until(&mut host, "the others come back", |_| {
         [&executes, &forks, &other]
