@@ -16,6 +16,7 @@ use warmswap_sys::{FileError, Root, monotonic_ns};
 use super::bound::{Bound, Waker};
 use super::swap::ProgramSwap;
 use super::{ProgramError, ProgramOptions, ProgramUsage};
+use crate::error::HostError;
 use crate::status::SwapStatus;
 
 /// Between looks while the bound is being lowered.
@@ -117,7 +118,7 @@ impl Steering {
         let swap = Arc::clone(swap);
         let grow = Box::new(move || swap.grow().is_ok_and(|grew| grew).then(|| swap.name()));
         let mut steer = Steer::new(root, bound, usage.clone(), grow)?;
-        let waker = Waker::new().map_err(ProgramError::Thread)?;
+        let waker = Waker::new().map_err(HostError::Thread)?;
         let shared = Arc::new(Shared {
             usage: Mutex::new(usage),
             ..Shared::default()
@@ -136,7 +137,7 @@ impl Steering {
             of_thread.usage.lock().clone_from(&steer.usage);
         };
         let thread = std::thread::Builder::new().name("steer".to_owned());
-        let thread = thread.spawn(run).map_err(ProgramError::Thread)?;
+        let thread = thread.spawn(run).map_err(HostError::Thread)?;
         Ok(Self {
             shared,
             waker,
