@@ -169,7 +169,7 @@ impl Host {
     }
 
     /// All programs under watch, in the order in which they were added: a process belongs to the first that fits.
-    fn in_order(&self) -> impl Iterator<Item = &App> + Clone {
+    fn in_order(&self) -> impl Iterator<Item = &App> {
         self.order.iter().filter_map(|&at| self.apps[at].as_ref())
     }
 
