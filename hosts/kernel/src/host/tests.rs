@@ -1,6 +1,3 @@
-use warmswap_sys::Root;
-use warmswap_sys::process::Stat;
-
 use super::*;
 use crate::act::Done;
 use crate::act::job::{Report, Task};
@@ -40,11 +37,7 @@ fn application(name: &str) -> Application {
 }
 
 /// A program with a process of this number on a made-up machine; on this one there is none.
-fn program(machine: &Machine, host: &mut Host, name: &str, pid: u32) {
-    let id = ProcessId {
-        pid,
-        start_ticks: 70,
-    };
+fn program(machine: &Machine, host: &mut Host, name: &str, id: ProcessId) {
     machine.add_process(id, 1, &format!("/bin/{name}"));
     host.add(application(name)).unwrap();
 }
@@ -59,12 +52,13 @@ fn tick_to_the_end(host: &mut Host) {
 }
 
 /// No process of this machine has them.
-const PIDS: [u32; 2] = [u32::MAX / 2, u32::MAX / 2 + 1];
+const IDS: [ProcessId; 2] = [id(0), id(1)];
 
-fn own_process() -> ProcessId {
-    let pid = std::process::id();
-    let start_ticks = Stat::read(&Root::machine(), pid).unwrap().start_ticks;
-    ProcessId { pid, start_ticks }
+const fn id(number: u32) -> ProcessId {
+    ProcessId {
+        pid: u32::MAX / 2 + number,
+        start_ticks: 70,
+    }
 }
 
 /// The process belongs to the program.
@@ -137,7 +131,7 @@ fn it_is_watchful_while_there_is_something_to_bring_back() {
 fn a_host_that_must_not_bring_back_has_nothing_to_do() {
     let (machine, mut host) = host(3000, 500);
     host.config.bring_back = false;
-    program(&machine, &mut host, "a", PIDS[0]);
+    program(&machine, &mut host, "a", IDS[0]);
     for _ in 0..2 {
         let tick = host.tick();
         assert_eq!(tick.wait, step::AT_REST);
@@ -149,7 +143,7 @@ fn a_host_that_must_not_bring_back_has_nothing_to_do() {
 #[test]
 fn a_turn_that_was_stopped_is_tried_again_later() {
     let (machine, mut host) = host(3000, 500);
-    program(&machine, &mut host, "a", PIDS[0]);
+    program(&machine, &mut host, "a", IDS[0]);
     host.turn.is_running = true;
     host.finished(Some(Stop::Pressure), Costs::default(), None);
     assert!(host.turn.is_due && !host.turn.is_running);
@@ -166,8 +160,8 @@ fn a_turn_that_was_stopped_is_tried_again_later() {
 #[test]
 fn processes_of_a_full_group_are_tried_again_later_and_alone() {
     let (machine, mut host) = host(3000, 500);
-    program(&machine, &mut host, "a", PIDS[0]);
-    program(&machine, &mut host, "b", PIDS[1]);
+    program(&machine, &mut host, "a", IDS[0]);
+    program(&machine, &mut host, "b", IDS[1]);
     tick_to_the_end(&mut host);
     assert_eq!(host.counters().turns, 1);
     let held = host.apps[1].as_ref().unwrap().targets().remove(0);
@@ -188,8 +182,8 @@ fn processes_of_a_full_group_are_tried_again_later_and_alone() {
 #[test]
 fn a_process_that_ended_or_is_another_programs_does_not_wait() {
     let (machine, mut host) = host(3000, 500);
-    program(&machine, &mut host, "a", PIDS[0]);
-    program(&machine, &mut host, "b", PIDS[1]);
+    program(&machine, &mut host, "a", IDS[0]);
+    program(&machine, &mut host, "b", IDS[1]);
     tick_to_the_end(&mut host);
     let [a, b] = [0, 1].map(|at| host.apps[at].as_ref().unwrap().targets().remove(0));
     // The number of a program that was removed is given out again.
@@ -228,11 +222,11 @@ fn what_the_host_takes_itself_does_not_raise_its_reserve() {
 #[test]
 fn a_new_process_is_looked_at_alone() {
     let (machine, mut host) = host(3000, 500);
-    program(&machine, &mut host, "a", PIDS[0]);
+    program(&machine, &mut host, "a", IDS[0]);
     tick_to_the_end(&mut host);
     assert_eq!(host.counters().turns, 1);
     let gone = host.counters().process_gone;
-    program(&machine, &mut host, "b", PIDS[1]);
+    program(&machine, &mut host, "b", IDS[1]);
 
     tick_to_the_end(&mut host);
 
@@ -243,22 +237,17 @@ fn a_new_process_is_looked_at_alone() {
 #[test]
 fn pages_of_a_process_that_pages_itself_are_left_to_it() {
     let (machine, mut host) = host(3000, 500);
-    program(&machine, &mut host, "a", PIDS[0]);
-    program(&machine, &mut host, "b", PIDS[1]);
-    let id = ProcessId {
-        pid: PIDS[0],
-        start_ticks: 70,
-    };
+    program(&machine, &mut host, "a", IDS[0]);
+    program(&machine, &mut host, "b", IDS[1]);
     // Before it was found, and after that.
-    host.leave_to_itself(id);
+    host.leave_to_itself(IDS[0]);
     for _ in 0..2 {
         tick_to_the_end(&mut host);
         host.turn.is_due = true;
     }
-    assert_eq!(host.processes(AppId(0)).unwrap(), [id], "it is known");
+    assert_eq!(host.processes(AppId(0)).unwrap(), [IDS[0]], "it is known");
     let looked_at = host.counters().process_gone;
-    let other = ProcessId { pid: PIDS[1], ..id };
-    host.leave_to_itself(other);
+    host.leave_to_itself(IDS[1]);
     tick_to_the_end(&mut host);
     assert_eq!(
         host.counters().process_gone,
@@ -279,7 +268,7 @@ fn what_came_back_is_told_in_one_line_of_numbers() {
         };
         let elapsed = Duration::from_millis(3);
         host.take_in(Report::Brought {
-            target: target(PIDS[0], 70),
+            target: target(IDS[0].pid, IDS[0].start_ticks),
             done,
             elapsed,
         });
@@ -312,7 +301,7 @@ fn what_came_back_is_told_in_one_line_of_numbers() {
 fn a_process_that_does_not_answer_is_named_once_and_left_alone() {
     let (machine, mut host) = host(3000, 0);
     let app = usize::from(host.add(application("a")).unwrap().0);
-    let id = own_process();
+    let id = IDS[0];
     watch(&mut host, app, id);
 
     host.leave_alone(id);
@@ -330,7 +319,7 @@ fn a_process_that_does_not_answer_is_named_once_and_left_alone() {
 #[test]
 fn a_later_process_of_its_number_answers() {
     let (machine, mut host) = host(3000, 0);
-    let id = own_process();
+    let id = IDS[0];
     host.leave_alone(id);
     let folder = machine.path(&format!("proc/{}", id.pid));
     std::fs::create_dir_all(&folder).unwrap();
@@ -345,7 +334,7 @@ fn a_later_process_of_its_number_answers() {
 #[test]
 fn a_process_that_is_left_alone_is_so_in_another_program() {
     let (machine, mut host) = host(3000, 0);
-    program(&machine, &mut host, "a", PIDS[0]);
+    program(&machine, &mut host, "a", IDS[0]);
     host.tick();
     let id = host.processes(AppId(0)).unwrap()[0];
     host.leave_alone(id);
@@ -366,7 +355,7 @@ fn relaunches_are_remembered_and_a_first_start_is_none() {
     host.switch_to(app).unwrap();
     host.launch_done(app).unwrap();
     assert_eq!(host.status().apps[0].relaunch_count, 0, "it did not run");
-    watch(&mut host, usize::from(app.0), own_process());
+    watch(&mut host, usize::from(app.0), IDS[0]);
     for _ in 0..20 {
         host.switch_to(app).unwrap();
         host.launch_done(app).unwrap();
@@ -418,7 +407,7 @@ fn nothing_is_asked_of_a_kernel_that_reads_nothing_ahead() {
 #[test]
 fn what_leaves_after_more_came_back_is_looked_for() {
     let (machine, mut host) = host(3000, 500);
-    program(&machine, &mut host, "a", PIDS[0]);
+    program(&machine, &mut host, "a", IDS[0]);
     for (swapped_mib, turns) in [(500, 1), (100, 1), (200, 2)] {
         set(&machine, 3000, swapped_mib);
         tick_to_the_end(&mut host);
@@ -429,7 +418,7 @@ fn what_leaves_after_more_came_back_is_looked_for() {
 #[test]
 fn a_step_does_not_wait_for_the_threads() {
     let (machine, mut host) = host(3000, 500);
-    program(&machine, &mut host, "a", PIDS[0]);
+    program(&machine, &mut host, "a", IDS[0]);
     // A turn that never ends.
     host.turn.is_running = true;
     host.tick();
