@@ -28,7 +28,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 
 use crate::decide::switch::Cost;
 use crate::learn::ProcessMemory;
@@ -74,19 +73,8 @@ impl Done {
     }
 }
 
-impl std::ops::AddAssign for Done {
-    fn add_assign(&mut self, other: Self) {
-        self.private_pages += other.private_pages;
-        self.shared_pages += other.shared_pages;
-        self.file_pages += other.file_pages;
-        self.refused_pages += other.refused_pages;
-        self.skipped_regions += other.skipped_regions;
-        self.cold_pages += other.cold_pages;
-    }
-}
-
 /// What pages cost, by what swap is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Costs {
     /// In compressed memory.
     pub memory: Cost,
@@ -99,25 +87,6 @@ impl Default for Costs {
         Self {
             memory: Cost::MEMORY,
             disk: Cost::DISK,
-        }
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    /// A process of the first program.
-    pub(crate) fn target(pid: u32) -> Target {
-        Target {
-            app: 0,
-            id: ProcessId {
-                pid,
-                start_ticks: 1,
-            },
-            user: None,
-            memory: Arc::default(),
-            held_by: None,
         }
     }
 }

@@ -16,8 +16,6 @@ pub mod switch;
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use self::reserve::Reserve;
 
 /// After the last sign of pressure nothing comes back for so long: a build that swaps in bursts pauses for less.
@@ -31,8 +29,7 @@ pub const STALL_PERCENT: u64 = 10;
 pub const LEAST_ROOM_BYTES: u64 = 8 << 20;
 
 /// What a host is about.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum State {
     /// Memory is free, and pages come back.
     Calm,
@@ -260,14 +257,6 @@ mod tests {
             assert_eq!(state, expected, "{free_mib} MiB are free");
         }
         assert_eq!(controller.reserve_bytes(), 64 * MIB);
-    }
-
-    #[test]
-    fn the_first_sign_of_pressure_and_the_reserve_stop_what_is_under_way() {
-        let begin = at(0, 500, 7);
-        assert_eq!(stop(&begin, &at(1, 100, 7), 60 * MIB), None);
-        assert_eq!(stop(&begin, &at(1, 92, 7), 60 * MIB), Some(Stop::Reserve));
-        assert_eq!(stop(&begin, &at(1, 400, 8), 60 * MIB), Some(Stop::Pressure));
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::counters::Counters;
 use crate::decide::Controller;
 use crate::error::HostError;
 use crate::files::Files;
-use crate::see::application::{Application, Applications, ProcessId};
+use crate::see::application::{Application, ProcessId};
 use crate::status::{GivenBack, SwapStatus};
 use crate::upkeep::Upkeeper;
 
@@ -51,7 +51,6 @@ pub struct Host {
     apps: Vec<Option<App>>,
     /// The numbers that are given out, in the order in which the programs were added.
     order: Vec<usize>,
-    finder: Applications,
     foreground: Option<usize>,
     found_ns: Option<u64>,
     machine: Controller,
@@ -96,15 +95,12 @@ impl Host {
             },
             false => (None, None),
         };
-        let upkeeper = match config.upkeep.is_nothing() {
-            false => Some(Upkeeper::start(root, config.upkeep)?),
-            true => None,
-        };
+        let has_upkeep = !config.upkeep.is_nothing();
+        let upkeeper = has_upkeep.then(|| Upkeeper::start(root, config.upkeep));
         Ok(Self {
             root: root.clone(),
             apps: Vec::new(),
             order: Vec::new(),
-            finder: Applications::new(root),
             foreground: None,
             found_ns: None,
             machine: Controller::default(),
@@ -118,7 +114,7 @@ impl Host {
             swap: SwapStatus::default(),
             files,
             openings_unseen,
-            upkeeper,
+            upkeeper: upkeeper.transpose()?,
             upkept_ns: None,
             switched_ns: None,
             ended: Vec::new(),
@@ -138,7 +134,8 @@ impl Host {
     /// # Errors
     /// [`HostError::NameTaken`], [`HostError::TooManyApps`].
     pub fn add(&mut self, application: Application) -> Result<AppId, HostError> {
-        if self.id(&application.name).is_some() {
+        let is_taken = |app: &App| app.application.name == application.name;
+        if self.in_order().any(is_taken) {
             return Err(HostError::NameTaken(application.name));
         }
         let free = self.apps.iter().position(Option::is_none);
@@ -171,30 +168,12 @@ impl Host {
         Ok(())
     }
 
-    /// The number of the program of that name.
-    #[must_use]
-    pub fn id(&self, name: &str) -> Option<AppId> {
-        let mut apps = self.apps.iter().flatten();
-        apps.find(|app| app.application.name == name)
-            .map(|app| app.id)
-    }
-
     /// All programs under watch, in the order in which they were added: a process belongs to the first that fits.
-    pub fn applications(&self) -> impl Iterator<Item = (AppId, &Application)> {
-        self.in_order().map(|app| (app.id, &app.application))
-    }
-
-    fn in_order(&self) -> impl Iterator<Item = &App> + Clone {
+    fn in_order(&self) -> impl Iterator<Item = &App> {
         self.order.iter().filter_map(|&at| self.apps[at].as_ref())
     }
 
-    /// The program in the foreground.
-    #[must_use]
-    pub fn foreground(&self) -> Option<AppId> {
-        self.foreground.map(|at| AppId(at as u16))
-    }
-
-    /// Its processes as they were last found.
+    /// A program's processes as they were last found.
     ///
     /// # Errors
     /// [`HostError::NoSuchApp`].

@@ -42,6 +42,8 @@ pub mod learn;
 pub mod program;
 pub mod see;
 pub mod status;
+#[cfg(test)]
+mod testing;
 pub mod upkeep;
 
 pub use config::HostConfig;
@@ -49,7 +51,7 @@ pub use counters::Counters;
 pub use decide::State;
 pub use error::HostError;
 pub use host::Host;
-pub use see::application::{self, Application, Applications, Members};
+pub use see::application::{self, Application, Members};
 pub use status::{AppStatus, GivenBack, HostStatus, Relaunch, SwapStatus};
 pub use upkeep::Upkeep;
 pub use warmswap_page::AppId;

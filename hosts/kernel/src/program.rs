@@ -51,7 +51,7 @@ pub enum ProgramError {
     /// A file of the kernel cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The pool cannot be watched.
+    /// The machine has pages of another size, or no thread can be started.
     #[error(transparent)]
     Host(#[from] HostError),
     /// At its limit the kernel would end the program rather than swap.
@@ -72,9 +72,6 @@ pub enum ProgramError {
         /// With less, no limit on memory holds.
         needed_bytes: u64,
     },
-    /// The steering thread cannot be started.
-    #[error("cannot start the steering thread: {0}")]
-    Thread(#[source] std::io::Error),
 }
 
 /// How a program runs.

@@ -1,14 +1,10 @@
 //! What a host knows, for people and for other programs: is it working, and is it helping?
 
-use serde::{Deserialize, Serialize};
-
-use crate::act::Costs;
 use crate::counters::Counters;
 use crate::decide::State;
 
 /// One relaunch.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Relaunch {
     /// When it began, in nanoseconds of the monotonic clock.
     pub begin_ns: u64,
@@ -23,8 +19,7 @@ pub struct Relaunch {
 }
 
 /// One program.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct AppStatus {
     /// Its name.
     pub name: String,
@@ -59,8 +54,7 @@ pub struct AppStatus {
 }
 
 /// The swap and its pool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SwapStatus {
     /// All swap areas, in bytes.
     pub total_bytes: u64,
@@ -74,8 +68,7 @@ pub struct SwapStatus {
 
 /// What was given back in idle time since the host began: "gave 742 MiB back to 5 programs in 3.1 s of idle time; their next uses
 /// touched 97 % of it".
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GivenBack {
     /// Bytes that came back.
     pub bytes: u64,
@@ -92,7 +85,7 @@ pub struct GivenBack {
 }
 
 /// A process that does not answer.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unanswering {
     /// The name of its program.
     pub name: String,
@@ -103,15 +96,12 @@ pub struct Unanswering {
 }
 
 /// A host.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct HostStatus {
     /// What it is about.
     pub state: State,
     /// What it gave back.
     pub given_back: GivenBack,
-    /// What pages cost.
-    pub costs: Costs,
     /// Processes that do not answer, by name.
     pub unanswering: Vec<Unanswering>,
     /// Why accesses are not seen by page; none where accessed bits are read.

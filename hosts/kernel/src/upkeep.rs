@@ -1,11 +1,11 @@
 //! Upkeep of idle pages in zram, where the kernel can: compressed anew by a stronger algorithm, or written to a
 //! backing device. It is slow work that frees memory, done by a thread of idle priority while programs do not wait.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use parking_lot::Mutex;
 use warmswap_sys::process::idle_priority;
 use warmswap_sys::zram::Device;
 use warmswap_sys::{FileError, Root};
@@ -16,8 +16,7 @@ use crate::error::HostError;
 const LEAST_INTERVAL: Duration = Duration::from_secs(30);
 
 /// What is done to idle pages; by default nothing. On a device that does both, the longer time counts for both.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Upkeep {
     /// Pages that were not accessed for so many seconds are compressed anew.
     pub recompress_after_s: Option<u64>,
@@ -26,12 +25,8 @@ pub struct Upkeep {
 }
 
 /// What one round of upkeep did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UpkeepDone {
-    /// Devices that compressed their idle pages anew.
-    pub recompressed_devices: u32,
-    /// Devices that wrote their idle pages back.
-    pub written_back_devices: u32,
     /// Pool memory that this freed, in bytes.
     pub freed_bytes: u64,
     /// Steps that a device refused.
@@ -67,40 +62,24 @@ impl Upkeep {
             let memory = |device: &Device| device.stats().map_or(0, |stats| stats.memory_bytes);
             let before = memory(&device);
             let can = device.upkeep();
-            type Work = fn(&Device) -> Result<(), FileError>;
-            // What is written back need not be compressed anew.
-            let steps: [(Option<u64>, Work, &mut u32); 2] = [
-                (
-                    self.write_back_after_s.filter(|_| can.writes_back),
-                    Device::write_back_idle,
-                    &mut done.written_back_devices,
-                ),
-                (
-                    self.recompress_after_s.filter(|_| can.recompresses),
-                    Device::recompress_idle,
-                    &mut done.recompressed_devices,
-                ),
-            ];
+            let write_back_s = self.write_back_after_s.filter(|_| can.writes_back);
+            let recompress_s = self.recompress_after_s.filter(|_| can.recompresses);
             // Before Linux 6.13 a mark stays until the page is accessed: one for the shorter time would count for both.
-            let age_s = steps.iter().filter_map(|&(age_s, ..)| age_s).max();
-            for (_, work, count) in steps.into_iter().filter(|(age_s, ..)| age_s.is_some()) {
-                match device.mark_idle(age_s).and_then(|()| work(&device)) {
-                    Ok(()) => *count += 1,
-                    Err(_) => done.refused += 1,
-                }
+            let age_s = write_back_s.max(recompress_s);
+            let mut work = |work: fn(&Device) -> Result<(), FileError>| {
+                let result = device.mark_idle(age_s).and_then(|()| work(&device));
+                done.refused += u32::from(result.is_err());
+            };
+            // What is written back need not be compressed anew.
+            if write_back_s.is_some() {
+                work(Device::write_back_idle);
+            }
+            if recompress_s.is_some() {
+                work(Device::recompress_idle);
             }
             done.freed_bytes += before.saturating_sub(memory(&device));
         }
         Ok(done)
-    }
-}
-
-impl UpkeepDone {
-    fn add(&mut self, other: Self) {
-        self.recompressed_devices += other.recompressed_devices;
-        self.written_back_devices += other.written_back_devices;
-        self.freed_bytes += other.freed_bytes;
-        self.refused += other.refused;
     }
 }
 
@@ -119,7 +98,7 @@ impl Upkeeper {
     pub fn start(root: &Root, upkeep: Upkeep) -> Result<Self, HostError> {
         // One round at a time.
         let (rounds, receiver) = sync_channel(0);
-        let done = Arc::new(Mutex::new(UpkeepDone::default()));
+        let done = Arc::<Mutex<UpkeepDone>>::default();
         let (root, of_thread) = (root.clone(), Arc::clone(&done));
         std::thread::Builder::new()
             .name("upkeep".to_owned())
@@ -135,7 +114,7 @@ impl Upkeeper {
 
     /// What was done so far.
     pub fn done(&self) -> UpkeepDone {
-        *self.done.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.done.lock()
     }
 }
 
@@ -147,32 +126,42 @@ fn run(root: &Root, upkeep: Upkeep, rounds: &Receiver<()>, done: &Mutex<UpkeepDo
             refused: 1,
             ..UpkeepDone::default()
         });
-        done.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .add(round);
+        let mut done = done.lock();
+        done.freed_bytes += round.freed_bytes;
+        done.refused += round.refused;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Machine;
 
-    fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("sys/block/zram0");
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::create_dir_all(dir.path().join("proc")).unwrap();
-        std::fs::write(
-            dir.path().join("proc/swaps"),
-            "F T S U P\n/dev/zram0 partition 9 9 5\n",
-        )
-        .unwrap();
+    /// Swaps to a zram device with these files.
+    fn machine(files: &[(&str, &str)]) -> Machine {
+        let machine = Machine::new();
+        let swaps = "F T S U P\n/dev/zram0 partition 9 9 5\n";
+        machine.write("proc/swaps", swaps);
+        std::fs::create_dir_all(machine.path(DEVICE)).unwrap();
         for (name, text) in files {
-            std::fs::write(folder.join(name), text).unwrap();
+            machine.write(&format!("{DEVICE}/{name}"), text);
         }
-        let root = Root::at(dir.path());
-        (dir, root)
+        machine
     }
+
+    /// What was written to these files of the device.
+    fn written<const N: usize>(machine: &Machine, names: [&str; N]) -> [String; N] {
+        names.map(|name| machine.read(&format!("{DEVICE}/{name}")))
+    }
+
+    const DEVICE: &str = "sys/block/zram0";
+
+    /// Of a device that can recompress.
+    const RECOMPRESSES: [(&str, &str); 3] = [
+        ("recomp_algorithm", "#1: [zstd]\n"),
+        ("recompress", ""),
+        ("idle", ""),
+    ];
 
     const BOTH: Upkeep = Upkeep {
         recompress_after_s: Some(60),
@@ -181,51 +170,31 @@ mod tests {
 
     #[test]
     fn each_device_does_what_it_can() {
-        let (dir, root) = machine(&[
-            ("recomp_algorithm", "#1: [zstd]\n"),
-            ("recompress", ""),
-            ("idle", ""),
-            ("backing_dev", "none\n"),
-            ("writeback", ""),
-        ]);
+        let backing = [("backing_dev", "none\n"), ("writeback", "")];
+        let machine = machine(&[&RECOMPRESSES[..], &backing].concat());
 
-        let done = BOTH.run(&root).unwrap();
+        assert_eq!(BOTH.run(&machine.root()).unwrap(), UpkeepDone::default());
 
-        assert_eq!(
-            (done.recompressed_devices, done.written_back_devices),
-            (1, 0)
-        );
-        let read = |name: &str| {
-            std::fs::read_to_string(dir.path().join("sys/block/zram0").join(name)).unwrap()
-        };
-        assert_eq!(
-            (read("idle").as_str(), read("recompress").as_str()),
-            ("60", "type=idle")
-        );
-        assert_eq!(read("writeback"), "");
+        let files = written(&machine, ["idle", "recompress", "writeback"]);
+        assert_eq!(files, ["60", "type=idle", ""]);
     }
 
     #[test]
     fn pages_are_not_written_back_before_their_time() {
-        let (dir, root) = machine(&[
-            ("recomp_algorithm", "#1: [zstd]\n"),
-            ("recompress", ""),
-            ("idle", ""),
-            ("backing_dev", "/dev/vdb\n"),
-            ("writeback", ""),
-        ]);
+        let backing = [("backing_dev", "/dev/vdb\n"), ("writeback", "")];
+        let machine = machine(&[&RECOMPRESSES[..], &backing].concat());
 
-        let done = BOTH.run(&root).unwrap();
+        assert_eq!(BOTH.run(&machine.root()).unwrap(), UpkeepDone::default());
 
-        let devices = (done.recompressed_devices, done.written_back_devices);
-        assert_eq!((devices, done.refused), ((1, 1), 0));
-        let idle = std::fs::read_to_string(dir.path().join("sys/block/zram0/idle")).unwrap();
-        assert_eq!(idle, "600", "no page is marked after the shorter time");
+        // No page is marked after the shorter time.
+        let files = written(&machine, ["idle", "recompress", "writeback"]);
+        assert_eq!(files, ["600", "type=idle", "idle"]);
     }
 
     #[test]
     fn a_kernel_without_any_of_it_is_no_error() {
-        let (_dir, root) = machine(&[]);
+        let machine = machine(&[]);
+        let root = machine.root();
 
         assert_eq!(BOTH.run(&root).unwrap(), UpkeepDone::default());
         assert_eq!(Upkeep::default().run(&root).unwrap(), UpkeepDone::default());
@@ -234,33 +203,28 @@ mod tests {
     #[test]
     fn what_a_device_refuses_is_counted() {
         // Ages need the kernel to track accesses: without, there is no idle file.
-        let (_dir, root) = machine(&[("backing_dev", "/dev/vdb\n"), ("writeback", "")]);
+        let machine = machine(&[("backing_dev", "/dev/vdb\n"), ("writeback", "")]);
 
-        let done = BOTH.run(&root).unwrap();
+        assert_eq!(BOTH.run(&machine.root()).unwrap().refused, 1);
 
-        assert_eq!((done.refused, done.written_back_devices), (1, 0));
+        assert_eq!(written(&machine, ["writeback"]), [""]);
     }
 
     #[test]
     fn a_thread_does_it_when_it_is_told() {
-        let (dir, root) = machine(&[
-            ("recomp_algorithm", "#1: [zstd]\n"),
-            ("recompress", ""),
-            ("idle", ""),
-        ]);
-        let upkeeper = Upkeeper::start(&root, BOTH).unwrap();
-        assert_eq!(upkeeper.done(), UpkeepDone::default());
+        let machine = machine(&RECOMPRESSES);
+        let upkeeper = Upkeeper::start(&machine.root(), BOTH).unwrap();
+        let is_done = || written(&machine, ["recompress"]) == ["type=idle"];
+        assert!(!is_done());
         // The thread may not wait for a round yet.
         for _ in 0..10_000 {
             upkeeper.round();
-            if upkeeper.done().recompressed_devices > 0 {
-                break;
+            if is_done() {
+                return;
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert!(upkeeper.done().recompressed_devices > 0);
-        let text = std::fs::read_to_string(dir.path().join("sys/block/zram0/recompress"));
-        assert_eq!(text.unwrap(), "type=idle");
+        panic!("nothing was recompressed");
     }
 
     #[test]

@@ -47,6 +47,14 @@ fn host(config: HostConfig) -> Host {
     Host::new(config, &Root::machine()).expect("a host")
 }
 
+/// Reads ahead at switches alone.
+fn not_bringing_back() -> HostConfig {
+    HostConfig {
+        bring_back: false,
+        ..HostConfig::default()
+    }
+}
+
 fn add(host: &mut Host, program: &Program, name: &str) -> AppId {
     host.add(program.application(name)).expect("a name")
 }
@@ -76,7 +84,7 @@ fn comes_back(name: &str, swap: Swap) {
         program.swapped_pages() == 0 && host.status().given_back.programs == 1
     });
 
-    let (major, _) = program.touch(0, PAGES);
+    let major = program.touch(0, PAGES);
     assert!(major <= OTHER_FAULTS, "{major} major faults");
     assert_eq!(program.damaged(), 0);
     let status = host.status();
@@ -131,23 +139,6 @@ fn pages_come_back_where_cache_that_nothing_uses_fills_the_memory() {
 }
 
 #[test]
-fn a_host_that_must_not_brings_nothing_back() {
-    let machine = machine!("a_host_that_must_not_brings_nothing_back", Swap::Zram);
-    let program = machine.program(PAGES);
-    drop(push_out(&machine, &program));
-    let mut host = host(HostConfig {
-        bring_back: false,
-        ..HostConfig::default()
-    });
-    add(&mut host, &program, "a");
-
-    tick_for(&mut host, 100);
-
-    assert_eq!(host.counters().turns, 0);
-    assert!(program.swapped_pages() > PAGES / 8);
-}
-
-#[test]
 fn shared_memory_comes_back() {
     let machine = machine!("shared_memory_comes_back", Swap::Zram);
     let mut program = machine.program(500);
@@ -167,7 +158,7 @@ fn shared_memory_comes_back() {
         swapped(&program) == 0 && host.counters().brought_shared_pages > 100
     });
 
-    let major: u64 = program.ask("touch-shared").parse().expect("a number");
+    let major = program.number("touch-shared");
     assert!(major <= OTHER_FAULTS, "{major} major faults");
     assert_eq!(program.ask("check-shared"), "True");
     assert_eq!(other.damaged(), 0);
@@ -306,10 +297,7 @@ fn a_switch_reads_ahead_from_a_disk_where_memory_is_free() {
     let name = "a_switch_reads_ahead_from_a_disk_where_memory_is_free";
     let machine = machine!(name, Swap::File);
     let mut program = machine.program(PAGES);
-    let mut host = host(HostConfig {
-        bring_back: false,
-        ..HostConfig::default()
-    });
+    let mut host = host(not_bringing_back());
     let app = add(&mut host, &program, "a");
     let hog = push_out(&machine, &program);
     host.tick();
@@ -326,7 +314,7 @@ fn a_switch_reads_ahead_from_a_disk_where_memory_is_free() {
     assert!(host.counters().switch_pages >= away / 2, "{away}");
     // The reads are asynchronous: those under way are waited for in a fault, and are no reads of its own.
     tick_for(&mut host, 25);
-    let (major, _) = program.touch(0, PAGES);
+    let major = program.touch(0, PAGES);
     assert!(major <= away / 4, "{major} major faults of {away}");
     assert_eq!(program.damaged(), 0);
 }
@@ -334,10 +322,7 @@ fn a_switch_reads_ahead_from_a_disk_where_memory_is_free() {
 /// Has a host know the launch of a program, and switches to it when its group has room for few pages; how many were asked for.
 fn switch_while_short(machine: &Machine) -> u64 {
     let mut program = machine.program(PAGES);
-    let mut host = host(HostConfig {
-        bring_back: false,
-        ..HostConfig::default()
-    });
+    let mut host = host(not_bringing_back());
     let app = add(&mut host, &program, "a");
     let looked = |host: &mut Host, what: &str| {
         let before = host.counters().bring_cpu_ns;
@@ -401,11 +386,7 @@ fn processes_of_one_program_share_what_is_free_at_a_switch() {
         ..Room::default()
     };
     let root = machine_with(folder.path(), room);
-    let config = HostConfig {
-        bring_back: false,
-        ..HostConfig::default()
-    };
-    let mut host = Host::new(config, &root).expect("a host");
+    let mut host = Host::new(not_bringing_back(), &root).expect("a host");
     let group = machine.memcg.path().file_name().expect("a name");
     let application = Application {
         name: "a".to_owned(),
@@ -493,12 +474,7 @@ fn dropped_pages_of_files_come_back() {
         host.counters().brought_file_pages >= 1900
     });
 
-    let answer = program.ask("read 0 2000");
-    let major: u64 = answer
-        .split(' ')
-        .next()
-        .and_then(|n| n.parse().ok())
-        .expect("a number");
+    let major = program.number("read 0 2000");
     assert!(major <= 50, "{major} major faults");
 }
 
@@ -553,7 +529,7 @@ fn programs_that_end_or_execute_another_meanwhile_do_no_harm() {
     host.tick();
     ends.kill();
     assert_eq!(executes.ask("exec"), "ready");
-    let child: u32 = forks.ask("fork").parse().expect("a number");
+    let child = forks.number("fork") as u32;
 
     tick_until(&mut host, "the others come back", |_| {
         [&executes, &forks, &other]

@@ -180,15 +180,15 @@ mod tests {
 
     use super::*;
     use crate::act::brake::Groups;
-    use crate::act::tests::target;
     use crate::act::worker::Beat;
+    use crate::testing::{Machine, range, target};
 
     #[test]
     fn what_was_mapped_and_is_not_is_away() {
         let name = "what_was_mapped_and_is_not_is_away";
         let root = Root::machine();
         let pid = std::process::id();
-        let target = target(pid);
+        let target = target(pid, 1);
         let pagemap = Pagemap::open(&root, pid).unwrap();
         if !pagemap.can_scan() || MemoryUse::read(&root, pid).unwrap().swapped_bytes > 0 {
             skip!(
@@ -203,7 +203,6 @@ mod tests {
         };
         // Of the test's own program, and where nothing is ever mapped.
         let own = name.as_ptr().addr() as u64 / PAGE;
-        let range = |first, count| PageRange { first, count };
         assert_eq!(away_pages(&[]), 0);
         assert_eq!(away_pages(&[range(own, 1)]), 0);
         assert_eq!(away_pages(&[range(0, 2), range(own, 1)]), 2);
@@ -216,14 +215,13 @@ mod tests {
         if Kinds::in_use(&root).disk {
             skip!(name, "the machine swaps to a disk");
         }
-        let mut target = target(std::process::id());
-        target.id.start_ticks = Stat::read(&root, target.id.pid).unwrap().start_ticks;
-        if !Pagemap::open(&root, target.id.pid).unwrap().can_scan() {
+        let pid = std::process::id();
+        let target = target(pid, Stat::read(&root, pid).unwrap().start_ticks);
+        if !Pagemap::open(&root, pid).unwrap().can_scan() {
             skip!(name, "the kernel scans no page tables");
         }
         // Nothing is ever mapped there.
-        let mapped = vec![PageRange { first: 0, count: 1 }];
-        target.memory.lock().set_mapped(mapped);
+        target.memory.lock().set_mapped(vec![range(0, 1)]);
         let (beat, mut groups) = (Beat::default(), Groups::default());
         for (room_bytes, is_seen) in [(0, false), (1 << 40, true)] {
             let brake = Brake::new(&root, &beat, &mut groups, Seen::default(), 0);
@@ -243,21 +241,10 @@ mod tests {
 
     #[test]
     fn a_group_that_reclaimed_before_the_switch_is_not_full() {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            let path = dir.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
-        let set = |used_mib: u64, hits: u64| {
-            write("cg/app/memory.current", &(used_mib << 20).to_string());
-            write("cg/app/memory.events", &format!("max {hits}\n"));
-        };
-        write("proc/self/mounts", "none /cg cgroup2 rw 0 0\n");
-        write("cg/cgroup.controllers", "memory\n");
+        let machine = Machine::with_groups();
+        let set = |used_mib, hits| machine.set_group("app", used_mib, hits);
         set(100, 7);
-        let group = Group::open(&Root::at(dir.path()), "/app".as_ref()).unwrap();
-        let bounds = [(group, 400u64 << 20)];
+        let bounds = [(machine.group("/app"), 400u64 << 20)];
         for hits in [8, 9] {
             // Between two switches it was at its limit.
             set(100, hits);
@@ -268,13 +255,12 @@ mod tests {
             set(100, hits + 1);
             assert!(is_full(&bounds, &begins), "it reclaims now");
         }
-        std::fs::remove_dir_all(dir.path().join("cg")).unwrap();
+        std::fs::remove_dir_all(machine.path("cg")).unwrap();
         assert!(is_full(&bounds, &[Seen::default()]), "it is gone");
     }
 
     #[test]
     fn the_first_pages_of_a_list_are_no_more_than_asked_for() {
-        let range = |first, count| PageRange { first, count };
         let list = [range(10, 5), range(20, 5)];
         assert_eq!(first(&list, 7), [range(10, 5), range(20, 2)]);
         assert_eq!(first(&list, 99), list);

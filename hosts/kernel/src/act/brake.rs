@@ -137,49 +137,36 @@ mod tests {
 
     use super::*;
     use crate::act::pace::Pace;
+    use crate::testing::Machine;
 
     #[test]
     fn a_full_group_stops_one_that_reclaims_waits_and_all_above_count() {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            let path = dir.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
-        let set = |name: &str, used_mib: u64, hits: u64| {
-            let file = |file: &str| format!("cg/{name}/{file}");
-            write(&file("memory.current"), &(used_mib << 20).to_string());
-            write(&file("memory.events"), &format!("max {hits}\n"));
-        };
-        write("proc/self/mounts", "none /cg cgroup2 rw 0 0\n");
-        write("cg/cgroup.controllers", "memory\n");
-        set("apps", 100, 7);
-        set("apps/one", 50, 0);
-        let open = |name: &str| Group::open(&Root::at(dir.path()), name.as_ref()).unwrap();
+        let machine = Machine::with_groups();
+        machine.set_group("apps", 100, 7);
+        machine.set_group("apps/one", 50, 0);
         // The lower group has the lesser bound, and far more room.
         let bounds = [
-            (open("/apps/one"), 300u64 << 20),
-            (open("/apps"), 400 << 20),
+            (machine.group("/apps/one"), 300u64 << 20),
+            (machine.group("/apps"), 400 << 20),
         ];
         let upper = Some(bounds[1].0.path().to_owned());
 
         let mut groups = Groups::default();
         assert_eq!(groups.full(&[], 0), None);
         assert_eq!(groups.full(&bounds, 0), None);
-        set("apps", 100, 8);
+        machine.set_group("apps", 100, 8);
         assert_eq!(groups.full(&bounds, 0), upper, "it reclaimed");
         let mut others = Groups::default();
-        set("apps", 398, 8);
+        machine.set_group("apps", 398, 8);
         assert_eq!(others.full(&bounds, 0), upper, "only its reserve is left");
-        std::fs::remove_dir_all(dir.path().join("cg")).unwrap();
+        std::fs::remove_dir_all(machine.path("cg")).unwrap();
         let lower = Some(bounds[0].0.path().to_owned());
         assert_eq!(others.full(&bounds, 0), lower, "it is gone");
     }
 
     #[test]
     fn what_can_wait_goes_on_after_the_launch_or_when_it_is_to_end() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = Root::at(dir.path());
+        let root = Machine::new().root();
         let wait = |beat: &Beat| {
             let mut groups = Groups::default();
             Brake::new(&root, beat, &mut groups, Seen::default(), 0).wait_for_launch();
@@ -208,15 +195,8 @@ mod tests {
 
     #[test]
     fn reclaim_stops_it_and_what_is_worth_it_stops_where_nothing_is_free() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("proc")).unwrap();
-        let set = |free_kib: u64, reclaimed: u64| {
-            let memory = format!("MemTotal: 4194304 kB\nMemFree: {free_kib} kB\n");
-            std::fs::write(dir.path().join("proc/meminfo"), memory).unwrap();
-            let text = format!("pgsteal_direct {reclaimed}\n");
-            std::fs::write(dir.path().join("proc/vmstat"), text).unwrap();
-        };
-        let root = Root::at(dir.path());
+        let machine = Machine::new();
+        let root = machine.root();
         let begin = Seen {
             reclaims: 7,
             losses: 7,
@@ -225,17 +205,17 @@ mod tests {
         };
         let (beat, mut groups) = (Beat::default(), Groups::default());
         let mut brake = Brake::new(&root, &beat, &mut groups, begin, 1 << 20);
-        for (free_kib, reclaimed, halt, is_exhausted) in [
-            (3072, 7, None, false),
-            (2048, 7, Some(Stop::Reserve), false),
-            (3072, 8, Some(Stop::Pressure), false),
-            (1024, 7, Some(Stop::Reserve), true),
+        for (free_mib, reclaimed, halt, is_exhausted) in [
+            (3, 7, None, false),
+            (2, 7, Some(Stop::Reserve), false),
+            (3, 8, Some(Stop::Pressure), false),
+            (1, 7, Some(Stop::Reserve), true),
         ] {
-            set(free_kib, reclaimed);
-            assert_eq!(brake.halt(&[]), halt.map(Halt::All), "{free_kib}");
-            assert_eq!(brake.is_exhausted(), is_exhausted, "{free_kib}");
+            machine.set_memory(free_mib, reclaimed);
+            assert_eq!(brake.halt(&[]), halt.map(Halt::All), "{free_mib}");
+            assert_eq!(brake.is_exhausted(), is_exhausted, "{free_mib}");
         }
-        std::fs::remove_file(dir.path().join("proc/meminfo")).unwrap();
+        std::fs::remove_file(machine.path("proc/meminfo")).unwrap();
         assert_eq!(brake.halt(&[]), Some(Halt::All(Stop::Pressure)));
         assert!(brake.is_exhausted());
     }

@@ -64,14 +64,6 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Opens a process, and reads its mappings. None for one that is stopped or traced: nothing waits for its pages.
-    pub fn open(root: &Root, target: &Target) -> Result<Option<Self>, TargetError> {
-        let Some(handles) = open(root, target)? else {
-            return Ok(None);
-        };
-        Self::with(root, target, handles).map(Some)
-    }
-
     /// Reads the mappings of a process that was opened.
     pub fn with(
         root: &Root,
@@ -99,7 +91,7 @@ impl Opened {
     }
 }
 
-/// The same without its mappings.
+/// Opens a process. None for one that is stopped or traced: nothing waits for its pages.
 pub(super) fn open(
     root: &Root,
     target: &Target,
@@ -144,9 +136,10 @@ impl Turn<'_> {
         if let Some(halt) = self.brake.halt(&bounds) {
             return Ok(Some(halt));
         }
-        let Some(opened) = Opened::open(self.root, target)? else {
+        let Some(handles) = open(self.root, target)? else {
             return Ok(None);
         };
+        let opened = Opened::with(self.root, target, handles)?;
         self.brake.beat();
         self.done.skipped_regions += opened.areas.skipped;
         let away = swapped(&opened.pagemap, &opened.areas.readable)?;
@@ -305,10 +298,7 @@ fn extents(areas: &Areas) -> Vec<PageRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn range(first: u64, count: u64) -> PageRange {
-        PageRange { first, count }
-    }
+    use crate::testing::range;
 
     #[test]
     fn batches_hold_all_pages_in_their_order() {

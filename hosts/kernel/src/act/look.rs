@@ -152,20 +152,18 @@ fn bits_by_area(regions: &[u64], areas: &[Readable]) -> FxHashMap<u64, u64> {
 
 #[cfg(test)]
 mod tests {
-    use warmswap_sys::maps::Maps;
     use warmswap_sys::smaps::MemoryArea;
 
     use super::*;
     use crate::see::areas::Kind;
+    use crate::testing;
 
     #[test]
     fn without_bits_of_pages_a_mapping_counts_as_a_whole() {
         let area = |line: &str, referenced_bytes| Readable {
             area: MemoryArea {
-                mapping: Maps::parse(line).unwrap().as_slice()[0].clone(),
-                swapped_bytes: 0,
                 referenced_bytes,
-                flags: Vec::new(),
+                ..testing::area(line)
             },
             kind: Kind::Private,
         };

@@ -152,7 +152,11 @@ fn clear(target: Target) -> Job {
 mod tests {
     use super::*;
     use crate::act::look::End;
-    use crate::act::tests::target;
+    use crate::testing;
+
+    fn target(pid: u32) -> Target {
+        testing::target(pid, 1)
+    }
 
     /// Does the next job; its processes.
     fn next_job(queue: &Queue, beat: &Beat) -> (Task, Vec<u32>) {
@@ -181,6 +185,7 @@ mod tests {
         ];
         assert_eq!(done, expected);
     }
+
     #[test]
     fn a_thread_that_does_nothing_has_no_endless_queue() {
         let (queue, beat) = (Queue::default(), Beat::default());

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use warmswap_sys::accessed::Accessed;
 use warmswap_sys::meminfo::Meminfo;
@@ -46,18 +47,13 @@ const MOST_ABANDONED: usize = 16;
 /// With so many of them for processes of one user all of this user's are left alone: other users' are not to wait for them.
 const MOST_OF_USER: usize = MOST_ABANDONED / 4;
 
-/// The number that no user has.
-const NO_USER: u32 = u32::MAX;
-
 /// What a thread does now, for the thread that watches it.
 #[derive(Debug, Default)]
 pub struct Beat {
     count: AtomicU64,
     thread: AtomicU32,
-    pid: AtomicU32,
-    start_ticks: AtomicU64,
-    /// The process's user; `NO_USER` where that is not known.
-    user: AtomicU32,
+    /// The process that it works on, with its user where that is known.
+    process: Mutex<Option<(ProcessId, Option<u32>)>>,
     is_abandoned: AtomicBool,
     pace: Arc<Pace>,
 }
@@ -92,17 +88,13 @@ impl Beat {
 
     /// Work on this process begins.
     pub(super) fn begin(&self, target: &Target) {
-        let user = target.user.unwrap_or(NO_USER);
-        self.user.store(user, Ordering::Relaxed);
-        let start_ticks = target.id.start_ticks;
-        self.start_ticks.store(start_ticks, Ordering::Relaxed);
-        self.pid.store(target.id.pid, Ordering::Relaxed);
+        *self.process.lock() = Some((target.id, target.user));
         self.beat();
     }
 
     /// A job is over.
     pub(super) fn end(&self) {
-        self.pid.store(0, Ordering::Relaxed);
+        *self.process.lock() = None;
         self.beat();
     }
 
@@ -116,16 +108,12 @@ impl Beat {
         self.is_abandoned.store(true, Ordering::Relaxed);
     }
 
-    fn is_of(&self, user: u32) -> bool {
-        user != NO_USER && self.user.load(Ordering::Relaxed) == user
+    fn process(&self) -> Option<ProcessId> {
+        self.process.lock().map(|(id, _)| id)
     }
 
-    fn process(&self) -> Option<ProcessId> {
-        let id = ProcessId {
-            pid: self.pid.load(Ordering::Relaxed),
-            start_ticks: self.start_ticks.load(Ordering::Relaxed),
-        };
-        (id.pid != 0).then_some(id)
+    fn user(&self) -> Option<u32> {
+        self.process.lock().and_then(|(_, user)| user)
     }
 }
 
@@ -218,16 +206,13 @@ impl Worker {
     /// comes back.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
-        let users = self
-            .abandoned
-            .iter()
-            .map(|beat| beat.user.load(Ordering::Relaxed));
-        users.into_iter().any(|user| self.is_crowded_by(user))
+        let mut users = self.abandoned.iter().filter_map(|beat| beat.user());
+        users.any(|user| self.is_crowded_by(user))
     }
 
     fn is_crowded_by(&self, user: u32) -> bool {
-        let of_user = self.abandoned.iter().filter(|beat| beat.is_of(user));
-        of_user.count() >= MOST_OF_USER
+        let users = self.abandoned.iter().filter_map(|beat| beat.user());
+        users.filter(|&other| other == user).count() >= MOST_OF_USER
     }
 
     fn may_touch(&self, target: &Target) -> bool {

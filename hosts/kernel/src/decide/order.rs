@@ -1,32 +1,16 @@
 //! The order in which pages come back: programs by how lately they were used, and of each program what launches touch first.
 
-use std::cmp::Reverse;
-
 use warmswap_sys::advise::PageRange;
 
 use crate::learn::{Heat, ProcessMemory, REGION_PAGES};
 
-/// How lately a program was used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How lately a program was used. Pages come back first of the one that is the greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Recency {
     /// It is in the foreground.
     pub is_foreground: bool,
     /// When it came to the foreground last; none if that was never seen.
     pub used_ns: Option<u64>,
-}
-
-/// The places of the programs in the order in which their pages come back.
-#[must_use]
-pub fn programs(recencies: &[Recency]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..recencies.len()).collect();
-    order.sort_by_key(|&at| {
-        let Recency {
-            is_foreground,
-            used_ns,
-        } = recencies[at];
-        Reverse((is_foreground, used_ns))
-    });
-    order
 }
 
 /// Of the pages that are away those that are to come back: first what launches touch, then the others; cold ones not at all.
@@ -114,10 +98,7 @@ pub fn without(ranges: &[PageRange], others: &[PageRange]) -> Vec<PageRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn range(first: u64, count: u64) -> PageRange {
-        PageRange { first, count }
-    }
+    use crate::testing::range;
 
     #[test]
     fn the_foreground_comes_first_and_then_what_was_used_last() {
@@ -129,8 +110,8 @@ mod tests {
             is_foreground: true,
             used_ns: Some(3),
         };
-        let recencies = [used(None), used(Some(5)), front, used(Some(9))];
-        assert_eq!(programs(&recencies), [2, 3, 1, 0]);
+        let ascending = [used(None), used(Some(5)), used(Some(9)), front];
+        assert!(ascending.is_sorted_by(|a, b| a < b));
     }
 
     #[test]

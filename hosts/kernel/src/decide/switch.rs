@@ -1,14 +1,12 @@
 //! What is read in bulk at a switch: by what is free, and by what a fault costs beside a bulk read.
 
-use serde::{Deserialize, Serialize};
-
 use super::State;
 
 /// Where memory is short, a bulk read has to be so many times cheaper than faults: it takes memory from other programs.
 pub const LEAST_GAIN: u64 = 4;
 
 /// What reading a page from a swap area takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     /// By a fault of the program, in nanoseconds.
     pub fault_ns: u64,

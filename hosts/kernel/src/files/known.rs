@@ -145,10 +145,7 @@ fn joined(ranges: &[PageRange], between_pages: u64) -> Vec<PageRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn range(first: u64, count: u64) -> PageRange {
-        PageRange { first, count }
-    }
+    use crate::testing::range;
 
     /// Files that are opened between looks.
     fn known(looks: &[&[u32]]) -> KnownFiles<u32> {

@@ -7,7 +7,7 @@ use warmswap_sys::process::Stat;
 
 use super::app::Watched;
 use super::{Found, Host, is_due};
-use crate::see::application::{Application, ProcessId};
+use crate::see::application::{self, Application, ProcessId};
 
 /// So long after a switch programs hardly wait for what they read back.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -17,7 +17,7 @@ impl Host {
     pub(super) fn find_processes(&mut self, now_ns: u64) {
         self.found_ns = Some(now_ns);
         let applications: Vec<&Application> = self.in_order().map(|a| &a.application).collect();
-        let Ok(found) = self.finder.find(&applications) else {
+        let Ok(found) = application::find(&self.root, &applications) else {
             return;
         };
         let order = self.order.clone();

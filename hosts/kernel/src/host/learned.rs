@@ -55,8 +55,7 @@ impl Host {
                 .iter()
                 .map(|(&id, watched)| (id, watched.memory.lock().clone()))
                 .collect();
-            let memories = memories.iter().map(|(id, memory)| (*id, memory));
-            let saved = store::save(&self.root, folder, &app.application.name, memories);
+            let saved = store::save(&self.root, folder, &app.application.name, &memories);
             app.has_learned = saved.is_err();
             result = result.and(saved);
         }

@@ -38,12 +38,13 @@ impl Host {
     /// Everything, for people and programs. Costs about 15 µs a process, and waits for none.
     #[must_use]
     pub fn status(&self) -> HostStatus {
-        let apps = self.in_order();
         let of_files = self
             .files
             .as_ref()
             .map_or(0, |files| files.done().state_bytes);
-        let state_bytes = of_files + apps.clone().map(state_bytes).sum::<usize>();
+        let processes = self.in_order().flat_map(|app| app.processes.values());
+        let of_processes = processes.map(|watched| watched.memory.lock().state_bytes());
+        let state_bytes = of_files + of_processes.sum::<usize>();
         let unanswering = self.unanswering.iter();
         let mut unanswering: Vec<Unanswering> = unanswering
             .map(|(id, name)| Unanswering {
@@ -56,12 +57,11 @@ impl Host {
         HostStatus {
             state: self.machine.state(),
             given_back: self.given_back(),
-            costs: self.costs,
             unanswering,
             accesses_unseen: self.accesses_unseen.clone(),
             read_ahead_refused: self.read_ahead_refused.clone(),
             openings_unseen: self.openings_unseen.clone(),
-            apps: apps.map(|app| self.describe(app)).collect(),
+            apps: self.in_order().map(|app| self.describe(app)).collect(),
             swap: self.swap,
             state_bytes: state_bytes as u64,
             counters: self.counters(),
@@ -99,11 +99,4 @@ impl Host {
             prefetch_wasted: app.wasted,
         }
     }
-}
-
-fn state_bytes(app: &App) -> usize {
-    let processes = app.processes.values();
-    processes
-        .map(|watched| watched.memory.lock().state_bytes())
-        .sum()
 }

@@ -1,5 +1,6 @@
 //! One step of the host: what is free, and whether pages come back now.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,10 +8,10 @@ use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::process::Stat;
 use warmswap_sys::{Root, monotonic_ns};
 
+use super::app::App;
 use super::{Host, Tick, is_due};
 use crate::act::job::{Job, Report, Task};
 use crate::act::{Costs, Target};
-use crate::decide::order::programs;
 use crate::decide::{QUIET, Seen, State, Stop};
 use crate::files::Files;
 use crate::see::application::ProcessId;
@@ -159,10 +160,9 @@ impl Host {
         let mut targets = std::mem::take(&mut self.turn.waiting);
         self.turn.is_whole = std::mem::take(&mut self.turn.is_due);
         if self.turn.is_whole {
-            let apps: Vec<_> = self.in_order().collect();
-            let recencies: Vec<_> = apps.iter().map(|app| app.recency()).collect();
-            let order = programs(&recencies);
-            targets = order.iter().flat_map(|&at| apps[at].targets()).collect();
+            let mut apps: Vec<_> = self.in_order().collect();
+            apps.sort_by_key(|app| Reverse(app.recency()));
+            targets = apps.into_iter().flat_map(App::targets).collect();
             if targets.is_empty() {
                 let memory = Meminfo::read(&self.root).ok();
                 return self.turn_ended(memory.map(|memory| swapped_bytes(&memory)));

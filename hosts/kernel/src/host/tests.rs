@@ -1,21 +1,12 @@
-use std::path::Path;
-
-use warmswap_sys::Root;
-use warmswap_sys::process::Stat;
-
 use super::*;
 use crate::act::Done;
 use crate::act::job::{Report, Task};
 use crate::decide::{State, Stop};
 use crate::see::application::Members;
+use crate::testing::{Machine, target};
 
-/// A machine with so much free memory and swap in use, in MiB.
-fn machine(place: &Path, free_mib: u64, swapped_mib: u64) {
-    let write = |name: &str, text: &str| {
-        let path = place.join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    };
+/// The machine has so much free memory and swap in use, in MiB.
+fn set(machine: &Machine, free_mib: u64, swapped_mib: u64) {
     let kib = |mib: u64| mib << 10;
     let memory = format!(
         "MemTotal: {} kB\nMemFree: {} kB\nSwapTotal: {} kB\nSwapFree: {} kB\n",
@@ -24,17 +15,18 @@ fn machine(place: &Path, free_mib: u64, swapped_mib: u64) {
         kib(1024),
         kib(1024 - swapped_mib)
     );
-    write("proc/meminfo", &memory);
-    write("proc/vmstat", "pgsteal_kswapd 0\npgsteal_direct 0\n");
-    write("proc/zoneinfo", "low 10\nmanaged 1000\nprotection: (0)\n");
-    write("proc/swaps", "Filename Type Size Used Priority\n");
+    machine.write("proc/meminfo", memory);
 }
 
-fn host(free_mib: u64, swapped_mib: u64) -> (tempfile::TempDir, Host) {
-    let place = tempfile::tempdir().unwrap();
-    machine(place.path(), free_mib, swapped_mib);
-    let host = Host::new(HostConfig::default(), &Root::at(place.path())).unwrap();
-    (place, host)
+fn host(free_mib: u64, swapped_mib: u64) -> (Machine, Host) {
+    let machine = Machine::new();
+    set(&machine, free_mib, swapped_mib);
+    machine.write("proc/vmstat", "pgsteal_kswapd 0\npgsteal_direct 0\n");
+    let zones = "low 10\nmanaged 1000\nprotection: (0)\n";
+    machine.write("proc/zoneinfo", zones);
+    machine.write("proc/swaps", "Filename Type Size Used Priority\n");
+    let host = Host::new(HostConfig::default(), &machine.root()).unwrap();
+    (machine, host)
 }
 
 fn application(name: &str) -> Application {
@@ -45,13 +37,8 @@ fn application(name: &str) -> Application {
 }
 
 /// A program with a process of this number on a made-up machine; on this one there is none.
-fn program(place: &Path, host: &mut Host, name: &str, pid: u32) {
-    let folder = place.join(format!("proc/{pid}"));
-    std::fs::create_dir_all(&folder).unwrap();
-    let stat = format!("{pid} (p) S 1 1 5 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 70 0 0");
-    std::fs::write(folder.join("stat"), stat).unwrap();
-    std::fs::write(folder.join("pagemap"), "").unwrap();
-    std::os::unix::fs::symlink(format!("/bin/{name}"), folder.join("exe")).unwrap();
+fn program(machine: &Machine, host: &mut Host, name: &str, id: ProcessId) {
+    machine.add_process(id, 1, &format!("/bin/{name}"));
     host.add(application(name)).unwrap();
 }
 
@@ -65,17 +52,24 @@ fn tick_to_the_end(host: &mut Host) {
 }
 
 /// No process of this machine has them.
-const PIDS: [u32; 2] = [u32::MAX / 2, u32::MAX / 2 + 1];
+const IDS: [ProcessId; 2] = [id(0), id(1)];
 
-fn own_process() -> ProcessId {
-    let pid = std::process::id();
-    let start_ticks = Stat::read(&Root::machine(), pid).unwrap().start_ticks;
-    ProcessId { pid, start_ticks }
+const fn id(number: u32) -> ProcessId {
+    ProcessId {
+        pid: u32::MAX / 2 + number,
+        start_ticks: 70,
+    }
+}
+
+/// The process belongs to the program.
+fn watch(host: &mut Host, app: usize, id: ProcessId) {
+    let app = host.apps[app].as_mut().unwrap();
+    app.processes.insert(id, app::Watched::default());
 }
 
 #[test]
 fn numbers_are_given_out_again_and_names_are_taken_once() {
-    let (_place, mut host) = host(100, 0);
+    let (_machine, mut host) = host(100, 0);
     let a = host.add(application("a")).unwrap();
     let b = host.add(application("b")).unwrap();
     assert!(matches!(
@@ -84,24 +78,18 @@ fn numbers_are_given_out_again_and_names_are_taken_once() {
     ));
     host.switch_to(a).unwrap();
     host.remove(a).unwrap();
-    assert_eq!(host.foreground(), None);
+    assert_eq!(host.foreground, None);
     assert!(matches!(host.switch_to(a), Err(HostError::NoSuchApp(_))));
     let c = host.add(application("c")).unwrap();
-    assert_eq!((c, host.id("b")), (a, Some(b)));
-    let names: Vec<_> = host.applications().map(|(_, app)| &app.name[..]).collect();
-    assert_eq!(names, ["b", "c"], "in the order in which they were added");
+    assert_eq!(c, a);
+    let ids: Vec<_> = host.in_order().map(|app| app.id).collect();
+    assert_eq!(ids, [b, c], "in the order in which they were added");
 }
 
 #[test]
 fn what_can_wait_does_so_until_the_program_has_answered() {
-    let (place, mut host) = host(3000, 0);
-    let [a, b] = ["a", "b"].map(|name| {
-        let app = Application {
-            name: name.to_owned(),
-            members: Members::Executable(format!("/bin/{name}")),
-        };
-        host.add(app).unwrap()
-    });
+    let (_machine, mut host) = host(3000, 0);
+    let [a, b] = ["a", "b"].map(|name| host.add(application(name)).unwrap());
     host.tick();
     assert!(!host.pace.is_launch(), "nothing was switched to");
     host.switch_to(a).unwrap();
@@ -119,22 +107,21 @@ fn what_can_wait_does_so_until_the_program_has_answered() {
     host.launch_done(a).unwrap();
     assert!(host.apps[at].as_ref().unwrap().window.is_some());
     assert!(!host.pace.is_launch());
-    drop(place);
 }
 
 #[test]
 fn it_is_watchful_while_there_is_something_to_bring_back() {
-    let (place, mut host) = host(3000, 0);
+    let (machine, mut host) = host(3000, 0);
     host.tick();
     let at_rest = host.tick();
     assert_eq!(host.status().state, State::Rest);
     // Swap is used: nothing is known to be away of no programs.
-    machine(place.path(), 10, 500);
+    set(&machine, 10, 500);
     let busy = host.tick();
     assert!(busy.wait < at_rest.wait, "{busy:?} {at_rest:?}");
     assert!(host.turn.is_due);
     assert_eq!(host.status().state, State::Rest, "nothing is free");
-    machine(place.path(), 3000, 500);
+    set(&machine, 3000, 500);
     host.tick();
     assert_eq!(host.status().state, State::Calm);
     assert!(!host.turn.is_due, "there is no program");
@@ -142,9 +129,9 @@ fn it_is_watchful_while_there_is_something_to_bring_back() {
 
 #[test]
 fn a_host_that_must_not_bring_back_has_nothing_to_do() {
-    let (place, mut host) = host(3000, 500);
+    let (machine, mut host) = host(3000, 500);
     host.config.bring_back = false;
-    program(place.path(), &mut host, "a", PIDS[0]);
+    program(&machine, &mut host, "a", IDS[0]);
     for _ in 0..2 {
         let tick = host.tick();
         assert_eq!(tick.wait, step::AT_REST);
@@ -155,8 +142,8 @@ fn a_host_that_must_not_bring_back_has_nothing_to_do() {
 
 #[test]
 fn a_turn_that_was_stopped_is_tried_again_later() {
-    let (place, mut host) = host(3000, 500);
-    program(place.path(), &mut host, "a", PIDS[0]);
+    let (machine, mut host) = host(3000, 500);
+    program(&machine, &mut host, "a", IDS[0]);
     host.turn.is_running = true;
     host.finished(Some(Stop::Pressure), Costs::default(), None);
     assert!(host.turn.is_due && !host.turn.is_running);
@@ -172,9 +159,9 @@ fn a_turn_that_was_stopped_is_tried_again_later() {
 
 #[test]
 fn processes_of_a_full_group_are_tried_again_later_and_alone() {
-    let (place, mut host) = host(3000, 500);
-    program(place.path(), &mut host, "a", PIDS[0]);
-    program(place.path(), &mut host, "b", PIDS[1]);
+    let (machine, mut host) = host(3000, 500);
+    program(&machine, &mut host, "a", IDS[0]);
+    program(&machine, &mut host, "b", IDS[1]);
     tick_to_the_end(&mut host);
     assert_eq!(host.counters().turns, 1);
     let held = host.apps[1].as_ref().unwrap().targets().remove(0);
@@ -194,9 +181,9 @@ fn processes_of_a_full_group_are_tried_again_later_and_alone() {
 
 #[test]
 fn a_process_that_ended_or_is_another_programs_does_not_wait() {
-    let (place, mut host) = host(3000, 500);
-    program(place.path(), &mut host, "a", PIDS[0]);
-    program(place.path(), &mut host, "b", PIDS[1]);
+    let (machine, mut host) = host(3000, 500);
+    program(&machine, &mut host, "a", IDS[0]);
+    program(&machine, &mut host, "b", IDS[1]);
     tick_to_the_end(&mut host);
     let [a, b] = [0, 1].map(|at| host.apps[at].as_ref().unwrap().targets().remove(0));
     // The number of a program that was removed is given out again.
@@ -215,15 +202,15 @@ fn a_process_that_ended_or_is_another_programs_does_not_wait() {
 #[test]
 fn what_the_host_takes_itself_does_not_raise_its_reserve() {
     const MIB: u64 = 1 << 20;
-    let (place, mut host) = host(3000, 500);
+    let (machine, mut host) = host(3000, 500);
     host.tick();
     let least = host.machine.reserve_bytes();
     // It goes on with one process, and told of none.
     host.pace.brought(200 * MIB);
-    machine(place.path(), 2800, 300);
+    set(&machine, 2800, 300);
     host.tick();
     assert_eq!(host.machine.reserve_bytes(), least);
-    machine(place.path(), 2600, 300);
+    set(&machine, 2600, 300);
     host.tick();
     assert_eq!(
         host.machine.reserve_bytes(),
@@ -234,12 +221,12 @@ fn what_the_host_takes_itself_does_not_raise_its_reserve() {
 
 #[test]
 fn a_new_process_is_looked_at_alone() {
-    let (place, mut host) = host(3000, 500);
-    program(place.path(), &mut host, "a", PIDS[0]);
+    let (machine, mut host) = host(3000, 500);
+    program(&machine, &mut host, "a", IDS[0]);
     tick_to_the_end(&mut host);
     assert_eq!(host.counters().turns, 1);
     let gone = host.counters().process_gone;
-    program(place.path(), &mut host, "b", PIDS[1]);
+    program(&machine, &mut host, "b", IDS[1]);
 
     tick_to_the_end(&mut host);
 
@@ -249,23 +236,18 @@ fn a_new_process_is_looked_at_alone() {
 
 #[test]
 fn pages_of_a_process_that_pages_itself_are_left_to_it() {
-    let (place, mut host) = host(3000, 500);
-    program(place.path(), &mut host, "a", PIDS[0]);
-    program(place.path(), &mut host, "b", PIDS[1]);
-    let id = ProcessId {
-        pid: PIDS[0],
-        start_ticks: 70,
-    };
+    let (machine, mut host) = host(3000, 500);
+    program(&machine, &mut host, "a", IDS[0]);
+    program(&machine, &mut host, "b", IDS[1]);
     // Before it was found, and after that.
-    host.leave_to_itself(id);
+    host.leave_to_itself(IDS[0]);
     for _ in 0..2 {
         tick_to_the_end(&mut host);
         host.turn.is_due = true;
     }
-    assert_eq!(host.processes(AppId(0)).unwrap(), [id], "it is known");
+    assert_eq!(host.processes(AppId(0)).unwrap(), [IDS[0]], "it is known");
     let looked_at = host.counters().process_gone;
-    let other = ProcessId { pid: PIDS[1], ..id };
-    host.leave_to_itself(other);
+    host.leave_to_itself(IDS[1]);
     tick_to_the_end(&mut host);
     assert_eq!(
         host.counters().process_gone,
@@ -276,15 +258,8 @@ fn pages_of_a_process_that_pages_itself_are_left_to_it() {
 
 #[test]
 fn what_came_back_is_told_in_one_line_of_numbers() {
-    let (_place, mut host) = host(3000, 0);
-    let app = usize::from(host.add(application("a")).unwrap().0);
-    let target = crate::act::Target {
-        app,
-        id: own_process(),
-        user: None,
-        memory: Arc::default(),
-        held_by: None,
-    };
+    let (_machine, mut host) = host(3000, 0);
+    host.add(application("a")).unwrap();
     for _ in 0..2 {
         let done = Done {
             private_pages: 100,
@@ -292,9 +267,8 @@ fn what_came_back_is_told_in_one_line_of_numbers() {
             ..Done::default()
         };
         let elapsed = Duration::from_millis(3);
-        let target = target.clone();
         host.take_in(Report::Brought {
-            target,
+            target: target(IDS[0].pid, IDS[0].start_ticks),
             done,
             elapsed,
         });
@@ -303,7 +277,7 @@ fn what_came_back_is_told_in_one_line_of_numbers() {
         used: 90,
         wasted: 10,
     };
-    host.take_in(Report::Judged { app, judged });
+    host.take_in(Report::Judged { app: 0, judged });
 
     let expected = GivenBack {
         bytes: 256 * 4096,
@@ -325,19 +299,14 @@ fn what_came_back_is_told_in_one_line_of_numbers() {
 
 #[test]
 fn a_process_that_does_not_answer_is_named_once_and_left_alone() {
-    let (place, mut host) = host(3000, 0);
+    let (machine, mut host) = host(3000, 0);
     let app = usize::from(host.add(application("a")).unwrap().0);
-    let id = own_process();
-    let watched = super::app::Watched::default();
-    host.apps[app]
-        .as_mut()
-        .unwrap()
-        .processes
-        .insert(id, watched);
+    let id = IDS[0];
+    watch(&mut host, app, id);
 
     host.leave_alone(id);
 
-    let folder = place.path().join(format!("proc/{}", id.pid));
+    let folder = machine.path(&format!("proc/{}", id.pid));
     assert!(!folder.exists(), "this machine does not know it");
     let status = host.status();
     assert_eq!(status.unanswering[0].name, "?");
@@ -349,10 +318,10 @@ fn a_process_that_does_not_answer_is_named_once_and_left_alone() {
 
 #[test]
 fn a_later_process_of_its_number_answers() {
-    let (place, mut host) = host(3000, 0);
-    let id = own_process();
+    let (machine, mut host) = host(3000, 0);
+    let id = IDS[0];
     host.leave_alone(id);
-    let folder = place.path().join(format!("proc/{}", id.pid));
+    let folder = machine.path(&format!("proc/{}", id.pid));
     std::fs::create_dir_all(&folder).unwrap();
     for (start_ticks, unanswering) in [(id.start_ticks, 1), (id.start_ticks + 1, 0)] {
         let line = format!("1 (p) S 1 1 5 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 {start_ticks} 0 0 0\n");
@@ -364,8 +333,8 @@ fn a_later_process_of_its_number_answers() {
 
 #[test]
 fn a_process_that_is_left_alone_is_so_in_another_program() {
-    let (place, mut host) = host(3000, 0);
-    program(place.path(), &mut host, "a", PIDS[0]);
+    let (machine, mut host) = host(3000, 0);
+    program(&machine, &mut host, "a", IDS[0]);
     host.tick();
     let id = host.processes(AppId(0)).unwrap()[0];
     host.leave_alone(id);
@@ -381,19 +350,12 @@ fn a_process_that_is_left_alone_is_so_in_another_program() {
 
 #[test]
 fn relaunches_are_remembered_and_a_first_start_is_none() {
-    let (_place, mut host) = host(3000, 0);
+    let (_machine, mut host) = host(3000, 0);
     let app = host.add(application("a")).unwrap();
     host.switch_to(app).unwrap();
     host.launch_done(app).unwrap();
     assert_eq!(host.status().apps[0].relaunch_count, 0, "it did not run");
-    let watched = super::app::Watched::default();
-    let at = usize::from(app.0);
-    let id = own_process();
-    host.apps[at]
-        .as_mut()
-        .unwrap()
-        .processes
-        .insert(id, watched);
+    watch(&mut host, usize::from(app.0), IDS[0]);
     for _ in 0..20 {
         host.switch_to(app).unwrap();
         host.launch_done(app).unwrap();
@@ -412,7 +374,7 @@ fn relaunches_are_remembered_and_a_first_start_is_none() {
 
 #[test]
 fn the_end_of_a_session_is_looked_at_when_the_switch_is_over() {
-    let (_place, mut host) = host(3000, 0);
+    let (_machine, mut host) = host(3000, 0);
     let [first, second] = ["a", "b"].map(|name| host.add(application(name)).unwrap());
     host.switch_to(first).unwrap();
     host.switch_to(second).unwrap();
@@ -429,7 +391,7 @@ fn the_end_of_a_session_is_looked_at_when_the_switch_is_over() {
 
 #[test]
 fn nothing_is_asked_of_a_kernel_that_reads_nothing_ahead() {
-    let (_place, mut host) = host(3000, 0);
+    let (_machine, mut host) = host(3000, 0);
     host.tick();
     for refused in [None, Some("an old kernel".to_owned())] {
         let may = refused.is_none();
@@ -444,10 +406,10 @@ fn nothing_is_asked_of_a_kernel_that_reads_nothing_ahead() {
 
 #[test]
 fn what_leaves_after_more_came_back_is_looked_for() {
-    let (place, mut host) = host(3000, 500);
-    program(place.path(), &mut host, "a", PIDS[0]);
+    let (machine, mut host) = host(3000, 500);
+    program(&machine, &mut host, "a", IDS[0]);
     for (swapped_mib, turns) in [(500, 1), (100, 1), (200, 2)] {
-        machine(place.path(), 3000, swapped_mib);
+        set(&machine, 3000, swapped_mib);
         tick_to_the_end(&mut host);
         assert_eq!(host.counters().turns, turns, "{swapped_mib} MiB");
     }
@@ -455,8 +417,8 @@ fn what_leaves_after_more_came_back_is_looked_for() {
 
 #[test]
 fn a_step_does_not_wait_for_the_threads() {
-    let (place, mut host) = host(3000, 500);
-    program(place.path(), &mut host, "a", PIDS[0]);
+    let (machine, mut host) = host(3000, 500);
+    program(&machine, &mut host, "a", IDS[0]);
     // A turn that never ends.
     host.turn.is_running = true;
     host.tick();

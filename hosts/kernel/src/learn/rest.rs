@@ -23,18 +23,6 @@ pub(crate) struct Effort {
     pub waits: bool,
 }
 
-impl std::ops::Add for Effort {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            faults: self.faults + other.faults,
-            cpu_ticks: self.cpu_ticks + other.cpu_ticks,
-            waits: self.waits || other.waits,
-        }
-    }
-}
-
 /// How long an application has been at rest in its launch window.
 #[derive(Debug)]
 pub(crate) struct Rest {

@@ -54,11 +54,11 @@ pub fn load(root: &Root, folder: &Path, name: &str) -> Result<Memories, FileErro
 ///
 /// # Errors
 /// [`FileError`].
-pub fn save<'a>(
+pub fn save(
     root: &Root,
     folder: &Path,
     name: &str,
-    memories: impl Iterator<Item = (ProcessId, &'a ProcessMemory)>,
+    memories: &[(ProcessId, ProcessMemory)],
 ) -> Result<(), FileError> {
     let text = text(&boot(root)?, memories);
     std::fs::create_dir_all(folder).map_err(|error| FileError::new("make", folder, error))?;
@@ -77,7 +77,7 @@ fn boot(root: &Root) -> Result<String, FileError> {
     Ok(text.trim().to_owned())
 }
 
-fn text<'a>(boot: &str, memories: impl Iterator<Item = (ProcessId, &'a ProcessMemory)>) -> String {
+fn text(boot: &str, memories: &[(ProcessId, ProcessMemory)]) -> String {
     let mut text = format!("{HEADER}\nboot {boot}\n");
     let mut line = |words: std::fmt::Arguments<'_>| {
         // Writing to a string cannot fail.
@@ -141,29 +141,21 @@ fn parse(text: &str, boot: &str) -> Option<Memories> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Machine, range};
 
     fn learned() -> ProcessMemory {
         let mut memory = ProcessMemory::default();
         for page in [5, 6, 7, 64, 900] {
             memory.note_touched(page);
         }
-        memory.set_mapped(vec![
-            PageRange { first: 3, count: 9 },
-            PageRange {
-                first: 40,
-                count: 1,
-            },
-        ]);
+        memory.set_mapped(vec![range(3, 9), range(40, 1)]);
         memory
     }
 
-    fn machine(boot: &str) -> (tempfile::TempDir, Root) {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("proc/sys/kernel/random");
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("boot_id"), format!("{boot}\n")).unwrap();
-        let root = Root::at(dir.path());
-        (dir, root)
+    fn machine(boot: &str) -> Machine {
+        let machine = Machine::new();
+        machine.write("proc/sys/kernel/random/boot_id", format!("{boot}\n"));
+        machine
     }
 
     const ID: ProcessId = ProcessId {
@@ -173,24 +165,23 @@ mod tests {
 
     #[test]
     fn what_is_saved_is_loaded_by_the_same_boot_alone() {
-        let (dir, root) = machine("one");
-        let folder = dir.path().join("learned");
+        let one = machine("one");
+        let (root, folder) = (one.root(), one.path("learned"));
         let memory = learned();
         assert!(load(&root, &folder, "a/b").unwrap().is_empty());
 
-        save(&root, &folder, "a/b", [(ID, &memory)].into_iter()).unwrap();
+        save(&root, &folder, "a/b", &[(ID, memory.clone())]).unwrap();
 
         let loaded = load(&root, &folder, "a/b").unwrap();
         assert_eq!(loaded[&ID], memory);
         assert!(load(&root, &folder, "a").unwrap().is_empty());
-        let (_other, root) = machine("two");
-        assert!(load(&root, &folder, "a/b").unwrap().is_empty());
+        let two = machine("two");
+        assert!(load(&two.root(), &folder, "a/b").unwrap().is_empty());
     }
 
     #[test]
     fn a_damaged_file_is_an_error_and_never_a_panic() {
-        let memory = learned();
-        let whole = text("one", [(ID, &memory)].into_iter());
+        let whole = text("one", &[(ID, learned())]);
         assert!(parse(&whole, "one").is_some());
         for at in 0..whole.len() {
             assert!(parse(&whole[..at], "one").is_none(), "cut at {at}");

@@ -1,8 +1,5 @@
 use super::*;
-
-fn range(first: u64, count: u64) -> PageRange {
-    PageRange { first, count }
-}
+use crate::testing::range;
 
 /// Pages come back, and their accessed bits are cleared.
 fn bring(memory: &mut ProcessMemory, pages: &[PageRange]) {

@@ -7,7 +7,7 @@
 //! [`Bound::locked_bytes`] say what cannot be reclaimed.
 
 use std::fs::File;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,14 +21,18 @@ pub(super) struct Waker(Arc<OwnedFd>);
 
 impl Waker {
     pub fn new() -> std::io::Result<Self> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        Ok(Self(Arc::new(eventfd(0, flags)?)))
+        Ok(Self(Arc::new(event()?)))
     }
 
     pub fn wake(&self) {
         // It fails only where a wake is pending already.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
+}
+
+fn event() -> std::io::Result<OwnedFd> {
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    Ok(eventfd(0, flags)?)
 }
 
 /// The bound of one group.
@@ -128,24 +132,15 @@ impl Bound {
 
     /// Whether members wait since nothing can be reclaimed (version 1).
     pub fn is_starved(&self) -> bool {
-        let is_v1 = self.group.version() == Version::V1;
-        is_v1
-            && self
-                .number_in("memory.oom_control", "under_oom")
-                .is_ok_and(|is| is == 1)
+        let is_under_oom = || self.number_in("memory.oom_control", "under_oom").ok() == Some(1);
+        self.group.version() == Version::V1 && is_under_oom()
     }
 
     /// Waits for so long, until members starve, or until `waker` is used.
     pub fn wait(&self, waker: &Waker, timeout: Duration) {
-        let fds = [
-            Some(waker.0.as_fd()),
-            self.starved.as_ref().map(|fd| fd.as_fd()),
-        ];
-        let mut fds: Vec<_> = fds
-            .iter()
-            .flatten()
-            .map(|fd| PollFd::new(fd, PollFlags::IN))
-            .collect();
+        let waited = [Some(&*waker.0), self.starved.as_ref()].into_iter();
+        let polled = waited.flatten().map(|fd| PollFd::new(fd, PollFlags::IN));
+        let mut fds: Vec<_> = polled.collect();
         let timeout = Timespec::try_from(timeout).ok();
         if poll(&mut fds, timeout.as_ref()).is_err() {
             return;
@@ -181,8 +176,7 @@ fn number(text: &str, word: &str) -> Option<u64> {
 fn hold_off_killer(group: &Group) -> Result<OwnedFd, FileError> {
     let control = group.path().join("memory.oom_control");
     let failed = |error: std::io::Error| FileError::new("open", &control, error);
-    let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-    let event = event.map_err(|error| failed(error.into()))?;
+    let event = event().map_err(failed)?;
     let opened = File::open(&control).map_err(failed)?;
     let pair = format!("{} {}", event.as_raw_fd(), opened.as_raw_fd());
     file::write(&group.path().join("cgroup.event_control"), &pair)?;
@@ -192,27 +186,18 @@ fn hold_off_killer(group: &Group) -> Result<OwnedFd, FileError> {
 
 #[cfg(test)]
 mod tests {
-    use warmswap_sys::Root;
-
     use super::*;
+    use crate::testing::Machine;
 
     #[test]
     fn memory_of_the_kernel_is_one_number_or_the_sum_of_its_parts() {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            let path = dir.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
-        write("proc/self/mounts", "none /cg cgroup2 rw 0 0\n");
-        write("cg/cgroup.controllers", "memory\n");
-        write("cg/p/memory.current", "0\n");
+        let machine = Machine::with_groups();
+        machine.write("cg/p/memory.current", "0\n");
         let parts = "anon 9\nkernel_stack 1\nslab_reclaimable 8\nslab 2\npagetables 4\n";
-        write("cg/p/memory.stat", parts);
-        let group = Group::open(&Root::at(dir.path()), "/p".as_ref()).unwrap();
-        let bound = Bound::new(group);
+        machine.write("cg/p/memory.stat", parts);
+        let bound = Bound::new(machine.group("/p"));
         assert_eq!(bound.kernel_bytes().unwrap(), 7);
-        write("cg/p/memory.stat", &format!("kernel 30\n{parts}"));
+        machine.write("cg/p/memory.stat", format!("kernel 30\n{parts}"));
         assert_eq!(bound.kernel_bytes().unwrap(), 30);
     }
 }

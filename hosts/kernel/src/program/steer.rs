@@ -1,10 +1,11 @@
 //! The thread that keeps group and pool to the budget.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use warmswap_sys::cpu_time::CpuClock;
 use warmswap_sys::memcg::{Group, own_limit_bytes};
 use warmswap_sys::meminfo::{Meminfo, SwapTraffic};
@@ -15,6 +16,7 @@ use warmswap_sys::{FileError, Root, monotonic_ns};
 use super::bound::{Bound, Waker};
 use super::swap::ProgramSwap;
 use super::{ProgramError, ProgramOptions, ProgramUsage};
+use crate::error::HostError;
 use crate::status::SwapStatus;
 
 /// Between looks while the bound is being lowered.
@@ -96,13 +98,6 @@ struct Shared {
     usage: Mutex<ProgramUsage>,
 }
 
-impl Shared {
-    fn usage(&self) -> MutexGuard<'_, ProgramUsage> {
-        // The numbers of a thread that panicked are numbers still.
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Steering {
     pub fn start(
         root: &Root,
@@ -120,8 +115,10 @@ impl Steering {
         };
         let bound = Bound::new(group);
         bound.raise(usage.limit_bytes)?;
-        let mut steer = Steer::new(root, bound, usage.clone(), Arc::clone(swap))?;
-        let waker = Waker::new().map_err(ProgramError::Thread)?;
+        let swap = Arc::clone(swap);
+        let grow = Box::new(move || swap.grow().is_ok_and(|grew| grew).then(|| swap.name()));
+        let mut steer = Steer::new(root, bound, usage.clone(), grow)?;
+        let waker = Waker::new().map_err(HostError::Thread)?;
         let shared = Arc::new(Shared {
             usage: Mutex::new(usage),
             ..Shared::default()
@@ -133,14 +130,14 @@ impl Steering {
                 steer.process = of_thread.process.load(Ordering::Relaxed);
                 let wait = steer.step(monotonic_ns());
                 steer.usage.steering_cpu_ns = clock.read_ns().unwrap_or(0);
-                of_thread.usage().clone_from(&steer.usage);
+                of_thread.usage.lock().clone_from(&steer.usage);
                 steer.bound.wait(&woken, wait);
             }
             steer.account();
-            of_thread.usage().clone_from(&steer.usage);
+            of_thread.usage.lock().clone_from(&steer.usage);
         };
         let thread = std::thread::Builder::new().name("steer".to_owned());
-        let thread = thread.spawn(run).map_err(ProgramError::Thread)?;
+        let thread = thread.spawn(run).map_err(HostError::Thread)?;
         Ok(Self {
             shared,
             waker,
@@ -154,7 +151,7 @@ impl Steering {
     }
 
     pub fn usage(&self) -> ProgramUsage {
-        self.shared.usage().clone()
+        self.shared.usage.lock().clone()
     }
 
     /// Ends the thread. What was used.
@@ -178,30 +175,14 @@ impl Drop for Steering {
     }
 }
 
-/// Gets more swap for a program.
-pub(super) trait Grow: std::fmt::Debug + Send {
-    /// Whether there is more now.
-    fn grow(&self) -> bool;
-    /// The names of the devices.
-    fn devices(&self) -> String;
-}
-
-impl Grow for Arc<ProgramSwap> {
-    fn grow(&self) -> bool {
-        ProgramSwap::grow(self).is_ok_and(|grew| grew)
-    }
-
-    fn devices(&self) -> String {
-        self.name()
-    }
-}
+/// Gets more swap for a program: the names of all its devices, if there is more now.
+pub(super) type Grow = Box<dyn Fn() -> Option<String> + Send>;
 
 /// What the thread does, one step at a time.
-#[derive(Debug)]
 pub(super) struct Steer {
     root: Root,
     bound: Bound,
-    swap: Box<dyn Grow>,
+    grow: Grow,
     pub(super) usage: ProgramUsage,
     /// The program's first process; 0 before it is known.
     pub(super) process: u32,
@@ -232,14 +213,14 @@ impl Steer {
         root: &Root,
         bound: Bound,
         usage: ProgramUsage,
-        swap: impl Grow + 'static,
+        grow: Grow,
     ) -> Result<Self, ProgramError> {
         Ok(Self {
             pool_before_bytes: swap_status(root)?.pool_bytes,
             traffic: SwapTraffic::read(root)?,
             root: root.clone(),
             bound,
-            swap: Box::new(swap),
+            grow,
             usage,
             process: 0,
             accounted_ns: None,
@@ -345,10 +326,10 @@ impl Steer {
         let least = least_swap_bytes(usage.budget_bytes);
         if swap.free_bytes < GROW_BYTES.max(2 * least) && now_ns >= self.grow_ns {
             self.grow_ns = now_ns + HOLD_NS;
-            if self.swap.grow() {
+            if let Some(devices) = (self.grow)() {
                 usage.added_devices += 1;
                 usage.is_own_device = true;
-                usage.device = self.swap.devices();
+                usage.device = devices;
                 swap = swap_status(&self.root)?;
             }
         }

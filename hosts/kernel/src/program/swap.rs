@@ -1,6 +1,6 @@
 //! Where the pages of a program go: a zram device that the machine has, and devices of its own.
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::swap::{self, Area};
 use warmswap_sys::undo::{Undo, UndoError};
@@ -64,11 +64,9 @@ impl ProgramSwap {
     pub fn grow(&self) -> Result<bool, ZramError> {
         let root = self.undo.root();
         let memory_bytes = Meminfo::read(root)?.total_bytes;
-        let count = self.own.lock().map_or(0, |own| own.len());
-        let own_bytes = match u32::try_from(count) {
-            Ok(0) => 0,
-            Ok(count) => self.capacity_bytes.saturating_mul(1 << (count - 1).min(32)),
-            Err(_) => u64::MAX,
+        let own_bytes = match self.own.lock().len() {
+            0 => 0,
+            count => self.capacity_bytes.saturating_mul(1 << (count - 1).min(32)),
         };
         if own_bytes >= memory_bytes.saturating_mul(MOST_MEMORIES) {
             return Ok(false);
@@ -91,9 +89,7 @@ impl ProgramSwap {
             Err(ZramError::Algorithm { .. }) => ZramSwap::create(&self.undo, &config(other)),
             result => result,
         }?;
-        if let Ok(mut own) = self.own.lock() {
-            own.push(made);
-        }
+        self.own.lock().push(made);
         Ok(())
     }
 
@@ -101,22 +97,22 @@ impl ProgramSwap {
     pub fn name(&self) -> String {
         let shared = self.shared.iter().copied();
         let own = self.own.lock();
-        let own = own.iter().flat_map(|own| own.iter().map(ZramSwap::id));
-        let names: Vec<_> = shared.chain(own).map(|id| format!("zram{id}")).collect();
+        let ids = shared.chain(own.iter().map(ZramSwap::id));
+        let names: Vec<_> = ids.map(|id| format!("zram{id}")).collect();
         names.join(" and ")
     }
 
     /// Whether there is a device of its own.
     pub fn has_own(&self) -> bool {
-        self.own.lock().is_ok_and(|own| !own.is_empty())
+        !self.own.lock().is_empty()
     }
 
     /// Removes devices of its own; pages of programs that still run come back into memory first. The first failure, after
     /// all of them were tried.
     pub fn remove(&self) -> Result<(), UndoError> {
-        let own = self.own.lock().map(|mut own| std::mem::take(&mut *own));
+        let own = std::mem::take(&mut *self.own.lock());
         let mut result = Ok(());
-        for device in own.unwrap_or_default() {
+        for device in own {
             result = result.and(device.remove());
         }
         result

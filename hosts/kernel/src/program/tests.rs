@@ -1,55 +1,30 @@
 //! The steps of the thread, over recorded files of both versions of control groups.
 
-use std::path::Path;
-
 use warmswap_sys::Root;
-use warmswap_sys::memcg::Group;
 
 use super::ProgramUsage;
 use super::bound::Bound;
 use super::steer::{Grow, Steer, first_limit_bytes};
+use crate::testing::Machine;
 
 const MIB: u64 = 1 << 20;
 const SECOND: u64 = 1_000_000_000;
 
-/// Adds a swap file of 1 GiB, if it may.
-#[derive(Debug)]
-struct Added(Option<std::path::PathBuf>);
-
-impl Grow for Added {
-    fn grow(&self) -> bool {
-        let Some(swaps) = &self.0 else { return false };
-        let text = std::fs::read_to_string(swaps).unwrap();
-        std::fs::write(swaps, format!("{text}/more file 1048576 0 4\n")).unwrap();
-        true
-    }
-
-    fn devices(&self) -> String {
-        "zram0 and zram1".to_owned()
-    }
-}
-
 /// A machine with one zram device and a group.
 struct Recorded {
-    dir: tempfile::TempDir,
+    machine: Machine,
     is_v2: bool,
 }
 
 impl Recorded {
     /// The group uses 40 MiB; nothing is in swap.
     fn new(is_v2: bool) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        for folder in ["proc/self", "sys/block/zram0", "cg/p"] {
-            std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+        let machine = Machine::with_groups();
+        if !is_v2 {
+            let mount = "none /cg cgroup rw,memory 0 0\n";
+            machine.write("proc/self/mounts", mount);
         }
-        let recorded = Self { dir, is_v2 };
-        let mount = if is_v2 {
-            "none /cg cgroup2 rw 0 0\n"
-        } else {
-            "none /cg cgroup rw,memory 0 0\n"
-        };
-        recorded.write("proc/self/mounts", mount);
-        recorded.write("cg/cgroup.controllers", "memory\n");
+        let recorded = Self { machine, is_v2 };
         recorded.free_swap(900_000);
         recorded.write(
             "proc/meminfo",
@@ -64,11 +39,11 @@ impl Recorded {
     }
 
     fn write(&self, path: &str, text: &str) {
-        std::fs::write(self.dir.path().join(path), text).unwrap();
+        self.machine.write(path, text);
     }
 
     fn root(&self) -> Root {
-        Root::at(self.dir.path())
+        self.machine.root()
     }
 
     fn file(&self, v1: &str, v2: &str) -> String {
@@ -121,28 +96,27 @@ impl Recorded {
 
     fn limit(&self) -> u64 {
         let path = self.file("memory.limit_in_bytes", "memory.high");
-        let text = std::fs::read_to_string(self.dir.path().join(path)).unwrap();
-        text.parse().unwrap()
+        self.machine.read(&path).parse().unwrap()
     }
 
     fn steer(&self, budget_bytes: u64) -> Steer {
-        self.steer_with(budget_bytes, Added(None))
+        self.steer_with(budget_bytes, Box::new(|| None))
     }
 
-    fn steer_with(&self, budget_bytes: u64, swap: Added) -> Steer {
+    fn steer_with(&self, budget_bytes: u64, grow: Grow) -> Steer {
         let limit_bytes = first_limit_bytes(budget_bytes, u64::MAX);
         let name = self.file("memory.limit_in_bytes", "memory.high");
         self.write(&name, &limit_bytes.to_string());
         if self.is_v2 {
             self.write("cg/p/memory.max", "max");
         }
-        let group = Group::open(&self.root(), Path::new("/p")).unwrap();
+        let bound = Bound::new(self.machine.group("/p"));
         let usage = ProgramUsage {
             budget_bytes,
             limit_bytes,
             ..ProgramUsage::default()
         };
-        Steer::new(&self.root(), Bound::new(group), usage, swap).unwrap()
+        Steer::new(&self.root(), bound, usage, grow).unwrap()
     }
 }
 
@@ -249,8 +223,14 @@ fn the_limit_rises_when_members_wait_and_each_time_by_more() {
 #[test]
 fn swap_grows_before_it_is_full() {
     let recorded = Recorded::new(false);
-    let swaps = recorded.dir.path().join("proc/swaps");
-    let mut steer = recorded.steer_with(64 * MIB, Added(Some(swaps)));
+    let swaps = recorded.machine.path("proc/swaps");
+    // A swap file of 1 GiB.
+    let grow = move || {
+        let text = std::fs::read_to_string(&swaps).unwrap();
+        std::fs::write(&swaps, format!("{text}/more file 1048576 0 4\n")).unwrap();
+        Some("zram0 and zram1".to_owned())
+    };
+    let mut steer = recorded.steer_with(64 * MIB, Box::new(grow));
     recorded.free_swap(70_000);
     steer.step(SECOND);
     assert_eq!(steer.usage.added_devices, 0);
@@ -268,7 +248,6 @@ fn swap_grows_before_it_is_full() {
 fn another_programs_full_device_says_nothing_of_the_rest() {
     let recorded = Recorded::new(false);
     let mut steer = recorded.steer(64 * MIB);
-    std::fs::create_dir_all(recorded.dir.path().join("sys/block/zram1")).unwrap();
     let full = "1048576 1 1048576 1048576 1048576 0 0 0\n";
     recorded.write("sys/block/zram1/mm_stat", full);
     let line = "/dev/zram1 partition 900000 1024 5\n";
@@ -290,7 +269,6 @@ fn another_programs_full_device_says_nothing_of_the_rest() {
 #[test]
 fn a_process_that_leaves_the_group_is_told_from_one_that_ended() {
     let recorded = Recorded::new(true);
-    std::fs::create_dir_all(recorded.dir.path().join("proc/77")).unwrap();
     let stat = |state: &str| {
         let rest = "1 77 77 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 100 0 0".to_owned();
         recorded.write("proc/77/stat", &format!("77 (x) {state} {rest}\n"));
@@ -314,8 +292,8 @@ fn a_process_that_leaves_the_group_is_told_from_one_that_ended() {
 fn without_an_account_of_swap_the_pool_counts_from_the_beginning() {
     let recorded = Recorded::new(false);
     recorded.swapped(30 * MIB, 10 * MIB);
-    let file = recorded.dir.path().join("cg/p/memory.memsw.usage_in_bytes");
-    std::fs::remove_file(file).unwrap();
+    let file = "cg/p/memory.memsw.usage_in_bytes";
+    std::fs::remove_file(recorded.machine.path(file)).unwrap();
     let mut steer = recorded.steer(64 * MIB);
     recorded.swapped(60 * MIB, 20 * MIB);
     steer.step(SECOND);
@@ -348,7 +326,6 @@ fn no_limit_holds_while_swap_is_nearly_full() {
 fn limits_above_the_group_hold() {
     let recorded = Recorded::new(true);
     recorded.write("proc/self/cgroup", "0::/own\n");
-    std::fs::create_dir_all(recorded.dir.path().join("cg/own")).unwrap();
     recorded.write("cg/own/memory.max", &(100 * MIB).to_string());
     recorded.write("cg/p/cgroup.controllers", "memory\n");
     recorded.write("cg/memory.swap.max", &(80 * MIB).to_string());
@@ -371,7 +348,7 @@ fn limits_above_the_group_hold() {
 fn a_group_that_cannot_swap_is_refused() {
     let recorded = Recorded::new(true);
     recorded.write("cg/p/cgroup.controllers", "memory\n");
-    let group = Group::open(&recorded.root(), Path::new("/p")).unwrap();
+    let group = recorded.machine.group("/p");
     let check = || super::check_swap(&recorded.root(), &group, 64 * MIB);
     check().unwrap();
 
@@ -381,7 +358,6 @@ fn a_group_that_cannot_swap_is_refused() {
     assert!(error.contains("only 15 MiB of swap"), "{error}");
 
     recorded.write("cg/memory.swap.max", "max");
-    std::fs::create_dir_all(recorded.dir.path().join("proc/sys/vm")).unwrap();
     recorded.write("proc/sys/vm/swappiness", "0\n");
     let error = check().unwrap_err().to_string();
     assert!(error.contains("vm.swappiness=60"), "{error}");

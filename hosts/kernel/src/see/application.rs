@@ -59,117 +59,95 @@ pub struct ProcessId {
     pub start_ticks: u64,
 }
 
-/// Finds the processes of many applications with one look at the machine's processes.
-#[derive(Debug)]
-pub struct Applications {
-    root: Root,
-    own_pid: u32,
+/// The living processes of each application, ascending by number, by one look at the machine's processes. A process belongs to
+/// the first application that it fits; this process itself belongs to none, and neither do threads of the kernel.
+/// Costs about 20 µs a process of the machine.
+///
+/// # Errors
+/// [`HostError::File`] when `/proc` cannot be listed, or descriptors ran out. A control group that is gone has no
+/// processes.
+pub fn find(root: &Root, applications: &[&Application]) -> Result<Vec<Vec<ProcessId>>, HostError> {
+    let all = tree::all(root)?;
+    let own_pid = std::process::id();
+    let mut free: FxHashMap<u32, &Stat> = all
+        .iter()
+        .filter(|s| !matches!(s.state, 'Z' | 'X') && s.pid != own_pid && s.pid != KTHREADD)
+        .filter(|s| s.parent != KTHREADD)
+        .map(|s| (s.pid, s))
+        .collect();
+    let mut executables = FxHashMap::default();
+    let found = applications.iter().map(|application| {
+        let mut pids = members(root, &application.members, &all, &free, &mut executables)?;
+        pids.sort_unstable();
+        let processes = pids.iter().filter_map(|pid| free.remove(pid));
+        Ok(processes
+            .map(|s| ProcessId {
+                pid: s.pid,
+                start_ticks: s.start_ticks,
+            })
+            .collect())
+    });
+    found.collect()
 }
 
-impl Applications {
-    /// A finder on this machine.
-    #[must_use]
-    pub fn new(root: &Root) -> Self {
-        Self {
-            root: root.clone(),
-            own_pid: std::process::id(),
-        }
-    }
-
-    /// The living processes of each application, ascending by number. A process belongs to the first
-    /// application that it fits; this process itself belongs to none, and neither do threads of the kernel.
-    /// Costs about 20 µs a process of the machine.
-    ///
-    /// # Errors
-    /// [`HostError::File`] when `/proc` cannot be listed, or descriptors ran out. A control group that is gone has no
-    /// processes.
-    pub fn find(&self, applications: &[&Application]) -> Result<Vec<Vec<ProcessId>>, HostError> {
-        let all = tree::all(&self.root)?;
-        let mut free: FxHashMap<u32, &Stat> = all
-            .iter()
-            .filter(|s| !matches!(s.state, 'Z' | 'X') && s.pid != self.own_pid && s.pid != KTHREADD)
-            .filter(|s| s.parent != KTHREADD)
-            .map(|s| (s.pid, s))
-            .collect();
-        let mut executables = FxHashMap::default();
-        let found = applications.iter().map(|application| {
-            let mut pids = self.members(&application.members, &all, &free, &mut executables)?;
-            pids.sort_unstable();
-            let processes = pids.iter().filter_map(|pid| free.remove(pid));
-            Ok(processes
-                .map(|s| ProcessId {
-                    pid: s.pid,
-                    start_ticks: s.start_ticks,
-                })
-                .collect())
-        });
-        found.collect()
-    }
-
-    fn members(
-        &self,
-        members: &Members,
-        all: &[Stat],
-        free: &FxHashMap<u32, &Stat>,
-        executables: &mut FxHashMap<u32, Option<PathBuf>>,
-    ) -> Result<Vec<u32>, HostError> {
-        let mut runs = |pattern: &str, pid: u32| {
-            let path = executables
-                .entry(pid)
-                .or_insert_with(|| self.executable(pid));
-            path.as_deref().is_some_and(|path| matches(pattern, path))
-        };
-        Ok(match members {
-            Members::Tree {
-                pid,
-                start_ticks,
-                with_root,
-            } => {
-                let is_it = |s: &&Stat| *start_ticks == 0 || s.start_ticks == *start_ticks;
-                match free.get(pid).copied().filter(is_it) {
-                    Some(_) => {
-                        let family = tree::family(all, *pid).into_iter();
-                        let family = family.skip(usize::from(!*with_root));
-                        family.map(|s| s.pid).collect()
-                    }
-                    None => Vec::new(),
+fn members(
+    root: &Root,
+    members: &Members,
+    all: &[Stat],
+    free: &FxHashMap<u32, &Stat>,
+    executables: &mut FxHashMap<u32, Option<PathBuf>>,
+) -> Result<Vec<u32>, HostError> {
+    let mut runs = |pid: u32, fits: &dyn Fn(&Path) -> bool| {
+        let executable = executables.entry(pid);
+        let path = executable.or_insert_with(|| executable_of(root, pid));
+        path.as_deref().is_some_and(fits)
+    };
+    let pids = free.keys().copied();
+    Ok(match members {
+        Members::Tree {
+            pid,
+            start_ticks,
+            with_root,
+        } => {
+            let is_it = |s: &&Stat| *start_ticks == 0 || s.start_ticks == *start_ticks;
+            match free.get(pid).copied().filter(is_it) {
+                Some(_) => {
+                    let family = tree::family(all, *pid).into_iter();
+                    let family = family.skip(usize::from(!*with_root));
+                    family.map(|s| s.pid).collect()
                 }
+                None => Vec::new(),
             }
-            Members::Group { path, without } => {
-                let mut pids = self.group_pids(path)?;
-                pids.retain(|pid| !without.iter().any(|pattern| runs(pattern, *pid)));
-                pids
-            }
-            Members::Executable(pattern) => free
-                .keys()
-                .copied()
-                .filter(|pid| runs(pattern, *pid))
-                .collect(),
-            Members::Path(path) => {
-                let mut executable = |pid: &u32| {
-                    let found = executables.entry(*pid);
-                    found.or_insert_with(|| self.executable(*pid)).as_ref() == Some(path)
-                };
-                free.keys().copied().filter(|pid| executable(pid)).collect()
-            }
-        })
-    }
-
-    fn group_pids(&self, path: &Path) -> Result<Vec<u32>, FileError> {
-        let pids = Group::open(&self.root, path).and_then(|group| Ok(group.pids()?));
-        match pids {
-            Err(MemcgError::File(error)) if error.is_exhausted() => Err(error),
-            pids => Ok(pids.unwrap_or_default()),
         }
-    }
+        Members::Group { path, without } => {
+            let mut pids = group_pids(root, path)?;
+            let mut is_out = |pid, pattern: &String| runs(pid, &|path| matches(pattern, path));
+            pids.retain(|&pid| !without.iter().any(|pattern| is_out(pid, pattern)));
+            pids
+        }
+        Members::Executable(pattern) => pids
+            .filter(|&pid| runs(pid, &|path| matches(pattern, path)))
+            .collect(),
+        Members::Path(path) => pids
+            .filter(|&pid| runs(pid, &|found| found == path))
+            .collect(),
+    })
+}
 
-    /// The program that a process runs; none when it may not be asked, or has none.
-    fn executable(&self, pid: u32) -> Option<PathBuf> {
-        let path = std::fs::read_link(self.root.proc_file(pid, "exe")).ok()?;
-        let name = path.as_os_str().as_bytes();
-        let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
-        Some(PathBuf::from(std::ffi::OsStr::from_bytes(name)))
+fn group_pids(root: &Root, path: &Path) -> Result<Vec<u32>, FileError> {
+    let pids = Group::open(root, path).and_then(|group| Ok(group.pids()?));
+    match pids {
+        Err(MemcgError::File(error)) if error.is_exhausted() => Err(error),
+        pids => Ok(pids.unwrap_or_default()),
     }
+}
+
+/// The program that a process runs; none when it may not be asked, or has none.
+fn executable_of(root: &Root, pid: u32) -> Option<PathBuf> {
+    let path = std::fs::read_link(root.proc_file(pid, "exe")).ok()?;
+    let name = path.as_os_str().as_bytes();
+    let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
+    Some(PathBuf::from(std::ffi::OsStr::from_bytes(name)))
 }
 
 /// The parent of all threads of the kernel.
@@ -183,53 +161,37 @@ pub fn matches(pattern: &str, path: &Path) -> bool {
     } else {
         path.file_name().map_or(&[][..], |name| name.as_bytes())
     };
-    let mut parts = pattern.as_bytes().split(|&b| b == b'*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else {
+    let Some((first, others)) = pattern.split_once('*') else {
+        return text == pattern.as_bytes();
+    };
+    let (middle, last) = others.rsplit_once('*').unwrap_or(("", others));
+    let text = text.strip_prefix(first.as_bytes());
+    let Some(mut text) = text.and_then(|text| text.strip_suffix(last.as_bytes())) else {
         return false;
     };
-    let mut parts = parts.peekable();
-    if parts.peek().is_none() {
-        return rest.is_empty();
-    }
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        let Some(at) = find(rest, part) else {
-            return false;
-        };
-        rest = &rest[at + part.len()..];
-    }
-    true
-}
-
-fn find(text: &[u8], part: &[u8]) -> Option<usize> {
-    if part.is_empty() {
-        return Some(0);
-    }
-    text.windows(part.len()).position(|window| window == part)
+    let mut parts = middle.split('*').filter(|part| !part.is_empty());
+    parts.all(|part| {
+        let at = text
+            .windows(part.len())
+            .position(|window| window == part.as_bytes());
+        text = at.map_or(text, |at| &text[at + part.len()..]);
+        at.is_some()
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Machine;
 
     /// A machine with these processes: number, parent, executable.
-    fn machine(processes: &[(u32, u32, &str)]) -> (tempfile::TempDir, Applications) {
-        let dir = tempfile::tempdir().unwrap();
-        for &(pid, parent, exe) in processes {
-            let folder = dir.path().join(format!("proc/{pid}"));
-            std::fs::create_dir_all(&folder).unwrap();
-            let line = format!(
-                "{pid} (p) S {parent} 1 5 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 {} 0 0",
-                pid * 10
-            );
-            std::fs::write(folder.join("stat"), line).unwrap();
-            std::os::unix::fs::symlink(exe, folder.join("exe")).unwrap();
+    fn machine(processes: &[(u32, u32, &str)]) -> Machine {
+        let machine = Machine::with_groups();
+        for &(pid, parent, executable) in processes {
+            let start_ticks = u64::from(pid) * 10;
+            machine.add_process(ProcessId { pid, start_ticks }, parent, executable);
         }
-        let applications = Applications::new(&Root::at(dir.path()));
-        (dir, applications)
+        machine
     }
 
     fn app(members: Members) -> Application {
@@ -247,15 +209,15 @@ mod tests {
         })
     }
 
-    fn found(applications: &Applications, apps: &[&Application]) -> Vec<Vec<u32>> {
-        let found = applications.find(apps).unwrap();
+    fn found(machine: &Machine, apps: &[&Application]) -> Vec<Vec<u32>> {
+        let found = find(&machine.root(), apps).unwrap();
         let pids = |processes: Vec<ProcessId>| processes.into_iter().map(|p| p.pid).collect();
         found.into_iter().map(pids).collect()
     }
 
     #[test]
     fn a_tree_follows_its_descendants() {
-        let (_dir, machine) = machine(&[
+        let machine = machine(&[
             (50, 1, "/bin/a"),
             (70, 50, "/bin/b"),
             (90, 70, "/bin/b"),
@@ -278,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_process_belongs_to_the_first_that_fits_and_kernel_threads_to_none() {
-        let (_dir, machine) = machine(&[
+        let machine = machine(&[
             (2, 0, "/none"),
             (3, 2, "/usr/lib/web/web"),
             (50, 1, "/usr/lib/web/web"),
@@ -296,9 +258,9 @@ mod tests {
     #[test]
     fn a_path_of_any_bytes_is_itself_alone() {
         use std::os::unix::ffi::OsStrExt as _;
-        let (dir, machine) = machine(&[(50, 1, "/opt/*/a"), (60, 1, "/opt/b/a")]);
+        let machine = machine(&[(50, 1, "/opt/*/a"), (60, 1, "/opt/b/a")]);
         let odd = std::ffi::OsStr::from_bytes(b"/opt/caf\xe9 (deleted)");
-        let link = dir.path().join("proc/60/exe");
+        let link = machine.path("proc/60/exe");
         std::fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink(odd, &link).unwrap();
         let star = app(Members::Path("/opt/*/a".into()));
@@ -309,16 +271,9 @@ mod tests {
 
     #[test]
     fn a_group_is_without_the_executables_that_are_left_out() {
-        let (dir, machine) = machine(&[(50, 1, "/usr/bin/game"), (70, 50, "/usr/bin/Xwayland")]);
-        let write = |path: &str, text: &str| {
-            let path = dir.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
-        write("proc/self/mounts", "none /cg cgroup2 rw 0 0\n");
-        write("cg/cgroup.controllers", "memory\n");
-        write("cg/game/memory.current", "1\n");
-        write("cg/game/cgroup.procs", "50\n70\n");
+        let machine = machine(&[(50, 1, "/usr/bin/game"), (70, 50, "/usr/bin/Xwayland")]);
+        machine.set_group("game", 1, 0);
+        machine.write("cg/game/cgroup.procs", "50\n70\n");
         let group = |without: &[&str]| {
             app(Members::Group {
                 path: "/game".into(),

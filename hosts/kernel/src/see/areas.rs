@@ -117,17 +117,14 @@ fn kinds_by_device(root: &Root, pid: u32) -> KindsByDevice {
 
 #[cfg(test)]
 mod tests {
-    use warmswap_sys::maps::Maps;
-
     use super::*;
+    use crate::testing;
 
     fn area(line: &str, flags: &str) -> MemoryArea {
         let two = |flag: &str| <[u8; 2]>::try_from(flag.as_bytes()).unwrap();
         MemoryArea {
-            mapping: Maps::parse(line).unwrap().as_slice()[0].clone(),
-            swapped_bytes: 4096,
-            referenced_bytes: 0,
             flags: flags.split(' ').map(two).collect(),
+            ..testing::area(line)
         }
     }
 

@@ -69,24 +69,19 @@ pub fn group(group: &Group, bound_bytes: u64) -> Result<Seen, FileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn write(dir: &tempfile::TempDir, name: &str, text: &str) {
-        let path = dir.path().join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    }
+    use crate::testing::Machine;
 
     #[test]
     fn the_machine_is_seen_with_its_watermarks() {
-        let dir = tempfile::tempdir().unwrap();
+        let machine = Machine::new();
         let meminfo = "MemTotal: 1048576 kB\nMemFree: 204800 kB\nMemAvailable: 512000 kB\n";
-        write(&dir, "proc/meminfo", meminfo);
-        write(&dir, "proc/vmstat", "pgsteal_kswapd 40\npgsteal_direct 2\n");
+        machine.write("proc/meminfo", meminfo);
+        machine.write("proc/vmstat", "pgsteal_kswapd 40\npgsteal_direct 2\n");
         let zone = "  low 100\n  managed 5000\n  protection: (0, 50)\n";
-        write(&dir, "proc/zoneinfo", zone);
-        let root = Root::at(dir.path());
+        machine.write("proc/zoneinfo", zone);
+        let root = machine.root();
 
-        let seen = || machine(&root, &Meminfo::read(&root).unwrap()).unwrap();
+        let seen = || super::machine(&root, &Meminfo::read(&root).unwrap()).unwrap();
         let before = seen();
 
         let bytes = (before.free_bytes, before.total_bytes);
@@ -94,19 +89,19 @@ mod tests {
         assert_eq!((before.floor_bytes, before.reclaims), (150 * 4096, 42));
         assert_eq!(before.stalled_us, None, "this kernel does not tell");
         let stall = "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\n";
-        write(&dir, "proc/pressure/memory", stall);
+        machine.write("proc/pressure/memory", stall);
         assert_eq!(seen().stalled_us, Some(77));
     }
 
     #[test]
     fn cache_that_was_not_used_lately_is_free_where_the_kernel_tells_what_left() {
-        let dir = tempfile::tempdir().unwrap();
+        let machine = Machine::new();
         let meminfo = "MemTotal: 1048576 kB\nMemFree: 204800 kB\nMemAvailable: 512000 kB\n\
                        Inactive(file): 61440 kB\nDirty: 8192 kB\nWriteback: 2048 kB\n";
-        write(&dir, "proc/meminfo", meminfo);
-        let root = Root::at(dir.path());
+        machine.write("proc/meminfo", meminfo);
+        let root = machine.root();
         let seen = |vmstat: &str| {
-            write(&dir, "proc/vmstat", vmstat);
+            machine.write("proc/vmstat", vmstat);
             let seen = brief(&root).unwrap();
             (seen.free_bytes >> 20, seen.reclaims, seen.losses)
         };
@@ -118,12 +113,10 @@ mod tests {
 
     #[test]
     fn a_group_has_what_its_bound_leaves() {
-        let dir = tempfile::tempdir().unwrap();
-        write(&dir, "proc/self/mounts", "none /cg cgroup2 rw 0 0\n");
-        write(&dir, "cg/cgroup.controllers", "memory\n");
-        write(&dir, "cg/apps/memory.current", &(300 << 20).to_string());
-        write(&dir, "cg/apps/memory.events", "low 0\nhigh 1\nmax 9\n");
-        let apps = Group::open(&Root::at(dir.path()), "/apps".as_ref()).unwrap();
+        let machine = Machine::with_groups();
+        machine.write("cg/apps/memory.current", (300 << 20).to_string());
+        machine.write("cg/apps/memory.events", "low 0\nhigh 1\nmax 9\n");
+        let apps = machine.group("/apps");
 
         let seen = group(&apps, 400 << 20).unwrap();
 

@@ -114,26 +114,15 @@ pub fn shared(root: &Root, pid: u32, mapping: &Mapping) -> Result<Vec<PageRange>
 mod tests {
     use std::os::unix::fs::FileExt as _;
 
-    use warmswap_sys::maps::Maps;
-    use warmswap_sys::smaps::MemoryArea;
-
     use super::*;
+    use crate::testing::{Machine, area, mapping, range};
 
     fn readable(first: u64, end: u64) -> Readable {
         let line = format!("{:x}-{:x} rw-p 0 00:00 0 ", first * PAGE, end * PAGE);
         Readable {
-            area: MemoryArea {
-                mapping: Maps::parse(&line).unwrap().as_slice()[0].clone(),
-                swapped_bytes: 0,
-                referenced_bytes: 0,
-                flags: Vec::new(),
-            },
+            area: area(&line),
             kind: Kind::File,
         }
-    }
-
-    fn range(first: u64, count: u64) -> PageRange {
-        PageRange { first, count }
     }
 
     #[test]
@@ -165,17 +154,15 @@ mod tests {
             file.write_at(&[1], page * PAGE).unwrap();
         }
         // The kernel's links to mapped files, made up: this process has the file open, and not mapped.
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("proc/7/map_files");
-        std::fs::create_dir_all(&folder).unwrap();
-        let root = Root::at(dir.path());
+        let machine = Machine::new();
+        std::fs::create_dir_all(machine.path("proc/7/map_files")).unwrap();
+        let root = machine.root();
         let mapping = |first: u64, offset: u64, count: u64| {
             let (start, end) = (first * PAGE, (first + count) * PAGE);
-            let line = format!(
-                "{start:x}-{end:x} rw-s {:x} 00:01 7 /memfd:x",
-                offset * PAGE
-            );
-            Maps::parse(&line).unwrap().as_slice()[0].clone()
+            let offset = offset * PAGE;
+            mapping(&format!(
+                "{start:x}-{end:x} rw-s {offset:x} 00:01 7 /memfd:x"
+            ))
         };
         use std::os::fd::AsRawFd as _;
         let target = format!("/proc/self/fd/{}", file.as_raw_fd());

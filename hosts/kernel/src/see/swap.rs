@@ -147,6 +147,7 @@ pub(crate) mod samples {
 mod tests {
     use super::samples::{area, limited};
     use super::*;
+    use crate::testing::Machine;
 
     #[test]
     fn kinds_are_those_of_areas_that_hold_something() {
@@ -182,12 +183,8 @@ mod tests {
 
     #[test]
     fn pools_are_summed_and_their_limit_bounds_what_is_free() {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            let path = dir.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
+        let machine = Machine::new();
+        let write = |name: &str, text: &str| machine.write(name, text);
         let meminfo = "MemTotal: 1048576 kB\nSwapTotal: 81920 kB\nSwapFree: 40960 kB\n\
                        Zswap: 1024 kB\nZswapped: 4096 kB\n";
         write("proc/meminfo", meminfo);
@@ -197,7 +194,7 @@ mod tests {
         let stat = format!("{} 1 {} {} 0 0 0\n", 40 * mib, 10 * mib, 30 * mib);
         write("sys/block/zram3/mm_stat", &stat);
 
-        let root = Root::at(dir.path());
+        let root = machine.root();
         let read = || SwapStatus::read(&root, &Meminfo::read(&root).unwrap()).unwrap();
 
         let expected = SwapStatus {

@@ -33,8 +33,7 @@ for page in range(pages):
     known.append(hash(text))
     memory[page * 4096 : (page + 1) * 4096] = text
 def faults():
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_majflt, usage.ru_minflt
+    return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
 address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 libc = ctypes.CDLL(None, use_errno=True)
 print("ready", flush=True)
@@ -46,8 +45,7 @@ for line in sys.stdin:
         total = 0
         for page in range(first, end):
             total += memory[page * 4096 + 9]
-        after = faults()
-        print(after[0] - before[0], after[1] - before[1], flush=True)
+        print(faults() - before, flush=True)
     elif word == "map":
         with open(numbers[0], "rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
@@ -58,8 +56,7 @@ for line in sys.stdin:
         total = 0
         for page in range(first, end):
             total += mapped[page * 4096 + 9]
-        after = faults()
-        print(after[0] - before[0], total, flush=True)
+        print(faults() - before, flush=True)
     elif word == "check":
         print(sum(hash(memory[p * 4096 : (p + 1) * 4096]) != known[p] for p in range(pages)), flush=True)
     elif word == "share":
@@ -75,7 +72,7 @@ for line in sys.stdin:
         total = 0
         for page in range(pages):
             total += shared[page * 4096 + 9]
-        print(faults()[0] - before[0], flush=True)
+        print(faults() - before, flush=True)
     elif word == "check-shared":
         print(hash(bytes(shared)) == own, flush=True)
     elif word == "uffd":
@@ -86,11 +83,6 @@ for line in sys.stdin:
         register = (ctypes.c_uint64 * 4)(address, pages * 4096, 1, 0)
         failed = failed or libc.ioctl(fd, 0xC020AA00, register)
         print("failed" if failed else "registered", flush=True)
-    elif word == "drop":
-        memory.madvise(mmap.MADV_DONTNEED, first * 4096, (end - first) * 4096)
-        for page in range(first, end):
-            known[page] = hash(bytes(4096))
-        print("dropped", flush=True)
     elif word == "fork":
         child = os.fork()
         if child == 0:
@@ -212,23 +204,22 @@ impl Program {
         self.child.id()
     }
 
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("it answers");
-        line.trim().to_owned()
-    }
-
     /// Sends a line and reads the answer.
     pub fn ask(&mut self, line: &str) -> String {
         writeln!(self.input, "{line}").expect("it listens");
-        self.line()
+        let mut answer = String::new();
+        self.output.read_line(&mut answer).expect("it answers");
+        answer.trim().to_owned()
     }
 
-    /// Touches pages; major and minor faults.
-    pub fn touch(&mut self, first: u64, end: u64) -> (u64, u64) {
-        let answer = self.ask(&format!("touch {first} {end}"));
-        let (major, minor) = answer.split_once(' ').expect("two numbers");
-        (major.parse().expect("major"), minor.parse().expect("minor"))
+    /// Sends a line and reads the number that is the answer.
+    pub fn number(&mut self, line: &str) -> u64 {
+        self.ask(line).parse().expect("a number")
+    }
+
+    /// Touches pages; major faults.
+    pub fn touch(&mut self, first: u64, end: u64) -> u64 {
+        self.number(&format!("touch {first} {end}"))
     }
 
     /// Pages of its own memory that are in swap.
@@ -239,7 +230,7 @@ impl Program {
 
     /// Pages whose content is not what it was.
     pub fn damaged(&mut self) -> u64 {
-        self.ask("check").parse().expect("a number")
+        self.number("check")
     }
 
     pub fn kill(&mut self) {

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-use warmswap_kernel::application::ProcessId;
-use warmswap_kernel::{AppId, Application, Applications, Members};
+use warmswap_kernel::application::{self, ProcessId};
+use warmswap_kernel::{AppId, Application, Members};
 use warmswap_protocol::Standing;
 use warmswap_sys::Root;
 use warmswap_sys::process::Stat;
@@ -268,7 +268,7 @@ impl Apps {
             .filter(|app| !matches!(app.known, Known::Found { .. }))
             .map(|app| &app.application)
             .collect::<Vec<_>>();
-        let processes = Applications::new(root).find(&described).unwrap_or_default();
+        let processes = application::find(root, &described).unwrap_or_default();
         processes.into_iter().flatten().map(|id| id.pid).collect()
     }
 

@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use super::*;
+use crate::testing::{Machine, target};
 
 fn worker_on(root: &Root) -> Worker {
     Worker::start(root, Priority::Low, &Arc::default()).unwrap()
@@ -12,32 +13,36 @@ fn worker() -> Worker {
 
 /// A machine on which this process does not answer before it is let go: nothing has written to the pipe that is its status.
 struct Stuck {
-    place: tempfile::TempDir,
+    machine: Machine,
     pipe: PathBuf,
 }
 
 impl Stuck {
     fn new() -> Self {
-        let place = tempfile::tempdir().unwrap();
-        let folder = place.path().join(format!("proc/{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let memory = "MemTotal: 4194304 kB\nMemFree: 2097152 kB\n";
-        std::fs::write(place.path().join("proc/meminfo"), memory).unwrap();
-        std::fs::write(place.path().join("proc/vmstat"), "pgsteal_direct 0\n").unwrap();
+        let machine = free_machine();
+        let folder = machine.path(&format!("proc/{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
         let pipe = folder.join("stat");
         let (kind, mode) = (rustix::fs::FileType::Fifo, 0o600.into());
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
-        Self { place, pipe }
+        Self { machine, pipe }
     }
 
-    fn root(&self) -> Root {
-        Root::at(self.place.path())
+    fn worker(&self) -> Worker {
+        worker_on(&self.machine.root())
     }
 
     /// The next thread that waits for the process goes on.
     fn let_go(&self) {
         std::fs::write(&self.pipe, "x").unwrap();
     }
+}
+
+/// A machine with control groups and much free memory.
+fn free_machine() -> Machine {
+    let machine = Machine::with_groups();
+    machine.set_memory(2048, 0);
+    machine
 }
 
 /// This process as one that began then.
@@ -50,22 +55,16 @@ fn gone_target(number: u32) -> Target {
     target(u32::MAX / 2 + number, 1)
 }
 
-fn target(pid: u32, start_ticks: u64) -> Target {
-    Target {
-        app: 3,
-        id: ProcessId { pid, start_ticks },
-        user: None,
-        memory: Arc::default(),
-        held_by: None,
-    }
+fn bring(targets: Vec<Target>) -> Job {
+    bring_at(Costs::default(), targets)
 }
 
-fn bring(targets: Vec<Target>) -> Job {
+fn bring_at(costs: Costs, targets: Vec<Target>) -> Job {
     let task = Task::Bring {
         machine: Seen::default(),
         reserve_bytes: 0,
         may_ask: true,
-        costs: Costs::default(),
+        costs,
     };
     Job::new(task, targets)
 }
@@ -84,17 +83,32 @@ fn give_up(worker: &mut Worker) -> Option<ProcessId> {
     worker.unstick_at(begin + worker.priority.deadline())
 }
 
-/// Takes in what a worker tells until it did so many jobs: processes that were gone.
-fn gone_after(worker: &Worker, jobs: u32) -> u32 {
-    let (mut gone, mut done) = (0, 0);
+/// What a worker tells.
+#[derive(Default)]
+struct Told {
+    brought: u32,
+    gone: u32,
+    held: Vec<Target>,
+    costs: Costs,
+}
+
+/// Takes in what a worker tells until it did so many jobs.
+fn told(worker: &Worker, jobs: u32) -> Told {
+    let (mut told, mut done) = (Told::default(), 0);
     while done < jobs {
         match worker.reports.recv().unwrap() {
-            Report::Failed { is_gone: true } => gone += 1,
+            Report::Brought { .. } => told.brought += 1,
+            Report::Failed { is_gone } => told.gone += u32::from(is_gone),
+            Report::Held(target) => told.held.push(target),
+            Report::Finished { stop, costs, .. } => {
+                assert_eq!(stop, None);
+                told.costs = costs;
+            }
             Report::Spent(_) => done += 1,
             _ => {}
         }
     }
-    gone
+    told
 }
 
 #[test]
@@ -122,7 +136,8 @@ fn a_process_does_not_answer_when_a_thread_sleeps_too_long_for_it() {
 #[test]
 fn a_stuck_process_does_not_take_other_jobs_with_it() {
     let stuck = Stuck::new();
-    let mut looker = Worker::start(&stuck.root(), Priority::Normal, &Arc::default()).unwrap();
+    let mut looker =
+        Worker::start(&stuck.machine.root(), Priority::Normal, &Arc::default()).unwrap();
     let end = |end, targets| Job::new(Task::End(end), targets);
     let targets = vec![gone_target(0), stuck_target(1), gone_target(1)];
     looker.push(end(End::Launch, targets));
@@ -132,24 +147,20 @@ fn a_stuck_process_does_not_take_other_jobs_with_it() {
 
     assert_eq!(id, Some(stuck_target(1).id));
     // Of the first job one is left; the second is without the process.
-    assert_eq!(gone_after(&looker, 2), 2);
+    assert_eq!(told(&looker, 2).gone, 2);
 }
 
 #[test]
 fn a_turn_goes_on_without_the_process_that_is_stuck() {
     let stuck = Stuck::new();
-    let mut bringer = worker_on(&stuck.root());
-    bringer.push(bring(vec![stuck_target(1), gone_target(0)]));
+    let mut bringer = stuck.worker();
+    let gone_targets = (0..2).map(gone_target);
+    bringer.push(bring(
+        [stuck_target(1)].into_iter().chain(gone_targets).collect(),
+    ));
     give_up(&mut bringer);
-    let mut gone = 0;
-    loop {
-        match bringer.reports.recv().unwrap() {
-            Report::Failed { is_gone } => gone += u32::from(is_gone),
-            Report::Finished { stop, .. } => break assert_eq!(stop, None),
-            _ => {}
-        }
-    }
-    assert_eq!(gone, 1);
+    let turn = told(&bringer, 1);
+    assert_eq!(turn.gone, 2, "one that has ended stops nothing");
 }
 
 #[test]
@@ -171,33 +182,22 @@ fn a_thread_that_goes_on_just_now_is_not_given_up() {
 #[test]
 fn costs_outlive_a_thread() {
     let stuck = Stuck::new();
-    let mut bringer = worker_on(&stuck.root());
+    let mut bringer = stuck.worker();
     bringer.push(bring(vec![stuck_target(1)]));
     give_up(&mut bringer);
     let mut measured = Costs::default();
     measured.disk.fault_ns = 77;
-    let task = Task::Bring {
-        machine: Seen::default(),
-        reserve_bytes: 0,
-        may_ask: true,
-        costs: measured,
-    };
-    bringer.push(Job::new(task, Vec::new()));
-    let finished = std::iter::repeat_with(|| bringer.reports.recv().unwrap());
-    let costs = finished.filter_map(|report| match report {
-        Report::Finished { costs, .. } => Some(costs),
-        _ => None,
-    });
-    assert_eq!(costs.take(2).last(), Some(measured));
+    bringer.push(bring_at(measured, Vec::new()));
+    assert_eq!(told(&bringer, 2).costs, measured);
 }
 
 #[test]
 fn a_thread_that_was_given_up_tells_nothing_more() {
     let stuck = Stuck::new();
-    let mut worker = worker_on(&stuck.root());
+    let mut worker = stuck.worker();
     worker.push(bring(vec![stuck_target(1)]));
     assert!(give_up(&mut worker).is_some());
-    gone_after(&worker, 1);
+    told(&worker, 1);
     stuck.let_go();
     while Arc::strong_count(&worker.abandoned[0]) > 1 {
         std::thread::yield_now();
@@ -208,7 +208,7 @@ fn a_thread_that_was_given_up_tells_nothing_more() {
 #[test]
 fn so_many_threads_are_given_up_at_one_time_and_one_that_ends_makes_room() {
     let stuck = Stuck::new();
-    let mut worker = worker_on(&stuck.root());
+    let mut worker = stuck.worker();
     let targets = (0..=MOST_ABANDONED as u64).map(stuck_target);
     worker.push(bring(targets.collect()));
     for _ in 0..MOST_ABANDONED {
@@ -229,7 +229,7 @@ fn so_many_threads_are_given_up_at_one_time_and_one_that_ends_makes_room() {
 #[test]
 fn a_user_whose_processes_do_not_answer_holds_up_no_other() {
     let stuck = Stuck::new();
-    let mut worker = worker_on(&stuck.root());
+    let mut worker = stuck.worker();
     let of_user = |user, target| Target {
         user: Some(user),
         ..target
@@ -243,15 +243,15 @@ fn a_user_whose_processes_do_not_answer_holds_up_no_other() {
         assert!(give_up(&mut worker).is_some());
     }
     assert!(worker.is_crowded() && !worker.is_exhausted());
-    assert_eq!(gone_after(&worker, 1), 1, "the other user's");
+    assert_eq!(told(&worker, 1).gone, 1, "the other user's");
     worker.push(bring(vec![bad(99), of_user(1001, gone_target(1))]));
-    assert_eq!(gone_after(&worker, 1), 1, "of later jobs as well");
+    assert_eq!(told(&worker, 1).gone, 1, "of later jobs as well");
     stuck.let_go();
     while worker.is_crowded() {
         worker.unstick();
     }
     worker.push(bring(vec![of_user(1000, gone_target(2))]));
-    assert_eq!(gone_after(&worker, 1), 1);
+    assert_eq!(told(&worker, 1).gone, 1);
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_thread_that_waits_for_a_processor_is_not_stuck() {
 fn the_thread_that_brings_back_has_the_least_share_and_is_not_held_up() {
     let worker = worker();
     worker.push(Job::new(Task::End(End::Launch), Vec::new()));
-    while !matches!(worker.reports.recv().unwrap(), Report::Spent(_)) {}
+    told(&worker, 1);
     let thread = worker.beat.thread.load(Ordering::Relaxed);
     let path = format!("/proc/self/task/{thread}/stat");
     let text = std::fs::read_to_string(path).unwrap();
@@ -276,79 +276,27 @@ fn the_thread_that_brings_back_has_the_least_share_and_is_not_held_up() {
 
 #[test]
 fn processes_below_a_full_group_are_held_and_others_come_back() {
-    let dir = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| {
-        let path = dir.path().join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    };
-    write(
-        "proc/meminfo",
-        "MemTotal: 4194304 kB\nMemFree: 2097152 kB\n",
-    );
-    write("proc/vmstat", "pgsteal_direct 0\n");
-    write("proc/self/mounts", "none /cg cgroup2 rw 0 0\n");
-    write("cg/cgroup.controllers", "memory\n");
-    for (group, used) in [("full", 100), ("free", 0)] {
-        write(&format!("cg/{group}/memory.max"), "104857600\n");
-        write(
-            &format!("cg/{group}/memory.current"),
-            &format!("{}\n", used << 20),
-        );
-        write(&format!("cg/{group}/memory.events"), "max 0\n");
+    let machine = free_machine();
+    for (group, used_mib) in [("full", 100), ("free", 0)] {
+        machine.set_group(group, used_mib, 0);
+        machine.write(&format!("cg/{group}/memory.max"), "104857600\n");
     }
     let target = |number: u32, group: &str| {
         let target = gone_target(number);
-        write(
-            &format!("proc/{}/cgroup", target.id.pid),
-            &format!("0::/{group}\n"),
-        );
+        let file = format!("proc/{}/cgroup", target.id.pid);
+        machine.write(&file, format!("0::/{group}\n"));
         target
     };
     let mut targets = vec![target(0, "full"), target(1, "full"), target(2, "free")];
-    let worker = worker_on(&Root::at(dir.path()));
+    let worker = worker_on(&machine.root());
     for looked_at in [3, 1] {
         worker.push(bring(targets));
-        let (mut brought, mut gone, mut held) = (0, 0, Vec::new());
-        targets = loop {
-            match worker.reports.recv().unwrap() {
-                Report::Brought { .. } => brought += 1,
-                Report::Failed { is_gone } => gone += u32::from(is_gone),
-                Report::Held(target) => held.push(target),
-                Report::Finished { stop, .. } => {
-                    assert_eq!(stop, None);
-                    break held;
-                }
-                _ => {}
-            }
-        };
-        assert_eq!(brought, looked_at, "one tells of its group");
-        assert_eq!(gone, looked_at / 3, "the one that has room");
-        let by = Some(dir.path().join("cg/full"));
+        let turn = told(&worker, 1);
+        assert_eq!(turn.brought, looked_at, "one tells of its group");
+        assert_eq!(turn.gone, looked_at / 3, "the one that has room");
+        targets = turn.held;
+        let by = Some(machine.path("cg/full"));
         assert_eq!(targets.len(), 2);
         assert!(targets.iter().all(|target| target.held_by == by));
     }
-}
-
-#[test]
-fn a_job_goes_on_with_other_processes_when_one_has_ended() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::create_dir(dir.path().join("proc")).unwrap();
-    let memory = "MemTotal: 4194304 kB\nMemFree: 2097152 kB\n";
-    std::fs::write(dir.path().join("proc/meminfo"), memory).unwrap();
-    std::fs::write(dir.path().join("proc/vmstat"), "pgsteal_direct 0\n").unwrap();
-    let worker = worker_on(&Root::at(dir.path()));
-    worker.push(bring(vec![gone_target(0), gone_target(0)]));
-    let mut gone = 0;
-    loop {
-        match worker.reports.recv().unwrap() {
-            Report::Failed { is_gone } => gone += u32::from(is_gone),
-            Report::Finished { stop, .. } => {
-                assert_eq!(stop, None);
-                break;
-            }
-            _ => {}
-        }
-    }
-    assert_eq!(gone, 2);
 }
