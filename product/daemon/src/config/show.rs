@@ -183,7 +183,7 @@ fn assignment(mark: &str, key: &str, value: &str) -> String {
     for item in items.iter().map(ToString::to_string) {
         if line.len() + item.len() + 1 > WIDTH {
             text += &format!("{}\n", line.trim_end());
-            line = format!("{mark}    ");
+            line = mark.to_owned();
         }
         line += &format!("{item}, ");
     }
