@@ -1,5 +1,5 @@
-/* Memory at the addresses that the program hints at: low ones that it uses at once, as LuaJIT does, and ones that it
-   insists on, as ZGC does. What it takes anywhere is paged. */
+/* Memory at the addresses that the program hints at: low ones and ones near its code that it uses at once, as LuaJIT does, and
+   ones that it insists on, as ZGC does. What it takes anywhere is paged. */
 #include "memory.h"
 
 enum { PAGES = 12000, TRIES = 2000 };
@@ -23,6 +23,21 @@ int main(void) {
         CHECK(munmap(low, LEN) == 0);
     }
     CHECK(found);
+
+    /* Near the program's own code, and near that of a library. */
+    const uintptr_t codes[] = {(uintptr_t)main, (uintptr_t)memset};
+    for (int at = 0; at < 2; at++) {
+        int near = 0;
+        for (uintptr_t away = 1; away <= 64; away++) {
+            uintptr_t wanted = (codes[at] & ~(LEN - 1)) + away * (16 << 20);
+            uintptr_t got = (uintptr_t)mmap((void *)wanted, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            CHECK((void *)got != MAP_FAILED);
+            near += got == wanted;
+            memset((void *)got, 'n', LEN);
+            CHECK(munmap((void *)got, LEN) == 0);
+        }
+        CHECK(near > 0);
+    }
 
     int tries = 0;
     uintptr_t hint = 0x200000000000;
