@@ -382,6 +382,11 @@ impl<M: AddressMap> Pager<M> {
         self.report(core);
     }
 
+    /// Whether more than the budget is allowed, since what there was could not be held in it.
+    pub fn is_beyond_budget(&self) -> bool {
+        self.allowance.is_exceeded()
+    }
+
     /// Lets the pool grow if more than the budget is in use and nothing can leave since the pool is full: a page takes less
     /// in it than in its frame. True if there is something to do now.
     pub fn let_pool_grow(&mut self, core: &Core) -> bool {

@@ -54,6 +54,11 @@ impl Allowance {
         self.budget_bytes + self.excess_bytes
     }
 
+    /// Whether that is more than the budget.
+    pub fn is_exceeded(&self) -> bool {
+        self.excess_bytes > 0
+    }
+
     /// Of it, at most this for the pool and for what describes pages and chunks.
     pub fn pool_limit_bytes(&self) -> u64 {
         match self.pool {
