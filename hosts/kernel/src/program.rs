@@ -94,6 +94,8 @@ pub struct ProgramUsage {
     pub is_own_device: bool,
     /// Devices that were added since swap was about to be full.
     pub added_devices: u64,
+    /// Processes that went on when the program had ended, without the budget.
+    pub left_processes: u64,
     /// Most memory for group and pool together.
     pub budget_bytes: u64,
     /// The group's limit: the budget without the pool, but no less than its floor.
@@ -194,7 +196,11 @@ impl ProgramHost {
     /// Takes group and devices back. Programs of the group that still run go on without a limit. What was used, and whether
     /// all was taken back: the next command tries the rest again.
     pub fn finish(self) -> (ProgramUsage, Result<(), UndoError>) {
-        let usage = self.steering.finish();
+        let members = self.group.group().pids();
+        let usage = ProgramUsage {
+            left_processes: members.map_or(0, |pids| pids.len() as u64),
+            ..self.steering.finish()
+        };
         // So that nothing has to be reclaimed when pages come back.
         Bound::lift(&self.group.group());
         let removed = self.group.remove();

@@ -96,6 +96,14 @@ fn findings(usage: &ProgramUsage, style: Style) -> Vec<String> {
             count(kills)
         )),
     }
+    match usage.left_processes {
+        0 => {}
+        1 => lines.push("one of its processes goes on, without the budget".to_owned()),
+        left => lines.push(format!(
+            "{} of its processes go on, without the budget",
+            count(left)
+        )),
+    }
     if usage.floor_bytes > 0 && usage.used_peak_bytes > usage.budget_bytes {
         lines.push(format!(
             "the group kept {} beside the pool: a part of the budget, what cannot be reclaimed, and room to go on",
@@ -201,10 +209,12 @@ warmswap: python3 (4711) exited with 0 after 12.5 s
             lifted_limits: 3,
             oom_kills: Some(1),
             has_left_group: true,
+            left_processes: 2,
             ..ProgramUsage::default()
         };
         let text = kernel_summary(&stats(), &usage, None, Style::PLAIN);
         for line in [
+            "2 of its processes go on, without the budget",
             "OOM killer ended a process",
             "the group kept 14.0 MiB beside the pool",
             "the limit was raised 2 times",

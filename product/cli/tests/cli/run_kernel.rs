@@ -433,6 +433,8 @@ fn children_outlive_the_program_and_leave_its_group() {
     let ran = shell.end();
 
     assert_eq!(ran.code, Some(0));
+    let line = "one of its processes goes on, without the budget";
+    assert!(ran.stderr.contains(line), "{}", ran.stderr);
     assert_eq!(group(child), group(std::process::id()));
     assert_eq!(devices(), before);
     kill("-KILL", child);
