@@ -283,7 +283,11 @@ fn write_state(path: &Path, state: &State) -> Result<(), UndoError> {
             file.write_all(text.as_bytes())
         })
         .and_then(|()| std::fs::rename(&fresh, path))
-        .map_err(|e| UndoError::State(FileError::new("write", path, e)))
+        .map_err(|e| {
+            // What there is of it would stay for good.
+            let _ = std::fs::remove_file(&fresh);
+            UndoError::State(FileError::new("write", path, e))
+        })
 }
 
 /// A registered change. Dropping it takes the change back; errors are then left to the next run.

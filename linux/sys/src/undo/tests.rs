@@ -81,6 +81,23 @@ fn state_files_are_private_also_where_others_may_reach_them() {
 }
 
 #[test]
+fn a_list_that_cannot_be_written_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("list.json");
+    // No file takes the place of a folder.
+    std::fs::create_dir(&path).unwrap();
+    let state = State {
+        boot_id: boot_id(&Root::machine()),
+        pid: std::process::id(),
+        start_ticks: 1,
+        actions: Vec::new(),
+    };
+    write_state(&path, &state).unwrap_err();
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
 fn a_panic_takes_back() {
     let dir = tempfile::tempdir().unwrap();
     let path = value_file(dir.path(), "changed");
