@@ -141,6 +141,19 @@ fn what_cannot_be_used_is_bad_input() {
 }
 
 #[test]
+fn a_program_runs_where_temporary_files_have_no_place() {
+    let library = library!("a_program_runs_where_temporary_files_have_no_place");
+    let mut command = command(library, &["sh", "-c", "exit 4"]);
+    let ran: Ran = command
+        .env("TMPDIR", "/nonexistent")
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(ran.code, Some(4), "{}", ran.stderr);
+    assert!(ran.stderr.contains("exited with 4"), "{}", ran.stderr);
+}
+
+#[test]
 fn a_missing_library_is_named_in_the_doctors_words() {
     let missing = Path::new("/nonexistent/libwarmswap_preload.so");
     let ran = run(missing, &["true"]);

@@ -42,6 +42,18 @@ const SANITIZER: &str = "its sanitizer replaces what the library would replace";
 const INTERVAL: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_millis(500);
 
+/// A folder that is removed with the value: in memory where the usual place cannot be written, as in a container.
+fn folder_for_statistics() -> std::io::Result<tempfile::TempDir> {
+    let mut builder = tempfile::Builder::new();
+    // Command lines of programs are private to their user.
+    builder
+        .prefix("warmswap-run-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    builder
+        .tempdir()
+        .or_else(|error| builder.tempdir_in("/dev/shm").map_err(|_| error))
+}
+
 /// Runs the program to its end. `why` is the reason for this host.
 pub fn run(
     program: &Program<'_>,
@@ -64,12 +76,7 @@ pub fn run(
     program::check(&program.start.file)?;
     settings.learned.as_deref().map_or(Ok(()), check_learned)?;
 
-    // Command lines of programs are private to their user.
-    let folder = tempfile::Builder::new()
-        .prefix("warmswap-run-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
-        .tempdir();
-    let folder = folder.context("cannot make a folder for statistics")?;
+    let folder = folder_for_statistics().context("cannot make a folder for statistics")?;
     settings.stats_json = Some(RunSettings::stats_in(folder.path()));
     let mut command = program.command();
     let has_sanitizer = program::has_sanitizer(&program.start.file);
