@@ -205,6 +205,7 @@ pub fn stats(program: &Program) -> ProgramStats {
         pool_bytes: usage.pool_bytes,
         pool_peak_bytes: SEEN.pool_peak_bytes.load(Relaxed),
         backing_bytes: arena.backing.map_or(0, |backing| backing.live_bytes),
+        backing_failures: arena.backing.map_or(0, |backing| backing.failed_appends),
         data_ratio: ratio(stored_bytes, arena.pool.compressed_bytes),
         memory_ratio: ratio(stored_bytes, arena.pool_bytes),
         faults: FaultCounts {

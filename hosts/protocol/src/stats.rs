@@ -136,6 +136,8 @@ pub struct ProgramStats {
     pub pool_peak_bytes: u64,
     /// Bytes in the backing file.
     pub backing_bytes: u64,
+    /// Times that it could not be written: its disk may be full.
+    pub backing_failures: u64,
     /// Data ratio of what is stored: original over compressed bytes. `None` when nothing is.
     pub data_ratio: Option<f64>,
     /// Memory ratio of what is stored: original bytes over pool memory.

@@ -466,6 +466,43 @@ fn a_program_with_a_backing_file() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+#[test]
+fn a_program_whose_backing_file_has_no_room_computes_the_same_and_it_is_counted() {
+    let name = "a_program_whose_backing_file_has_no_room_computes_the_same_and_it_is_counted";
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(_mounted) = SmallDisk::mount(folder.path()) else {
+        skip!(name, "nothing can be mounted here");
+    };
+    let case = Case {
+        scheme: "zswap",
+        backing: Some(folder.path().join("swap")),
+        ..Case::new(Budget { mib: 7 })
+    };
+    if let Some(stats) = program("touch", &case) {
+        assert!(stats.managed && stats.backing_failures > 0, "{stats:?}");
+    }
+}
+
+/// A file system of 64 KiB. Dropping it unmounts it.
+struct SmallDisk<'a>(&'a std::path::Path);
+
+impl<'a> SmallDisk<'a> {
+    fn mount(place: &'a std::path::Path) -> Option<Self> {
+        let mut mount = std::process::Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
+            .arg(place);
+        mount.output().ok()?.status.success().then_some(Self(place))
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        let mut unmount = std::process::Command::new("umount");
+        let _ = unmount.arg(self.0).status();
+    }
+}
+
 /// Its answer is the same as without the library.
 fn same_answer(budget: Budget, command: &[&str]) {
     let Some((plain, paged)) = run(&Case::new(budget), command) else {

@@ -90,6 +90,13 @@ pub fn summary(stats: &ProgramStats, unpaged: Option<&str>, style: Style) -> Str
         count(stats.swapped_out_pages),
         count(stats.swapped_in_pages),
     );
+    if stats.backing_failures > 0 {
+        let _ = writeln!(
+            out,
+            "  backing could not be written {} times: its disk may be full",
+            count(stats.backing_failures),
+        );
+    }
     let files = &stats.files;
     if files.mapped_peak_bytes > 0 {
         let _ = writeln!(
@@ -201,6 +208,17 @@ warmswap: redis-server (4711) exited with 0 after 12.5 s; scheme warmswap
   CPU     520 ms of the program's 11.9 s spent by the pager
 "
         );
+    }
+
+    #[test]
+    fn a_backing_file_that_could_not_be_written_has_a_line() {
+        let stats = ProgramStats {
+            backing_failures: 1200,
+            ..stats()
+        };
+        let text = summary(&stats, None, Style::PLAIN);
+        let line = "\n  backing could not be written 1,200 times: its disk may be full\n";
+        assert!(text.contains(line), "{text}");
     }
 
     #[test]
