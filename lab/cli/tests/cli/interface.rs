@@ -23,7 +23,7 @@ fn every_command_has_a_page_and_results_have_one() {
     for section in ["NAME", "SYNOPSIS", "OPTIONS"] {
         assert!(page.contains(section), "{section}");
     }
-    assert!(read("man1/warmswap-lab.1").contains("Exit status:"));
+    assert!(read("man1/warmswap-lab.1").contains(".SH \"EXIT STATUS\""));
     let json = read("man5/warmswap-json.5");
     for part in ["schema_version", "warmswap.status", "warmswap.compare"] {
         assert!(json.contains(part), "{part}");

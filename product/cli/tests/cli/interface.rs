@@ -60,7 +60,7 @@ fn every_command_has_a_page() {
         "man1/warmswap-launch.1",
     ] {
         let roff = read(page);
-        for section in ["NAME", "SYNOPSIS", "OPTIONS", "Examples:"] {
+        for section in ["NAME", "SYNOPSIS", "OPTIONS", ".SH \"EXAMPLES\""] {
             assert!(roff.contains(section), "{page}: {section}");
         }
     }

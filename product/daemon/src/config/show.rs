@@ -82,7 +82,7 @@ impl Config {
             if !comment.is_empty() {
                 text += &format!("# {}\n", comment.join(", "));
             }
-            text += &assignment("", &setting.key, &setting.value);
+            text += &assignment("", setting.key, &setting.value);
         }
         text
     }
