@@ -26,6 +26,9 @@ use crate::relaunch::{Arm, SwapKind};
 /// Programs are at rest for so long before memory is limited.
 const SETTLE: Duration = Duration::from_millis(500);
 
+/// What the hog's interpreter takes beside what the hog wants.
+const INTERPRETER_BYTES: u64 = 16 << 20;
+
 /// How much memory there is.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
@@ -43,7 +46,7 @@ impl Sizes {
     pub fn of(footprint_bytes: u64) -> Self {
         Self {
             footprint_bytes,
-            total_bytes: footprint_bytes + footprint_bytes / 2,
+            total_bytes: footprint_bytes + footprint_bytes / 2 + INTERPRETER_BYTES,
             hog_bytes: footprint_bytes,
         }
     }
@@ -374,7 +377,7 @@ mod tests {
 
     #[test]
     fn the_programs_fit_and_do_not_beside_the_hog() {
-        let sizes = Sizes::of(1000);
+        let sizes = Sizes::of(64 << 20);
         assert!(sizes.total_bytes > sizes.footprint_bytes);
         assert!(sizes.footprint_bytes + sizes.hog_bytes > sizes.total_bytes);
     }
