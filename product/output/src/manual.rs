@@ -74,10 +74,17 @@ pub fn man(args: &ManArgs, command: Command, others: &[Page]) -> Result<()> {
             write(&folder.join(format!("{name}.md")), &page.markdown)
         });
     }
-    let commands = folder("man1")?;
+    let (commands, name) = (folder("man1")?, command.get_name().to_owned());
     clap_mangen::generate_to(command, &commands).context("cannot write manual pages")?;
     for page in fs::read_dir(&commands).context("cannot list manual pages")? {
         let page = page.context("cannot list manual pages")?.path();
+        // The folder may hold pages of others.
+        let own = page
+            .file_name()
+            .and_then(|file| file.to_str()?.strip_prefix(&*name));
+        if !own.is_some_and(|rest| rest.starts_with(['.', '-']) && rest.ends_with(".1")) {
+            continue;
+        }
         let text = fs::read_to_string(&page);
         let text = text.with_context(|| format!("cannot read {}", page.display()))?;
         write(&page, &sectioned(&text))?;

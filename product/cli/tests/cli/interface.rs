@@ -52,7 +52,11 @@ fn commands_of_the_laboratory_are_named() {
 #[test]
 fn every_command_has_a_page() {
     let folder = folder();
+    let others = folder.path().join("man1/others.1.gz");
+    fs::create_dir(folder.path().join("man1")).expect("a folder");
+    fs::write(&others, [0xff; 8]).expect("a file");
     succeed(["man", text(folder.path())]);
+    assert_eq!(fs::read(others).expect("it is there"), [0xff; 8]);
     let read = |page: &str| fs::read_to_string(folder.path().join(page)).expect(page);
     for page in [
         "man1/warmswap.1",
