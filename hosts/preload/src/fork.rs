@@ -14,7 +14,7 @@ use libc::c_int;
 use crate::real::RealSymbol;
 use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{program, say};
-use crate::{HEAP, ends, gate, go, keeper, malloc, threads};
+use crate::{HEAP, ends, gate, go, keeper, large, malloc, threads};
 
 /// The C library's lock of all its streams, which it takes in every fork after our handler. Another thread may have it
 /// and wait for a page of a stream, which would have to wait for the fork: so it is taken while pages still come.
@@ -112,6 +112,9 @@ pub fn may_lock_allocator() -> bool {
 }
 
 unsafe extern "C" fn before() {
+    if !gate::is_inside() && !ReentrancyGuard::is() {
+        large::give_up_kept();
+    }
     let within = ReentrancyGuard::enter();
     let program = program();
     // A handler of a signal that interrupted mimalloc must not wait for what a thread may hold that waits for this one.

@@ -20,7 +20,7 @@ pub use self::child::{forget, start_in_child};
 use self::descriptors::{check_stderr, close_all_but, have_own_folders};
 use crate::reentrancy::ReentrancyGuard;
 use crate::settings::{Program, program, say};
-use crate::{ends, fork, go, mover, report};
+use crate::{ends, fork, go, large, mover, report};
 
 /// How often the keeper looks at what the program uses, until it is taken over.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -232,6 +232,7 @@ struct Keeper {
     is_adopted: bool,
     launched: Option<Instant>,
     activity: Activity,
+    freed: large::Look,
     seen_alive: Instant,
 }
 
@@ -252,6 +253,7 @@ impl Keeper {
             is_adopted: program.space.is_adopted(),
             launched: None,
             activity: Activity::default(),
+            freed: large::Look::default(),
             seen_alive: Instant::now(),
         }
     }
@@ -265,6 +267,7 @@ impl Keeper {
             }
             if self.is_adopted {
                 leave_wanted(&self.program.space);
+                self.freed.again(&self.program.space);
                 mover::start_if_wanted(&self.program.space);
                 if let Err(error) = self.program.space.recover() {
                     die(&error.to_string());

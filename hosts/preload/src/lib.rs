@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `settings` | what the command asked for, and the space that it asked for |
 //! | `malloc` | `malloc` and friends, by mimalloc, whose memory comes from `mmap` |
+//! | `large` | its large blocks, which are mappings |
 //! | `mallinfo` | what the program is told of its allocator |
 //! | `mapping`, `remap` | `mmap`, `munmap`, `mprotect`, `madvise`, `mremap`: large private anonymous mappings are made in the space |
 //! | `asks` | calls that say what is mapped |
@@ -61,6 +62,7 @@ mod hints;
 mod keeper;
 mod kept;
 mod kernel;
+mod large;
 mod limits;
 mod loading;
 mod locked;

@@ -1,13 +1,14 @@
-//! What the program is told of its allocator: mimalloc's numbers, not those of the C library's allocator, which has nothing.
+//! What the program is told of its allocator: mimalloc's numbers and those of large blocks, not those of the C library's
+//! allocator, which has nothing.
 //!
-//! They are of the calling thread's heap, as the C library's are of its main arena.
+//! mimalloc's are of the calling thread's heap, as the C library's are of its main arena.
 
 use std::ffi::{c_char, c_void};
 
 use libc::{FILE, c_int, size_t};
 use libmimalloc_sys as mi;
 
-use crate::gate;
+use crate::{gate, large};
 
 /// `struct mallinfo2`.
 #[repr(C)]
@@ -17,6 +18,7 @@ struct Mallinfo2 {
     arena: size_t,
     ordblks: size_t,
     smblks: size_t,
+    /// Blocks that are mappings, and their bytes, which are not in the others.
     hblks: size_t,
     hblkhd: size_t,
     usmblks: size_t,
@@ -63,10 +65,13 @@ fn numbers() -> Mallinfo2 {
         mi::mi_heap_visit_blocks(heap, false, Some(add), (&raw mut areas).cast());
     }
     let arena = areas.committed.max(areas.used);
+    let (hblks, hblkhd) = large::in_use();
     Mallinfo2 {
         arena,
         uordblks: areas.used,
         fordblks: arena - areas.used,
+        hblks,
+        hblkhd,
         ..Mallinfo2::default()
     }
 }
@@ -81,6 +86,8 @@ extern "C" fn mallinfo() -> Mallinfo {
     let of = numbers();
     let mut all = [0; 10];
     all[0] = of.arena as c_int;
+    all[3] = of.hblks as c_int;
+    all[4] = of.hblkhd as c_int;
     all[7] = of.uordblks as c_int;
     all[8] = of.fordblks as c_int;
     Mallinfo(all)
@@ -93,12 +100,13 @@ unsafe extern "C" fn malloc_info(options: c_int, stream: *mut FILE) -> c_int {
     }
     let of = numbers();
     let format = c"<malloc version=\"1\">\n<total type=\"fast\" count=\"0\" size=\"0\"/>\n\
-        <total type=\"rest\" count=\"0\" size=\"%zu\"/>\n<total type=\"mmap\" count=\"0\" size=\"0\"/>\n\
+        <total type=\"rest\" count=\"0\" size=\"%zu\"/>\n<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n\
         <system type=\"current\" size=\"%zu\"/>\n<system type=\"max\" size=\"%zu\"/>\n</malloc>\n";
     // SAFETY: the caller's stream, and as many numbers as the format has places.
     unsafe {
         let format: *const c_char = format.as_ptr();
-        libc::fprintf(stream, format, of.fordblks, of.arena, of.arena);
+        let all = of.arena + of.hblkhd;
+        libc::fprintf(stream, format, of.fordblks, of.hblks, of.hblkhd, all, all);
     }
     0
 }
@@ -107,7 +115,7 @@ unsafe extern "C" fn malloc_info(options: c_int, stream: *mut FILE) -> c_int {
 extern "C" fn malloc_stats() {
     let of = numbers();
     crate::settings::say(&format!(
-        "{} bytes from the system, {} of them in blocks",
-        of.arena, of.uordblks
+        "{} bytes from the system, {} of them in blocks; {} in large blocks",
+        of.arena, of.uordblks, of.hblkhd
     ));
 }

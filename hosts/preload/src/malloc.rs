@@ -1,4 +1,5 @@
-//! `malloc` and friends: the program's from mimalloc, the library's own from its heap.
+//! `malloc` and friends: the program's from mimalloc and, where they are large, mappings of their own; the library's own from
+//! its heap.
 
 use std::ffi::c_void;
 use std::mem::transmute;
@@ -10,16 +11,13 @@ use libmimalloc_sys as mi;
 
 use crate::heap::Heap;
 use crate::kernel::fail;
+use crate::large::{Block, LARGE_BYTES};
 use crate::real::RealSymbol;
 use crate::reentrancy::ReentrancyGuard;
-use crate::{HEAP, gate, limits, mapping};
+use crate::{HEAP, gate, large, mapping};
 
 /// What every allocation is aligned to, and the smallest one: mimalloc aligns blocks of up to 8 bytes to 8.
 const ALIGN: usize = 16;
-
-/// A block of so many bytes that grows gets a quarter more, to grow on in place: mimalloc copies what does not fit, where the
-/// C library has the kernel move the pages. Unused addresses take no memory.
-const GROWING_BYTES: usize = 1 << 20;
 
 /// What mimalloc takes from the system at a time, and divides among blocks of all sizes.
 const SEGMENT_BYTES: usize = 32 << 20;
@@ -125,11 +123,6 @@ fn own(size: size_t, align: size_t) -> *mut c_void {
     }
 }
 
-/// Whether it is more than the kernel gives a program, which mimalloc does not ask before the memory is used.
-fn is_too_much(size: size_t) -> bool {
-    size >= mapping::HUGE_BYTES && !mapping::can_be_had(size)
-}
-
 fn checked(memory: *mut c_void) -> *mut c_void {
     if memory.is_null() {
         return null(libc::ENOMEM);
@@ -142,10 +135,10 @@ unsafe extern "C" fn malloc(size: size_t) -> *mut c_void {
     if ReentrancyGuard::is() {
         return own(size, ALIGN);
     }
-    if is_too_much(size) {
-        return null(libc::ENOMEM);
-    }
     let _inside = gate::enter();
+    if size >= LARGE_BYTES {
+        return checked(large::allocate(size));
+    }
     // SAFETY: any size will do.
     checked(unsafe { mi::mi_malloc(size.max(ALIGN)) })
 }
@@ -163,10 +156,10 @@ unsafe extern "C" fn calloc(count: size_t, size: size_t) -> *mut c_void {
         }
         return memory;
     }
-    if is_too_much(bytes) {
-        return null(libc::ENOMEM);
-    }
     let _inside = gate::enter();
+    if bytes >= LARGE_BYTES {
+        return checked(large::allocate_zeroed(bytes));
+    }
     // SAFETY: any size will do.
     checked(unsafe { mi::mi_zalloc(bytes.max(ALIGN)) })
 }
@@ -188,37 +181,39 @@ unsafe extern "C" fn free(memory: *mut c_void) {
         return unsafe { free(memory) };
     }
     let _inside = gate::enter();
-    // SAFETY: mimalloc gave it out, and the caller gives it up.
-    unsafe { mi::mi_free(memory) }
-}
-
-/// `realloc` of a block of mimalloc's, or of none.
-///
-/// # Safety
-/// mimalloc gave it out, or it is null.
-unsafe fn resize(memory: *mut c_void, size: size_t) -> *mut c_void {
-    // SAFETY: passed on to the caller.
-    let usable = unsafe { mi::mi_usable_size(memory) };
-    let is_refused = |size| size >= mapping::HUGE_BYTES && size > usable && is_too_much(size);
-    if is_refused(size) {
-        return null(libc::ENOMEM);
-    }
-    let resize = |size| {
-        let _inside = gate::enter();
-        // SAFETY: passed on to the caller.
-        unsafe { mi::mi_realloc(memory, size) }
-    };
-    // What the program limits is counted as it asks for it.
-    if size > usable && usable >= GROWING_BYTES && !limits::are_set() {
-        let with_room = size.max(usable + usable / 4);
-        if !is_refused(with_room) {
-            let grown = resize(with_room);
-            if !grown.is_null() {
-                return grown;
-            }
+    // SAFETY: it is a block of one of the two, and the caller gives it up.
+    unsafe {
+        match Block::at(memory) {
+            Some(block) => large::free(block),
+            None => mi::mi_free(memory),
         }
     }
-    checked(resize(size.max(ALIGN)))
+}
+
+/// `realloc` of a block of the program's, or of none.
+///
+/// # Safety
+/// This file's functions gave it out, neither the library's heap nor the C library; or it is null.
+unsafe fn resize(memory: *mut c_void, size: size_t) -> *mut c_void {
+    let _inside = gate::enter();
+    // SAFETY: passed on to the caller.
+    if let Some(block) = unsafe { Block::at(memory) } {
+        return checked(large::resize(block, size));
+    }
+    if size < LARGE_BYTES {
+        // SAFETY: passed on to the caller.
+        return checked(unsafe { mi::mi_realloc(memory, size.max(ALIGN)) });
+    }
+    let grown = checked(large::allocate_growing(size));
+    if !memory.is_null() && !grown.is_null() {
+        // SAFETY: both are live and do not overlap; the old one is the caller's to give up.
+        unsafe {
+            let bytes = mi::mi_usable_size(memory).min(size);
+            ptr::copy_nonoverlapping(memory.cast::<u8>(), grown.cast(), bytes);
+            mi::mi_free(memory);
+        }
+    }
+    grown
 }
 
 #[unsafe(no_mangle)]
@@ -237,7 +232,7 @@ unsafe extern "C" fn realloc(memory: *mut c_void, size: size_t) -> *mut c_void {
     }
     let is_own = Heap::owns(memory.addr());
     if !(is_own || ReentrancyGuard::is() && memory.is_null()) {
-        // SAFETY: mimalloc gave it out, or it is null.
+        // SAFETY: it is none of the others, or null.
         return unsafe { resize(memory, size) };
     }
     // SAFETY: any size will do.
@@ -270,10 +265,13 @@ fn aligned(align: size_t, size: size_t) -> *mut c_void {
     if ReentrancyGuard::is() {
         return own(size, align);
     }
-    if is_too_much(size) {
+    if mapping::is_too_much(size) {
         return null(libc::ENOMEM);
     }
     let _inside = gate::enter();
+    if size >= LARGE_BYTES && align <= large::HEADER_BYTES {
+        return checked(large::allocate(size));
+    }
     // SAFETY: the alignment is a power of two.
     checked(unsafe { mi::mi_malloc_aligned(size.max(ALIGN), align) })
 }
@@ -333,14 +331,18 @@ unsafe extern "C" fn malloc_usable_size(memory: *mut c_void) -> size_t {
         // SAFETY: passed on to the caller.
         return unsafe { usable_size(memory) };
     }
-    // SAFETY: mimalloc gave it out, or it is null.
-    unsafe { mi::mi_usable_size(memory) }
+    if memory.is_null() {
+        return 0;
+    }
+    // SAFETY: it is a block of one of the two.
+    unsafe { Block::at(memory).map_or_else(|| mi::mi_usable_size(memory), Block::usable_bytes) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn malloc_trim(_keep: size_t) -> c_int {
     if !ReentrancyGuard::is() {
         let _inside = gate::enter();
+        large::give_up_kept();
         // SAFETY: it may be called at any time.
         unsafe { mi::mi_collect(true) };
     }

@@ -183,8 +183,12 @@ impl Wanted {
     }
 }
 
-/// Whether the kernel would give a program so much memory.
-pub fn can_be_had(bytes: usize) -> bool {
+/// Whether it is more than the kernel gives a program.
+pub fn is_too_much(bytes: usize) -> bool {
+    bytes >= HUGE_BYTES && !can_be_had(bytes)
+}
+
+fn can_be_had(bytes: usize) -> bool {
     let wanted = Wanted {
         range: 0..bytes,
         protection: libc::PROT_READ | libc::PROT_WRITE,
@@ -353,20 +357,34 @@ fn answer(result: Result<(), SpaceError>) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn munmap(address: *mut c_void, len: size_t) -> c_int {
-    let ours = |space: &Space, range: &Range<usize>| {
-        stacks::call(space, || {
-            hints::unmapped(range.start);
-            let done = answer(space.unmap(range.start, range.len()));
-            if done == 0 {
-                attributes::unmapped(range);
-            }
-            done
-        })
-    };
+    let ours =
+        |space: &Space, range: &Range<usize>| stacks::call(space, || unmap_ours(space, range));
     on_both((address, len), ours, |address, len| {
         // SAFETY: passed on to the caller.
         unsafe { kernel::munmap(address, len) }
     })
+}
+
+fn unmap_ours(space: &Space, range: &Range<usize>) -> c_int {
+    hints::unmapped(range.start);
+    let done = answer(space.unmap(range.start, range.len()));
+    if done == 0 {
+        attributes::unmapped(range);
+    }
+    done
+}
+
+/// Unmaps memory that the program uses no more, by a thread of the library's.
+pub fn unmap_within(space: &Space, address: *mut c_void, len: size_t) {
+    let range = address.addr()..address.addr() + len;
+    let (within, outside) = split(space, &range);
+    if !within.is_empty() {
+        unmap_ours(space, &within);
+    }
+    for range in outside.iter().filter(|range| !range.is_empty()) {
+        // SAFETY: the caller's memory, which is used no more.
+        unsafe { kernel::munmap(ptr::with_exposed_provenance_mut(range.start), range.len()) };
+    }
 }
 
 #[unsafe(no_mangle)]

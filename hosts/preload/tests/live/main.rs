@@ -399,6 +399,18 @@ fn a_child_allocates_while_a_thread_of_its_parent_frees() {
 }
 
 #[test]
+fn large_blocks_that_are_paged() {
+    in_every_way("large");
+}
+
+#[test]
+fn large_blocks_that_are_not_paged() {
+    if let Some(stats) = program("large", &Case::new(Budget { mib: 1 << 10 })) {
+        assert!(!stats.managed, "it was paged");
+    }
+}
+
+#[test]
 fn memory_that_grows_beyond_the_budget_by_mremap() {
     in_every_way("grown");
 }

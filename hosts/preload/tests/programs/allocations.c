@@ -127,23 +127,31 @@ static void check_growth(void) {
 
 /* The numbers are of the allocator that the program has. */
 static void check_numbers(void) {
-    enum { BYTES = 48 << 20 };
+    enum { BYTES = 48 << 20, SMALL_BYTES = 1 << 10, SMALL = 20 << 10 };
     struct mallinfo2 before = mallinfo2();
     char *volatile block = malloc(BYTES);
     CHECK(block);
     memset(block, 1, BYTES);
+    static void *small[SMALL];
+    for (int turn = 0; turn < SMALL; turn++) CHECK(small[turn] = malloc(SMALL_BYTES));
     struct mallinfo2 with = mallinfo2();
-    CHECK(with.uordblks >= before.uordblks + BYTES && with.arena >= with.uordblks);
+    CHECK(with.hblks == before.hblks + 1 && with.hblkhd >= before.hblkhd + BYTES);
+    CHECK(with.uordblks >= before.uordblks + SMALL * SMALL_BYTES && with.arena >= with.uordblks);
     char *text = NULL;
-    size_t length = 0, system = 0;
+    size_t length = 0, system = 0, large = 0;
     FILE *stream = open_memstream(&text, &length);
     CHECK(stream && malloc_info(0, stream) == 0 && fclose(stream) == 0);
     char *current = strstr(text, "<system type=\"current\" size=\"");
     CHECK(current && sscanf(current, "<system type=\"current\" size=\"%zu\"", &system) == 1);
-    CHECK(system >= BYTES);
+    CHECK(system >= BYTES + SMALL * SMALL_BYTES);
+    char *mapped = strstr(text, "<total type=\"mmap\" count=\"1\" size=\"");
+    CHECK(mapped && sscanf(mapped, "<total type=\"mmap\" count=\"1\" size=\"%zu\"", &large) == 1 && large == with.hblkhd);
     free(text);
     free(block);
-    CHECK(mallinfo2().uordblks <= with.uordblks - BYTES / 2);
+    for (int turn = 0; turn < SMALL; turn++) free(small[turn]);
+    struct mallinfo2 after = mallinfo2();
+    CHECK(after.uordblks <= with.uordblks - SMALL * SMALL_BYTES / 2);
+    CHECK(after.hblks == before.hblks && after.hblkhd == before.hblkhd);
 }
 
 int main(void) {
