@@ -162,3 +162,13 @@ pub fn fail(errno: c_int) -> c_int {
     unsafe { *libc::__errno_location() = errno };
     -1
 }
+
+/// What a call that succeeds leaves `errno` as, whatever was tried for it: `free` and its like change it never.
+pub fn keeping_errno<R: PartialEq>(failed: R, call: impl FnOnce() -> R) -> R {
+    let before = errno();
+    let result = call();
+    if result != failed {
+        fail(before);
+    }
+    result
+}

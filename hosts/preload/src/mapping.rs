@@ -12,7 +12,7 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_process::{Over, Protection, Space, SpaceError};
 use warmswap_uffd::PagedError;
 
-use crate::kernel::{self, errno, fail};
+use crate::kernel::{self, errno, fail, keeping_errno};
 use crate::reentrancy::ReentrancyGuard;
 use crate::{attributes, files, hints, keeper, kept, limits, settings, stacks};
 
@@ -95,9 +95,23 @@ unsafe extern "C" fn mmap(
     file: c_int,
     offset: off_t,
 ) -> *mut c_void {
-    let of = (file, offset);
+    keeping_errno(MAP_FAILED, || {
+        // SAFETY: passed on to the caller.
+        unsafe { map(address, len, protection, flags, (file, offset)) }
+    })
+}
+
+/// # Safety
+/// As for `mmap`.
+unsafe fn map(
+    address: *mut c_void,
+    len: size_t,
+    protection: c_int,
+    flags: c_int,
+    of: (c_int, off_t),
+) -> *mut c_void {
     // An offset within a page the kernel refuses.
-    let is_sound = (offset as usize).is_multiple_of(PAGE_BYTES);
+    let is_sound = (of.1 as usize).is_multiple_of(PAGE_BYTES);
     let (Some(space), Some(range), true) = (space(), whole_pages(address, len), is_sound) else {
         // SAFETY: passed on to the caller.
         return unsafe { kernel::mmap(address, len, protection, flags, of) };
@@ -340,11 +354,13 @@ fn on_both(
         0 => 0,
         len => theirs(ptr::with_exposed_provenance_mut(range.start), len),
     };
-    let mut done = outside(before);
-    if done == 0 && !within.is_empty() {
-        done = ours(space, &within);
-    }
-    if done == 0 { outside(behind) } else { done }
+    keeping_errno(-1, || {
+        let mut done = outside(before);
+        if done == 0 && !within.is_empty() {
+            done = ours(space, &within);
+        }
+        if done == 0 { outside(behind) } else { done }
+    })
 }
 
 /// What the program is told of what was done with its memory.

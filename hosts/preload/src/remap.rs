@@ -8,7 +8,7 @@ use libc::{MAP_FAILED, c_int, size_t};
 use warmswap_page::PAGE_BYTES;
 use warmswap_process::{Over, Protection, Space, SpaceError};
 
-use crate::kernel::{self, errno, fail};
+use crate::kernel::{self, errno, fail, keeping_errno};
 use crate::mapping::{errno_of, give_up, space, split, whole_pages};
 use crate::{attributes, files, keeper, limits, mover, stacks};
 
@@ -23,6 +23,21 @@ fn failed(errno: c_int) -> *mut c_void {
 /// The C library declares the last parameter as a variable one; it is passed in the same place.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mremap(
+    address: *mut c_void,
+    old: size_t,
+    new: size_t,
+    flags: c_int,
+    to: *mut c_void,
+) -> *mut c_void {
+    keeping_errno(MAP_FAILED, || {
+        // SAFETY: passed on to the caller.
+        unsafe { remap_all(address, old, new, flags, to) }
+    })
+}
+
+/// # Safety
+/// As for `mremap`.
+unsafe fn remap_all(
     address: *mut c_void,
     old: size_t,
     new: size_t,
