@@ -72,6 +72,8 @@ pub struct Seen {
     pub stalled_us: Option<u64>,
     /// Bytes that this host brought back since some time.
     pub brought_bytes: u64,
+    /// Bytes that programs were given in place of others since some time: a group at its limit grows by what it gives up.
+    pub exchanged_bytes: u64,
 }
 
 impl Seen {

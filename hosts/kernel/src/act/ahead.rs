@@ -11,7 +11,6 @@ use super::Target;
 use super::brake::Brake;
 use super::bring::{Opened, TargetError, batches, open};
 use crate::decide::order::{count, pages};
-use crate::decide::reserve::least_bytes;
 use crate::decide::switch::{Cost, Fetch, fetch};
 use crate::decide::{Seen, State, stop};
 use crate::see::bounds;
@@ -54,7 +53,7 @@ impl Ahead<'_> {
             return Ok(0);
         }
         let bounds = bounds_of(self.root, target.id.pid);
-        let begins = looks(&bounds)?;
+        let begins = self.brake.look(&bounds)?;
         let is_in_vain = |bytes| self.fetch(&begins, bytes) == Fetch::Nothing;
         // What launches touch on a disk may be worth it the next time.
         if !self.has_disk() && away_bytes.is_some_and(is_in_vain) {
@@ -104,10 +103,10 @@ impl Ahead<'_> {
     }
 
     /// What is worth it of so many bytes that are away, below groups that were just looked at.
-    fn fetch(&self, groups: &[Seen], away_bytes: u64) -> Fetch {
+    fn fetch(&self, groups: &[(Seen, u64)], away_bytes: u64) -> Fetch {
         let (mut room, mut free) = (self.room_bytes, self.free_bytes);
-        for seen in groups {
-            room = room.min(seen.room_bytes(least_bytes(seen.total_bytes)));
+        for (seen, reserve_bytes) in groups {
+            room = room.min(seen.room_bytes(*reserve_bytes));
             free = free.min(seen.room_bytes(0));
         }
         let disk = self.has_disk().then_some(self.disk);
@@ -141,20 +140,14 @@ fn away_bytes(root: &Root, target: &Target, pagemap: &Pagemap) -> Result<Option<
     Ok(Some(swapped_bytes + (count(&known) - mapped) * PAGE))
 }
 
-/// Looks at groups.
-fn looks(bounds: &[(Group, u64)]) -> Result<Vec<Seen>, TargetError> {
-    let look = |(group, bound): &(Group, u64)| bounds::group(group, *bound);
-    Ok(bounds.iter().map(look).collect::<Result<_, _>>()?)
-}
-
 /// Whether one of the groups reclaimed since the switch began, when they were as in `begins`, or has only its reserve left. What
 /// it did before does not matter: a switch is not tried again.
-fn is_full(bounds: &[(Group, u64)], begins: &[Seen]) -> bool {
+fn is_full(bounds: &[(Group, u64)], begins: &[(Seen, u64)]) -> bool {
     bounds.iter().zip(begins).any(|((group, bound), begin)| {
+        let (begin, reserve_bytes) = begin;
         // One that cannot be read is gone.
-        bounds::group(group, *bound).map_or(true, |now| {
-            stop(begin, &now, least_bytes(now.total_bytes)).is_some()
-        })
+        let now = bounds::group(group, *bound);
+        now.map_or(true, |now| stop(begin, &now, *reserve_bytes).is_some())
     })
 }
 
@@ -248,7 +241,7 @@ mod tests {
         for hits in [8, 9] {
             // Between two switches it was at its limit.
             set(100, hits);
-            let begins = [bounds::group(&bounds[0].0, bounds[0].1).unwrap()];
+            let begins = [(bounds::group(&bounds[0].0, bounds[0].1).unwrap(), 4 << 20)];
             assert!(!is_full(&bounds, &begins), "{hits}");
             set(399, hits);
             assert!(is_full(&bounds, &begins), "only its reserve is left");
@@ -256,7 +249,7 @@ mod tests {
             assert!(is_full(&bounds, &begins), "it reclaims now");
         }
         std::fs::remove_dir_all(machine.path("cg")).unwrap();
-        assert!(is_full(&bounds, &[Seen::default()]), "it is gone");
+        assert!(is_full(&bounds, &[Default::default()]), "it is gone");
     }
 
     #[test]

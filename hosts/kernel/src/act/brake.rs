@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use warmswap_page::PAGE_BYTES;
-use warmswap_sys::Root;
 use warmswap_sys::memcg::Group;
+use warmswap_sys::{FileError, Root};
 
 use super::worker::Beat;
 use crate::decide::{Controller, Seen, State, Stop, stop};
@@ -25,21 +25,34 @@ impl Groups {
     pub fn full(&mut self, bounds: &[(Group, u64)], brought_bytes: u64) -> Option<PathBuf> {
         let is_full = |(group, bound_bytes): &&(Group, u64)| {
             // One that cannot be read is gone, and its processes with it.
-            let Ok(seen) = bounds::group(group, *bound_bytes) else {
-                return true;
-            };
-            if self.0.len() == MOST_GROUPS && !self.0.contains_key(group.path()) {
-                self.0.clear();
-            }
-            let controller = self.0.entry(group.path().to_owned()).or_default();
-            let seen = Seen {
-                brought_bytes,
-                ..seen
-            };
-            controller.see(seen, true) != State::Calm
+            self.look(group, *bound_bytes, brought_bytes)
+                .map_or(true, |controller| controller.state() != State::Calm)
         };
         let full = bounds.iter().find(is_full);
         full.map(|(group, _)| group.path().to_owned())
+    }
+
+    /// Looks at a group, where the host brought `brought_bytes` back so far; what is known of it then.
+    ///
+    /// # Errors
+    /// [`FileError`], also when the group is gone.
+    pub fn look(
+        &mut self,
+        group: &Group,
+        bound_bytes: u64,
+        brought_bytes: u64,
+    ) -> Result<&Controller, FileError> {
+        let seen = bounds::group(group, bound_bytes)?;
+        if self.0.len() == MOST_GROUPS && !self.0.contains_key(group.path()) {
+            self.0.clear();
+        }
+        let controller = self.0.entry(group.path().to_owned()).or_default();
+        let seen = Seen {
+            brought_bytes,
+            ..seen
+        };
+        controller.see(seen, true);
+        Ok(controller)
     }
 }
 
@@ -82,6 +95,20 @@ impl<'a> Brake<'a> {
             begin,
             reserve_bytes,
         }
+    }
+
+    /// Groups as they are now, each with what stays free in it.
+    ///
+    /// # Errors
+    /// [`FileError`], also when one is gone.
+    pub fn look(&mut self, bounds: &[(Group, u64)]) -> Result<Vec<(Seen, u64)>, FileError> {
+        let brought_bytes = self.beat.pace().brought_bytes();
+        let look = |(group, bound_bytes): &(Group, u64)| {
+            let controller = self.groups.look(group, *bound_bytes, brought_bytes)?;
+            let seen = controller.last().unwrap_or_default();
+            Ok((seen, controller.reserve_bytes()))
+        };
+        bounds.iter().map(look).collect()
     }
 
     /// The thread goes on.

@@ -352,7 +352,7 @@ impl Thread {
                 may_fetch,
                 disk,
             } => {
-                let mut groups = Groups::default();
+                let mut groups = std::mem::take(&mut self.groups);
                 let brake = Brake::new(&self.root, &self.beat, &mut groups, machine, reserve_bytes);
                 let ahead = Ahead {
                     root: &self.root,
@@ -363,6 +363,7 @@ impl Thread {
                     disk,
                 };
                 self.begin(ahead, may_fetch);
+                self.groups = groups;
             }
             Task::Clear => self.clear(),
             Task::End(end) => self.end(end),

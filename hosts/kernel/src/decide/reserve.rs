@@ -26,10 +26,11 @@ impl Reserve {
     /// Takes in two looks, one after the other.
     pub fn note(&mut self, last: &Seen, now: &Seen) {
         let minute = now.now_ns / MINUTE_NS;
+        let since = |of: fn(&Seen) -> u64| of(now).saturating_sub(of(last));
         // What this host took is no growth of programs.
-        let own_bytes = now.brought_bytes.saturating_sub(last.brought_bytes);
-        let grown_bytes = last
-            .free_bytes
+        let own_bytes = since(|seen| seen.brought_bytes);
+        let given_bytes = since(|seen| seen.exchanged_bytes);
+        let grown_bytes = (last.free_bytes + given_bytes)
             .saturating_sub(now.free_bytes)
             .saturating_sub(own_bytes);
         match self.growths.back_mut() {
@@ -96,5 +97,16 @@ mod tests {
         reserve.note(&at(0, 5000, 0), &at(0, 10, 0));
         assert_eq!(reserve.bytes(&at(0, 0, 0)), 400 * MIB);
         assert!(reserve.growths.len() <= MINUTES);
+    }
+
+    #[test]
+    fn a_group_at_its_limit_grows_by_what_it_gives_up() {
+        let at_limit = |exchanged_mib| Seen {
+            exchanged_bytes: exchanged_mib * MIB,
+            ..at(0, 10, 0)
+        };
+        let mut reserve = Reserve::default();
+        reserve.note(&at_limit(1000), &at_limit(1250));
+        assert_eq!(reserve.bytes(&at(0, 0, 0)), 250 * MIB);
     }
 }

@@ -1,5 +1,6 @@
 //! Bounds of memory: the machine, and control groups with a limit.
 
+use warmswap_page::PAGE_BYTES;
 use warmswap_sys::memcg::Group;
 use warmswap_sys::meminfo::{Meminfo, Reclaimed};
 use warmswap_sys::psi::MemoryPressure;
@@ -63,6 +64,8 @@ pub fn group(group: &Group, bound_bytes: u64) -> Result<Seen, FileError> {
         losses: hits,
         stalled_us: pressure.map(|pressure| pressure.some.total_us),
         brought_bytes: 0,
+        // The kernel charges many pages at a time where it can, and meets the limit with nearly each page where it cannot.
+        exchanged_bytes: hits * PAGE_BYTES as u64,
     })
 }
 
@@ -121,7 +124,7 @@ mod tests {
         let seen = group(&apps, 400 << 20).unwrap();
 
         assert_eq!((seen.free_bytes, seen.total_bytes), (100 << 20, 400 << 20));
-        assert_eq!(seen.reclaims, 10);
+        assert_eq!((seen.reclaims, seen.exchanged_bytes), (10, 40 << 10));
         assert_eq!(group(&apps, 1 << 20).unwrap().free_bytes, 0);
     }
 }
