@@ -7,7 +7,7 @@ use warmswap_results::ResultError;
 /// Whether this cause of an error is bad input.
 pub fn is_bad_input(cause: &(dyn Error + 'static)) -> bool {
     warmswap_commands::exit::is_bad_input(cause)
-        || cause.downcast_ref().is_some_and(ResultError::is_bad_input)
+        || cause.is::<ResultError>()
         || matches!(
             cause.downcast_ref(),
             Some(AppError::Invalid { .. } | AppError::Unknown { .. })

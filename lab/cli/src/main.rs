@@ -55,7 +55,7 @@ enum Command {
     Computed(warmswap_commands::Command),
     /// Record what real programs touch while they are switched (root)
     Record(commands::record::RecordArgs),
-    /// Make a page of results: charts, and the papers' figures beside ours
+    /// Say what results come to: the papers' figures beside ours, and what changed
     Report(commands::report::ReportArgs),
     /// Measure live memory beside the kernel's own swap
     #[command(subcommand, after_long_help = commands::bench::HELP)]
@@ -89,7 +89,7 @@ fn dispatch(command: Command, output: &Output) -> anyhow::Result<()> {
     match command {
         Command::Computed(command) => warmswap_commands::run(command, &Terminal(output)),
         Command::Record(args) => commands::record::run(args, output),
-        Command::Report(args) => commands::report::run(args, output),
+        Command::Report(args) => commands::report::run(&args, output),
         Command::Bench(command) => commands::bench::run(command, output),
         Command::Schema => commands::schema::run(output),
         Command::Man(args) => {

@@ -120,7 +120,7 @@ def test_a_saved_result_is_what_the_command_reads(
 ) -> None:
     saved = lab.study("similarity", small).save(tmp_path / "similarity.json")
     assert json.loads(saved.read_text())["command"][:3] == ["warmswap-lab", "study", "similarity"]
-    ran = command("report", saved, "-o", tmp_path / "page.html")
+    ran = command("report", saved)
     assert ran.returncode == 0, ran.stderr
 
 

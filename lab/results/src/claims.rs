@@ -4,6 +4,8 @@
 //! and the function that takes ours out of the stored results. What the hardware here cannot show is in it, too, with
 //! the reason. Nothing of it is decided elsewhere.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use warmswap_columns::Quantity;
 use warmswap_study::launches::LaunchRow;
 
@@ -72,7 +74,8 @@ impl Paper {
 }
 
 /// What kind of number it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// One amount over another.
     Ratio,
@@ -85,16 +88,15 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The number for people.
+    /// The number with its unit.
     #[must_use]
-    pub fn show(self, value: f64) -> String {
+    pub fn quantity(self, value: f64) -> Quantity {
         match self {
             Self::Ratio => Quantity::Ratio(value),
             Self::Share => Quantity::Fraction(value),
             Self::Number => Quantity::Number(value),
             Self::Bytes => Quantity::Bytes(value.round() as u64),
         }
-        .human()
     }
 }
 
@@ -242,7 +244,8 @@ impl Claim {
 }
 
 /// What became of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It holds here.
     Holds,
@@ -279,19 +282,6 @@ impl Verdict {
             Self::NotEvaluated => "not evaluated",
             Self::NotRun => "not run",
             Self::Cannot => "cannot be measured here",
-        }
-    }
-
-    /// A sign beside the words, which does not rely on colour.
-    #[must_use]
-    pub fn sign(self) -> &'static str {
-        match self {
-            Self::Holds => "✓",
-            Self::InPart => "◐",
-            Self::DoesNot => "✗",
-            Self::NotEvaluated => "∅",
-            Self::NotRun => "–",
-            Self::Cannot => "·",
         }
     }
 }
@@ -332,40 +322,17 @@ impl Finding {
         }
     }
 
-    /// Whether it holds here, as a sentence.
+    /// Why it does not hold or is not known; nothing where it holds.
     #[must_use]
-    pub fn sentence(&self) -> String {
-        let unit = self.claim.unit;
-        let reason = self.reason;
-        let Some(ours) = self.ours.filter(|_| self.verdict != Verdict::Cannot) else {
-            return match self.verdict {
-                Verdict::Cannot => format!("Cannot be measured here: {reason}."),
-                Verdict::NotEvaluated => format!(
-                    "Not evaluated: the run has no number of it: {}.",
-                    self.claim.command
-                ),
-                _ => format!("Not run: {}.", self.claim.command),
-            };
-        };
-        let found = unit.show(ours.value);
-        let range = ours.range.map_or(String::new(), |(least, most)| {
-            format!(" ({} to {})", unit.show(least), unit.show(most))
-        });
-        let beside = self.claim.paper.map_or(String::new(), |paper| {
-            format!(" beside {} in the paper", unit.show(paper))
-        });
-        let because = match self.verdict {
-            Verdict::Holds => String::new(),
-            _ if reason.is_empty() => String::new(),
-            _ => format!(": {reason}"),
-        };
-        let verdict = match self.verdict {
-            Verdict::Holds => "Holds",
-            Verdict::InPart => "Holds in part",
-            Verdict::NotEvaluated => "Not evaluated",
-            _ => "Does not hold",
-        };
-        format!("{verdict}: {found}{range}{beside}{because}.")
+    pub fn why(&self) -> String {
+        match (self.verdict, self.ours) {
+            (Verdict::Holds, _) => String::new(),
+            (Verdict::NotRun, _) => format!("Not run: {}", self.claim.command),
+            (Verdict::NotEvaluated, None) => {
+                format!("The run has no number of it: {}", self.claim.command)
+            }
+            _ => self.reason.to_owned(),
+        }
     }
 }
 
@@ -392,16 +359,6 @@ fn judge(rule: Rule, paper: Option<f64>, ours: f64) -> Verdict {
 pub fn findings(paper: Paper, results: &Results) -> Vec<Finding> {
     let of = |claim| Finding::of(claim, results);
     paper.claims().into_iter().map(of).collect()
-}
-
-/// How many claims of all papers came out as each [`Verdict`], in the order of [`Verdict::ALL`].
-#[must_use]
-pub fn tally(results: &Results) -> [usize; 6] {
-    let all = Paper::ALL
-        .into_iter()
-        .flat_map(|paper| findings(paper, results));
-    let verdicts: Vec<Verdict> = all.map(|finding| finding.verdict).collect();
-    Verdict::ALL.map(|wanted| verdicts.iter().filter(|&&found| found == wanted).count())
 }
 
 /// The mean over all applications whose launches were studied.

@@ -1,43 +1,114 @@
 //! What changed between two results of one kind, and whether it is more than noise.
 
-use warmswap_columns::Quantity;
+use schemars::JsonSchema;
+use serde::Serialize;
+use warmswap_columns::{Described, Quantity, Table};
+use warmswap_page::quantile::Sorted;
 use warmswap_study::statistics::{Change, Stratum, change};
 
-use crate::arms;
-use crate::chart::{Ink, StripGroup, StripRow, Strips};
 use crate::error::ResultError;
-use crate::series::Latencies;
+use crate::latencies::{Latencies, arm_name};
 use crate::stored::Results;
 
+/// What changed between two results.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Comparison {
+    /// What they did not have alike, a sentence each: what changed may come of that alone.
+    pub conditions: Vec<String>,
+    /// Every arm over all applications, then by application.
+    pub rows: Vec<Difference>,
+}
+
 /// One arm, before and after.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, JsonSchema, Described)]
+#[column(verdict = self.verdict, text, "more than noise")]
 pub struct Difference {
     /// The arm or scheme.
+    #[column(text, with = arm)]
     pub arm: String,
     /// The application; `None` for all together.
+    #[column(text, "application", with = app)]
     pub app: Option<String>,
-    /// What changed; `None` with too few relaunches to tell.
-    pub change: Option<Change>,
+    /// The median before.
+    #[column("before")]
+    pub before_ns: Option<f64>,
+    /// The median after.
+    #[column("after")]
+    pub after_ns: Option<f64>,
+    /// Geometric mean after by that before; of all applications their mean. `None` with too few relaunches to tell.
+    #[column(ratio)]
+    pub ratio: Option<f64>,
+    /// The lower end of its bootstrapped 95 % interval.
+    #[column(ratio, "from")]
+    pub low: Option<f64>,
+    /// The upper end.
+    #[column(ratio, "to")]
+    pub high: Option<f64>,
+    /// How often chance alone differs as much, from 0 to 1, by a permutation test.
+    #[column(percent, "by chance")]
+    pub chance: Option<f64>,
+    /// Whether that is more than noise: `yes`, `no` or `too few`.
+    pub verdict: &'static str,
+}
+
+fn arm(name: &str) -> String {
+    arm_name(name)
+}
+
+fn app(name: &Option<String>) -> &str {
+    name.as_deref().unwrap_or("all")
 }
 
 impl Difference {
-    /// In words.
+    fn of(arm: &str, app: Option<&str>, strata: &[Stratum]) -> Self {
+        let median = |side: fn(&Stratum) -> &Vec<f64>| {
+            let values = strata.iter().flat_map(side).copied();
+            Sorted::by(values, f64::total_cmp).median()
+        };
+        let change = change(strata);
+        Self {
+            arm: arm.to_owned(),
+            app: app.map(str::to_owned),
+            before_ns: median(|of| &of.before),
+            after_ns: median(|of| &of.after),
+            ratio: change.map(|of| of.ratio),
+            low: change.map(|of| of.low),
+            high: change.map(|of| of.high),
+            chance: change.map(|of| of.chance),
+            verdict: match change {
+                None => "too few",
+                Some(of) if of.is_more_than_noise() => "yes",
+                Some(_) => "no",
+            },
+        }
+    }
+}
+
+impl Comparison {
+    /// Compares two results: every arm that both have.
+    ///
+    /// # Errors
+    /// [`ResultError::Unlike`], when they have no arm and application in common, or no single relaunches.
+    pub fn of(before: &Results, after: &Results) -> Result<Self, ResultError> {
+        Ok(Self {
+            conditions: conditions(before, after),
+            rows: differences(before, after)?,
+        })
+    }
+
+    /// As a table.
     #[must_use]
-    pub fn sentence(&self) -> String {
-        let who = match &self.app {
-            Some(app) => format!("{}, {app}", arms::name(&self.arm)),
-            None => arms::name(&self.arm),
-        };
-        let Some(change) = self.change else {
-            return format!("{who}: too few relaunches to tell.");
-        };
-        format!("{who}: {}.", in_words(&change))
+    pub fn table(&self) -> Table {
+        let table = Table::of("Relaunches before and after", &self.rows);
+        let note = "Before, after: medians of all relaunches. Ratio: of geometric means; all applications weigh the same. \
+                    Its 95 % interval is bootstrapped; a permutation test says how often chance alone differs as much.";
+        let conditions = self.conditions.iter();
+        conditions.fold(table.note(note), |table, line| table.note(line))
     }
 }
 
 /// A change in words: how large, within which bounds, and whether chance explains it.
-#[must_use]
-pub fn in_words(change: &Change) -> String {
+pub(crate) fn in_words(change: &Change) -> String {
     let size = if change.ratio < 1.0 {
         format!("{} shorter", Quantity::Fraction(1.0 - change.ratio).human())
     } else {
@@ -64,30 +135,24 @@ pub fn in_words(change: &Change) -> String {
     }
 }
 
-/// Compares two results: every arm that both have, over all applications and by application.
-///
-/// # Errors
-/// [`ResultError::Unlike`], when they have no arm and application in common, or no single relaunches.
-pub fn differences(before: &Results, after: &Results) -> Result<Vec<Difference>, ResultError> {
+fn differences(before: &Results, after: &Results) -> Result<Vec<Difference>, ResultError> {
     let (before, after) = both(before, after)?;
     let mut found = Vec::new();
     for arm in before.arms.iter().filter(|arm| after.arms.contains(arm)) {
-        let strata = strata(&before, &after, arm);
-        let each: Vec<Stratum> = strata.iter().map(|(_, stratum)| stratum.clone()).collect();
-        found.push(Difference {
-            arm: arm.clone(),
-            app: None,
-            change: change(&each),
-        });
-        for (app, stratum) in strata {
-            found.push(Difference {
-                arm: arm.clone(),
-                app: Some(app),
-                change: change(&[stratum]),
-            });
-        }
+        let stratum = |app: &String| {
+            Some(Stratum {
+                before: before.of_app(app, arm)?,
+                after: after.of_app(app, arm)?,
+            })
+        };
+        let apps = before.apps.iter();
+        let strata = apps.filter_map(|app| Some((app, stratum(app)?)));
+        let (apps, strata): (Vec<_>, Vec<_>) = strata.unzip();
+        found.push(Difference::of(arm, None, &strata));
+        let each = apps.into_iter().zip(strata.chunks(1));
+        found.extend(each.map(|(app, stratum)| Difference::of(arm, Some(app), stratum)));
     }
-    if found.iter().all(|of| of.change.is_none()) {
+    if found.iter().all(|of| of.ratio.is_none()) {
         return Err(unlike(
             "they have no arm and application in common with enough relaunches",
         ));
@@ -95,9 +160,7 @@ pub fn differences(before: &Results, after: &Results) -> Result<Vec<Difference>,
     Ok(found)
 }
 
-/// What the two results did not have alike, a line each: what changed may come of that alone.
-#[must_use]
-pub fn conditions(before: &Results, after: &Results) -> Vec<String> {
+fn conditions(before: &Results, after: &Results) -> Vec<String> {
     let (before, after) = (had(before), had(after));
     let differs = |(what, value): &(String, String)| {
         let other = after.iter().find(|other| other.0 == *what);
@@ -149,43 +212,6 @@ fn had(results: &Results) -> Vec<(String, String)> {
         ));
     }
     had
-}
-
-/// Both distributions of every arm that both have.
-pub(crate) fn strips(before: &Results, after: &Results) -> Result<Strips, ResultError> {
-    let (before, after) = both(before, after)?;
-    let arms = before.arms.iter().filter(|arm| after.arms.contains(arm));
-    let groups = arms.map(|arm| {
-        let row = |label: &str, of: &Latencies, ink| StripRow {
-            label: label.to_owned(),
-            ink,
-            values: of.named(arm).unwrap_or_default(),
-        };
-        StripGroup {
-            name: arms::name(arm),
-            rows: vec![
-                row("before", &before, Ink::Series(6)),
-                row("after", &after, arms::ink(arm)),
-            ],
-        }
-    });
-    Ok(Strips {
-        names: ["arm", "result"],
-        groups: groups.collect(),
-    })
-}
-
-fn strata(before: &Latencies, after: &Latencies, arm: &str) -> Vec<(String, Stratum)> {
-    let of = |latencies: &Latencies, app: &str| {
-        let app = latencies.apps.iter().position(|found| found == app)?;
-        let arm = latencies.arms.iter().position(|found| found == arm)?;
-        Some(latencies.values[app][arm].clone())
-    };
-    let stratum = |app: &String| {
-        let (before, after) = (of(before, app)?, of(after, app)?);
-        Some((app.clone(), Stratum { before, after }))
-    };
-    before.apps.iter().filter_map(stratum).collect()
 }
 
 fn both(before: &Results, after: &Results) -> Result<(Latencies, Latencies), ResultError> {

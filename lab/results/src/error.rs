@@ -1,9 +1,9 @@
-//! Why a page cannot be made.
+//! Why a result cannot be used.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A result that cannot be used, or a page that cannot be drawn.
+/// A result that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultError {
     /// A file cannot be read.
@@ -33,8 +33,8 @@ pub enum ResultError {
         /// What is wrong there.
         reason: String,
     },
-    /// A result that a page does not show.
-    #[error("{}: schema: {schema} version {version} is no result that a page shows", path.display())]
+    /// A result that no report reads.
+    #[error("{}: schema: {schema} version {version} is no result that a report reads", path.display())]
     Unknown {
         /// The file.
         path: PathBuf,
@@ -55,15 +55,4 @@ pub enum ResultError {
          `warmswap-lab bench relaunch --json` or `warmswap-lab compare --json`"
     )]
     NoPicture,
-    /// A chart cannot be drawn.
-    #[error("cannot draw a chart: {0}")]
-    Draw(String),
-}
-
-impl ResultError {
-    /// Whether what was given is at fault, and not this program or the machine.
-    #[must_use]
-    pub fn is_bad_input(&self) -> bool {
-        !matches!(self, Self::Draw(_))
-    }
 }

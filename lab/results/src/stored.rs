@@ -1,6 +1,6 @@
 //! Stored results: read, and told apart by their schema.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -38,7 +38,6 @@ use crate::error::ResultError;
 struct Head {
     schema: String,
     schema_version: u32,
-    warmswap: String,
     machine: Machine,
     command: Vec<String>,
 }
@@ -51,45 +50,18 @@ struct Body<T> {
 /// One file.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Where it was read.
-    pub path: PathBuf,
     /// Its schema.
     pub schema: String,
-    /// The build that wrote it.
-    pub warmswap: String,
     /// What it was measured on.
     pub machine: Machine,
     /// The command, program first.
     pub command: Vec<String>,
 }
 
-impl Source {
-    /// The command as a person types it, without the folders of the program.
-    #[must_use]
-    pub fn line(&self) -> String {
-        let name = |program: &String| {
-            let name = Path::new(program).file_name().map(|n| n.to_string_lossy());
-            name.map_or_else(|| program.clone(), |name| name.into_owned())
-        };
-        let words = self.command.iter().enumerate();
-        let words = words.map(|(at, word)| if at == 0 { name(word) } else { quoted(word) });
-        words.collect::<Vec<_>>().join(" ")
-    }
-}
-
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./=,:+%@".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-/// Declares every schema that a page shows: name, version, field of [`Results`], type of its data.
+/// Declares every schema that is read: name, version, field of [`Results`], type of its data.
 macro_rules! schemas {
     ($($schema:literal $version:literal $field:ident: $data:ty, $doc:literal;)*) => {
-        /// All results of a page, by kind; those of one kind in the order of the files.
+        /// All results, by kind; those of one kind in the order of the files.
         #[derive(Debug, Default)]
         pub struct Results {
             /// The files.
@@ -98,9 +70,6 @@ macro_rules! schemas {
         }
 
         impl Results {
-            /// The schemas that a page shows, each with its version.
-            pub const SCHEMAS: &'static [(&'static str, u32)] = &[$(($schema, $version)),*];
-
             /// The JSON Schema of these kinds.
             #[must_use]
             pub fn schema() -> Document {
@@ -138,9 +107,7 @@ macro_rules! schemas {
                     }
                 }
                 self.sources.push(Source {
-                    path: path.to_path_buf(),
                     schema: head.schema,
-                    warmswap: head.warmswap,
                     machine: head.machine,
                     command: head.command,
                 });
@@ -305,7 +272,6 @@ mod tests {
         let error = Results::default()
             .add(Path::new("x.json"), text)
             .unwrap_err();
-        assert!(error.is_bad_input());
         error.to_string()
     }
 
@@ -321,7 +287,6 @@ mod tests {
             )
             .unwrap();
         assert_eq!(results.similarity[0][0].similarity, 0.5);
-        assert_eq!(results.sources[0].line(), r"warmswap-lab study 'it'\''s'");
     }
 
     #[test]
@@ -353,18 +318,6 @@ mod tests {
             assert!(
                 said.contains(&format!("{schema} version {version}")),
                 "{said}"
-            );
-        }
-    }
-
-    #[test]
-    fn schemas_are_told_apart() {
-        for (at, (name, _)) in Results::SCHEMAS.iter().enumerate() {
-            assert!(
-                Results::SCHEMAS[..at]
-                    .iter()
-                    .all(|(other, _)| other != name),
-                "{name}"
             );
         }
     }

@@ -4,6 +4,8 @@ use anyhow::Result;
 use warmswap_commands::{schemes, trace};
 use warmswap_output::Output;
 use warmswap_results::Results;
+use warmswap_results::difference::Comparison;
+use warmswap_results::evidence::EvidenceRow;
 
 /// Prints it. What is printed is docs/lab-results.schema.json.
 pub fn run(output: &Output) -> Result<()> {
@@ -13,6 +15,14 @@ pub fn run(output: &Output) -> Result<()> {
 
 fn text() -> String {
     let document = Results::schema()
+        .with::<Vec<EvidenceRow>>(
+            "warmswap.report",
+            "The papers' claims, and ours beside them.",
+        )
+        .with::<Comparison>(
+            "warmswap.report_compare",
+            "What changed between two results.",
+        )
         .with::<schemes::Listing>("warmswap.schemes", "What can be named on the command line.")
         .with::<trace::Exported>(
             "warmswap.trace_export",

@@ -217,7 +217,7 @@ fn commands_end_as_they_would_have_though_nothing_reads_what_they_say() {
         &["schemes", "--csv", "-"],
         &["replay", &trace, "--no-contents", "--json", "-"],
         &["trace", "info", "/nonexistent"],
-        &["report", "/nonexistent", "-o", "-"],
+        &["report", "/nonexistent"],
         &["squeeze"],
     ] {
         let read = run(args);

@@ -39,14 +39,14 @@ fn files_that_cannot_be_written_are_refused_before_the_work() {
             &[option, no_folder, why],
         );
     }
-    for args in [
-        &["trace", "sample", &trace][..],
-        &["trace", "export", &trace],
-        &["record", "--apps", "apps"],
-        &["report", "x.json"],
+    for (args, option) in [
+        (&["trace", "sample", &trace][..], "--out"),
+        (&["trace", "export", &trace], "--out"),
+        (&["record", "--apps", "apps"], "--out"),
+        (&["report", "x.json"], "--picture"),
     ] {
-        let args = [args, &["--out", no_folder]].concat();
-        refused(&args, &["--out", no_folder, why]);
+        let args = [args, &[option, no_folder]].concat();
+        refused(&args, &[option, no_folder, why]);
     }
     let folder = folder();
     refused(
@@ -193,18 +193,18 @@ fn a_disk_that_is_full_is_no_bad_input() {
 }
 
 #[test]
-fn a_page_goes_to_standard_output_alone() {
+fn a_report_goes_to_standard_output_alone() {
     let folder = folder();
     let result = folder.path().join("compare.json");
     let trace = trace();
     let args = ["compare", &trace, "--no-contents", "--schemes", "zram"];
     succeed([&args[..], &["--json", text(&result)]].concat());
-    let mut report = lab(["report", text(&result), "-o", "-"]);
+    let mut report = lab(["report", text(&result), "--json", "-"]);
     let output = report.current_dir(folder.path()).output();
     let ran = Ran::from(output.expect("the command starts"));
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
-    assert!(ran.stdout.starts_with("<!"), "{:.80}", ran.stdout);
-    assert!(ran.stdout.trim_end().ends_with("</html>"));
+    let said: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON alone");
+    assert_eq!(said["schema"], "warmswap.report");
     assert!(!folder.path().join("-").exists());
 }
 

@@ -38,7 +38,7 @@ enum Source {
     Dumps,
 }
 
-/// The comparisons first: what the page begins with.
+/// The comparisons first.
 const PARTS: &[Part] = &[
     (
         "compare-full",
@@ -102,7 +102,7 @@ pub fn run(args: &AllArgs, host: &dyn Host) -> Result<()> {
     }
     let folder = args.out.display();
     output.say(&format!(
-        "the page: warmswap-lab report {folder}/*.json -o report.html"
+        "what they say: warmswap-lab report {folder}/*.json"
     ))
 }
 

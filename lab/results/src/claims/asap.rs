@@ -59,7 +59,7 @@ fn motivation() -> Vec<Claim> {
             .reason("the disk of a virtual machine has no bandwidth of its own"),
         cannot(("Figure 3", "section 2.3"))
             .says("The same holds of a slower phone, less so")
-            .reason("it takes a second, slower machine; its own result can be given to this page"),
+            .reason("it takes a second, slower machine; its own result can be given to `report`"),
     ]
 }
 

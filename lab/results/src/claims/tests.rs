@@ -35,10 +35,8 @@ fn results_in_the_tree_speak_of_every_claim() {
 
 #[test]
 fn every_claim_says_what_it_is_and_how_ours_is_made() {
-    let mut count = 0;
     for paper in Paper::ALL {
         for claim in paper.claims() {
-            count += 1;
             let name = format!("{paper:?} {} {}", claim.figure, claim.says);
             assert!(claim.section.starts_with("section"), "{name}");
             assert!(
@@ -68,11 +66,10 @@ fn every_claim_says_what_it_is_and_how_ours_is_made() {
             assert_eq!(finding.verdict, wanted, "{name}");
         }
     }
-    assert_eq!(tally(&Results::default()).iter().sum::<usize>(), count);
 }
 
 #[test]
-fn sentences_carry_both_numbers_and_the_reason() {
+fn what_does_not_hold_has_its_reason() {
     let claim = Claim {
         says: "half",
         paper: Some(0.5),
@@ -81,18 +78,13 @@ fn sentences_carry_both_numbers_and_the_reason() {
         reason: "of its size",
         ..super::claim(("Figure 1", "section 1"), "warmswap-lab compare")
     };
-    let sentence = Finding::of(claim, &Results::default()).sentence();
-    let wanted = "Holds in part: 0.70× (0.60× to 0.80×) beside 0.50× in the paper: of its size.";
-    assert_eq!(sentence, wanted);
+    let finding = Finding::of(claim, &Results::default());
+    let said = (finding.verdict, finding.why());
+    assert_eq!(said, (Verdict::InPart, "of its size".to_owned()));
     let vacuous = claim.vacuous(|_| Some("nothing leaves"));
     let finding = Finding::of(vacuous, &Results::default());
-    assert_eq!(finding.verdict, Verdict::NotEvaluated);
-    let sentence = finding.sentence();
-    assert!(sentence.starts_with("Not evaluated: 0.70×"), "{sentence}");
-    assert!(
-        sentence.ends_with("the paper: nothing leaves."),
-        "{sentence}"
-    );
+    let said = (finding.verdict, finding.why());
+    assert_eq!(said, (Verdict::NotEvaluated, "nothing leaves".to_owned()));
     let lacking = claim.lacks(|_| Some("few accesses to files are recorded"));
     let verdict = |claim| Finding::of(claim, &Results::default()).verdict;
     assert_eq!(verdict(lacking), Verdict::NotEvaluated);
