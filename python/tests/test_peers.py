@@ -24,7 +24,7 @@ def accesses(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     if not LAB.exists():
         pytest.skip("the laboratory is not built: cargo build --workspace")
     path = tmp_path_factory.mktemp("peers") / "accesses"
-    command = [LAB, "trace", "export", "--format", "oracleGeneral", "--out", path, TRACE]
+    command = [LAB, "trace", "export", "--out", path, TRACE]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return path
 

@@ -3,7 +3,7 @@
 use crate::host::Host;
 use crate::shipped;
 use anyhow::Result;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use warmswap_study::Progress;
 use warmswap_trace::import::ariadne;
 use warmswap_trace::sample::{SampleOptions, sample};
 use warmswap_trace::stats::stats;
-use warmswap_trace::{Event, EventKind, TraceReader, export, oracle_general};
+use warmswap_trace::{Event, EventKind, TraceReader, oracle_general};
 
 /// Examples.
 pub const HELP: &str = "\
@@ -25,9 +25,7 @@ Examples:
       applications, pages and relaunches; every block is checked
   warmswap-lab trace head -n 5 --from 1000 traces/mixed.wst
       events 1000 to 1004
-  warmswap-lab trace export traces/mixed.wst --out mixed.parquet
-      for data tools
-  warmswap-lab trace export mine.wst --format oracleGeneral --out mine.bin
+  warmswap-lab trace export mine.wst --out mine.bin
       for libCacheSim
   warmswap-lab trace import artifact/ --out ariadne.wst
       from the Ariadne artifact
@@ -43,7 +41,7 @@ pub enum TraceCommand {
     Info(InfoArgs),
     /// The first events of a trace, or some from the middle
     Head(HeadArgs),
-    /// The events as a Parquet file, or the accesses for libCacheSim
+    /// The accesses as libCacheSim reads them (oracleGeneral), each with the next one to the same page
     Export(ExportArgs),
     /// A trace from the files of the Ariadne authors' artifact
     Import(ImportArgs),
@@ -82,22 +80,9 @@ pub struct ExportArgs {
     /// The file to write
     #[arg(long)]
     out: PathBuf,
-    /// What to write
-    #[arg(long, value_enum, default_value_t = ExportFormat::Parquet)]
-    format: ExportFormat,
-    /// For libCacheSim, accesses to pages of files, too
+    /// Accesses to pages of files, too
     #[arg(long)]
     files: bool,
-}
-
-/// What a trace can be exported as.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ExportFormat {
-    /// All events, as a table
-    Parquet,
-    /// Accesses to anonymous pages with the next one to each, as libCacheSim reads them
-    #[value(name = "oracleGeneral")]
-    OracleGeneral,
 }
 
 /// From where, and to where.
@@ -152,20 +137,14 @@ pub fn run(command: TraceCommand, host: &dyn Host) -> Result<()> {
             output.refuse_tables("warmswap-lab trace export")?;
             check_file("--out", &args.out)?;
             let trace = host.reader(&shipped(&args.trace))?;
-            let (events, what) = match args.format {
-                ExportFormat::Parquet => (export::to_parquet(&trace, &args.out)?, "events"),
-                ExportFormat::OracleGeneral => {
-                    let accesses = oracle_general::export(&trace, &args.out, args.files)?;
-                    (accesses, "accesses")
-                }
-            };
+            let accesses = oracle_general::export(&trace, &args.out, args.files)?;
             output.say(&format!(
-                "{} {what} written to {}",
-                count(events),
+                "{} accesses written to {}",
+                count(accesses),
                 args.out.display()
             ))?;
             let exported = Exported {
-                events,
+                accesses,
                 file: args.out,
             };
             output.save("warmswap.trace_export", exported)
@@ -248,8 +227,8 @@ fn info(args: &InfoArgs, host: &dyn Host) -> Result<()> {
 /// What was written.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Exported {
-    /// Events of the trace.
-    events: u64,
+    /// Accesses that were written.
+    accesses: u64,
     /// The file.
     file: PathBuf,
 }

@@ -22,7 +22,7 @@ use warmswap_trace::{ContentId, Event, EventKind, TraceReader, events};
 
 use crate::errors::{bad_trace, failed};
 
-/// Kinds of events, as the Parquet export names them.
+/// Kinds of events.
 pub const KINDS: [&str; 8] = [
     "access",
     "content",

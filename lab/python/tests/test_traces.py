@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import warmswap_lab as lab
 
 
-def plain(table: pa.Table) -> pa.Table:
-    """Names as texts, numbers as the Parquet export has them."""
-    columns = []
-    for name in table.column_names:
-        column = table.column(name)
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        column = column.cast(kind)
-        columns.append(column.cast(pa.uint64()) if name in ("file", "content", "pages") else column)
-    return pa.table(dict(zip(table.column_names, columns)))
-
-
-def test_arrow_has_what_the_parquet_export_has(small: lab.Trace, tmp_path: pathlib.Path) -> None:
-    exported = pq.read_table(small.export(tmp_path / "events.parquet"))
-    assert plain(small.events().to_arrow()).equals(plain(exported))
-    assert exported.num_rows == len(small) == small.summary["events"]
+def test_arrow_has_the_events_that_the_command_shows(small: lab.Trace, command: Callable[..., Any]) -> None:
+    ran = command("trace", "head", small, "-n", str(len(small)), "--json", "-")
+    shown = json.loads(ran.stdout)["data"]
+    rows = small.events().to_arrow().to_pylist()
+    assert len(rows) == len(shown) == len(small) == small.summary["events"]
+    first_words = {"content": "holds", "launch_end": "has", "background": "to", "free": "frees", "exit": "exits"}
+    for row, event in zip(rows, shown):
+        assert (row["time_ns"], row["app_name"]) == (event["time_ns"], event["app"])
+        kind, what = row["kind"], event["what"]
+        first = ("write" if row["write"] else "read") if kind == "access" else first_words.get(kind, kind)
+        assert what.split()[0] == first
+        if row["content"] is not None:
+            assert what.endswith(f"  content {row['content']}")
+        if kind == "free":
+            assert f" {row['pages']} pages at " in what
+        if row["space"] == "anon":
+            assert f"{row['page'] * 4096:#x}" in what
+        elif row["space"] == "file":
+            assert f" page {row['page']}" in what
 
 
 def test_slices_are_parts_of_the_whole(small: lab.Trace) -> None:

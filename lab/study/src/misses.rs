@@ -1,8 +1,8 @@
 //! Misses of reclaim policies where exactly so many pages fit, as cache simulators count them: without a reserve, a pool, or
 //! anything that leaves by itself, and with the first touch of each page.
 //!
-//! The misses of `lru`, `sieve` and `optimal` are those of any other simulator on the accesses that `warmswap-lab trace export --format
-//! oracleGeneral` writes. Pages of files are left out there and here. A page that is touched after it was freed is another page; the
+//! The misses of `lru`, `sieve` and `optimal` are those of any other simulator on the accesses that `warmswap-lab trace
+//! export` writes. Pages of files are left out there and here. A page that is touched after it was freed is another page; the
 //! freed one stays until a policy has it leave, as in a simulator that does not hear of it.
 
 use rayon::prelude::*;

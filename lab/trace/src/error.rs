@@ -230,27 +230,13 @@ pub enum TraceError {
         /// The name of a file of the other.
         other: String,
     },
-    /// A Parquet file could not be written.
-    #[cfg(feature = "export")]
-    #[error("{}: cannot write Parquet: {source}", path.display())]
-    Parquet {
-        /// The file.
-        path: PathBuf,
-        /// The error of the Parquet library.
-        source: Box<parquet::errors::ParquetError>,
-    },
 }
 
 impl TraceError {
     /// Whether the system refused to write: what was read and asked for is not at fault.
     #[must_use]
     pub fn is_failed_write(&self) -> bool {
-        match self {
-            Self::Io { action, .. } => !matches!(*action, "open" | "read"),
-            #[cfg(feature = "export")]
-            Self::Parquet { .. } => true,
-            _ => false,
-        }
+        matches!(self, Self::Io { action, .. } if !matches!(*action, "open" | "read"))
     }
 }
 

@@ -10,8 +10,6 @@ pub mod describe;
 pub mod error;
 pub mod event;
 pub mod events;
-#[cfg(feature = "export")]
-pub mod export;
 pub mod format;
 pub mod import;
 pub mod oracle_general;

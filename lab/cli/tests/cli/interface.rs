@@ -165,22 +165,13 @@ fn files_honour_the_umask() {
     let out = |name: &str| text(&folder.path().join(name)).to_owned();
     let trace = trace();
     let (json, csv, sample) = (out("a.json"), out("a.csv"), out("a.wst"));
-    let (accesses, parquet) = (out("b.bin"), out("d.parquet"));
+    let accesses = out("b.bin");
     let commands = [
         vec!["schemes", "--json", &json, "--csv", &csv],
         vec![
             "trace", "sample", &trace, "--share", "0.02", "--out", &sample,
         ],
-        vec!["trace", "export", &sample, "--out", &parquet],
-        vec![
-            "trace",
-            "export",
-            &sample,
-            "--format",
-            "oracleGeneral",
-            "--out",
-            &accesses,
-        ],
+        vec!["trace", "export", &sample, "--out", &accesses],
     ];
     for args in &commands {
         let mut shell = Command::new("sh");
@@ -194,7 +185,7 @@ fn files_honour_the_umask() {
         let output = output.expect("a shell starts");
         assert!(output.status.success(), "{args:?}: {output:?}");
     }
-    for file in [json, csv, sample, accesses, parquet] {
+    for file in [json, csv, sample, accesses] {
         let mode = fs::metadata(&file)
             .expect("it was written")
             .permissions()

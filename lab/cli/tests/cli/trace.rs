@@ -41,23 +41,10 @@ fn head_shows_events_from_anywhere() {
 }
 
 #[test]
-fn export_writes_parquet() {
-    let folder = folder();
-    let out = folder.path().join("events.parquet");
-    let said = succeed(["trace", "export", &trace(), "--out", text(&out)]);
-    assert_eq!(
-        said,
-        format!("26,443 events written to {}\n", out.display())
-    );
-    let bytes = fs::read(&out).expect("the file was written");
-    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
-}
-
-#[test]
 fn export_writes_accesses_for_libcachesim() {
     let folder = folder();
     let out = folder.path().join("accesses.bin");
-    let args = ["trace", "export", &trace(), "--format", "oracleGeneral"];
+    let args = ["trace", "export", &trace()];
     let sizes = [&[][..], &["--files"]].map(|more| {
         let said = succeed([&args[..], &["--out", text(&out)], more].concat());
         assert!(said.contains(" accesses written to "), "{said}");

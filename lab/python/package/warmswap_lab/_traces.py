@@ -180,7 +180,8 @@ class Trace:
         return Trace(out)
 
     def export(self, out: Union[str, os.PathLike[str]], **options: Any) -> Path:
-        """Writes the events as Parquet, or with ``format="oracleGeneral"`` for libCacheSim."""
+        """Writes the accesses as libCacheSim reads them. A table of all events is :meth:`events`, and its file
+        ``pyarrow.parquet.write_table(trace.events().to_arrow(), path)``."""
         from ._commands import call
 
         call(["trace", "export"], [self], {"out": out, **options})
