@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use warmswap_columns::Described;
 use warmswap_page::quantile::Sorted;
 use warmswap_policy::SchemeSpec;
-use warmswap_replay::{AppResult, CpuTime, Latency, Relaunch, ReplayResult};
+use warmswap_replay::{AppResult, CpuTime, Latency, NoObserver, Relaunch, ReplayResult};
 
 mod alike;
 mod verdict;
@@ -276,7 +276,8 @@ pub fn compare(
         .iter()
         .map(|scheme| (scheme.clone(), options_of(scheme, options.clone())));
     let each: Vec<_> = each.collect();
-    let runs = replay_each(subjects, &each, on_progress)?;
+    let runs = replay_each(subjects, &each, on_progress, |_| NoObserver)?;
+    let runs: Vec<Run> = runs.into_iter().map(|(run, _)| run).collect();
     Ok((Comparison::of(&runs), runs))
 }
 

@@ -69,19 +69,6 @@ pub fn replay_all(
     Ok(runs.into_iter().map(|(run, _)| run).collect())
 }
 
-/// [`replay_all`] with options for each scheme.
-///
-/// # Errors
-/// As of [`replay_all`].
-pub fn replay_each(
-    subjects: &[Subject],
-    schemes: &[(SchemeSpec, Options)],
-    on_progress: OnProgress<'_>,
-) -> Result<Vec<Run>, StudyError> {
-    let runs = replay_each_watched(subjects, schemes, on_progress, |_| NoObserver)?;
-    Ok(runs.into_iter().map(|(run, _)| run).collect())
-}
-
 /// [`replay_all`] with an observer for each replay, which `observer` makes.
 ///
 /// # Errors
@@ -97,10 +84,14 @@ pub fn replay_all_watched<O: Observer + Send>(
         .iter()
         .map(|scheme| (scheme.clone(), options.clone()));
     let each: Vec<_> = each.collect();
-    replay_each_watched(subjects, &each, on_progress, observer)
+    replay_each(subjects, &each, on_progress, observer)
 }
 
-fn replay_each_watched<O: Observer + Send>(
+/// [`replay_all_watched`] with options for each scheme.
+///
+/// # Errors
+/// As of [`replay_all`].
+pub fn replay_each<O: Observer + Send>(
     subjects: &[Subject],
     schemes: &[(SchemeSpec, Options)],
     on_progress: OnProgress<'_>,
