@@ -3,15 +3,52 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use warmswap_apps::{AppError, AppSpec, check, load_all};
+use clap::Args;
+use warmswap_apps::{AppError, AppSpec, Directories, Set, check, load_all};
 use warmswap_commands::shipped;
 use warmswap_output::BadInput;
 
 /// What is recorded and measured where nothing else is asked for.
 const DEFAULT: [&str; 6] = ["chromium", "cpython", "h2", "node", "redis", "sqlite"];
 
+/// Which applications.
+#[derive(Debug, Args)]
+pub struct Applications {
+    /// Application definitions (TOML), or folders of them; separated by commas [default: chromium, cpython, h2, node,
+    /// redis and sqlite of the folder apps, as far as they are installed; all of the folder with --set]
+    #[arg(long, value_delimiter = ',', value_name = "FILE")]
+    apps: Vec<PathBuf>,
+    /// Only installed programs of this set
+    #[arg(long, value_enum)]
+    set: Option<Set>,
+    /// Leave out applications that are not installed, in place of stopping
+    #[arg(long)]
+    installed_only: bool,
+}
+
+impl Applications {
+    /// Their definitions, at least one.
+    pub fn load(&self) -> Result<Vec<AppSpec>> {
+        let mut specs = match (&self.apps[..], self.set) {
+            ([], Some(_)) => load(&["apps".into()])?,
+            (paths, _) => load_or_default(paths)?,
+        };
+        if let Some(set) = self.set {
+            specs.retain(|spec| spec.set == set);
+        }
+        if self.installed_only || self.apps.is_empty() || self.set.is_some() {
+            retain_installed(&mut specs, &Directories::default().cache);
+        }
+        if specs.is_empty() {
+            let why = "none of the applications is installed: apps/install brings them";
+            return Err(BadInput(why.to_owned()).into());
+        }
+        Ok(specs)
+    }
+}
+
 /// The definitions at these paths; of the default programs where there are none.
-pub fn load_or_default(paths: &[PathBuf]) -> Result<Vec<AppSpec>> {
+fn load_or_default(paths: &[PathBuf]) -> Result<Vec<AppSpec>> {
     let default = || DEFAULT.map(|name| Path::new("apps").join(format!("{name}.toml")));
     match paths {
         [] => load(&default()),
@@ -31,7 +68,7 @@ fn refused(path: &Path, error: &AppError) -> String {
 }
 
 /// Leaves out the applications that are not installed, and says which. Their files are looked for in `cache`, too.
-pub fn retain_installed(specs: &mut Vec<AppSpec>, cache: &Path) {
+fn retain_installed(specs: &mut Vec<AppSpec>, cache: &Path) {
     specs.retain(|spec| match check(spec, cache) {
         Some(missing) => {
             warmswap_output::tell!("{}: left out: {missing}", spec.name);
@@ -42,7 +79,7 @@ pub fn retain_installed(specs: &mut Vec<AppSpec>, cache: &Path) {
 }
 
 /// All applications that files, or the files of folders, define, [`shipped`] ones included.
-pub fn load(paths: &[PathBuf]) -> Result<Vec<AppSpec>> {
+fn load(paths: &[PathBuf]) -> Result<Vec<AppSpec>> {
     let mut specs = Vec::new();
     for path in paths {
         let path = shipped(path);

@@ -4,16 +4,6 @@ use std::path::PathBuf;
 
 use warmswap_apps::{AppSpec, Directories, Size};
 
-/// In which order the applications come to the foreground.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
-    /// One after the other, always the same.
-    RoundRobin,
-    /// Each once a round, in an order that the seed decides.
-    #[default]
-    Shuffled,
-}
-
 /// One recording.
 #[derive(Debug, Clone)]
 pub struct RecordConfig {
@@ -27,9 +17,7 @@ pub struct RecordConfig {
     pub directories: Directories,
     /// Relaunches of each application.
     pub relaunches: u32,
-    /// The order of the relaunches.
-    pub order: Order,
-    /// Decides the order and what the requests vary.
+    /// Decides the order of relaunches, each application once a round, and what the requests vary.
     pub seed: u64,
     /// Use in the foreground after each launch, in milliseconds; 0 for none.
     pub foreground_ms: u64,
@@ -40,8 +28,6 @@ pub struct RecordConfig {
     pub files: bool,
     /// Whether clean pages of files are dropped before each relaunch; needs a memory control group.
     pub cold_files: bool,
-    /// Compression algorithm of the zram device.
-    pub zram_algorithm: String,
 }
 
 impl RecordConfig {
@@ -55,13 +41,11 @@ impl RecordConfig {
             size: Size::Small,
             directories: Directories::default(),
             relaunches: 6,
-            order: Order::default(),
             seed: 1,
             foreground_ms: 500,
             repage_interval_ms: 100,
             files: true,
             cold_files: false,
-            zram_algorithm: "lz4".to_owned(),
         }
     }
 }

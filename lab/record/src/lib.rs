@@ -57,9 +57,9 @@ mod subject;
 mod summary;
 mod tape;
 
-pub use config::{Order, RecordConfig};
+pub use config::RecordConfig;
 pub use error::RecordError;
-pub use progress::{Progress, Silent, Step};
+pub use progress::Step;
 pub use session::record;
 pub use subject::SLICE_BITS;
 pub use summary::{AppSummary, ColdFiles, RelaunchSummary, Summary};

@@ -1,6 +1,7 @@
 //! The machine under recording: its swap device, settings and events.
 
 use warmswap_sys::lock::MachineLock;
+use warmswap_sys::meminfo::Meminfo;
 use warmswap_sys::mount::Mounted;
 use warmswap_sys::perf::{DEFAULT_BUFFER_PAGES, FaultKind, PageFaults};
 use warmswap_sys::tunable::Tunable;
@@ -12,6 +13,9 @@ use warmswap_trace::Description;
 use crate::config::RecordConfig;
 use crate::error::RecordError;
 use crate::faults::FaultLog;
+
+/// What the zram device compresses by.
+const ZRAM_ALGORITHM: &str = "lz4";
 
 /// Everything that was set up; dropping it sets the machine back.
 #[derive(Debug)]
@@ -26,10 +30,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Sets the machine up and opens the page-fault events.
-    pub(crate) fn set_up(
-        undo: &Undo,
-        config: &RecordConfig,
-    ) -> Result<(Self, FaultLog), RecordError> {
+    pub(crate) fn set_up(undo: &Undo) -> Result<(Self, FaultLog), RecordError> {
         warmswap_sys::check_page_size()?;
         let root = undo.root();
         probe(root)?;
@@ -43,8 +44,8 @@ impl Machine {
         let zram = ZramSwap::create(
             undo,
             &ZramConfig {
-                disk_bytes: memory_bytes(root)?,
-                algorithm: config.zram_algorithm.clone(),
+                disk_bytes: Meminfo::read(root)?.total_bytes,
+                algorithm: ZRAM_ALGORITHM.to_owned(),
                 second_algorithm: None,
                 memory_limit_bytes: None,
                 priority: 32767,
@@ -79,23 +80,6 @@ fn no_fault_around(undo: &Undo) -> Option<(Tunable, Mounted)> {
     Some((tunable, debugfs))
 }
 
-/// Memory of the machine, in bytes.
-fn memory_bytes(root: &Root) -> Result<u64, RecordError> {
-    let path = root.path("/proc/meminfo");
-    let text = file::read(&path)?;
-    let kib = text
-        .lines()
-        .find_map(|l| {
-            l.strip_prefix("MemTotal:")?
-                .trim()
-                .strip_suffix(" kB")?
-                .parse::<u64>()
-                .ok()
-        })
-        .ok_or_else(|| warmswap_sys::FileError::unexpected(&path, "no MemTotal"))?;
-    Ok(kib * 1024)
-}
-
 /// The trace's description of where it comes from.
 pub(crate) fn describe(root: &Root, config: &RecordConfig, exact_file_faults: bool) -> Description {
     let mut description = Description::new(
@@ -110,7 +94,7 @@ pub(crate) fn describe(root: &Root, config: &RecordConfig, exact_file_faults: bo
         line.trim_start_matches([':', '\t', ' ']).to_owned()
     };
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
-    let memory = memory_bytes(root).unwrap_or(0) >> 20;
+    let memory = Meminfo::read(root).unwrap_or_default().total_bytes >> 20;
     description.machine = format!(
         "{}, {cpus} CPUs, {memory} MiB",
         first("/proc/cpuinfo", "model name")
@@ -119,11 +103,11 @@ pub(crate) fn describe(root: &Root, config: &RecordConfig, exact_file_faults: bo
     let facts = [
         ("size", format!("{:?}", config.size).to_lowercase()),
         ("relaunches", config.relaunches.to_string()),
-        ("order", format!("{:?}", config.order)),
+        ("order", "Shuffled".to_owned()),
         ("seed", config.seed.to_string()),
         ("foreground_ms", config.foreground_ms.to_string()),
         ("repage_interval_ms", config.repage_interval_ms.to_string()),
-        ("zram_algorithm", config.zram_algorithm.clone()),
+        ("zram_algorithm", ZRAM_ALGORITHM.to_owned()),
         ("cold_files", config.cold_files.to_string()),
         (
             "fault_around",

@@ -1,4 +1,4 @@
-//! Telling what happens during a recording.
+//! What happens during a recording.
 
 /// One thing that was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,18 +25,4 @@ pub enum Step<'a> {
     },
     /// The trace is complete.
     Written,
-}
-
-/// Hears of each step as it is done.
-pub trait Progress {
-    /// `step` was done. Called from the recording's thread, between measurements.
-    fn step(&mut self, step: Step<'_>);
-}
-
-/// Hears nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
-
-impl Progress for Silent {
-    fn step(&mut self, _: Step<'_>) {}
 }

@@ -1,15 +1,11 @@
 //! Which application comes to the foreground when.
 
-use crate::config::Order;
-
 /// The order of the applications in one round of relaunches: each once.
-pub(crate) fn round(order: Order, apps: usize, seed: u64, round: u32) -> Vec<usize> {
+pub(crate) fn round(apps: usize, seed: u64, round: u32) -> Vec<usize> {
     let mut turns: Vec<usize> = (0..apps).collect();
-    if order == Order::Shuffled {
-        let mut random = SplitMix(seed ^ u64::from(round).wrapping_mul(0xd134_2543_de82_ef95));
-        for last in (1..apps).rev() {
-            turns.swap(last, (random.next() % (last as u64 + 1)) as usize);
-        }
+    let mut random = SplitMix(seed ^ u64::from(round).wrapping_mul(0xd134_2543_de82_ef95));
+    for last in (1..apps).rev() {
+        turns.swap(last, (random.next() % (last as u64 + 1)) as usize);
     }
     turns
 }
@@ -39,7 +35,7 @@ mod tests {
 
     #[test]
     fn every_round_has_everybody_once_and_shuffling_follows_the_seed() {
-        let rounds: Vec<Vec<usize>> = (0..20).map(|r| round(Order::Shuffled, 6, 1, r)).collect();
+        let rounds: Vec<Vec<usize>> = (0..20).map(|r| round(6, 1, r)).collect();
 
         for turns in &rounds {
             let mut sorted = turns.clone();
@@ -47,9 +43,8 @@ mod tests {
             assert_eq!(sorted, [0, 1, 2, 3, 4, 5]);
         }
         assert!(rounds.windows(2).any(|w| w[0] != w[1]));
-        assert_eq!(rounds[3], round(Order::Shuffled, 6, 1, 3));
-        assert_eq!(round(Order::RoundRobin, 3, 1, 9), [0, 1, 2]);
-        assert!(round(Order::Shuffled, 0, 1, 0).is_empty());
+        assert_eq!(rounds[3], round(6, 1, 3));
+        assert!(round(0, 1, 0).is_empty());
     }
 
     #[test]

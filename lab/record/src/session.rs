@@ -19,7 +19,7 @@ use crate::config::RecordConfig;
 use crate::error::RecordError;
 use crate::faults::FaultLog;
 use crate::machine::{Machine, describe};
-use crate::progress::{Progress, Step};
+use crate::progress::Step;
 use crate::schedule;
 use crate::subject::{MAX_SLICES, Scan, Subject};
 use crate::summary::{AppSummary, Summary};
@@ -31,7 +31,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(1);
 /// Records the applications of `config` into its output file.
 ///
 /// `undo` keeps track of what is changed on the machine; have it listen to signals
-/// ([`Undo::on_signals`]) where an interruption must leave nothing behind.
+/// ([`Undo::on_signals`]) where an interruption must leave nothing behind. `progress` hears of each step, between
+/// measurements.
 ///
 /// # Errors
 /// [`RecordError`]; without root, zram or page-fault events it says what is missing. No trace is written
@@ -39,7 +40,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(1);
 pub fn record(
     config: &RecordConfig,
     undo: &Undo,
-    progress: &mut dyn Progress,
+    progress: &mut dyn FnMut(Step<'_>),
 ) -> Result<Summary, RecordError> {
     if config.apps.is_empty() {
         return Err(RecordError::NoApps);
@@ -54,7 +55,7 @@ pub fn record(
         .and_then(|p| Some(p.parent()?.to_owned()));
     let folder = folder.filter(|f| f.is_dir()).ok_or_else(bad_output)?;
 
-    let (machine, faults) = Machine::set_up(undo, config)?;
+    let (machine, faults) = Machine::set_up(undo)?;
     // The trace grows in a folder that goes with an interruption.
     let work = folder.join(format!(
         "{}recording-{}",
@@ -89,7 +90,7 @@ pub fn record(
         .map_err(|e| FileError::new("write", &config.output, e))?;
     pending.finish()?;
     machine.tear_down()?;
-    progress.step(Step::Written);
+    progress(Step::Written);
     Ok(summary)
 }
 
@@ -143,12 +144,12 @@ enum What {
 type Scans = FxHashMap<u32, Scan>;
 
 impl Session<'_> {
-    fn run(&mut self, undo: &Undo, progress: &mut dyn Progress) -> Result<(), RecordError> {
+    fn run(&mut self, undo: &Undo, progress: &mut dyn FnMut(Step<'_>)) -> Result<(), RecordError> {
         for place in 0..self.config.apps.len() {
             self.cold_launch(place, undo)?;
             let app = &self.apps[place];
             let pages = app.subjects.iter().map(Subject::anonymous_pages).sum();
-            progress.step(Step::Started {
+            progress(Step::Started {
                 app: &app.summary.name,
                 pages,
             });
@@ -157,13 +158,13 @@ impl Session<'_> {
         }
         for round in 0..self.config.relaunches {
             let apps = self.apps.len();
-            for place in schedule::round(self.config.order, apps, self.config.seed, round) {
+            for place in schedule::round(apps, self.config.seed, round) {
                 self.relaunch(place)?;
                 let app = &self.apps[place];
                 let (name, of) = (&app.summary.name, self.config.relaunches);
                 if let Some(last) = app.summary.relaunches.last() {
                     let (latency_ns, pages) = (last.latency_ns, last.pages);
-                    progress.step(Step::Relaunched {
+                    progress(Step::Relaunched {
                         app: name,
                         relaunch: round + 1,
                         of,

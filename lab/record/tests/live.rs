@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use warmswap_apps::{AppSpec, Directories, check, load_all};
 use warmswap_page::{LaunchKind, PAGE_BYTES, PageAddr};
-use warmswap_record::{
-    AppSummary, Progress, RecordConfig, RecordError, Silent, Step, Summary, record,
-};
+use warmswap_record::{AppSummary, RecordConfig, RecordError, Step, Summary, record};
 use warmswap_sys::memcg::Memcg;
 use warmswap_sys::page_cache::cached;
 use warmswap_sys::perf::{FaultKind, PageFaults};
@@ -108,13 +106,12 @@ fn config(dir: &Path, spec: AppSpec, relaunches: u32) -> RecordConfig {
     };
     config.relaunches = relaunches;
     config.foreground_ms = 250;
-    config.zram_algorithm = "lz4".to_owned();
     config
 }
 
 fn run(dir: &Path, spec: AppSpec, relaunches: u32) -> Result<Summary, RecordError> {
     let undo = Undo::open(&Root::machine(), &dir.join("state")).unwrap();
-    record(&config(dir, spec, relaunches), &undo, &mut Silent)
+    record(&config(dir, spec, relaunches), &undo, &mut |_| {})
 }
 
 /// Checks that launch windows, background and exit follow each other as they must; counts the windows.
@@ -335,7 +332,7 @@ fn record_reader(name: &str, cold_files: bool) -> Option<(Summary, Vec<BTreeSet<
         ..config(dir.path(), spec, 3)
     };
     let undo = Undo::open(&Root::machine(), &dir.path().join("state")).unwrap();
-    let summary = record(&config, &undo, &mut Silent).unwrap();
+    let summary = record(&config, &undo, &mut |_| {}).unwrap();
     let left = in_memory();
 
     let reader = TraceReader::open(&config.output).unwrap();
@@ -424,17 +421,14 @@ fn child() {
     let Some(dir) = std::env::var_os(CHILD_FOLDER).map(PathBuf::from) else {
         return;
     };
-    struct Say(PathBuf);
-    impl Progress for Say {
-        fn step(&mut self, _: Step<'_>) {
-            std::fs::write(self.0.join("under-way"), "").unwrap();
-            assert!(!self.0.join("panic").exists(), "on purpose");
-        }
-    }
     let undo = Undo::open(&Root::machine(), &dir.join("state")).unwrap();
     undo.on_signals().unwrap();
     let config = config(&dir, pattern_spec(), 10_000);
-    record(&config, &undo, &mut Say(dir)).unwrap();
+    let under_way = &mut |_: Step<'_>| {
+        std::fs::write(dir.join("under-way"), "").unwrap();
+        assert!(!dir.join("panic").exists(), "on purpose");
+    };
+    record(&config, &undo, under_way).unwrap();
 }
 
 fn start_child(dir: &Path) -> Child {
@@ -539,9 +533,9 @@ fn nothing_to_record_and_nowhere_to_write_are_told() {
     nowhere.output = dir.path().join("absent/out.wst");
 
     assert!(matches!(
-        record(&nothing, &undo, &mut Silent),
+        record(&nothing, &undo, &mut |_| {}),
         Err(RecordError::NoApps)
     ));
-    let error = record(&nowhere, &undo, &mut Silent).unwrap_err();
+    let error = record(&nowhere, &undo, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("absent/out.wst"), "{error}");
 }

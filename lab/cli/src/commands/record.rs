@@ -1,15 +1,14 @@
 //! `warmswap-lab record`: real programs, recorded as they are switched.
 
-use crate::definitions;
+use crate::definitions::Applications;
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
 use warmswap_apps::Size;
-use warmswap_output::BadInput;
 use warmswap_output::Output;
 use warmswap_output::output::check_file;
 use warmswap_output::units::Quantity;
-use warmswap_record::{Progress, RecordConfig, Step, record};
+use warmswap_record::{RecordConfig, Step, record};
 use warmswap_results::tables;
 use warmswap_sys::Root;
 use warmswap_trace::TraceReader;
@@ -24,10 +23,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct RecordArgs {
-    /// Application definitions (TOML), or folders of them; separated by commas [default: chromium, cpython, h2, node,
-    /// redis and sqlite of the folder apps]
-    #[arg(long, value_delimiter = ',', value_name = "FILE")]
-    apps: Vec<PathBuf>,
+    #[command(flatten)]
+    applications: Applications,
     /// The trace to write
     #[arg(long, value_name = "TRACE")]
     out: PathBuf,
@@ -53,44 +50,37 @@ pub struct RecordArgs {
     /// before
     #[arg(long, conflicts_with = "no_files")]
     cold_files: bool,
-    /// Leave out applications that are not installed, in place of stopping
-    #[arg(long)]
-    installed_only: bool,
     /// Little use between the relaunches, for a first look
     #[arg(long)]
     quick: bool,
 }
 
-/// Tells each step on standard error.
-struct Narrator;
-
-impl Progress for Narrator {
-    fn step(&mut self, step: Step<'_>) {
-        match step {
-            Step::Started { app, pages } => {
-                warmswap_output::tell!("{app}: started, {}", Quantity::Bytes(pages * 4096).human());
-            }
-            Step::Relaunched {
-                app,
-                relaunch,
-                of,
-                latency_ns,
-                pages,
-            } => {
-                let latency = Quantity::nanoseconds(latency_ns).human();
-                warmswap_output::tell!(
-                    "{app}: relaunch {relaunch} of {of}: {pages} pages, {latency} from swap"
-                );
-            }
-            Step::Written => warmswap_output::tell!("trace written"),
+/// Tells a step on standard error.
+fn narrate(step: Step<'_>) {
+    match step {
+        Step::Started { app, pages } => {
+            warmswap_output::tell!("{app}: started, {}", Quantity::Bytes(pages * 4096).human());
         }
+        Step::Relaunched {
+            app,
+            relaunch,
+            of,
+            latency_ns,
+            pages,
+        } => {
+            let latency = Quantity::nanoseconds(latency_ns).human();
+            warmswap_output::tell!(
+                "{app}: relaunch {relaunch} of {of}: {pages} pages, {latency} from swap"
+            );
+        }
+        Step::Written => warmswap_output::tell!("trace written"),
     }
 }
 
 /// Records, and shows what the trace holds.
 pub fn run(args: RecordArgs, output: &Output) -> Result<()> {
     check_file("--out", &args.out)?;
-    let mut config = RecordConfig::new(&args.out, definitions::load_or_default(&args.apps)?);
+    let mut config = RecordConfig::new(&args.out, args.applications.load()?);
     config.size = args.size;
     config.relaunches = args.relaunches;
     config.foreground_ms = if args.quick {
@@ -102,14 +92,8 @@ pub fn run(args: RecordArgs, output: &Output) -> Result<()> {
     config.seed = args.seed;
     config.files = !args.no_files;
     config.cold_files = args.cold_files;
-    if args.installed_only {
-        definitions::retain_installed(&mut config.apps, &config.directories.cache);
-    }
-    if config.apps.is_empty() {
-        return Err(BadInput("there is no application to record".to_owned()).into());
-    }
     let undo = super::undo(&Root::machine())?;
-    let summary = record(&config, &undo, &mut Narrator)?;
+    let summary = record(&config, &undo, &mut narrate)?;
     if let Some(cold) = summary.cold_files {
         warmswap_output::tell!(
             "{} pages of files dropped, {} of them accessed again; {} faults waited for a file",

@@ -58,7 +58,7 @@ fn what_returns_cannot_be_measured_with_is_refused() {
     assert_refused(&with(&["--hog-seconds", "NaN"]), 2, &[bounds]);
     assert_misused(&with(&["--quick", "--waits", "1"]), &["--quick", "--waits"]);
     let other_set = with(&["--set", "judging"]);
-    assert_refused(&other_set, 2, &["none of the programs is installed"]);
+    assert_refused(&other_set, 2, &["none of the applications is installed"]);
 }
 
 #[test]

@@ -341,5 +341,5 @@ fn a_definition_that_is_not_there_is_bad_input() {
     let none = folder.path().join("none");
     fs::create_dir(&none).expect("a folder can be made");
     let ran = run(["record", "--apps", text(&none), "--out", text(&out)]);
-    assert_refused(&ran, 2, &["no application to record"]);
+    assert_refused(&ran, 2, &["none of the applications is installed"]);
 }

@@ -1,12 +1,12 @@
 //! `warmswap-lab bench relaunch`: real applications beside plain zram when memory is short.
 
 use crate::commands::undo;
-use crate::definitions;
+use crate::definitions::Applications;
 use anyhow::{Context, Result};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
-use warmswap_apps::{AppSpec, Directories, Set, Size};
+use warmswap_apps::{AppSpec, Directories, Size};
 use warmswap_bench::relaunch::{Arm, Preload, Scope, Step, Total};
 use warmswap_bench::{RelaunchOptions, relaunch};
 use warmswap_codec::Codec;
@@ -22,13 +22,8 @@ use warmswap_sys::Root;
 /// What is measured, and how often.
 #[derive(Debug, Args)]
 pub struct RelaunchArgs {
-    /// Application definitions (TOML), or folders of them; separated by commas [default: chromium, cpython, h2, node,
-    /// redis and sqlite of the folder apps; all of the folder with --set]
-    #[arg(long, value_delimiter = ',', value_name = "FILE")]
-    apps: Vec<PathBuf>,
-    /// Only installed programs of this set
-    #[arg(long, value_enum)]
-    set: Option<Set>,
+    #[command(flatten)]
+    applications: Applications,
     /// How much memory the applications take
     #[arg(long, value_enum, default_value = "normal")]
     size: Size,
@@ -81,9 +76,6 @@ pub struct RelaunchArgs {
     /// takes some time of a processor itself
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(2..=1000))]
     sample_ms: Option<u64>,
-    /// Leave out applications that are not installed, in place of stopping
-    #[arg(long)]
-    installed_only: bool,
     /// One block at small size with few relaunches, for a first look (about two minutes)
     #[arg(long)]
     quick: bool,
@@ -102,7 +94,7 @@ pub fn run(args: RelaunchArgs, output: &Output) -> Result<()> {
 }
 
 fn options(args: RelaunchArgs) -> Result<RelaunchOptions> {
-    let apps = definitions(&args)?;
+    let apps = args.applications.load()?;
     if args.relaunches == 0 || args.blocks == 0 || !(args.share > 0.0 && args.share <= 10.0) {
         let why = "at least one block and relaunch is needed, and a share above 0";
         return Err(BadInput(why.to_owned()).into());
@@ -233,21 +225,6 @@ fn with_codec(scheme: &str, algorithm: &str) -> String {
 fn codec_of(algorithm: &str) -> Option<&'static str> {
     let mut codecs = Codec::ALL.map(Codec::name).into_iter();
     codecs.find(|name| algorithm.starts_with(name))
-}
-
-fn definitions(args: &RelaunchArgs) -> Result<Vec<AppSpec>> {
-    let mut specs = if args.apps.is_empty() && args.set.is_some() {
-        definitions::load(&["apps".into()])?
-    } else {
-        definitions::load_or_default(&args.apps)?
-    };
-    if let Some(set) = args.set {
-        specs.retain(|spec| spec.set == set);
-    }
-    if args.installed_only || args.set.is_some() {
-        definitions::retain_installed(&mut specs, &Directories::default().cache);
-    }
-    Ok(specs)
 }
 
 fn narrate(step: Step<'_>) {

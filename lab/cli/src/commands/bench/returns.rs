@@ -1,11 +1,10 @@
 //! `warmswap-lab bench return`: how fast programs come back after something else took their memory.
 
 use super::relaunch::product_command;
-use crate::definitions;
+use crate::definitions::Applications;
 use anyhow::Result;
 use clap::Args;
-use std::path::PathBuf;
-use warmswap_apps::{AppSpec, Directories, Set, Size};
+use warmswap_apps::{Directories, Size};
 use warmswap_bench::relaunch::SwapKind;
 use warmswap_bench::returns::{HogKind, ReturnArm, ReturnStep};
 use warmswap_bench::{ReturnOptions, returns};
@@ -17,13 +16,8 @@ use warmswap_sys::{Root, undo::Undo};
 /// What is measured, and how often.
 #[derive(Debug, Args)]
 pub struct ReturnArgs {
-    /// Application definitions (TOML), or folders of them; separated by commas [default: chromium, cpython, h2, node,
-    /// redis and sqlite of the folder apps, as far as they are installed; all of the folder with --set]
-    #[arg(long, value_delimiter = ',', value_name = "FILE")]
-    apps: Vec<PathBuf>,
-    /// Only installed programs of this set
-    #[arg(long, value_enum)]
-    set: Option<Set>,
+    #[command(flatten)]
+    applications: Applications,
     /// How much memory the programs take
     #[arg(long, value_enum, default_value = "normal")]
     size: Size,
@@ -102,7 +96,7 @@ fn options(args: ReturnArgs) -> Result<ReturnOptions> {
         let why = "at least one block is needed, and waits and the hog's time of 0 to 3600 s";
         return Err(BadInput(why.to_owned()).into());
     }
-    let apps = definitions(&args)?;
+    let apps = args.applications.load()?;
     let ms = |seconds: f64| (seconds * 1000.0) as u64;
     let options = ReturnOptions {
         apps,
@@ -139,25 +133,6 @@ fn quick(options: ReturnOptions) -> ReturnOptions {
         blocks: 1,
         ..options
     }
-}
-
-fn definitions(args: &ReturnArgs) -> Result<Vec<AppSpec>> {
-    let mut specs = if args.apps.is_empty() && args.set.is_some() {
-        definitions::load(&["apps".into()])?
-    } else {
-        definitions::load_or_default(&args.apps)?
-    };
-    if let Some(set) = args.set {
-        specs.retain(|spec| spec.set == set);
-    }
-    if args.apps.is_empty() || args.set.is_some() {
-        definitions::retain_installed(&mut specs, &Directories::default().cache);
-    }
-    if specs.is_empty() {
-        let why = "none of the programs is installed: apps/install brings them";
-        return Err(BadInput(why.to_owned()).into());
-    }
-    Ok(specs)
 }
 
 fn narrate(step: ReturnStep<'_>) {
