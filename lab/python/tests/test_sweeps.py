@@ -167,6 +167,39 @@ def test_a_sweep_goes_on_where_it_was_interrupted(
     assert (last[-1].before, last[-1].done) == (TASKS, TASKS // 3)
 
 
+def test_what_became_of_tasks_is_read_once_from_each_file(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def row(task: str, trace: str, status: str) -> "dict[str, Any]":
+        return {"task": task, "trace": trace, "trace_hash": "0123456789", "status": status}
+
+    read: list[str] = []
+    whole = lab.sweeps.Sweep._read
+
+    def noting(self: lab.sweeps.Sweep, file: str, columns: Any = None) -> pa.Table:
+        read.append(file)
+        return whole(self, file, columns)
+
+    monkeypatch.setattr(lab.sweeps.Sweep, "_read", noting)
+    results = lab.sweeps.Sweep(tmp_path / "sweep")
+    assert results.statuses() == {}
+    results.add([row("a", "one", "failed"), row("b", "two", "failed")])
+    assert results.statuses() == {"a": "failed", "b": "failed"}
+    results.add([row("a", "one", "done")])
+    assert results.finished(with_failed=False) == {"a"}
+    results.add([row("b", "two", "done")])
+    results.add([row("b", "two", "failed")])
+    assert results.statuses() == {"a": "done", "b": "done"}
+    assert len(read) == len(set(read)) == 5
+    # An index that cannot be used is made anew, and a file that went takes its tasks along.
+    one, two = sorted((tmp_path / "sweep").iterdir())
+    (one / "_finished.json").write_text("{")
+    for part in two.glob("part-*"):
+        part.unlink()
+    assert results.statuses() == {"a": "done"}
+    assert len(read) == 7
+
+
 def test_hundreds_of_tasks_on_the_shipped_trace_go_on_after_an_interrupt(
     mixed: lab.Trace, two: Client, tmp_path: pathlib.Path
 ) -> None:

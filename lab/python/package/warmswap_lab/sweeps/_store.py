@@ -5,12 +5,14 @@ A file is written whole, under a name that no reader looks at, and renamed. A ro
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
 import re
 import uuid
 from collections.abc import Iterable, Mapping
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Union
 
 from .. import _engine
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 ABOUT = "_sweep.json"
+INDEX = "_finished.json"
+"""In each folder, what became of the tasks of each file: a file of rows never changes, and so is opened for that once."""
 FIRST = ["task", "trace", "trace_hash", "scheme", "seed", "status", "error", "build"]
 """The columns of every row, before those of its axes and of its result."""
 
@@ -46,11 +50,9 @@ class Sweep:
 
     def begin(self, spec: Mapping[str, Any], traces: Mapping[str, str]) -> None:
         """Notes spec, versions and the content hash of each trace."""
-        import dask
-        import pyarrow
-
         versions = {"warmswap": build(), "python": platform.python_version()}
-        versions.update(dask=dask.__version__, pyarrow=pyarrow.__version__)
+        # Their versions without importing them: a run that has nothing left to do needs neither.
+        versions.update((name, version(name)) for name in ("dask", "pyarrow"))
         about = {"spec": spec, "versions": versions, "traces": dict(traces)}
         self._fs.makedirs(self._root, exist_ok=True)
         text = json.dumps(about, indent=2, default=_plain) + "\n"
@@ -63,11 +65,40 @@ class Sweep:
 
     def finished(self, with_failed: bool = True) -> set[str]:
         """The tasks that have a row, by name."""
-        done = set()
-        for file in self._files():
-            tasks, statuses = (column.to_pylist() for column in self._read(file, ["task", "status"]).columns)
-            done |= {task for task, status in zip(tasks, statuses) if with_failed or status == "done"}
-        return done
+        return {task for task, status in self.statuses().items() if with_failed or status == "done"}
+
+    def statuses(self) -> dict[str, str]:
+        """What became of each task that has a row, by its name: ``failed``, or ``done`` where a row says so."""
+        statuses: dict[str, str] = {}
+        for folder, files in itertools.groupby(self._files(), lambda file: file.rpartition("/")[0]):
+            for tasks in self._index(folder, list(files)).values():
+                _add(statuses, tasks.items())
+        return statuses
+
+    def _index(self, folder: str, files: list[str]) -> dict[str, dict[str, str]]:
+        """What became of the tasks of each file in a folder, by its name. What had to be read for that is noted there."""
+        place = f"{folder}/{INDEX}"
+        noted = self._noted(place)
+        named = {file.rpartition("/")[2]: file for file in files}
+        index = {name: noted[name] if name in noted else self._tasks(file) for name, file in named.items()}
+        if index != noted:
+            text = json.dumps(index)
+            self._replace(place, lambda file: file.write(text.encode()))
+        return index
+
+    def _noted(self, place: str) -> dict[str, dict[str, str]]:
+        """An index as it was noted; empty where there is none, or it is damaged."""
+        try:
+            noted = json.loads(self._fs.cat_file(place))
+        except (OSError, ValueError):
+            return {}
+        return noted if isinstance(noted, dict) else {}
+
+    def _tasks(self, file: str) -> dict[str, str]:
+        tasks: dict[str, str] = {}
+        columns = self._read(file, ["task", "status"]).columns
+        _add(tasks, zip(*(column.to_pylist() for column in columns)))
+        return tasks
 
     def add(self, rows: Iterable[dict[str, Any]]) -> None:
         """Adds rows: a file for each trace that they are of."""
@@ -134,6 +165,12 @@ class Sweep:
         frame = pl.from_arrow(self.to_arrow())
         assert isinstance(frame, pl.DataFrame)
         return frame
+
+
+def _add(statuses: dict[str, str], more: Iterable[tuple[str, str]]) -> None:
+    for task, status in more:
+        if statuses.get(task) != "done":
+            statuses[task] = status
 
 
 def _folder(row: Mapping[str, Any]) -> str:

@@ -76,9 +76,9 @@ def _run(args: argparse.Namespace) -> int:
             retry_failed=args.retry_failed,
             send_traces=args.send_traces,
         )
-    status = results.to_arrow().column("status").to_pylist()
-    print(f"{len(status)} rows in {results.path}")
-    return 1 if "failed" in status else 0
+    statuses = results.statuses()
+    print(f"{len(statuses)} rows in {results.path}")
+    return 1 if "failed" in statuses.values() else 0
 
 
 if __name__ == "__main__":
