@@ -48,9 +48,9 @@ pub trait Host {
 /// It cannot be read, or is damaged.
 pub fn subject(reader: TraceReader, contents: bool) -> Result<Subject, StudyError> {
     let subject = Subject::of(reader)?;
-    if contents {
+    Ok(if contents {
         subject.with_contents(CONTENTS_MEMORY_BYTES)
     } else {
-        Ok(subject)
-    }
+        subject
+    })
 }

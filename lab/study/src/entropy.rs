@@ -141,8 +141,9 @@ pub fn entropy_study(
         subject.reader.check_stop()?;
         let mut batch = vec![[0; PAGE_BYTES]; ids.len()];
         for (&id, page) in ids.iter().zip(&mut batch) {
-            let read = contents.read(ContentId(id as u32), page);
-            read.map_err(|source| StudyError::Contents {
+            let mut room = [0; PAGE_BYTES];
+            let read = contents.get(ContentId(id as u32), &mut room);
+            *page = *read.map_err(|source| StudyError::Contents {
                 trace: subject.name.clone(),
                 source: Box::new(source),
             })?;

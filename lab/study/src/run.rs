@@ -106,6 +106,8 @@ pub fn replay_each<O: Observer + Send>(
         .collect();
     pairs
         .into_par_iter()
+        // Replays take long, and not equally long: each may go to another thread.
+        .with_max_len(1)
         .map(|(subject, (scheme, options))| {
             let mut before = 0;
             let on_events = |events: u64| {

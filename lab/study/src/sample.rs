@@ -44,16 +44,15 @@ impl Sample {
             ends: Vec::with_capacity(take),
             reader: subject.reader.clone(),
         };
-        let mut page = [0; PAGE_BYTES];
+        let mut room = [0; PAGE_BYTES];
         for index in 0..take {
             for &(.., content) in groups[index * groups.len() / take] {
-                contents
-                    .read(content, &mut page)
-                    .map_err(|source| StudyError::Contents {
-                        trace: subject.name.clone(),
-                        source: Box::new(source),
-                    })?;
-                sample.bytes.extend_from_slice(&page);
+                let read = contents.get(content, &mut room);
+                let page = read.map_err(|source| StudyError::Contents {
+                    trace: subject.name.clone(),
+                    source: Box::new(source),
+                })?;
+                sample.bytes.extend_from_slice(page);
             }
             sample.ends.push(sample.bytes.len());
         }

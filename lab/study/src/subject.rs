@@ -9,7 +9,7 @@ use warmswap_trace::TraceReader;
 use crate::error::StudyError;
 use crate::footprint::{Footprint, footprint};
 
-/// A trace that is studied: opened once, its footprint counted once, its contents loaded once.
+/// A trace that is studied: opened once, its footprint counted once, its contents unpacked once.
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// What results call it: the file's name without extension.
@@ -29,7 +29,7 @@ impl Subject {
     /// # Errors
     /// The trace cannot be read or is damaged.
     pub fn open(path: impl AsRef<Path>, contents_memory_bytes: u64) -> Result<Self, StudyError> {
-        Self::without_contents(path)?.with_contents(contents_memory_bytes)
+        Ok(Self::without_contents(path)?.with_contents(contents_memory_bytes))
     }
 
     /// Opens a trace without its contents: sizes and codec times of its pages are assumed. One pass over
@@ -55,20 +55,14 @@ impl Subject {
         })
     }
 
-    /// With its contents, where the trace has some.
-    ///
-    /// # Errors
-    /// The trace cannot be read or is damaged.
-    pub fn with_contents(mut self, contents_memory_bytes: u64) -> Result<Self, StudyError> {
+    /// With its contents, where the trace has some. None is read yet.
+    #[must_use]
+    pub fn with_contents(mut self, contents_memory_bytes: u64) -> Self {
         if self.reader.summary().contents > 0 {
             let contents = Contents::of(&self.reader, contents_memory_bytes);
-            let contents = contents.map_err(|source| StudyError::Contents {
-                trace: self.name.clone(),
-                source: Box::new(source),
-            })?;
             self.contents = Some(Arc::new(contents));
         }
-        Ok(self)
+        self
     }
 
     /// The contents.

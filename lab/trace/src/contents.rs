@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::error::{Result, Section, TraceError};
+use crate::error::{Result, Section};
 use crate::event::ContentId;
 use crate::format::{
     CONTENT_BLOCK_MAGIC, CONTENT_HEADER_BYTES, CONTENTS_PER_BLOCK, ContentBlockHeader, Packing,
@@ -34,13 +34,7 @@ impl Contents {
         id: ContentId,
         page: &mut [u8; PAGE_BYTES],
     ) -> Result<()> {
-        if u64::from(id.0) >= inner.trailer.contents {
-            return Err(TraceError::NoSuchContent {
-                path: inner.source.path.clone(),
-                id: id.0,
-                count: inner.trailer.contents,
-            });
-        }
+        inner.check_content(id.0.into())?;
         let place = u64::from(id.0) / CONTENTS_PER_BLOCK as u64;
         let block = match self.cached(place) {
             Some(block) => block,

@@ -141,7 +141,7 @@ pub enum TraceError {
         /// The file.
         path: PathBuf,
         /// The content that was asked for.
-        id: u32,
+        id: u64,
         /// Contents in the trace.
         count: u64,
     },

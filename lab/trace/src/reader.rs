@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::columns::Limits;
-use crate::contents::Contents;
+use crate::contents::{self, Contents};
 use crate::describe::{AppInfo, Description, FileInfo, Summary};
 use crate::error::{Result, Section, TraceError};
 use crate::event::ContentId;
@@ -228,6 +228,19 @@ impl TraceReader {
         self.check_stop()?;
         self.inner.contents.copy(&self.inner, id, page)
     }
+
+    /// The contents of one block, one after the other: [`CONTENTS_PER_BLOCK`] of them, fewer in the last block. Block `n`
+    /// begins with content `n * CONTENTS_PER_BLOCK`.
+    ///
+    /// # Errors
+    ///
+    /// The trace has no such block, or it is damaged or cannot be read.
+    pub fn content_block(&self, block: u64) -> Result<Vec<u8>> {
+        self.check_stop()?;
+        self.inner
+            .check_content(block.saturating_mul(CONTENTS_PER_BLOCK as u64))?;
+        contents::unpack(&self.inner, block)
+    }
 }
 
 impl std::fmt::Debug for TraceReader {
@@ -253,6 +266,16 @@ impl Inner {
             return Err(TraceError::Stopped { path });
         }
         Ok(())
+    }
+
+    /// Checks that the trace has this content.
+    pub(crate) fn check_content(&self, id: u64) -> Result<()> {
+        let count = self.trailer.contents;
+        if id < count {
+            return Ok(());
+        }
+        let path = self.source.path.clone();
+        Err(TraceError::NoSuchContent { path, id, count })
     }
 
     /// The number of event blocks for which `before` holds; it holds for a prefix of them.

@@ -17,6 +17,9 @@ pub struct PoolConfig {
     pub accept_percent: u8,
     /// Empty spans are kept for reuse up to this many bytes; the rest goes back to the kernel.
     pub cache_bytes: u64,
+    /// Whether empty spans beyond those go back to the kernel. If not, they leave the pool's books only, and are used
+    /// again as they are: for models of a pool, where getting their pages again would take most of the time.
+    pub returns_spans: bool,
     /// Whether each object carries a checksum (4 bytes) that is checked on every load.
     pub verify: bool,
     /// How objects are laid out.
@@ -32,6 +35,7 @@ impl Default for PoolConfig {
             resume_percent: 90,
             accept_percent: 100,
             cache_bytes: 4 << 20,
+            returns_spans: true,
             verify: cfg!(debug_assertions),
             layout: Layout::SizeClasses,
         }

@@ -470,6 +470,7 @@ impl Pool {
             handles: &self.handles,
             cached_bytes: &self.counters.cached_bytes,
             cache_bytes: self.config.cache_bytes,
+            returns_spans: self.config.returns_spans,
         }
     }
 }

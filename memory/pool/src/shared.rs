@@ -18,6 +18,8 @@ pub(crate) struct Shared<'a> {
     /// Bytes of the empty spans that are kept, and how many that may be.
     pub(crate) cached_bytes: &'a Counter,
     pub(crate) cache_bytes: u64,
+    /// Whether other empty spans go back to the kernel.
+    pub(crate) returns_spans: bool,
 }
 
 impl Shared<'_> {
@@ -84,7 +86,7 @@ impl Deref for ObjectRef<'_> {
 pub(crate) struct EmptySpans {
     /// Kept for reuse: their memory is counted.
     pub(crate) cached: Vec<u32>,
-    /// These hold no memory.
+    /// These hold no memory, as far as the budget knows.
     pub(crate) discarded: Vec<u32>,
 }
 
@@ -105,7 +107,10 @@ impl EmptySpans {
         }
         shared.budget.charge(spans.span_bytes())?;
         let span = self.discarded.pop().expect("there is an empty span");
-        if let Err(errno) = spans.write(span).populate() {
+        // A span that was never given back has its pages already, all but the first time.
+        if shared.returns_spans
+            && let Err(errno) = spans.write(span).populate()
+        {
             self.discard(span, spans, shared);
             return Err(NoSlot::OutOfMemory(errno));
         }
@@ -133,10 +138,10 @@ impl EmptySpans {
         released
     }
 
-    /// Gives the pages of an empty span back to the kernel; the bytes of it.
+    /// Gives the pages of an empty span back, to the kernel or in the books alone; the bytes of it.
     fn discard(&mut self, span: u32, spans: &SpanSet, shared: Shared<'_>) -> u64 {
         let bytes = spans.span_bytes();
-        if spans.write(span).discard().is_err() {
+        if shared.returns_spans && spans.write(span).discard().is_err() {
             // The kernel kept the pages (memory locked by mlockall, for one), so they still count.
             self.cached.push(span);
             shared.cached_bytes.add(bytes);
@@ -145,5 +150,36 @@ impl EmptySpans {
         self.discarded.push(span);
         shared.budget.release(bytes);
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_that_are_not_returned_leave_the_books_and_keep_their_bytes() {
+        for returns_spans in [true, false] {
+            let (budget, spans) = (Budget::new(1 << 30, 100), SpanSet::new(4096));
+            let (handles, cached_bytes) = (HandleTable::new(), Counter::default());
+            let shared = Shared {
+                budget: &budget,
+                handles: &handles,
+                cached_bytes: &cached_bytes,
+                cache_bytes: 0,
+                returns_spans,
+            };
+            spans.reach(0, &budget).expect("room");
+            let before_bytes = budget.held_bytes();
+            let mut empty = EmptySpans::default();
+            empty.discarded.push(0);
+            let span = empty.take(&spans, shared).expect("room");
+            assert_eq!(budget.held_bytes(), before_bytes + 4096);
+            spans.write(span).fill(7);
+            assert_eq!(empty.retire(span, &spans, shared), 4096);
+            assert_eq!(budget.held_bytes(), before_bytes);
+            let left = if returns_spans { 0 } else { 7 };
+            assert!(spans.write(span).iter().all(|&byte| byte == left));
+        }
     }
 }

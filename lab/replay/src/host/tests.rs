@@ -25,7 +25,8 @@ fn contents() -> Arc<Contents> {
         }
         page
     };
-    Arc::new(Contents::from_pages((0..300).map(page).collect()))
+    let pages: Vec<_> = (0..300).map(page).collect();
+    Arc::new(Contents::from_pages(&pages))
 }
 
 fn config(scheme: &str, budget_pages: u64, backing_pages: u64) -> ReplayConfig {

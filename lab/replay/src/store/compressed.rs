@@ -6,6 +6,7 @@ use super::encodings::Encoding;
 use super::{Store, StoredObject};
 use crate::contents::{Contents, ZERO_PAGE};
 use crate::error::ReplayError;
+use bytes::{Bytes, BytesMut};
 use records::MemoryRecords;
 use rustc_hash::FxHashMap;
 use rustix::time::{ClockId, clock_gettime};
@@ -43,8 +44,35 @@ pub struct CompressedStore {
     /// What the other chunks were encoded to.
     encodings: Vec<Option<Arc<Encoding>>>,
     encoder: Encoder,
+    /// Room for the encodings that this store makes.
+    room: BytesMut,
     plain: Vec<u8>,
     record: Vec<u8>,
+    puts: Puts,
+}
+
+/// How long it takes to put an object into the pool. Reading the clock takes as long, so that one in a few is timed, which
+/// stands for those that follow.
+#[derive(Debug, Default)]
+struct Puts {
+    done: u32,
+    last_ns: u64,
+}
+
+impl Puts {
+    /// Prime, so that what happens every so many objects, as taking a new span, is timed as often as it happens.
+    const TIMED_EVERY: u32 = 13;
+
+    /// Does it; nanoseconds that it is taken to need. What fails is not counted.
+    fn time<T, E>(&mut self, put: impl FnOnce() -> Result<T, E>) -> Result<(T, u64), E> {
+        let begin_ns = self.done.is_multiple_of(Self::TIMED_EVERY).then(thread_ns);
+        let put = put()?;
+        if let Some(begin_ns) = begin_ns {
+            self.last_ns = elapsed_ns(begin_ns);
+        }
+        self.done = self.done.wrapping_add(1);
+        Ok((put, self.last_ns))
+    }
 }
 
 impl CompressedStore {
@@ -72,6 +100,7 @@ impl CompressedStore {
             limit_bytes: pool_limit_bytes,
             resume_percent: 100,
             verify: false,
+            returns_spans: false,
             cache_bytes: default.cache_bytes.min(pool_limit_bytes / 64),
             layout,
             ..default
@@ -88,21 +117,15 @@ impl CompressedStore {
             raw: FxHashMap::default(),
             encodings: Vec::new(),
             encoder: Encoder::new(Scratch::new()),
+            room: BytesMut::new(),
             plain: vec![0; MAX_CHUNK_PAGES * PAGE_BYTES],
             record: Vec::new(),
+            puts: Puts::default(),
         })
     }
 
     fn content(&self, page: PageId) -> ContentId {
         self.current.get(page.index()).copied().unwrap_or(UNKNOWN)
-    }
-
-    fn read(&self, content: ContentId, page: &mut [u8; PAGE_BYTES]) -> Result<(), ReplayError> {
-        if content == UNKNOWN {
-            *page = ZERO_PAGE;
-            return Ok(());
-        }
-        self.contents.read(content, page)
     }
 
     /// Checks that a chunk is where the engine has it.
@@ -131,12 +154,7 @@ impl CompressedStore {
         if let Some(encoding) = self.contents.encodings.get(plan, contents) {
             return Ok(encoding);
         }
-        let mut plain = std::mem::take(&mut self.plain);
-        for (&content, room) in contents.iter().zip(plain.as_chunks_mut::<PAGE_BYTES>().0) {
-            self.read(content, room)?;
-        }
-        self.plain = plain;
-        let plain = &self.plain[..contents.len() * PAGE_BYTES];
+        let plain = plain_pages(&self.contents, contents, &mut self.plain)?;
         let begin = thread_ns();
         let encoded = self.encoder.encode(plan, plain, &[]);
         let encode_ns = elapsed_ns(begin);
@@ -145,8 +163,8 @@ impl CompressedStore {
             source,
         })?;
         let bytes = match self.encoder.content(encoded) {
-            Content::Bytes(bytes) => bytes.into(),
-            Content::Filled(_) => Box::default(),
+            Content::Bytes(bytes) => copied(bytes, &mut self.room),
+            Content::Filled(_) => Bytes::new(),
         };
         let encoding = Arc::new(Encoding {
             contents: contents.into(),
@@ -177,12 +195,11 @@ impl CompressedStore {
         let room = (self.encoder.scratch(), &mut self.record);
         self.store.decode(chunk, room, &mut self.plain)?;
         let decode_ns = elapsed_ns(begin);
-        let mut expected = ZERO_PAGE;
+        let mut room = ZERO_PAGE;
         let got = self.plain.as_chunks::<PAGE_BYTES>().0;
         let pages = engine.chunk_pages(chunk);
         for ((&page, &content), got) in pages.iter().zip(&*encoding.contents).zip(got) {
-            self.read(content, &mut expected)?;
-            if *got != expected {
+            if got != page_of(&self.contents, content, &mut room)? {
                 return Err(wrong_content(engine, page));
             }
         }
@@ -194,11 +211,50 @@ impl CompressedStore {
         if one == other {
             return Ok(true);
         }
-        let (mut bytes, mut others) = (ZERO_PAGE, ZERO_PAGE);
-        self.read(one, &mut bytes)?;
-        self.read(other, &mut others)?;
-        Ok(bytes == others)
+        let (mut room, mut other_room) = (ZERO_PAGE, ZERO_PAGE);
+        let page = page_of(&self.contents, one, &mut room)?;
+        Ok(page == page_of(&self.contents, other, &mut other_room)?)
     }
+}
+
+/// A content, which may be none that the trace has told.
+fn page_of<'a>(
+    contents: &'a Contents,
+    content: ContentId,
+    room: &'a mut [u8; PAGE_BYTES],
+) -> Result<&'a [u8; PAGE_BYTES], ReplayError> {
+    if content == UNKNOWN {
+        return Ok(&ZERO_PAGE);
+    }
+    contents.get(content, room)
+}
+
+/// Pages with these contents one after the other, in `room` unless it is one that is in memory.
+fn plain_pages<'a>(
+    contents: &'a Contents,
+    wanted: &[ContentId],
+    room: &'a mut [u8],
+) -> Result<&'a [u8], ReplayError> {
+    let pages = room.as_chunks_mut::<PAGE_BYTES>().0;
+    if let [content] = wanted {
+        return Ok(page_of(contents, *content, &mut pages[0])?);
+    }
+    let mut read = ZERO_PAGE;
+    for (&content, page) in wanted.iter().zip(&mut *pages) {
+        *page = *page_of(contents, content, &mut read)?;
+    }
+    Ok(pages[..wanted.len()].as_flattened())
+}
+
+/// Copies bytes to the front of `room`, and takes them out of it. One allocation serves many: threads that allocate each encoding
+/// by itself would keep changing the protection of their heaps, in turn.
+fn copied(bytes: &[u8], room: &mut BytesMut) -> Bytes {
+    const ROOM_BYTES: usize = 1 << 20;
+    if room.capacity() < bytes.len() {
+        *room = BytesMut::with_capacity(ROOM_BYTES.max(bytes.len()));
+    }
+    room.extend_from_slice(bytes);
+    room.split().freeze()
 }
 
 fn wrong_content(engine: &Engine, page: PageId) -> ReplayError {
@@ -230,9 +286,9 @@ impl Store for CompressedStore {
     }
 
     fn sample(&self, page: PageId) -> Result<[u8; SAMPLE_BYTES], ReplayError> {
-        let mut bytes = ZERO_PAGE;
-        self.read(self.content(page), &mut bytes)?;
-        let (sample, _) = bytes.split_first_chunk().expect("a page is longer");
+        let mut room = ZERO_PAGE;
+        let page = page_of(&self.contents, self.content(page), &mut room)?;
+        let (sample, _) = page.split_first_chunk().expect("a page is longer");
         Ok(*sample)
     }
 
@@ -248,21 +304,21 @@ impl Store for CompressedStore {
             *content = self.content(page);
         }
         let encoding = self.encode(chunk, plan, &contents[..pages.len()])?;
-        let begin = thread_ns();
-        let stored = self.store.put(chunk, encoding.encoded, encoding.content());
-        let cpu_ns = encoding.encode_ns + elapsed_ns(begin);
-        let stored = stored.map(|stored| StoredObject {
+        let put = || self.store.put(chunk, encoding.encoded, encoding.content());
+        let (stored, put_ns) = match self.puts.time(put) {
+            Ok(stored) => stored,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let cpu_ns = encoding.encode_ns + put_ns;
+        if self.encodings.len() <= chunk.index() {
+            self.encodings.resize(chunk.index() + 1, None);
+        }
+        self.encodings[chunk.index()] = Some(encoding);
+        Ok(Ok(StoredObject {
             bytes: stored.bytes,
             cpu_ns,
             pool_page: stored.pool_page,
-        });
-        if stored.is_ok() {
-            if self.encodings.len() <= chunk.index() {
-                self.encodings.resize(chunk.index() + 1, None);
-            }
-            self.encodings[chunk.index()] = Some(encoding);
-        }
-        Ok(stored)
+        }))
     }
 
     fn load(&mut self, engine: &Engine, chunk: ChunkId, place: Place) -> Result<u64, ReplayError> {

@@ -3,6 +3,7 @@
 //! Plan and contents decide what a chunk is encoded to. So each distinct chunk is compressed and decompressed once, however
 //! often and under whatever schemes it is stored and loaded, and the time of that once counts each time.
 
+use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use warmswap_codec::ChunkPlan;
@@ -21,8 +22,8 @@ pub struct Encoding {
     /// What the encoder made of them.
     pub encoded: Encoded,
     /// Its bytes.
-    pub bytes: Box<[u8]>,
-    /// Nanoseconds that it took.
+    pub bytes: Bytes,
+    /// Nanoseconds that the encoder took.
     pub encode_ns: u64,
     /// Nanoseconds that it took to decode it and to find the same contents, once that was done.
     pub decode_ns: OnceLock<u64>,
