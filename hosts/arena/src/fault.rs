@@ -157,6 +157,11 @@ pub enum Served {
     NoFrame,
 }
 
+/// Places of the arrival queue: one a page, in arenas of neither few pages nor many. What has to be looked at where the queue
+/// has forgotten something is in proportion to the arena then.
+const LEAST_ARRIVALS: usize = 1 << 8;
+const MOST_ARRIVALS: usize = 1 << 16;
+
 /// Waits for a frame in a row that freed none, after which the pager may itself be waiting for a fault to be resolved.
 const WAITS_IN_VAIN: u32 = 3;
 
@@ -182,13 +187,14 @@ impl Core {
         store: ChunkStore,
         hooks: Arc<dyn FaultHooks>,
     ) -> Self {
+        let arrivals = (memory.range().len() / PAGE_BYTES).clamp(LEAST_ARRIVALS, MOST_ARRIVALS);
         Self {
             memory,
             words,
             frames,
             store,
             files: Files::default(),
-            arrivals: ArrivalQueue::new(1 << 16),
+            arrivals: ArrivalQueue::new(arrivals),
             counts: FaultCounts::default(),
             gate: Gate::default(),
             hooks,
