@@ -1,5 +1,6 @@
 //! What pages hold, and what they should hold.
 
+use core::array;
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
 
 use std::kernel::{self, PAGE_BYTES};
@@ -9,6 +10,8 @@ use std::machine;
 const PIECE_WORDS: usize = 128;
 /// Pieces of a page, each with a version of its own.
 pub const PIECES: usize = PAGE_BYTES / 8 / PIECE_WORDS;
+
+type Piece = [u64; PIECE_WORDS];
 
 /// A page as it should be.
 #[derive(Debug, Default)]
@@ -39,7 +42,18 @@ pub struct Verified {
     pub writes: AtomicU64,
 }
 
-fn mix(value: u64) -> u64 {
+/// Small numbers without an order.
+const NEAR_BY: [u64; 32] = {
+    let mut numbers = [0; 32];
+    let mut i = 0;
+    while i < numbers.len() {
+        numbers[i] = mix(i as u64) & 0xffff;
+        i += 1;
+    }
+    numbers
+};
+
+const fn mix(value: u64) -> u64 {
     let z = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ z >> 31
@@ -60,20 +74,21 @@ impl Memory {
         self.pages.len()
     }
 
-    /// The word at a place of a piece of a page in that version. Pages differ in how well they can be compressed.
-    fn word(&self, page: usize, piece: usize, version: u64, i: usize) -> u64 {
+    /// What a piece of a page holds in that version. Pages differ in how well they can be compressed.
+    fn piece(&self, page: usize, piece: usize, version: u64) -> Piece {
         if version == 0 {
-            return 0;
+            return [0; PIECE_WORDS];
         }
         let page_key = mix(self.salt ^ page as u64);
         let key = page_key.wrapping_add(version << 8 | piece as u64);
+        let mixed = |i: usize| mix(key.wrapping_add(i as u64));
         match page_key % 8 {
             // The same all over the page, where all pieces have the same version.
-            0 => page_key.wrapping_add(version),
-            1..=4 => key.wrapping_add((i & 7) as u64),
-            5 if i >= PIECE_WORDS / 2 => key,
-            5 | 6 => mix(key.wrapping_add(i as u64)),
-            _ => key.wrapping_add(mix(i as u64 & 31) & 0xffff),
+            0 => [page_key.wrapping_add(version); PIECE_WORDS],
+            1..=4 => array::from_fn(|i| key.wrapping_add((i & 7) as u64)),
+            5 => array::from_fn(|i| if i < PIECE_WORDS / 2 { mixed(i) } else { key }),
+            6 => array::from_fn(mixed),
+            _ => array::from_fn(|i| key.wrapping_add(NEAR_BY[i % NEAR_BY.len()])),
         }
     }
 
@@ -129,9 +144,7 @@ impl Memory {
                 let version = &self.pages[page].versions[piece];
                 self.compare(page, piece, words);
                 let next = version.fetch_add(1, Relaxed) + 1;
-                for (i, word) in words.iter_mut().enumerate() {
-                    *word = self.word(page, piece, next, i);
-                }
+                words.copy_from_slice(&self.piece(page, piece, next));
             });
             verified.writes.fetch_add(1, Relaxed);
             machine::progress();
@@ -165,10 +178,12 @@ impl Memory {
 
     fn compare(&self, page: usize, piece: usize, words: &[u64]) {
         let version = self.pages[page].versions[piece].load(Relaxed);
-        for (i, &word) in words.iter().enumerate() {
-            let wanted = self.word(page, piece, version, i);
-            assert!(
-                word == wanted,
+        let wanted = self.piece(page, piece, version);
+        if words != wanted {
+            let is_other = |&i: &usize| words.get(i) != Some(&wanted[i]);
+            let i = (0..PIECE_WORDS).find(is_other).unwrap_or(0);
+            let (word, wanted) = (words[i], wanted[i]);
+            panic!(
                 "page {page}, piece {piece}, word {i}: {word:#x} in place of {wanted:#x} (version {version})"
             );
         }

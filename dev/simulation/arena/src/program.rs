@@ -21,6 +21,7 @@ use crate::fault::Core;
 use crate::frames::FrameSource;
 use crate::hooks::{FaultHooks, HandlerHooks, RegionHooks};
 use crate::page_words::{State, Word};
+use crate::scenario::budget_bytes;
 use crate::shared::{AddressKind, Shared};
 use crate::stats::ArenaStats;
 
@@ -97,7 +98,7 @@ struct Program {
 
 /// The main task.
 pub fn program(random: &mut Random) -> (Verified, ArenaStats) {
-    let budget = (1 << 20) + random.below(3 << 20);
+    let budget = budget_bytes(random);
     let scheme = ["zram", "warmswap", "zram+keep-copies=on", "ariadne"][random.below(4) as usize];
     let spec = SchemeSpec::parse(scheme).unwrap_or_else(|error| panic!("{scheme}: {error}"));
     let pages = (budget / 8192 + random.below(budget / 2048)) as usize;
@@ -138,7 +139,7 @@ pub fn program(random: &mut Random) -> (Verified, ArenaStats) {
         app: app.unwrap_or_else(|error| panic!("{error}")),
         shared,
         verified: Verified::default(),
-        operations: 1000 + random.below(6000),
+        operations: 2000 + random.below(12_000),
         has_ended: AtomicBool::new(false),
     });
     let start = |does: fn(&Program, &mut Random), mut random: Random| {

@@ -22,17 +22,34 @@ use crate::program::program;
 use crate::region::{Advice, Region};
 use crate::stats::ArenaStats;
 
-/// Schemes whose ways through the pager differ.
-const SCHEMES: [&str; 8] = [
+/// Schemes whose ways through the pager differ. The costly codec is seldom one of a simulation's.
+const SCHEMES: [&str; 16] = [
+    "zram",
     "zram",
     "zram+keep-copies=on",
+    "zram+keep-copies=on",
     "zram+codec=zstd+prefetch=next:buffer=8",
+    "zram+prefetch=next:buffer=8",
+    "ezswap",
     "ezswap",
     "asap",
+    "asap",
+    "ariadne",
     "ariadne",
     "warmswap",
     "warmswap",
+    "warmswap",
+    "warmswap",
 ];
+
+/// How arenas get their faults.
+const FAULT_MODES: [FaultMode; 2] = [FaultMode::Signal, FaultMode::Thread];
+
+/// Arenas before the first simulation of a thread.
+const WARM_UPS: u64 = 4;
+
+/// The least limit of a pool: what describes it takes most of that.
+const LEAST_POOL_BYTES: u64 = 256 << 10;
 
 /// What a simulation did.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +89,7 @@ pub fn simulate(seed: u64) -> Outcome {
         if is_program {
             program(&mut random)
         } else {
-            world(random)
+            world(random, &FAULT_MODES)
         }
     })
 }
@@ -86,7 +103,7 @@ pub fn simulate_pinned(seed: u64) -> Outcome {
         busy: 1000,
         ..kernel::Config::default()
     };
-    simulate_with(seed, kernel, move || world(Random::new(seed)))
+    simulate_with(seed, kernel, move || world(Random::new(seed), &FAULT_MODES))
 }
 
 /// What the kernel refuses in a simulation; nothing in one of four.
@@ -137,24 +154,34 @@ fn warm_up() {
             kernel: kernel::Config::default(),
         };
         machine::run(config, || {
-            world(Random::new(0));
+            // More than one, since not all of them store pages.
+            for seed in 0..WARM_UPS {
+                world(Random::new(seed), &[FaultMode::Signal]);
+            }
         });
     }
 }
 
+/// The budget of a simulation: half a MiB to four. What it is about lies in caches mostly.
+pub fn budget_bytes(random: &mut Random) -> u64 {
+    let least = 1 << 19 << random.below(3);
+    least + random.below(least)
+}
+
 /// The main task.
-fn world(mut random: Random) -> (Verified, ArenaStats) {
-    let budget = (1 << 20) + random.below(3 << 20);
+fn world(mut random: Random, fault_modes: &[FaultMode]) -> (Verified, ArenaStats) {
+    let budget = budget_bytes(&mut random);
     let scheme = SCHEMES[random.below(SCHEMES.len() as u64) as usize];
     let spec = SchemeSpec::parse(scheme).unwrap_or_else(|error| panic!("{scheme}: {error}"));
+    let pool_limit_bytes = (budget / 4 + random.below(budget / 2)).max(LEAST_POOL_BYTES);
     let config = ArenaConfig {
-        pool_limit_bytes: (random.below(3) == 0).then_some(budget / 4 + random.below(budget / 2)),
+        pool_limit_bytes: (random.below(3) == 0).then_some(pool_limit_bytes),
         mechanism: [Mechanism::Move, Mechanism::Move, Mechanism::Copy][random.below(3) as usize],
-        fault_mode: [FaultMode::Signal, FaultMode::Thread][random.below(2) as usize],
+        fault_mode: fault_modes[random.below(fault_modes.len() as u64) as usize],
         handler_threads: 1 + random.below(3) as usize,
         restore_threads: 1 + random.below(2) as usize,
         service_slots: 1 + random.below(4) as usize,
-        address_space_bytes: 128 << 20,
+        address_space_bytes: 32 << 20,
         backing_limit_bytes: 64 << 20,
         tape: std::env::var_os("WARMSWAP_TAPE").map(Into::into),
         ..ArenaConfig::new(budget, spec)
@@ -190,7 +217,7 @@ fn world(mut random: Random) -> (Verified, ArenaStats) {
         apps,
         arena,
         verified: Verified::default(),
-        operations: 100 + random.below(1500),
+        operations: 200 + random.below(3000),
     });
     let tasks: Vec<_> = (0..1 + random.below(5))
         .map(|_| {

@@ -3,7 +3,10 @@
 use warmswap_simulation::{simulate, simulate_pinned, simulate_pool};
 
 /// Simulations of a run of the tests.
-const SIMULATIONS: u64 = 200;
+const SIMULATIONS: u64 = 120;
+
+/// Simulations after which a long run says how far it is. It can be ended at any moment.
+const SAID_EVERY: u64 = 100;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -22,6 +25,12 @@ fn every_page_holds_what_it_should() {
         }
         assert_eq!(outcome.machine.late_wakes, 0, "seed {seed}");
         swaps += outcome.swaps;
+        let done = seed - first + 1;
+        if done.is_multiple_of(SAID_EVERY) {
+            println!(
+                "{done} simulations, seeds from {first} on: {swaps} verified page swaps so far"
+            );
+        }
     }
     println!("{count} simulations, seeds from {first} on: {swaps} verified page swaps");
 }

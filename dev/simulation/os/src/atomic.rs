@@ -1,9 +1,10 @@
-//! Atomics whose every access is a shared step. All of them are sequentially consistent: what depends on weaker orders
-//! is not found here.
+//! Atomics whose every access is a shared step. As all tasks run on one thread, all of them are sequentially consistent:
+//! what depends on weaker orders is not found here. The orders are for statics, which several simulations of a process
+//! share.
 
 use std::fmt;
 pub use std::sync::atomic::Ordering;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use crate::kernel;
 use crate::machine::step;
@@ -31,21 +32,21 @@ macro_rules! atomic {
             #[inline]
             pub fn load(&self, _: Ordering) -> $value {
                 step();
-                self.0.load(SeqCst)
+                self.0.load(Acquire)
             }
 
             /// As in `std`.
             #[inline]
             pub fn store(&self, value: $value, _: Ordering) {
                 step();
-                self.0.store(value, SeqCst);
+                self.0.store(value, Release);
             }
 
             /// As in `std`.
             #[inline]
             pub fn swap(&self, value: $value, _: Ordering) -> $value {
                 step();
-                self.0.swap(value, SeqCst)
+                self.0.swap(value, AcqRel)
             }
 
             /// As in `std`.
@@ -61,7 +62,7 @@ macro_rules! atomic {
                 _: Ordering,
             ) -> Result<$value, $value> {
                 step();
-                self.0.compare_exchange(current, new, SeqCst, SeqCst)
+                self.0.compare_exchange(current, new, AcqRel, Acquire)
             }
 
             /// As in `std`.
@@ -132,7 +133,7 @@ macro_rules! arithmetic {
                 #[inline]
                 pub fn $operation(&self, value: $value, _: Ordering) -> $value {
                     step();
-                    self.0.$operation(value, SeqCst)
+                    self.0.$operation(value, AcqRel)
                 }
             )*
         }
@@ -188,25 +189,25 @@ impl<T> AtomicPtr<T> {
     /// As in `std`.
     pub fn load(&self, _: Ordering) -> *mut T {
         step();
-        self.0.load(SeqCst)
+        self.0.load(Acquire)
     }
 
     /// As in `std`.
     pub fn store(&self, value: *mut T, _: Ordering) {
         step();
-        self.0.store(value, SeqCst);
+        self.0.store(value, Release);
     }
 
     /// As in `std`.
     pub fn swap(&self, value: *mut T, _: Ordering) -> *mut T {
         step();
-        self.0.swap(value, SeqCst)
+        self.0.swap(value, AcqRel)
     }
 }
 
 impl AtomicU32 {
     /// The value, without a step.
     pub(crate) fn peek(&self) -> u32 {
-        self.0.load(SeqCst)
+        self.0.load(Acquire)
     }
 }

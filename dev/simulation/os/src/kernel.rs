@@ -2,28 +2,32 @@
 //! touch it.
 //!
 //! Contents are real: an address of the simulation is one of this process, and always accessible to the code under test.
-//! What the model keeps is whether the kernel would have a page there. Where it would not, the bytes are a pattern that no
-//! program writes, so that nothing that is read there goes unnoticed.
+//! What the model keeps is whether the kernel would have a page there. Where it would not, words of a pattern that no
+//! program writes are all over the page, so that nothing that is read there goes unnoticed.
 //!
 //! One call is one step: nothing else runs while it changes memory, but a call that does a part of its work and says so
 //! lets others go between the parts.
 
 mod access;
+mod pages;
 
 pub use access::{is_present, read, share, write};
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
 
-use rustc_hash::FxHashMap;
-
+use self::pages::{Page, Pages};
 use crate::machine::{self, Wait};
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 
-/// What the bytes of pages are that the kernel does not have.
-const POISON: u8 = 0xdb;
+/// What pages hold here and there that the kernel does not have. No page with such a word is what it should be: pages are
+/// read as wholes.
+const POISON: u64 = 0xdbdb_dbdb_dbdb_dbdb;
+
+/// Of so many words of such a page the first one is poison, so that no part of it is what it should be.
+const WORDS_A_POISON: usize = 64;
 
 /// How often the kernel refuses, in a thousand calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,18 +61,6 @@ pub struct Counts {
     pub refused: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Page {
-    is_present: bool,
-    is_protected: bool,
-    /// The frame is a child's, too: it cannot be moved until it was written to.
-    is_shared: bool,
-    /// Until then it cannot be moved.
-    pinned_until_ns: u64,
-    /// Times that it was filled.
-    fills: u64,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     page: usize,
@@ -80,7 +72,7 @@ struct Fault {
 /// The state of the kernel. Pages are named by their addresses, divided by [`PAGE_BYTES`].
 pub(crate) struct Kernel {
     config: Config,
-    pages: FxHashMap<usize, Page>,
+    pages: Pages,
     faults: VecDeque<Fault>,
     features: u64,
     pub counts: Counts,
@@ -99,7 +91,7 @@ impl Kernel {
     pub fn new(config: Config) -> Self {
         Self {
             config,
-            pages: FxHashMap::default(),
+            pages: Pages::default(),
             faults: VecDeque::new(),
             features: 0,
             counts: Counts::default(),
@@ -108,9 +100,11 @@ impl Kernel {
 }
 
 fn poison(page: usize) {
-    let bytes: *mut u8 = std::ptr::with_exposed_provenance_mut(page * PAGE_BYTES);
-    // SAFETY: registered pages are mapped for reading and writing, and no reference to a missing page exists.
-    unsafe { bytes.write_bytes(POISON, PAGE_BYTES) };
+    let words: *mut u64 = std::ptr::with_exposed_provenance_mut(page * PAGE_BYTES);
+    for i in (0..PAGE_BYTES / 8).step_by(WORDS_A_POISON) {
+        // SAFETY: registered pages are mapped for reading and writing, and no reference to a missing page exists.
+        unsafe { words.add(i).write(POISON) };
+    }
 }
 
 /// # Safety
@@ -193,7 +187,7 @@ fn register(pages: std::ops::Range<usize>) {
     machine::machine(|m| {
         for page in pages {
             poison(page);
-            m.kernel.pages.insert(page, Page::default());
+            m.kernel.pages.insert(page);
         }
     });
 }
@@ -208,7 +202,7 @@ pub(crate) fn unmap(pages: std::ops::Range<usize>) {
     machine::with(|m| {
         if !m.kernel.pages.is_empty() && pages.len() <= 1 << 16 {
             for page in pages {
-                m.kernel.pages.remove(&page);
+                m.kernel.pages.remove(page);
             }
         }
     });
@@ -261,7 +255,7 @@ fn fill(start: u64, len: u64, protect: bool, with: impl Fn(usize)) -> (usize, Er
                 m.kernel.counts.refused += 1;
                 return (i * PAGE_BYTES, libc::ENOMEM);
             }
-            match m.kernel.pages.get_mut(&page) {
+            match m.kernel.pages.get_mut(page) {
                 None => return (i * PAGE_BYTES, libc::ENOENT),
                 Some(found) if found.is_present => return (i * PAGE_BYTES, libc::EEXIST),
                 Some(found) => {
@@ -346,12 +340,12 @@ impl machine::Machine {
         let config = self.kernel.config;
         let now_ns = self.now();
         let (to_page, from_page) = (to / PAGE_BYTES, from / PAGE_BYTES);
-        match self.kernel.pages.get(&to_page) {
+        match self.kernel.pages.get(to_page) {
             None => return Err(libc::ENOENT),
             Some(page) if page.is_present => return Err(libc::EEXIST),
             Some(_) => {}
         }
-        let Some(source) = self.kernel.pages.get_mut(&from_page) else {
+        let Some(source) = self.kernel.pages.get_mut(from_page) else {
             return Err(libc::ENOENT);
         };
         if !source.is_present {
@@ -379,7 +373,7 @@ impl machine::Machine {
         // SAFETY: passed on to the caller.
         unsafe { copy_page(to, from) };
         poison(from_page);
-        if let Some(page) = self.kernel.pages.get_mut(&to_page) {
+        if let Some(page) = self.kernel.pages.get_mut(to_page) {
             *page = Page {
                 fills: page.fills + 1,
                 ..frame
@@ -407,7 +401,7 @@ fn protect(pages: std::ops::Range<usize>, on: bool) -> Result<(), Errno> {
             return Err(libc::ENOENT);
         }
         for page in pages.clone() {
-            if let Some(page) = m.kernel.pages.get_mut(&page) {
+            if let Some(page) = m.kernel.pages.get_mut(page) {
                 page.is_protected = on && page.is_present;
             }
         }
@@ -424,11 +418,11 @@ pub(crate) fn discard(address: usize, len: usize) -> bool {
     machine::step();
     let pages = pages_of(address, len);
     machine::with(|m| {
-        if !m.kernel.pages.contains_key(&pages.start) {
+        if m.kernel.pages.get(pages.start).is_none() {
             return false;
         }
         for page in pages {
-            if let Some(found) = m.kernel.pages.get_mut(&page) {
+            if let Some(found) = m.kernel.pages.get_mut(page) {
                 m.kernel.counts.discarded += u64::from(found.is_present);
                 *found = Page {
                     fills: found.fills,
@@ -446,7 +440,7 @@ pub(crate) fn discard(address: usize, len: usize) -> bool {
 pub(crate) fn pagemap_entry(page: usize) -> u64 {
     machine::step();
     let exclusive = |page: &Page| if page.is_shared { 0 } else { 1 << 56 };
-    machine::machine(|m| match m.kernel.pages.get(&page) {
+    machine::machine(|m| match m.kernel.pages.get(page) {
         Some(page) if page.is_present => 1 << 63 | exclusive(page),
         _ => 0,
     })
@@ -455,7 +449,7 @@ pub(crate) fn pagemap_entry(page: usize) -> u64 {
 /// Something was written to an address, not by [`write`].
 pub(crate) fn was_written(address: usize) {
     machine::with(|m| {
-        if let Some(page) = m.kernel.pages.get_mut(&(address / PAGE_BYTES)) {
+        if let Some(page) = m.kernel.pages.get_mut(address / PAGE_BYTES) {
             page.is_shared = false;
         }
     });

@@ -49,15 +49,16 @@ pub(crate) struct Machine {
     stalls: u32,
     switches: u64,
     progress_ns: u64,
-    /// A task that runs is to say where.
-    is_stuck: bool,
     late_wakes: u64,
 }
 
 thread_local! {
-    static MACHINE: RefCell<Option<Machine>> = const { RefCell::new(None) };
+    /// A reference, which needs no destructor: an access does not look whether one is registered.
+    static MACHINE: RefCell<Option<&'static mut Machine>> = const { RefCell::new(None) };
     /// Steps until the next switch. 0 only ever means "ask the scheduler".
     static SLICE: Cell<u32> = const { Cell::new(0) };
+    /// Nothing is achieved: the running task is to say where it is.
+    static IS_STUCK: Cell<bool> = const { Cell::new(false) };
     static YIELDER: Cell<Option<*const Yielder<(), ()>>> = const { Cell::new(None) };
 }
 
@@ -111,7 +112,7 @@ fn switch() {
         unsafe { &*yielder }.suspend(());
         YIELDER.set(Some(yielder));
     }
-    if machine(Machine::begin_slice) {
+    if IS_STUCK.get() {
         machine(|m| panic!("nothing was achieved for {STUCK_NS} ns: {:#?}", m.tasks));
     }
 }
@@ -122,11 +123,13 @@ pub(crate) fn is_task() -> bool {
 }
 
 /// Does something with the machine; `None` outside a simulation. Nothing in it takes a step.
+#[inline]
 pub(crate) fn with<R>(does: impl FnOnce(&mut Machine) -> R) -> Option<R> {
-    MACHINE.with_borrow_mut(|machine| machine.as_mut().map(does))
+    MACHINE.with_borrow_mut(|machine| machine.as_deref_mut().map(does))
 }
 
 /// The same, where there is a simulation.
+#[inline]
 pub(crate) fn machine<R>(does: impl FnOnce(&mut Machine) -> R) -> R {
     with(does).unwrap_or_else(|| panic!("no simulation is running"))
 }
@@ -198,14 +201,13 @@ impl Machine {
         self.tasks.wake(most, &mut self.random, is_it)
     }
 
-    /// Chooses the task that goes on. One must be there that has not ended.
+    /// Chooses the task that goes on for some steps. One must be there that has not ended.
     fn choose(&mut self) {
         loop {
             self.switches += 1;
             self.now_ns += SWITCH_NS;
             self.tasks.pass(self.now_ns, self.switches);
             let ready = self.tasks.ready();
-            self.is_stuck = self.now_ns.saturating_sub(self.progress_ns) > STUCK_NS;
             if ready == 0 {
                 self.skip();
                 continue;
@@ -221,6 +223,10 @@ impl Machine {
                 continue;
             }
             self.current = task;
+            SLICE.set(self.random.slice(self.slice));
+            if self.is_stuck() {
+                IS_STUCK.set(true);
+            }
             return;
         }
     }
@@ -240,7 +246,7 @@ impl Machine {
     /// No task can run: goes on to where one can.
     fn skip(&mut self) {
         assert!(
-            !self.is_stuck,
+            !self.is_stuck(),
             "nothing was achieved for {STUCK_NS} ns: {:#?}",
             self.tasks
         );
@@ -254,10 +260,9 @@ impl Machine {
         }
     }
 
-    /// The chosen task goes on for some steps. Whether it is to say where it is, since nothing is achieved.
-    fn begin_slice(&mut self) -> bool {
-        SLICE.set(self.random.slice(self.slice));
-        self.is_stuck
+    /// Whether nothing was achieved for long.
+    fn is_stuck(&self) -> bool {
+        self.now_ns.saturating_sub(self.progress_ns) > STUCK_NS
     }
 }
 
@@ -290,17 +295,19 @@ pub fn run(config: Config, main: impl FnOnce() + 'static) -> Report {
         stalls,
         switches: 0,
         progress_ns: 0,
-        is_stuck: false,
         late_wakes: 0,
     };
     machine.spawn("main".into(), Box::new(main));
-    MACHINE.set(Some(machine));
+    MACHINE.set(Some(Box::leak(Box::new(machine))));
+    IS_STUCK.set(false);
     // After a failure the tasks stay where they are: what they would do on their way out is no part of the simulation.
     let mut coroutines = std::mem::ManuallyDrop::new(Vec::new());
     self::machine(Machine::choose);
     loop {
         let current = self::machine(|m| {
-            coroutines.extend(m.new.drain(..).map(|body| Some(coroutine(body))));
+            if !m.new.is_empty() {
+                coroutines.extend(m.new.drain(..).map(|body| Some(coroutine(body))));
+            }
             m.current
         });
         resume(&mut coroutines, current);
@@ -311,13 +318,18 @@ pub fn run(config: Config, main: impl FnOnce() + 'static) -> Report {
             }
         }
     }
-    let machine = MACHINE.take();
-    machine.map_or_else(Report::default, |m| Report {
+    SLICE.set(0);
+    let Some(leaked) = MACHINE.take() else {
+        return Report::default();
+    };
+    // SAFETY: it was leaked above, and this was the only reference.
+    let m = unsafe { Box::from_raw(leaked) };
+    Report {
         switches: m.switches,
         time_ns: m.now_ns,
         late_wakes: m.late_wakes,
         kernel: m.kernel.counts,
-    })
+    }
 }
 
 /// Has every panic name the seed, also one that cannot unwind.
@@ -342,7 +354,6 @@ fn coroutine(body: Body) -> Stack {
     let stack = DefaultStack::new(STACK_BYTES).expect("memory for a stack");
     Coroutine::with_stack(stack, move |yielder, ()| {
         YIELDER.set(Some(yielder));
-        machine(Machine::begin_slice);
         body();
     })
 }
@@ -354,17 +365,15 @@ fn resume(coroutines: &mut [Option<Stack>], task: usize) {
     };
     let result = catch_unwind(AssertUnwindSafe(|| coroutine.resume(())));
     YIELDER.set(None);
-    SLICE.set(0);
     match result {
         Ok(CoroutineResult::Yield(())) => {}
         Ok(CoroutineResult::Return(())) => coroutines[task] = None,
         Err(reason) => {
             let failed = MACHINE.take();
             let (name, switches) = failed.map_or((String::new(), 0), |m| {
-                let failed = (m.tasks.get(task).name.clone(), m.switches);
-                std::mem::forget(m);
-                failed
+                (m.tasks.get(task).name.clone(), m.switches)
             });
+            SLICE.set(0);
             eprintln!("simulation: task {name:?} failed after {switches} switches");
             resume_unwind(reason);
         }

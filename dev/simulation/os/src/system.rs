@@ -135,7 +135,10 @@ pub mod mm {
         unsafe { ::rustix::mm::mmap_anonymous(address, len, protection, flags) }
     }
 
-    /// Advice; registered pages lose their frames in the model.
+    /// Bytes that are cleared more cheaply than the kernel takes them back and brings them again.
+    const CLEARED_BYTES: usize = 64 << 10;
+
+    /// Advice; registered pages lose their frames in the model, other memory is only cleared, and has its pages.
     ///
     /// # Safety
     /// As the real one.
@@ -143,8 +146,18 @@ pub mod mm {
     /// # Errors
     /// As the real one.
     pub unsafe fn madvise(address: *mut c_void, len: usize, advice: Advice) -> Result<(), Errno> {
-        if advice == Advice::LinuxDontNeed && kernel::discard(address.addr(), len) {
+        if advice == Advice::LinuxPopulateWrite {
             return Ok(());
+        }
+        if advice == Advice::LinuxDontNeed {
+            if kernel::discard(address.addr(), len) {
+                return Ok(());
+            }
+            if len <= CLEARED_BYTES {
+                // SAFETY: the caller gives up memory of its own, which it may write to.
+                unsafe { address.cast::<u8>().write_bytes(0, len) };
+                return Ok(());
+            }
         }
         // SAFETY: passed on to the caller.
         unsafe { ::rustix::mm::madvise(address, len, advice) }

@@ -1,6 +1,7 @@
 //! How programs reach their memory: an access is possible, or it is a fault.
 
 use std::ffi::c_void;
+use std::sync::OnceLock;
 
 use super::{FEATURE_SIGBUS, Fault, PAGE_BYTES};
 use crate::machine::{self, Wait};
@@ -32,10 +33,9 @@ fn access(address: usize, is_write: bool, does: impl FnOnce()) -> u64 {
         machine::step();
         let fault = machine::machine(|m| m.try_access(page, is_write));
         match fault {
-            Access::Possible => {
+            Access::Possible(fills) => {
                 does();
-                let fills = machine::machine(|m| m.kernel.pages.get(&page).map(|page| page.fills));
-                return fills.unwrap_or(0);
+                return fills;
             }
             Access::Raises => raise(address),
             Access::Waits => wait_for(page),
@@ -45,7 +45,8 @@ fn access(address: usize, is_write: bool, does: impl FnOnce()) -> u64 {
 
 /// What an access does.
 enum Access {
-    Possible,
+    /// The page was filled so often.
+    Possible(u64),
     /// SIGBUS.
     Raises,
     /// An event is there to be read.
@@ -54,13 +55,13 @@ enum Access {
 
 impl machine::Machine {
     fn try_access(&mut self, page: usize, is_write: bool) -> Access {
-        let Some(found) = self.kernel.pages.get_mut(&page) else {
+        let Some(found) = self.kernel.pages.get_mut(page) else {
             panic!("a segmentation fault on page {page:#x}");
         };
         let is_protected = found.is_present && found.is_protected && is_write;
         if found.is_present && !is_protected {
             found.is_shared &= !is_write;
-            return Access::Possible;
+            return Access::Possible(found.fills);
         }
         self.kernel.counts.faults += 1;
         if self.kernel.features & FEATURE_SIGBUS != 0 {
@@ -78,24 +79,34 @@ impl machine::Machine {
     }
 }
 
-/// Calls the handler of SIGBUS that the process has.
+type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
+
+/// The handler of SIGBUS that the process has; no simulation replaces it.
+fn handler() -> Handler {
+    static HANDLER: OnceLock<Handler> = OnceLock::new();
+    *HANDLER.get_or_init(|| {
+        // SAFETY: zeros are a valid value of this structure.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: asks only.
+        unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut action) };
+        assert!(
+            action.sa_flags & libc::SA_SIGINFO != 0,
+            "no handler of SIGBUS"
+        );
+        // SAFETY: an action with SA_SIGINFO holds a function of this type.
+        unsafe { std::mem::transmute::<usize, Handler>(action.sa_sigaction) }
+    })
+}
+
+/// Calls the handler of SIGBUS.
 fn raise(address: usize) {
-    type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
-    // SAFETY: zeros are a valid value of these structures.
-    let (mut action, mut info): (libc::sigaction, libc::siginfo_t) = unsafe { std::mem::zeroed() };
-    // SAFETY: asks only.
-    unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut action) };
-    assert!(
-        action.sa_flags & libc::SA_SIGINFO != 0,
-        "no handler of SIGBUS"
-    );
+    // SAFETY: zeros are a valid value of this structure.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     info.si_signo = libc::SIGBUS;
     info.si_code = 2;
     // SAFETY: the address of a fault stands behind three numbers of four bytes and a gap of four.
     unsafe { (&raw mut info).cast::<usize>().add(2).write(address) };
-    // SAFETY: an action with SA_SIGINFO holds a function of this type.
-    let handler: Handler = unsafe { std::mem::transmute(action.sa_sigaction) };
-    handler(libc::SIGBUS, &raw mut info, std::ptr::null_mut());
+    handler()(libc::SIGBUS, &raw mut info, std::ptr::null_mut());
 }
 
 /// Whether the kernel has a page at an address, so that a system call can use it.
@@ -104,7 +115,7 @@ pub fn is_present(address: usize) -> bool {
     machine::machine(|m| {
         m.kernel
             .pages
-            .get(&(address / PAGE_BYTES))
+            .get(address / PAGE_BYTES)
             .is_some_and(|p| p.is_present)
     })
 }
@@ -127,7 +138,7 @@ fn wait_for(page: usize) {
 pub fn share(address: usize, is_shared: bool) {
     machine::step();
     machine::machine(|m| {
-        if let Some(page) = m.kernel.pages.get_mut(&(address / PAGE_BYTES)) {
+        if let Some(page) = m.kernel.pages.get_mut(address / PAGE_BYTES) {
             page.is_shared = is_shared && page.is_present;
         }
     });

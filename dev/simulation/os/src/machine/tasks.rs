@@ -46,16 +46,31 @@ pub(super) struct Task {
 }
 
 /// All tasks, by number. That one becomes ready by time, or by the number of switches, is noticed in [`Self::pass`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tasks {
     tasks: Vec<Task>,
     /// A bit for each that is ready.
     ready: Vec<u64>,
     alive: usize,
     /// No deadline of a task that waits is earlier; it may belong to one that was woken.
-    earliest_ns: Option<u64>,
+    earliest_ns: u64,
     /// No task that is stalled goes on at an earlier switch.
-    stalled_until: Option<u64>,
+    stalled_until: u64,
+}
+
+/// No end.
+const NEVER: u64 = u64::MAX;
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Self {
+            tasks: Vec::new(),
+            ready: Vec::new(),
+            alive: 0,
+            earliest_ns: NEVER,
+            stalled_until: NEVER,
+        }
+    }
 }
 
 impl Tasks {
@@ -99,8 +114,10 @@ impl Tasks {
             self.ready[task / 64] &= !bit;
         }
         match state {
-            State::Stalled(until) => lower(&mut self.stalled_until, until),
-            State::Blocked(_, Some(deadline_ns)) => lower(&mut self.earliest_ns, deadline_ns),
+            State::Stalled(until) => self.stalled_until = self.stalled_until.min(until),
+            State::Blocked(_, Some(deadline_ns)) => {
+                self.earliest_ns = self.earliest_ns.min(deadline_ns);
+            }
             State::Ended => self.alive -= 1,
             State::Ready | State::Blocked(_, None) => {}
         }
@@ -109,12 +126,15 @@ impl Tasks {
 
     /// Time and switches have gone on to these: tasks whose deadlines are over, or that are not stalled any more, are
     /// ready.
+    #[inline]
     pub fn pass(&mut self, now_ns: u64, switches: u64) {
-        let is_over = |end: Option<u64>, now| end.is_some_and(|end| end <= now);
-        if !is_over(self.earliest_ns, now_ns) && !is_over(self.stalled_until, switches) {
-            return;
+        if self.earliest_ns <= now_ns || self.stalled_until <= switches {
+            self.notice(now_ns, switches);
         }
-        (self.earliest_ns, self.stalled_until) = (None, None);
+    }
+
+    fn notice(&mut self, now_ns: u64, switches: u64) {
+        (self.earliest_ns, self.stalled_until) = (NEVER, NEVER);
         for task in 0..self.tasks.len() {
             match self.tasks[task].state {
                 State::Blocked(_, Some(deadline_ns)) if deadline_ns <= now_ns => {
@@ -130,6 +150,7 @@ impl Tasks {
     }
 
     /// How many are ready.
+    #[inline]
     pub fn ready(&self) -> u64 {
         self.ready
             .iter()
