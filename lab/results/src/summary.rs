@@ -74,7 +74,7 @@ fn tally(evidence: &[EvidenceRow]) -> Option<String> {
     let measured: usize = counts[..3].iter().map(|(count, _)| count).sum();
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let counts: Vec<String> = counts
-        .map(|(count, words)| format!("{count} {words}"))
+        .map(|(count, words)| format!("{words}: {count}"))
         .collect();
     let all = evidence.len();
     (measured > 0).then(|| format!("{all} claims of the four papers: {}", counts.join(", ")))
