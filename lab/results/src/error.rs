@@ -49,10 +49,4 @@ pub enum ResultError {
         /// Why.
         reason: String,
     },
-    /// No result has what the picture shows.
-    #[error(
-        "no picture: it shows relaunch latencies, which none of the results has; add one of \
-         `warmswap-lab bench relaunch --json` or `warmswap-lab compare --json`"
-    )]
-    NoPicture,
 }

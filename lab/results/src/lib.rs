@@ -10,7 +10,6 @@
 //! | [`claims`], [`evidence`] | the papers' numbers, ours, and whether they hold; the same as a result |
 //! | [`summary`] | what a newcomer is to know |
 //! | [`difference`] | two results of one kind: what changed, and whether it is more than noise |
-//! | [`picture`] | relaunches as SVG |
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +18,6 @@ pub mod difference;
 mod error;
 pub mod evidence;
 mod latencies;
-pub mod picture;
 pub mod stored;
 pub mod summary;
 pub mod tables;

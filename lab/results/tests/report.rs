@@ -1,4 +1,4 @@
-//! Reports: claims beside results, what changed between two, and the picture.
+//! Reports: claims beside results, and what changed between two.
 
 use std::path::Path;
 
@@ -9,7 +9,6 @@ use warmswap_columns::Style;
 use warmswap_results::claims::Verdict;
 use warmswap_results::difference::{Comparison, Difference};
 use warmswap_results::evidence::{evidence, evidence_tables};
-use warmswap_results::picture::picture;
 use warmswap_results::{Results, summary};
 
 /// Live relaunches: `kernel` takes this part of what zram takes, and the limit is `total_bytes`.
@@ -108,7 +107,6 @@ fn of_nothing_no_claim_was_run() {
         .find(|row| ![Verdict::NotRun, Verdict::Cannot].contains(&row.verdict));
     assert!(known.is_none(), "{known:?}");
     assert!(summary::lines(&Results::default(), &rows).is_empty());
-    assert!(picture(&Results::default()).is_err());
 }
 
 /// The line of an arm over all applications.
@@ -175,18 +173,4 @@ fn a_result_is_the_same_once_it_was_read_and_written() {
             .is_err()
     );
     assert!(Results::again("warmswap.unknown", &data).is_none());
-}
-
-#[test]
-fn the_picture_is_svg_for_light_and_dark() {
-    let svg = picture(&results(&[live(0.5)])).unwrap();
-    assert!(svg.starts_with("<svg xmlns="));
-    assert!(svg.contains("prefers-color-scheme:dark"));
-    assert_eq!(svg.matches("class=\"row\"").count(), 3, "one row an arm");
-    assert_eq!(
-        svg.matches("<circle").count(),
-        3 * 2 * 9,
-        "one dot a relaunch"
-    );
-    assert!(svg.contains("zram, steered by warmswap"));
 }

@@ -1,13 +1,11 @@
 //! `warmswap-lab report`: what results say.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
 use warmswap_output::Output;
-use warmswap_output::output::check_file;
 use warmswap_results::difference::Comparison;
 use warmswap_results::evidence::{evidence, evidence_tables};
-use warmswap_results::picture::picture;
 use warmswap_results::{Results, summary};
 
 const HELP: &str = "\
@@ -27,20 +25,10 @@ pub struct ReportArgs {
     /// Two results of one kind: what changed from the first to the second, and whether it is more than noise
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"])]
     compare: Vec<PathBuf>,
-    /// Write all relaunches of every arm as a picture alone, SVG
-    #[arg(long, value_name = "FILE", conflicts_with = "compare")]
-    picture: Option<PathBuf>,
 }
 
 /// Says what is asked for.
 pub fn run(args: &ReportArgs, output: &Output) -> Result<()> {
-    if let Some(path) = &args.picture {
-        output.refuse_result("warmswap-lab report --picture")?;
-        check_file("--picture", path)?;
-        std::fs::write(path, picture(&Results::load(&args.results)?)?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        return output.say(&format!("written: {}", path.display()));
-    }
     if let [before, after] = &args.compare[..] {
         let comparison = Comparison::of(&Results::load(&[before])?, &Results::load(&[after])?)?;
         let table = comparison.table();

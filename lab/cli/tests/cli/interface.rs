@@ -53,7 +53,6 @@ fn what_has_no_result_refuses_to_write_one() {
     for args in [
         &["man", &man][..],
         &["completions", "bash"],
-        &["report", "x.json", "--picture", "x.svg"],
         &["study", "all", &trace, "-o", &man],
     ] {
         for option in ["--json", "--csv"] {

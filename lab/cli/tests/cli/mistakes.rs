@@ -43,7 +43,6 @@ fn files_that_cannot_be_written_are_refused_before_the_work() {
         (&["trace", "sample", &trace][..], "--out"),
         (&["trace", "export", &trace], "--out"),
         (&["record", "--apps", "apps"], "--out"),
-        (&["report", "x.json"], "--picture"),
     ] {
         let args = [args, &[option, no_folder]].concat();
         refused(&args, &[option, no_folder, why]);
