@@ -1,4 +1,4 @@
-//! The paging mechanism by itself, for hosts that put another [address map](AddressMap) over it. `warmswap-process` does
+//! The paging mechanism by itself, for hosts that put another [address map](AddressMap) over it. `warmswap-program` does
 //! so for a program's whole address space. Changes with its users, which are in this workspace.
 
 pub use crate::address_map::AddressMap;

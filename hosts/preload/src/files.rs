@@ -2,7 +2,7 @@
 //! execute, as large as the memory that is taken.
 //!
 //! The kernel maps the file as it would have. Then the space takes its place, and keeps the kernel's map as a twin
-//! ([`warmswap_process::Twin`]). So there is no descriptor of ours that the program could close, and what cannot be taken
+//! ([`warmswap_program::Twin`]). So there is no descriptor of ours that the program could close, and what cannot be taken
 //! is there already.
 
 use std::ffi::c_void;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::{io, ptr};
 
 use libc::{MAP_FAILED, c_int, off_t, size_t};
-use warmswap_process::{Over, Space, Twin};
+use warmswap_program::{Over, Space, Twin};
 
 use crate::kernel;
 use crate::mapping::{LARGE_BYTES, NOT_OURS, errno_of, split};

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use libc::c_int;
-use warmswap_process::Space;
+use warmswap_program::Space;
 use warmswap_protocol::{Answer, Phase, Reply, Request, Server, socket_path};
 use warmswap_sys::process::run_like_main_thread;
 

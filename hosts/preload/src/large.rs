@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use libc::{MAP_FAILED, size_t};
 use warmswap_page::PAGE_BYTES;
-use warmswap_process::Space;
+use warmswap_program::Space;
 
 use crate::kernel::{errno, fail};
 use crate::reentrancy::ReentrancyGuard;

@@ -1,5 +1,5 @@
 //! The library that `warmswap run --host preload` preloads into unmodified programs: their memory becomes an arena's
-//! ([`warmswap_process::Space`]), within a budget.
+//! ([`warmswap_program::Space`]), within a budget.
 //!
 //! | module | subject |
 //! |---|---|

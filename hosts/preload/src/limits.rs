@@ -9,7 +9,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use libc::{c_int, c_uint, pid_t, rlimit};
-use warmswap_process::Space;
+use warmswap_program::Space;
 
 use crate::heap::Heap;
 use crate::kernel::{self, fail};

@@ -9,7 +9,7 @@ use std::ptr;
 
 use libc::{MAP_FAILED, c_int, off_t, size_t};
 use warmswap_page::PAGE_BYTES;
-use warmswap_process::{Over, Protection, Space, SpaceError};
+use warmswap_program::{Over, Protection, Space, SpaceError};
 use warmswap_uffd::PagedError;
 
 use crate::kernel::{self, errno, fail, keeping_errno};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::thread::futex;
-use warmswap_process::{Space, SpaceError};
+use warmswap_program::{Space, SpaceError};
 
 /// How long a thread waits for the first start of the mover. It may hold what a new thread needs: libraries are
 /// initialised under a lock of the loader's.

@@ -6,7 +6,7 @@ use std::ptr;
 
 use libc::{MAP_FAILED, c_int, size_t};
 use warmswap_page::PAGE_BYTES;
-use warmswap_process::{Over, Protection, Space, SpaceError};
+use warmswap_program::{Over, Protection, Space, SpaceError};
 
 use crate::kernel::{self, errno, fail, keeping_errno};
 use crate::mapping::{errno_of, give_up, space, split, whole_pages};

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use libc::c_int;
 use rustix::fs::{Mode, OFlags};
 use warmswap_page::latency::LatencyHistogram;
-use warmswap_process::Space;
+use warmswap_program::Space;
 use warmswap_protocol::{ExitState, FaultCounts, FileStats, ProgramStats, RunSettings};
 
 use crate::keeper;

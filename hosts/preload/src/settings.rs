@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use libmimalloc_sys as mi;
 use warmswap_arena::ArenaConfig;
 use warmswap_policy::SchemeSpec;
-use warmswap_process::Space;
+use warmswap_program::Space;
 use warmswap_protocol::{Mechanism, RUN_VARIABLE, RunSettings};
 
 use crate::{filters, go, handles, keeper, limits, pins, report};

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 use libc::{MAP_FAILED, c_int, shmid_ds};
-use warmswap_process::Over;
+use warmswap_program::Over;
 
 use crate::kernel::fail;
 use crate::mapping::{errno_of, give_up, space, split, whole_pages};

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::MAP_FAILED;
-use warmswap_process::Space;
+use warmswap_program::Space;
 
 use crate::kernel;
 use crate::reentrancy::ReentrancyGuard;

@@ -2,7 +2,7 @@
 //! processes, or deal with where threads may run. (Threads are created in `threads`, and `exec` has those that make or start
 //! another program.)
 //!
-//! [`Space::unbind`]: warmswap_process::Space::unbind
+//! [`Space::unbind`]: warmswap_program::Space::unbind
 
 use crate::real::interpose;
 use crate::reentrancy::ReentrancyGuard;

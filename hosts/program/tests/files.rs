@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use warmswap_arena::{ArenaConfig, ArenaError};
 use warmswap_policy::SchemeSpec;
-use warmswap_process::{Over, Protection, Space};
+use warmswap_program::{Over, Protection, Space};
 
 const PAGES: usize = 4096;
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::ptr;
 
 use libc::{c_int, size_t};
-use warmswap_process::Space;
+use warmswap_program::Space;
 
 use super::{answer, on_both};
 use crate::kernel::{self, errno, fail};

@@ -22,7 +22,7 @@ pub fn write_at(address: usize, pages: usize, byte: u8) {
 }
 
 /// The kernel's map of a file, of so many pages.
-pub fn twin(path: &std::path::Path, pages: usize) -> warmswap_process::Twin {
+pub fn twin(path: &std::path::Path, pages: usize) -> warmswap_program::Twin {
     use std::os::fd::AsRawFd;
     let file = std::fs::File::open(path).expect("a file");
     let (len, at) = (pages * PAGE, std::ptr::null_mut());
@@ -31,6 +31,6 @@ pub fn twin(path: &std::path::Path, pages: usize) -> warmswap_process::Twin {
         let fd = file.as_raw_fd();
         let map = libc::mmap(at, len, libc::PROT_READ, libc::MAP_PRIVATE, fd, 0);
         assert_ne!(map, libc::MAP_FAILED);
-        warmswap_process::Twin::new(map.expose_provenance(), len)
+        warmswap_program::Twin::new(map.expose_provenance(), len)
     }
 }
