@@ -280,7 +280,8 @@ impl Kept {
 
     /// Takes one of so many bytes, or of a quarter more at most.
     fn take(bytes: usize) -> Option<Block> {
-        let fits = |kept: &Self| (bytes..=bytes + bytes / 4).contains(&kept.bytes());
+        let most = bytes.saturating_add(bytes / 4);
+        let fits = |kept: &Self| (bytes..=most).contains(&kept.bytes());
         KEPT.iter().find_map(|place| {
             let kept = Self::in_place(place).filter(fits)?;
             kept.is_taken_from(place)
