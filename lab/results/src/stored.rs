@@ -177,7 +177,7 @@ impl Results {
         })
     }
 
-    /// What an arm has of something by what another has, both in the same run: the first that has both.
+    /// What an arm has of something by what another has in the same run: mean over the runs that have both.
     #[must_use]
     pub(crate) fn live_ratio(
         &self,
@@ -186,18 +186,21 @@ impl Results {
         other: Arm,
     ) -> Option<f64> {
         let ratio = |run: &RelaunchReport| Some(of(run.arm(arm)?)? / of(run.arm(other)?)?);
-        self.relaunch.iter().find_map(ratio)
+        let ratios: Vec<f64> = self.relaunch.iter().filter_map(ratio).collect();
+        (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
     }
 
-    /// Live relaunches of an arm by those of another in the same run: for each application the ratio of medians.
+    /// Live relaunches of an arm by those of another in the same run: for each application of each run the ratio of medians.
     #[must_use]
     pub(crate) fn live_by(&self, arm: Arm, other: Arm) -> Option<Ours> {
-        self.relaunch.iter().find_map(|run| {
-            let median =
-                |arm, app: &String| Sorted::by(run.latencies(arm, app), f64::total_cmp).median();
-            let ratio = |app: &String| Some(median(arm, app)? / median(other, app)?);
-            Ours::over(run.apps.iter().filter_map(ratio))
-        })
+        let median = |run: &RelaunchReport, arm, app: &String| {
+            Sorted::by(run.latencies(arm, app), f64::total_cmp).median()
+        };
+        let ratios = self.relaunch.iter().flat_map(|run| {
+            let ratio = move |app: &String| Some(median(run, arm, app)? / median(run, other, app)?);
+            run.apps.iter().filter_map(ratio)
+        });
+        Ours::over(ratios)
     }
 
     /// The comparison in which every application that leaves gives everything up, as in the papers: its memory suffices.
