@@ -181,7 +181,7 @@ fn world(mut random: Random, fault_modes: &[FaultMode]) -> (Verified, ArenaStats
         handler_threads: 1 + random.below(3) as usize,
         restore_threads: 1 + random.below(2) as usize,
         service_slots: 1 + random.below(4) as usize,
-        address_space_bytes: 32 << 20,
+        address_space_bytes: 128 << 20,
         backing_limit_bytes: 64 << 20,
         tape: std::env::var_os("WARMSWAP_TAPE").map(Into::into),
         ..ArenaConfig::new(budget, spec)
