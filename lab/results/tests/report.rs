@@ -74,6 +74,16 @@ fn results(texts: &[String]) -> Results {
 }
 
 #[test]
+fn all_live_runs_count_whichever_is_first() {
+    for parts in [[0.5, 2.0], [2.0, 0.5]] {
+        let results = results(&parts.map(live));
+        let lines = summary::lines(&results, &evidence(&results));
+        let is_mean = |line: &String| line.starts_with("1.25× of zram's CPU time");
+        assert!(lines.iter().any(is_mean), "{lines:?}");
+    }
+}
+
+#[test]
 fn claims_stand_beside_what_was_run() {
     let results = results(&[live(0.5)]);
     let rows = evidence(&results);

@@ -101,10 +101,24 @@ static void use_and_free(int blocks, size_t bytes) {
     }
 }
 
+/* What succeeds says nothing of errors, whatever was tried for it. */
+static void check_errno(void) {
+    errno = 77;
+    uint64_t *memory = map_pages(64);
+    for (uint64_t page = 0; page < 64; page++) fill(memory, page, 3);
+    CHECK(madvise(memory, 8 * PAGE, MADV_DONTNEED) == 0 && errno == 77);
+    CHECK(mprotect(memory, 8 * PAGE, PROT_READ) == 0 && errno == 77);
+    CHECK(mprotect(memory, 8 * PAGE, PROT_READ | PROT_WRITE) == 0 && errno == 77);
+    memory = mremap(memory, 64 * PAGE, 128 * PAGE, MREMAP_MAYMOVE);
+    CHECK(memory != MAP_FAILED && errno == 77 && holds(memory, 9, 3));
+    CHECK(munmap(memory, 128 * PAGE) == 0 && errno == 77);
+}
+
 int main(void) {
     CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0);
     check_growth();
     check_sizes();
+    for (int turn = 0; turn < 3000; turn++) check_errno();
     long before = resident_bytes();
     use_and_free(1, LARGE);
     use_and_free(48, 2 * MIB);
