@@ -1,6 +1,7 @@
 """Pages of the heaps of idle programs; the scripts on compression use it."""
 
 import random
+import signal
 import subprocess
 import sys
 
@@ -27,6 +28,8 @@ def pages(command):
     with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
         try:
             program.stdout.readline()
+            # Its other threads change the mappings otherwise.
+            program.send_signal(signal.SIGSTOP)
             found = []
             with open(f"/proc/{program.pid}/mem", "rb") as file:
                 for first, inode, fields in memory.smaps(program.pid):
