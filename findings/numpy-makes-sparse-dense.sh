@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# software: numpy 2.3.4 (pip), on a machine whose transparent huge pages are on `madvise`, as Debian and Ubuntu have them
+# software: numpy 2.3.4 (pip), on a machine whose transparent huge pages are on `madvise`
 # expected: with madvise only programs that ask have huge pages, so an array of zeros of which one byte in 2 MiB is written takes
 # expected: one page of 4 KiB for each
 # seen: numpy asks by itself, for each array of 4 MiB and more: all of the array is in memory; NUMPY_MADVISE_HUGEPAGE=0 stops it
