@@ -30,6 +30,7 @@ fn swap() -> Result<Swap, String> {
         disk_bytes: 256 << 20,
         algorithm: "lz4".to_owned(),
         second_algorithm: None,
+        backing_device: None,
         memory_limit_bytes: None,
         priority: 32767,
     };

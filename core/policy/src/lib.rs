@@ -21,7 +21,7 @@
 //! |---|---|---|
 //! | Ariadne 2.2, 2.3 | the baselines: DRAM, flash swap, zram, zswap | `core/policy/src/scheme.rs` |
 //! | Ariadne 3 | hotness of what leaves, similarity of relaunches, chunk sizes, locality | `lab/study/src/hotness_order.rs`, `lab/study/src/similarity.rs`, `lab/study/src/chunk_size.rs`, `lab/study/src/locality.rs` |
-//! | Ariadne 4.1 | write-back of cold compressed chunks | `core/policy/src/eviction/coldest.rs`, `core/engine/src/engine/evict.rs` |
+//! | Ariadne 4.1 | write-back of cold compressed chunks | `core/policy/src/eviction/coldest.rs`, `core/engine/src/engine/evict.rs`; over zram `hosts/kernel/src/act/write_back.rs` |
 //! | Ariadne 4.2 | HotnessOrg | `core/policy/src/reclaim/hotness.rs` |
 //! | Ariadne 4.3 | AdaptiveComp | `core/policy/src/sizing/adaptive.rs` |
 //! | Ariadne 4.4 | PreDecomp | `core/policy/src/prefetch/next.rs` |

@@ -243,6 +243,7 @@ fn random_touch_while_the_kernel_swaps_by_itself() {
         disk_bytes: 64 << 20,
         algorithm: "lz4".to_owned(),
         second_algorithm: None,
+        backing_device: None,
         memory_limit_bytes: None,
         priority: 32767,
     };

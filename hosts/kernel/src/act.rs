@@ -1,7 +1,7 @@
-//! What the host does: bring pages back in idle time, read in bulk at a switch, and look at page tables.
+//! What the host does: bring pages back in idle time, read in bulk at a switch, write cold pages back, and look at page tables.
 //!
 //! All of it takes locks of other processes' address spaces, which they may hold for long. So it is done by two threads
-//! ([`worker`]): one of low priority that brings back, and one of normal priority that looks and reads ahead when programs come
+//! ([`worker`]): one of low priority that brings back and writes back, and one of normal priority that looks and reads ahead when programs come
 //! and go. A process for which one of them waits too long is left alone from then on, and the thread is replaced.
 //!
 //! | module | subject |
@@ -11,6 +11,7 @@
 //! | [`job`] | what they are to do, and what they tell |
 //! | [`bring`] | pages of one process come back |
 //! | [`ahead`] | pages of one process are asked for at a switch |
+//! | [`write_back`] | cold pages of one process go from compressed memory to a disk |
 //! | [`brake`] | when to stop |
 //! | [`pace`] | what all threads of the host go by |
 //! | [`look`] | what launches and sessions touched |
@@ -23,6 +24,7 @@ pub mod look;
 pub mod pace;
 pub mod queue;
 pub mod worker;
+pub mod write_back;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -61,7 +63,7 @@ pub struct Done {
     pub refused_pages: u64,
     /// Mappings that were left alone.
     pub skipped_regions: u64,
-    /// Pages that stayed away because they came back in vain before.
+    /// Pages that stayed away because sessions did not use them.
     pub cold_pages: u64,
 }
 

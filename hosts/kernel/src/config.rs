@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::upkeep::Upkeep;
-
 /// How a host works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostConfig {
@@ -11,8 +9,10 @@ pub struct HostConfig {
     pub bring_back: bool,
     /// Pages are read ahead at switches.
     pub prefetch: bool,
-    /// What is done to idle pages in zram; nothing by default.
-    pub upkeep: Upkeep,
+    /// Cold pages in zram are written to the disk that their device has for it.
+    pub write_back: bool,
+    /// Pages in zram that were not accessed for so many seconds are compressed anew.
+    pub recompress_after_s: Option<u64>,
     /// Where learned pages are kept; none forgets them at the end.
     pub learned_folder: Option<PathBuf>,
 }
@@ -22,7 +22,8 @@ impl Default for HostConfig {
         Self {
             bring_back: true,
             prefetch: true,
-            upkeep: Upkeep::default(),
+            write_back: true,
+            recompress_after_s: None,
             learned_folder: None,
         }
     }

@@ -20,7 +20,7 @@ pub struct Counters {
     pub used_pages: u64,
     /// Pages that came back and were not.
     pub wasted_pages: u64,
-    /// Pages that stayed away when others came back, since they came back in vain before.
+    /// Pages that stayed away when others came back, since sessions did not use them.
     pub cold_pages: u64,
     /// Times that pages of all programs were to come back.
     pub turns: u64,
@@ -38,10 +38,14 @@ pub struct Counters {
     pub process_unreadable: u64,
     /// Processes that did not answer, and are left alone since.
     pub process_unanswering: u64,
-    /// Bytes of the pool that were freed by compressing idle pages anew, or writing them back.
-    pub upkeep_freed_bytes: u64,
+    /// Cold pages that went from compressed memory to the disks behind it.
+    pub written_back_pages: u64,
+    /// Processes whose cold pages a device refused to write.
+    pub write_back_refused: u64,
+    /// Bytes of the pool that were freed by compressing idle pages anew.
+    pub recompressed_bytes: u64,
     /// Rounds of that which a device refused.
-    pub upkeep_refused: u64,
+    pub recompress_refused: u64,
     /// Nanoseconds of CPU time of the host's calls.
     pub host_cpu_ns: u64,
     /// Nanoseconds of CPU time of its threads: bringing back, reading ahead, looking.

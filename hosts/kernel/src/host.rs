@@ -25,9 +25,9 @@ use crate::counters::Counters;
 use crate::decide::Controller;
 use crate::error::HostError;
 use crate::files::Files;
+use crate::recompress::Recompressor;
 use crate::see::application::{Application, ProcessId};
 use crate::status::{GivenBack, SwapStatus};
-use crate::upkeep::Upkeeper;
 
 pub use self::step::AFTER_SWITCH;
 
@@ -68,8 +68,11 @@ pub struct Host {
     swap: SwapStatus,
     files: Option<Files>,
     openings_unseen: Option<String>,
-    upkeeper: Option<Upkeeper>,
-    upkept_ns: Option<u64>,
+    recompressor: Option<Recompressor>,
+    recompressed_ns: Option<u64>,
+    /// A device has a disk for cold pages.
+    writes_back: bool,
+    written_back_ns: Option<u64>,
     switched_ns: Option<u64>,
     /// Programs whose session ended, and was not looked at yet.
     ended: Vec<usize>,
@@ -95,8 +98,8 @@ impl Host {
             },
             false => (None, None),
         };
-        let has_upkeep = !config.upkeep.is_nothing();
-        let upkeeper = has_upkeep.then(|| Upkeeper::start(root, config.upkeep));
+        let after_s = config.recompress_after_s;
+        let recompressor = after_s.map(|after_s| Recompressor::start(root, after_s));
         Ok(Self {
             root: root.clone(),
             apps: Vec::new(),
@@ -114,8 +117,10 @@ impl Host {
             swap: SwapStatus::default(),
             files,
             openings_unseen,
-            upkeeper: upkeeper.transpose()?,
-            upkept_ns: None,
+            recompressor: recompressor.transpose()?,
+            recompressed_ns: None,
+            writes_back: false,
+            written_back_ns: None,
             switched_ns: None,
             ended: Vec::new(),
             accesses_unseen: None,

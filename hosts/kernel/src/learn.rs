@@ -1,4 +1,4 @@
-//! What launches and sessions of a program touch, and what came back in vain.
+//! What launches and sessions of a program touch, and what they leave alone.
 //!
 //! A *launch* is the time from a switch to a program until it has answered or rests; its *session* lasts until it goes to the
 //! background. Pages that were away at the switch and are in memory later were touched. Pages that the host brought back are in
@@ -14,18 +14,20 @@ pub mod store;
 #[cfg(test)]
 mod tests;
 
-use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 use warmswap_sys::advise::PageRange;
 
-use crate::decide::order::without;
+use crate::decide::order::{append, without};
 
 /// Pages of a region that one word of bits tells of.
 pub const REGION_PAGES: u64 = 64;
 
-/// A region that came back in vain for so many sessions in a row is cold.
+/// A region that so many sessions in a row did not use is cold.
 const COLD_AFTER: u8 = 2;
 
-/// A region came back in vain where less than this part of it was used, as a divisor.
+/// A region that came back was not used where less than this part of it was, as a divisor.
 const USED_PART: u32 = 8;
 
 /// What is known of 64 neighbouring pages.
@@ -39,8 +41,8 @@ struct Region {
     used: u64,
     /// The session in which they were brought, by its last bits.
     session: u16,
-    /// Sessions in a row in which they came back in vain.
-    wasted: u8,
+    /// Sessions in a row that did not use it: it came back in vain, or stayed away.
+    unused: u8,
 }
 
 /// How much the pages of a region are wanted back.
@@ -48,7 +50,7 @@ struct Region {
 pub struct Heat {
     /// A bit for each page that launches touch.
     pub hot: u64,
-    /// The others came back in vain again and again.
+    /// The others were not used for sessions.
     pub is_cold: bool,
 }
 
@@ -66,7 +68,7 @@ pub struct Judged {
 pub struct ProcessMemory {
     /// By page number / 64.
     regions: FxHashMap<u64, Region>,
-    /// Away when the session began, and not found in memory since.
+    /// Away when the session began, and at each look since.
     away: Vec<PageRange>,
     /// Brought back since the accessed bits were cleared last: their bits tell of the host's own reads.
     fresh: Vec<PageRange>,
@@ -74,6 +76,8 @@ pub struct ProcessMemory {
     asked: Vec<PageRange>,
     /// Pages of files and of shared memory that were mapped when a session ended last.
     mapped: Vec<PageRange>,
+    /// Went from compressed memory to a disk, and stayed away since.
+    written: Vec<PageRange>,
     /// Counts sessions.
     session: u16,
     /// It was not looked at what was away when the session began.
@@ -101,7 +105,7 @@ impl ProcessMemory {
         let known = self.regions.get(&region);
         known.map_or(Heat::default(), |region| Heat {
             hot: region.hot,
-            is_cold: region.wasted >= COLD_AFTER,
+            is_cold: region.unused >= COLD_AFTER,
         })
     }
 
@@ -109,7 +113,7 @@ impl ProcessMemory {
     pub fn note_touched(&mut self, page: u64) {
         let region = self.regions.entry(page / REGION_PAGES).or_default();
         region.hot |= bit(page);
-        region.wasted = 0;
+        region.unused = 0;
     }
 
     /// Pages were brought back.
@@ -189,11 +193,7 @@ impl ProcessMemory {
     /// A session ended, likewise. What was brought back while it went on is judged at the end of the next one. Pages that were
     /// mapped and are away again are not judged: their accessed bits left with them.
     pub fn judge_session(&mut self, away: &[PageRange], accessed: impl Fn(u64) -> u64) -> Judged {
-        for page in self.came_back(away) {
-            if let Some(region) = self.regions.get_mut(&(page / REGION_PAGES)) {
-                region.wasted = 0;
-            }
-        }
+        self.judge_away(away);
         let (still, asked) = (bits_of(away), bits_of(&std::mem::take(&mut self.asked)));
         let fresh = bits_of(&self.fresh);
         let (session, mut judged) = (self.session, Judged::default());
@@ -213,9 +213,9 @@ impl ProcessMemory {
             // A few survivors of a region that left tell nothing of the others.
             let is_known = known * USED_PART >= region.brought.count_ones();
             if is_known && used_count * USED_PART < known {
-                region.wasted = region.wasted.saturating_add(1);
+                region.unused = region.unused.saturating_add(1);
             } else if used_count > 0 {
-                region.wasted = 0;
+                region.unused = 0;
             }
             region.hot &= !wasted;
             (region.brought, region.used) = (region.brought & fresh, 0);
@@ -223,10 +223,33 @@ impl ProcessMemory {
         judged
     }
 
+    /// A session ended: regions of which pages came back by themselves were used, and those of which all that was away at its begin
+    /// stayed away were not.
+    fn judge_away(&mut self, away: &[PageRange]) {
+        let used: FxHashSet<u64> = self
+            .came_back(away)
+            .iter()
+            .map(|p| p / REGION_PAGES)
+            .collect();
+        for number in bits_of(&self.away).into_keys() {
+            let region = self.regions.entry(number).or_default();
+            // What was asked for, or came back, is judged by its accessed bits.
+            if region.brought == 0 && !used.contains(&number) {
+                region.unused = region.unused.saturating_add(1);
+            }
+        }
+        for number in used {
+            if let Some(region) = self.regions.get_mut(&number) {
+                region.unused = 0;
+            }
+        }
+    }
+
     /// Pages that were away at the last look, are not any more, and were not brought back by the host.
     fn came_back(&mut self, away: &[PageRange]) -> Vec<u64> {
-        let before = std::mem::replace(&mut self.away, away.to_vec());
+        let before = std::mem::take(&mut self.away);
         let back = without(&before, away);
+        self.away = without(&before, &back);
         let brought = |page: &u64| {
             let region = self.regions.get(&(page / REGION_PAGES));
             region.map_or(0, |region| region.brought)
@@ -262,22 +285,62 @@ impl ProcessMemory {
         regions.map(|r| u64::from(r.hot.count_ones())).sum()
     }
 
-    /// Pages of regions that came back in vain again and again.
+    /// Pages of regions that were not used for sessions, without those that were away at the last look.
     #[must_use]
     pub fn cold_pages(&self) -> u64 {
-        let regions = self.regions.values();
-        regions.filter(|r| r.wasted >= COLD_AFTER).count() as u64 * REGION_PAGES
+        let away = bits_of(&self.away);
+        let away = |number: &u64| away.get(number).map_or(0, |bits| bits.count_ones());
+        let cold = self
+            .regions
+            .iter()
+            .filter(|(_, region)| region.unused >= COLD_AFTER);
+        cold.map(|(number, _)| REGION_PAGES - u64::from(away(number)))
+            .sum()
+    }
+
+    /// Of the pages that are away, cold ones that were not written back yet, coldest first.
+    pub fn to_write_back(&mut self, away: &[PageRange]) -> Vec<PageRange> {
+        // What came back has a place in memory again.
+        let back = without(&self.written, away);
+        self.written = without(&self.written, &back);
+        let mut cold = Vec::new();
+        for (number, word) in bits_of(&without(away, &self.written)) {
+            let region = self.regions.get(&number).copied().unwrap_or_default();
+            let word = word & !region.hot;
+            if region.unused >= COLD_AFTER && word != 0 {
+                cold.push((Reverse(region.unused), number, word));
+            }
+        }
+        cold.sort_unstable();
+        let mut pages = Vec::new();
+        for (_, number, word) in cold {
+            let set = (0..REGION_PAGES).filter(|at| word >> at & 1 == 1);
+            set.for_each(|at| append(&mut pages, number * REGION_PAGES + at, 1));
+        }
+        pages
+    }
+
+    /// Pages were written back.
+    pub fn note_written(&mut self, pages: &[PageRange]) {
+        let mut all = [&self.written[..], pages].concat();
+        all.sort_unstable_by_key(|range| range.first);
+        self.written.clear();
+        all.iter()
+            .for_each(|range| append(&mut self.written, range.first, range.count));
     }
 
     /// Bytes that this takes.
     #[must_use]
     pub fn state_bytes(&self) -> usize {
+        let ranges = [
+            &self.away,
+            &self.fresh,
+            &self.asked,
+            &self.mapped,
+            &self.written,
+        ];
         self.regions.capacity() * (size_of::<(u64, Region)>() + 1)
-            + [&self.away, &self.fresh, &self.asked, &self.mapped]
-                .map(Vec::capacity)
-                .iter()
-                .sum::<usize>()
-                * size_of::<PageRange>()
+            + ranges.map(Vec::capacity).iter().sum::<usize>() * size_of::<PageRange>()
     }
 }
 

@@ -12,21 +12,22 @@
 //!   stops at the first sign of pressure. After them pages of files that programs open again and again are read.
 //! - *At a switch*: what the program is going to use is read in bulk beside it, where memory is free; where it is short, only from
 //!   disks.
-//! - It learns: what launches touch is hot; what came back twice in vain is cold, and stays away.
+//! - It learns: what launches touch is hot; what two sessions in a row leave alone, away or brought back in vain, is cold, and stays
+//!   away. Where zram has a disk behind it, cold pages go there.
 //!
-//! It never pages out, and changes no setting of the kernel. Whatever the kernel refuses is counted by its reason ([`Counters`]) and
+//! It never pages out of memory that programs use, and changes no setting of the kernel. Whatever the kernel refuses is counted by its reason ([`Counters`]) and
 //! left alone; nothing is fatal. Dropping the host, or killing its process, leaves nothing behind: the kernel holds all pages.
 //!
 //! | module | subject |
 //! |---|---|
 //! | [`see`] | programs, free memory, pages that are away |
 //! | [`decide`] | one controller with three states, and what follows from them: no I/O |
-//! | [`act`] | the threads that bring back, read ahead and look at page tables |
-//! | [`learn`] | what launches touch, and what came back in vain |
+//! | [`act`] | the threads that bring back, read ahead, write back and look at page tables |
+//! | [`learn`] | what launches and sessions touch, and what they leave alone |
 //! | `files` | pages of files that no process has mapped |
 //! | [`host`] | the face of it all |
 //! | [`program`] | one program in a control group of its own, without switches |
-//! | [`upkeep`] | recompression and write-back of idle pages in zram |
+//! | [`recompress`] | idle pages in zram are compressed anew |
 //! | [`status`], [`counters`] | what happened |
 
 #![forbid(unsafe_code)]
@@ -40,11 +41,11 @@ pub(crate) mod files;
 pub mod host;
 pub mod learn;
 pub mod program;
+pub mod recompress;
 pub mod see;
 pub mod status;
 #[cfg(test)]
 mod testing;
-pub mod upkeep;
 
 pub use config::HostConfig;
 pub use counters::Counters;
@@ -53,5 +54,4 @@ pub use error::HostError;
 pub use host::Host;
 pub use see::application::{self, Application, Members};
 pub use status::{AppStatus, GivenBack, HostStatus, Relaunch, SwapStatus};
-pub use upkeep::Upkeep;
 pub use warmswap_page::AppId;

@@ -35,7 +35,7 @@ pub struct AppStatus {
     pub hot_bytes: u64,
     /// Resident, and neither hot nor cold.
     pub warm_bytes: u64,
-    /// Resident, and brought back in vain before.
+    /// Resident, and not used by sessions.
     pub cold_bytes: u64,
     /// In swap, in bytes before compression.
     pub swapped_bytes: u64,

@@ -172,6 +172,14 @@ fn a_stopped_program_is_left_alone_and_others_come_back() {
     drop(machine.hog(HOG_PAGES, ROOM / 2));
     let process = Process::open(stopped.pid()).expect("it runs");
     process.stop().expect("it stops");
+    // On a busy machine it takes the signal later.
+    while Stat::read(&Root::machine(), stopped.pid())
+        .expect("it runs")
+        .state
+        != 'T'
+    {
+        std::thread::yield_now();
+    }
     let away = stopped.swapped_pages();
     assert!(away > 100 && other.swapped_pages() > 100);
     let mut host = host(HostConfig::default());
@@ -293,6 +301,49 @@ fn what_launches_touch_is_learned_and_survives_a_restart() {
 }
 
 #[test]
+fn cold_pages_go_from_zram_to_its_disk_and_what_launches_touch_stays() {
+    let name = "cold_pages_go_from_zram_to_its_disk_and_what_launches_touch_stays";
+    let machine = machine!(name, Swap::ZramAndDisk);
+    let mut program = machine.program(PAGES);
+    let mut host = host(HostConfig {
+        prefetch: false,
+        ..not_bringing_back()
+    });
+    let app = add(&mut host, &program, "a");
+    let hog = push_out(&machine, &program);
+    host.tick();
+    for _ in 0..2 {
+        host.switch_to(app).expect("it is known");
+        looked(&mut host, "what is away is noted");
+        program.touch(0, USED_PAGES);
+        host.launch_done(app).expect("it is known");
+        host.background(app).expect("it is known");
+        // The end of a session is looked at a second later, or not at all where the program comes back before.
+        tick_for(&mut host, 60);
+    }
+    drop(hog);
+    let _hog = push_out(&machine, &program);
+
+    tick_until(&mut host, "cold pages are written back", |host| {
+        host.counters().written_back_pages > 0
+    });
+    let counters = host.counters();
+    let written = counters.written_back_pages;
+    assert!(written > PAGES / 8, "{written} of {PAGES}");
+    assert_eq!(counters.write_back_refused, 0);
+
+    let major = program.touch(0, USED_PAGES);
+    assert!(major > USED_PAGES / 4, "{major} major faults");
+    assert_eq!(machine.disk_reads(), 0, "what launches touch is in memory");
+    assert_eq!(program.damaged(), 0);
+    let read = machine.disk_reads();
+    assert!(read > written / 2, "{read} of {written}");
+}
+
+/// Pages that each session of a program uses.
+const USED_PAGES: u64 = 600;
+
+#[test]
 fn a_switch_reads_ahead_from_a_disk_where_memory_is_free() {
     let name = "a_switch_reads_ahead_from_a_disk_where_memory_is_free";
     let machine = machine!(name, Swap::File);
@@ -319,16 +370,18 @@ fn a_switch_reads_ahead_from_a_disk_where_memory_is_free() {
     assert_eq!(program.damaged(), 0);
 }
 
+/// Waits until a thread of the host has looked at a process.
+fn looked(host: &mut Host, what: &str) {
+    let before = host.counters().bring_cpu_ns;
+    tick_until(host, what, |host| host.counters().bring_cpu_ns > before);
+    tick_for(host, 10);
+}
+
 /// Has a host know the launch of a program, and switches to it when its group has room for few pages; how many were asked for.
 fn switch_while_short(machine: &Machine) -> u64 {
     let mut program = machine.program(PAGES);
     let mut host = host(not_bringing_back());
     let app = add(&mut host, &program, "a");
-    let looked = |host: &mut Host, what: &str| {
-        let before = host.counters().bring_cpu_ns;
-        tick_until(host, what, |host| host.counters().bring_cpu_ns > before);
-        tick_for(host, 10);
-    };
     host.tick();
     drop(push_out(machine, &program));
     host.switch_to(app).expect("it is known");
@@ -436,6 +489,7 @@ fn a_switch_stops_at_the_first_sign_of_pressure() {
             room_bytes: begin.room_bytes(0),
             free_bytes: begin.room_bytes(0),
             disk: Cost::DISK,
+            writes_back: false,
         };
         ahead.begin(&target, true).expect("it runs")
     };

@@ -111,6 +111,7 @@ fn the_kernels_swap_is_an_arm_where_there_is_some() {
         disk_bytes: 256 << 20,
         algorithm: "lz4".to_owned(),
         second_algorithm: None,
+        backing_device: None,
         memory_limit_bytes: None,
         priority: 32767,
     };

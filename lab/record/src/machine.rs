@@ -47,6 +47,7 @@ impl Machine {
                 disk_bytes: Meminfo::read(root)?.total_bytes,
                 algorithm: ZRAM_ALGORITHM.to_owned(),
                 second_algorithm: None,
+                backing_device: None,
                 memory_limit_bytes: None,
                 priority: 32767,
             },

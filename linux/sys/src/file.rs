@@ -50,6 +50,12 @@ impl FileError {
         is_exhausted(&self.source)
     }
 
+    /// True when the kernel does not know what was written (EINVAL).
+    #[must_use]
+    pub fn is_invalid(&self) -> bool {
+        self.source.raw_os_error() == Some(libc::EINVAL)
+    }
+
     /// True when the kernel could not do it now (EBUSY).
     #[must_use]
     pub fn is_busy(&self) -> bool {

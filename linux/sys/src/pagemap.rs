@@ -48,11 +48,30 @@ impl Entry {
         self.0 & ((1 << 55) - 1)
     }
 
+    /// Where in swap the page is; none for one that is not there, and without CAP_SYS_ADMIN.
+    #[must_use]
+    pub fn slot(self) -> Option<Slot> {
+        let area = (self.0 & 0x1f) as u8;
+        let page = self.0 << 9 >> 14;
+        // The first page of an area is its header.
+        (self.swapped() && page > 0).then_some(Slot { area, page })
+    }
+
     /// Nothing was ever put there, or it was given back.
     #[must_use]
     pub const fn empty(self) -> bool {
         !self.present() && !self.swapped()
     }
+}
+
+/// A place in swap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot {
+    /// The kernel's number of the area. Of areas that are switched on it ascends as in `/proc/swaps`, with gaps where others were
+    /// switched off.
+    pub area: u8,
+    /// Which page of the area.
+    pub page: u64,
 }
 
 /// An open pagemap file.
@@ -132,6 +151,16 @@ mod tests {
         assert!(present_file.present() && present_file.file());
         assert!(swapped.swapped() && !swapped.present() && !swapped.empty());
         assert!(Entry::from_bits(1 << 55).empty());
+        let slot = Entry::from_bits(1 << 62 | 1 << 55 | 12345 << 5 | 7).slot();
+        assert_eq!(
+            slot,
+            Some(Slot {
+                area: 7,
+                page: 12345
+            })
+        );
+        assert_eq!(Entry::from_bits(1 << 62).slot(), None, "it is hidden");
+        assert_eq!(Entry::from_bits(1 << 63 | 12345).slot(), None);
     }
 
     #[test]

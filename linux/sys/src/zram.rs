@@ -53,6 +53,16 @@ pub enum ZramError {
         /// What was asked for.
         asked: String,
     },
+    /// The kernel cannot write pages back.
+    #[error(
+        "zram of this kernel writes nothing to a disk, and {} was asked for: leave it out, or take a kernel with \
+         CONFIG_ZRAM_WRITEBACK",
+        asked.display()
+    )]
+    NoBackingDevice {
+        /// What was asked for.
+        asked: PathBuf,
+    },
     /// A control file or the device failed.
     #[error(transparent)]
     File(#[from] FileError),
@@ -70,6 +80,9 @@ pub struct ZramConfig {
     pub algorithm: String,
     /// The one by which idle pages can be compressed anew, where the kernel can (`CONFIG_ZRAM_MULTI_COMP`).
     pub second_algorithm: Option<String>,
+    /// The block device to which pages can be written (`CONFIG_ZRAM_WRITEBACK`). The kernel takes it for itself, and refuses one that
+    /// is in use.
+    pub backing_device: Option<PathBuf>,
     /// Most memory that the compressed pages may take; `None` for no limit.
     pub memory_limit_bytes: Option<u64>,
     /// Swap priority, 0 to 32767; the highest is used first.
@@ -239,6 +252,14 @@ impl ZramSwap {
             // Its file names none before one is chosen; all that are offered can be either.
             check_is_offered(&file::read(&algorithm)?, second)?;
             file::write(&path, &format!("algo={second} priority=1"))?;
+        }
+        if let Some(asked) = &config.backing_device {
+            let path = self.control("backing_dev");
+            if !path.exists() {
+                let asked = asked.clone();
+                return Err(ZramError::NoBackingDevice { asked });
+            }
+            file::write(&path, &asked.to_string_lossy())?;
         }
         file::write(&self.control("disksize"), &config.disk_bytes.to_string())?;
         if let Some(limit) = config.memory_limit_bytes {

@@ -21,6 +21,7 @@ fn config(disk_bytes: u64) -> ZramConfig {
         disk_bytes,
         algorithm: "lz4".to_owned(),
         second_algorithm: None,
+        backing_device: None,
         memory_limit_bytes: None,
         priority: 32767,
     }
@@ -226,6 +227,31 @@ fn an_algorithm_that_does_not_exist_leaves_no_device() {
         0,
         "the device is gone and nothing is pending"
     );
+}
+
+#[test]
+fn a_disk_for_cold_pages_is_refused_by_name_where_the_kernel_writes_nothing_back() {
+    let name = "a_disk_for_cold_pages_is_refused_by_name_where_the_kernel_writes_nothing_back";
+    let root = Root::machine();
+    if let Err(e) = probe(&root) {
+        skip!(name, "{e}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let undo = Undo::open(&root, dir.path()).unwrap();
+    let asked = dir.path().join("no-disk");
+    let config = ZramConfig {
+        backing_device: Some(asked.clone()),
+        ..config(1 << 20)
+    };
+
+    match ZramSwap::create(&undo, &config) {
+        Err(ZramError::NoBackingDevice { asked: named }) => assert_eq!(named, asked),
+        // The kernel can, and there is no such device.
+        Err(ZramError::File(error)) => assert!(error.path.ends_with("backing_dev"), "{error}"),
+        other => panic!("{other:?}"),
+    }
+    let pending = std::fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(pending, 0, "no device is left");
 }
 
 #[test]

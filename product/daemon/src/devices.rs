@@ -5,7 +5,7 @@
 //! stands before an old one goes, and an old one whose pages have no room stays.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use warmswap_sys::swap::room::NoRoom;
 use warmswap_sys::undo::{Inherited, Undo, UndoError};
@@ -210,6 +210,7 @@ fn create(undo: &Undo, section: &ZramSection) -> Result<ZramSwap, ZramError> {
         disk_bytes: section.zram_size.bytes,
         algorithm: algorithm.to_owned(),
         second_algorithm: section.recompression_algorithm.clone(),
+        backing_device: section.writeback_device.as_ref().map(PathBuf::from),
         memory_limit_bytes: limit.map(|size| size.bytes),
         priority: u16::try_from(section.swap_priority).unwrap_or(u16::MAX),
     };

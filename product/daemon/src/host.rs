@@ -2,7 +2,6 @@
 
 use warmswap_kernel::application::ProcessId;
 use warmswap_kernel::host::Tick;
-use warmswap_kernel::upkeep::Upkeep;
 use warmswap_kernel::{AppId, Application, HostConfig, HostError, HostStatus};
 use warmswap_sys::Root;
 
@@ -127,14 +126,11 @@ pub fn kernel_host(config: &Config, root: &Root) -> Result<warmswap_kernel::Host
 
 fn host_config(config: &Config) -> HostConfig {
     let host = &config.host;
-    let age_s = |age_s: u64| (age_s > 0).then_some(age_s);
     HostConfig {
         bring_back: host.bring_back,
         prefetch: host.prefetch,
-        upkeep: Upkeep {
-            recompress_after_s: age_s(host.recompress_after_s),
-            write_back_after_s: age_s(host.write_back_after_s),
-        },
+        write_back: host.write_back,
+        recompress_after_s: (host.recompress_after_s > 0).then_some(host.recompress_after_s),
         learned_folder: Some(config.daemon.state_folder.clone()),
     }
 }
@@ -150,19 +146,16 @@ mod tests {
         let facts = Facts { ram_bytes: 8 << 30 };
         let mut config = Config::defaults(facts);
         let text = "[host]\nbring-back = false\nprefetch = false\nrecompress-after-seconds = 600\n\
-                    write-back-after-seconds = 0\n[daemon]\nstate-folder = \"/x\"\n";
+                    write-back = false\n[daemon]\nstate-folder = \"/x\"\n";
         let before = host_config(&config);
-        assert!(before.bring_back && before.prefetch && before.upkeep.is_nothing());
+        assert!(before.bring_back && before.prefetch && before.write_back);
+        assert_eq!(before.recompress_after_s, None);
 
         config.merge(text, Path::new("/c")).unwrap();
         let after = host_config(&config);
 
-        assert!(!after.bring_back && !after.prefetch);
-        let upkeep = Upkeep {
-            recompress_after_s: Some(600),
-            write_back_after_s: None,
-        };
-        assert_eq!(after.upkeep, upkeep);
+        assert!(!after.bring_back && !after.prefetch && !after.write_back);
+        assert_eq!(after.recompress_after_s, Some(600));
         assert_eq!(after.learned_folder.as_deref(), Some(Path::new("/x")));
     }
 }

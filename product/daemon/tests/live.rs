@@ -148,6 +148,7 @@ fn swap_that_comes_while_the_daemon_starts_is_seen() {
         disk_bytes: 16 << 20,
         algorithm: "lzo-rle".to_owned(),
         second_algorithm: None,
+        backing_device: None,
         memory_limit_bytes: None,
         priority: 5,
     };

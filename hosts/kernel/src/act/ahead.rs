@@ -34,6 +34,8 @@ pub struct Ahead<'a> {
     pub free_bytes: u64,
     /// What pages of a disk cost.
     pub disk: Cost,
+    /// Cold pages are written back, so that what is away has to be known wherever it is.
+    pub writes_back: bool,
 }
 
 impl Ahead<'_> {
@@ -56,7 +58,7 @@ impl Ahead<'_> {
         let begins = self.brake.look(&bounds)?;
         let is_in_vain = |bytes| self.fetch(&begins, bytes) == Fetch::Nothing;
         // What launches touch on a disk may be worth it the next time.
-        if !self.has_disk() && away_bytes.is_some_and(is_in_vain) {
+        if !self.has_disk() && !self.writes_back && away_bytes.is_some_and(is_in_vain) {
             target.memory.lock().begin_unseen();
             return Ok(0);
         }
@@ -216,7 +218,9 @@ mod tests {
         // Nothing is ever mapped there.
         target.memory.lock().set_mapped(vec![range(0, 1)]);
         let (beat, mut groups) = (Beat::default(), Groups::default());
-        for (room_bytes, is_seen) in [(0, false), (1 << 40, true)] {
+        for (room_bytes, writes_back, is_seen) in
+            [(0, false, false), (0, true, true), (1 << 40, false, true)]
+        {
             let brake = Brake::new(&root, &beat, &mut groups, Seen::default(), 0);
             let mut ahead = Ahead {
                 root: &root,
@@ -225,6 +229,7 @@ mod tests {
                 room_bytes,
                 free_bytes: room_bytes,
                 disk: Cost::DISK,
+                writes_back,
             };
             assert_eq!(ahead.begin(&target, false).unwrap(), 0);
             let learns = target.memory.lock().learns_of_session();

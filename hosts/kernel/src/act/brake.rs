@@ -116,6 +116,17 @@ impl<'a> Brake<'a> {
         self.beat.beat();
     }
 
+    /// As [`Beat::aside`].
+    pub fn aside<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.beat.aside(work)
+    }
+
+    /// The thread has to end what it does.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.beat.stop().is_some()
+    }
+
     /// So many pages came back, or were asked for.
     pub fn brought(&self, pages: u64) {
         self.beat.pace().brought(pages * PAGE_BYTES as u64);
@@ -123,7 +134,7 @@ impl<'a> Brake<'a> {
 
     /// Waits until no program comes to the foreground any more, which needs processors and devices for itself.
     pub fn wait_for_launch(&self) {
-        while self.beat.pace().is_launch() && self.beat.stop().is_none() {
+        while self.beat.pace().is_launch() && !self.is_abandoned() {
             self.beat();
             std::thread::sleep(LAUNCH_LOOK);
         }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::look::End;
+use super::write_back::Written;
 use super::{Costs, Done, Target};
 use crate::decide::switch::Cost;
 use crate::decide::{Seen, State, Stop};
@@ -55,9 +56,13 @@ pub enum Task {
         may_fetch: bool,
         /// What pages of a disk cost.
         disk: Cost,
+        /// Cold pages are written to a disk, so that what is away has to be known wherever it is.
+        writes_back: bool,
     },
     /// Pages came back: from now on accessed bits tell what a process touches itself.
     Clear,
+    /// Write cold pages of compressed memory to the disks behind it.
+    WriteBack,
     /// A launch or a session ends: see what was touched.
     End(End),
 }
@@ -99,6 +104,8 @@ pub enum Report {
         /// What was found.
         judged: Judged,
     },
+    /// Cold pages of a process were written back.
+    Written(Written),
     /// A process could not be worked on.
     Failed {
         /// It has ended.

@@ -27,6 +27,7 @@ use super::job::{Job, Report, Task};
 use super::look::{End, clear, look};
 use super::pace::Pace;
 use super::queue::Queue;
+use super::write_back::write_back;
 use super::{Costs, Done, Target};
 use crate::decide::{Seen, Stop};
 use crate::error::HostError;
@@ -90,6 +91,15 @@ impl Beat {
     pub(super) fn begin(&self, target: &Target) {
         *self.process.lock() = Some((target.id, target.user));
         self.beat();
+    }
+
+    /// Does what waits for something else than the process that is worked on: however long it takes, that one answers.
+    pub fn aside<R>(&self, work: impl FnOnce() -> R) -> R {
+        let process = self.process.lock().take();
+        let result = work();
+        *self.process.lock() = process;
+        self.beat();
+        result
     }
 
     /// A job is over.
@@ -351,6 +361,7 @@ impl Thread {
                 reserve_bytes,
                 may_fetch,
                 disk,
+                writes_back,
             } => {
                 let mut groups = std::mem::take(&mut self.groups);
                 let brake = Brake::new(&self.root, &self.beat, &mut groups, machine, reserve_bytes);
@@ -361,11 +372,13 @@ impl Thread {
                     room_bytes: machine.room_bytes(reserve_bytes),
                     free_bytes: machine.room_bytes(0),
                     disk,
+                    writes_back,
                 };
                 self.begin(ahead, may_fetch);
                 self.groups = groups;
             }
             Task::Clear => self.clear(),
+            Task::WriteBack => self.write_back(),
             Task::End(end) => self.end(end),
         }
     }
@@ -389,6 +402,18 @@ impl Thread {
                 self.failed(&error);
             }
         }
+    }
+
+    fn write_back(&mut self) {
+        let mut groups = std::mem::take(&mut self.groups);
+        let brake = Brake::new(&self.root, &self.beat, &mut groups, Seen::default(), 0);
+        while let Some(target) = self.next() {
+            match write_back(&self.root, &target, &brake) {
+                Ok(written) => self.tell(Report::Written(written)),
+                Err(error) => self.failed(&error),
+            }
+        }
+        self.groups = groups;
     }
 
     fn end(&mut self, end: End) {

@@ -58,6 +58,8 @@ pub(super) struct App {
     pub tells_answers: bool,
     /// Something was learned since it was kept.
     pub has_learned: bool,
+    /// More of it may be cold, or away, since its cold pages were written back.
+    pub may_be_cold: bool,
     /// Something came back in idle time.
     pub was_given: bool,
     pub relaunches: VecDeque<Relaunch>,
@@ -80,6 +82,7 @@ impl App {
             window: None,
             tells_answers: false,
             has_learned: false,
+            may_be_cold: true,
             was_given: false,
             relaunches: VecDeque::new(),
             relaunch_count: 0,

@@ -5,12 +5,17 @@ use std::time::Duration;
 use warmswap_sys::peer::Owned;
 use warmswap_sys::process::Stat;
 
-use super::app::Watched;
+use super::app::{App, Watched};
 use super::{Found, Host, is_due};
+use crate::act::Target;
+use crate::act::job::{Job, Task};
 use crate::see::application::{self, Application, ProcessId};
 
 /// So long after a switch programs hardly wait for what they read back.
 const SETTLED: Duration = Duration::from_secs(5);
+
+/// Between two rounds of writing back: each reads the mappings of programs of which more may be cold.
+const WRITE_BACK_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Host {
     /// Looks for processes that began or ended.
@@ -69,16 +74,39 @@ impl Host {
         self.self_paging.retain(is_alive);
     }
 
-    /// Has idle pages in zram worked on, some time after a switch.
-    pub(super) fn keep_up(&mut self, now_ns: u64) {
-        let Some(upkeeper) = &self.upkeeper else {
+    /// Has idle pages in zram compressed anew, some time after a switch.
+    pub(super) fn recompress(&mut self, now_ns: u64) {
+        let Some(recompressor) = &self.recompressor else {
             return;
         };
-        let is_quiet = is_due(self.switched_ns, SETTLED, now_ns);
-        if is_quiet && is_due(self.upkept_ns, self.config.upkeep.interval(), now_ns) {
-            self.upkept_ns = Some(now_ns);
-            upkeeper.round();
+        let interval = recompressor.interval();
+        if self.is_settled(now_ns) && is_due(self.recompressed_ns, interval, now_ns) {
+            self.recompressed_ns = Some(now_ns);
+            recompressor.round();
         }
+    }
+
+    /// Has cold pages of programs in the background written back, the one first that was used the longest ago.
+    pub(super) fn write_back(&mut self, now_ns: u64) {
+        let may = self.writes_back && self.is_settled(now_ns);
+        if !may || !is_due(self.written_back_ns, WRITE_BACK_INTERVAL, now_ns) {
+            return;
+        }
+        self.written_back_ns = Some(now_ns);
+        let apps = self.apps.iter_mut().flatten();
+        let mut cold: Vec<&mut App> = apps
+            .filter(|app| !app.is_foreground && app.may_be_cold)
+            .collect();
+        cold.sort_by_key(|app| app.recency());
+        cold.iter_mut().for_each(|app| app.may_be_cold = false);
+        let targets: Vec<Target> = cold.iter().flat_map(|app| app.targets()).collect();
+        if !targets.is_empty() {
+            self.bringer.push(Job::new(Task::WriteBack, targets));
+        }
+    }
+
+    fn is_settled(&self, now_ns: u64) -> bool {
+        is_due(self.switched_ns, SETTLED, now_ns)
     }
 }
 

@@ -68,6 +68,7 @@ impl Host {
             reserve_bytes: self.machine.reserve_bytes(),
             may_fetch: self.config.prefetch && self.read_ahead_refused.is_none(),
             disk: self.costs.disk,
+            writes_back: self.writes_back,
         })
     }
 

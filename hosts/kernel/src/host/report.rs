@@ -14,10 +14,10 @@ impl Host {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counters = self.counters;
-        if let Some(upkeeper) = &self.upkeeper {
-            let done = upkeeper.done();
-            counters.upkeep_freed_bytes = done.freed_bytes;
-            counters.upkeep_refused = u64::from(done.refused);
+        if let Some(recompressor) = &self.recompressor {
+            let done = recompressor.done();
+            counters.recompressed_bytes = done.freed_bytes;
+            counters.recompress_refused = u64::from(done.refused);
         }
         if let Some(files) = &self.files {
             let done = files.done();

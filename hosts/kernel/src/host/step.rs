@@ -11,7 +11,7 @@ use warmswap_sys::{Root, monotonic_ns};
 use super::app::App;
 use super::{Host, Tick, is_due};
 use crate::act::job::{Job, Report, Task};
-use crate::act::{Costs, Target};
+use crate::act::{Costs, Target, write_back};
 use crate::decide::{QUIET, Seen, State, Stop};
 use crate::files::Files;
 use crate::see::application::ProcessId;
@@ -83,7 +83,8 @@ impl Host {
         self.unstick();
         if is_due(self.found_ns, FIND_INTERVAL, now_ns) {
             self.find_processes(now_ns);
-            self.keep_up(now_ns);
+            self.recompress(now_ns);
+            self.writes_back = self.config.write_back && write_back::is_possible(&self.root);
             self.files.iter().for_each(Files::look);
         }
         let is_launch = self.close_windows(now_ns);
@@ -102,6 +103,8 @@ impl Host {
         let is_ready = !self.turn.is_running && is_due(self.turn.stopped_ns, RETRY, now_ns);
         if state == State::Calm && is_ready && self.turn.is_any_due() {
             self.begin_turn();
+        } else if state != State::Short && !self.turn.is_running {
+            self.write_back(now_ns);
         }
         let wait = match () {
             () if is_launch => AFTER_SWITCH,
@@ -128,6 +131,10 @@ impl Host {
         // A turn that is under way is about what swap holds now.
         if !self.turn.is_running {
             let is_more = swapped_bytes > self.turn.swapped_bytes + MORE_SWAPPED_BYTES;
+            if is_more {
+                let apps = self.apps.iter_mut().flatten();
+                apps.for_each(|app| app.may_be_cold = true);
+            }
             self.turn.is_due |= is_more || is_due(self.turn.ended_ns, REPEAT, now_ns);
             self.turn.swapped_bytes = self.turn.swapped_bytes.min(swapped_bytes);
         }
@@ -242,7 +249,12 @@ impl Host {
                 if let Some(Some(app)) = self.apps.get_mut(app) {
                     app.used += judged.used;
                     app.wasted += judged.wasted;
+                    app.may_be_cold = true;
                 }
+            }
+            Report::Written(written) => {
+                self.counters.written_back_pages += written.pages;
+                self.counters.write_back_refused += u64::from(written.is_refused);
             }
             Report::Failed { is_gone: true } => self.counters.process_gone += 1,
             Report::Failed { is_gone: false } => self.counters.process_unreadable += 1,

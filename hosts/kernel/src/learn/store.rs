@@ -85,10 +85,10 @@ fn text(boot: &str, memories: &[(ProcessId, ProcessMemory)]) -> String {
     };
     for (id, memory) in memories {
         line(format_args!("process {} {}\n", id.pid, id.start_ticks));
-        let known = |(_, region): &(&u64, &Region)| region.hot != 0 || region.wasted != 0;
+        let known = |(_, region): &(&u64, &Region)| region.hot != 0 || region.unused != 0;
         for (number, region) in memory.regions.iter().filter(known) {
-            let Region { hot, wasted, .. } = region;
-            line(format_args!("region {number} {hot} {wasted}\n"));
+            let Region { hot, unused, .. } = region;
+            line(format_args!("region {number} {hot} {unused}\n"));
         }
         for range in &memory.mapped {
             line(format_args!("mapped {} {}\n", range.first, range.count));
@@ -117,10 +117,10 @@ fn parse(text: &str, boot: &str) -> Option<Memories> {
                 let pid = u32::try_from(pid).ok()?;
                 memory = Some(memories.entry(ProcessId { pid, start_ticks }).or_default());
             }
-            ("region", &[number, hot, wasted]) if number < PAGES_END / super::REGION_PAGES => {
+            ("region", &[number, hot, unused]) if number < PAGES_END / super::REGION_PAGES => {
                 let region = Region {
                     hot,
-                    wasted: u8::try_from(wasted).ok()?,
+                    unused: u8::try_from(unused).ok()?,
                     ..Region::default()
                 };
                 memory.as_mut()?.regions.insert(number, region);

@@ -209,3 +209,64 @@ fn a_page_takes_a_byte_at_most_in_the_mean() {
     let mean = mean(bytes_a_page.collect());
     assert!(mean <= 1.0, "{mean} bytes");
 }
+
+#[test]
+fn a_region_that_stays_away_for_two_sessions_is_cold_and_one_that_is_used_is_not() {
+    let mut memory = ProcessMemory::default();
+    for _ in 0..2 {
+        // Of the second region a launch touches a page, and of the third the session.
+        memory.begin(vec![range(0, 192)]);
+        memory.judge_launch(&[range(0, 64), range(65, 127)], |_| 0);
+        let judged = memory.judge_session(&[range(0, 64), range(65, 63), range(129, 63)], |_| 0);
+        assert_eq!(judged, Judged::default());
+    }
+    let cold: Vec<u64> = [0, 64, 128]
+        .into_iter()
+        .filter(|&page| is_cold(&memory, page))
+        .collect();
+    assert_eq!(cold, [0]);
+    assert_eq!(memory.cold_pages(), 0, "it is away");
+    // A session that was not looked at tells nothing.
+    let mut unseen = ProcessMemory::default();
+    for _ in 0..2 {
+        unseen.begin_unseen();
+        unseen.judge_session(&[range(0, 64)], |_| 0);
+    }
+    assert!(!is_cold(&unseen, 0));
+}
+
+#[test]
+fn pages_that_left_during_a_session_were_used_in_it() {
+    let mut memory = ProcessMemory::default();
+    for _ in 0..3 {
+        memory.begin(Vec::new());
+        memory.judge_launch(&[range(0, 64)], |_| 0);
+        memory.judge_session(&[range(0, 64)], |_| 0);
+    }
+    assert!(!is_cold(&memory, 0));
+}
+
+#[test]
+fn cold_pages_are_written_back_once_the_coldest_first_and_hot_ones_never() {
+    let mut memory = ProcessMemory::default();
+    let stays_away = |memory: &mut ProcessMemory, pages| {
+        memory.begin(vec![pages]);
+        memory.judge_session(&[pages], |_| 0);
+    };
+    memory.note_touched(3);
+    stays_away(&mut memory, range(128, 10));
+    (0..2).for_each(|_| stays_away(&mut memory, range(0, 138)));
+    let away = [range(0, 138)];
+
+    // Of the second region nothing is known but that it was away as long.
+    let first = memory.to_write_back(&away);
+    assert_eq!(first, [range(128, 10), range(0, 3), range(4, 124)]);
+    memory.note_written(&first[..1]);
+    assert_eq!(memory.to_write_back(&away), [range(0, 3), range(4, 124)]);
+    memory.note_written(&[range(0, 138)]);
+    assert!(memory.to_write_back(&away).is_empty());
+
+    // Some came back, and left again.
+    assert!(memory.to_write_back(&[range(0, 120)]).is_empty());
+    assert_eq!(memory.to_write_back(&away), [range(128, 10), range(120, 8)]);
+}

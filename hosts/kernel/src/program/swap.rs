@@ -81,6 +81,7 @@ impl ProgramSwap {
             disk_bytes,
             algorithm: algorithm.to_owned(),
             second_algorithm: None,
+            backing_device: None,
             memory_limit_bytes: None,
             priority: own_priority(areas, self.capacity_bytes),
         };

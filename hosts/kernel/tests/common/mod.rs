@@ -103,6 +103,8 @@ static MACHINE: Mutex<()> = Mutex::new(());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swap {
     Zram,
+    /// With a disk behind it.
+    ZramAndDisk,
     File,
 }
 
@@ -111,7 +113,9 @@ const LEAST_FREE_BYTES: u64 = 2 << 30;
 
 /// A swap device and a group of our own.
 pub struct Machine {
-    _zram: Option<ZramSwap>,
+    zram: Option<ZramSwap>,
+    /// Goes after the device that has it.
+    _disk: Option<Disk>,
     _file: Option<SwapFile>,
     pub memcg: Memcg,
     pub folder: tempfile::TempDir,
@@ -137,13 +141,17 @@ impl Machine {
         let memcg = Memcg::create(&undo, &format!("kernel-{name}-{}", std::process::id()))
             .map_err(|e| e.to_string())?;
         let disk_bytes = (swap_pages + 1) * PAGE_BYTES as u64;
-        let (mut zram, mut file) = (None, None);
+        let (mut zram, mut disk, mut file) = (None, None, None);
         match swap {
-            Swap::Zram => {
+            Swap::Zram | Swap::ZramAndDisk => {
+                if swap == Swap::ZramAndDisk {
+                    disk = Some(Disk::create(disk_bytes)?);
+                }
                 let config = ZramConfig {
                     disk_bytes,
                     algorithm: "lz4".to_owned(),
                     second_algorithm: None,
+                    backing_device: disk.as_ref().map(Disk::path),
                     memory_limit_bytes: None,
                     priority: 32767,
                 };
@@ -155,13 +163,26 @@ impl Machine {
             }
         }
         Ok(Self {
-            _zram: zram,
+            zram,
+            _disk: disk,
             _file: file,
             memcg,
             folder,
             _undo: undo,
             _turn: turn,
         })
+    }
+
+    /// Pages that were read from the disk behind the zram device.
+    pub fn disk_reads(&self) -> u64 {
+        let zram = self.zram.as_ref().expect("a device");
+        let path = format!("/sys/block/zram{}/bd_stat", zram.id());
+        let text = std::fs::read_to_string(path).expect("the kernel writes back");
+        text.split_whitespace()
+            .nth(1)
+            .expect("three numbers")
+            .parse()
+            .expect("a number")
     }
 
     /// A program of the same group that takes so many pages, with room for `room` pages beside what the others have now: they are
@@ -189,6 +210,33 @@ impl Machine {
         };
         assert_eq!(program.ask("begin"), "ready");
         program
+    }
+}
+
+/// A disk in memory, which is another zram device.
+struct Disk(u32);
+
+impl Disk {
+    fn create(bytes: u64) -> Result<Self, String> {
+        let id = std::fs::read_to_string("/sys/class/zram-control/hot_add");
+        let id = id.map_err(|e| e.to_string())?.trim().parse();
+        let disk = Self(id.expect("the kernel gives a number"));
+        let folder = PathBuf::from(format!("/sys/block/zram{}", disk.0));
+        if !folder.join("backing_dev").exists() {
+            return Err("zram of this kernel writes nothing back".to_owned());
+        }
+        std::fs::write(folder.join("disksize"), bytes.to_string()).map_err(|e| e.to_string())?;
+        Ok(disk)
+    }
+
+    fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/dev/zram{}", self.0))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = std::fs::write("/sys/class/zram-control/hot_remove", self.0.to_string());
     }
 }
 

@@ -80,6 +80,7 @@ impl Swap {
                     disk_bytes: memory.total_bytes / 2,
                     algorithm: algorithm.to_owned(),
                     second_algorithm: None,
+                    backing_device: None,
                     memory_limit_bytes: None,
                     priority: PRIORITY,
                 },

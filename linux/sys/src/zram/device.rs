@@ -1,6 +1,7 @@
-//! Any zram device, also one that another program set up: what it holds, and upkeep of its idle pages where the
-//! kernel was built with it (`CONFIG_ZRAM_MEMORY_TRACKING`, `_WRITEBACK`, `_MULTI_COMP`).
+//! Any zram device, also one that another program set up: what it holds, and upkeep of its pages where the kernel was built
+//! with it (`CONFIG_ZRAM_MEMORY_TRACKING`, `_WRITEBACK`, `_MULTI_COMP`).
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use super::{ZramStats, block_folder, numbers, read_stats};
@@ -21,7 +22,7 @@ pub struct Upkeep {
     pub marks_idle: bool,
     /// Idle pages can be compressed anew by a second algorithm, and one is set.
     pub recompresses: bool,
-    /// Idle pages can be written to a backing device, and there is one.
+    /// Pages can be written to a backing device, and there is one.
     pub writes_back: bool,
 }
 
@@ -70,6 +71,14 @@ impl Device {
         Ok((limit > 0).then_some(limit))
     }
 
+    /// Pages that were written to its backing device since it was made.
+    ///
+    /// # Errors
+    /// [`FileError`]; a device of a kernel without `CONFIG_ZRAM_WRITEBACK` has no such count.
+    pub fn written_pages(&self) -> Result<u64, FileError> {
+        Ok(numbers(&self.folder.join("bd_stat"), 3)?[2])
+    }
+
     /// What upkeep it can do.
     #[must_use]
     pub fn upkeep(&self) -> Upkeep {
@@ -103,12 +112,21 @@ impl Device {
         file::write(&self.folder.join("recompress"), "type=idle")
     }
 
-    /// Writes idle pages to the backing device.
+    /// Writes pages of the device to its backing device, and waits for that. Pages that are there already, and such as hold
+    /// nothing, are left out by the kernel. One call for all; before Linux 6.16 one a page.
     ///
     /// # Errors
-    /// [`FileError`]; "no space" when the backing device or its write budget is used up.
-    pub fn write_back_idle(&self) -> Result<(), FileError> {
-        file::write(&self.folder.join("writeback"), "idle")
+    /// [`FileError`]; "no space" when the backing device is full, "input/output error" when its write budget is used up.
+    pub fn write_back(&self, pages: Range<u64>) -> Result<(), FileError> {
+        let path = self.folder.join("writeback");
+        let (first, last) = (pages.start, pages.end - 1);
+        match file::write(&path, &format!("page_indexes={first}-{last}")) {
+            Err(error) if error.is_invalid() => {
+                let one = |page| file::write(&path, &format!("page_index={page}"));
+                pages.into_iter().try_for_each(one)
+            }
+            result => result,
+        }
     }
 }
 
@@ -155,6 +173,7 @@ mod tests {
         let (dir, device) = machine(&[
             ("mm_stat", "8192 100 12288 0 16384 1 0 0\n"),
             ("backing_dev", "/dev/vdb\n"),
+            ("bd_stat", "  5  6  7\n"),
             ("recomp_algorithm", "#1: lzo [zstd]\n"),
             ("idle", ""),
             ("recompress", ""),
@@ -168,12 +187,13 @@ mod tests {
             writes_back: true,
         };
         assert_eq!(device.upkeep(), all);
+        assert_eq!(device.written_pages().unwrap(), 7);
         device.mark_idle(Some(600)).unwrap();
         device.recompress_idle().unwrap();
-        device.write_back_idle().unwrap();
+        device.write_back(7..9).unwrap();
         assert_eq!(written(&dir, "idle"), "600");
         assert_eq!(written(&dir, "recompress"), "type=idle");
-        assert_eq!(written(&dir, "writeback"), "idle");
+        assert_eq!(written(&dir, "writeback"), "page_indexes=7-8");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::programs::seconds;
 use warmswap_columns::{Described, Value as _};
 use warmswap_output::units::counted;
 use warmswap_output::{Kind, Quantity, Style, Table};
+use warmswap_page::PAGE_BYTES;
 
 /// Where an application stands, in a word.
 #[must_use]
@@ -37,8 +38,13 @@ pub fn summary(status: &DaemonStatus, style: Style) -> String {
         seconds(status.uptime_seconds).show(style)
     );
     let _ = writeln!(out, "helping: {}", helping(status, style));
-    if let Some(line) = files(status, style) {
-        let _ = writeln!(out, "files: {line}");
+    for (name, line) in [
+        ("files", files(status, style)),
+        ("cold", cold(status, style)),
+    ] {
+        if let Some(line) = line {
+            let _ = writeln!(out, "{name}: {line}");
+        }
     }
     let cost = status.cpu_seconds / status.uptime_seconds.max(1.0);
     let _ = writeln!(
@@ -106,6 +112,22 @@ fn files(status: &DaemonStatus, style: Style) -> Option<String> {
     let bytes = Some(status.given_back.opened_bytes).filter(|&bytes| bytes > 0)?;
     let bytes = Quantity::Bytes(bytes).show(style);
     Some(format!("read {bytes} of those that programs open again"))
+}
+
+/// What went from zram to the disk behind it.
+fn cold(status: &DaemonStatus, style: Style) -> Option<String> {
+    let count = |name: &str| status.counters.get(name).copied().unwrap_or(0);
+    let (pages, refused) = (count("written_back_pages"), count("write_back_refused"));
+    if pages == 0 && refused == 0 {
+        return None;
+    }
+    let bytes = Quantity::Bytes(pages * PAGE_BYTES as u64).show(style);
+    let mut text =
+        format!("wrote {bytes} that recent uses left alone from zram to the disk behind it");
+    if refused > 0 {
+        text += "; the disk took no more: it is full, or its budget of writes is used up";
+    }
+    Some(text)
 }
 
 /// Whether the daemon helps, and what it gave back.
@@ -263,6 +285,7 @@ mod tests {
                 },
             ],
             warnings: vec!["something is odd".to_owned()],
+            counters: [("written_back_pages".to_owned(), 512)].into(),
             ..DaemonStatus::default()
         }
     }
@@ -278,6 +301,7 @@ mod tests {
                  available (process 77, up 100 s)",
                 "helping: gave 742 MiB back to 5 programs in 3.10 s of idle time; their next uses touched 97.0 % of it",
                 "files: read 120 MiB of those that programs open again",
+                "cold: wrote 2.00 MiB that recent uses left alone from zram to the disk behind it",
                 "cost: 0.5 % of one processor, 3.00 MiB of memory",
                 "switches: heard from x11",
                 "warning: something is odd",

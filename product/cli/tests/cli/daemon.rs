@@ -497,6 +497,7 @@ fn a_device_that_is_there_only_without_swap_follows_other_swap() {
         disk_bytes: 16 << 20,
         algorithm: "lzo-rle".to_owned(),
         second_algorithm: None,
+        backing_device: None,
         memory_limit_bytes: None,
         priority: 1,
     };

@@ -34,14 +34,14 @@ section! {
         /// Whether what a program is going to use is read ahead when it comes to the foreground: all of it where memory
         /// is free; where it is short, only from disks.
         "prefetch" prefetch: bool = |_| true;
+        /// Whether pages of programs in the background that their last two sessions did not use are written from zram to
+        /// the disk that their device has for it (writeback-device below, or zram-generator's). What launches touch stays in
+        /// memory. Kernels without CONFIG_ZRAM_WRITEBACK cannot.
+        "write-back" write_back: bool = |_| true;
         /// Pages in zram that were not used for so long are compressed anew, by the stronger algorithm that their
         /// device has (recompression-algorithm below, or another program's setting), at idle priority; 0: never.
         /// Kernels without CONFIG_ZRAM_MULTI_COMP, or without CONFIG_ZRAM_TRACK_ENTRY_ACTIME, cannot.
         "recompress-after-seconds" recompress_after_s: u64 = |_| 0, if within(0, MOST_AGE_S);
-        /// Pages in zram that were not used for so long are written to the disk that their device has for it
-        /// (writeback-device of zram-generator); 0: never. Where both are set, the longer time counts for both.
-        /// Kernels without CONFIG_ZRAM_WRITEBACK, or without CONFIG_ZRAM_TRACK_ENTRY_ACTIME, cannot.
-        "write-back-after-seconds" write_back_after_s: u64 = |_| 0, if within(0, MOST_AGE_S);
     }
 }
 
@@ -59,6 +59,9 @@ section! {
         /// The stronger algorithm by which idle pages are compressed anew (recompress-after-seconds above), such as
         /// zstd. Empty: none. The kernel must have CONFIG_ZRAM_MULTI_COMP.
         "recompression-algorithm" recompression_algorithm: Option<String> = |_| None, if algorithm;
+        /// A partition or another block device to which cold pages are written (write-back above). What it holds is lost.
+        /// Empty: none. The kernel must have CONFIG_ZRAM_WRITEBACK.
+        "writeback-device" writeback_device: Option<String> = |_| None;
         /// Swap of the highest priority is used first; 0 to 32767.
         "swap-priority" swap_priority: u64 = |_| 100, if within(0, 32_767);
         /// Have the device only while no other swap is switched on: it comes when the last one goes, and goes when

@@ -300,3 +300,11 @@ fn processes_below_a_full_group_are_held_and_others_come_back() {
         assert!(targets.iter().all(|target| target.held_by == by));
     }
 }
+
+#[test]
+fn while_something_else_is_waited_for_no_process_is_late() {
+    let (beat, target) = (Beat::default(), gone_target(1));
+    beat.begin(&target);
+    let during = beat.aside(|| beat.process());
+    assert_eq!((during, beat.process()), (None, Some(target.id)));
+}
