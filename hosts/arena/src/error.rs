@@ -1,5 +1,7 @@
 //! What can go wrong in making an arena and its regions.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use warmswap_backing::BackingError;
 use warmswap_uffd::PagedError;
 
@@ -131,9 +133,19 @@ pub enum FaultError {
     NotInChunk,
 }
 
-/// Says why a page cannot be served, and ends the process. Allocates nothing and takes no lock.
+/// A thread ends the process.
+static IS_DYING: AtomicBool = AtomicBool::new(false);
+
+/// Whether a thread is in [`die`]: an allocator whose lock may never be given back has to do without it.
+pub fn is_dying() -> bool {
+    IS_DYING.load(Ordering::Relaxed)
+}
+
+/// Says why a page cannot be served, and ends the process. Takes no lock but the allocator's: the system's words for an
+/// error are allocated ([`is_dying`]).
 pub fn die(address: usize, reason: &dyn std::fmt::Display) -> ! {
     use std::io::Write;
+    IS_DYING.store(true, Ordering::Relaxed);
     let mut line = [0u8; 512];
     let mut rest = &mut line[..];
     let _ = writeln!(

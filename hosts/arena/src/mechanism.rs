@@ -3,7 +3,7 @@
 
 pub use crate::address_map::AddressMap;
 pub use crate::arrivals::ArrivalQueue;
-pub use crate::error::{FaultError, die};
+pub use crate::error::{FaultError, die, is_dying};
 pub use crate::fault::{Core, Served, Wanted};
 pub use crate::files::{FileMap, Files, Source};
 pub use crate::frames::{Frame, FrameSource, Frames, timespec};

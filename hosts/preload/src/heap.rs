@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use dlmalloc::{Allocator, Dlmalloc};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::thread::futex;
+use warmswap_arena::mechanism::is_dying;
 
 use crate::reentrancy::ReentrancyGuard;
 use crate::{kernel, limits};
@@ -35,6 +36,40 @@ static LEN: AtomicUsize = AtomicUsize::new(0);
 static USED: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of the range that are open, from its start on.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes for the words of a process that ends.
+const LAST_BYTES: usize = 16 << 10;
+
+/// Memory for a process that ends with a line: the thread that has the heap's lock may wait, in a `fork`, for the one that
+/// says the line.
+struct LastWords {
+    bytes: UnsafeCell<[u8; LAST_BYTES]>,
+    used: AtomicUsize,
+}
+
+// SAFETY: every byte is given out once.
+unsafe impl Sync for LastWords {}
+
+static LAST_WORDS: LastWords = LastWords {
+    bytes: UnsafeCell::new([0; LAST_BYTES]),
+    used: AtomicUsize::new(0),
+};
+
+impl LastWords {
+    /// Memory of zeros, which is never given back; null when there is none.
+    fn allocate(&self, size: usize, align: usize) -> *mut u8 {
+        let start = self.bytes.get().cast::<u8>();
+        let at = self
+            .used
+            .fetch_add(size.saturating_add(align), Ordering::Relaxed);
+        let at = (start.addr() + at).next_multiple_of(align) - start.addr();
+        match at.checked_add(size) {
+            // SAFETY: inside of the bytes.
+            Some(end) if end <= LAST_BYTES => unsafe { start.add(at) },
+            _ => ptr::null_mut(),
+        }
+    }
+}
 
 /// The heap: one allocator behind one lock. It is used for tables that grow seldom.
 pub struct Heap {
@@ -122,6 +157,9 @@ impl Heap {
 
     /// Memory of that size and alignment; null when there is none.
     pub fn allocate(&self, size: usize, align: usize) -> *mut u8 {
+        if is_dying() {
+            return LAST_WORDS.allocate(size, align);
+        }
         // SAFETY: the caller frees it by `free` only.
         self.with(|allocator| unsafe { allocator.malloc(size.max(1), align) })
     }
@@ -141,6 +179,9 @@ impl Heap {
     /// # Safety
     /// The heap gave it out, and it is not used.
     pub unsafe fn free(&self, address: *mut u8) {
+        if is_dying() {
+            return;
+        }
         // SAFETY: passed on to the caller.
         unsafe { empty(address) };
         // SAFETY: passed on to the caller.
@@ -160,6 +201,9 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if is_dying() {
+            return self.allocate(layout.size(), layout.align());
+        }
         if layout.size() >= LARGE_BYTES {
             let block = self.allocate(layout.size(), layout.align());
             if !block.is_null() {
@@ -174,12 +218,12 @@ unsafe impl GlobalAlloc for Heap {
 
     unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let (old, align) = (layout.size(), layout.align());
-        if old < LARGE_BYTES {
+        if old < LARGE_BYTES && !is_dying() {
             // SAFETY: passed on to the caller.
             return self.with(|allocator| unsafe { allocator.realloc(address, old, align, size) });
         }
         // SAFETY: passed on to the caller.
-        if (old..=unsafe { Self::usable(address) }).contains(&size) {
+        if !is_dying() && (old..=unsafe { Self::usable(address) }).contains(&size) {
             return address;
         }
         // A table that grows by little each time is moved seldom: addresses that nothing was written to take no memory.
