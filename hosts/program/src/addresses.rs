@@ -10,7 +10,7 @@ use warmswap_arena::mechanism::{Core, FaultError, Pager, State, Word, die};
 use warmswap_policy::reclaim::Arrival;
 use warmswap_uffd::{Failure, PagedError, Protection};
 
-use crate::fork::{Forked, Link};
+use crate::fork::Link;
 use crate::program::{APP, Mapped, Program};
 
 /// A program's addresses, for as long as the pager's lock is held.
@@ -247,10 +247,9 @@ impl Addresses<'_> {
     ///
     /// Ends the process if a page that is not in its place was used before and its fault was not resolved: it read as
     /// zeros.
-    pub fn adopt_in_child(&mut self, fork: &Forked, link: &Link) -> Result<(), FaultError> {
+    pub fn adopt_in_child(&mut self, link: &Link) -> Result<(), FaultError> {
         self.pager.engine.leave_tape();
         self.pager.forget_ahead(self.core);
-        fork.keep_spare();
         self.core.memory.adopt_staging()?;
         for range in self.pager.map.own() {
             self.core.memory.adopt_in_child(range.start, range.len())?;

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use warmswap_arena::mechanism::{Core, FaultError, Mutex, State, Wanted, die};
 use warmswap_page::PAGE_BYTES;
-use warmswap_sys::fork::{reap, spawn_copy};
+use warmswap_sys::fork::{MostFiles, reap, spawn_copy};
 use warmswap_uffd::{Event, Failure, ForkedMemory, UffdError};
 
 use crate::space::SpaceFile;
@@ -171,7 +171,8 @@ impl Forked {
         self.keep_spare();
     }
 
-    /// Keeps a descriptor for the next child's, by a thread whose descriptors the program does not see.
+    /// Keeps a descriptor for the next child's, by a thread whose descriptors the program does not see; before that thread
+    /// opens others, so that its number is below whatever limit the program sets.
     pub fn keep_spare(&self) {
         let mut spare = self.spare.lock();
         if spare.is_none() {
@@ -334,25 +335,33 @@ impl CurrentFork {
 }
 
 /// The next event. To read the event of a fork takes a descriptor: where there is no room for one, the spare one gives
-/// its place; and where there was none, the event stays, and is read at the next turn.
+/// its place; where that is not below the limit of files, or there was none, the limit rises for the moment; and where it
+/// may not, the event stays, and is read at the next turn.
 fn read_event(core: &Core, forked: &Forked) -> Result<Option<Event>, FaultError> {
     let full = [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
-    let is_full = |error: &io::Error| full.contains(&error.raw_os_error());
-    match core.memory.read_event() {
-        Err(error) if is_full(&error) => {
-            *forked.spare.lock() = None;
-            let tries = forked.tries.fetch_add(1, Ordering::Relaxed);
-            if tries > DESCRIPTOR_TRIES {
-                return Err(FaultError::Events(error));
-            }
-            std::thread::sleep(Duration::from_millis(u64::from(tries > 0)));
-            Ok(None)
-        }
-        result => {
-            forked.tries.store(0, Ordering::Relaxed);
-            result.map_err(FaultError::Events)
-        }
+    let is_full = |result: &io::Result<_>| {
+        let error = result.as_ref().err();
+        error.is_some_and(|error| full.contains(&error.raw_os_error()))
+    };
+    let mut result = core.memory.read_event();
+    if is_full(&result) && forked.spare.lock().take().is_some() {
+        result = core.memory.read_event();
     }
+    if is_full(&result) {
+        let _most_files = MostFiles::allow();
+        result = core.memory.read_event();
+    }
+    let tries = if is_full(&result) {
+        forked.tries.fetch_add(1, Ordering::Relaxed)
+    } else {
+        forked.tries.store(0, Ordering::Relaxed);
+        return result.map_err(FaultError::Events);
+    };
+    if tries > DESCRIPTOR_TRIES {
+        return result.map_err(FaultError::Events);
+    }
+    std::thread::sleep(Duration::from_millis(u64::from(tries > 0)));
+    Ok(None)
 }
 
 /// Resolves the faults of a child that there are; false when the child has ended.

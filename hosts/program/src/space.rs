@@ -130,8 +130,8 @@ impl Space {
     /// # Errors
     /// [`ArenaError`].
     pub fn attach(&self) -> Result<(), ArenaError> {
-        self.shared.core.memory.reopen()?;
         self.hooks.fork.load().keep_spare();
+        self.shared.core.memory.reopen()?;
         if let Some(file) = &self.file {
             file.open()
                 .map_err(ArenaError::system("open the backing file"))?;

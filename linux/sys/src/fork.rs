@@ -192,6 +192,9 @@ fn lock(file: BorrowedFd<'_>, command: i32, kind: i32) -> io::Result<libc::flock
     }
 }
 
+/// More than the files that this library opens. They have the lowest numbers of tables of their own.
+const ENOUGH_FILES: libc::rlim_t = 1024;
+
 /// The process may open as many files as it is allowed to at most, until this is dropped: while no other thread of the
 /// program runs, as in the child of a `fork`.
 #[derive(Debug)]
@@ -206,17 +209,21 @@ impl MostFiles {
             rlim_max: 0,
         };
         // SAFETY: the place is live.
-        let got = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut before) };
-        if got != 0 || before.rlim_cur == before.rlim_max {
+        if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut before) } != 0 {
             return Self(None);
         }
-        let most = libc::rlimit {
-            rlim_cur: before.rlim_max,
-            ..before
+        let raise = |most| {
+            let limit = libc::rlimit {
+                rlim_cur: most,
+                rlim_max: most,
+            };
+            // SAFETY: the limits are live.
+            most > before.rlim_cur
+                && unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } == 0
         };
-        // SAFETY: the limits are live.
-        let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const most) };
-        Self((set == 0).then_some(before))
+        // The first needs CAP_SYS_RESOURCE where it is above what the program has left itself.
+        let most = [before.rlim_max.max(ENOUGH_FILES), before.rlim_max];
+        Self(most.into_iter().any(raise).then_some(before))
     }
 }
 

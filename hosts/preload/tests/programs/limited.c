@@ -29,6 +29,33 @@ static int fork_once(void) {
     return status;
 }
 
+/* A child that leaves itself three numbers forks: the library has more in use. It goes on; its own child may end, loudly,
+   where it cannot have more. */
+static void fork_with_few_numbers(void) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        struct rlimit few = {3, 3}, more = {64, 64};
+        CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+        int may_raise = setrlimit(RLIMIT_NOFILE, &more) == 0;
+        CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+        pid_t grandchild = fork();
+        CHECK(grandchild >= 0);
+        if (grandchild == 0) {
+            check_all();
+            _exit(0);
+        }
+        int status;
+        CHECK(waitpid(grandchild, &status, 0) == grandchild);
+        check_all();
+        CHECK(status == 0 || (!may_raise && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+}
+
 int main(void) {
     end_if_it_hangs();
     memory = map_pages(PAGES);
@@ -44,6 +71,7 @@ int main(void) {
         int status = fork_once();
         CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
+    fork_with_few_numbers();
     limit.rlim_max = limit.rlim_cur;
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     for (int turn = 0; turn < TURNS; turn++) {

@@ -119,6 +119,7 @@ impl Space {
             lent.and_then(|lent| file.take_over(lent))
                 .map_err(ArenaError::system("read the backing file of the parent"))?;
         }
+        self.hooks.fork.load().keep_spare();
         shared.core.memory.reopen()?;
         // While the parent still resolves the child's faults: to make a thread the C library allocates, which may be memory
         // of the program's own allocator.
@@ -129,7 +130,7 @@ impl Space {
         self.keep_accessed(&mut pager);
         let mut addresses = self.addresses(&mut pager);
         let adopted = addresses
-            .adopt_in_child(self.hooks.fork.load(), &link)
+            .adopt_in_child(&link)
             .and_then(|()| addresses.inherit(false));
         adopted.map_err(|error| ArenaError::Adopt(error.to_string()))?;
         drop(pager);
