@@ -186,6 +186,7 @@ impl Program<'_> {
             std::os::unix::process::CommandExt::arg0(&mut command, self.name);
         }
         command.args(self.arguments);
+        warmswap_sys::ignored::stay_ignored(&mut command);
         command
     }
 

@@ -86,14 +86,20 @@ fn a_program_ends_as_it_does_and_a_closed_pipe_ends_it() {
         command
     };
     assert_eq!(unread(run("exit 7")), Some(7));
-    let pages = warmswap_testkit::cli::Ran::from(
-        run("grep SigIgn /proc/self/status")
-            .output()
-            .expect("it starts"),
-    );
-    let ignored = pages.stdout.split_whitespace().nth(1).expect("a mask");
-    let ignored = u64::from_str_radix(ignored, 16).expect("a mask");
-    assert_eq!(ignored & 1 << 12, 0, "SIGPIPE is ignored");
+    let ignored = |mut command: Command| {
+        let ran = warmswap_testkit::cli::Ran::from(command.output().expect("it starts"));
+        let mask = ran.stdout.split_whitespace().nth(1).expect("a mask");
+        u64::from_str_radix(mask, 16).expect("a mask")
+    };
+    let script = "grep SigIgn /proc/self/status";
+    assert_eq!(ignored(run(script)) & 1 << 12, 0, "SIGPIPE is ignored");
+    // As services of systemd are started, and programs by Python.
+    let mut deaf = Command::new("sh");
+    deaf.args(["-c", "trap '' PIPE XFSZ; exec \"$@\"", "sh"]);
+    let plain = run(script);
+    deaf.arg(plain.get_program()).args(plain.get_args());
+    let both = 1 << 12 | 1 << 24;
+    assert_eq!(ignored(deaf) & both, both, "ignored by the command alone");
     // 128 and the number of SIGPIPE.
     assert_eq!(
         unread(run("sh -c 'while :; do echo x; done'; echo $? >$SEEN")),
