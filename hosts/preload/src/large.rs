@@ -1,8 +1,8 @@
 //! Large blocks of `malloc`: mappings of their own, as in the C library.
 //!
 //! One that is freed gives its memory back, and one that grows has its pages moved in place of copied. Some that were freed are
-//! kept for the next of their size, as the C library keeps the end of its heap: at most [`KEPT_BYTES`], none over a fork,
-//! which would copy their tables, and in a paged program none that a moment passes over.
+//! kept for the next of their size, or for one that grows up to it, as the C library keeps the end of its heap: at most
+//! [`KEPT_BYTES`], none over a fork, which would copy their tables, and in a paged program none that a moment passes over.
 //!
 //! A block begins [`HEADER_BYTES`] into its mapping, which by its header says so. The header's word depends on its address: a
 //! copy of it elsewhere is none.
@@ -150,9 +150,15 @@ pub fn allocate_zeroed(size: size_t) -> *mut c_void {
     bytes_for(size).map_or(ptr::null_mut(), |bytes| map(bytes, bytes))
 }
 
-/// A block for something that grows, and may go on doing so.
+/// A block for something that grows, and may go on doing so: a larger one that is kept has the pages that it grows into.
 pub fn allocate_growing(size: size_t) -> *mut c_void {
-    bytes_for(size).map_or(ptr::null_mut(), |bytes| map(bytes, with_room(bytes)))
+    let Some(bytes) = bytes_for(size) else {
+        return ptr::null_mut();
+    };
+    match Kept::take_to_grow(bytes) {
+        Some(kept) => kept.given_out(),
+        None => map(bytes, with_room(bytes)),
+    }
 }
 
 fn map(used: usize, mapped: usize) -> *mut c_void {
@@ -186,19 +192,23 @@ pub fn resize(block: Block, size: size_t) -> *mut c_void {
         Some((address, bytes))
     } else if bytes <= mapped {
         Some((address, mapped))
+    } else if used <= MOST_COPIED
+        && let Some(kept) = Kept::take_to_grow(with_room(bytes))
+    {
+        Block::start(kept.0.cast(), bytes, kept.mapped());
+        return copy_to(block, kept.given_out());
     } else {
         remap(with_room(bytes)).or_else(|| remap(bytes))
     };
     let Some((address, now)) = place else {
-        return copy_to(block, bytes);
+        return copy_to(block, map(bytes, bytes));
     };
     BYTES.fetch_add(now.wrapping_sub(mapped), Ordering::Relaxed);
     Block::start(address, bytes, now).memory()
 }
 
-/// The block where it cannot be moved: its content in another of so many bytes.
-fn copy_to(block: Block, bytes: usize) -> *mut c_void {
-    let copy = map(bytes, bytes);
+/// Moves the block's content to a larger one; null where that is none.
+fn copy_to(block: Block, copy: *mut c_void) -> *mut c_void {
     if !copy.is_null() {
         let (from, len) = (block.memory().cast::<u8>(), block.usable_bytes());
         // SAFETY: the new one is larger, and this thread's alone.
@@ -233,6 +243,11 @@ fn unmap(address: *mut c_void, bytes: usize) {
 
 /// Bytes of blocks that are kept, as many as the C library keeps at the end of its heap at most (`M_TRIM_THRESHOLD`).
 const KEPT_BYTES: usize = 64 << 20;
+/// A block that grows takes a kept one of at most so many times its size: what it does not grow into stays in memory.
+const MOST_GROWTH: usize = 16;
+/// A block of so many bytes at most is copied to a kept one that it can grow into: as long as that takes less than the faults
+/// of as many new pages.
+const MOST_COPIED: usize = 8 << 20;
 /// How many.
 const MOST_KEPT: usize = 8;
 
@@ -280,7 +295,16 @@ impl Kept {
 
     /// Takes one of so many bytes, or of a quarter more at most.
     fn take(bytes: usize) -> Option<Block> {
-        let most = bytes.saturating_add(bytes / 4);
+        Self::take_up_to(bytes, bytes.saturating_add(bytes / 4))
+    }
+
+    /// Takes one for a block of so many bytes that goes on growing.
+    fn take_to_grow(bytes: usize) -> Option<Block> {
+        Self::take_up_to(bytes, bytes.saturating_mul(MOST_GROWTH))
+    }
+
+    /// Takes one of `bytes` to `most` bytes.
+    fn take_up_to(bytes: usize, most: usize) -> Option<Block> {
         let fits = |kept: &Self| (bytes..=most).contains(&kept.bytes());
         KEPT.iter().find_map(|place| {
             let kept = Self::in_place(place).filter(fits)?;

@@ -87,6 +87,35 @@ static void check_that_pages_move(void) {
     free(behind);
 }
 
+/* What grows again has the pages that were freed when it had grown before. */
+static void check_that_pages_are_used_again(void) {
+    unsigned char *other = malloc(32 * MIB);
+    CHECK(other);
+    fill_bytes(other, 0, 32 * MIB);
+    int is_paged = resident_bytes() < 32 * MIB;
+    struct rusage before, after;
+    for (int turn = 0; turn < 3; turn++) {
+        if (turn == 1) CHECK(getrusage(RUSAGE_SELF, &before) == 0);
+        for (size_t first = MIB / 2; first <= 2 * MIB; first *= 4) {
+            unsigned char *block = malloc(first);
+            CHECK(block);
+            fill_bytes(block, 0, first);
+            for (size_t bytes = first; bytes < 8 * MIB; bytes += MIB / 2) {
+                block = realloc(block, bytes + MIB / 2);
+                CHECK(block);
+                fill_bytes(block, bytes, bytes + MIB / 2);
+                check_bytes(block, bytes + MIB / 2);
+            }
+            free(block);
+        }
+    }
+    CHECK(getrusage(RUSAGE_SELF, &after) == 0);
+    /* Of 8192 pages. */
+    CHECK(is_paged || after.ru_minflt - before.ru_minflt < 2000);
+    check_bytes(other, 32 * MIB);
+    free(other);
+}
+
 static void use_and_free(int blocks, size_t bytes) {
     unsigned char *of[64];
     for (int block = 0; block < blocks; block++) {
@@ -118,6 +147,7 @@ int main(void) {
     CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0);
     check_growth();
     check_sizes();
+    check_that_pages_are_used_again();
     for (int turn = 0; turn < 3000; turn++) check_errno();
     long before = resident_bytes();
     use_and_free(1, LARGE);
