@@ -90,6 +90,7 @@ impl Bound {
     }
 
     /// Memory of the kernel on behalf of the group, which cannot be reclaimed: page tables, stacks of threads, and the rest.
+    /// Version 1 counts what can be, too, and does not say how much it is: the kernel's caches of names and files.
     pub fn kernel_bytes(&self) -> Result<u64, FileError> {
         match self.group.version() {
             Version::V1 => file::read_u64(&self.path("memory.kmem.usage_in_bytes")),
@@ -98,7 +99,9 @@ impl Bound {
                 let parts = ["kernel_stack", "pagetables", "percpu", "slab", "sock"];
                 let text = file::read(&self.path("memory.stat"))?;
                 let sum = || parts.iter().filter_map(|name| number(&text, name)).sum();
-                Ok(number(&text, "kernel").unwrap_or_else(sum))
+                let all: u64 = number(&text, "kernel").unwrap_or_else(sum);
+                let caches = number(&text, "slab_reclaimable").unwrap_or(0);
+                Ok(all.saturating_sub(caches))
             }
         }
     }
@@ -190,14 +193,14 @@ mod tests {
     use crate::testing::Machine;
 
     #[test]
-    fn memory_of_the_kernel_is_one_number_or_the_sum_of_its_parts() {
+    fn memory_of_the_kernel_is_one_number_or_the_sum_of_its_parts_without_its_caches() {
         let machine = Machine::with_groups();
         machine.write("cg/p/memory.current", "0\n");
-        let parts = "anon 9\nkernel_stack 1\nslab_reclaimable 8\nslab 2\npagetables 4\n";
+        let parts = "anon 9\nkernel_stack 1\nslab_reclaimable 8\nslab 10\npagetables 4\n";
         machine.write("cg/p/memory.stat", parts);
         let bound = Bound::new(machine.group("/p"));
         assert_eq!(bound.kernel_bytes().unwrap(), 7);
         machine.write("cg/p/memory.stat", format!("kernel 30\n{parts}"));
-        assert_eq!(bound.kernel_bytes().unwrap(), 30);
+        assert_eq!(bound.kernel_bytes().unwrap(), 22);
     }
 }
