@@ -5,9 +5,9 @@
 //! are in the group, too. A thread of this process keeps limit and pool to the budget, since the kernel charges a zram
 //! device's memory to no group.
 //!
-//! The kernel chooses the pages, at the limit and when the limit falls. No limit ends a program: it leaves room for what
-//! cannot be reclaimed (page tables, stacks of threads, locked memory), it rises before the kernel would end a member, and
-//! swap grows before it is full. What a budget cannot hold is more than the budget then, and [`ProgramUsage`] says so.
+//! The kernel chooses the pages, at the limit and when the limit falls. No limit has the OOM killer end a program: it leaves room
+//! for what cannot be reclaimed (page tables, stacks of threads, locked memory), it rises before the kernel would end a member, and
+//! swap grows before it is full. In version 1 a call that faults pages in by the thousand may fail at the limit. What a budget cannot hold is more than the budget then, and [`ProgramUsage`] says so.
 //!
 //! The rest of the host ([`Host`](crate::Host)) has nothing to do for one program: it looks for pages that the next switch
 //! between programs needs, and there is no switch.

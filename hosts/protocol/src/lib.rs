@@ -40,8 +40,8 @@ pub use protocol::{
 };
 pub use server::{Access, Listener, MAX_CLIENTS, Server, ServerError};
 pub use settings::{
-    DEFAULT_BACKING_LIMIT_BYTES, PRELOAD_LIBRARY, PRELOAD_VARIABLE, RUN_VARIABLE, RunSettings,
-    SettingsError,
+    DEFAULT_BACKING_LIMIT_BYTES, LEAST_BACKING_LIMIT_BYTES, PRELOAD_LIBRARY, PRELOAD_VARIABLE,
+    RUN_VARIABLE, RunSettings, SettingsError,
 };
 pub use stats::{ExitState, FaultCounts, FileStats, Phase, ProgramStats, ProgramStatus};
 pub use switches::{Follower, Standing, Switches};

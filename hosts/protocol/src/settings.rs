@@ -18,6 +18,9 @@ pub const PRELOAD_LIBRARY: &str = "libwarmswap_preload.so";
 /// Size limit of a backing file for which none is given.
 pub const DEFAULT_BACKING_LIMIT_BYTES: u64 = 4 << 30;
 
+/// The least that it can be: the file has four segments of 1 MiB.
+pub const LEAST_BACKING_LIMIT_BYTES: u64 = 4 << 20;
+
 /// Stands for the process number in [`RunSettings::stats_json`].
 const PID_MARK: &str = "%p";
 

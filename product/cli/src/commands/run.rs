@@ -17,6 +17,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus};
 use warmswap_kernel::program::ProgramUsage;
+use warmswap_output::exit::line;
 use warmswap_output::output::{Output, ResultArgs, check_file};
 use warmswap_output::program::find;
 use warmswap_output::{BadInput, Quantity, SizeExpr, tell};
@@ -266,7 +267,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
         Choice::Kernel { why } => match kernel::set_up(&program) {
             Ok(host) => kernel::run(&program, &args, host, why, &mut signals, output)?,
             Err(error) if args.host == HostArg::Auto => {
-                let why = format!("no kernel host: {error:#}");
+                let why = format!("no kernel host: {}", line(&error));
                 preload::run(&program, &args, why, &mut signals, output)?
             }
             Err(error) => return Err(error),
@@ -280,7 +281,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
         ran.result.reason
     );
     if let Err(error) = keep(&args, &ran.result, output) {
-        tell!("warmswap: {error:#}");
+        tell!("warmswap: {}", line(&error));
     }
     // Whatever could not be written: what the program ended with is its own.
     Ok(ExitCode::from(exit_code(ran.status)))

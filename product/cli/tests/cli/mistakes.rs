@@ -53,6 +53,20 @@ fn files_that_cannot_be_written_are_refused_before_the_work() {
     fs::write(&full, "x").expect("a file");
     let backing = ["run", "--host", "preload", "--backing", text(&full), "echo"];
     refused(&backing, &["it is not empty"]);
+    let limited = [
+        "run",
+        "--host",
+        "preload",
+        "--backing",
+        "x",
+        "--backing-limit",
+        "3M",
+        "echo",
+    ];
+    refused(
+        &limited,
+        &["--backing-limit: 3.00 MiB is too little, the file has at least 4.00 MiB"],
+    );
     let device = ["run", "--host", "preload", "--backing", "/dev/null", "echo"];
     refused(&device, &["it is no regular file"]);
     let json = ["doctor", "--json", text(folder.path())];

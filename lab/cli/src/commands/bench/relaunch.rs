@@ -189,7 +189,8 @@ fn arms(args: &RelaunchArgs, apps: &[AppSpec]) -> Result<(Vec<Arm>, Option<Prelo
             Ok((arms, Some(preload)))
         }
         Err(error) => {
-            warmswap_output::tell!("the arm preload is left out: {error:#}");
+            let why = warmswap_output::exit::line(&error);
+            warmswap_output::tell!("the arm preload is left out: {why}");
             Ok((arms, None))
         }
     }

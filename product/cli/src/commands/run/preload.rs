@@ -20,8 +20,8 @@ use std::time::Duration;
 use warmswap_doctor::{Machine, Part, preload_library, require};
 use warmswap_output::{BadInput, Output, Quantity, Style, tell};
 use warmswap_protocol::{
-    Client, DEFAULT_BACKING_LIMIT_BYTES, ProgramStats, RUN_VARIABLE, RunSettings,
-    remove_dead_sockets, socket_path,
+    Client, DEFAULT_BACKING_LIMIT_BYTES, LEAST_BACKING_LIMIT_BYTES, ProgramStats, RUN_VARIABLE,
+    RunSettings, remove_dead_sockets, socket_path,
 };
 
 /// The dynamic loader's list of libraries that come before all others.
@@ -111,13 +111,24 @@ fn settings(args: &RunArgs, budget_bytes: u64) -> Result<RunSettings> {
     let library = &args.library;
     let scheme = library.scheme.as_deref().unwrap_or(SCHEME);
     live_scheme(scheme)?;
-    let backing_limit = library.backing_limit.as_ref();
+    let backing_limit_bytes = library
+        .backing_limit
+        .as_ref()
+        .map_or(DEFAULT_BACKING_LIMIT_BYTES, |limit| {
+            limit.resolve(DEFAULT_BACKING_LIMIT_BYTES)
+        });
+    if backing_limit_bytes < LEAST_BACKING_LIMIT_BYTES {
+        let least = Quantity::Bytes(LEAST_BACKING_LIMIT_BYTES).show(Style::PLAIN);
+        let given = Quantity::Bytes(backing_limit_bytes).show(Style::PLAIN);
+        return Err(BadInput(format!(
+            "--backing-limit: {given} is too little, the file has at least {least}"
+        ))
+        .into());
+    }
     let idle_after_ms = library.idle_after.unwrap_or(IDLE_AFTER_MS);
     Ok(RunSettings {
         backing: absolute(&library.backing)?,
-        backing_limit_bytes: backing_limit.map_or(DEFAULT_BACKING_LIMIT_BYTES, |limit| {
-            limit.resolve(DEFAULT_BACKING_LIMIT_BYTES)
-        }),
+        backing_limit_bytes,
         learned: absolute(&library.learned)?,
         control: absolute(&args.control)?,
         files: library.files,
