@@ -2,6 +2,7 @@
 //!
 //! The kernel adds it and removes it; a device that exists is never used (admin-guide/blockdev/zram.rst).
 
+mod backing;
 mod device;
 
 pub use device::{Device, Upkeep};
@@ -63,6 +64,16 @@ pub enum ZramError {
         /// What was asked for.
         asked: PathBuf,
     },
+    /// The device for pages that are written back is none that may be overwritten.
+    #[error(
+        "{} holds something, and pages of zram would overwrite it; if it may go: \
+         `dd if=/dev/zero of={} bs=1M count=1`",
+        device.display(), device.display()
+    )]
+    BackingDeviceHolds {
+        /// The device.
+        device: PathBuf,
+    },
     /// A control file or the device failed.
     #[error(transparent)]
     File(#[from] FileError),
@@ -80,8 +91,8 @@ pub struct ZramConfig {
     pub algorithm: String,
     /// The one by which idle pages can be compressed anew, where the kernel can (`CONFIG_ZRAM_MULTI_COMP`).
     pub second_algorithm: Option<String>,
-    /// The block device to which pages can be written (`CONFIG_ZRAM_WRITEBACK`). The kernel takes it for itself, and refuses one that
-    /// is in use.
+    /// The block device to which pages can be written (`CONFIG_ZRAM_WRITEBACK`). It is taken if its first mebibyte is
+    /// empty, or if it was taken before, and is in no other use.
     pub backing_device: Option<PathBuf>,
     /// Most memory that the compressed pages may take; `None` for no limit.
     pub memory_limit_bytes: Option<u64>,
@@ -259,6 +270,7 @@ impl ZramSwap {
                 let asked = asked.clone();
                 return Err(ZramError::NoBackingDevice { asked });
             }
+            backing::take(asked)?;
             file::write(&path, &asked.to_string_lossy())?;
         }
         file::write(&self.control("disksize"), &config.disk_bytes.to_string())?;

@@ -59,8 +59,9 @@ section! {
         /// The stronger algorithm by which idle pages are compressed anew (recompress-after-seconds above), such as
         /// zstd. Empty: none. The kernel must have CONFIG_ZRAM_MULTI_COMP.
         "recompression-algorithm" recompression_algorithm: Option<String> = |_| None, if algorithm;
-        /// A partition or another block device to which cold pages are written (write-back above). What it holds is lost.
-        /// Empty: none. The kernel must have CONFIG_ZRAM_WRITEBACK.
+        /// A partition or another block device to which cold pages are written (write-back above). Its first MiB must be
+        /// zeros, unless the daemon had it before. The systemd unit lets the daemon open no such device: a drop-in adds
+        /// DeviceAllow=DEVICE rw. Empty: none. The kernel must have CONFIG_ZRAM_WRITEBACK.
         "writeback-device" writeback_device: Option<String> = |_| None;
         /// Swap of the highest priority is used first; 0 to 32767.
         "swap-priority" swap_priority: u64 = |_| 100, if within(0, 32_767);
