@@ -1,8 +1,8 @@
 //! What the host does: bring pages back in idle time, read in bulk at a switch, write cold pages back, and look at page tables.
 //!
 //! All of it takes locks of other processes' address spaces, which they may hold for long. So it is done by two threads
-//! ([`worker`]): one of low priority that brings back and writes back, and one of normal priority that looks and reads ahead when programs come
-//! and go. A process for which one of them waits too long is left alone from then on, and the thread is replaced.
+//! ([`worker`]): one of low priority that brings back and writes back, and one of normal priority that looks and reads ahead when
+//! programs come and go. A process for which one of them waits too long is left alone from then on, and the thread is replaced.
 //!
 //! | module | subject |
 //! |---|---|

@@ -15,8 +15,9 @@
 //! - It learns: what launches touch is hot; what two sessions in a row leave alone, away or brought back in vain, is cold, and stays
 //!   away. Where zram has a disk behind it, cold pages go there.
 //!
-//! It never pages out of memory that programs use, and changes no setting of the kernel. Whatever the kernel refuses is counted by its reason ([`Counters`]) and
-//! left alone; nothing is fatal. Dropping the host, or killing its process, leaves nothing behind: the kernel holds all pages.
+//! It pages nothing out of programs, and changes no setting of the kernel. Whatever the kernel refuses is counted by its reason
+//! ([`Counters`]) and left alone; nothing is fatal. Dropping the host, or killing its process, leaves nothing behind: the kernel
+//! holds all pages.
 //!
 //! | module | subject |
 //! |---|---|
