@@ -50,16 +50,36 @@ macro_rules! skip {
     }};
 }
 
+/// The same for a test of what this build of the kernel has not: no failure where a skip is one.
+#[macro_export]
+macro_rules! excuse {
+    ($name:expr, $($reason:expr),+ $(,)?) => {{
+        $crate::record_excuse($name, &::std::format!($($reason),+));
+        return;
+    }};
+}
+
 /// Writes `skipped: NAME: REASON` to standard error and appends it to the file named by
 /// [`SKIPPED_LOG`], if set.
 ///
 /// # Panics
 /// When that file cannot be written: a skip that is not reported must not pass for a success.
 pub fn record_skip(name: &str, reason: &str) {
-    let line = skip_line(name, reason);
+    record(name, &line("skipped", name, reason));
+}
+
+/// The same as `excused: NAME: REASON`.
+///
+/// # Panics
+/// As [`record_skip`].
+pub fn record_excuse(name: &str, reason: &str) {
+    record(name, &line("excused", name, reason));
+}
+
+fn record(name: &str, line: &str) {
     eprint!("{line}");
     if let Some(path) = std::env::var_os(SKIPPED_LOG)
-        && let Err(error) = append(Path::new(&path), &line)
+        && let Err(error) = append(Path::new(&path), line)
     {
         let path = Path::new(&path).display();
         panic!("cannot note the skip of {name} in {path}: {error}");
@@ -102,8 +122,8 @@ pub fn preload_library() -> &'static Path {
 }
 
 /// The line with its line break; breaks inside of the arguments become spaces.
-fn skip_line(name: &str, reason: &str) -> String {
-    format!("skipped: {name}: {reason}").replace(['\n', '\r'], " ") + "\n"
+fn line(outcome: &str, name: &str, reason: &str) -> String {
+    format!("{outcome}: {name}: {reason}").replace(['\n', '\r'], " ") + "\n"
 }
 
 /// Appends in one write, so lines of concurrent test processes do not mix.
@@ -118,15 +138,17 @@ mod tests {
 
     #[test]
     fn a_skip_is_one_line() {
-        assert_eq!(skip_line("a", "needs root"), "skipped: a: needs root\n");
-        assert_eq!(skip_line("a", "one\ntwo"), "skipped: a: one two\n");
+        let needs_root = line("skipped", "a", "needs root");
+        assert_eq!(needs_root, "skipped: a: needs root\n");
+        let two = line("excused", "a", "one\ntwo");
+        assert_eq!(two, "excused: a: one two\n");
     }
 
     #[test]
     fn lines_are_appended() {
         let path = std::env::temp_dir().join(format!("warmswap-testkit-{}", std::process::id()));
-        append(&path, &skip_line("a", "x")).unwrap();
-        append(&path, &skip_line("b", "y")).unwrap();
+        append(&path, &line("skipped", "a", "x")).unwrap();
+        append(&path, &line("skipped", "b", "y")).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(text, "skipped: a: x\nskipped: b: y\n");

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{
-    Machine, Program, Room, Swap, machine_with, program_with_a_file, reclaim_file, tick_for,
-    tick_until,
+    Machine, Program, Room, Swap, WRITES_NOTHING_BACK, machine_with, program_with_a_file,
+    reclaim_file, tick_for, tick_until,
 };
 use warmswap_kernel::act::Target;
 use warmswap_kernel::act::ahead::Ahead;
@@ -21,13 +21,14 @@ use warmswap_kernel::{AppId, Application, Host, HostConfig, Members};
 use warmswap_sys::Root;
 use warmswap_sys::process::{Process, Stat};
 use warmswap_sys::smaps;
-use warmswap_testkit::skip;
+use warmswap_testkit::{excuse, skip};
 
 /// Sets the machine up, or skips the test.
 macro_rules! machine {
     ($name:expr, $swap:expr) => {
         match Machine::set_up($name, $swap, SWAP_PAGES) {
             Ok(machine) => machine,
+            Err(reason) if reason == WRITES_NOTHING_BACK => excuse!($name, "{reason}"),
             Err(reason) => skip!($name, "{reason}"),
         }
     };

@@ -206,11 +206,13 @@ mod tests {
     #[test]
     fn a_program_whose_pages_have_no_room_is_not_looked_at() {
         let name = "a_program_whose_pages_have_no_room_is_not_looked_at";
-        let root = Root::machine();
-        if Kinds::in_use(&root).disk {
-            skip!(name, "the machine swaps to a disk");
-        }
         let pid = std::process::id();
+        // This process on a machine without swap.
+        let machine = Machine::with_groups();
+        let of_process = format!("proc/{pid}");
+        std::os::unix::fs::symlink(format!("/{of_process}"), machine.path(&of_process)).unwrap();
+        machine.write("proc/swaps", "F T S U P\n");
+        let root = machine.root();
         let target = target(pid, Stat::read(&root, pid).unwrap().start_ticks);
         if !Pagemap::open(&root, pid).unwrap().can_scan() {
             skip!(name, "the kernel scans no page tables");

@@ -213,6 +213,10 @@ impl Machine {
     }
 }
 
+/// Why there is no disk behind zram.
+pub const WRITES_NOTHING_BACK: &str =
+    "zram of this kernel writes nothing back (CONFIG_ZRAM_WRITEBACK)";
+
 /// A disk in memory, which is another zram device.
 struct Disk(u32);
 
@@ -223,7 +227,7 @@ impl Disk {
         let disk = Self(id.expect("the kernel gives a number"));
         let folder = PathBuf::from(format!("/sys/block/zram{}", disk.0));
         if !folder.join("backing_dev").exists() {
-            return Err("zram of this kernel writes nothing back".to_owned());
+            return Err(WRITES_NOTHING_BACK.to_owned());
         }
         std::fs::write(folder.join("disksize"), bytes.to_string()).map_err(|e| e.to_string())?;
         Ok(disk)
