@@ -1,7 +1,6 @@
 //! When to stop bringing back: the machine and the groups are looked at between batches.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use warmswap_page::PAGE_BYTES;
@@ -55,9 +54,6 @@ impl Groups {
         Ok(controller)
     }
 }
-
-/// Between two looks at whether a launch is over.
-const LAUNCH_LOOK: Duration = Duration::from_millis(10);
 
 /// What forbids to go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,28 +112,14 @@ impl<'a> Brake<'a> {
         self.beat.beat();
     }
 
-    /// As [`Beat::aside`].
-    pub fn aside<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.beat.aside(work)
-    }
-
-    /// The thread has to end what it does.
-    #[must_use]
-    pub fn is_abandoned(&self) -> bool {
-        self.beat.stop().is_some()
-    }
-
     /// So many pages came back, or were asked for.
     pub fn brought(&self, pages: u64) {
         self.beat.pace().brought(pages * PAGE_BYTES as u64);
     }
 
-    /// Waits until no program comes to the foreground any more, which needs processors and devices for itself.
+    /// As [`Beat::wait_for_launch`].
     pub fn wait_for_launch(&self) {
-        while self.beat.pace().is_launch() && !self.is_abandoned() {
-            self.beat();
-            std::thread::sleep(LAUNCH_LOOK);
-        }
+        self.beat.wait_for_launch();
     }
 
     /// Whether nothing is free any more: that alone stops what is worth it though memory is short.

@@ -48,6 +48,9 @@ const MOST_ABANDONED: usize = 16;
 /// With so many of them for processes of one user all of this user's are left alone: other users' are not to wait for them.
 const MOST_OF_USER: usize = MOST_ABANDONED / 4;
 
+/// Between two looks at whether a launch is over.
+const LAUNCH_LOOK: Duration = Duration::from_millis(10);
+
 /// What a thread does now, for the thread that watches it.
 #[derive(Debug, Default)]
 pub struct Beat {
@@ -91,6 +94,14 @@ impl Beat {
     pub(super) fn begin(&self, target: &Target) {
         *self.process.lock() = Some((target.id, target.user));
         self.beat();
+    }
+
+    /// Waits until no program comes to the foreground any more, which needs processors and devices for itself.
+    pub fn wait_for_launch(&self) {
+        while self.pace.is_launch() && self.stop().is_none() {
+            self.beat();
+            std::thread::sleep(LAUNCH_LOOK);
+        }
     }
 
     /// Does what waits for something else than the process that is worked on: however long it takes, that one answers.
@@ -404,16 +415,13 @@ impl Thread {
         }
     }
 
-    fn write_back(&mut self) {
-        let mut groups = std::mem::take(&mut self.groups);
-        let brake = Brake::new(&self.root, &self.beat, &mut groups, Seen::default(), 0);
+    fn write_back(&self) {
         while let Some(target) = self.next() {
-            match write_back(&self.root, &target, &brake) {
+            match write_back(&self.root, &target, &self.beat) {
                 Ok(written) => self.tell(Report::Written(written)),
                 Err(error) => self.failed(&error),
             }
         }
-        self.groups = groups;
     }
 
     fn end(&mut self, end: End) {

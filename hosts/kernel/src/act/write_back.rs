@@ -11,8 +11,8 @@ use warmswap_sys::swap::{Area, areas};
 use warmswap_sys::zram::Device;
 
 use super::Target;
-use super::brake::Brake;
 use super::bring::{Opened, TargetError, batches, open};
+use super::worker::Beat;
 use crate::see::pages::swapped;
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -33,22 +33,22 @@ pub struct Written {
 ///
 /// # Errors
 /// [`TargetError`].
-pub fn write_back(root: &Root, target: &Target, brake: &Brake<'_>) -> Result<Written, TargetError> {
+pub fn write_back(root: &Root, target: &Target, beat: &Beat) -> Result<Written, TargetError> {
     let mut written = Written::default();
     let areas = Areas::read(root)?;
     let Some(handles) = open(root, target)?.filter(|_| areas.write_back()) else {
         return Ok(written);
     };
     let opened = Opened::with(root, target, handles)?;
-    brake.beat();
+    beat.beat();
     let away = swapped(&opened.pagemap, &opened.areas.readable)?;
     let cold = target.memory.lock().to_write_back(&away);
     let before = areas.written_pages();
     for batch in batches(&cold) {
-        brake.wait_for_launch();
+        beat.wait_for_launch();
         let wanted = runs(slots(&opened.pagemap, &batch)?);
-        written.is_refused = !areas.write(&wanted, brake);
-        if written.is_refused || brake.is_abandoned() {
+        written.is_refused = !areas.write(&wanted, beat);
+        if written.is_refused || beat.stop().is_some() {
             break;
         }
         target.memory.lock().note_written(&batch);
@@ -100,11 +100,11 @@ impl Areas {
     }
 
     /// Whether no device refused.
-    fn write(&self, runs: &[(u8, Range<u64>)], brake: &Brake<'_>) -> bool {
+    fn write(&self, runs: &[(u8, Range<u64>)], beat: &Beat) -> bool {
         runs.iter().all(|(number, pages)| {
             let device = self.device(*number, pages.end - 1);
             // A disk may sleep for longer than a process takes to answer.
-            let write = |device: &Device| brake.aside(|| device.write_back(pages.clone()));
+            let write = |device: &Device| beat.aside(|| device.write_back(pages.clone()));
             device.is_none_or(|device| write(device).is_ok())
         })
     }
