@@ -31,8 +31,8 @@ static RECORDS: Mutex<Vec<(bool, Vec<u8>)>> = Mutex::new(Vec::new());
 /// Where x11rb looks for the sockets of servers.
 const SOCKETS: &str = "/tmp/.X11-unix";
 
-/// The displays of fuzzers, far from those of servers.
-const DISPLAYS: Range<u32> = 50_000..60_000;
+/// The displays of fuzzers, far from those of servers and before the last that has a port.
+const DISPLAYS: Range<u32> = 50_000..59_000;
 
 /// Removes what fuzzers left that ended.
 fn remove_dead_sockets() {

@@ -520,31 +520,24 @@ fn loads_race_with_moves_and_frees() {
         .collect();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let readers: Vec<_> = (0..2)
-            .map(|_| {
-                scope.spawn(|| {
-                    for _ in 0..200 {
-                        for &(handle, seed) in &kept {
-                            assert_eq!(bytes_of(&pool, handle), object(seed, 900));
-                        }
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    for &(handle, seed) in &kept {
+                        assert_eq!(bytes_of(&pool, handle), object(seed, 900));
                     }
-                })
-            })
-            .collect();
-        scope.spawn(|| {
-            // Fillers of the same class make and leave holes, so that each compaction moves.
-            while !done.load(Ordering::Relaxed) {
-                let fillers: Vec<_> = (0..200_u64)
-                    .map(|seed| pool.store(&object(seed, 900), 1).expect("room"))
-                    .collect();
-                for handle in fillers {
-                    pool.free(handle).expect("stored");
-                    pool.compact(10);
                 }
+            });
+        }
+        // Fillers of the same class make and leave holes, so that each compaction moves.
+        for _ in 0..40 {
+            let fillers: Vec<_> = (0..200_u64)
+                .map(|seed| pool.store(&object(seed, 900), 1).expect("room"))
+                .collect();
+            for handle in fillers {
+                pool.free(handle).expect("stored");
+                pool.compact(10);
             }
-        });
-        for reader in readers {
-            reader.join().expect("no assertion failed");
         }
         done.store(true, Ordering::Relaxed);
     });

@@ -25,6 +25,9 @@ const HEADER_BYTES: usize = 32;
 /// Kind of a packet that is a reply.
 const REPLY: u8 = 1;
 
+/// The last display, whose port of TCP, 6000 above its number, is the last that there is.
+const LAST_DISPLAY: u16 = u16::MAX - 6000;
+
 /// Follows where packets begin in the bytes that are read.
 #[derive(Debug, Default)]
 struct Framing {
@@ -122,6 +125,10 @@ pub fn connect(
     display: &str,
 ) -> std::result::Result<(RustConnection<BoundedStream>, usize), ConnectError> {
     let parsed = parse_display(Some(display))?;
+    // x11rb would add beyond the largest number.
+    if parsed.display > LAST_DISPLAY {
+        return Err(DisplayParsingError::MalformedValue(display.into()).into());
+    }
     let screen = parsed.screen.into();
     let mut error = None;
     for address in parsed.connect_instruction() {
@@ -166,6 +173,16 @@ mod tests {
         bytes.resize(bytes.len() + reply_words.min(30) as usize * 4, 1);
         bytes.extend([28; HEADER_BYTES]);
         bytes
+    }
+
+    #[test]
+    fn a_display_without_a_port_is_malformed() {
+        for display in [":59536", "localhost:65535", "unix/host:60000.0"] {
+            let error = connect(display).unwrap_err();
+            assert!(error.to_string().contains(display), "{error}");
+        }
+        let error = connect("unix/:59535").unwrap_err();
+        assert!(matches!(error, ConnectError::IoError(_)), "{error}");
     }
 
     #[test]
