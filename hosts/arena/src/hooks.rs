@@ -37,9 +37,6 @@ pub trait FaultHooks: Debug + Send + Sync {
 
     /// No fork is under way: a page whose fault was put off, if there is one.
     fn take_put_off(&self) -> Option<usize>;
-
-    /// Whether pages can be unmapped while threads fault on them. Where not, such a fault ends the process.
-    fn unmaps_under_faults(&self) -> bool;
 }
 
 /// Called by one fault handler thread.
@@ -87,12 +84,6 @@ impl FaultHooks for RegionHooks {
 
     fn take_put_off(&self) -> Option<usize> {
         None
-    }
-
-    fn unmaps_under_faults(&self) -> bool {
-        // A page may come along with another one while a handler has its fault: its thread goes on, and may drop the
-        // region before the handler does.
-        true
     }
 }
 

@@ -301,8 +301,9 @@ fn serve(core: &Core, address: usize, wanted: Wanted) {
         Ok(Served::Brought) => return,
         // Another thread brought it, and may have woken its waiters before this one waited.
         Ok(Served::AlreadyResident | Served::NoFrame) => {}
-        // It was unmapped meanwhile: the next access says so.
-        Err(FaultError::NotMapped) if core.hooks.unmaps_under_faults() => {}
+        // It was unmapped meanwhile, by another thread or by its own, which went on when the page came along with another
+        // one: the next access says so.
+        Err(FaultError::NotMapped) => {}
         Err(error) => die(address, &error),
     }
     if let Err(error) = core.memory.wake(page) {

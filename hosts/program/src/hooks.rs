@@ -62,10 +62,6 @@ impl FaultHooks for ProgramHooks {
         fork.let_go();
         fork.take_put_off()
     }
-
-    fn unmaps_under_faults(&self) -> bool {
-        true
-    }
 }
 
 /// A fault handler of a program.

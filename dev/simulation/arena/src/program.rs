@@ -80,10 +80,6 @@ impl FaultHooks for PutOff {
     fn take_put_off(&self) -> Option<usize> {
         self.pages.lock().pop()
     }
-
-    fn unmaps_under_faults(&self) -> bool {
-        false
-    }
 }
 
 /// What all tasks share.
