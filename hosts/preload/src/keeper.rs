@@ -76,6 +76,11 @@ pub fn mapped(space: &Space) {
     }
 }
 
+/// Whether there is a keeper.
+pub fn is_started() -> bool {
+    IS_STARTED.load(Ordering::Acquire)
+}
+
 /// Starts the keeper, unless there is one.
 pub fn start() {
     // Its thread is the library's.

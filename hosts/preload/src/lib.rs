@@ -70,6 +70,7 @@ mod mallinfo;
 mod malloc;
 mod mapping;
 mod mover;
+mod namespaces;
 mod own_advice;
 mod pins;
 mod real;
@@ -101,6 +102,7 @@ extern "C" fn start() {
         kept::start();
         uffds::start();
         filters::start();
+        namespaces::start();
         shm::start();
         ends::start();
         unbound::start();

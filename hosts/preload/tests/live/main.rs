@@ -125,6 +125,19 @@ fn a_program_that_enters_a_mount_namespace() {
 }
 
 #[test]
+fn programs_that_make_or_enter_a_namespace_of_users() {
+    let input = std::process::Stdio::null();
+    let Some(run) = run_program("users", &Case::new(SMALL), input, || ()) else {
+        return;
+    };
+    if run.answer.contains("no namespaces") {
+        skip!("users", "there are no namespaces of users here");
+    }
+    let unpaged = "runs without paging: it enters a namespace";
+    assert_eq!(run.errors.matches(unpaged).count(), 2, "{}", run.errors);
+}
+
+#[test]
 fn children_that_are_made_without_handlers() {
     in_every_way("clone");
 }
