@@ -45,6 +45,15 @@ impl Loads {
         self.is_newest(chunk) || self.older.contains_key(&chunk)
     }
 
+    /// Whether a load of this chunk is under way, and this page of it is waited for.
+    pub(crate) fn is_waited_for(&self, chunk: ChunkId, page: PageId) -> bool {
+        let load = match &self.newest {
+            Some((newest, load)) if *newest == chunk => Some(load),
+            _ => self.older.get(&chunk),
+        };
+        load.is_some_and(|load| load.is_waited_for(page))
+    }
+
     /// The load is over.
     pub(crate) fn take(&mut self, chunk: ChunkId) -> Load {
         let load = if self.is_newest(chunk) {

@@ -51,11 +51,17 @@ impl Engine {
     }
 
     /// Whether a `Drop` of this page still holds. It does not when the page came back or was freed since; a
-    /// page that was chosen again meanwhile has two of them.
+    /// page that was chosen again meanwhile has two of them. One that a prediction wants back is dropped as long as
+    /// nothing touched it: after a touch its load counts on its frame.
     pub fn is_dropped(&self, page: PageId) -> bool {
         let entry = &self.table[page];
-        entry.chunk != ChunkId::NONE
-            && matches!(entry.state, PageState::Stored | PageState::Loading)
+        match entry.state {
+            PageState::Stored => entry.chunk != ChunkId::NONE,
+            PageState::Loading => {
+                self.is_loading(entry.chunk, page) && !self.loads.is_waited_for(entry.chunk, page)
+            }
+            _ => false,
+        }
     }
 
     /// Pages whose content is in the pool or the backing file, and in no frame yet.

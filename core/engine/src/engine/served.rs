@@ -352,6 +352,33 @@ mod tests {
         engine.check().expect("invariants");
     }
 
+    /// Else its host gives up the frame that the load counts on, and the chunk, which holds the content alone, is freed.
+    #[test]
+    fn a_page_that_was_touched_before_its_drop_was_carried_out_keeps_its_frame() {
+        let (mut engine, ..) = stored("zram+prefetch=next+keep-copies=on");
+        engine.served(APP, OTHER, Arrival::Touched);
+        let second = engine.page(APP, OTHER);
+        assert!(engine.send_away(APP, OTHER));
+        let Some(Action::Store { chunk, .. }) = next(&mut engine) else {
+            panic!("a page that was sent away is stored");
+        };
+        engine.stored(chunk, Place::Pool, 100);
+        engine.served(APP, OTHER, Arrival::Touched);
+        assert!(engine.send_away(APP, OTHER));
+        assert_eq!(next(&mut engine), Some(Action::Drop { page: second }));
+        // A touch of the first page predicts this one.
+        engine.served(APP, ADDR, Arrival::Touched);
+        let place = Place::Pool;
+        assert_eq!(next(&mut engine), Some(Action::Load { chunk, place }));
+        assert!(engine.is_dropped(second));
+        let outcome = engine.served(APP, OTHER, Arrival::Touched);
+        assert_eq!(outcome, Outcome::InFlight);
+        assert!(!engine.is_dropped(second));
+        engine.load_abandoned(chunk);
+        assert_eq!(engine.page_state(second), PageState::Resident);
+        engine.check().expect("invariants");
+    }
+
     #[test]
     fn a_page_of_a_file_that_came_along_is_in_its_frame_again() {
         const FILE: PageAddr = PageAddr::File {

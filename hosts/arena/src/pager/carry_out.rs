@@ -446,6 +446,43 @@ mod tests {
         assert_eq!(touch(&arena, &region), Answer::Outcome(Outcome::Hit));
     }
 
+    /// The second of two pages, with a copy, is to be dropped; a touch of the first predicts it, and it is touched itself
+    /// before any of that is carried out.
+    #[test]
+    fn a_page_that_was_predicted_and_touched_before_it_was_dropped_stays() {
+        let name = "a page that was predicted and touched";
+        let Some(arena) = arena(name, "zram+prefetch=next+keep-copies=on") else {
+            return;
+        };
+        let app = arena.application("two pages").expect("an application");
+        let region = app.region(2 * 4096).expect("a region");
+        let (shared, first, second) = (&arena.shared, region.first, region.first + 1);
+        let core = &shared.core;
+        for page in [first, second] {
+            shared.bring(page, Wanted::Demand);
+        }
+        let mut pager = shared.pager();
+        pager.drain_arrivals(core);
+        for page in [first, second] {
+            let (app, addr) = pager.locate(page);
+            pager.engine.call(AWAY(app, addr));
+        }
+        shared.settle(&mut pager);
+        shared.bring(second, Wanted::Demand);
+        pager.drain_arrivals(core);
+        shared.settle(&mut pager);
+
+        let (app, addr) = pager.locate(second);
+        pager.engine.call(AWAY(app, addr));
+        shared.bring(first, Wanted::Demand);
+        pager.drain_arrivals(core);
+        pager.engine.call(BACK(app, addr));
+        shared.settle(&mut pager);
+
+        assert_eq!(core.words.word(second).state, State::Resident);
+        pager.engine.check().expect("invariants");
+    }
+
     #[test]
     fn a_page_that_was_freed_before_it_was_dropped_is_no_more() {
         let Some((arena, region)) = page_with_a_copy("a page that was freed") else {
