@@ -5,7 +5,7 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_policy::ChunkId;
 use warmswap_pool::Content;
 
-use crate::chunk_word::ChunkWord;
+use crate::chunk_word::{ChunkWord, mark_of};
 use crate::error::StoreError;
 
 /// Bytes of a page's number in a chunk.
@@ -25,6 +25,8 @@ pub struct Chunk<'a> {
     /// How many pages.
     pub pages: usize,
     members: &'a [[u8; MEMBER_BYTES]],
+    /// That of a page alone whose number was told.
+    mark: Option<u16>,
     body: Body<'a>,
 }
 
@@ -71,6 +73,7 @@ impl<'a> Chunk<'a> {
             plan: location.plan,
             pages: location.pages,
             members: &[],
+            mark: (location.has_members && location.pages == 1).then_some(location.mark),
             body,
         }
     }
@@ -80,6 +83,14 @@ impl<'a> Chunk<'a> {
         self.members
             .iter()
             .map(|member| u32::from_le_bytes(*member))
+    }
+
+    /// Whether the page of this number is at this place in it, as far as that was told: of a page alone the last bits of its
+    /// number, of pages that are filled with one word nothing.
+    pub fn holds(&self, number: u32, index: usize) -> bool {
+        let is_at = |member: &[u8; MEMBER_BYTES]| *member == number.to_le_bytes();
+        let is_member = self.members.is_empty() || self.members.get(index).is_some_and(is_at);
+        index < self.pages && is_member && self.mark.is_none_or(|mark| mark == mark_of(number))
     }
 
     /// Whether it is stored as this.

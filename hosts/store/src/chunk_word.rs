@@ -13,7 +13,8 @@ use warmswap_engine::chunks::MAX_CHUNK_PAGES;
 /// | 3–5 | codec |
 /// | 6–10 | logarithm of the chunk size |
 /// | 11–15 | pages − 1 |
-/// | 16 | the numbers of its pages are in front |
+/// | 16 | the numbers of its pages were told; those of more than one are in front |
+/// | 17–31 | the last bits of its first page's number, if it was told |
 /// | 32–63 | the pool's handle, or 0 |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkWord {
@@ -22,6 +23,8 @@ pub(crate) struct ChunkWord {
     pub plan: ChunkPlan,
     pub pages: usize,
     pub has_members: bool,
+    /// As [`mark_of`] its first page.
+    pub mark: u16,
     /// The pool's handle, or 0.
     pub handle: u32,
 }
@@ -33,6 +36,8 @@ const CODEC_SHIFT: u32 = 3;
 const SIZE_SHIFT: u32 = 6;
 const PAGES_SHIFT: u32 = 11;
 const MEMBERS: u64 = 1 << 16;
+const MARK_SHIFT: u32 = 17;
+const MARK_BITS: u32 = HANDLE_SHIFT - MARK_SHIFT;
 const HANDLE_SHIFT: u32 = 32;
 
 const _: () = assert!(MAX_CHUNK_PAGES <= 1 << (16 - PAGES_SHIFT));
@@ -48,6 +53,7 @@ impl ChunkWord {
             | (self.plan.codec() as u64) << CODEC_SHIFT
             | u64::from(self.plan.chunk_bytes().trailing_zeros()) << SIZE_SHIFT
             | (self.pages as u64 - 1) << PAGES_SHIFT
+            | u64::from(self.mark) << MARK_SHIFT
             | u64::from(self.handle) << HANDLE_SHIFT
     }
 
@@ -63,9 +69,15 @@ impl ChunkWord {
             plan: ChunkPlan::new(codec, 1 << (word >> SIZE_SHIFT & 31)).ok()?,
             pages: pages_of(word),
             has_members: word & MEMBERS != 0,
+            mark: mark_of((word >> MARK_SHIFT) as u32),
             handle: (word >> HANDLE_SHIFT) as u32,
         })
     }
+}
+
+/// What a chunk's word tells of a page's number.
+pub(crate) const fn mark_of(page: u32) -> u16 {
+    (page & ((1 << MARK_BITS) - 1)) as u16
 }
 
 /// How many pages the chunk of a word has; 1 where there is none.
@@ -89,6 +101,7 @@ mod tests {
                             plan: ChunkPlan::new(codec, 1 << size).unwrap(),
                             pages,
                             has_members: flags & 4 != 0,
+                            mark: mark_of(!flags),
                             handle: u32::MAX - flags,
                         };
                         assert_eq!(ChunkWord::unpack(word.pack()), Some(word));

@@ -6,6 +6,7 @@ use warmswap_page::PAGE_BYTES;
 use warmswap_pool::Content;
 
 use crate::chunk::{MEMBER_BYTES, prefix_bytes};
+use crate::chunk_word::mark_of;
 
 /// Encodes one chunk at a time.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub struct Encoded {
     pub(crate) plan: ChunkPlan,
     pub(crate) pages: usize,
     pub(crate) has_members: bool,
+    /// As its chunk's word has it.
+    pub(crate) mark: u16,
     body: Body,
 }
 
@@ -78,6 +81,7 @@ impl Encoder {
             plan,
             pages,
             has_members: !members.is_empty(),
+            mark: members.first().map_or(0, |&page| mark_of(page)),
             body,
         })
     }

@@ -10,7 +10,7 @@ use warmswap_pool::{self as pool, Content, Handle, Pool};
 use warmswap_uffd::AtomicTable;
 
 use crate::chunk::Chunk;
-use crate::chunk_word::{ChunkWord, pages_of};
+use crate::chunk_word::{ChunkWord, mark_of, pages_of};
 use crate::encoder::Encoded;
 use crate::error::StoreError;
 use crate::records::Records;
@@ -160,6 +160,7 @@ impl<B: Records> ChunkStore<B> {
             plan: encoded.plan,
             pages: encoded.pages,
             has_members: encoded.has_members,
+            mark: encoded.mark,
             handle: handle.get(),
         };
         cell.store(location.pack(), Ordering::SeqCst);
@@ -185,11 +186,11 @@ impl<B: Records> ChunkStore<B> {
         stats.waste_bytes() * 100 > stats.memory_bytes * percent
     }
 
-    /// Puts a page as it is into the backing file.
+    /// Puts a page, of that number, as it is into the backing file.
     ///
     /// # Errors
     /// [`StoreError`]; nothing has changed then.
-    pub fn put_raw(&self, chunk: ChunkId, page: &[u8]) -> Result<(), StoreError> {
+    pub fn put_raw(&self, chunk: ChunkId, number: u32, page: &[u8]) -> Result<(), StoreError> {
         let (cell, _) = self.cells(chunk)?;
         let backing = self.backing(chunk)?;
         self.set_record(chunk, backing.append(page)?);
@@ -198,7 +199,8 @@ impl<B: Records> ChunkStore<B> {
             is_filled: false,
             plan: ChunkPlan::page(Codec::Lz4),
             pages: 1,
-            has_members: false,
+            has_members: true,
+            mark: mark_of(number),
             handle: 0,
         };
         cell.store(location.pack(), Ordering::SeqCst);

@@ -124,11 +124,34 @@ fn chunks_come_back_from_the_pool_and_from_the_backing_file() {
 fn a_page_goes_to_the_backing_file_as_it_is() {
     let (store, _) = store();
     let page = pages(1, 5);
-    store.put_raw(ChunkId(3), &page).expect("room");
+    store.put_raw(ChunkId(3), 9, &page).expect("room");
     assert_eq!(get(&store, 3).expect("whole").0, page);
     assert!(store.write_back(ChunkId(3)).is_err(), "it is there already");
     assert_eq!(get(&store, 3).expect("whole").0, page);
     store.free(ChunkId(3)).expect("stored");
+}
+
+#[test]
+fn a_chunk_tells_a_page_of_its_own_from_another() {
+    let (store, _) = store();
+    put(&store, 1, &pages(1, 1), &[7]).expect("room");
+    put(&store, 2, &pages(2, 2), &[7, 9]).expect("room");
+    store.put_raw(ChunkId(3), 7, &pages(1, 3)).expect("room");
+    put(&store, 4, &vec![5; PAGE_BYTES], &[7]).expect("room");
+    put(&store, 5, &pages(1, 5), &[]).expect("room");
+    let holds = |chunk, number, index| {
+        let read = store.read(ChunkId(chunk), &mut Vec::new(), |chunk| {
+            chunk.holds(number, index)
+        });
+        read.expect("it is stored")
+    };
+    for chunk in 1..=4 {
+        assert!(holds(chunk, 7, 0));
+        assert!(!holds(chunk, 8, 0), "chunk {chunk} holds another page");
+        assert!(!holds(chunk, 7, 2), "chunk {chunk} is shorter");
+    }
+    assert!(holds(2, 9, 1) && !holds(2, 7, 1));
+    assert!(holds(5, 8, 0), "its page was not told");
 }
 
 #[test]
@@ -189,7 +212,7 @@ fn after_failed_output_a_chunk_is_where_it_was() {
         ..Faults::default()
     });
     assert!(store.write_back(ChunkId(1)).is_err());
-    assert!(store.put_raw(ChunkId(2), &pages(1, 1)).is_err());
+    assert!(store.put_raw(ChunkId(2), 9, &pages(1, 1)).is_err());
     assert_eq!(store.is_in_backing(ChunkId(1)).ok(), Some(false));
     assert!(get(&store, 1).expect("whole").0 == pages(4, 4));
     assert!(matches!(get(&store, 2), Err(StoreError::NotStored(2))));

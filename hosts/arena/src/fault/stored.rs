@@ -52,7 +52,7 @@ impl Core {
         } = &mut *buffers;
         let is_recycled = self.frames.is_recycling() && self.mechanism_at(page) == Mechanism::Move;
         let frame = self.store.read(chunk, record, |content| {
-            if index >= content.pages {
+            if !content.holds(page as u32, index) {
                 return Err(FaultError::NotInChunk);
             }
             let mut hold = |room| self.hold_others(chunk, content, (page, along), room, &mut held);
@@ -222,6 +222,9 @@ impl Core {
         let (page, chunk) = (claim.page, claim.before.chunk);
         let index = usize::from(claim.before.index);
         self.store.read(chunk, record, |content| {
+            if !content.holds(page as u32, index) {
+                return Err(FaultError::NotInChunk);
+            }
             let range = together.used..together.used + content.pages;
             let out = range.start * PAGE_BYTES..range.end * PAGE_BYTES;
             let out = together.out.get_mut(out).ok_or(FaultError::NotInChunk)?;
@@ -275,4 +278,70 @@ enum Ready<'a> {
     InSlots(Slots),
     /// In scratch memory; the frame is for the one that is wanted.
     InScratch(Frame<'a>),
+}
+
+#[cfg(test)]
+mod tests {
+    use warmswap_codec::{ChunkPlan, Codec, Scratch};
+    use warmswap_engine::calls::Call;
+    use warmswap_page::PAGE_BYTES;
+    use warmswap_policy::reclaim::Arrival;
+    use warmswap_store::Encoder;
+
+    use super::{State, Together, Wanted};
+    use crate::error::FaultError;
+    use crate::pager::testing::arena;
+
+    /// As where a chunk is freed too early, and its number used again.
+    #[test]
+    fn a_page_is_never_brought_back_from_a_chunk_of_another_page() {
+        let name = "a_page_is_never_brought_back_from_a_chunk_of_another_page";
+        let Some(arena) = arena(name, "zram") else {
+            return;
+        };
+        let core = &arena.shared.core;
+        let app = arena.application("a page").expect("an application");
+        let region = app.region(PAGE_BYTES).expect("a region");
+        let page = region.first;
+        arena.shared.bring(page, Wanted::Demand);
+        let mut pager = arena.shared.pager();
+        pager.drain_arrivals(core);
+        let (id, addr) = pager.locate(page);
+        pager.engine.call(Call::SendAway(id, addr));
+        arena.shared.settle(&mut pager);
+        let word = core.words.word(page);
+        assert_eq!(word.state, State::Stored);
+        let mut encoder = Encoder::new(Scratch::new());
+        let mut put = |member: usize| {
+            core.store.free(word.chunk).expect("it is stored");
+            let plan = ChunkPlan::page(Codec::Lz4);
+            let encoded = encoder.encode(plan, &[7; PAGE_BYTES], &[member as u32]);
+            let encoded = encoded.expect("a page");
+            let content = encoder.content(encoded);
+            let stored = core.store.put(word.chunk, encoded, content);
+            stored.expect("there is room");
+        };
+
+        put(page + 1);
+        for wanted in [Wanted::Prefetch(Arrival::Untouched), Wanted::Demand] {
+            let brought = core.fault_in(page, wanted);
+            assert!(
+                matches!(brought, Err(FaultError::NotInChunk)),
+                "{brought:?}"
+            );
+        }
+        let claim = core.words.claim(page, word).expect("a page");
+        let (held, out) = (&mut [None], &mut [0; PAGE_BYTES]);
+        let mut together = Together { held, out, used: 0 };
+        let room = (&mut Scratch::new(), &mut Vec::new());
+        let gathered = core.gather_chunk(claim, Arrival::Untouched, &mut together, room);
+        assert!(
+            matches!(gathered, Err(FaultError::NotInChunk)),
+            "{gathered:?}"
+        );
+
+        put(page);
+        arena.shared.bring(page, Wanted::Demand);
+        assert_eq!(core.words.word(page).state, State::Resident);
+    }
 }

@@ -122,7 +122,11 @@ impl<M: AddressMap> Pager<M> {
                 .map(|stored| Call::Stored(chunk, Place::Pool, stored.bytes, stored.pool_page)),
             None => core
                 .store
-                .put_raw(chunk, &self.plain[..PAGE_BYTES])
+                .put_raw(
+                    chunk,
+                    members.first().map_or(0, |&(page, _)| page as u32),
+                    &self.plain[..PAGE_BYTES],
+                )
                 .map(|()| Call::Stored(chunk, Place::Backing, PAGE_BYTES as u32, None))
                 .map_err(|_| Refusal::BackingFailed),
         };
