@@ -41,6 +41,13 @@ pub enum State {
     InFile,
 }
 
+impl State {
+    /// Whether the content is in a frame: in its place, or on its way from there or to it.
+    pub fn is_in_frame(self) -> bool {
+        matches!(self, Self::Resident | Self::Staged | Self::Protected)
+    }
+}
+
 const STATES: [State; 8] = [
     State::Unmapped,
     State::Fresh,

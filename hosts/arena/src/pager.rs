@@ -333,7 +333,10 @@ impl<M: AddressMap> Pager<M> {
             }
             self.hand_over();
             for page in std::mem::take(&mut self.stayed) {
-                self.stays(page);
+                // One that a second decision made leave would lose what it is stored in, if the engine took it for present.
+                if core.words.settled(page).state.is_in_frame() {
+                    self.stays(page);
+                }
             }
             core.frames.trim(&core.memory, usize::MAX)?;
             self.drain_arrivals(core);
