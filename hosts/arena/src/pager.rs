@@ -312,6 +312,11 @@ impl<M: AddressMap> Pager<M> {
         core.frames.set_limits(limit, low);
     }
 
+    /// Turns in which every page can be dealt with, of eight decisions each.
+    pub fn turns_for_all(&self) -> usize {
+        self.map.mapped_pages() / BATCH_PAGES + 2
+    }
+
     /// Works until there is nothing to do, or until others should have a turn; true in the second case.
     pub fn work(&mut self, core: &Core) -> Result<bool, FaultError> {
         self.drain_arrivals(core);

@@ -277,9 +277,10 @@ impl<M: AddressMap> Shared<M> {
     /// bringing back when it was touched counts as touched once that is reported.
     ///
     /// Ends also when pages are to leave that cannot: the engine chooses such pages again and again, and only the pager
-    /// thread, which needs the lock, can let faults go beyond the budget.
+    /// thread, which needs the lock, can let faults go beyond the budget. And when every page could have been dealt with:
+    /// what comes then are pages that cannot leave, and predictions that follow from them, without an end.
     pub fn settle(&self, pager: &mut Pager<M>) {
-        loop {
+        for _ in 0..pager.turns_for_all() {
             let (generation, stayed) = (self.core.frames.generation(), pager.counts.stayed);
             match pager.work(&self.core) {
                 Ok(true) => {
