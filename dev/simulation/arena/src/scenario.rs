@@ -25,21 +25,21 @@ use crate::stats::ArenaStats;
 /// Schemes whose ways through the pager differ. The costly codec is seldom one of a simulation's.
 const SCHEMES: [&str; 16] = [
     "zram",
-    "zram",
     "zram+keep-copies=on",
-    "zram+keep-copies=on",
+    "zram+prefetch=next+keep-copies=on",
     "zram+codec=zstd+prefetch=next:buffer=8",
     "zram+prefetch=next:buffer=8",
     "ezswap",
     "ezswap",
     "asap",
-    "asap",
+    "asap+keep-copies=on",
     "ariadne",
-    "ariadne",
+    "ariadne+keep-copies=on",
     "warmswap",
     "warmswap",
     "warmswap",
-    "warmswap",
+    "warmswap+prefetch=next:buffer=8",
+    "warmswap+sizing=adaptive:1k-2k-16k",
 ];
 
 /// How arenas get their faults.
@@ -256,19 +256,19 @@ impl World {
             let pages = near(random, center, memory.len());
             let bytes = bytes(pages.clone());
             let done = match random.below(1000) {
-                0..960 => {
+                0..880 => {
                     pages.for_each(|page| self.touch(memory, page, random));
                     Ok(())
                 }
-                960..970 => region.advise(bytes, Advice::Cold),
-                970..978 => region.advise(bytes, Advice::Hot),
-                978..986 => region.advise(bytes, Advice::WorkingSet),
-                986..990 => {
+                880..910 => region.advise(bytes, Advice::Cold),
+                910..935 => region.advise(bytes, Advice::Hot),
+                935..960 => region.advise(bytes, Advice::WorkingSet),
+                960..970 => {
                     self.pin(region, memory, pages);
                     Ok(())
                 }
-                990..994 => self.discard(region, memory, pages),
-                994..998 => {
+                970..980 => self.discard(region, memory, pages),
+                980..992 => {
                     self.change_foreground(random);
                     Ok(())
                 }
