@@ -312,7 +312,7 @@ impl<M: AddressMap> Pager<M> {
         core.frames.set_limits(limit, low);
     }
 
-    /// Turns in which every page can be dealt with, of eight decisions each.
+    /// Turns that have eight decisions for every page.
     pub fn turns_for_all(&self) -> usize {
         self.map.mapped_pages() / BATCH_PAGES + 2
     }
