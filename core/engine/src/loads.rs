@@ -42,16 +42,19 @@ impl Loads {
 
     /// Whether a load of this chunk is under way.
     pub(crate) fn is_under_way(&self, chunk: ChunkId) -> bool {
-        self.is_newest(chunk) || self.older.contains_key(&chunk)
+        self.get(chunk).is_some()
     }
 
     /// Whether a load of this chunk is under way, and this page of it is waited for.
     pub(crate) fn is_waited_for(&self, chunk: ChunkId, page: PageId) -> bool {
-        let load = match &self.newest {
+        self.get(chunk).is_some_and(|load| load.is_waited_for(page))
+    }
+
+    fn get(&self, chunk: ChunkId) -> Option<&Load> {
+        match &self.newest {
             Some((newest, load)) if *newest == chunk => Some(load),
             _ => self.older.get(&chunk),
-        };
-        load.is_some_and(|load| load.is_waited_for(page))
+        }
     }
 
     /// The load is over.
