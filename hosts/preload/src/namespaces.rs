@@ -1,5 +1,5 @@
 //! Calls that the kernel refuses to a process with threads: a program of one thread that makes or enters a namespace of
-//! users has none of this library's meanwhile, unless it is paged.
+//! users, or enters one of time, has none of this library's from then on, unless it is paged.
 
 use libc::c_int;
 
@@ -29,7 +29,7 @@ fn be_of_one_thread() {
     }
 }
 
-/// The kinds of namespaces that a descriptor stands for; none for the descriptor of a process, whose kinds the call names.
+/// The kind of namespace that a descriptor stands for; none where it is no namespace's.
 fn kind(fd: c_int) -> c_int {
     // SAFETY: it asks, and takes no argument.
     unsafe { libc::ioctl(fd, GET_KIND) }.max(0)
@@ -47,7 +47,8 @@ unsafe extern "C" fn unshare(flags: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn setns(fd: c_int, kinds: c_int) -> c_int {
-    if (kinds | kind(fd)) & OF_ONE_THREAD != 0 {
+    let entered = if kinds == 0 { kind(fd) } else { kinds };
+    if entered & OF_ONE_THREAD != 0 {
         be_of_one_thread();
     }
     type Setns = unsafe extern "C" fn(c_int, c_int) -> c_int;
