@@ -277,8 +277,8 @@ impl<M: AddressMap> Shared<M> {
     /// bringing back when it was touched counts as touched once that is reported.
     ///
     /// Ends also when pages are to leave that cannot: the engine chooses such pages again and again, and only the pager
-    /// thread, which needs the lock, can let faults go beyond the budget. And when every page could have been dealt with several times:
-    /// what comes then are pages that cannot leave, and predictions that follow from them, without an end.
+    /// thread, which needs the lock, can let faults go beyond the budget. And when every page could have been dealt with
+    /// several times: what comes then are pages that cannot leave, and predictions that follow from them, without an end.
     pub fn settle(&self, pager: &mut Pager<M>) {
         for _ in 0..pager.turns_for_all() {
             let (generation, stayed) = (self.core.frames.generation(), pager.counts.stayed);

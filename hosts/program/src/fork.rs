@@ -461,12 +461,13 @@ fn serve_child(
         State::Stored => {
             let mut buffers = core.scratch();
             let (scratch, plain, record) = buffers.parts();
-            let pages = core.store.decode(word.chunk, (scratch, record), plain)?;
-            let index = usize::from(word.index);
-            if index >= pages {
-                return Err(FaultError::NotInChunk);
-            }
-            copy.copy_from_slice(&plain[index * PAGE_BYTES..][..PAGE_BYTES]);
+            core.read_chunk((page, word), record, |content| {
+                let room = plain.get_mut(..content.pages * PAGE_BYTES);
+                content.decode(scratch, room.ok_or(FaultError::NotInChunk)?)?;
+                let at = usize::from(word.index) * PAGE_BYTES;
+                copy.copy_from_slice(&plain[at..][..PAGE_BYTES]);
+                Ok(())
+            })?;
         }
         State::InFile => {
             let map = core.files.find(page).ok_or(FaultError::NotMapped)?;

@@ -13,7 +13,7 @@ use warmswap_uffd::{Mechanism, Slots};
 use super::{Core, FaultScratch, Wanted};
 use crate::error::FaultError;
 use crate::frames::Frame;
-use crate::page_words::{Claim, State};
+use crate::page_words::{Claim, State, Word};
 
 /// A page that is held, if there is one at that place of the chunk or of staging, and what the engine is to hear of it.
 type Held<'a> = Option<(Claim<'a>, Arrival)>;
@@ -23,6 +23,25 @@ type Held<'a> = Option<(Claim<'a>, Arrival)>;
 const MOST_TOGETHER: usize = 64;
 
 impl Core {
+    /// Reads the chunk of a page that is stored, as its word says; the page is held, or the chunk kept from being freed
+    /// otherwise.
+    ///
+    /// # Errors
+    /// The chunk cannot be read, or is another page's.
+    pub fn read_chunk<R>(
+        &self,
+        (page, word): (usize, Word),
+        record: &mut Vec<u8>,
+        read: impl FnOnce(Chunk<'_>) -> Result<R, FaultError>,
+    ) -> Result<R, FaultError> {
+        self.store.read(word.chunk, record, |content| {
+            if !content.holds(page as u32, usize::from(word.index)) {
+                return Err(FaultError::NotInChunk);
+            }
+            read(content)
+        })?
+    }
+
     /// Brings a page back from its chunk, and the chunk's other pages as far as there are frames.
     ///
     /// With a free frame for every page of the chunk it is decoded where the frames are, and they move to
@@ -41,8 +60,8 @@ impl Core {
             Wanted::Demand | Wanted::DemandAtOnce => Arrival::Untouched,
             Wanted::Prefetch(arrival) => arrival,
         };
-        let (page, chunk) = (claim.page, claim.before.chunk);
-        let index = usize::from(claim.before.index);
+        let (page, word) = (claim.page, claim.before);
+        let (chunk, index) = (word.chunk, usize::from(word.index));
         let mut held: [Held<'_>; MAX_CHUNK_PAGES] = [const { None }; MAX_CHUNK_PAGES];
         let mut buffers = self.scratch();
         let FaultScratch {
@@ -51,10 +70,7 @@ impl Core {
             record,
         } = &mut *buffers;
         let is_recycled = self.frames.is_recycling() && self.mechanism_at(page) == Mechanism::Move;
-        let frame = self.store.read(chunk, record, |content| {
-            if !content.holds(page as u32, index) {
-                return Err(FaultError::NotInChunk);
-            }
+        let frame = self.read_chunk((page, word), record, |content| {
             let mut hold = |room| self.hold_others(chunk, content, (page, along), room, &mut held);
             match frame {
                 Frame::Free(mut slots) if is_recycled && slots.len() == content.pages => {
@@ -70,7 +86,7 @@ impl Core {
                     Ok(Ready::InScratch(frame))
                 }
             }
-        })??;
+        })?;
         let others = held.iter().flatten().count() as u64;
         self.count_restored(others, wanted);
         match frame {
@@ -219,12 +235,9 @@ impl Core {
         together: &mut Together<'a, '_>,
         (scratch, record): (&mut Scratch, &mut Vec<u8>),
     ) -> Result<(), FaultError> {
-        let (page, chunk) = (claim.page, claim.before.chunk);
-        let index = usize::from(claim.before.index);
-        self.store.read(chunk, record, |content| {
-            if !content.holds(page as u32, index) {
-                return Err(FaultError::NotInChunk);
-            }
+        let (page, word) = (claim.page, claim.before);
+        let (chunk, index) = (word.chunk, usize::from(word.index));
+        self.read_chunk((page, word), record, |content| {
             let range = together.used..together.used + content.pages;
             let out = range.start * PAGE_BYTES..range.end * PAGE_BYTES;
             let out = together.out.get_mut(out).ok_or(FaultError::NotInChunk)?;
@@ -234,8 +247,8 @@ impl Core {
             content.decode(scratch, out)?;
             self.count_restored(others as u64, Wanted::Prefetch(arrival));
             together.used += content.pages;
-            Ok::<_, FaultError>(())
-        })??;
+            Ok(())
+        })?;
         self.counts.neighbours.fetch_add(1, Ordering::Relaxed);
         self.counts.chunks_read.fetch_add(1, Ordering::Relaxed);
         Ok(())
