@@ -20,8 +20,8 @@ use crate::restore::Jobs;
 const PAGER_SLEEP: Duration = Duration::from_millis(50);
 
 /// Faults wait in vain for so many turns of the pager, and for so long, before they are given frames beyond the budget: a
-/// thread that is about to give one up may be waiting for a processor. The time does not count where the pool is full, since
-/// nothing can leave then, nor where the budget is exceeded already.
+/// thread that is about to give one up may be waiting for a processor. The time does not count where pool and backing
+/// file are full, since nothing can leave then, nor where the budget is exceeded already.
 const PATIENT_TURNS: u32 = 3;
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -178,7 +178,7 @@ fn run_pager<M: AddressMap>(
         if is_stuck {
             stuck_turns += 1;
             let since = *stuck_since.get_or_insert_with(Instant::now);
-            let is_vain = guard.engine.pool_is_full() || guard.is_beyond_budget();
+            let is_vain = guard.engine.stores_are_full() || guard.is_beyond_budget();
             let is_over = is_vain || since.elapsed() >= PATIENCE;
             if stuck_turns > PATIENT_TURNS && is_over {
                 guard.overcommit(core);

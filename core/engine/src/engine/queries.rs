@@ -133,6 +133,11 @@ impl Engine {
         self.budget.pool_is_full()
     }
 
+    /// Whether no store accepts a page: the pool is full, and nothing in it can give way to the backing file.
+    pub fn stores_are_full(&self) -> bool {
+        self.pool_is_full() && !self.backing_takes_a_page()
+    }
+
     /// What may be used.
     pub fn limits(&self) -> Limits {
         self.budget.limits

@@ -132,7 +132,7 @@ impl Engine {
     }
 
     /// Whether a page could be written to the backing file as it is.
-    fn backing_takes_a_page(&self) -> bool {
+    pub(crate) fn backing_takes_a_page(&self) -> bool {
         !self.backing_failed && self.budget.backing_has_room(PAGE_BYTES as u64)
     }
 

@@ -286,6 +286,20 @@ fn a_backing_file_that_fails_keeps_the_pages_and_is_not_tried_again_and_again() 
     h.check();
 }
 
+/// Only then is it vain to wait for a page to leave.
+#[test]
+fn stores_are_full_where_a_full_pool_has_nowhere_to_write_to() {
+    for (backing_pages, expected) in [(0, true), (200, false)] {
+        let mut e = engine("zswap", pages(256, 100, backing_pages));
+        e.set_pool_bytes(99 * 4096);
+        assert!(!e.stores_are_full());
+        e.set_pool_bytes(100 * 4096);
+        assert_eq!(e.stores_are_full(), expected, "{backing_pages} pages");
+        e.set_backing_bytes(backing_pages as u64 * 4096);
+        assert!(e.stores_are_full());
+    }
+}
+
 #[test]
 fn a_failed_write_back_leaves_the_chunk_in_the_pool() {
     let mut e = engine("zswap", pages(256, 100, 200));
