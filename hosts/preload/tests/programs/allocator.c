@@ -60,7 +60,9 @@ int main(void) {
     CHECK(malloc(16));
     uint64_t *memory = map_pages(PAGES);
     for (uint64_t page = 0; page < PAGES; page++) fill(memory, page, 1);
-#ifndef LOCKS_IN_FORKS
+#ifdef LOCKS_IN_FORKS
+    give_time_to_page(memory, PAGES);
+#else
     wait_until_paged(memory, PAGES);
 #endif
     for (int i = 0; i < FORKS; i++) {

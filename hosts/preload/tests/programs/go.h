@@ -9,14 +9,6 @@
     ".balign 4\n.long 4, 4, 4\n"                     \
     ".ascii \"Go\\0\\0\"\n.ascii \"abc\\0\"\n"
 
-/* Until the memory is paged, which it is not to be. */
-static inline void give_time_to_page(const void *memory, size_t pages) {
-    for (int turn = 0; turn < 500; turn++) {
-        if (getenv("WARMSWAP_RUN") && is_down_to(memory, pages, pages / 2)) return;
-        usleep(1000);
-    }
-}
-
 /* Past every function of the C library's. */
 static inline long raw_madvise(void *memory, size_t bytes, long advice) {
 #if defined(__x86_64__)

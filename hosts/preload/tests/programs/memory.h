@@ -3,6 +3,7 @@
 #define MEMORY_H
 
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -83,6 +84,34 @@ static inline int is_down_to(const void *memory, size_t pages, size_t most) {
 /* Waits until most of these pages have left. */
 static inline void wait_until_paged(const void *memory, size_t pages) {
     while (!is_down_to(memory, pages, pages / 2)) usleep(1000);
+}
+
+/* How often the library's keeper has gone to sleep; 0 where there is none. */
+static inline long keeper_sleeps(void) {
+    long sleeps = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    CHECK(tasks != NULL);
+    for (struct dirent *task; sleeps == 0 && (task = readdir(tasks));) {
+        char path[64], line[128];
+        snprintf(path, sizeof path, "/proc/self/task/%.20s/status", task->d_name);
+        FILE *status = fopen(path, "r");
+        if (!status) continue; /* It has ended, or is no task. */
+        int is_keeper = fgets(line, sizeof line, status) && strcmp(line, "Name:\twarmswap keeper\n") == 0;
+        while (is_keeper && fgets(line, sizeof line, status)) sscanf(line, "voluntary_ctxt_switches: %ld", &sleeps);
+        fclose(status);
+    }
+    closedir(tasks);
+    return sleeps;
+}
+
+/* Waits until these pages have left, or the keeper has had turns enough to decide that they are not to; without one it is
+   decided. */
+static inline void give_time_to_page(const void *memory, size_t pages) {
+    long first = keeper_sleeps();
+    for (long now = first; now != 0 && now < first + 20; now = keeper_sleeps()) {
+        if (is_down_to(memory, pages, pages / 2)) return;
+        usleep(1000);
+    }
 }
 
 /* A fork that nobody hears of waits for ever, with all signals blocked but SIGKILL: after a while the program and its
