@@ -37,6 +37,8 @@ choices! {
         Learned = "learned",
         /// The same over the scheme `warmswap`, with chunks by hotness and prefetch, in place of LRU swap by pages.
         LearnedWarmswap = "learned-warmswap",
+        /// All four papers at once: Fleet as published over the scheme `all-four`.
+        AllFour = "all-four",
     }
 }
 
@@ -74,7 +76,7 @@ impl Arm {
                 background_collections: false,
                 ..fleet
             }),
-            Self::Fleet | Self::Kernel => Collector::Fleet(fleet),
+            Self::Fleet | Self::Kernel | Self::AllFour => Collector::Fleet(fleet),
             Self::DepthByBytes => Collector::Fleet(FleetConfig {
                 launch_depth: LaunchDepth::Bytes(max_bytes / NEAR_ROOT_PART),
                 ..fleet
@@ -103,11 +105,12 @@ impl Arm {
         }
     }
 
-    /// The arena's scheme. LRU swap by pages, into the pool or to flash as the comparison is about.
+    /// The arena's scheme; mostly LRU swap by pages, into the pool or to flash as the comparison is about.
     #[must_use]
     pub fn scheme(self, swap: SwapTarget) -> &'static str {
         match (self, swap) {
             (Self::LearnedWarmswap, _) => "warmswap",
+            (Self::AllFour, _) => "all-four",
             (_, SwapTarget::Pool) => "zram",
             (_, SwapTarget::Flash | SwapTarget::Counted) => "swap",
         }
