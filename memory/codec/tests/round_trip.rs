@@ -239,3 +239,38 @@ fn names_and_plans_survive_text() {
     let odd = json.replace("16384", "16385");
     assert!(serde_json::from_str::<ChunkPlan>(&odd).is_err());
 }
+
+/// Streams of eight bytes as the formats' own documents write them, and what each codec makes ends as its format does.
+#[test]
+fn every_codec_speaks_the_format_of_its_name() {
+    let text = b"abcdefgh";
+    let stream = |before: &[u8], after: &[u8]| [before, text, after].concat();
+    let zstd = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 8, 0x41, 0, 0];
+    let streams = [
+        (Codec::Lz4, stream(&[0x80], &[])),
+        (Codec::Lzo, stream(&[17 + 8], &[0x11, 0, 0])),
+        (Codec::Zstd, stream(&zstd, &[])),
+        (Codec::Bdi, stream(&[], &[])),
+    ];
+    let mut scratch = Scratch::new();
+    for (codec, stream) in &streams {
+        let mut decoded = [0; 8];
+        let read = scratch.decompress(*codec, stream, &mut decoded);
+        assert_eq!((read, &decoded), (Ok(()), text), "{codec:?}");
+    }
+    let page = [7; PAGE_BYTES];
+    let mut room = [0; PAGE_BYTES];
+    for (codec, begin, end) in [
+        (Codec::Lzo, &[][..], &[0x11, 0, 0][..]),
+        (Codec::Zstd, &zstd[..4], &[]),
+    ] {
+        let bytes = scratch
+            .compress(codec, &page, &mut room)
+            .expect("it shrinks");
+        let made = &room[..bytes];
+        assert!(
+            made.starts_with(begin) && made.ends_with(end),
+            "{codec:?}: {made:?}"
+        );
+    }
+}
