@@ -295,7 +295,7 @@ fn stores_are_full_where_a_full_pool_has_nowhere_to_write_to() {
         assert!(!e.stores_are_full());
         e.set_pool_bytes(100 * 4096);
         assert_eq!(e.stores_are_full(), expected, "{backing_pages} pages");
-        e.set_backing_bytes(backing_pages as u64 * 4096);
+        e.set_backing_bytes(backing_pages * 4096);
         assert!(e.stores_are_full());
     }
 }
