@@ -54,7 +54,7 @@ impl Span {
     fn swapped(self) -> usize {
         let pagemap = Pagemap::open(&SystemRoot::machine(), std::process::id()).expect("our own");
         let count = AtomicU64::new(0);
-        let visit = |_, entry: warmswap_sys::pagemap::Entry| {
+        let visit = |_, entry: warmswap_sys::pagemap::PagemapEntry| {
             count.fetch_add(u64::from(entry.swapped()), Ordering::Relaxed);
         };
         let (first, end) = (self.0 as u64, (self.0 + self.1) as u64);

@@ -88,7 +88,7 @@ pub enum Outcome {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct App {
+pub(crate) struct AppState {
     last_used: u64,
     /// Anonymous pages that exist.
     pages: u64,
@@ -137,7 +137,7 @@ pub struct Engine {
     /// Reclaim found nothing, or the host could not take what it found; until the next event.
     pub(crate) stuck: bool,
     pub(crate) scratch: Vec<PageId>,
-    apps: Vec<App>,
+    apps: Vec<AppState>,
     most_recent: AppId,
     clock: u64,
 }
@@ -388,10 +388,10 @@ impl Engine {
         })
     }
 
-    pub(crate) fn app(&mut self, app: AppId) -> &mut App {
+    pub(crate) fn app(&mut self, app: AppId) -> &mut AppState {
         let index = usize::from(app.0);
         if self.apps.len() <= index {
-            self.apps.resize(index + 1, App::default());
+            self.apps.resize(index + 1, AppState::default());
         }
         &mut self.apps[index]
     }

@@ -84,7 +84,7 @@ pub struct Pager<M> {
     pub map: M,
     /// Files that are mapped, by number.
     pub files: FileTable,
-    apps: Vec<App>,
+    apps: Vec<AppPhase>,
     /// Chunk numbers used so far.
     chunks: usize,
     allowance: Allowance,
@@ -106,7 +106,7 @@ pub struct Pager<M> {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct App {
+struct AppPhase {
     in_use: bool,
     /// It was in the foreground before.
     was_launched: bool,
@@ -154,11 +154,11 @@ impl<M: AddressMap> Pager<M> {
             return Err(ArenaError::Applications);
         }
         if index == self.apps.len() {
-            self.apps.push(App::default());
+            self.apps.push(AppPhase::default());
         }
-        self.apps[index] = App {
+        self.apps[index] = AppPhase {
             in_use: true,
-            ..App::default()
+            ..AppPhase::default()
         };
         Ok(AppId(id))
     }
@@ -167,7 +167,7 @@ impl<M: AddressMap> Pager<M> {
     pub fn remove_app(&mut self, app: AppId) {
         // The next application to be added gets its number.
         self.engine.call(Call::Retire(app));
-        self.apps[usize::from(app.0)] = App::default();
+        self.apps[usize::from(app.0)] = AppPhase::default();
     }
 
     /// A launch window opens.

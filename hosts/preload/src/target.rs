@@ -176,7 +176,10 @@ fn refusal_of_elf(file: &OwnedFd) -> Option<Refusal> {
     }
     let dynamic = of_type(libc::PT_DYNAMIC)?;
     let entry = |i: usize| {
-        let entry: Entry = read(file, dynamic.p_offset + (i * size_of::<Entry>()) as u64)?;
+        let entry: DynamicEntry = read(
+            file,
+            dynamic.p_offset + (i * size_of::<DynamicEntry>()) as u64,
+        )?;
         (entry.d_tag != 0).then_some(entry)
     };
     let entries = || (0..MOST_ENTRIES).map_while(entry);
@@ -186,7 +189,7 @@ fn refusal_of_elf(file: &OwnedFd) -> Option<Refusal> {
         .filter_map(segment)
         .find(|s| s.p_type == libc::PT_LOAD && holds(s))?;
     let names = names - of_names.p_vaddr + of_names.p_offset;
-    let is_sanitizer = |entry: Entry| {
+    let is_sanitizer = |entry: DynamicEntry| {
         let name: Option<[u8; 12]> = read(file, names + entry.d_val);
         name.is_some_and(|name| SANITIZERS.iter().any(|known| name.starts_with(known)))
     };
@@ -210,7 +213,7 @@ fn is_own_loader(path: &CStr) -> bool {
 /// An entry of a dynamic section.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Entry {
+struct DynamicEntry {
     d_tag: i64,
     d_val: u64,
 }
@@ -219,7 +222,7 @@ struct Entry {
 trait Plain: Copy {}
 impl Plain for Header {}
 impl Plain for Segment {}
-impl Plain for Entry {}
+impl Plain for DynamicEntry {}
 impl Plain for [u8; 12] {}
 
 fn read<T: Plain>(file: &OwnedFd, offset: u64) -> Option<T> {

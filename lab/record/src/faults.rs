@@ -14,12 +14,12 @@ const POLL: Duration = Duration::from_millis(5);
 /// run over while the recording is at other work.
 #[derive(Debug)]
 pub(crate) struct FaultLog {
-    shared: Arc<Shared>,
+    shared: Arc<SharedLog>,
     collector: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedLog {
     log: Mutex<Log>,
     done: AtomicBool,
 }
@@ -38,7 +38,7 @@ impl FaultLog {
             faults: Vec::new(),
             losses: Losses::default(),
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedLog {
             log: Mutex::new(log),
             done: AtomicBool::new(false),
         });
@@ -82,7 +82,7 @@ impl Drop for FaultLog {
     }
 }
 
-impl Shared {
+impl SharedLog {
     fn lock(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }

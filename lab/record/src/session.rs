@@ -99,15 +99,15 @@ struct Session<'a> {
     root: Root,
     tape: Tape,
     faults: FaultLog,
-    apps: Vec<App>,
+    apps: Vec<RecordedApp>,
     /// Dropped after the applications, which are in its group.
     dropper: Option<Dropper>,
     /// What happened since the last sample, in the order in which it became known.
-    queue: Vec<Entry>,
+    queue: Vec<TimedEvent>,
 }
 
 /// An application under recording.
-struct App {
+struct RecordedApp {
     id: AppId,
     running: RunningApp,
     subjects: Vec<Subject>,
@@ -128,7 +128,7 @@ struct Window {
 }
 
 /// Something that happened at a time.
-struct Entry {
+struct TimedEvent {
     time_ns: u64,
     /// Its number in [`Session::apps`].
     app: usize,
@@ -215,7 +215,7 @@ impl Session<'_> {
             ..AppSummary::default()
         };
         let id = self.tape.add_app(&spec.name, &spec.summary)?;
-        self.apps.push(App {
+        self.apps.push(RecordedApp {
             id,
             running,
             subjects: Vec::new(),
@@ -224,12 +224,12 @@ impl Session<'_> {
             last_window: None,
             summary,
         });
-        self.queue.push(Entry {
+        self.queue.push(TimedEvent {
             time_ns: begin,
             app: place,
             what: What::Mark(EventKind::LaunchBegin(LaunchKind::Cold)),
         });
-        self.queue.push(Entry {
+        self.queue.push(TimedEvent {
             time_ns: end,
             app: place,
             what: What::Mark(EventKind::LaunchEnd),
@@ -279,7 +279,7 @@ impl Session<'_> {
     }
 
     fn mark(&mut self, app: usize, kind: EventKind) {
-        self.queue.push(Entry {
+        self.queue.push(TimedEvent {
             time_ns: monotonic_ns(),
             app,
             what: What::Mark(kind),
@@ -369,7 +369,7 @@ impl Session<'_> {
             dropper.summary.major_faults += major.iter().filter(is_of_file).count() as u64;
         }
         let faults = self.faults.take(|pid| owner.contains_key(&pid));
-        self.queue.extend(faults.into_iter().map(|f| Entry {
+        self.queue.extend(faults.into_iter().map(|f| TimedEvent {
             time_ns: f.time_ns,
             app: owner[&f.pid],
             what: What::Touch {

@@ -8,7 +8,7 @@ use warmswap_page::{AppId, PageAddr};
 use warmswap_sys::Root;
 use warmswap_sys::advise::{Advice, PageRange, advise, advise_on_every_cpu, ranges};
 use warmswap_sys::maps::{Backing, Mapping, Maps};
-use warmswap_sys::memory::Memory;
+use warmswap_sys::memory::MemoryFile;
 use warmswap_sys::pagemap::Pagemap;
 use warmswap_sys::process::Process;
 
@@ -31,7 +31,7 @@ pub(crate) struct Subject {
     pub(crate) process: Arc<Process>,
     slice: u64,
     pagemap: Pagemap,
-    memory: Memory,
+    memory: MemoryFile,
     maps: Maps,
     /// Anonymous pages that it has, by address / 4096.
     anonymous: FxHashSet<u64>,
@@ -78,7 +78,7 @@ impl Subject {
             process: Arc::new(Process::open(pid)?),
             slice,
             pagemap: Pagemap::open(root, pid)?,
-            memory: Memory::open(root, pid)?,
+            memory: MemoryFile::open(root, pid)?,
             maps: Maps::read(root, pid)?,
             anonymous: FxHashSet::default(),
             resident: FxHashSet::default(),

@@ -35,7 +35,7 @@ pub struct Future {
 }
 
 #[derive(Debug, Default)]
-struct App {
+struct AppLife {
     life: u32,
     in_relaunch: bool,
 }
@@ -49,14 +49,14 @@ impl Future {
         events: impl IntoIterator<Item = Result<Event, TraceError>>,
     ) -> Result<Self, TraceError> {
         let mut pages: FxHashMap<Key, u32> = FxHashMap::default();
-        let mut apps: Vec<App> = Vec::new();
+        let mut apps: Vec<AppLife> = Vec::new();
         let mut freed: Vec<u32> = Vec::new();
         let mut uses: Vec<Use> = Vec::new();
         for event in events {
             let event = event?;
             let index = usize::from(event.app.0);
             if apps.len() <= index {
-                apps.resize_with(index + 1, App::default);
+                apps.resize_with(index + 1, AppLife::default);
             }
             let app = &mut apps[index];
             let key = |addr, more| match addr {

@@ -86,7 +86,7 @@ pub struct Replay<S, O> {
     config: ReplayConfig,
     observer: O,
     launches: Launches,
-    apps: Vec<App>,
+    apps: Vec<ReplayedApp>,
     totals: Totals,
     /// Until when background reclaim is busy, on the trace's clock.
     background_until_ns: u64,
@@ -98,7 +98,7 @@ pub struct Replay<S, O> {
 }
 
 #[derive(Debug, Default)]
-struct App {
+struct ReplayedApp {
     result: AppResult,
     was_killed: bool,
     /// When its cold launch began, while that goes on.
@@ -426,10 +426,10 @@ impl<S: Store, O: Observer> Replay<S, O> {
 
     // ---- accounts ----
 
-    fn app(&mut self, app: AppId) -> &mut App {
+    fn app(&mut self, app: AppId) -> &mut ReplayedApp {
         let index = usize::from(app.0);
         if self.apps.len() <= index {
-            self.apps.resize_with(index + 1, App::default);
+            self.apps.resize_with(index + 1, ReplayedApp::default);
         }
         &mut self.apps[index]
     }

@@ -22,11 +22,11 @@ pub struct Launches {
     notes: Vec<Notes>,
     /// Numbers launches from 1, over all applications.
     serial: u32,
-    apps: Vec<App>,
+    apps: Vec<AppLaunch>,
 }
 
 #[derive(Debug, Default)]
-struct App {
+struct AppLaunch {
     serial: u32,
     in_window: bool,
     /// The launch is a relaunch, whose result is kept.
@@ -35,9 +35,9 @@ struct App {
 }
 
 impl Launches {
-    fn app(&mut self, app: usize) -> &mut App {
+    fn app(&mut self, app: usize) -> &mut AppLaunch {
         if self.apps.len() <= app {
-            self.apps.resize_with(app + 1, App::default);
+            self.apps.resize_with(app + 1, AppLaunch::default);
         }
         &mut self.apps[app]
     }
@@ -81,7 +81,7 @@ impl Launches {
             hot_pages,
             ..relaunch.unwrap_or_default()
         };
-        *self.app(app) = App {
+        *self.app(app) = AppLaunch {
             serial,
             in_window: true,
             is_relaunch,

@@ -16,7 +16,7 @@ mod alike;
 mod verdict;
 mod way;
 
-pub use alike::{Difference, Memory, alike, as_in_its_paper};
+pub use alike::{Difference, SchemeMemory, alike, as_in_its_paper};
 pub use verdict::Verdict;
 pub use way::{OPTIMAL, OPTIMAL_WINDOWS, REFERENCE, with_limits};
 
@@ -129,7 +129,7 @@ pub struct SchemeRow {
     pub scheme: String,
     /// The memory that it had.
     #[serde(default)]
-    pub memory: Memory,
+    pub memory: SchemeMemory,
     /// Relaunches, cold starts after a kill included.
     pub relaunches: u64,
     /// Time that memory cost in their launch windows; for a cold start, what the recorded cold launch took.
@@ -409,7 +409,7 @@ fn scheme_row(runs: &[Run], scheme: &str) -> SchemeRow {
     let prefetched = sum(|r| r.counters.prefetched);
     SchemeRow {
         scheme: scheme.to_owned(),
-        memory: Memory::of(runs, scheme),
+        memory: SchemeMemory::of(runs, scheme),
         relaunches: relaunches().count() as u64,
         latency: Figures::of(relaunches()),
         cold_starts: relaunches().filter(|r| r.was_killed).count() as u64,

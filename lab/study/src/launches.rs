@@ -63,7 +63,7 @@ impl LaunchRow {
 }
 
 #[derive(Default)]
-struct App {
+struct LaunchCounter {
     row: LaunchRow,
     begun: Option<(LaunchKind, u64)>,
     is_launched: bool,
@@ -79,7 +79,7 @@ pub fn launches(subjects: &[Subject]) -> Result<Vec<LaunchRow>, StudyError> {
     let mut rows = Vec::new();
     for subject in subjects {
         let names = subject.app_names();
-        let mut apps: Vec<App> = names.iter().map(|_| App::default()).collect();
+        let mut apps: Vec<LaunchCounter> = names.iter().map(|_| LaunchCounter::default()).collect();
         let mut events = subject.reader.events();
         let mut block: Vec<Event> = Vec::new();
         while events.next_block(&mut block)? {
@@ -101,7 +101,7 @@ pub fn launches(subjects: &[Subject]) -> Result<Vec<LaunchRow>, StudyError> {
     Ok(rows)
 }
 
-impl App {
+impl LaunchCounter {
     fn event(&mut self, event: &Event) {
         match event.kind {
             EventKind::LaunchBegin(kind) => self.begun = Some((kind, event.time_ns)),

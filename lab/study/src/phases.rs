@@ -16,7 +16,7 @@ pub struct LaunchPages {
 }
 
 #[derive(Default)]
-struct App {
+struct LaunchHistory {
     launches: Vec<LaunchPages>,
     in_window: bool,
     /// The launch in which each page was last touched, from 1.
@@ -29,7 +29,11 @@ struct App {
 /// # Errors
 /// The trace cannot be read.
 pub fn launch_pages(trace: &TraceReader) -> Result<Vec<Vec<LaunchPages>>, TraceError> {
-    let mut apps: Vec<App> = trace.apps().iter().map(|_| App::default()).collect();
+    let mut apps: Vec<LaunchHistory> = trace
+        .apps()
+        .iter()
+        .map(|_| LaunchHistory::default())
+        .collect();
     let mut events = trace.events();
     let mut block: Vec<Event> = Vec::new();
     while events.next_block(&mut block)? {
@@ -41,7 +45,7 @@ pub fn launch_pages(trace: &TraceReader) -> Result<Vec<Vec<LaunchPages>>, TraceE
     Ok(apps.into_iter().map(|app| app.launches).collect())
 }
 
-impl App {
+impl LaunchHistory {
     fn event(&mut self, kind: EventKind) {
         match kind {
             EventKind::LaunchBegin(kind) => {

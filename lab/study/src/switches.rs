@@ -32,14 +32,14 @@ pub const PAPER_OF_LARGEST: Published = Published::new(0.9, "ASAP, Figure 10 and
 /// Which pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Memory {
+pub enum PageOrigin {
     /// Of the application's own memory.
     Anonymous,
     /// Of files.
     File,
 }
 
-impl Memory {
+impl PageOrigin {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Anonymous, Self::File];
 
@@ -80,8 +80,8 @@ pub struct SwitchFootprint {
     #[column]
     pub app: String,
     /// Which pages.
-    #[column(text, with = Memory::name)]
-    pub memory: Memory,
+    #[column(text, with = PageOrigin::name)]
+    pub memory: PageOrigin,
     /// Relaunches that were looked at: the first ten, or all if there are fewer.
     #[column]
     pub switches: u32,
@@ -139,14 +139,14 @@ pub fn switches(subjects: &[Subject]) -> Result<Vec<SwitchFootprint>, StudyError
                 let row = app.row(&subject.name, name, memory)?;
                 let files = subject.reader.files();
                 Some(SwitchFootprint {
-                    of_largest: (memory == Memory::File)
+                    of_largest: (memory == PageOrigin::File)
                         .then(|| app.of_largest(files))
                         .flatten(),
                     cold_files: subject.has_cold_files(),
                     ..row
                 })
             };
-            rows.extend(Memory::ALL.into_iter().filter_map(of_kind));
+            rows.extend(PageOrigin::ALL.into_iter().filter_map(of_kind));
         }
     }
     Ok(rows)
@@ -166,7 +166,7 @@ impl Windows {
                     PageAddr::Anon { number } => (0, number),
                     PageAddr::File { file, number } => (file.0, number),
                 };
-                let memory = Memory::of(page) as usize;
+                let memory = PageOrigin::of(page) as usize;
                 self.profilers[memory].accessed(key.0, key.1);
                 let is_new = self.touched[memory].insert(key);
                 if let (PageAddr::File { file, .. }, true) = (page, is_new) {
@@ -179,7 +179,7 @@ impl Windows {
 
     fn close(&mut self) {
         if std::mem::take(&mut self.is_open) {
-            for memory in Memory::ALL.map(|memory| memory as usize) {
+            for memory in PageOrigin::ALL.map(|memory| memory as usize) {
                 self.profilers[memory].window_end();
                 self.pages[memory].push(self.touched[memory].len() as u64);
                 self.touched[memory].clear();
@@ -201,7 +201,7 @@ impl Windows {
         share(pages(&by_size[..largest]), pages(&by_size))
     }
 
-    fn row(&self, trace: &str, app: &str, memory: Memory) -> Option<SwitchFootprint> {
+    fn row(&self, trace: &str, app: &str, memory: PageOrigin) -> Option<SwitchFootprint> {
         let profiler = &self.profilers[memory as usize];
         let switches = profiler.windows();
         let by_switches = profiler.histogram();
@@ -248,7 +248,7 @@ mod tests {
         let rows = switches(&[script.subject()]).unwrap();
         assert_eq!(rows.len(), 1, "one relaunch is not enough, nor is no file");
         let row = &rows[0];
-        assert_eq!((row.switches, row.memory), (4, Memory::Anonymous));
+        assert_eq!((row.switches, row.memory), (4, PageOrigin::Anonymous));
         assert_eq!(row.by_switches, [0, 2, 0, 1, 1]);
         assert_eq!(row.pages, 9.0 / 4.0);
         assert_eq!((row.invariant, row.rare), (0.25, 0.5));

@@ -12,12 +12,12 @@ use warmswap_page::PAGE_BYTES;
 /// Reading a page that is swapped out brings it back into the process's memory, as a touch would, but
 /// raises no perf page-fault event.
 #[derive(Debug)]
-pub struct Memory {
+pub struct MemoryFile {
     file: File,
     path: PathBuf,
 }
 
-impl Memory {
+impl MemoryFile {
     /// Opens the memory of `pid` for reading.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ mod tests {
         let pages: Vec<u8> = (0..4 * PAGE_BYTES).map(|i| (i % 251) as u8).collect();
         let first = (pages.as_ptr() as u64).div_ceil(PAGE_BYTES as u64);
         let skipped = (first * PAGE_BYTES as u64 - pages.as_ptr() as u64) as usize;
-        let memory = Memory::open(&Root::machine(), std::process::id()).unwrap();
+        let memory = MemoryFile::open(&Root::machine(), std::process::id()).unwrap();
         let mut out = vec![0u8; 2 * PAGE_BYTES];
 
         assert_eq!(memory.read_pages(first, &mut out).unwrap(), 2);

@@ -15,9 +15,9 @@ use warmswap_page::PAGE_BYTES;
 
 /// One page table entry, as the kernel reports it (Documentation/admin-guide/mm/pagemap.rst).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Entry(u64);
+pub struct PagemapEntry(u64);
 
-impl Entry {
+impl PagemapEntry {
     /// An entry from its 64 bits.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
@@ -111,7 +111,7 @@ impl Pagemap {
         &self,
         start: u64,
         end: u64,
-        mut visit: impl FnMut(u64, Entry),
+        mut visit: impl FnMut(u64, PagemapEntry),
     ) -> Result<(), FileError> {
         let (mut number, last) = (start / PAGE_BYTES as u64, end.div_ceil(PAGE_BYTES as u64));
         let mut buffer = vec![0u8; BATCH * 8];
@@ -126,7 +126,7 @@ impl Pagemap {
                 return Ok(());
             }
             for bytes in buffer[..got * 8].chunks_exact(8) {
-                let entry = Entry(u64::from_ne_bytes(
+                let entry = PagemapEntry(u64::from_ne_bytes(
                     bytes.try_into().expect("chunks of eight bytes"),
                 ));
                 if !entry.empty() {
@@ -145,13 +145,13 @@ mod tests {
 
     #[test]
     fn bits_of_a_recorded_entry() {
-        let present_file = Entry::from_bits(1 << 63 | 1 << 61);
-        let swapped = Entry::from_bits(1 << 62 | 12345);
+        let present_file = PagemapEntry::from_bits(1 << 63 | 1 << 61);
+        let swapped = PagemapEntry::from_bits(1 << 62 | 12345);
 
         assert!(present_file.present() && present_file.file());
         assert!(swapped.swapped() && !swapped.present() && !swapped.empty());
-        assert!(Entry::from_bits(1 << 55).empty());
-        let slot = Entry::from_bits(1 << 62 | 1 << 55 | 12345 << 5 | 7).slot();
+        assert!(PagemapEntry::from_bits(1 << 55).empty());
+        let slot = PagemapEntry::from_bits(1 << 62 | 1 << 55 | 12345 << 5 | 7).slot();
         assert_eq!(
             slot,
             Some(Slot {
@@ -159,8 +159,12 @@ mod tests {
                 page: 12345
             })
         );
-        assert_eq!(Entry::from_bits(1 << 62).slot(), None, "it is hidden");
-        assert_eq!(Entry::from_bits(1 << 63 | 12345).slot(), None);
+        assert_eq!(
+            PagemapEntry::from_bits(1 << 62).slot(),
+            None,
+            "it is hidden"
+        );
+        assert_eq!(PagemapEntry::from_bits(1 << 63 | 12345).slot(), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use warmswap_page::PAGE_BYTES;
 use warmswap_sys::advise::{Advice, PageRange, advise};
 use warmswap_sys::memcg::Memcg;
-use warmswap_sys::memory::Memory;
+use warmswap_sys::memory::MemoryFile;
 use warmswap_sys::pagemap::Pagemap;
 use warmswap_sys::prepage::prepage;
 use warmswap_sys::process::Process;
@@ -72,7 +72,7 @@ fn start_child(prepare: impl FnOnce(&mut Command)) -> (Child, PageRange) {
 fn count(pagemap: &Pagemap, range: PageRange) -> (u64, u64) {
     let (mut present, mut swapped) = (0, 0);
     let page = PAGE_BYTES as u64;
-    let visit = |_, entry: warmswap_sys::pagemap::Entry| {
+    let visit = |_, entry: warmswap_sys::pagemap::PagemapEntry| {
         present += u64::from(entry.present());
         swapped += u64::from(entry.swapped());
     };
@@ -129,7 +129,7 @@ fn a_process_is_paged_out_and_back_and_the_device_is_gone() {
     assert_eq!(count(&pagemap, hundred), (100, 0));
     let mut page = vec![0; PAGE_BYTES];
     assert_eq!(
-        Memory::open(&root, child.id())
+        MemoryFile::open(&root, child.id())
             .unwrap()
             .read_pages(range.first + 500, &mut page)
             .unwrap(),

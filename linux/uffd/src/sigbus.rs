@@ -39,7 +39,7 @@ pub enum RegisterError {
     Install(#[source] io::Error),
 }
 
-struct Entry {
+struct HandlerEntry {
     start: AtomicUsize,
     end: AtomicUsize,
     /// A leaked `Box<Arc<dyn FaultService>>`, or null.
@@ -48,8 +48,8 @@ struct Entry {
     users: AtomicUsize,
 }
 
-static ENTRIES: [Entry; MAX_REGISTRATIONS] = [const {
-    Entry {
+static ENTRIES: [HandlerEntry; MAX_REGISTRATIONS] = [const {
+    HandlerEntry {
         start: AtomicUsize::new(0),
         end: AtomicUsize::new(0),
         service: AtomicPtr::new(ptr::null_mut()),
@@ -72,7 +72,7 @@ unsafe impl Sync for Previous {}
 
 /// Faults of a range are served as long as this lives.
 pub struct Registration {
-    entry: &'static Entry,
+    entry: &'static HandlerEntry,
 }
 
 impl fmt::Debug for Registration {

@@ -27,7 +27,7 @@ pub(crate) enum Head {
 
 /// A record number: 16 bytes.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct RecordEntry {
     /// With `bytes` 0 (not in use) the `segment` is the next free number, or `NONE`.
     extent: Extent,
     generation: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Log {
     open: [Option<u32>; 2],
     /// Segments closed so far: the clock of the ages.
     closings: u64,
-    index: Vec<Entry>,
+    index: Vec<RecordEntry>,
     first_free_number: u32,
     live_records: u64,
     /// Sum of `live` over the segments.
@@ -111,7 +111,7 @@ impl Log {
         let number = u32::try_from(self.index.len())
             .ok()
             .filter(|&n| n != NONE)?;
-        self.index.push(Entry {
+        self.index.push(RecordEntry {
             extent: Extent {
                 segment: NONE,
                 offset: 0,

@@ -8,7 +8,7 @@ use crate::budget::Budget;
 use crate::entry::{Entry, Location, Placed};
 use crate::geometry::Geometry;
 use crate::handle::Handle;
-use crate::shared::{CHECKSUM_BYTES, EmptySpans, Object, ObjectRef, Shared};
+use crate::shared::{CHECKSUM_BYTES, EmptySpans, Object, ObjectRef, PoolWide};
 use crate::spans::{NoSlot, SpanSet};
 use crate::stats::CompactionReport;
 
@@ -53,7 +53,7 @@ impl Class {
     /// entry of `handle`.
     pub(crate) fn store(
         &self,
-        shared: Shared<'_>,
+        shared: PoolWide<'_>,
         handle: Handle,
         mut placed: Placed,
         object: Object<'_>,
@@ -100,7 +100,7 @@ impl Class {
 
     /// Frees the slot of `handle`, if its entry still places an object of `length` bytes; the
     /// entry then reads as free.
-    pub(crate) fn free(&self, shared: Shared<'_>, handle: Handle, length: u32) -> Option<Placed> {
+    pub(crate) fn free(&self, shared: PoolWide<'_>, handle: Handle, length: u32) -> Option<Placed> {
         let mut slots = self.slots.lock();
         let placed = shared.unpublish(handle, length)?;
         self.set_taken(&mut slots, placed.location, None);
@@ -115,7 +115,7 @@ impl Class {
     /// At most `max_objects` objects are moved.
     pub(crate) fn compact_one(
         &self,
-        shared: Shared<'_>,
+        shared: PoolWide<'_>,
         max_objects: u64,
         report: &mut CompactionReport,
     ) -> bool {
@@ -142,7 +142,7 @@ impl Class {
     }
 
     /// Gives all empty spans that were kept back to the kernel; the bytes of them.
-    pub(crate) fn drop_cached(&self, shared: Shared<'_>) -> u64 {
+    pub(crate) fn drop_cached(&self, shared: PoolWide<'_>) -> u64 {
         self.slots.lock().empty.drop_cached(&self.spans, shared)
     }
 
@@ -150,7 +150,7 @@ impl Class {
     fn move_one(
         &self,
         slots: &mut Slots,
-        shared: Shared<'_>,
+        shared: PoolWide<'_>,
         [source, target]: [u32; 2],
         report: &mut CompactionReport,
     ) {
@@ -195,7 +195,7 @@ impl Class {
 
     /// A span with a free slot: a partly filled one (the fullest first, so that others empty), or
     /// an empty one.
-    fn span_with_room(&self, slots: &mut Slots, shared: Shared<'_>) -> Result<u32, NoSlot> {
+    fn span_with_room(&self, slots: &mut Slots, shared: PoolWide<'_>) -> Result<u32, NoSlot> {
         if let Some(&span) = slots.groups.iter().rev().find_map(|group| group.last()) {
             return Ok(span);
         }
@@ -272,7 +272,7 @@ impl Class {
     }
 
     /// Takes an empty span out of use. Returns the bytes given back.
-    fn retire(&self, slots: &mut Slots, span: u32, shared: Shared<'_>) -> u64 {
+    fn retire(&self, slots: &mut Slots, span: u32, shared: PoolWide<'_>) -> u64 {
         self.leave_group(slots, span);
         slots.empty.retire(span, &self.spans, shared)
     }

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use crate::budget::Budget;
 use crate::entry::{Location, Placed};
 use crate::handle::Handle;
-use crate::shared::{EmptySpans, Object, ObjectRef, Shared};
+use crate::shared::{EmptySpans, Object, ObjectRef, PoolWide};
 use crate::spans::{NoSlot, SpanSet};
 use warmswap_page::PAGE_BYTES;
 
@@ -119,7 +119,7 @@ impl Folds {
     /// filled in) as the entry of `handle`. Constant time.
     pub(crate) fn store(
         &self,
-        shared: Shared<'_>,
+        shared: PoolWide<'_>,
         handle: Handle,
         mut placed: Placed,
         object: Object<'_>,
@@ -184,7 +184,7 @@ impl Folds {
 
     /// Frees the object of `handle`, if its entry still places one of `length` bytes; the entry then
     /// reads as free.
-    pub(crate) fn free(&self, shared: Shared<'_>, handle: Handle, length: u32) -> Option<Placed> {
+    pub(crate) fn free(&self, shared: PoolWide<'_>, handle: Handle, length: u32) -> Option<Placed> {
         let mut pages = self.pages.lock();
         let placed = shared.unpublish(handle, length)?;
         let (number, slot) = (placed.location.span, placed.location.slot as usize);
@@ -223,12 +223,12 @@ impl Folds {
     }
 
     /// Gives all empty pages that were kept back to the kernel; the bytes of them.
-    pub(crate) fn drop_cached(&self, shared: Shared<'_>) -> u64 {
+    pub(crate) fn drop_cached(&self, shared: PoolWide<'_>) -> u64 {
         self.pages.lock().empty.drop_cached(&self.spans, shared)
     }
 
     /// An empty page, on no list.
-    fn empty_page(&self, pages: &mut Pages, shared: Shared<'_>) -> Result<u32, NoSlot> {
+    fn empty_page(&self, pages: &mut Pages, shared: PoolWide<'_>) -> Result<u32, NoSlot> {
         if pages.empty.are_used_up() {
             self.add_page(pages, shared.budget)?;
         }

@@ -7,7 +7,7 @@ use crate::entry::Placed;
 use crate::folds::{self, Fold, Folds};
 use crate::geometry::{self, MAX_SLOT_BYTES};
 use crate::handle::Handle;
-use crate::shared::{CHECKSUM_BYTES, Object, ObjectRef, Shared};
+use crate::shared::{CHECKSUM_BYTES, Object, ObjectRef, PoolWide};
 use crate::spans::NoSlot;
 use crate::stats::CompactionReport;
 use warmswap_page::Layout;
@@ -63,7 +63,7 @@ impl Objects {
 
     pub(crate) fn store(
         &self,
-        shared: Shared<'_>,
+        shared: PoolWide<'_>,
         handle: Handle,
         placed: Placed,
         object: Object<'_>,
@@ -103,7 +103,7 @@ impl Objects {
     }
 
     /// Frees the object of `handle`, if its entry still places one of `length` bytes.
-    pub(crate) fn free(&self, shared: Shared<'_>, handle: Handle, length: u32) -> Option<Placed> {
+    pub(crate) fn free(&self, shared: PoolWide<'_>, handle: Handle, length: u32) -> Option<Placed> {
         match self {
             Objects::Classes {
                 classes,
@@ -115,7 +115,7 @@ impl Objects {
 
     /// Moves objects between spans; see [`Pool::compact`](crate::Pool::compact). Pages of two or three
     /// objects are as dense as they get without it.
-    pub(crate) fn compact(&self, shared: Shared<'_>, max_objects: u64) -> CompactionReport {
+    pub(crate) fn compact(&self, shared: PoolWide<'_>, max_objects: u64) -> CompactionReport {
         let mut report = CompactionReport::default();
         if let Objects::Classes { classes, .. } = self {
             for class in classes {
@@ -131,7 +131,7 @@ impl Objects {
     }
 
     /// Gives all empty memory that was kept back to the kernel; the bytes of it.
-    pub(crate) fn drop_cached(&self, shared: Shared<'_>) -> u64 {
+    pub(crate) fn drop_cached(&self, shared: PoolWide<'_>) -> u64 {
         match self {
             Objects::Classes { classes, .. } => {
                 classes.iter().map(|class| class.drop_cached(shared)).sum()

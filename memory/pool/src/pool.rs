@@ -9,7 +9,7 @@ use crate::entry::{Entry, LENGTH_BITS, Location, PAGES_BITS, Placed};
 use crate::geometry::MAX_SLOT_BYTES;
 use crate::handle::{Handle, HandleTable, NoHandle};
 use crate::objects::Objects;
-use crate::shared::{CHECKSUM_BYTES, Object, ObjectRef, Shared};
+use crate::shared::{CHECKSUM_BYTES, Object, ObjectRef, PoolWide};
 use crate::spans::NoSlot;
 use crate::stats::{CompactionReport, Counters, PoolStats};
 use crate::{ConfigError, PoolConfig};
@@ -464,8 +464,8 @@ impl Pool {
         self.objects.drop_cached(self.shared())
     }
 
-    fn shared(&self) -> Shared<'_> {
-        Shared {
+    fn shared(&self) -> PoolWide<'_> {
+        PoolWide {
             budget: &self.budget,
             handles: &self.handles,
             cached_bytes: &self.counters.cached_bytes,

@@ -12,7 +12,7 @@ use crate::stats::Counter;
 
 /// The pool-wide things that a layout works with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shared<'a> {
+pub(crate) struct PoolWide<'a> {
     pub(crate) budget: &'a Budget,
     pub(crate) handles: &'a HandleTable,
     /// Bytes of the empty spans that are kept, and how many that may be.
@@ -22,7 +22,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) returns_spans: bool,
 }
 
-impl Shared<'_> {
+impl PoolWide<'_> {
     /// Publishes the place of a handle's object.
     pub(crate) fn publish(&self, handle: Handle, placed: Placed) {
         if let Some(entry) = self.handles.entry(handle) {
@@ -100,7 +100,7 @@ impl EmptySpans {
     }
 
     /// Takes a span out, with memory: one that was kept, else a discarded one, which is charged.
-    pub(crate) fn take(&mut self, spans: &SpanSet, shared: Shared<'_>) -> Result<u32, NoSlot> {
+    pub(crate) fn take(&mut self, spans: &SpanSet, shared: PoolWide<'_>) -> Result<u32, NoSlot> {
         if let Some(span) = self.cached.pop() {
             shared.cached_bytes.sub(spans.span_bytes());
             return Ok(span);
@@ -119,7 +119,7 @@ impl EmptySpans {
 
     /// Takes in a span that became empty: keeps it if the cache has room, else discards it. Returns the
     /// bytes given back.
-    pub(crate) fn retire(&mut self, span: u32, spans: &SpanSet, shared: Shared<'_>) -> u64 {
+    pub(crate) fn retire(&mut self, span: u32, spans: &SpanSet, shared: PoolWide<'_>) -> u64 {
         let bytes = spans.span_bytes();
         if shared.cached_bytes.add_up_to(bytes, shared.cache_bytes) {
             self.cached.push(span);
@@ -129,7 +129,7 @@ impl EmptySpans {
     }
 
     /// Discards all spans that were kept. Returns the bytes given back.
-    pub(crate) fn drop_cached(&mut self, spans: &SpanSet, shared: Shared<'_>) -> u64 {
+    pub(crate) fn drop_cached(&mut self, spans: &SpanSet, shared: PoolWide<'_>) -> u64 {
         let mut released = 0;
         for span in std::mem::take(&mut self.cached) {
             shared.cached_bytes.sub(spans.span_bytes());
@@ -139,7 +139,7 @@ impl EmptySpans {
     }
 
     /// Gives the pages of an empty span back, to the kernel or in the books alone; the bytes of it.
-    fn discard(&mut self, span: u32, spans: &SpanSet, shared: Shared<'_>) -> u64 {
+    fn discard(&mut self, span: u32, spans: &SpanSet, shared: PoolWide<'_>) -> u64 {
         let bytes = spans.span_bytes();
         if shared.returns_spans && spans.write(span).discard().is_err() {
             // The kernel kept the pages (memory locked by mlockall, for one), so they still count.
@@ -162,7 +162,7 @@ mod tests {
         for returns_spans in [true, false] {
             let (budget, spans) = (Budget::new(1 << 30, 100), SpanSet::new(4096));
             let (handles, cached_bytes) = (HandleTable::new(), Counter::default());
-            let shared = Shared {
+            let shared = PoolWide {
                 budget: &budget,
                 handles: &handles,
                 cached_bytes: &cached_bytes,

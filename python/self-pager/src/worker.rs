@@ -42,14 +42,14 @@ struct Reports {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct WorkerState {
     reports: Mutex<Reports>,
     changed: Condvar,
     stop_out: AtomicBool,
     stop_back: AtomicBool,
 }
 
-impl Shared {
+impl WorkerState {
     fn lock(&self) -> MutexGuard<'_, Reports> {
         // Reports are replaced whole.
         self.reports.lock().unwrap_or_else(PoisonError::into_inner)
@@ -64,7 +64,7 @@ pub struct Ticket(u64);
 #[derive(Debug)]
 pub struct Worker {
     jobs: Sender<Job>,
-    shared: Arc<Shared>,
+    shared: Arc<WorkerState>,
     tickets: AtomicU64,
     sent: AtomicU64,
 }
@@ -76,7 +76,7 @@ impl Worker {
     /// [`PagerError`].
     pub fn start(settings: Settings) -> Result<Self, PagerError> {
         let session = Session::new(settings)?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WorkerState::default());
         let (jobs, queue) = channel();
         let for_thread = Arc::clone(&shared);
         let blocked = BlockedSignals::new();
@@ -202,7 +202,7 @@ impl Worker {
 }
 
 /// Says that the thread ended, however it did.
-struct Ends(Arc<Shared>);
+struct Ends(Arc<WorkerState>);
 
 impl Drop for Ends {
     fn drop(&mut self) {
@@ -211,7 +211,7 @@ impl Drop for Ends {
     }
 }
 
-fn work(mut session: Session, queue: &Receiver<Job>, shared: &Shared) {
+fn work(mut session: Session, queue: &Receiver<Job>, shared: &WorkerState) {
     loop {
         let job = match session.due() {
             None => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),

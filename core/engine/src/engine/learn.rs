@@ -1,6 +1,6 @@
 //! What the scheme learned about an application, taken out and given back, so that it survives a restart.
 
-use super::{App, Engine};
+use super::{AppState, Engine};
 use warmswap_page::{AppId, FileId, PageAddr};
 use warmswap_policy::Learned;
 
@@ -32,7 +32,7 @@ impl Engine {
         if let Some(evidence) = &mut self.evidence {
             evidence.retire(app);
         }
-        *self.app(app) = App::default();
+        *self.app(app) = AppState::default();
     }
 
     /// Gives back what was learned in an earlier run, before the application's first launch. What does not fit

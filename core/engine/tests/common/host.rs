@@ -1,4 +1,4 @@
-//! Drives an engine over a [`Memory`], checks every content that is read, and the budget at every step.
+//! Drives an engine over a [`ModelMemory`], checks every content that is read, and the budget at every step.
 //!
 //! What a host does with a decision, and when:
 //! - `Drop`, `Discard`, `ReadFile` and `Free` are carried out when they are taken; they wait for nothing.
@@ -12,7 +12,7 @@
 //!   something is under way that can free them.
 
 use super::events::{Event, Setup, app_of, nth};
-use super::memory::{Key, Memory, SPAN_BYTES, Shape, key};
+use super::memory::{Key, ModelMemory, SPAN_BYTES, Shape, key};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use warmswap_engine::{Action, Cause, Decision, Engine, Limits, Outcome, Place, Refusal};
@@ -41,7 +41,7 @@ struct Work {
 #[derive(Debug)]
 pub struct Host {
     pub engine: Engine,
-    pub memory: Memory,
+    pub memory: ModelMemory,
     /// Every decision so far.
     pub log: Vec<Decision>,
     /// What was last written to each page that exists.
@@ -70,7 +70,8 @@ impl Host {
         let scheme = spec.build().unwrap_or_else(|error| panic!("{error}"));
         let holds_budget = !scheme.reclaim.is_unlimited();
         let by_page = scheme.layout != Layout::SizeClasses;
-        let mut memory = Memory::new(shape, limits.pool_limit_bytes, limits.backing_limit_bytes);
+        let mut memory =
+            ModelMemory::new(shape, limits.pool_limit_bytes, limits.backing_limit_bytes);
         if by_page {
             memory.largest_object = 4032;
         }

@@ -61,7 +61,7 @@ pub struct StoredChunk {
 
 /// The memory.
 #[derive(Debug)]
-pub struct Memory {
+pub struct ModelMemory {
     pub shape: Shape,
     pub frames: BTreeMap<PageId, u64>,
     pub chunks: BTreeMap<ChunkId, StoredChunk>,
@@ -80,7 +80,7 @@ pub struct Memory {
     writes: u32,
 }
 
-impl Memory {
+impl ModelMemory {
     pub fn new(shape: Shape, pool_limit_bytes: u64, backing_limit_bytes: u64) -> Self {
         Self {
             shape,

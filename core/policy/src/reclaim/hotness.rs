@@ -56,7 +56,7 @@ pub enum HotPages {
 }
 
 #[derive(Debug, Default)]
-struct App {
+struct AppLists {
     /// Indexed by hotness.
     lists: [PageList; 3],
     /// Counts launches modulo 255, from 1; a hot page belongs to the launch whose number it carries.
@@ -109,7 +109,7 @@ pub struct HotnessOrg {
     /// Counted if pages that come back soon stay longer.
     departures: Option<Departures>,
     initial_hot_pages: u64,
-    apps: Vec<App>,
+    apps: Vec<AppLists>,
     most_recent: usize,
     clock: u64,
 }
@@ -140,10 +140,10 @@ impl HotnessOrg {
         }
     }
 
-    fn app(&mut self, app: AppId) -> &mut App {
+    fn app(&mut self, app: AppId) -> &mut AppLists {
         let index = usize::from(app.0);
         if self.apps.len() <= index {
-            self.apps.resize_with(index + 1, App::default);
+            self.apps.resize_with(index + 1, AppLists::default);
         }
         &mut self.apps[index]
     }
@@ -160,7 +160,7 @@ impl HotnessOrg {
 
     /// The class in which a touch puts the page, and its label. `None`: the launch window's hot list
     /// already holds it.
-    fn class_after_touch(app: &App, label_before: u8, epoch: u8) -> Option<u8> {
+    fn class_after_touch(app: &AppLists, label_before: u8, epoch: u8) -> Option<u8> {
         match app.window {
             Window::Open { .. } if label_before == HOT && epoch == app.epoch => None,
             Window::Open { room: 1.. } => Some(HOT),
@@ -403,7 +403,7 @@ impl Reclaim for HotnessOrg {
 
     fn retire(&mut self, app: AppId) {
         let index = usize::from(app.0);
-        *self.app(app) = App::default();
+        *self.app(app) = AppLists::default();
         for of in [&mut self.foreground, &mut self.most_recent] {
             if *of == index {
                 *of = usize::MAX;

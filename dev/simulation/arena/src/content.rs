@@ -25,7 +25,7 @@ struct Page {
 
 /// Memory of the program, in pages. The model's own numbers take no step.
 #[derive(Debug)]
-pub struct Memory {
+pub struct ProgramMemory {
     address: usize,
     salt: u64,
     pages: Box<[Page]>,
@@ -59,7 +59,7 @@ const fn mix(value: u64) -> u64 {
     z ^ z >> 31
 }
 
-impl Memory {
+impl ProgramMemory {
     /// Memory at an address, never touched.
     pub fn new(address: usize, pages: usize, salt: u64) -> Self {
         Self {

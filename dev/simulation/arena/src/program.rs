@@ -15,7 +15,7 @@ use warmswap_uffd::{Addresses, Protection};
 use crate::address_map::AddressMap;
 use crate::application::Application;
 use crate::config::{ArenaConfig, FaultMode};
-use crate::content::{Memory, PIECES, Verified};
+use crate::content::{PIECES, ProgramMemory, Verified};
 use crate::error::FaultError;
 use crate::fault::Core;
 use crate::frames::FrameSource;
@@ -86,7 +86,7 @@ impl FaultHooks for PutOff {
 struct Program {
     shared: Arc<Shared<Space>>,
     app: Application<Space>,
-    memory: Memory,
+    memory: ProgramMemory,
     verified: Verified,
     operations: u64,
     has_ended: AtomicBool,
@@ -131,7 +131,7 @@ pub fn program(random: &mut Random) -> (Verified, ArenaStats) {
     let shared = Arc::new(shared);
     let app = Application::new(Arc::clone(&shared), "a program".into());
     let program = Arc::new(Program {
-        memory: Memory::new(core.memory.address(0), pages, random.next()),
+        memory: ProgramMemory::new(core.memory.address(0), pages, random.next()),
         app: app.unwrap_or_else(|error| panic!("{error}")),
         shared,
         verified: Verified::default(),

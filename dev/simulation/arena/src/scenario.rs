@@ -16,7 +16,7 @@ use warmswap_policy::SchemeSpec;
 use crate::application::Application;
 use crate::arena::Arena;
 use crate::config::{ArenaConfig, FaultMode};
-use crate::content::{Memory, PIECES, Verified};
+use crate::content::{PIECES, ProgramMemory, Verified};
 use crate::error::ArenaError;
 use crate::program::program;
 use crate::region::{Advice, Region};
@@ -71,7 +71,7 @@ pub struct Outcome {
 struct World {
     arena: Arena,
     apps: Vec<Application>,
-    regions: Vec<(Region, Memory)>,
+    regions: Vec<(Region, ProgramMemory)>,
     verified: Verified,
     operations: u64,
 }
@@ -233,10 +233,10 @@ fn world(mut random: Random, fault_modes: &[FaultMode]) -> (Verified, ArenaStats
     world.finish()
 }
 
-fn memory(app: &Application, pages: usize, salt: u64) -> (Region, Memory) {
+fn memory(app: &Application, pages: usize, salt: u64) -> (Region, ProgramMemory) {
     let region = app.region(pages * kernel::PAGE_BYTES);
     let region = region.unwrap_or_else(|error| panic!("{error}"));
-    let memory = Memory::new(region.as_mut_ptr().addr(), pages, salt);
+    let memory = ProgramMemory::new(region.as_mut_ptr().addr(), pages, salt);
     (region, memory)
 }
 
@@ -281,7 +281,7 @@ impl World {
         }
     }
 
-    fn touch(&self, memory: &Memory, page: usize, random: &mut Random) {
+    fn touch(&self, memory: &ProgramMemory, page: usize, random: &mut Random) {
         if !memory.begin_use(page) {
             return;
         }
@@ -297,7 +297,7 @@ impl World {
     }
 
     /// Pins pages: the kernel could use them meanwhile.
-    fn pin(&self, region: &Region, memory: &Memory, pages: std::ops::Range<usize>) {
+    fn pin(&self, region: &Region, memory: &ProgramMemory, pages: std::ops::Range<usize>) {
         let users: Vec<_> = pages
             .clone()
             .filter(|&page| memory.begin_use(page))
@@ -318,7 +318,7 @@ impl World {
     fn discard(
         &self,
         region: &Region,
-        memory: &Memory,
+        memory: &ProgramMemory,
         pages: std::ops::Range<usize>,
     ) -> Result<(), ArenaError> {
         if memory.take(pages.clone()) {

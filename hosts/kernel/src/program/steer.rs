@@ -85,13 +85,13 @@ pub(super) fn first_limit_bytes(budget_bytes: u64, most_bytes: u64) -> u64 {
 /// The thread. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Steering {
-    shared: Arc<Shared>,
+    shared: Arc<SteeringState>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SteeringState {
     done: AtomicBool,
     /// The program's first process; 0 before it is known.
     process: AtomicU32,
@@ -119,9 +119,9 @@ impl Steering {
         let grow = Box::new(move || swap.grow().is_ok_and(|grew| grew).then(|| swap.name()));
         let mut steer = Steer::new(root, bound, usage.clone(), grow)?;
         let waker = Waker::new().map_err(HostError::Thread)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SteeringState {
             usage: Mutex::new(usage),
-            ..Shared::default()
+            ..SteeringState::default()
         });
         let (of_thread, woken) = (Arc::clone(&shared), waker.clone());
         let run = move || {

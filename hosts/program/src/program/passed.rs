@@ -5,11 +5,11 @@
 /// A program with tens of thousands of mappings would otherwise have all of them passed over whenever it maps one more.
 #[derive(Debug, Default)]
 pub struct Passed {
-    entries: Vec<Entry>,
+    entries: Vec<PassedRange>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct PassedRange {
     /// The smallest request that was searched for so far, of those whose pages have the same highest bit.
     least_pages: usize,
     align: usize,
@@ -21,7 +21,7 @@ impl Passed {
     /// Where the search for so many pages can begin.
     pub fn start(&self, pages: usize, align: usize) -> usize {
         let holds =
-            |entry: &&Entry| entry.least_pages <= pages && align.is_multiple_of(entry.align);
+            |entry: &&PassedRange| entry.least_pages <= pages && align.is_multiple_of(entry.align);
         let starts = self.entries.iter().filter(holds).map(|entry| entry.below);
         starts.max().unwrap_or(0)
     }
@@ -30,12 +30,12 @@ impl Passed {
     pub fn found(&mut self, pages: usize, align: usize, at: usize) {
         let class = pages.ilog2();
         let is_alike =
-            |entry: &&mut Entry| entry.align == align && entry.least_pages.ilog2() == class;
+            |entry: &&mut PassedRange| entry.align == align && entry.least_pages.ilog2() == class;
         match self.entries.iter_mut().find(is_alike) {
             // What is known of smaller requests holds for this one.
             Some(entry) if entry.least_pages < pages => {}
             Some(entry) => (entry.least_pages, entry.below) = (pages, at),
-            None => self.entries.push(Entry {
+            None => self.entries.push(PassedRange {
                 least_pages: pages,
                 align,
                 below: at,

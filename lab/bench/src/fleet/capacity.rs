@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arm::{Arm, SwapTarget};
 use super::flash::READ_BYTES_PER_SECOND;
-use super::subject::{Memory, Side};
+use super::subject::{ArmMemory, Side};
 use super::{FleetError, Subject};
 
 /// The part of a period for which programs may wait for flash before one of them is killed, in per mille: Android's
@@ -129,7 +129,7 @@ fn one(
     arm: Arm,
     progress: &dyn Fn(usize),
 ) -> Result<ArmCapacity, FleetError> {
-    let memory = Memory {
+    let memory = ArmMemory {
         budget_bytes: options.budget_bytes,
         swap: SwapTarget::Counted,
         flash_bytes: options.flash_bytes,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use warmswap_heap::Kind;
 
 use super::arm::{Arm, SwapTarget};
-use super::subject::{Memory, Side};
+use super::subject::{ArmMemory, Side};
 use super::{FleetError, Subject};
 
 /// The largest D.
@@ -102,7 +102,7 @@ pub fn depth(
 }
 
 fn row(subject: &Subject, choice: Choice, depth: u32, seed: u64) -> Result<DepthRow, FleetError> {
-    let memory = Memory {
+    let memory = ArmMemory {
         budget_bytes: 4 * subject.max_bytes as u64 + (64 << 20),
         swap: SwapTarget::Pool,
         flash_bytes: 0,

@@ -13,7 +13,7 @@ use warmswap_sys::cpu_time::CpuClock;
 
 use super::arm::{Arm, SwapTarget};
 use super::cached::Launch;
-use super::subject::{Memory, Side, SwapUse};
+use super::subject::{ArmMemory, Side, SwapUse};
 use super::{FleetError, Subject};
 use crate::relaunch::Quantiles;
 
@@ -186,7 +186,7 @@ pub fn launches(
 ) -> Result<LaunchesReport, FleetError> {
     let clock = CpuClock::of_process(std::process::id());
     let cpu_ns = || clock.and_then(CpuClock::read_ns).unwrap_or(0);
-    let memory = |arm: Arm, budget_bytes: u64| Memory {
+    let memory = |arm: Arm, budget_bytes: u64| ArmMemory {
         budget_bytes,
         swap: if arm == Arm::Dram {
             SwapTarget::Pool

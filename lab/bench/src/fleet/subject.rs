@@ -40,7 +40,7 @@ impl std::fmt::Debug for Subject {
 
 /// What an arm's memory is.
 #[derive(Clone, Copy, Debug)]
-pub struct Memory<'a> {
+pub struct ArmMemory<'a> {
     /// Budget of the arena, in bytes.
     pub budget_bytes: u64,
     /// Where pages go that leave.
@@ -85,7 +85,11 @@ pub struct Side {
 
 impl Side {
     /// Memory without programs.
-    pub fn new(arm: Arm, memory: Memory<'_>, background_factor: f64) -> Result<Self, FleetError> {
+    pub fn new(
+        arm: Arm,
+        memory: ArmMemory<'_>,
+        background_factor: f64,
+    ) -> Result<Self, FleetError> {
         let flash = Arc::new(FlashCounts::default());
         let below = if arm == Arm::Kernel {
             if swap::areas(&Root::machine())?.is_empty() {
@@ -183,7 +187,7 @@ impl Side {
     }
 }
 
-fn arena(arm: Arm, memory: Memory<'_>, flash: &Arc<FlashCounts>) -> Result<Arena, FleetError> {
+fn arena(arm: Arm, memory: ArmMemory<'_>, flash: &Arc<FlashCounts>) -> Result<Arena, FleetError> {
     let spec = SchemeSpec::parse(arm.scheme(memory.swap))?;
     let config = ArenaConfig {
         backing_limit_bytes: memory.flash_bytes,

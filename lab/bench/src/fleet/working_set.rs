@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use warmswap_heap::Kind;
 
 use super::arm::{Arm, SwapTarget};
-use super::subject::{Memory, Side};
+use super::subject::{ArmMemory, Side};
 use super::{FleetError, Subject};
 use crate::relaunch::Quantiles;
 
@@ -128,7 +128,7 @@ fn in_use(
     options: &WorkingSetOptions,
     actions: usize,
 ) -> Result<Side, FleetError> {
-    let memory = Memory {
+    let memory = ArmMemory {
         budget_bytes: 4 * subject.max_bytes as u64 + (64 << 20),
         swap: SwapTarget::Pool,
         flash_bytes: 0,

@@ -21,13 +21,13 @@ const LEAST_BYTES: u64 = 16 << 20;
 /// The thread that sets the limit, and watches how much memory is used.
 #[derive(Debug)]
 pub struct LimitKeeper {
-    shared: Arc<Shared>,
+    shared: Arc<Tally>,
     clock: Option<CpuClock>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct Tally {
     done: AtomicBool,
     cpu_ns: AtomicU64,
     samples: AtomicU64,
@@ -47,7 +47,7 @@ pub struct Kept {
 impl LimitKeeper {
     /// Watches a group, and limits it where there is a total; `pool` is where its swapped pages are.
     pub fn start(group: Group, pool: Pool, total_bytes: Option<u64>) -> Self {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Tally::default());
         let for_thread = Arc::clone(&shared);
         let (started, clock) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -88,7 +88,7 @@ impl Drop for LimitKeeper {
     }
 }
 
-fn keep(group: &Group, pool: &Pool, total_bytes: Option<u64>, shared: &Shared) {
+fn keep(group: &Group, pool: &Pool, total_bytes: Option<u64>, shared: &Tally) {
     let mut limit_bytes = u64::MAX;
     let mut cpu = thread_cpu_ns();
     while !shared.done.load(Ordering::Acquire) {

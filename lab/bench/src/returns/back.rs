@@ -43,12 +43,12 @@ impl Away {
 /// The thread that looks.
 #[derive(Debug)]
 pub struct BackWatch {
-    shared: Arc<Shared>,
+    shared: Arc<BackTime>,
     thread: JoinHandle<()>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct BackTime {
     has_ended: AtomicBool,
     /// 0 for not yet.
     back_ns: AtomicU64,
@@ -57,7 +57,7 @@ struct Shared {
 impl BackWatch {
     /// Looks at these programs.
     pub fn start(root: &Root, programs: Vec<Away>) -> Self {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(BackTime::default());
         let (root, for_thread) = (root.clone(), Arc::clone(&shared));
         let thread = std::thread::spawn(move || watch(&root, &programs, &for_thread));
         Self { shared, thread }
@@ -72,7 +72,7 @@ impl BackWatch {
     }
 }
 
-fn watch(root: &Root, programs: &[Away], shared: &Shared) {
+fn watch(root: &Root, programs: &[Away], shared: &BackTime) {
     let begin_ns = monotonic_ns();
     while !shared.has_ended.load(Ordering::Acquire) {
         let are_back = programs.iter().map(|program| program.is_back(root));

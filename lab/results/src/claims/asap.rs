@@ -9,7 +9,7 @@ use warmswap_study::prepaging::{
     PAPER_TABLE_BYTES, Prediction, PrepagingRow,
 };
 use warmswap_study::switches::{
-    Memory, PAPER_ANON_INVARIANT, PAPER_FILE_INVARIANT, PAPER_OF_LARGEST, SwitchFootprint,
+    PAPER_ANON_INVARIANT, PAPER_FILE_INVARIANT, PAPER_OF_LARGEST, PageOrigin, SwitchFootprint,
 };
 
 use super::{Claim, Ours, Rule, Unit, cannot, claim, over_launches};
@@ -68,21 +68,21 @@ fn footprints() -> Vec<Claim> {
         claim(("Figure 5", "section 4.1"), SWITCHES)
             .says("75 % of the pages of files in a switch are touched by 9 or 10 of 10 switches")
             .paper(Some(PAPER_FILE_INVARIANT.value), Unit::Share)
-            .ours(|results| Ours::over(of(results, Memory::File).map(|row| row.invariant)))
+            .ours(|results| Ours::over(of(results, PageOrigin::File).map(|row| row.invariant)))
             .rule(Rule::Near(0.15))
             .reason(READ_FILES)
             .lacks(no_switched_files),
         claim(("Figure 5", "section 4.1"), SWITCHES)
             .says("10 % of them are touched by fewer than 5")
             .paper(Some(0.10), Unit::Share)
-            .ours(|results| Ours::over(of(results, Memory::File).map(|row| row.rare)))
+            .ours(|results| Ours::over(of(results, PageOrigin::File).map(|row| row.rare)))
             .rule(Rule::AtMost(0.15, 0.3))
             .reason(READ_FILES)
             .lacks(no_switched_files),
         claim(("Figure 6", "section 4.1"), SWITCHES)
             .says("44 % of the anonymous pages are touched by 9 or 10")
             .paper(Some(PAPER_ANON_INVARIANT.value), Unit::Share)
-            .ours(|results| Ours::over(of(results, Memory::Anonymous).map(|row| row.invariant)))
+            .ours(|results| Ours::over(of(results, PageOrigin::Anonymous).map(|row| row.invariant)))
             .rule(Rule::Near(0.3))
             .reason("collectors move objects, and allocators hand out other pages"),
         claim(("Figure 7", "section 4.1"), SWITCHES)
@@ -90,7 +90,7 @@ fn footprints() -> Vec<Claim> {
             .paper(None, Unit::Ratio)
             .ours(|results| {
                 let pages = |memory| of(results, memory).map(|row| row.pages).sum::<f64>();
-                Ours::one(pages(Memory::File) / pages(Memory::Anonymous))
+                Ours::one(pages(PageOrigin::File) / pages(PageOrigin::Anonymous))
                     .filter(|_| has_switches(results))
             })
             .rule(Rule::AtLeast(1.0, 0.8))
@@ -99,7 +99,9 @@ fn footprints() -> Vec<Claim> {
         claim(("Figure 10", "section 5.2"), SWITCHES)
             .says("90 % of the accesses to files are to the largest 15 % of them")
             .paper(Some(PAPER_OF_LARGEST.value), Unit::Share)
-            .ours(|results| Ours::over(of(results, Memory::File).filter_map(|row| row.of_largest)))
+            .ours(|results| {
+                Ours::over(of(results, PageOrigin::File).filter_map(|row| row.of_largest))
+            })
             .rule(Rule::AtLeast(0.8, 0.5))
             .reason(READ_FILES)
             .lacks(no_switched_files),
@@ -220,13 +222,13 @@ fn has_switches(results: &Results) -> bool {
     results.switches.iter().any(|rows| !rows.is_empty())
 }
 
-fn of(results: &Results, memory: Memory) -> impl Iterator<Item = &SwitchFootprint> {
+fn of(results: &Results, memory: PageOrigin) -> impl Iterator<Item = &SwitchFootprint> {
     let rows = results.switches.iter().flatten();
     rows.filter(move |row| row.memory == memory)
 }
 
 fn no_switched_files(results: &Results) -> Option<&'static str> {
-    let has_all = of(results, Memory::File).all(|row| row.cold_files);
+    let has_all = of(results, PageOrigin::File).all(|row| row.cold_files);
     (!has_all).then_some(NO_FILES)
 }
 
@@ -267,7 +269,7 @@ mod tests {
             results.switches.push(vec![SwitchFootprint {
                 trace: "t".to_owned(),
                 app: "a".to_owned(),
-                memory: Memory::File,
+                memory: PageOrigin::File,
                 switches: 10,
                 pages: 7.0,
                 by_switches: vec![0; 11],

@@ -444,7 +444,7 @@ fn footprints_stand_beside_the_papers_numbers() {
     let row = warmswap_study::SwitchFootprint {
         trace: "phone".into(),
         app: "mail".into(),
-        memory: warmswap_study::switches::Memory::File,
+        memory: warmswap_study::switches::PageOrigin::File,
         switches: 10,
         pages: 12.4,
         by_switches: vec![0; 11],

@@ -13,7 +13,7 @@ const EZSWAP_POOL_PERCENT: f64 = 10.0;
 
 /// What memory a scheme had, over all traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Memory {
+pub struct SchemeMemory {
     /// Frames and pool together.
     pub budget_bytes: u64,
     /// Of them, at most for the pool.
@@ -24,7 +24,7 @@ pub struct Memory {
     pub file_pages: bool,
 }
 
-impl Memory {
+impl SchemeMemory {
     pub(super) fn of(runs: &[Run], scheme: &str) -> Self {
         let mut sum = Self::default();
         for run in runs.iter().filter(|run| run.result.scheme == scheme) {
@@ -47,9 +47,9 @@ pub struct Difference {
 }
 
 /// What a part is called, and how much of it there is.
-type Part = (&'static str, fn(&Memory) -> u64);
+type Part = (&'static str, fn(&SchemeMemory) -> u64);
 
-/// What is not alike, in the order of [`Memory`]'s fields.
+/// What is not alike, in the order of [`SchemeMemory`]'s fields.
 pub(super) fn differences(rows: &[SchemeRow]) -> Vec<Difference> {
     let Some(first) = rows.first() else {
         return Vec::new();

@@ -147,13 +147,13 @@ fn program(map: &OwnedFd) -> [u64; 30] {
 
 /// The memory of the map, shared with the kernel.
 #[derive(Debug)]
-struct Memory(NonNull<u8>);
+struct MapMemory(NonNull<u8>);
 
 // SAFETY: the mapping is this value's alone on our side. The kernel writes to it only while this process runs the program,
 // which takes `&mut` of the reader that owns both.
-unsafe impl Send for Memory {}
+unsafe impl Send for MapMemory {}
 
-impl Drop for Memory {
+impl Drop for MapMemory {
     fn drop(&mut self) {
         // SAFETY: exactly the mapping that `KernelReader::load` made; all references into it borrow from this value.
         let _ = unsafe { munmap(self.0.as_ptr().cast(), MAP_BYTES) };
@@ -164,7 +164,7 @@ impl Drop for Memory {
 #[derive(Debug)]
 pub(super) struct KernelReader {
     program: OwnedFd,
-    memory: Memory,
+    memory: MapMemory,
 }
 
 impl KernelReader {
@@ -213,7 +213,7 @@ impl KernelReader {
         let memory = memory.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         Ok(Self {
             program,
-            memory: Memory(memory),
+            memory: MapMemory(memory),
         })
     }
 

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 
-use super::{Entry, Pagemap};
+use super::{Pagemap, PagemapEntry};
 use crate::FileError;
 use crate::maps::Mapping;
 use warmswap_page::PAGE_BYTES;
@@ -216,7 +216,7 @@ impl Pagemap {
         span: Range<u64>,
         visit: impl FnMut(Region),
     ) -> Result<(), FileError> {
-        let residence = |entry: Entry, shared: bool| {
+        let residence = |entry: PagemapEntry, shared: bool| {
             let is_mapped = entry.present() && (shared || entry.file());
             is_mapped.then_some(Residence::Present)
         };
@@ -227,7 +227,7 @@ impl Pagemap {
         &self,
         mappings: &[Mapping],
         span: Range<u64>,
-        residence: impl Fn(Entry, bool) -> Option<Residence>,
+        residence: impl Fn(PagemapEntry, bool) -> Option<Residence>,
         mut visit: impl FnMut(Region),
     ) -> Result<(), FileError> {
         let mut open: Option<Region> = None;
@@ -276,7 +276,7 @@ fn ioctl(pagemap: BorrowedFd<'_>, arg: &mut ScanArg) -> std::io::Result<usize> {
 const SMALL_BATCH: usize = 128;
 
 /// Calls `visit` with the addresses of every run of pages that are in memory or in swap, ascending; two runs may be neighbours.
-/// It finds the pages whose entries are not [`Entry::empty`]: those of files, too, and the zero page. Allocates nothing.
+/// It finds the pages whose entries are not [`PagemapEntry::empty`]: those of files, too, and the zero page. Allocates nothing.
 ///
 /// Returns the address up to which all were found: the end, or less where the kernel says no more. A kernel without the
 /// call says nothing.
@@ -316,7 +316,7 @@ pub fn scan_used(
 }
 
 /// Where an anonymous page is; none for a page of a file or of shared memory.
-fn residence(entry: Entry, shared: bool) -> Option<Residence> {
+fn residence(entry: PagemapEntry, shared: bool) -> Option<Residence> {
     if shared || entry.file() {
         None
     } else if entry.present() {

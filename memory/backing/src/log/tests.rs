@@ -12,7 +12,7 @@ fn append(log: &mut Log, head: Head, bytes: u32) -> Option<RecordId> {
 
 #[test]
 fn an_index_entry_takes_16_bytes() {
-    assert_eq!(size_of::<Entry>(), 16);
+    assert_eq!(size_of::<RecordEntry>(), 16);
 }
 
 #[test]

@@ -34,7 +34,7 @@ enum Known {
 }
 
 #[derive(Debug)]
-struct App {
+struct KnownApp {
     id: AppId,
     application: Application,
     known: Known,
@@ -43,7 +43,7 @@ struct App {
 /// All applications, in the order in which the host knows them: a process belongs to the first that fits.
 #[derive(Debug, Default)]
 pub(super) struct Apps {
-    list: Vec<App>,
+    list: Vec<KnownApp>,
     /// Where those that were launched are noted for the next daemon.
     note: Option<PathBuf>,
     /// The one that is looked at.
@@ -190,7 +190,7 @@ impl Apps {
     }
 
     fn launched(&self) -> impl Iterator<Item = &Application> {
-        let launched = |app: &&App| matches!(app.known, Known::Launched { .. });
+        let launched = |app: &&KnownApp| matches!(app.known, Known::Launched { .. });
         self.list
             .iter()
             .filter(launched)
@@ -245,7 +245,7 @@ impl Apps {
                 .all(|app| app.application.members != found.members)
         });
         found.sort_by_key(|found| std::cmp::Reverse(found.bytes));
-        let is_found = |app: &&App| matches!(app.known, Known::Found { .. });
+        let is_found = |app: &&KnownApp| matches!(app.known, Known::Found { .. });
         let room = MAX_FOUND.saturating_sub(self.list.iter().filter(is_found).count());
         for found in found.into_iter().take(room) {
             self.give_way(&found.name, host);
@@ -279,7 +279,7 @@ impl Apps {
         host: &mut impl Host,
         warnings: &mut Vec<String>,
     ) {
-        let holds_taken = |app: &App| {
+        let holds_taken = |app: &KnownApp| {
             let processes = host.processes(app.id).unwrap_or_default();
             let is_found = matches!(app.known, Known::Found { .. });
             is_found && processes.iter().any(|id| taken.contains(&id.pid))
@@ -324,7 +324,7 @@ impl Apps {
     /// A found application without processes leaves its name to one that was found now: a program that was exchanged comes
     /// back under another path, and goes on with what was learned.
     fn give_way(&mut self, name: &str, host: &mut impl Host) {
-        let is_gone = |app: &&App| {
+        let is_gone = |app: &&KnownApp| {
             // One that was just added has no processes until the host has looked.
             let is_empty = matches!(app.known, Known::Found { empty_looks } if empty_looks > 0);
             is_empty && app.application.name == name
@@ -355,7 +355,7 @@ impl Apps {
         if let Some(warning) = warning {
             warmswap_sys::tell!("warmswap daemon: {warning}");
         }
-        self.list.push(App {
+        self.list.push(KnownApp {
             id,
             application,
             known,
@@ -363,7 +363,7 @@ impl Apps {
         Ok(id)
     }
 
-    fn remove(&mut self, id: AppId, host: &mut impl Host) -> Option<App> {
+    fn remove(&mut self, id: AppId, host: &mut impl Host) -> Option<KnownApp> {
         let at = self.list.iter().position(|app| app.id == id)?;
         // What was learned of it outlives it.
         if let Err(error) = host.save_app(id) {

@@ -69,7 +69,7 @@ impl Default for Config {
 
 /// The estimators of one application.
 #[derive(Debug)]
-struct App {
+struct Estimators {
     anon: AnonEstimator,
     /// Without one there is no profile yet; `profiler` makes it.
     file: Option<FileEstimator<FileId>>,
@@ -78,7 +78,7 @@ struct App {
     learns: bool,
 }
 
-impl App {
+impl Estimators {
     fn new(config: Config) -> Self {
         Self {
             anon: AnonEstimator::new(config.timeout_switches),
@@ -96,7 +96,7 @@ impl App {
 #[derive(Debug)]
 pub struct Footprint {
     config: Config,
-    apps: Vec<App>,
+    apps: Vec<Estimators>,
     /// Work for the launch under way: anonymous pages for one worker, files for another.
     anon_work: VecDeque<Batch<FileId>>,
     file_work: VecDeque<Batch<FileId>>,
@@ -139,11 +139,11 @@ impl Footprint {
         Ok(Self::new(config))
     }
 
-    fn app(&mut self, app: AppId) -> &mut App {
+    fn app(&mut self, app: AppId) -> &mut Estimators {
         let index = usize::from(app.0);
         let config = self.config;
         if self.apps.len() <= index {
-            self.apps.resize_with(index + 1, || App::new(config));
+            self.apps.resize_with(index + 1, || Estimators::new(config));
         }
         &mut self.apps[index]
     }
@@ -305,7 +305,7 @@ impl Prefetch for Footprint {
     fn retire(&mut self, app: AppId) {
         self.drop_work();
         let config = self.config;
-        *self.app(app) = App::new(config);
+        *self.app(app) = Estimators::new(config);
     }
 
     fn learned(&self, app: AppId, learned: &mut Learned<FileId>) {

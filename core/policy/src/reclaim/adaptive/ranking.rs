@@ -28,7 +28,7 @@ struct Info {
 }
 
 #[derive(Debug)]
-struct App {
+struct AppHistory {
     history: History,
     session: u16,
     /// Its hot pages are known from an earlier run, and it was not launched since.
@@ -37,7 +37,7 @@ struct App {
     lists: ClassLists,
 }
 
-impl Default for App {
+impl Default for AppHistory {
     fn default() -> Self {
         Self {
             history: History::default(),
@@ -85,7 +85,7 @@ const ONCE_FIRST: (usize, usize) = (7, 8);
 pub struct Ranking {
     rule: Rule,
     info: Vec<Info>,
-    apps: Vec<App>,
+    apps: Vec<AppHistory>,
     experience: Experience,
     clock: u32,
     launches: u32,
@@ -145,9 +145,9 @@ impl Ranking {
         self.known
     }
 
-    fn app(&mut self, index: usize) -> &mut App {
+    fn app(&mut self, index: usize) -> &mut AppHistory {
         if self.apps.len() <= index {
-            self.apps.resize_with(index + 1, App::default);
+            self.apps.resize_with(index + 1, AppHistory::default);
         }
         &mut self.apps[index]
     }

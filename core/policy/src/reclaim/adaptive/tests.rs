@@ -3,7 +3,7 @@ use crate::page::PageState;
 use warmswap_page::PageAddr;
 
 /// Frames for some pages, and misses of pages that were there before.
-struct Memory {
+struct FrameModel {
     policy: Adaptive,
     table: PageTable,
     frames: usize,
@@ -11,7 +11,7 @@ struct Memory {
     misses: u64,
 }
 
-impl Memory {
+impl FrameModel {
     fn new(rule: &str, frames: usize) -> Self {
         let rule = Rule::ALL.into_iter().find(|it| it.name() == rule);
         let policy = rule.map_or_else(Adaptive::default, Adaptive::of);
@@ -58,8 +58,8 @@ impl Memory {
 }
 
 /// Three applications in turn, each with pages that every launch needs, and others that are touched once.
-fn launches_and_scans(rule: &str) -> Memory {
-    let mut memory = Memory::new(rule, 1000);
+fn launches_and_scans(rule: &str) -> FrameModel {
+    let mut memory = FrameModel::new(rule, 1000);
     for round in 0..30_u64 {
         for app in 0..3 {
             let rest = 1000 + round * 400..1400 + round * 400;
@@ -83,7 +83,7 @@ fn what_is_known_of_a_page_fits_beside_its_entry() {
 
 #[test]
 fn lru_is_exact() {
-    let mut memory = Memory::new("lru", 64);
+    let mut memory = FrameModel::new("lru", 64);
     (0..64).for_each(|number| memory.touch(0, number));
     [3, 1, 0]
         .into_iter()
@@ -104,7 +104,7 @@ fn lru_is_exact() {
 /// Pages 0 to 99 are touched twice, `between` touches of another one follow, and then 300 others are touched once. The first
 /// hundred that leave, where all other pages are in memory, or where half of them are not.
 fn leave_after_touches_between(rule: &str, between: u64, is_short: bool) -> Vec<u64> {
-    let mut memory = Memory::new(rule, 2000);
+    let mut memory = FrameModel::new(rule, 2000);
     if is_short {
         (1000..2000).for_each(|number| memory.touch(0, number));
         for page in memory.policy.dump(&memory.table) {
@@ -145,7 +145,7 @@ fn a_page_that_was_touched_once_leaves_before_one_that_was_touched_twice_a_while
 #[test]
 fn sieve_begins_with_the_order_of_the_rule_before() {
     let leave = |then: Rule| {
-        let mut memory = Memory::new("lru-2", 1000);
+        let mut memory = FrameModel::new("lru-2", 1000);
         for number in (0..100).chain(0..50).chain(200..300) {
             memory.touch(0, number);
         }
@@ -222,7 +222,7 @@ fn a_better_rule_is_found_and_what_ruled_is_told() {
 fn where_lru_is_best_it_rules_soon() {
     // Each session has new pages in place of some old ones: what was used before is of no use.
     let run = |rule: &str| {
-        let mut memory = Memory::new(rule, 400);
+        let mut memory = FrameModel::new(rule, 400);
         for round in 0..60_u64 {
             let from = round * 150;
             memory.session(0, from..from + 350, 0..0);
@@ -262,7 +262,7 @@ fn a_change_of_the_rule_loses_no_page() {
     }
 }
 
-fn numbers(memory: &Memory, pages: &[PageId]) -> Vec<u64> {
+fn numbers(memory: &FrameModel, pages: &[PageId]) -> Vec<u64> {
     let number = |&page: &PageId| match memory.table.addr(page) {
         PageAddr::Anon { number } => number,
         PageAddr::File { .. } => unreachable!("there are no files"),
@@ -274,7 +274,7 @@ fn numbers(memory: &Memory, pages: &[PageId]) -> Vec<u64> {
 
 #[test]
 fn an_application_that_gives_up_its_pages_keeps_those_of_its_last_launch() {
-    let mut memory = Memory::new("choose", 1000);
+    let mut memory = FrameModel::new("choose", 1000);
     memory.session(0, 0..10, 10..30);
     memory.session(1, 0..5, 5..10);
     memory.session(0, 5..20, 40..50);
@@ -292,7 +292,7 @@ fn an_application_that_gives_up_its_pages_keeps_those_of_its_last_launch() {
 
 #[test]
 fn what_was_hot_in_an_earlier_run_is_hot_until_a_relaunch_says_otherwise() {
-    let mut memory = Memory::new("choose", 1000);
+    let mut memory = FrameModel::new("choose", 1000);
     let app = AppId(0);
     memory.policy.teach(&mut memory.table, app, &[3, 4, 5, 6]);
     memory
@@ -311,7 +311,7 @@ fn what_was_hot_in_an_earlier_run_is_hot_until_a_relaunch_says_otherwise() {
 
 #[test]
 fn a_page_that_was_taught_and_never_touched_leaves_nothing_to_the_next_owner_of_its_number() {
-    let mut memory = Memory::new("choose", 1000);
+    let mut memory = FrameModel::new("choose", 1000);
     memory
         .policy
         .teach(&mut memory.table, AppId(0), &[3, 4, 5, 6]);

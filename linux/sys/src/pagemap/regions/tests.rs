@@ -178,13 +178,13 @@ fn a_scan_keeps_to_its_addresses() {
 
 #[test]
 fn pages_of_files_and_shared_memory_are_not_anonymous() {
-    let present = Entry::from_bits(1 << 63);
-    let file = Entry::from_bits(1 << 63 | 1 << 61);
-    let swapped = Entry::from_bits(1 << 62);
+    let present = PagemapEntry::from_bits(1 << 63);
+    let file = PagemapEntry::from_bits(1 << 63 | 1 << 61);
+    let swapped = PagemapEntry::from_bits(1 << 62);
 
     assert_eq!(residence(present, false), Some(Residence::Present));
     assert_eq!(residence(swapped, false), Some(Residence::Swapped));
     assert_eq!(residence(file, false), None);
     assert_eq!(residence(swapped, true), None);
-    assert_eq!(residence(Entry::default(), false), None);
+    assert_eq!(residence(PagemapEntry::default(), false), None);
 }
