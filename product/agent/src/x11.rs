@@ -6,12 +6,17 @@
 
 mod bounded;
 
+use std::borrow::Cow;
+use std::io::IoSlice;
 use std::path::Path;
 
-use x11rb::connection::Connection as _;
+use x11rb::connection::{Connection as _, RequestConnection as _};
+use x11rb::cookie::Cookie;
 use x11rb::errors::{ConnectError, ConnectionError, ReplyError};
 use x11rb::protocol::Event;
-use x11rb::protocol::res::{ClientIdMask, ClientIdSpec, ConnectionExt as _};
+use x11rb::protocol::res::{
+    self, ClientIdMask, ClientIdSpec, QueryClientIdsReply, QueryClientIdsRequest,
+};
 use x11rb::protocol::xproto::{
     AtomEnum, ChangeWindowAttributesAux, ConnectionExt as _, EventMask, Window,
 };
@@ -74,6 +79,8 @@ pub struct Windows {
     connection: RustConnection<BoundedStream>,
     atoms: Atoms,
     screen: usize,
+    /// What requests of X-Resource begin with; `None` where the server has no such extension.
+    resource_opcode: Option<u8>,
 }
 
 impl Windows {
@@ -88,10 +95,12 @@ impl Windows {
                 source,
             })?;
         let atoms = Atoms::new(&connection)?.reply()?;
+        let resource_opcode = resource_opcode(&connection)?;
         Ok(Self {
             connection,
             atoms,
             screen,
+            resource_opcode,
         })
     }
 
@@ -115,15 +124,20 @@ impl Windows {
 
     /// What the X-Resource extension says.
     fn server_says(&self, window: Window) -> Result<Option<u32>, X11Error> {
+        let Some(opcode) = self.resource_opcode else {
+            return Ok(None);
+        };
         let spec = ClientIdSpec {
             client: window,
             mask: ClientIdMask::LOCAL_CLIENT_PID,
         };
-        let asked = match self.connection.res_query_client_ids(&[spec]) {
-            Ok(asked) => asked,
-            Err(ConnectionError::UnsupportedExtension) => return Ok(None),
-            Err(error) => return Err(error.into()),
+        let request = QueryClientIdsRequest {
+            specs: Cow::Borrowed(&[spec]),
         };
+        let (bytes, fds) = request.serialize(opcode);
+        let parts = bytes.each_ref().map(|bytes| IoSlice::new(bytes));
+        let asked: Cookie<'_, _, QueryClientIdsReply> =
+            self.connection.send_request_with_reply(&parts, fds)?;
         match asked.raw_reply() {
             Ok(reply) => Ok(local_pid(&reply)),
             Err(ReplyError::X11Error(_)) => Ok(None),
@@ -152,6 +166,18 @@ impl Windows {
             Err(ReplyError::X11Error(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// Asks for X-Resource. The library's own search holds a lock while it waits, for which it can wait itself.
+fn resource_opcode(
+    connection: &RustConnection<BoundedStream>,
+) -> Result<Option<u8>, ConnectionError> {
+    let asked = connection.query_extension(res::X11_EXTENSION_NAME.as_bytes())?;
+    match asked.reply() {
+        Ok(reply) => Ok(reply.present.then_some(reply.major_opcode)),
+        Err(ReplyError::X11Error(_)) => Ok(None),
+        Err(ReplyError::ConnectionError(error)) => Err(error),
     }
 }
 
