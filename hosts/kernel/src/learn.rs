@@ -269,6 +269,12 @@ impl ProcessMemory {
         self.mapped = mapped;
     }
 
+    /// Pages of files and of shared memory were asked for: they are in memory, and the end of the session tells whether the
+    /// program maps them. Until then they are not asked for again.
+    pub fn note_asked_of_files(&mut self, pages: &[PageRange]) {
+        self.mapped = without(&self.mapped, pages);
+    }
+
     /// Forgets what is outside the areas that the process still has, which ascend.
     pub fn keep_only(&mut self, areas: &[PageRange]) {
         self.regions.retain(|number, _| {

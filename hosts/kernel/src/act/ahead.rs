@@ -93,10 +93,14 @@ impl Ahead<'_> {
                 let mut accepted = Vec::new();
                 let note = |range| accepted.push(range);
                 advise_telling(&opened.process, Advice::WillNeed, &batch, note)?;
+                let mut memory = target.memory.lock();
                 if is_private {
                     // They stay in the swap cache until they are touched, so that the page table tells whether they were.
-                    target.memory.lock().note_asked(&accepted);
+                    memory.note_asked(&accepted);
+                } else {
+                    memory.note_asked_of_files(&batch);
                 }
+                drop(memory);
                 self.took(count(&accepted));
                 asked += count(&accepted);
             }
@@ -176,6 +180,8 @@ mod tests {
     use super::*;
     use crate::act::brake::Groups;
     use crate::act::worker::Beat;
+    use crate::decide::order::append;
+    use crate::see::areas::{self, Kind};
     use crate::testing::{Machine, range, target};
 
     #[test]
@@ -237,6 +243,53 @@ mod tests {
             let learns = target.memory.lock().learns_of_session();
             assert_eq!(learns, is_seen, "{room_bytes}");
         }
+    }
+
+    #[test]
+    fn pages_of_files_are_asked_for_once_until_it_is_seen_whether_they_were_used() {
+        let name = "pages_of_files_are_asked_for_once_until_it_is_seen_whether_they_were_used";
+        let root = Root::machine();
+        let pid = std::process::id();
+        let target = target(pid, Stat::read(&root, pid).unwrap().start_ticks);
+        if !Pagemap::open(&root, pid).unwrap().can_scan()
+            || MemoryUse::read(&root, pid).unwrap().swapped_bytes > 0
+        {
+            skip!(
+                name,
+                "the kernel scans no page tables, or this test is in swap"
+            );
+        }
+        // Of the libraries that the test maps most was never touched.
+        let areas = areas::read(&root, pid).unwrap().readable;
+        let mut libraries = Vec::new();
+        for readable in areas.iter().filter(|readable| readable.kind == Kind::File) {
+            let mapping = &readable.area.mapping;
+            let pages = (mapping.end - mapping.start) / PAGE;
+            append(&mut libraries, mapping.start / PAGE, pages);
+        }
+        let pages = count(&libraries);
+        target.memory.lock().set_mapped(libraries);
+        let (beat, mut groups) = (Beat::default(), Groups::default());
+        let mut switch = || {
+            let brake = Brake::new(&root, &beat, &mut groups, bounds::brief(&root).unwrap(), 0);
+            let mut ahead = Ahead {
+                root: &root,
+                brake,
+                state: State::Rest,
+                room_bytes: 1 << 40,
+                free_bytes: 1 << 40,
+                disk: Cost::DISK,
+                writes_back: false,
+            };
+            ahead.begin(&target, true).unwrap()
+        };
+
+        // Where the machine reclaims just then, nothing is asked for.
+        let asked = (0..100).map(|_| switch()).find(|&asked| asked > 0);
+
+        assert!(asked.is_some_and(|asked| asked < pages), "{asked:?}");
+        assert_eq!(switch(), 0, "they are in memory, and not needed");
+        assert!(!target.memory.lock().mapped().is_empty(), "the others are");
     }
 
     #[test]
