@@ -1,7 +1,7 @@
-//! A display that has no extension.
+//! A display that is a socket anywhere, and has no extension.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -18,9 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The active window, and the process that it says is its own.
 const WINDOW: u32 = 0x0020_0001;
 const PROCESS: u32 = 4711;
-
-/// Port of display 0.
-const FIRST_PORT: u16 = 6000;
 
 fn setup() -> Vec<u8> {
     let mut setup = Setup {
@@ -51,7 +48,7 @@ fn reply(number: u16, length_words: u8, format: u8, words: &[(usize, u32)]) -> V
 }
 
 /// Answers until the other side hangs up.
-fn serve(mut stream: TcpStream) -> std::io::Result<()> {
+fn serve(mut stream: UnixStream) -> std::io::Result<()> {
     let mut hello = [0; 12];
     stream.read_exact(&mut hello)?;
     let padded = |at: usize| {
@@ -89,9 +86,10 @@ fn serve(mut stream: TcpStream) -> std::io::Result<()> {
 
 #[test]
 fn the_process_is_what_the_window_says_where_the_display_cannot() {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let display = listener.local_addr().unwrap().port() - FIRST_PORT;
-    let display = format!("127.0.0.1:{display}");
+    let place = tempfile::tempdir().unwrap();
+    let socket = place.path().join("display");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let display = format!("unix:{}", socket.display());
     std::thread::spawn(move || serve(listener.accept().unwrap().0));
     let (heard, told) = channel();
     std::thread::spawn(move || {

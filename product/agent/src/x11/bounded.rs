@@ -4,12 +4,13 @@
 //! socket where the first display is looked for, so the headers are read here first, and a long one ends the connection.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
 
 use x11rb::errors::{ConnectError, DisplayParsingError};
 use x11rb::protocol::xproto::GE_GENERIC_EVENT;
-use x11rb::reexports::x11rb_protocol::parse_display::parse_display;
-use x11rb::reexports::x11rb_protocol::xauth::get_auth;
+use x11rb::reexports::x11rb_protocol::parse_display::{ParsedDisplay, parse_display};
+use x11rb::reexports::x11rb_protocol::xauth::{Family, get_auth};
 use x11rb::rust_connection::{DefaultStream, PollMode, RustConnection, Stream};
 use x11rb::utils::RawFdContainer;
 
@@ -129,31 +130,36 @@ pub fn connect(
     if parsed.display > LAST_DISPLAY {
         return Err(DisplayParsingError::MalformedValue(display.into()).into());
     }
+    let (inner, (family, peer)) = stream(&parsed)?;
+    // Where authority cannot be read, the server says whether it is needed.
+    let authority = get_auth(family, &peer, parsed.display).ok().flatten();
+    let (name, data) = authority.unwrap_or_default();
+    let stream = BoundedStream {
+        inner,
+        framing: Mutex::default(),
+    };
     let screen = parsed.screen.into();
-    let mut error = None;
-    for address in parsed.connect_instruction() {
-        let (inner, (family, peer)) = match DefaultStream::connect(&address) {
-            Ok(connected) => connected,
-            Err(failed) => {
-                error = Some(failed);
-                continue;
-            }
-        };
-        // Where authority cannot be read, the server says whether it is needed.
-        let authority = get_auth(family, &peer, parsed.display).ok().flatten();
-        let (name, data) = authority.unwrap_or_default();
-        let stream = BoundedStream {
-            inner,
-            framing: Mutex::default(),
-        };
-        let connection =
-            RustConnection::connect_to_stream_with_auth_info(stream, screen, name, data)?;
-        return Ok((connection, screen));
+    let connection = RustConnection::connect_to_stream_with_auth_info(stream, screen, name, data)?;
+    Ok((connection, screen))
+}
+
+/// A stream to the first address of a display that answers, and what authority over it goes by.
+fn stream(
+    display: &ParsedDisplay,
+) -> std::result::Result<(DefaultStream, (Family, Vec<u8>)), ConnectError> {
+    // x11rb 0.14 takes the path of a socket for a display, and would connect to display 0.
+    if display.host.starts_with('/') {
+        let stream = UnixStream::connect(&display.host).and_then(DefaultStream::from_unix_stream);
+        return stream.map_err(ConnectError::IoError);
     }
-    Err(error.map_or_else(
-        || DisplayParsingError::Unknown.into(),
-        ConnectError::IoError,
-    ))
+    let mut error = DisplayParsingError::Unknown.into();
+    for address in display.connect_instruction() {
+        match DefaultStream::connect(&address) {
+            Ok(connected) => return Ok(connected),
+            Err(failed) => error = ConnectError::IoError(failed),
+        }
+    }
+    Err(error)
 }
 
 #[cfg(test)]
