@@ -74,7 +74,7 @@ pub struct ProcessMemory {
     fresh: Vec<PageRange>,
     /// Asked for at the begin of this session: without a touch they stay away by the page table.
     asked: Vec<PageRange>,
-    /// Pages of files and of shared memory that were mapped when a session ended last.
+    /// Pages of files and of shared memory that were mapped when a session ended last, without those asked for since.
     mapped: Vec<PageRange>,
     /// Went from compressed memory to a disk, and stayed away since.
     written: Vec<PageRange>,

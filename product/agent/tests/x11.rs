@@ -109,6 +109,29 @@ fn the_process_of_the_active_window_is_told() {
 }
 
 #[test]
+fn the_window_says_its_process_where_a_display_that_is_a_path_cannot() {
+    let name = "the_window_says_its_process_where_a_display_that_is_a_path_cannot";
+    // One of the two is not display 0.
+    let servers = [(); 2].map(|()| Server::start_with(&["-extension", "X-Resource"]));
+    let [Some(_), Some(server)] = &servers else {
+        skip!(name, "Xvfb is not installed");
+    };
+    let (connection, screen) = x11rb::connect(Some(&server.1)).unwrap();
+    let own_window = window(&connection, screen);
+    let property = atom(&connection, "_NET_WM_PID");
+    let (mode, kind) = (PropMode::REPLACE, AtomEnum::CARDINAL);
+    let changed = connection.change_property32(mode, own_window, property, kind, &[4711]);
+    changed.unwrap().check().unwrap();
+    activate(&connection, screen, own_window);
+    let (heard, told) = channel();
+    let display = format!("unix:/tmp/.X11-unix/X{}", &server.1[1..]);
+    std::thread::spawn(move || x11::follow(&display, |what| heard.send(what).is_ok()));
+
+    assert!(matches!(told.recv_timeout(PATIENCE), Ok(Heard::Live(_))));
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(Heard::Window(4711)));
+}
+
+#[test]
 fn a_display_that_is_not_there_is_an_error_that_names_it() {
     let error = x11::follow(":4077", |_| true).unwrap_err().to_string();
     assert!(

@@ -93,14 +93,12 @@ impl Ahead<'_> {
                 let mut accepted = Vec::new();
                 let note = |range| accepted.push(range);
                 advise_telling(&opened.process, Advice::WillNeed, &batch, note)?;
-                let mut memory = target.memory.lock();
                 if is_private {
                     // They stay in the swap cache until they are touched, so that the page table tells whether they were.
-                    memory.note_asked(&accepted);
+                    target.memory.lock().note_asked(&accepted);
                 } else {
-                    memory.note_asked_of_files(&batch);
+                    target.memory.lock().note_asked_of_files(&batch);
                 }
-                drop(memory);
                 self.took(count(&accepted));
                 asked += count(&accepted);
             }

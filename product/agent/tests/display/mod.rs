@@ -13,6 +13,11 @@ pub struct Server(Child, pub String);
 impl Server {
     /// `None` where there is no Xvfb.
     pub fn start() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    /// With further arguments.
+    pub fn start_with(args: &[&str]) -> Option<Self> {
         let mut child = Command::new("Xvfb")
             .args([
                 "-displayfd",
@@ -23,6 +28,7 @@ impl Server {
                 "-nolisten",
                 "tcp",
             ])
+            .args(args)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
