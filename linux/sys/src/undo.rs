@@ -71,6 +71,9 @@ struct State {
     boot_id: String,
     pid: u32,
     start_ticks: u64,
+    /// The namespace of the process's number; 0 where it is not known.
+    #[serde(default)]
+    pid_namespace: u64,
     /// In the order in which the changes were made.
     actions: Vec<Action>,
 }
@@ -258,10 +261,17 @@ impl Inner {
             start_ticks: Stat::read(&Root::machine(), pid)
                 .map_err(UndoError::State)?
                 .start_ticks,
+            pid_namespace: pid_namespace(),
             actions: list.actions.iter().map(|(_, a)| a.clone()).collect(),
         };
         write_state(&self.path, &state)
     }
+}
+
+/// The namespace in which this process has its number; 0 where the kernel does not tell.
+fn pid_namespace() -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
 }
 
 /// Writes a state file anew, for its owner only.

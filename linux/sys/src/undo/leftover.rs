@@ -67,7 +67,10 @@ pub(super) fn leftovers(folder: &Path) -> Result<Vec<Leftover>, UndoError> {
         let same_boot = state.boot_id == boot;
         let lives = Stat::read(&Root::machine(), state.pid)
             .is_ok_and(|s| s.start_ticks == state.start_ticks && !matches!(s.state, 'Z' | 'X'));
-        if same_boot && lives {
+        // A number of another namespace, such as a container's, says nothing here: that process may live.
+        let is_elsewhere =
+            state.pid_namespace != 0 && state.pid_namespace != super::pid_namespace();
+        if same_boot && (lives || is_elsewhere) {
             continue;
         }
         let remains = |action: &Action| same_boot || action.outlives_boot();

@@ -30,6 +30,7 @@ fn leave(dir: &Path, actions: Vec<Action>) {
         boot_id: boot_id(&Root::machine()),
         pid: std::process::id(),
         start_ticks: 1,
+        pid_namespace: 0,
         actions,
     };
     std::fs::create_dir(dir.join("state")).unwrap();
@@ -90,6 +91,7 @@ fn a_list_that_cannot_be_written_leaves_nothing() {
         boot_id: boot_id(&Root::machine()),
         pid: std::process::id(),
         start_ticks: 1,
+        pid_namespace: 0,
         actions: Vec::new(),
     };
     write_state(&path, &state).unwrap_err();
@@ -166,6 +168,7 @@ fn the_next_run_takes_back_what_an_ended_process_left() {
         boot_id,
         pid,
         start_ticks,
+        pid_namespace: 0,
         actions: vec![restore(&path, "old")],
     };
     let write = |state: &State| {
@@ -199,7 +202,17 @@ fn the_next_run_takes_back_what_an_ended_process_left() {
     );
     assert!(state_files(dir.path()).is_empty());
 
-    write(&state(me.pid, me.start_ticks + 1, boot));
+    // A number of another namespace: the process may live there.
+    let state_of = |pid_namespace| State {
+        pid_namespace,
+        ..state(me.pid, me.start_ticks + 1, boot.clone())
+    };
+    write(&state_of(pid_namespace() + 1));
+    drop(open(dir.path()));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "changed");
+    assert_eq!(state_files(dir.path()).len(), 1);
+
+    write(&state_of(pid_namespace()));
     drop(open(dir.path()));
     assert!(std::fs::read_to_string(&path).unwrap().starts_with("old"));
     assert!(state_files(dir.path()).is_empty());
@@ -378,6 +391,7 @@ fn a_process_that_nobody_waited_for_has_ended() {
         boot_id: boot_id(&root),
         pid: child.id(),
         start_ticks: start,
+        pid_namespace: pid_namespace(),
         actions: vec![restore(&path, "old")],
     };
     std::fs::write(&file, serde_json::to_string(&state).unwrap()).unwrap();
