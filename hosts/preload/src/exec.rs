@@ -10,7 +10,7 @@ use rustix::fs::CWD;
 
 use crate::real::RealSymbol;
 use crate::target::{self, Refusal};
-use crate::{actions, limits, report, unbound};
+use crate::{actions, filters, limits, report, unbound};
 
 /// Arguments, or an environment: texts, and null at the end.
 pub type Words = *const *const c_char;
@@ -59,6 +59,9 @@ pub fn start() {
 }
 
 fn hand_over() {
+    if filters::is_left_alone() {
+        return;
+    }
     unbound::unbind();
     limits::hand_over();
 }
@@ -98,6 +101,9 @@ unsafe fn become_program(
     environment: Words,
     go_on: impl FnOnce(Words) -> c_int,
 ) -> c_int {
+    if filters::is_left_alone() {
+        return go_on(environment);
+    }
     let go_on = |environment| {
         // SAFETY: passed on to the caller.
         let list = unsafe { find(environment, LD_PRELOAD) };
@@ -124,6 +130,9 @@ unsafe fn with_environment<R>(
     environment: Words,
     go_on: impl FnOnce(Words) -> R,
 ) -> R {
+    if filters::is_left_alone() {
+        return go_on(environment);
+    }
     // SAFETY: passed on to the caller.
     match unsafe { refusal_of(place, environment) } {
         None => go_on(environment),

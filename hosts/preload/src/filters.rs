@@ -6,6 +6,8 @@
 //! needs, which is tried out in a process of its own.
 
 use std::ffi::c_void;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use libc::{c_int, c_long, c_ulong};
 use warmswap_sys::fork::survives;
@@ -17,6 +19,10 @@ use crate::reentrancy::ReentrancyGuard;
 use crate::{gate, keeper, report, rights};
 
 type Prctl = unsafe extern "C" fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int;
+
+/// Has calls from all code but a range come back to the program as signals. This library's would, too, so that there is no such
+/// thing here, as in kernels before Linux 5.11.
+const PR_SET_SYSCALL_USER_DISPATCH: c_int = 59;
 
 /// The C library's function.
 static PRCTL: RealSymbol = RealSymbol::new(c"prctl");
@@ -42,6 +48,15 @@ pub fn let_paging_through() -> bool {
     !are_set() || survives(needs_all).unwrap_or(true)
 }
 
+/// The program is not paged, and filters its system calls.
+static IS_LEFT_ALONE: AtomicBool = AtomicBool::new(false);
+
+/// Whether the program has set a filter and is not paged. Then this library makes no system call but those that the program
+/// asks for.
+pub fn is_left_alone() -> bool {
+    IS_LEFT_ALONE.load(Relaxed)
+}
+
 /// The program is about to filter its system calls.
 extern "C" fn will_filter() {
     if !ReentrancyGuard::is() && report::is_own_process() {
@@ -50,6 +65,7 @@ extern "C" fn will_filter() {
         let is_paged = !keeper::end_unless_paged("it filters its system calls (seccomp)");
         // At its end it may open and write no file.
         report::finish_early(is_paged);
+        IS_LEFT_ALONE.store(!is_paged, Relaxed);
     }
 }
 
@@ -58,6 +74,9 @@ extern "C" fn will_filter() {
 unsafe extern "C" fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int {
     if option == libc::PR_SET_SECCOMP {
         will_filter();
+    }
+    if option == PR_SET_SYSCALL_USER_DISPATCH && a != 0 {
+        return fail(libc::EINVAL);
     }
     if option == libc::PR_SET_KEEPCAPS && a != 0 {
         rights::will_keep_capabilities();

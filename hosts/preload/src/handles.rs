@@ -5,14 +5,16 @@
 //! of that name, the answer is this library's. Whatever this library exports is replaced so: its own table of symbols says
 //! what that is.
 //!
-//! `RTLD_DEFAULT` finds this library's functions by itself. `RTLD_NEXT` depends on where it is called from, which the loader
-//! knows by the return address: both are passed on by a jump, as if the C library had been called.
+//! `dlsym` finds this library's functions by itself with `RTLD_DEFAULT`, and with `RTLD_NEXT` where it is called from what comes
+//! before this library, which the loader knows by the return address: both are passed on by a jump, as if the C library had been
+//! called. `dlvsym` passes over this library's functions, which have no versions: it is answered here where `dlsym` would find
+//! them.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
-use libc::{Elf64_Phdr as Segment, Elf64_Sym as Symbol, dl_phdr_info, size_t};
+use libc::{Elf64_Ehdr as Header, Elf64_Phdr as Segment, Elf64_Sym as Symbol};
 
 use crate::settings::say;
 
@@ -48,14 +50,8 @@ impl Symbols {
     ///
     /// # Safety
     /// The description is the loader's, of an object that stays loaded.
-    unsafe fn of(object: &dl_phdr_info) -> Option<Self> {
-        let base = object.dlpi_addr as usize;
-        // SAFETY: the object's table of segments, of that length.
-        let segments: &[Segment] =
-            unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
-        let dynamic = segments.iter().find(|s| s.p_type == libc::PT_DYNAMIC)?;
-        let mut entry: *const [u64; 2] =
-            ptr::with_exposed_provenance(base.wrapping_add(dynamic.p_vaddr as usize));
+    unsafe fn of(object: &Object) -> Option<Self> {
+        let (base, mut entry) = (object.base, object.dynamic);
         let mut found = [0usize; 4];
         loop {
             // SAFETY: the section ends with an entry of zeros.
@@ -84,6 +80,12 @@ impl Symbols {
             hash: ptr::with_exposed_provenance(hash),
             versions: ptr::with_exposed_provenance(versions),
         })
+    }
+
+    /// Whether they are the C library's.
+    fn are_of_c_library(&self) -> bool {
+        let names = [c"dlsym", c"malloc", c"abort"];
+        names.iter().all(|name| self.find(name).is_some())
     }
 
     /// The address of the function of that name, in its default version; `None` where the object does not define it.
@@ -142,6 +144,7 @@ struct Objects {
     c_library: Symbols,
     dlsym: *mut c_void,
     dlvsym: *mut c_void,
+    preceding: Preceding,
 }
 
 // SAFETY: they are code.
@@ -149,58 +152,137 @@ unsafe impl Send for Objects {}
 // SAFETY: as above.
 unsafe impl Sync for Objects {}
 
-#[derive(Default)]
-struct Found {
-    own: Option<Symbols>,
-    c_library: Option<(Symbols, *mut c_void)>,
+/// The loader's account of what is loaded (`struct r_debug` of link.h).
+#[repr(C)]
+struct Loaded {
+    version: c_int,
+    first: *const Object,
 }
 
+/// A loaded object (`struct link_map`), in the order in which symbols are looked for.
+#[repr(C)]
+struct Object {
+    base: usize,
+    name: *const c_char,
+    dynamic: *const [u64; 2],
+    next: *const Self,
+}
+
+unsafe extern "C" {
+    static _r_debug: Loaded;
+    /// This library's own dynamic section.
+    static _DYNAMIC: [[u64; 2]; 1];
+}
+
+/// Looked at without the C library's functions for it, before which other libraries may stand that call `dlsym` in turn.
 fn objects() -> &'static Objects {
     static OBJECTS: OnceLock<Objects> = OnceLock::new();
     OBJECTS.get_or_init(|| {
-        let mut found = Found::default();
-        // SAFETY: the function is of the type that is called, and its data is the place for what is found.
-        unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
-        let (Some(own), Some((c_library, dlsym))) = (found.own, found.c_library) else {
+        let Some(found) = Objects::find() else {
             say("the C library has no table of symbols");
             std::process::abort();
         };
-        let dlvsym = c_library.find(c"dlvsym").unwrap_or(dlsym);
-        Objects {
-            own,
-            c_library,
-            dlsym,
-            dlvsym,
-        }
+        found
     })
 }
 
-/// Looks at one object: this library is the one whose `dlsym` is this file's, and the C library the next that has one.
-unsafe extern "C" fn look(object: *mut dl_phdr_info, _: size_t, found: *mut c_void) -> c_int {
-    // SAFETY: the loader's description of an object; the place is the caller's. This library and the C library stay.
-    let (symbols, found) = unsafe { (Symbols::of(&*object), &mut *found.cast::<Found>()) };
-    let Some(symbols) = symbols else { return 0 };
-    let Some(address) = symbols.find(c"dlsym") else {
-        return 0;
-    };
-    let is_own = address == dlsym as *mut c_void || is_within_own(address, symbols.base);
-    if is_own {
-        found.own = Some(symbols);
-    } else if symbols.find(c"malloc").is_some() && symbols.find(c"abort").is_some() {
-        found.c_library = Some((symbols, address));
-        return c_int::from(found.own.is_some());
+impl Objects {
+    /// `None` where an object has no table of symbols.
+    fn find() -> Option<Self> {
+        let (mut own, mut c_library) = (None, None);
+        let mut preceding = Preceding::default();
+        // SAFETY: the loader's list ends with null, and nothing is loaded or unloaded while there is one thread.
+        let mut next = unsafe { _r_debug.first.as_ref() };
+        while let Some(object) = next {
+            // SAFETY: the loader's description; this library and the C library stay loaded.
+            let symbols = unsafe { Symbols::of(object) };
+            if object.dynamic == (&raw const _DYNAMIC).cast() {
+                own = symbols;
+            } else {
+                c_library = c_library.or(symbols.filter(Symbols::are_of_c_library));
+                if own.is_none() {
+                    preceding.add(object);
+                }
+            }
+            // SAFETY: as above.
+            next = unsafe { object.next.as_ref() };
+        }
+        let (own, c_library) = (own?, c_library?);
+        let dlsym = c_library.find(c"dlsym")?;
+        Some(Self {
+            own,
+            c_library,
+            dlsym,
+            dlvsym: c_library.find(c"dlvsym").unwrap_or(dlsym),
+            preceding,
+        })
     }
-    0
 }
 
-/// Whether a symbol of the object at `base` is this library's, to which another object may give its own address.
-fn is_within_own(_: *mut c_void, base: usize) -> bool {
-    let mut own = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
-    let here = is_within_own as fn(*mut c_void, usize) -> bool;
-    // SAFETY: the call fills the structure in where it does not fail.
+/// So many objects come before this library at most: the program, and what is preloaded before.
+const MOST_PRECEDING: usize = 16;
+
+/// Addresses of the objects in which symbols are looked for before this library.
+#[derive(Default)]
+struct Preceding {
+    ranges: [(usize, usize); MOST_PRECEDING],
+    count: usize,
+}
+
+impl Preceding {
+    fn add(&mut self, object: &Object) {
+        if let Some(place) = self.ranges.get_mut(self.count) {
+            let is_program = self.count == 0;
+            // SAFETY: the loader's description of an object that is loaded now.
+            *place = unsafe { range(object, is_program) };
+            self.count += 1;
+        }
+    }
+
+    fn has(&self, address: usize) -> bool {
+        let mut ranges = self.ranges[..self.count].iter();
+        ranges.any(|&(start, end)| (start..end).contains(&address))
+    }
+}
+
+/// The addresses of an object, from its table of segments; nothing where that is not mapped.
+///
+/// # Safety
+/// The description is the loader's.
+unsafe fn range(object: &Object, is_program: bool) -> (usize, usize) {
+    let base = object.base;
+    // SAFETY: the kernel says where the program's table is; that of a library is where the header says, which is mapped at
+    // its base.
+    let segments: &[Segment] = unsafe {
+        let (table, count) = if is_program {
+            let [table, count] = [libc::AT_PHDR, libc::AT_PHNUM].map(|of| libc::getauxval(of));
+            (table as usize, count as usize)
+        } else {
+            let header: &Header = &*ptr::with_exposed_provenance(base);
+            if !header.e_ident.starts_with(b"\x7fELF") {
+                return (0, 0);
+            }
+            (base + header.e_phoff as usize, usize::from(header.e_phnum))
+        };
+        std::slice::from_raw_parts(ptr::with_exposed_provenance(table), count)
+    };
+    let loaded = segments.iter().filter(|of| of.p_type == libc::PT_LOAD);
+    let ends = loaded.clone().map(|of| (of.p_vaddr + of.p_memsz) as usize);
+    let starts = loaded.map(|of| of.p_vaddr as usize);
+    let start = starts.min().unwrap_or(0);
+    (
+        base.wrapping_add(start),
+        base.wrapping_add(ends.max().unwrap_or(start)),
+    )
+}
+
+/// The next function of that name behind this library, whichever library stands before `dlsym`; null where there is none.
+pub fn next(name: &CStr) -> *mut c_void {
+    type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+    // SAFETY: the C library's function of that type; the name ends with a zero.
     unsafe {
-        libc::dladdr(here as *const c_void, own.as_mut_ptr()) != 0
-            && own.assume_init().dli_fbase.addr() == base
+        let dlsym: Dlsym = std::mem::transmute(objects().dlsym);
+        dlsym(libc::RTLD_NEXT, name.as_ptr())
     }
 }
 
@@ -262,16 +344,20 @@ unsafe extern "C" fn by_handle_and_version(
     }
 }
 
-extern "C" fn real_dlsym() -> *mut c_void {
+extern "C" fn dlsym_for(_caller: usize, _handle: *mut c_void) -> *mut c_void {
     objects().dlsym
 }
 
-extern "C" fn real_dlvsym() -> *mut c_void {
+/// Where a call of `dlvsym` without a handle goes on.
+extern "C" fn dlvsym_for(caller: usize, handle: *mut c_void) -> *mut c_void {
+    if handle == libc::RTLD_DEFAULT || objects().preceding.has(caller) {
+        return by_handle_and_version as *mut c_void;
+    }
     objects().dlvsym
 }
 
-/// A function that goes on with `by_handle` where its first argument is a handle, and jumps to what `real` says where it is
-/// `RTLD_DEFAULT` (0) or `RTLD_NEXT` (-1).
+/// A function that goes on with `by_handle` where its first argument is a handle, and jumps to what `real` says, of the return
+/// address and that argument, where it is `RTLD_DEFAULT` (0) or `RTLD_NEXT` (-1).
 macro_rules! unless_handle {
     ($name:ident, $by_handle:ident, $real:ident) => {
         // SAFETY: the argument registers and the stack are as they were when either function begins.
@@ -284,6 +370,8 @@ macro_rules! unless_handle {
                 "cmp rax, 1",
                 "ja {by_handle}",
                 "push rdi", "push rsi", "push rdx",
+                "mov rsi, rdi",
+                "mov rdi, [rsp + 24]",
                 "call {real}",
                 "pop rdx", "pop rsi", "pop rdi",
                 "jmp rax",
@@ -300,6 +388,8 @@ macro_rules! unless_handle {
                 "stp x29, x30, [sp, -48]!",
                 "stp x0, x1, [sp, 16]",
                 "str x2, [sp, 32]",
+                "mov x1, x0",
+                "mov x0, x30",
                 "bl {real}",
                 "mov x16, x0",
                 "ldr x2, [sp, 32]",
@@ -313,5 +403,5 @@ macro_rules! unless_handle {
     };
 }
 
-unless_handle!(dlsym, by_handle, real_dlsym);
-unless_handle!(dlvsym, by_handle_and_version, real_dlvsym);
+unless_handle!(dlsym, by_handle, dlsym_for);
+unless_handle!(dlvsym, by_handle_and_version, dlvsym_for);

@@ -82,21 +82,34 @@ static REAL_FREE: RealSymbol = RealSymbol::new(c"free");
 static REAL_REALLOC: RealSymbol = RealSymbol::new(c"realloc");
 static REAL_USABLE_SIZE: RealSymbol = RealSymbol::new(c"malloc_usable_size");
 
+/// With these the C library maps memory for blocks elsewhere than in its heap.
+const M_MMAP_MAX: c_int = -4;
+const M_ARENA_MAX: c_int = -8;
+
+type Mallopt = unsafe extern "C" fn(c_int, c_int) -> c_int;
+static REAL_MALLOPT: RealSymbol = RealSymbol::new(c"mallopt");
+
 /// Libraries that look for the next function of a name (`RTLD_NEXT`) get blocks from the C library. Has it take all memory from
 /// its heap, by which its blocks are known.
 pub fn know_foreign_blocks() {
-    const M_MMAP_MAX: c_int = -4;
-    const M_ARENA_MAX: c_int = -8;
-    unsafe extern "C" {
-        fn mallopt(option: c_int, value: c_int) -> c_int;
-    }
-    // SAFETY: there is one thread, and the C library has given out nothing by mapping yet.
+    // SAFETY: the C library's function of that type; there is one thread, and it has given out nothing by mapping yet.
     let end = unsafe {
+        let mallopt: Mallopt = transmute(REAL_MALLOPT.or_abort());
         mallopt(M_ARENA_MAX, 1);
         mallopt(M_MMAP_MAX, 0);
         libc::sbrk(0)
     };
     FOREIGN_START.store(end.addr(), Ordering::Relaxed);
+}
+
+/// Of the C library's allocator, which the program's own calls do not reach: its blocks stay in its heap.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mallopt(option: c_int, value: c_int) -> c_int {
+    if matches!(option, M_MMAP_MAX | M_ARENA_MAX) {
+        return 1;
+    }
+    // SAFETY: the C library's function of that type; passed on to the caller.
+    unsafe { transmute::<*mut c_void, Mallopt>(REAL_MALLOPT.or_abort())(option, value) }
 }
 
 /// Whether the C library gave this block out: it is in its heap, from which mimalloc takes nothing.
@@ -363,6 +376,7 @@ macro_rules! also_named {
 }
 
 also_named! {
+    __libc_mallopt = mallopt(option: c_int, value: c_int) -> c_int;
     __libc_malloc = malloc(size: size_t) -> *mut c_void;
     __libc_calloc = calloc(count: size_t, size: size_t) -> *mut c_void;
     __libc_realloc = realloc(memory: *mut c_void, size: size_t) -> *mut c_void;

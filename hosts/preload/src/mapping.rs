@@ -14,7 +14,7 @@ use warmswap_uffd::PagedError;
 
 use crate::kernel::{self, errno, fail, keeping_errno};
 use crate::reentrancy::ReentrancyGuard;
-use crate::{attributes, files, hints, keeper, kept, limits, settings, stacks};
+use crate::{attributes, files, filters, hints, keeper, kept, limits, settings, stacks};
 
 /// Mappings smaller than this are the kernel's, but for those within the space. The heap of Ruby 3.1 consists of mappings of
 /// 32 KiB.
@@ -38,9 +38,11 @@ const FIRST_2_GIB: c_int = libc::MAP_32BIT;
 #[cfg(not(target_arch = "x86_64"))]
 const FIRST_2_GIB: c_int = 0;
 
-/// The space, for a call of the program's; `None` when the call is the kernel's business.
+/// The space, for a call of the program's; `None` when the call is the kernel's business: what was mapped in the space is the
+/// kernel's memory where the program is left alone.
 pub fn space() -> Option<&'static Space> {
-    (!ReentrancyGuard::is()).then(settings::space).flatten()
+    let is_ours = !ReentrancyGuard::is() && !filters::is_left_alone();
+    is_ours.then(settings::space).flatten()
 }
 
 /// No program has memory behind it. (Where addresses have more bits, the kernel gives those to programs only that hint at

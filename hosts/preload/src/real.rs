@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::{process, ptr};
 
+use crate::handles;
 use crate::settings::say;
 
 /// A function of the C library that one of this library stands before.
@@ -30,8 +31,7 @@ impl RealSymbol {
         if !known.is_null() {
             return known;
         }
-        // SAFETY: the name ends with a zero.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        let found = handles::next(self.name);
         self.function.store(found, Ordering::Relaxed);
         found
     }

@@ -4,6 +4,7 @@ use std::mem::MaybeUninit;
 
 use libc::c_int;
 
+use crate::filters;
 use crate::thread_words::thread_words;
 
 // How deep the thread is within.
@@ -34,9 +35,9 @@ const NOT_CANCELLED: c_int = 1;
 impl ReentrancyGuard {
     pub fn enter() -> Self {
         let depth = first_word();
-        let before = (depth == 0).then(block_all);
+        let before = (depth == 0 && !filters::is_left_alone()).then(block_all);
         let mut cancellation = NOT_CANCELLED;
-        if depth == 0 {
+        if before.is_some() {
             // SAFETY: the call fills in the state.
             unsafe { pthread_setcancelstate(NOT_CANCELLED, &raw mut cancellation) };
         }

@@ -256,6 +256,10 @@ pub fn finish_early(still_answers: bool) {
 }
 
 fn end_report(still_answers: bool) {
+    // A program that filters its system calls may make none of those that follow.
+    if HAS_FINISHED.load(Relaxed) {
+        return;
+    }
     let _within = ReentrancyGuard::enter();
     let Some(program) = program() else { return };
     // A child of `vfork` shares all of this with its parent, which goes on: it notes nothing.

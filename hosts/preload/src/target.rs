@@ -20,12 +20,15 @@ const MOST_PATH: usize = 4096;
 const MOST_SCRIPTS: usize = 5;
 const MOST_SEGMENTS: usize = 32;
 const MOST_ENTRIES: usize = 128;
+/// More bytes of names are not read.
+const MOST_NAMES: u64 = 4 << 20;
 
 /// 64 bits.
 const ELFCLASS64: u8 = 2;
 
 const DT_NEEDED: i64 = 1;
 const DT_STRTAB: i64 = 5;
+const DT_STRSZ: i64 = 10;
 
 /// How names of libraries begin that must come first, and replace what this one replaces.
 const SANITIZERS: [&[u8]; 5] = [
@@ -35,6 +38,10 @@ const SANITIZERS: [&[u8]; 5] = [
     b"libhwasan.so",
     b"libclang_rt.",
 ];
+
+/// What a program names that has a sanitizer linked into it: a function that the sanitizer looks for, and one that it replaces
+/// (of those that look for undefined behaviour alone, only the first).
+const LINKED: [&[u8]; 2] = [b"__sanitizer_symbolize_code", b"pthread_create"];
 
 /// The path of this library as the loader has it, and of the loader itself; null before the start.
 static LIBRARY: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
@@ -193,10 +200,28 @@ fn refusal_of_elf(file: &OwnedFd) -> Option<Refusal> {
         let name: Option<[u8; 12]> = read(file, names + entry.d_val);
         name.is_some_and(|name| SANITIZERS.iter().any(|known| name.starts_with(known)))
     };
-    entries()
-        .filter(|entry| entry.d_tag == DT_NEEDED)
-        .any(is_sanitizer)
-        .then_some(Refusal::Sanitizer)
+    let bytes = entries().find(|entry| entry.d_tag == DT_STRSZ);
+    let is_within = || bytes.is_some_and(|bytes| name_sanitizer(file, names, bytes.d_val));
+    let mut needed = entries().filter(|entry| entry.d_tag == DT_NEEDED);
+    (needed.any(is_sanitizer) || is_within()).then_some(Refusal::Sanitizer)
+}
+
+/// Whether the names of dynamic symbols, which end with zeros, are those of a program with a sanitizer in it.
+fn name_sanitizer(file: &OwnedFd, offset: u64, bytes: u64) -> bool {
+    let mut part = [0u8; 4096];
+    // A name at the end of a part is at the beginning of the next, too.
+    let step = part.len() - LINKED[0].len() - 1;
+    let mut found = [false; LINKED.len()];
+    for at in (0..bytes.min(MOST_NAMES)).step_by(step) {
+        let length = part.len().min((bytes - at) as usize);
+        let read = rustix::io::pread(file, &mut part[..length], offset + at).unwrap_or(0);
+        for name in part[..read].split(|&byte| byte == 0) {
+            for (found, wanted) in found.iter_mut().zip(LINKED) {
+                *found |= name == wanted;
+            }
+        }
+    }
+    found == [true; LINKED.len()]
 }
 
 /// Whether this is the loader that loaded this program, by whatever name.

@@ -91,7 +91,7 @@ fn programs_that_filter_their_system_calls() {
     let input = std::process::Stdio::null();
     if let Some(run) = run_program("filtered", &Case::new(SMALL), input, || ()) {
         let said = run.errors.matches("runs without paging").count();
-        assert_eq!(said, 3, "{}", run.errors);
+        assert_eq!(said, 7, "{}", run.errors);
         assert!(run.stats.expect("a report").managed, "it was never paged");
     }
 }
