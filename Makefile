@@ -47,7 +47,7 @@ test: ## all checks and tests; STEPS="fmt clippy" runs only some
 soak: setup ## live programs again and again, with faults injected, for MINUTES=10; SEED=… repeats one
 	@scripts/soak $(or $(MINUTES),10)
 
-suites: build ## other projects' test suites, natively and paged; NAMES="redis sqlite" runs only some
+suites: build ## other projects' test suites, natively and under either host; NAMES="redis sqlite" runs only some
 	@scripts/suites $(NAMES)
 
 kernels: setup ## the live tests on the kernels of Debian's releases, in virtual machines without KVM; ARCH=aarch64
