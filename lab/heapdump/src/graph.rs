@@ -213,7 +213,8 @@ impl ObjectGraph {
         &self.roots
     }
 
-    /// The instance of the class `name` with the highest address. Both `a.b.C` and `a/b/C` name a class.
+    /// The instance of the class `name` with the highest address. Both `a.b.C` and `a/b/C` name a class, and both `int[]` and
+    /// `[I` one of arrays.
     ///
     /// A program that allocates it marks a moment: where addresses grow in the order of allocation, objects with greater
     /// numbers are younger. That holds for HotSpot's serial collector between a full collection and the next collection of
@@ -221,9 +222,8 @@ impl ObjectGraph {
     pub fn last_instance_of(&self, name: &str) -> Option<ObjectId> {
         let name = class_name(name);
         let named: Vec<bool> = self.classes.iter().map(|c| c.name == name).collect();
-        self.objects().rev().find(|object| {
-            self.kind(*object) == ObjectKind::Instance && named[self.class_of(*object).index()]
-        })
+        let mut objects = self.objects().rev();
+        objects.find(|object| named[self.class_of(*object).index()])
     }
 
     /// Whether identifiers are addresses. Some writers number objects, as V8 does; then sizes are those of the layout's

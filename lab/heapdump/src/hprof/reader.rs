@@ -130,6 +130,36 @@ impl Dump {
     }
 }
 
+/// The format's name, up to the last digit of its version.
+const MAGIC: &[u8] = b"JAVA PROFILE 1.0.";
+
+/// Reads the header of a file of which some bytes were read before.
+fn header<R: Read>(input: &mut Input<R>, mut magic: Vec<u8>) -> Result<IdSize> {
+    let left = MAGIC.len() + 2 - magic.len();
+    match input.read_to(left as u64, &mut magic, "the format's name") {
+        Ok(()) | Err(DumpError::Ended { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let Some([b'1'..=b'3', 0]) = magic.strip_prefix(MAGIC) else {
+        let found = source::recognize(&magic);
+        return Err(DumpError::NotADump { found });
+    };
+    let offset = input.offset();
+    let id_size = match input.u4("the size of identifiers")? {
+        4 => IdSize::Four,
+        8 => IdSize::Eight,
+        found => {
+            return Err(DumpError::Unexpected {
+                offset,
+                found: found.into(),
+                expected: "4 or 8 as the size of identifiers",
+            });
+        }
+    };
+    input.skip(8, "the time of the dump")?;
+    Ok(id_size)
+}
+
 /// Reads a dump as a stream. Memory: the largest instance, besides the buffers.
 #[derive(Debug)]
 pub struct HprofReader<R> {
@@ -147,28 +177,7 @@ impl<R: Read> HprofReader<R> {
     /// The file is not a dump, or of an unknown version.
     pub fn new(inner: R) -> Result<Self> {
         let mut input = Input::new(inner);
-        let mut magic = Vec::new();
-        match input.read_to(19, &mut magic, "the format's name") {
-            Ok(()) | Err(DumpError::Ended { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        let Some([b'1'..=b'3', 0]) = magic.strip_prefix(b"JAVA PROFILE 1.0.") else {
-            let found = source::recognize(&magic);
-            return Err(DumpError::NotADump { found });
-        };
-        let offset = input.offset();
-        let id_size = match input.u4("the size of identifiers")? {
-            4 => IdSize::Four,
-            8 => IdSize::Eight,
-            found => {
-                return Err(DumpError::Unexpected {
-                    offset,
-                    found: found.into(),
-                    expected: "4 or 8 as the size of identifiers",
-                });
-            }
-        };
-        input.skip(8, "the time of the dump")?;
+        let id_size = header(&mut input, Vec::new())?;
         Ok(Self {
             input,
             id_size,
@@ -192,6 +201,12 @@ impl<R: Read> HprofReader<R> {
         while !self.input.is_at_end()? {
             let offset = self.input.offset();
             let tag = self.input.u1("the tag of a record")?;
+            if tag == MAGIC[0] {
+                // Another file was appended to this one, whose dumps are complete.
+                dump.complete(offset)?;
+                self.appended()?;
+                continue;
+            }
             if tag == tag::PADDING {
                 // A file that was made larger than what was written to it.
                 self.input.zeros("the tag of a record")?;
@@ -227,6 +242,20 @@ impl<R: Read> HprofReader<R> {
             self.input.leave()?;
         }
         dump.complete(self.input.offset())
+    }
+
+    /// Reads the header of an appended file behind its first byte.
+    fn appended(&mut self) -> Result<()> {
+        let offset = self.input.offset() + MAGIC.len() as u64 + 1;
+        let id_size = header(&mut self.input, vec![MAGIC[0]])?;
+        if id_size == self.id_size {
+            return Ok(());
+        }
+        Err(DumpError::Unexpected {
+            offset,
+            found: id_size.bytes(),
+            expected: "identifiers of the same size as in the dumps before",
+        })
     }
 
     fn id(&mut self, expected: &'static str) -> Result<u64> {

@@ -80,6 +80,14 @@ fn a_small_dump_is_what_was_written() {
         assert_eq!(graph.kind(array), ObjectKind::ObjectArray);
         assert_eq!(graph.last_instance_of("a.Node"), Some(node));
         assert_eq!(graph.last_instance_of("a/Base"), None);
+        for (class, last) in [
+            ("[La/Node;", array),
+            ("a.Node[]", array),
+            ("char[]", chars),
+            ("[C", chars),
+        ] {
+            assert_eq!(graph.last_instance_of(class), Some(last), "{class}");
+        }
         let [first, second] = graph.roots() else {
             panic!("{:?}", graph.roots())
         };
@@ -329,6 +337,33 @@ fn two_records_of_the_old_form_are_two_dumps() {
     bytes.extend(array(16));
     let graph = read(&bytes).unwrap();
     assert_eq!((graph.len(), graph.dumps_in_file()), (1, 2));
+}
+
+#[test]
+fn files_one_behind_the_other_are_dumps_that_stand_for_themselves() {
+    let files = [small(IdSize::Eight), two_dumps(), small(IdSize::Eight)];
+    let objects = [7, 1, 2, 7];
+    for bytes in [files.concat(), gzip(files.iter().map(Vec::as_slice))] {
+        let graph = |which| ObjectGraph::read_dump(&mut Cursor::new(&bytes), which).unwrap();
+        for (number, objects) in (1..).zip(objects) {
+            let graph = graph(WhichDump::Number(number));
+            assert_eq!(
+                (graph.len(), graph.dumps_in_file()),
+                (objects, 4),
+                "{number}"
+            );
+        }
+        assert_eq!(graph(WhichDump::First).len(), 7);
+        let last = graph(WhichDump::Last);
+        assert_eq!(last.dump_number(), 4);
+        assert!(last.last_instance_of("a.Node").is_some());
+    }
+    let cut = &files[0][..files[0].len() - 9];
+    let error = read(&[cut, &files[0]].concat()).unwrap_err();
+    assert!(error.to_string().contains("cut off"), "{error}");
+    let other = [small(IdSize::Eight), small(IdSize::Four)].concat();
+    let last = ObjectGraph::read_dump(&mut Cursor::new(&other), WhichDump::Last);
+    assert!(matches!(last, Err(DumpError::Unexpected { found: 4, .. })));
 }
 
 #[test]
