@@ -236,7 +236,12 @@ impl TraceError {
     /// Whether the system refused to write: what was read and asked for is not at fault.
     #[must_use]
     pub fn is_failed_write(&self) -> bool {
-        matches!(self, Self::Io { action, .. } if !matches!(*action, "open" | "read"))
+        match self {
+            // What is named cannot be written by anybody.
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::InvalidInput => false,
+            Self::Io { action, .. } => !matches!(*action, "open" | "read"),
+            _ => false,
+        }
     }
 }
 

@@ -47,7 +47,10 @@ pub fn destination(path: &std::path::Path) -> Result<std::path::PathBuf> {
         Ok(_) => Err(TraceError::Io {
             path: path.to_owned(),
             action: "write a file here",
-            source: std::io::Error::other("this is no regular file, and is not replaced"),
+            source: std::io::Error::new(
+                std::io::ErrorKind::InvalidInput,
+                "this is no regular file, and is not replaced",
+            ),
         }),
         Err(_) => Ok(path.to_owned()),
     }

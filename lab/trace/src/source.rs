@@ -1,7 +1,7 @@
 //! The bytes of an opened trace file, read by position and checked, for any number of threads.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Result, Section, TraceError};
@@ -21,7 +21,16 @@ impl Source {
             source,
         };
         let file = File::open(path).map_err(io)?;
-        let len = file.metadata().map_err(io)?.len();
+        let metadata = file.metadata().map_err(io)?;
+        let kind = metadata.file_type();
+        if kind.is_fifo() || kind.is_socket() {
+            return Err(TraceError::NotATrace {
+                path: path.to_owned(),
+                found: "a pipe, of which parts cannot be read out of order: copy it to a file"
+                    .to_owned(),
+            });
+        }
+        let len = metadata.len();
         Ok(Self {
             path: path.to_owned(),
             len,

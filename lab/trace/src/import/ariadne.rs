@@ -105,6 +105,9 @@ pub fn import(dir: &Path, path: &Path) -> Result<(Imported, Summary)> {
     }
     if let Some(mut list) = Input::open(&dir.join("lru_list.txt"))? {
         while let Some([uid, pfn]) = list.numbers("uid,pfn")? {
+            if !is_uid(uid) {
+                return Err(list.bad_line(format!("uid {uid}"), UID));
+            }
             if pfn >> PFN_BITS != 0 {
                 return Err(list.bad_line(
                     format!("pfn {pfn}"),
@@ -193,6 +196,9 @@ impl SwapOuts {
                 (fields, meta, position)
             }
         };
+        if !is_uid(uid) {
+            return Err(input.bad(position, format!("uid {uid}"), UID));
+        }
         if pfn >> PFN_BITS != 0 {
             return Err(input.bad(
                 position,
@@ -205,6 +211,13 @@ impl SwapOuts {
         }
         Ok(Some(SwapOut { uid, pfn, sector }))
     }
+}
+
+/// What a uid has to be.
+const UID: &str = "a uid of at most 32 bits";
+
+fn is_uid(uid: u64) -> bool {
+    u32::try_from(uid).is_ok()
 }
 
 /// The three numbers of a record's header.
@@ -251,6 +264,9 @@ impl SwapIns {
                     let found = shown(line);
                     return Err(input.bad_line(found, SWAP_IN_LINE));
                 };
+                if !is_uid(uid) {
+                    return Err(input.bad_line(format!("uid {uid}"), UID));
+                }
                 if !sector.is_multiple_of(SECTORS_PER_PAGE) {
                     return Err(input.bad_line(format!("sector {sector}"), "a multiple of 8"));
                 }
@@ -264,6 +280,10 @@ impl SwapIns {
                 }
                 let pair = u128::from_le_bytes(pair);
                 let (uid, sector) = (pair as u64, (pair >> 64) as u64);
+                if !is_uid(uid) {
+                    // As a signed number, since that is what most of them are.
+                    return Err(input.bad(position, format!("uid {}", uid.cast_signed()), UID));
+                }
                 if !sector.is_multiple_of(SECTORS_PER_PAGE) {
                     return Err(input.bad(position, format!("sector {sector}"), "a multiple of 8"));
                 }
@@ -287,7 +307,8 @@ fn swap_in_fields(line: &[u8]) -> Option<(u64, u64)> {
         .count();
     let (before, uid) = first.split_at(first.len() - digits);
     let is_alone = |&last: &u8| matches!(last, b'=' | b':') || last.is_ascii_whitespace();
-    if digits == 0 || !before.last().is_none_or(is_alone) {
+    let is_signed = matches!(before.trim_ascii_end().last(), Some(b'-' | b'+'));
+    if digits == 0 || !before.last().is_none_or(is_alone) || is_signed {
         return None;
     }
     let last = line

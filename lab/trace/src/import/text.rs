@@ -73,7 +73,11 @@ impl Input {
             if self.line == 1 && self.buffer.starts_with(BYTE_ORDER_MARK) {
                 self.buffer.drain(..BYTE_ORDER_MARK.len());
             }
-            if !self.buffer.trim_ascii().is_empty() {
+            let line = self.buffer.trim_ascii();
+            if line.contains(&b'\r') {
+                return Err(self.bad_line("line ends of carriage returns alone", "line feeds"));
+            }
+            if !line.is_empty() {
                 return Ok(Some(self.buffer.trim_ascii()));
             }
         }

@@ -257,7 +257,7 @@ fn a_trace_takes_the_place_of_a_file_behind_a_link_and_of_nothing_else() {
     let error = import(dir.path(), &folder).unwrap_err().to_string();
     assert!(error.contains("no regular file"), "{error}");
     let device = std::path::Path::new("/dev/null");
-    assert!(crate::destination(device).is_err());
+    assert!(!crate::destination(device).unwrap_err().is_failed_write());
 }
 
 /// Imports `dir` after `name` was replaced and expects an error that ends in `text`.
@@ -349,13 +349,38 @@ fn damaged_lines_are_named_by_number() {
         "at line 3: found \"1,+2\", expected uid,pfn",
     );
     let found = |line: &str| format!("at line 1: found \"{line}\", expected {SWAP_IN_LINE}");
-    for uid in ["x", "-1", "0x2711", "1.5", "com.app3", "+7", ""] {
+    for uid in ["x", "-1", "- 1", "0x2711", "1.5", "com.app3", "+7", ""] {
         let line = format!("uid={uid},x,8");
         let (window, expected) = ("ttid_swapin_trace.txt", found(&line));
         refuses(&text_form(), window, &line, &expected);
     }
     for line in ["5", "5,x,"] {
         refuses(&text_form(), "swapin_trace.txt", line, &found(line));
+    }
+    refuses(
+        &text_form(),
+        "ttid_swapin_trace.txt",
+        "1,8\r2,8\r",
+        "at line 1: found line ends of carriage returns alone, expected line feeds",
+    );
+}
+
+#[test]
+fn a_uid_of_more_than_32_bits_is_none_in_any_form() {
+    let wide = 1_u64 << 32;
+    let found = |place: &str, uid: &str| format!("at {place}: found uid {uid}, expected {UID}");
+    let line = format!("{wide},8\n");
+    let expected = found("line 1", "4294967296");
+    refuses(&text_form(), "lru_list.txt", &line, &expected);
+    refuses(&text_form(), "ttid_swapin_trace.txt", &line, &expected);
+    let line = format!("{wide},2,8\n");
+    refuses(&split_form(), "swapout_trace.txt.meta", line, &expected);
+    for (uid, shown) in [(wide, "4294967296"), (u64::MAX, "-1")] {
+        let pair = [uid.to_le_bytes(), 8_u64.to_le_bytes()].concat();
+        let dir = text_form();
+        fs::remove_file(dir.path().join("ttid_swapin_trace.txt")).unwrap();
+        let name = "ttid_swapin_trace.txt.meta";
+        refuses(&dir, name, pair, &found("byte 0", shown));
     }
 }
 
