@@ -1,15 +1,15 @@
 //! `warmswap-lab trace`: look into a trace, or convert it.
 
 use crate::host::Host;
-use crate::shipped;
+use crate::shipped::input;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use warmswap_output::BadInput;
-use warmswap_output::output::check_file;
+use warmswap_output::file::is_same;
 use warmswap_output::units::grouped as count;
+use warmswap_output::{BadInput, Output};
 use warmswap_page::{AppId, LaunchKind, PageAddr};
 use warmswap_results::tables;
 use warmswap_study::Progress;
@@ -135,8 +135,8 @@ pub fn run(command: TraceCommand, host: &dyn Host) -> Result<()> {
         TraceCommand::Head(args) => head(&args, host),
         TraceCommand::Export(args) => {
             output.refuse_tables("warmswap-lab trace export")?;
-            check_file("--out", &args.out)?;
-            let trace = host.reader(&shipped(&args.trace))?;
+            check_out(&args.out, &args.trace, output)?;
+            let trace = host.reader(&input(&args.trace, output)?)?;
             let accesses = oracle_general::export(&trace, &args.out, args.files)?;
             output.say(&format!(
                 "{} accesses written to {}",
@@ -151,8 +151,8 @@ pub fn run(command: TraceCommand, host: &dyn Host) -> Result<()> {
         }
         TraceCommand::Import(args) => import(&args, host),
         TraceCommand::Sample(args) => {
-            check_file("--out", &args.out)?;
-            let reader = host.reader(&shipped(&args.trace))?;
+            check_out(&args.out, &args.trace, output)?;
+            let reader = host.reader(&input(&args.trace, output)?)?;
             let app_shares = app_shares(&reader, &args.app_share)?;
             if args.share == 0.0 && app_shares.iter().all(|&(_, share)| share == 0.0) {
                 let why = "--share 0 keeps nothing: give more than 0, up to 1";
@@ -182,6 +182,17 @@ pub fn run(command: TraceCommand, host: &dyn Host) -> Result<()> {
     }
 }
 
+/// Checks that a trace can be written that is made of another.
+fn check_out(out: &Path, trace: &Path, output: &Output) -> Result<(), BadInput> {
+    output.check_file("--out", out)?;
+    if is_same(out, trace) {
+        let out = out.display();
+        let why = format!("--out {out} is the trace that is read: name another file");
+        return Err(BadInput(why));
+    }
+    Ok(())
+}
+
 fn app_ids(reader: &TraceReader, names: &[String]) -> Result<Vec<AppId>> {
     let find = |name: &String| {
         let index = reader.apps().iter().position(|app| app.name == *name);
@@ -205,11 +216,19 @@ fn app_shares(reader: &TraceReader, texts: &[String]) -> Result<Vec<(AppId, f64)
         let (name, share) = parsed.ok_or_else(|| BadInput(format!("'{text}' is not APP=SHARE")))?;
         Ok((app_ids(reader, &[name.to_owned()])?[0], share))
     };
-    texts.iter().map(parse).collect()
+    let shares: Vec<(AppId, f64)> = texts.iter().map(parse).collect::<Result<_>>()?;
+    let is_again = |at: &usize| shares[..*at].iter().any(|other| other.0 == shares[*at].0);
+    match (0..shares.len()).find(is_again) {
+        Some(at) => {
+            let why = format!("--app-share {}: the application has a share", texts[at]);
+            Err(BadInput(why).into())
+        }
+        None => Ok(shares),
+    }
 }
 
 fn show(trace: &Path, host: &dyn Host) -> Result<()> {
-    let reader = host.reader(&shipped(trace))?;
+    let reader = host.reader(&input(trace, host.output())?)?;
     let stats = stats(&reader)?;
     let tables = tables::trace_info(&stats);
     host.output().emit("warmswap.trace_info", stats, &tables)
@@ -218,7 +237,7 @@ fn show(trace: &Path, host: &dyn Host) -> Result<()> {
 fn info(args: &InfoArgs, host: &dyn Host) -> Result<()> {
     if args.verify {
         let on_progress = host.progress("verifying");
-        host.reader(&shipped(&args.trace))?
+        host.reader(&input(&args.trace, host.output())?)?
             .verify(|done, total| on_progress(Progress { done, total }))?;
     }
     show(&args.trace, host)
@@ -249,7 +268,7 @@ pub struct Shown<'a> {
 fn head(args: &HeadArgs, host: &dyn Host) -> Result<()> {
     let output = host.output();
     output.refuse_tables("warmswap-lab trace head")?;
-    let reader = host.reader(&shipped(&args.trace))?;
+    let reader = host.reader(&input(&args.trace, output)?)?;
     let name = |app: AppId| reader.app(app).map_or("?", |info| &info.name);
     let mut events = Vec::new();
     for (event, number) in reader
@@ -312,7 +331,7 @@ fn words(reader: &TraceReader, kind: EventKind) -> String {
 }
 
 fn import(args: &ImportArgs, host: &dyn Host) -> Result<()> {
-    check_file("--out", &args.out)?;
+    host.output().check_file("--out", &args.out)?;
     let (imported, _) = ariadne::import(&args.folder, &args.out)?;
     host.output().say(&format!(
         "{} swap-outs, {} swap-ins in the relaunch window, {} after it, {} from unknown sectors, {} pages on LRU lists",

@@ -18,10 +18,10 @@ pub struct BadInput(pub String);
 #[error("{0}")]
 pub struct BadLines(pub String);
 
-/// Prints what clap says of a command line, and gives the exit code. Subcommands that are now of another command are
+/// Prints what clap says of a command line of the command `name`, and gives the exit code. Subcommands that are now of another command are
 /// those of `moved`, with that command.
 #[must_use]
-pub fn usage(error: &clap::Error, moved: Option<(&str, &[&str])>) -> ExitCode {
+pub fn usage(name: &str, error: &clap::Error, moved: Option<(&str, &[&str])>) -> ExitCode {
     let named = match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(name)) if error.kind() == ErrorKind::InvalidSubcommand => name,
         _ => "",
@@ -30,8 +30,14 @@ pub fn usage(error: &clap::Error, moved: Option<(&str, &[&str])>) -> ExitCode {
         Some((command, _)) => tell!(
             "warmswap: `warmswap {named}` is `{command} {named}` now, of the package {command}"
         ),
-        // Dropped where nothing reads it.
-        None => drop(error.print()),
+        None => {
+            // Dropped where nothing reads it.
+            let unread = |failed: &io::Error| failed.kind() == io::ErrorKind::BrokenPipe;
+            if let Some(failed) = error.print().err().filter(|failed| !unread(failed)) {
+                tell!("{name}: cannot write what was asked for: {failed}");
+                return ExitCode::FAILURE;
+            }
+        }
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

@@ -14,13 +14,13 @@
 //! `schema` names the shape of `data`; `schema_version` grows when a field of it changes its meaning
 //! or goes away, not when one is added.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::file;
 use crate::machine::Machine;
 
 /// The shape of `data`, by name and version.
@@ -115,47 +115,16 @@ impl<T: Serialize> Envelope<T> {
         writer.flush()
     }
 
-    /// Writes the file at `path` as a whole or not at all.
-    ///
-    /// The text goes to a temporary file in the same directory, which then takes the place of
-    /// `path`. What is no regular file, such as `/dev/stdout` or a FIFO, is written to directly.
+    /// Writes the file at `path` as a whole or not at all; see [`file::save`].
     ///
     /// # Errors
     /// [`JsonError::Write`] with the path; `path` is then as it was before.
     pub fn save(&self, path: &Path) -> Result<(), JsonError> {
-        let result = if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-            File::options()
-                .write(true)
-                .open(path)
-                .and_then(|mut file| self.write_to(&mut file))
-        } else {
-            self.replace(path)
-        };
-        result.map_err(|source| JsonError::Write {
+        let written = file::save(path, |mut out| self.write_to(&mut out));
+        written.map_err(|source| JsonError::Write {
             path: path.to_path_buf(),
             source,
         })
-    }
-
-    fn replace(&self, path: &Path) -> io::Result<()> {
-        // What a symbolic link leads to is replaced, and not the link.
-        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let directory = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        // The umask takes away what new files of this process must not have.
-        let mut file = tempfile::Builder::new()
-            .prefix(".warmswap-")
-            .suffix(".tmp")
-            .permissions(fs::Permissions::from_mode(0o666))
-            .tempfile_in(directory)?;
-        let mut buffered = io::BufWriter::new(file.as_file_mut());
-        self.write_to(&mut buffered)?;
-        drop(buffered);
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
     }
 }
 
@@ -202,6 +171,8 @@ impl<T: for<'de> Deserialize<'de>> Envelope<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     const SCHEMA: Schema = Schema {

@@ -5,6 +5,7 @@
 //! | [`size_expr`] | sizes as people write them: `512M`, `1.5GiB`, `50%`, `4096` |
 //! | [`table`], [`units`] | those of `warmswap-columns` |
 //! | [`json`] | the [`Envelope`] around every JSON output, written whole or not at all |
+//! | [`file`] | files that a command writes |
 //! | [`machine`] | what the measurements ran on |
 //! | [`output`] | the options for results, and where results go |
 //! | [`exit`] | errors in one line, and exit codes |
@@ -18,6 +19,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod exit;
+pub mod file;
 pub mod json;
 pub mod machine;
 pub mod manual;
@@ -26,9 +28,10 @@ pub mod program;
 pub mod size_expr;
 
 pub use exit::{BadInput, BadLines};
+pub use file::is_stdout;
 pub use json::Envelope;
 pub use machine::Machine;
-pub use output::{Output, is_stdout};
+pub use output::Output;
 pub use size_expr::SizeExpr;
 pub use warmswap_columns::{Column, Kind, Origin, Quantity, Style, Table, table, units};
 pub use warmswap_sys::tell;

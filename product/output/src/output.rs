@@ -2,15 +2,15 @@
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use rustix::fs::{Access, access};
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
-use std::io::{ErrorKind, IsTerminal as _, Write, stdout};
+use std::io::{IsTerminal as _, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use crate::exit::{BadInput, is_broken_pipe};
+use crate::file::{self, is_same, is_stdout};
 use crate::json::{Envelope, Schema};
 use crate::machine::Machine;
 use crate::table::Table;
@@ -80,13 +80,13 @@ impl ResultArgs {
 
     fn with_csv(&self, csv: Option<&PathBuf>) -> Result<Output, BadInput> {
         let json = self.json.as_ref();
-        if json.is_some() && json == csv {
+        if json.zip(csv).is_some_and(|(json, csv)| is_same(json, csv)) {
             let why = "--json and --csv name the same file";
             return Err(BadInput(why.to_owned()));
         }
         for (option, file) in [("--json", json), ("--csv", csv)] {
             if let Some(path) = file.filter(|path| !is_stdout(path)) {
-                check_file(option, path)?;
+                file::check(option, path)?;
             }
         }
         let colour = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -166,6 +166,34 @@ impl Output {
         }
     }
 
+    /// Checks that a file that `option` names can be written, and that the result goes to another one. Changes nothing.
+    ///
+    /// # Errors
+    /// [`BadInput`] with the reason.
+    pub fn check_file(&self, option: &str, path: &Path) -> Result<(), BadInput> {
+        file::check(option, path)?;
+        self.differs(path, option)
+    }
+
+    /// Checks that a file that is read is not the one that the result goes to.
+    ///
+    /// # Errors
+    /// [`BadInput`] where it is.
+    pub fn check_input(&self, path: &Path) -> Result<(), BadInput> {
+        self.differs(path, "what is read")
+    }
+
+    fn differs(&self, path: &Path, what: &str) -> Result<(), BadInput> {
+        for (option, file) in [("--json", &self.json), ("--csv", &self.csv)] {
+            if let Some(file) = file.as_deref().filter(|file| is_same(file, path)) {
+                let file = file.display();
+                let why = format!("{option} {file} and {what} are the same file: name another");
+                return Err(BadInput(why));
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses `--json` and `--csv` for a command without a result.
     ///
     /// # Errors
@@ -220,7 +248,7 @@ impl Output {
             if is_stdout(path) {
                 self.print(|out| out.write_all(text.as_bytes()))?;
             } else {
-                std::fs::write(path, text)
+                file::save(path, |out| out.write_all(text.as_bytes()))
                     .with_context(|| format!("cannot write {}", path.display()))?;
             }
         }
@@ -303,38 +331,6 @@ fn refuse(is_given: bool, command: &str, what: &str, option: &str) -> Result<(),
         return Err(BadInput(why));
     }
     Ok(())
-}
-
-/// Whether a file is named that stands for standard output.
-#[must_use]
-pub fn is_stdout(path: &Path) -> bool {
-    path == Path::new("-")
-}
-
-/// Checks that a file can be written, so that what `option` asks for is not refused when the work is done. Changes
-/// nothing.
-///
-/// # Errors
-/// [`BadInput`] with the reason.
-pub fn check_file(option: &str, path: &Path) -> Result<(), BadInput> {
-    let cannot = |why: String| {
-        let path = path.display();
-        Err(BadInput(format!("cannot write {option} {path}: {why}")))
-    };
-    if is_stdout(path) {
-        return cannot("standard output does not take it; name a file".to_owned());
-    }
-    match path.metadata() {
-        Ok(found) if found.is_dir() => cannot("it is a folder; name a file".to_owned()),
-        Ok(_) => access(path, Access::WRITE_OK).or_else(|error| cannot(error.to_string())),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let folder = path.parent().filter(|folder| *folder != Path::new(""));
-            let folder = folder.unwrap_or(Path::new("."));
-            let usable = access(folder, Access::WRITE_OK | Access::EXEC_OK);
-            usable.or_else(|error| cannot(format!("its folder: {error}")))
-        }
-        Err(error) => cannot(error.to_string()),
-    }
 }
 
 /// How often the shape of a result has changed, from 1. Since version 2, relaunches after a kill are in the figures about

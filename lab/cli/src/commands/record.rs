@@ -6,7 +6,6 @@ use clap::Args;
 use std::path::PathBuf;
 use warmswap_apps::Size;
 use warmswap_output::Output;
-use warmswap_output::output::check_file;
 use warmswap_output::units::Quantity;
 use warmswap_record::{RecordConfig, Step, record};
 use warmswap_results::tables;
@@ -79,7 +78,7 @@ fn narrate(step: Step<'_>) {
 
 /// Records, and shows what the trace holds.
 pub fn run(args: RecordArgs, output: &Output) -> Result<()> {
-    check_file("--out", &args.out)?;
+    output.check_file("--out", &args.out)?;
     let mut config = RecordConfig::new(&args.out, args.applications.load()?);
     config.size = args.size;
     config.relaunches = args.relaunches;

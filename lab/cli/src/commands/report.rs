@@ -29,6 +29,9 @@ pub struct ReportArgs {
 
 /// Says what is asked for.
 pub fn run(args: &ReportArgs, output: &Output) -> Result<()> {
+    for path in args.results.iter().chain(&args.compare) {
+        output.check_input(path)?;
+    }
     if let [before, after] = &args.compare[..] {
         let comparison = Comparison::of(&Results::load(&[before])?, &Results::load(&[after])?)?;
         let table = comparison.table();

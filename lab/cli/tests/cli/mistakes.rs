@@ -1,7 +1,8 @@
 //! What people get wrong on the command line: refused before any work, with what to do.
 
 use crate::common::{
-    Ran, assert_misused, assert_refused, folder, json, lab, run, succeed, text, trace,
+    Ran, assert_misused, assert_refused, folder, json, lab, run, shipped_trace, succeed, text,
+    trace,
 };
 use std::fs;
 use std::process::Command;
@@ -145,6 +146,69 @@ fn what_is_named_twice_does_not_count_twice() {
         &["compare", &trace, &trace],
         &["mixed.wst is named twice: leave one out"],
     );
+    let folder = folder();
+    let out = folder.path().join("out.wst");
+    let shares = ["--app-share", "redis=0.1", "--app-share", "redis=0.9"];
+    let args = ["trace", "sample", &trace, "--out", text(&out)];
+    let why = "--app-share redis=0.9: the application has a share";
+    refused(&[&args[..], &shares].concat(), &[why]);
+}
+
+#[test]
+fn no_file_is_both_read_and_written_or_written_twice() {
+    let folder = folder();
+    let path = |name: &str| text(&folder.path().join(name)).to_owned();
+    let (trace, again) = (path("in.wst"), path("./in.wst"));
+    fs::copy(shipped_trace(), &trace).expect("a copy");
+    let (result, new) = (path("result.json"), path("new"));
+    let compare = ["compare", &trace, "--no-contents", "--schemes", "zram"];
+    succeed([&compare[..], &["--json", &result]].concat());
+    let before = [&trace, &result].map(|file| fs::read(file).expect("a file"));
+    let same = "are the same file";
+    for (args, why) in [
+        (
+            &["trace", "export", &trace, "--out", &again][..],
+            "is the trace that is read",
+        ),
+        (
+            &["trace", "sample", &trace, "--out", &again],
+            "is the trace that is read",
+        ),
+        (&["trace", "info", &trace, "--json", &again], same),
+        (&["trace", "head", &trace, "--json", &again], same),
+        (&["replay", &trace, "--no-contents", "--csv", &again], same),
+        (&["study", "launches", &trace, "--csv", &again], same),
+        (&["study", "heap", &trace, "--json", &again], same),
+        (
+            &["trace", "sample", &trace, "--out", &new, "--json", &new],
+            same,
+        ),
+        (
+            &["trace", "export", &trace, "--out", &new, "--json", &new],
+            same,
+        ),
+        (
+            &[
+                "trace",
+                "info",
+                &trace,
+                "--json",
+                &new,
+                "--csv",
+                &path("./new"),
+            ],
+            "the same file",
+        ),
+        (&["report", &result, "--json", &result], same),
+        (
+            &["report", "--compare", &result, &trace, "--csv", &result],
+            same,
+        ),
+    ] {
+        refused(args, &[why]);
+    }
+    let after = [&trace, &result].map(|file| fs::read(file).expect("a file"));
+    assert!(before == after && !folder.path().join("new").exists());
 }
 
 #[test]
@@ -189,6 +253,45 @@ fn a_disk_that_is_full_is_no_bad_input() {
     ]);
     let ran = Ran::from(shell.output().expect("a shell starts"));
     assert_refused(&ran, 1, &[text(&out), "File too large"]);
+}
+
+#[test]
+fn what_is_no_place_for_a_result_is_bad_input_and_what_cannot_be_shown_a_failure() {
+    let trace = trace();
+    let why = "this is no regular file";
+    refused(&["trace", "sample", &trace, "--out", "/dev/null"], &[why]);
+    let out = ["study", "all", &trace, "-o", "/proc/nonexistent"];
+    refused(&out, &["cannot make /proc/nonexistent"]);
+    let folder = folder();
+    let results = folder.path().join("results");
+    let missing = ["study", "all", "/nonexistent.wst", "-o", text(&results)];
+    refused(&missing, &["/nonexistent.wst"]);
+    let dumps = [
+        &["study", "all", &trace, "-o", text(&results)],
+        &["--dumps", "/nonexistent"][..],
+    ];
+    refused(&dumps.concat(), &["cannot read /nonexistent"]);
+    assert!(!results.exists());
+    let full = fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .expect("a device");
+    let shown = lab(["--help"]).stdout(full).output().expect("it starts");
+    assert_refused(&Ran::from(shown), 1, &["No space left on device"]);
+}
+
+#[test]
+fn a_trace_in_a_pipe_is_named_as_that() {
+    let mut command = Command::new("sh");
+    let words = [
+        "-c",
+        "cat \"$1\" | \"$2\" trace info /dev/stdin",
+        "sh",
+        &trace(),
+    ];
+    command.args(words).arg(env!("CARGO_BIN_EXE_warmswap-lab"));
+    let ran = Ran::from(command.output().expect("a shell starts"));
+    assert_refused(&ran, 2, &["a pipe", "copy it to a file"]);
 }
 
 #[test]
